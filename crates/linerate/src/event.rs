@@ -1,0 +1,43 @@
+//! What a user sees while linerate works: one enum, many listeners (the plain printer, the progress bar, the tests).
+
+use crate::measure::{Measurement, Stage};
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A step of the forward path began (`probe`, `plan`, `measure`, …).
+    Step(&'static str),
+    /// A measurement began; it will take about `seconds`.
+    Started { stage: Stage, name: String, seconds: f64 },
+    /// A look at the running measurement.
+    Progress { stage: Stage, bytes_per_second: f64 },
+    /// A measurement ended.
+    Measured(Measurement),
+    /// Something the user should know; not an error.
+    Note(String),
+    /// Something failed; the run goes on with what is left.
+    Failed(String),
+}
+
+/// Hears events. Called from the measuring thread only, never from a lane.
+pub trait Listener {
+    fn hear(&mut self, event: &Event);
+}
+
+/// Hears nothing.
+#[derive(Debug, Default)]
+pub struct Silent;
+
+impl Listener for Silent {
+    fn hear(&mut self, _event: &Event) {}
+}
+
+/// Keeps everything, for tests.
+#[derive(Debug, Default)]
+pub struct Kept(pub Vec<Event>);
+
+impl Listener for Kept {
+    fn hear(&mut self, event: &Event) {
+        self.0.push(event.clone());
+    }
+}

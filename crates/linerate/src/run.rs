@@ -1,0 +1,35 @@
+//! `Run`: everything that one `linerate run` knows, one serde value, saved after each step as `run.json` (schema 1).
+
+use crate::diagnose::Diagnosis;
+use crate::measure::Measurements;
+use crate::plan::{Goal, Plan};
+use crate::probe::Machine;
+use serde::{Deserialize, Serialize};
+
+/// Schema number of `run.json`: additions are allowed within it, renames are not.
+pub const SCHEMA: u32 = 1;
+
+/// All products of the forward path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub schema: u32,
+    /// linerate's version.
+    pub version: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub host: String,
+    pub machine: Machine,
+    pub goal: Goal,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    #[serde(default)]
+    pub measurements: Measurements,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<Diagnosis>,
+    /// What linerate changed on this machine (nothing, but for scratch files that are gone).
+    #[serde(default)]
+    pub changes: Vec<String>,
+    /// What failed along the way; not empty means partial results.
+    #[serde(default)]
+    pub errors: Vec<String>,
+}

@@ -1,0 +1,3 @@
+//! The kernel and the devices, for linerate. All `unsafe` of the project is here; no policy is.
+
+pub mod counters;
