@@ -1,0 +1,84 @@
+//! Files and block devices: opening them for direct I/O, their size, what of them the page cache holds.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens for reading; with `direct` the page cache is passed by. Never follows a race into a FIFO (no blocking open).
+pub fn open_to_read(path: &Path, direct: bool) -> io::Result<File> {
+    let flags = if direct { libc::O_DIRECT | libc::O_NONBLOCK } else { libc::O_NONBLOCK };
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// Size in bytes of a regular file or block device.
+pub fn size_of(file: &File) -> io::Result<u64> {
+    use std::io::{Seek, SeekFrom};
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        // BLKGETSIZE64 by another way: the end of a block device is its size (lseek(2)).
+        let mut handle = file;
+        let size = handle.seek(SeekFrom::End(0))?;
+        handle.seek(SeekFrom::Start(0))?;
+        return Ok(size);
+    }
+    Ok(metadata.len())
+}
+
+/// Bytes free to us, and bytes in all, of the file system that holds `path`.
+pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
+    let space = rustix::fs::statvfs(path)?;
+    Ok((space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize)))
+}
+
+/// Asks the kernel to drop this file's clean pages; only pages of this very file.
+pub fn drop_pages(file: &File) -> io::Result<()> {
+    rustix::fs::fadvise(file.as_fd(), 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(())
+}
+
+/// Share of the file's first `bytes` that is in the page cache, 0 to 1, by mincore(2) over a mapping that is never touched.
+pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    // A look at the first GiB tells enough and bounds the page vector.
+    let bytes = usize::try_from(bytes.min(1 << 30)).map_err(|_| io::ErrorKind::InvalidInput)?;
+    if bytes == 0 {
+        return Ok(0.0);
+    }
+    let page = rustix::param::page_size();
+    let mut resident = vec![0u8; bytes.div_ceil(page)];
+    // SAFETY: a new read-only mapping at an address of the kernel's choice; it is never dereferenced, so truncation cannot fault.
+    let address =
+        unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0) }?;
+    // SAFETY: the mapping is `bytes` long and the vector has one byte for each of its pages.
+    let answer = unsafe { libc::mincore(address, bytes, resident.as_mut_ptr()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the mapping made above, not used afterwards.
+    let _ = unsafe { munmap(address, bytes) };
+    if answer != 0 {
+        return Err(error);
+    }
+    let held = resident.iter().filter(|page| **page & 1 == 1).count();
+    Ok(held as f64 / resident.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_file_just_written_is_cached() {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(&[1; 1 << 16]).expect("written");
+        assert_eq!(size_of(&file).expect("a size"), 1 << 16);
+        assert!(cached_share(&file, 1 << 16).expect("mincore") > 0.9);
+    }
+
+    #[test]
+    fn a_file_system_has_space() {
+        let (free, all) = space_at(Path::new("/")).expect("statvfs");
+        assert!(free <= all && all > 0);
+    }
+}

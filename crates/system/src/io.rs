@@ -1,0 +1,61 @@
+//! The I/O seam: what a lane may ask of the kernel, and how it hears back.
+//!
+//! Three implementations: [`crate::ring::Ring`] (io_uring), [`crate::blocking::Threads`] (no io_uring: blocking calls on threads)
+//! and [`crate::fake::Fake`] (seeded, with faults, for tests).
+
+use crate::buffers::Lease;
+use std::io;
+use std::time::Duration;
+
+/// What to do with a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Read into the lease's first `length` bytes from `offset` of a registered file.
+    Read {
+        /// Index of the file given at set-up.
+        file: usize,
+        /// Byte offset in the file.
+        offset: u64,
+        /// Bytes to read.
+        length: usize,
+    },
+    /// Send the lease's bytes `from .. from + length` on a registered socket; on TCP all of them before completion.
+    Send {
+        /// Index of the socket given at set-up.
+        socket: usize,
+        /// First byte within the lease.
+        from: usize,
+        /// Bytes to send.
+        length: usize,
+        /// Bytes a system call, for datagram sockets with segmentation offload; 0: all at once.
+        train_bytes: usize,
+    },
+}
+
+/// An operation that is over; the lease is yours again.
+#[derive(Debug)]
+pub struct Completion {
+    /// The number that was given at submission.
+    pub tag: u64,
+    /// What was asked.
+    pub operation: Operation,
+    /// The block.
+    pub lease: Lease,
+    /// Bytes moved, or the error.
+    pub result: io::Result<usize>,
+}
+
+/// Submits operations and reaps completions. One owner, one thread.
+pub trait Io {
+    /// Queues an operation. Never blocks; fails only if more are in flight than the set-up allowed, and then gives the lease back.
+    fn submit(&mut self, operation: Operation, lease: Lease, tag: u64) -> Result<(), Lease>;
+
+    /// Hands queued operations to the kernel, waits until at least one is over or the time is up, and appends what is over.
+    fn reap(&mut self, timeout: Duration, completions: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Operations whose completion was not reaped yet.
+    fn in_flight(&self) -> usize;
+
+    /// What moves the bytes, for the report (`io_uring, registered buffers`).
+    fn method(&self) -> String;
+}

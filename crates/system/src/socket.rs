@@ -1,0 +1,160 @@
+//! What the kernel's sockets can do beyond the standard library: segmentation offload, buffers as granted, TCP_INFO.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// From `linux/udp.h`; libc has them on glibc and musl alike.
+const UDP_SEGMENT: i32 = 103;
+const UDP_GRO: i32 = 104;
+
+fn set_int(socket: &impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer and length describe one i32 that lives through the call.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(&value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn get_int(socket: &impl AsFd, level: i32, option: i32) -> io::Result<i32> {
+    let mut value = 0i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: as in `set_int`; the kernel writes at most `length` bytes.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_mut(&mut value).cast(),
+            &mut length,
+        )
+    };
+    if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Cuts every send into datagrams of this size (UDP_SEGMENT, Linux 4.18, <https://lwn.net/Articles/752184/>); 0 turns it off.
+pub fn set_segment_bytes(socket: &impl AsFd, datagram_bytes: u16) -> io::Result<()> {
+    set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(datagram_bytes))
+}
+
+/// Receives trains of datagrams of one sender in one piece (UDP_GRO, Linux 5.0).
+pub fn set_receive_trains(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_UDP, UDP_GRO, 1)
+}
+
+/// Has the kernel tell with each datagram how many the socket's buffer has dropped (SO_RXQ_OVFL).
+pub fn set_drop_reports(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+}
+
+/// Asks for a receive buffer, past `net.core.rmem_max` where root may; gives what the kernel granted.
+///
+/// The kernel doubles what is asked for its own bookkeeping (socket(7)); the figure here is halved again: payload to expect.
+pub fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    let wish = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, wish).is_err() {
+        set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, wish)?;
+    }
+    Ok(get_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)? as usize / 2)
+}
+
+/// Asks for a send buffer likewise.
+pub fn set_send_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    let wish = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
+    if set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, wish).is_err() {
+        set_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, wish)?;
+    }
+    Ok(get_int(socket, libc::SOL_SOCKET, libc::SO_SNDBUF)? as usize / 2)
+}
+
+/// What TCP knows of a connection (`tcp_info`, linux/tcp.h); fields that an older kernel does not fill are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Payload of a full segment, bytes.
+    pub segment_bytes: u32,
+    /// Smoothed round trip, microseconds.
+    pub rtt_us: u32,
+    /// Segments sent again, in all.
+    pub retransmits: u32,
+    /// Time with data to send, microseconds (the kernel counts this and the next two in jiffies).
+    pub busy_us: u64,
+    /// Part of it held by the receiver's window, microseconds.
+    pub receiver_limited_us: u64,
+    /// Part of it held by our own send buffer, microseconds.
+    pub send_buffer_limited_us: u64,
+    /// Bytes that the other side acknowledged.
+    pub acknowledged_bytes: u64,
+}
+
+/// Reads TCP_INFO.
+pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
+    // Offsets of `struct tcp_info` in include/uapi/linux/tcp.h: the kernel only ever appends to it.
+    let mut raw = [0u8; 256];
+    let mut length = raw.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `raw`.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            raw.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let word =
+        |at: usize| raw.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
+    let long =
+        |at: usize| raw.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    Ok(TcpInfo {
+        segment_bytes: word(16),
+        rtt_us: word(68),
+        retransmits: word(100),
+        acknowledged_bytes: long(120),
+        busy_us: long(168),
+        receiver_limited_us: long(176),
+        send_buffer_limited_us: long(184),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn buffers_are_told_as_granted() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let granted = set_receive_buffer(&socket, 128 << 10).expect("a buffer");
+        assert!(granted >= 64 << 10, "{granted}");
+    }
+
+    #[test]
+    fn tcp_info_counts_what_was_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let mut sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (mut receiver, _) = listener.accept().expect("accepted");
+        sender.write_all(&[1; 100_000]).expect("sent");
+        receiver.read_exact(&mut [0; 100_000]).expect("received");
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        loop {
+            let info = tcp_info(&sender).expect("tcp_info");
+            assert!(info.segment_bytes >= 500, "{info:?}");
+            if info.acknowledged_bytes >= 100_000 {
+                // The kernel counts busy time in jiffies, so a moment's work may show as none.
+                assert!(info.busy_us < 5_000_000 && info.rtt_us < 1_000_000, "{info:?}");
+                return;
+            }
+            assert!(std::time::Instant::now() < patience, "{info:?}");
+        }
+    }
+}

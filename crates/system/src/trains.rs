@@ -1,0 +1,207 @@
+//! Receiving UDP in batches: recvmmsg(2) with UDP_GRO, so that one call brings many trains of datagrams.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The largest datagram, hence the largest train.
+const TRAIN_BYTES: usize = 65_536;
+/// Room for the two control messages that we ask for.
+const CONTROL_BYTES: usize = 128;
+const UDP_GRO: i32 = 104;
+
+/// One train: datagrams of one size (the last may be shorter) of one sender.
+#[derive(Debug)]
+pub struct Train<'a> {
+    /// Payload of all of its datagrams.
+    pub bytes: &'a [u8],
+    /// Size of each datagram but the last.
+    pub datagram_bytes: usize,
+    /// The sender.
+    pub from: SocketAddr,
+}
+
+impl Train<'_> {
+    /// Number of datagrams.
+    pub fn datagrams(&self) -> usize {
+        self.bytes.len().div_ceil(self.datagram_bytes.max(1)).max(1)
+    }
+}
+
+/// Buffers for a batch; made once, used for every call.
+pub struct TrainReceiver {
+    buffers: Vec<u8>,
+    control: Vec<[u64; CONTROL_BYTES / 8]>,
+    names: Vec<MaybeUninit<libc::sockaddr_storage>>,
+    vectors: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    received: usize,
+    drops: u32,
+}
+
+// SAFETY: the raw pointers in `vectors` and `headers` lead into vectors of the same struct, whose heap blocks never move or shrink.
+unsafe impl Send for TrainReceiver {}
+
+impl std::fmt::Debug for TrainReceiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TrainReceiver").field("batch", &self.headers.len()).finish()
+    }
+}
+
+impl TrainReceiver {
+    /// Buffers for `batch` trains a call.
+    pub fn new(batch: usize) -> Self {
+        let batch = batch.clamp(1, 64);
+        let mut receiver = TrainReceiver {
+            buffers: vec![0; batch * TRAIN_BYTES],
+            control: vec![[0; CONTROL_BYTES / 8]; batch],
+            names: (0..batch).map(|_| MaybeUninit::zeroed()).collect(),
+            vectors: Vec::with_capacity(batch),
+            headers: Vec::with_capacity(batch),
+            received: 0,
+            drops: 0,
+        };
+        for index in 0..batch {
+            receiver.vectors.push(libc::iovec {
+                iov_base: receiver.buffers[index * TRAIN_BYTES..].as_mut_ptr().cast(),
+                iov_len: TRAIN_BYTES,
+            });
+        }
+        for index in 0..batch {
+            // SAFETY: msghdr is plain data for which all zeros is a valid value.
+            let mut header: libc::msghdr = unsafe { zeroed() };
+            header.msg_name = receiver.names[index].as_mut_ptr().cast();
+            header.msg_iov = &raw mut receiver.vectors[index];
+            header.msg_iovlen = 1;
+            header.msg_control = receiver.control[index].as_mut_ptr().cast();
+            receiver.headers.push(libc::mmsghdr { msg_hdr: header, msg_len: 0 });
+        }
+        receiver
+    }
+
+    /// Waits for at least one train (as long as the socket's read timeout says) and takes what else is there.
+    pub fn receive(&mut self, socket: &impl AsFd) -> io::Result<usize> {
+        self.received = 0;
+        for header in &mut self.headers {
+            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
+            header.msg_hdr.msg_flags = 0;
+        }
+        // SAFETY: every header points at a buffer, a name and a control area of the stated lengths, all owned by `self`.
+        let count = unsafe {
+            libc::recvmmsg(
+                socket.as_fd().as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as u32,
+                libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        };
+        if count < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.received = count as usize;
+        Ok(self.received)
+    }
+
+    /// Datagrams that the socket's buffer had dropped before the newest train, in the kernel's unit (trains with UDP_GRO).
+    pub fn drops(&self) -> u32 {
+        self.drops
+    }
+
+    /// What the last call brought.
+    pub fn trains(&mut self) -> impl Iterator<Item = Train<'_>> {
+        let mut sizes = [0usize; 64];
+        for (size, header) in sizes.iter_mut().zip(&self.headers[..self.received]) {
+            let (datagram_bytes, drops) = read_control(&header.msg_hdr);
+            *size = datagram_bytes;
+            self.drops = drops.unwrap_or(self.drops);
+        }
+        let this: &Self = self;
+        (0..this.received).filter_map(move |index| {
+            let length = this.headers[index].msg_len as usize;
+            let start = index * TRAIN_BYTES;
+            let bytes = &this.buffers[start..start + length.min(TRAIN_BYTES)];
+            let datagram_bytes = if sizes[index] == 0 { bytes.len().max(1) } else { sizes[index] };
+            // SAFETY: the kernel has written a socket address of `msg_namelen` bytes there.
+            let name = unsafe { this.names[index].assume_init_ref() };
+            Some(Train { bytes, datagram_bytes, from: address(name)? })
+        })
+    }
+}
+
+/// The segment size of UDP_GRO (0: a single datagram) and the drop counter of SO_RXQ_OVFL.
+fn read_control(header: &libc::msghdr) -> (usize, Option<u32>) {
+    let mut size = 0;
+    let mut drops = None;
+    // SAFETY: the header's control area was filled by the kernel, which keeps the chain of messages within msg_controllen.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(header);
+        while !message.is_null() {
+            let data = libc::CMSG_DATA(message);
+            match ((*message).cmsg_level, (*message).cmsg_type) {
+                (libc::SOL_UDP, UDP_GRO) => size = data.cast::<i32>().read_unaligned().max(0) as usize,
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => drops = Some(data.cast::<u32>().read_unaligned()),
+                _ => {}
+            }
+            message = libc::CMSG_NXTHDR(header, message);
+        }
+    }
+    (size, drops)
+}
+
+fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let start = std::ptr::from_ref(name);
+    match i32::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is a sockaddr_in, which is smaller than the storage.
+            let v4 = unsafe { start.cast::<libc::sockaddr_in>().read() };
+            let ip = std::net::Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddr::from((ip, u16::from_be(v4.sin_port))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that it is a sockaddr_in6, which is smaller than the storage.
+            let v6 = unsafe { start.cast::<libc::sockaddr_in6>().read() };
+            let ip = std::net::Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddr::V6(std::net::SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket;
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    #[test]
+    fn a_train_out_is_a_train_in() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        sender.connect(receiver.local_addr().expect("an address")).expect("connected");
+        let (Ok(()), Ok(())) =
+            (socket::set_receive_trains(&receiver), socket::set_segment_bytes(&sender, 1000))
+        else {
+            eprintln!("skipped: no UDP segmentation offload in this kernel");
+            return;
+        };
+        sender.send(&vec![7; 9_500]).expect("sent");
+        let mut batch = TrainReceiver::new(8);
+        let (mut bytes, mut datagrams) = (0, 0);
+        while bytes < 9_500 {
+            batch.receive(&receiver).expect("received");
+            for train in batch.trains() {
+                assert!(train.bytes.iter().all(|byte| *byte == 7));
+                assert_eq!(train.from, sender.local_addr().expect("an address"));
+                bytes += train.bytes.len();
+                datagrams += train.datagrams();
+            }
+        }
+        assert_eq!((bytes, datagrams), (9_500, 10));
+    }
+}
