@@ -12,7 +12,7 @@ pub enum Event {
     /// A look at the running measurement.
     Progress { stage: Stage, bytes_per_second: f64 },
     /// A measurement ended.
-    Measured(Measurement),
+    Measured(Box<Measurement>),
     /// Something the user should know; not an error.
     Note(String),
     /// Something failed; the run goes on with what is left.

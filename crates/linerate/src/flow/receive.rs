@@ -1,10 +1,25 @@
 //! The receiving end: takes the bytes, counts them, optionally checksums them, and gives nothing back but feedback to the sender.
 
 use super::progress::Progress;
-use std::io;
-use std::net::{TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Instant;
+use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, Token};
+use linerate_system::counters::thread_cpu;
+use linerate_system::socket;
+use linerate_system::trains::TrainReceiver;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a receiver sleeps in the kernel before it looks whether it should stop.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+/// Bytes a read: large enough that calls do not cost, small enough to stay in the second-level cache.
+const TCP_READ_BYTES: usize = 512 << 10;
+/// What a UDP receiver asks for: a burst of several milliseconds at 10 Gb/s.
+const UDP_BUFFER_BYTES: usize = 16 << 20;
+/// Trains a call.
+const BATCH: usize = 16;
+/// A token that nobody shows is forgotten.
+const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Counters of one receiving lane: written by its thread, read by the control channel.
 #[derive(Debug)]
@@ -40,24 +55,195 @@ impl Received {
     }
 }
 
+/// Stores the thread's CPU time every few milliseconds: a system call per block would cost what it measures.
+struct CpuClock {
+    start: Duration,
+    last: Instant,
+}
+
+impl CpuClock {
+    fn new() -> Self {
+        CpuClock { start: thread_cpu(), last: Instant::now() }
+    }
+
+    fn tick(&mut self, counter: &AtomicU64) {
+        if self.last.elapsed() >= Duration::from_millis(5) {
+            self.store(counter);
+        }
+    }
+
+    fn store(&mut self, counter: &AtomicU64) {
+        self.last = Instant::now();
+        counter.store(thread_cpu().saturating_sub(self.start).as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Nothing came for now; look whether to stop and go on.
+fn only_waiting(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
 /// Receives a TCP data stream (already admitted: the token is read) until its end or until `stop`. Blocks; give it a thread.
 pub fn receive_tcp(
-    _stream: TcpStream,
-    _verify: bool,
-    _received: &Received,
-    _stop: &AtomicBool,
+    mut stream: TcpStream,
+    verify: bool,
+    received: &Received,
+    stop: &AtomicBool,
 ) -> io::Result<()> {
-    todo!()
+    stream.set_read_timeout(Some(STOP_CHECK))?;
+    let mut buffer = vec![0u8; TCP_READ_BYTES];
+    let mut digest = verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
+    let mut clock = CpuClock::new();
+    let result = loop {
+        if stop.load(Ordering::Relaxed) {
+            break Ok(());
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => break Ok(()),
+            Ok(length) => {
+                if let Some(digest) = &mut digest {
+                    digest.update(&buffer[..length]);
+                }
+                received.progress.add(length as u64);
+                clock.tick(&received.cpu_nanos);
+            }
+            Err(error) if only_waiting(&error) => {}
+            Err(error) => break Err(error),
+        }
+    };
+    if let Some(digest) = digest {
+        received.checksum.store(digest.finalize(), Ordering::Relaxed);
+    }
+    clock.store(&received.cpu_nanos);
+    received.ended.store(true, Ordering::Release);
+    result
 }
 
 /// Admits the sender that shows `token`, then receives its datagrams until `stop`. Blocks; give it a thread.
 ///
 /// Nothing is sent before the token was shown, then only small feedback to the address that showed it.
 pub fn receive_udp(
-    _socket: UdpSocket,
-    _token: &[u8; 32],
-    _received: &Received,
-    _stop: &AtomicBool,
+    socket: UdpSocket,
+    token: &Token,
+    received: &Received,
+    stop: &AtomicBool,
 ) -> io::Result<()> {
-    todo!()
+    let mut clock = CpuClock::new();
+    let result = admit_and_receive(&socket, token, received, stop, &mut clock);
+    clock.store(&received.cpu_nanos);
+    received.ended.store(true, Ordering::Release);
+    result
+}
+
+fn admit_and_receive(
+    socket: &UdpSocket,
+    token: &Token,
+    received: &Received,
+    stop: &AtomicBool,
+    clock: &mut CpuClock,
+) -> io::Result<()> {
+    socket.set_read_timeout(Some(STOP_CHECK))?;
+    let buffer_bytes = socket::set_receive_buffer(socket, UDP_BUFFER_BYTES)?;
+    received.buffer_bytes.store(buffer_bytes as u64, Ordering::Relaxed);
+    // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
+    let _ = socket::set_receive_trains(socket);
+    let _ = socket::set_drop_reports(socket);
+    let Some(sender) = await_token(socket, token, stop)? else { return Ok(()) };
+    socket.connect(sender)?;
+    let answer = wire::admitted(token, buffer_bytes as u64);
+    socket.send(&answer)?;
+    let mut batch = TrainReceiver::new(BATCH);
+    while !stop.load(Ordering::Relaxed) {
+        match batch.receive(socket) {
+            Ok(_) => {}
+            Err(error) if only_waiting(&error) => continue,
+            // The sender's port closed (ICMP): its last word came by the control channel.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            Err(error) => return Err(error),
+        }
+        take_batch(socket, &mut batch, sender, token, received, &answer)?;
+        clock.tick(&received.cpu_nanos);
+    }
+    Ok(())
+}
+
+fn await_token(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Result<Option<SocketAddr>> {
+    let patience = Instant::now() + ADMISSION_PATIENCE;
+    let mut datagram = [0u8; 2 * ADMISSION_BYTES];
+    while !stop.load(Ordering::Relaxed) && Instant::now() < patience {
+        match socket.recv_from(&mut datagram) {
+            Ok((length, sender)) if same(&datagram[..length], &wire::admission(token)) => {
+                return Ok(Some(sender));
+            }
+            Ok(_) => {}
+            Err(error) if only_waiting(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+fn take_batch(
+    socket: &UdpSocket,
+    batch: &mut TrainReceiver,
+    sender: SocketAddr,
+    token: &Token,
+    received: &Received,
+    admitted: &[u8],
+) -> io::Result<()> {
+    let (mut bytes, mut datagrams) = (0u64, 0u64);
+    for train in batch.trains() {
+        if train.from != sender {
+            continue; // queued before the socket was connected: somebody else's
+        }
+        // A NIC's or the kernel's receive offload may append a probe to the train before it: it is then the last datagram.
+        let tail = if train.bytes.len() == PROBE_BYTES {
+            0
+        } else {
+            train.bytes.len() / train.datagram_bytes * train.datagram_bytes
+        };
+        if let Some(probe) = Probe::read(&train.bytes[tail..], token) {
+            bytes += tail as u64;
+            datagrams += (tail / train.datagram_bytes) as u64;
+            flush(received, &mut bytes, &mut datagrams);
+            let feedback = Feedback {
+                probe,
+                received_bytes: received.progress.mark().bytes,
+                datagrams: received.datagrams.load(Ordering::Relaxed),
+                socket_drops: received.socket_drops.load(Ordering::Relaxed),
+            };
+            answer(socket, &feedback.datagram(token))?;
+        } else if train.bytes.len() == ADMISSION_BYTES && same(train.bytes, &wire::admission(token)) {
+            answer(socket, admitted)?; // our first answer was lost
+        } else {
+            bytes += train.bytes.len() as u64;
+            datagrams += train.datagrams() as u64;
+        }
+    }
+    flush(received, &mut bytes, &mut datagrams);
+    received.socket_drops.store(u64::from(batch.drops()), Ordering::Relaxed);
+    Ok(())
+}
+
+fn flush(received: &Received, bytes: &mut u64, datagrams: &mut u64) {
+    if *bytes > 0 {
+        received.progress.add(*bytes);
+        received.datagrams.store(received.datagrams.load(Ordering::Relaxed) + *datagrams, Ordering::Relaxed);
+    }
+    (*bytes, *datagrams) = (0, 0);
+}
+
+fn answer(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
+    match socket.send(datagram) {
+        Ok(_) => Ok(()),
+        Err(error) if super::udp::passing(&error) || error.kind() == io::ErrorKind::ConnectionRefused => {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -1,0 +1,41 @@
+//! What a lane counts while it works: bumped by its thread, read by the sampler.
+
+use super::progress::Progress;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// One lane's counters.
+#[derive(Debug)]
+pub struct LaneCounters {
+    /// Bytes that reached the sink (for UDP: that left this host) and when the last did.
+    pub progress: Progress,
+    /// Nanoseconds in which the lane had nothing to send and waited for its source.
+    pub waiting_source_nanos: AtomicU64,
+    /// Nanoseconds in which the lane waited for its sink.
+    pub waiting_sink_nanos: AtomicU64,
+    /// CPU time of the lane's thread, nanoseconds, a few milliseconds old at most.
+    pub cpu_nanos: AtomicU64,
+    /// UDP: bytes sent that the receiver did not get, as of its last feedback.
+    pub lost_bytes: AtomicU64,
+    /// Checksum of all that was sent (TCP with verification), valid when the lane has ended.
+    pub checksum: AtomicU64,
+}
+
+impl LaneCounters {
+    /// Nothing done yet; `start` is common to all lanes of a measurement.
+    pub fn new(start: Instant) -> Self {
+        LaneCounters {
+            progress: Progress::new(start),
+            waiting_source_nanos: AtomicU64::new(0),
+            waiting_sink_nanos: AtomicU64::new(0),
+            cpu_nanos: AtomicU64::new(0),
+            lost_bytes: AtomicU64::new(0),
+            checksum: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds time waited.
+    pub fn waited(counter: &AtomicU64, time: Duration) {
+        counter.store(counter.load(Ordering::Relaxed) + time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}

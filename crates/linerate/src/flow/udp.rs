@@ -1,0 +1,194 @@
+//! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
+
+use super::window::Window;
+use super::wire::{self, Feedback, PROBE_BYTES, Probe, Token};
+use linerate_system::socket;
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+/// Linux takes at most 64 segments a call before 6.9 (UDP_MAX_SEGMENTS), 128 since.
+const MOST_SEGMENTS: usize = 64;
+/// The largest UDP payload of a call over IPv4.
+const MOST_TRAIN_BYTES: usize = 65_507;
+/// Admission is tried again after this long, and given up after `ADMISSION_TRIES`.
+const ADMISSION_WAIT: Duration = Duration::from_millis(100);
+const ADMISSION_TRIES: u32 = 30;
+/// No feedback for this long means that probe or answer was lost.
+const SILENCE: Duration = Duration::from_millis(60);
+
+/// An admitted UDP data path.
+#[derive(Debug)]
+pub struct UdpSender {
+    socket: UdpSocket,
+    token: Token,
+    window: Window,
+    train_bytes: usize,
+    segmentation: bool,
+    start: Instant,
+    unprobed_bytes: u64,
+    heard: Instant,
+    /// The receiver's buffer as it told, bytes.
+    pub receiver_buffer_bytes: u64,
+}
+
+impl UdpSender {
+    /// Shows the token to the receiver that `socket` is connected to, and sets up datagrams of `datagram_bytes`.
+    pub fn admit(socket: UdpSocket, token: Token, datagram_bytes: usize) -> io::Result<Self> {
+        socket.set_read_timeout(Some(ADMISSION_WAIT))?;
+        let receiver_buffer_bytes = show_token(&socket, &token)?;
+        let segmentation = socket::set_segment_bytes(&socket, datagram_bytes as u16).is_ok();
+        // Room for the trains of one burst; the kernel may grant less, then sends wait a moment.
+        let _ = socket::set_send_buffer(&socket, 4 << 20);
+        let segments =
+            if segmentation { (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS) } else { 1 };
+        Ok(UdpSender {
+            window: Window::new(receiver_buffer_bytes),
+            train_bytes: segments * datagram_bytes,
+            segmentation,
+            start: Instant::now(),
+            unprobed_bytes: 0,
+            heard: Instant::now(),
+            receiver_buffer_bytes,
+            socket,
+            token,
+        })
+    }
+
+    /// The socket, for the ring.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Bytes of one send: whole datagrams, one system call or ring entry.
+    pub fn train_bytes(&self) -> usize {
+        self.train_bytes
+    }
+
+    /// UDP_SEGMENT works here.
+    pub fn segmentation(&self) -> bool {
+        self.segmentation
+    }
+
+    /// Bytes of the `left` that may go out now: whole trains, or the end of a block; 0 when the window is closed.
+    pub fn may_send(&self, left: usize) -> usize {
+        let room = usize::try_from(self.window.room()).unwrap_or(usize::MAX);
+        if room >= left { left } else { room / self.train_bytes * self.train_bytes }
+    }
+
+    /// Payload went out; a probe follows when it is due.
+    pub fn sent(&mut self, bytes: usize) -> io::Result<()> {
+        self.window.sent(bytes as u64);
+        self.unprobed_bytes += bytes as u64;
+        if self.unprobed_bytes >= self.window.probe_every_bytes() { self.probe() } else { Ok(()) }
+    }
+
+    /// Sends a probe now.
+    pub fn probe(&mut self) -> io::Result<()> {
+        self.unprobed_bytes = 0;
+        let nanos = self.start.elapsed().as_nanos() as u64;
+        let probe = Probe { sent_bytes: self.window.sent_bytes(), nanos };
+        match self.socket.send(&probe.datagram(&self.token)) {
+            Ok(_) => Ok(()),
+            Err(error) if passing(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes all feedback that is there; waits for the first up to `patience` (zero: does not wait).
+    pub fn listen(&mut self, patience: Duration) -> io::Result<()> {
+        self.socket.set_nonblocking(patience.is_zero())?;
+        if !patience.is_zero() {
+            self.socket.set_read_timeout(Some(patience.max(Duration::from_micros(100))))?;
+        }
+        let mut datagram = [0u8; PROBE_BYTES];
+        let mut heard_any = false;
+        loop {
+            match self.socket.recv(&mut datagram) {
+                Ok(length) => {
+                    if let Some(feedback) = Feedback::read(&datagram[..length], &self.token) {
+                        let now = self.start.elapsed().as_nanos() as u64;
+                        let trip = Duration::from_nanos(now.saturating_sub(feedback.probe.nanos));
+                        self.window.hear(&feedback, trip);
+                        self.heard = Instant::now();
+                    }
+                    if !heard_any {
+                        self.socket.set_nonblocking(true)?;
+                        heard_any = true;
+                    }
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.socket.set_nonblocking(false)?;
+                    return Err(error);
+                }
+            }
+        }
+        self.socket.set_nonblocking(false)
+    }
+
+    /// The window is closed: asks the receiver where it is and waits for its answer.
+    pub fn wait_for_room(&mut self) -> io::Result<()> {
+        if self.unprobed_bytes > 0 {
+            self.probe()?;
+        }
+        self.listen(SILENCE / 3)?;
+        if self.heard.elapsed() > SILENCE {
+            self.probe()?;
+            self.listen(SILENCE / 3)?;
+            if self.heard.elapsed() > SILENCE * 2 {
+                self.window.silence();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing was heard for this long, although something was asked.
+    pub fn silent_for(&self) -> Duration {
+        self.heard.elapsed()
+    }
+
+    /// Payload lost, as far as the receiver has told.
+    pub fn lost_bytes(&self) -> u64 {
+        self.window.lost_bytes()
+    }
+
+    /// After the last payload: learns what became of it, for at most half a second.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let patience = Instant::now() + Duration::from_millis(500);
+        while !self.window.settled() && Instant::now() < patience {
+            self.probe()?;
+            self.listen(Duration::from_millis(20))?;
+        }
+        Ok(())
+    }
+}
+
+/// A full queue (ENOBUFS) or send buffer passes by itself.
+pub fn passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+        || error.raw_os_error() == Some(ENOBUFS)
+}
+
+/// The queue of the device is full (send(2)).
+const ENOBUFS: i32 = 105;
+
+fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<u64> {
+    let mut answer = [0u8; 64];
+    for _ in 0..ADMISSION_TRIES {
+        // A receiver that is not there yet answers with an ICMP error on the next call: try again all the same.
+        let _ = socket.send(&wire::admission(token));
+        if let Ok(length) = socket.recv(&mut answer)
+            && let Some(buffer) = wire::read_admitted(&answer[..length], token)
+        {
+            return Ok(buffer);
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "no answer to the first datagram: a firewall between the hosts may drop UDP to the agent's data ports",
+    ))
+}
