@@ -1,6 +1,73 @@
 //! The second step: which lanes, which measurements, within which time; and the ceiling that the parts allow.
 
 pub mod capacity;
+mod lanes;
+mod links;
+mod pool;
 mod product;
+mod resources;
+pub mod schedule;
 
+use crate::probe::Machine;
+use capacity::Model;
+pub use lanes::spare_cores;
+pub use pool::lane_pool_bytes;
 pub use product::*;
+
+/// Bytes a read where neither the user nor the source says.
+pub const DEFAULT_BLOCK_BYTES: u64 = 1 << 20;
+/// Reads in flight over all lanes of a source where neither the user nor the source says.
+pub const DEFAULT_QUEUE_DEPTH: u32 = 8;
+
+/// Decides how the flow is moved and measured. Pure: files were opened and routes resolved by the caller, who gives them as `sources`
+/// and `paths` (a block size or depth of 0, and a rate that is unknown, are filled in here). `loopback`: the receiver is a process of
+/// ours on this machine.
+pub fn plan(
+    machine: &Machine,
+    goal: &Goal,
+    mut sources: Vec<SourcePlan>,
+    mut paths: Vec<PathPlan>,
+    loopback: bool,
+) -> Plan {
+    for source in &mut sources {
+        let or = |given: u64, default| if given > 0 { given } else { default };
+        source.block_bytes = goal.block_bytes.unwrap_or(or(source.block_bytes, DEFAULT_BLOCK_BYTES)).max(1);
+        source.queue_depth = or(u64::from(source.queue_depth), u64::from(DEFAULT_QUEUE_DEPTH)) as u32;
+    }
+    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    for path in &mut paths {
+        if path.rate.known().is_none() {
+            path.rate = resources::path_rate(machine, path, protocol);
+        }
+    }
+    let mut lanes = lanes::place(machine, goal, &sources, &paths, loopback);
+    let pool = pool::fit(machine, &mut lanes);
+    for (index, source) in sources.iter_mut().enumerate() {
+        let own = || lanes.iter().filter(|lane| lane.source == index);
+        source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
+        source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+    }
+    let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
+    let mut resources = resources::resources(machine, goal, &sources, &paths, loopback);
+    let solution = Model::new(&resources).solve();
+    for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
+        let through = solution.through.get(&resource.id).copied().unwrap_or(0.0);
+        resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
+    }
+    Plan {
+        ceiling: solution.bound(),
+        resources,
+        sources,
+        paths,
+        lanes,
+        schedule,
+        pool_bytes: pool.bytes,
+        pool_wished_bytes: pool.wished_bytes,
+        registered: pool.registered,
+        loopback,
+        notes: pool.notes.into_iter().chain(schedule_notes).collect(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

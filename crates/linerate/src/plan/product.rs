@@ -219,6 +219,12 @@ pub struct Plan {
     pub schedule: Schedule,
     /// Buffer memory of all lanes together, bytes.
     pub pool_bytes: u64,
+    /// Buffer memory that the plan would have taken without the limits, bytes.
+    #[serde(default)]
+    pub pool_wished_bytes: u64,
+    /// The pool can be registered with the kernel (it fits RLIMIT_MEMLOCK).
+    #[serde(default)]
+    pub registered: bool,
     /// True where the receiver is a process of ours on loopback.
     pub loopback: bool,
     /// What the user should know about choices that were made (a smaller pool than wished, and why).

@@ -1,0 +1,123 @@
+//! Ethernet: the share of a link's rate that is payload of TCP or UDP.
+//!
+//! A full frame takes MTU + 38 bytes of the wire: preamble and start 8, header 14, check sequence 4, gap 12 (IEEE 802.3); an 802.1Q
+//! tag 4 more. Of the MTU, the headers of IP and of the transport are no payload.
+
+/// Bytes on the wire besides the MTU: preamble and start 8, header 14, check sequence 4, gap 12.
+const FRAME_OVERHEAD_BYTES: u32 = 38;
+/// An 802.1Q tag.
+const TAG_BYTES: u32 = 4;
+
+/// Headers above Ethernet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// TCP over IPv4 with timestamps (RFC 7323), Linux's default: 20 + 32.
+    Tcp4Timestamps,
+    /// TCP over IPv4 without options: 20 + 20.
+    Tcp4,
+    /// UDP over IPv4: 20 + 8.
+    Udp4,
+    /// TCP over IPv6 with timestamps: 40 + 32.
+    Tcp6Timestamps,
+    /// TCP over IPv6 without options: 40 + 20.
+    Tcp6,
+    /// UDP over IPv6: 40 + 8.
+    Udp6,
+}
+
+impl Stack {
+    /// TCP with timestamps as Linux sends it, over IPv4 or IPv6.
+    pub fn tcp(ipv6: bool) -> Self {
+        if ipv6 { Stack::Tcp6Timestamps } else { Stack::Tcp4Timestamps }
+    }
+
+    /// UDP over IPv4 or IPv6.
+    pub fn udp(ipv6: bool) -> Self {
+        if ipv6 { Stack::Udp6 } else { Stack::Udp4 }
+    }
+
+    /// Bytes of IP and transport headers in each packet.
+    pub fn header_bytes(self) -> u32 {
+        match self {
+            Stack::Tcp4Timestamps => 52,
+            Stack::Tcp4 => 40,
+            Stack::Udp4 => 28,
+            Stack::Tcp6Timestamps => 72,
+            Stack::Tcp6 => 60,
+            Stack::Udp6 => 48,
+        }
+    }
+}
+
+/// Payload bytes of one full packet; `None` where the MTU does not hold the headers and one byte.
+pub fn payload_bytes(mtu: u32, stack: Stack) -> Option<u32> {
+    mtu.checked_sub(stack.header_bytes()).filter(|bytes| *bytes > 0)
+}
+
+/// Share of the link's rate that is payload, 0 to 1, with full packets back to back.
+pub fn goodput_share(mtu: u32, stack: Stack, vlan: bool) -> Option<f64> {
+    let tag = if vlan { TAG_BYTES } else { 0 };
+    let wire = f64::from(mtu) + f64::from(FRAME_OVERHEAD_BYTES + tag);
+    payload_bytes(mtu, stack).map(|payload| f64::from(payload) / wire)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tables;
+    use super::*;
+
+    const STACKS: [(&str, Stack); 6] = [
+        ("tcp4_ts", Stack::Tcp4Timestamps),
+        ("tcp4", Stack::Tcp4),
+        ("udp4", Stack::Udp4),
+        ("tcp6_ts", Stack::Tcp6Timestamps),
+        ("tcp6", Stack::Tcp6),
+        ("udp6", Stack::Udp6),
+    ];
+
+    #[test]
+    fn literal_shares() {
+        let share = |mtu, stack, vlan| goodput_share(mtu, stack, vlan).expect("a share");
+        assert_eq!(share(9000, Stack::tcp(false), false), 8948.0 / 9038.0);
+        assert_eq!(share(1500, Stack::udp(false), false), 1472.0 / 1538.0);
+        assert_eq!(share(1500, Stack::tcp(true), true), 1428.0 / 1542.0);
+    }
+
+    #[test]
+    fn an_mtu_without_room_for_payload_has_no_share() {
+        assert_eq!(goodput_share(52, Stack::Tcp4Timestamps, false), None);
+        assert_eq!(goodput_share(0, Stack::Udp4, true), None);
+        assert!(goodput_share(u32::MAX, Stack::Udp4, true).is_some_and(|share| share <= 1.0));
+    }
+
+    #[test]
+    fn equal_to_the_reference_table_of_shares() {
+        let Some(rows) = tables::rows("ethernet-efficiency") else { return };
+        assert_eq!(rows.len(), 48);
+        for row in &rows {
+            let stack = STACKS.iter().find(|(name, _)| *name == row["stack"]).expect("a known stack").1;
+            let mtu = tables::number(row, "mtu").expect("an MTU") as u32;
+            let ours = goodput_share(mtu, stack, row["tag"] != "untagged").expect("a share");
+            let theirs = tables::number(row, "efficiency").expect("a share");
+            assert!((ours - theirs).abs() <= 5.1e-7, "{row:?}: {ours}");
+            assert_eq!(payload_bytes(mtu, stack).map(f64::from), tables::number(row, "payload_bytes"));
+        }
+    }
+
+    #[test]
+    fn equal_to_the_goodput_of_every_phy() {
+        let Some(rows) = tables::rows("ethernet") else { return };
+        assert!(rows.len() > 30);
+        for row in &rows {
+            let gigabits = tables::number(row, "mac_gbps").expect("a rate");
+            for (name, stack) in STACKS {
+                for mtu in [1500, 9000] {
+                    let ours = gigabits * goodput_share(mtu, stack, false).expect("a share");
+                    let theirs =
+                        tables::number(row, &format!("goodput_{name}_mtu{mtu}_gbps")).expect("a rate");
+                    assert!((ours - theirs).abs() <= 5.1e-5, "{} {name}: {ours} {theirs}", row["phy"]);
+                }
+            }
+        }
+    }
+}
