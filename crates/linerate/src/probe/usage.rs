@@ -25,14 +25,20 @@ impl CoreUse {
     }
 }
 
-/// One reading of `/proc/stat`, ticks by core.
-#[derive(Clone, Debug, Default)]
+/// One reading of `/proc/stat`, ticks by core. An agent sends it as it is: the difference is taken where the interval is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct CpuTimes(Vec<(u32, [u64; 8])>);
 
 impl CpuTimes {
     /// Reads now; empty where `/proc/stat` cannot be read.
     pub fn read(sysroot: &Sysroot) -> Self {
         CpuTimes(sysroot.text("/proc/stat").map(|text| parse_stat(&text)).unwrap_or_default())
+    }
+
+    /// Number of cores in the reading.
+    pub fn cores(&self) -> usize {
+        self.0.len()
     }
 
     /// What each core did since an earlier reading. A core that came or went in between is left out.
@@ -79,7 +85,7 @@ fn parse_stat(text: &str) -> Vec<(u32, [u64; 8])> {
 }
 
 /// One reading of the CPU quota of this process's control group.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throttle {
     /// CPU time granted, in cores; 0 for no quota. The tightest of the group and its ancestors.
     pub quota_cores: f64,

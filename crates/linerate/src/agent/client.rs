@@ -1,0 +1,228 @@
+//! The client's side of an agent: one session, its tests, and data streams that open with their tickets. Every call ends in time.
+
+use super::admission::lock;
+use super::key::Key;
+use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
+use super::protocol::{Hello, LaneTicket, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
+use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
+use crate::failure::Failure;
+use socket2::{Domain, Socket, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Connecting, the handshake, the admission of a data stream: each ends within this.
+const STEP: Duration = Duration::from_secs(3);
+/// A request is answered within this; to end a test may take the agent two seconds of it.
+const CALL: Duration = Duration::from_secs(5);
+
+/// A session with an agent. Ask for a sample at least every minute: an idle session is dropped. Dropping this ends it and its test.
+pub struct Session {
+    address: SocketAddr,
+    hello: Hello,
+    line: Mutex<Line>,
+}
+
+struct Line {
+    stream: TcpStream,
+    channel: Channel,
+    /// After a failure request and reply no longer pair: nothing is asked any more.
+    broken: bool,
+}
+
+impl Session {
+    /// Connects, shows the key, and learns who the agent is.
+    pub fn connect(address: SocketAddr, key: &Key) -> Result<Session, Failure> {
+        let stream =
+            TcpStream::connect_timeout(&address, STEP).map_err(|error| unreachable_peer(address, &error))?;
+        prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error)))?;
+        let channel =
+            noise::initiate(Timed::new(&stream, STEP), key).map_err(|broken| refused(address, &broken))?;
+        let mut line = Line { stream, channel, broken: false };
+        let hello = Request::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
+        match line.ask(address, &hello, STEP)? {
+            Reply::Hello(hello) => Ok(Session { address, hello, line: Mutex::new(line) }),
+            _ => Err(out_of_turn(address)),
+        }
+    }
+
+    /// The agent's address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Our address on the way to it.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        lock(&self.line).stream.local_addr().ok()
+    }
+
+    /// Who the agent is.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// Begins a test; its tickets must be used within ten seconds. One test at a time.
+    pub fn open(&self, request: OpenRequest) -> Result<Opened, Failure> {
+        let lanes = request.lanes.len();
+        match self.ask(&Request::Open(request))? {
+            Reply::Opened(opened) if opened.lanes.len() == lanes => Ok(opened),
+            _ => Err(out_of_turn(self.address)),
+        }
+    }
+
+    /// How far the test is.
+    pub fn sample(&self) -> Result<Sample, Failure> {
+        match self.ask(&Request::Sample)? {
+            Reply::Sample(sample) => Ok(sample),
+            _ => Err(out_of_turn(self.address)),
+        }
+    }
+
+    /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the lanes have ended.
+    pub fn close(&self) -> Result<Sample, Failure> {
+        match self.ask(&Request::Close)? {
+            Reply::Closed(sample) => Ok(sample),
+            _ => Err(out_of_turn(self.address)),
+        }
+    }
+
+    /// Opens a TCP data stream. `prepare` sets the socket before it connects (congestion control, buffers, a local address).
+    ///
+    /// Not more than 32 calls at once: the agent keeps 64 connections whose token it has not read yet.
+    pub fn connect_tcp(
+        &self,
+        ticket: &LaneTicket,
+        prepare: impl FnOnce(&Socket) -> io::Result<()>,
+    ) -> Result<TcpStream, Failure> {
+        let here = |error: io::Error| {
+            Failure::Lacks(format!("no socket for a data stream to {}: {error}", self.address))
+        };
+        let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None).map_err(here)?;
+        prepare(&socket).map_err(here)?;
+        socket
+            .connect_timeout(&self.address.into(), STEP)
+            .map_err(|error| unreachable_peer(self.address, &error))?;
+        let stream: TcpStream = socket.into();
+        self.show_token(&stream, ticket).map_err(|error| {
+            Failure::Lacks(match error.kind() {
+                ErrorKind::TimedOut => format!(
+                    "the agent at {} did not admit a data stream within {} s: it is overloaded or lost",
+                    self.address,
+                    STEP.as_secs()
+                ),
+                _ => format!(
+                    "the agent at {} refused a data stream: its token was used before, or came later than ten seconds ({error})",
+                    self.address
+                ),
+            })
+        })?;
+        Ok(stream)
+    }
+
+    /// Where the datagrams of a UDP lane go to.
+    pub fn udp_address(&self, ticket: &LaneTicket) -> Option<SocketAddr> {
+        let mut address = self.address;
+        address.set_port(ticket.udp_port?);
+        Some(address)
+    }
+
+    fn show_token(&self, stream: &TcpStream, ticket: &LaneTicket) -> io::Result<()> {
+        let mut wire = Timed::new(stream, STEP);
+        let mut opening = DATA_MAGIC.to_vec();
+        opening.extend(ticket.token.bytes());
+        wire.write_all(&opening)?;
+        let mut answer = [0];
+        wire.read_exact(&mut answer)?;
+        if answer[0] != ADMITTED {
+            return Err(io::Error::new(ErrorKind::InvalidData, "an answer that is none"));
+        }
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, Failure> {
+        lock(&self.line).ask(self.address, request, CALL)
+    }
+}
+
+impl Line {
+    /// One request, one reply; an error of the agent's becomes ours.
+    fn ask(&mut self, address: SocketAddr, request: &Request, time: Duration) -> Result<Reply, Failure> {
+        if self.broken {
+            return Err(lost(address, &Broken::Closed));
+        }
+        let mut wire = Timed::new(&self.stream, time);
+        let asked = self.channel.send(&mut wire, request);
+        match asked.and_then(|()| self.channel.receive(&mut wire, REPLY_LIMIT_BYTES)) {
+            Ok(Reply::Error { text }) => Err(Failure::Lacks(format!("the agent at {address} says: {text}"))),
+            Ok(reply) => Ok(reply),
+            Err(broken) => {
+                self.broken = true;
+                Err(lost(address, &broken))
+            }
+        }
+    }
+}
+
+fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
+    let port = address.port();
+    let cause = match error.kind() {
+        ErrorKind::ConnectionRefused => format!("nothing listens on port {port} there"),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            format!(
+                "no answer within {} s: the host is down, or a firewall drops what comes to port {port}",
+                STEP.as_secs()
+            )
+        }
+        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "no route leads there".into(),
+        _ => error.to_string(),
+    };
+    Failure::Lacks(format!(
+        "no agent at {address}: {cause}; start `linerate agent` there; is port {port} open?"
+    ))
+}
+
+/// The handshake failed.
+fn refused(address: SocketAddr, broken: &Broken) -> Failure {
+    Failure::Lacks(match broken {
+        Broken::Closed => format!(
+            "the agent at {address} refused the key: it has another one; give the one that `linerate agent` printed there, with \
+             --key-file FILE or LINERATE_KEY"
+        ),
+        Broken::OtherVersion(digit) => format!(
+            "the agent at {address} speaks version {digit} of the control channel, this linerate {} speaks version {}; install the \
+             same version on both hosts",
+            env!("CARGO_PKG_VERSION"),
+            char::from(CONTROL_MAGIC[3])
+        ),
+        Broken::Late => format!(
+            "{address} took the connection but did not answer within {} s: is it an agent, and not another service?",
+            STEP.as_secs()
+        ),
+        Broken::Foreign => format!(
+            "what answers at {address} is no agent of linerate; start `linerate agent` there, or name its port with --peer HOST:PORT"
+        ),
+        other => format!("the agent at {address} cannot be talked to: {other}"),
+    })
+}
+
+/// The agent went away in the middle.
+fn lost(address: SocketAddr, broken: &Broken) -> Failure {
+    Failure::Lacks(match broken {
+        Broken::Closed => format!(
+            "the agent at {address} is gone: it closed the connection; was it stopped? Start `linerate agent` there again"
+        ),
+        Broken::Late => format!(
+            "the agent at {address} is gone: no answer within {} s; is the host down, the cable out or the CPU overloaded?",
+            CALL.as_secs()
+        ),
+        other => format!("the agent at {address} is lost: {other}"),
+    })
+}
+
+fn out_of_turn(address: SocketAddr) -> Failure {
+    Failure::Lacks(format!(
+        "the agent at {address} gave an answer to another question; install the same version of linerate on both hosts"
+    ))
+}

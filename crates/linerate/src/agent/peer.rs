@@ -1,0 +1,159 @@
+//! `--peer`: how a user names an agent.
+
+use super::DEFAULT_PORT;
+use crate::failure::Failure;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+/// A name server that does not answer is not waited for longer.
+const RESOLVE: Duration = Duration::from_secs(5);
+
+/// Reads `HOST`, `HOST:PORT`, `[V6]:PORT`, `[V6]` or `V6`; the port is 7411 where none is given. Names are resolved.
+pub fn parse_peer(text: &str) -> Result<SocketAddr, Failure> {
+    let (host, port) = split(text).map_err(Failure::Usage)?;
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, port));
+    }
+    resolve(&host, port).map_err(|why| {
+        Failure::Lacks(format!(
+            "--peer {text}: {host} has no address: {why}; check the name, or give its address"
+        ))
+    })
+}
+
+/// Host and port, by form alone; the error is a sentence.
+fn split(text: &str) -> Result<(String, u16), String> {
+    if text.starts_with("ssh://") {
+        return Err(format!(
+            "--peer {text}: linerate cannot start an agent over ssh yet, that comes with a later version; start `linerate agent` \
+             there yourself and give --peer HOST"
+        ));
+    }
+    let wrong =
+        |why: &str| format!("--peer {text}: {why}; write HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address");
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']').ok_or_else(|| wrong("a “]” is missing"))?;
+            let port = after.strip_prefix(':');
+            if port.is_none() && !after.is_empty() {
+                return Err(wrong("after “]” comes nothing, or “:” and a port"));
+            }
+            if !host.contains(':') {
+                return Err(wrong("brackets are for IPv6 addresses"));
+            }
+            (host, port)
+        }
+        None if text.matches(':').count() > 1 => (text, None),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_' | ':' | '%');
+    if host.is_empty() || host.len() > 253 || !host.chars().all(letter) {
+        return Err(wrong("that is no host"));
+    }
+    // Interface names may follow a “%”; the address before it must be one.
+    if host.contains(':') && host.split('%').next().is_none_or(|v6| v6.parse::<std::net::Ipv6Addr>().is_err())
+    {
+        return Err(wrong("that is no IPv6 address"));
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(digits) => match digits.parse::<u16>() {
+            Ok(port) if port > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()) => port,
+            _ => return Err(wrong("a port is a number from 1 to 65535")),
+        },
+    };
+    Ok((host.to_string(), port))
+}
+
+/// Asks the resolver on a thread of its own, because it has no timeout that we could set.
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let (sender, answer) = std::sync::mpsc::channel::<io::Result<Option<SocketAddr>>>();
+    let question = (host.to_string(), port);
+    std::thread::Builder::new()
+        .name("resolver".into())
+        .spawn(move || {
+            let found = question.to_socket_addrs().map(|mut addresses| addresses.next());
+            let _ = sender.send(found);
+        })
+        .map_err(|error| error.to_string())?;
+    match answer.recv_timeout(RESOLVE) {
+        Ok(Ok(Some(address))) => Ok(address),
+        Ok(Ok(None)) => Err("the resolver gives none".into()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", RESOLVE.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn all_forms_of_an_address() {
+        for (text, address) in [
+            ("192.0.2.7", "192.0.2.7:7411"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+            ("2001:db8::7", "[2001:db8::7]:7411"),
+            ("[2001:db8::7]", "[2001:db8::7]:7411"),
+            ("[2001:db8::7]:80", "[2001:db8::7]:80"),
+            ("::1", "[::1]:7411"),
+        ] {
+            let expected: SocketAddr = address.parse().expect("an address");
+            assert_eq!(parse_peer(text).expect(text), expected, "{text}");
+        }
+        let local = parse_peer("localhost:81").expect("localhost");
+        assert!(local.ip().is_loopback() && local.port() == 81);
+    }
+
+    #[test]
+    fn wrong_forms_are_wrong_use() {
+        for text in [
+            "",
+            ":",
+            ":80",
+            "host:",
+            "host:0",
+            "host:65536",
+            "host:+1",
+            "host:x",
+            "[::1",
+            "[::1]x",
+            "[::1]:",
+            "[host]:1",
+            "a b",
+            "http://host",
+            "host/path",
+            "1:2:3",
+            "::1::2",
+            "%eth0",
+            "ho\nst",
+        ] {
+            let failure = parse_peer(text).expect_err(text);
+            assert!(matches!(failure, Failure::Usage(_)), "{text}: {failure}");
+        }
+    }
+
+    #[test]
+    fn ssh_is_told_to_come_later() {
+        let failure = parse_peer("ssh://host").expect_err("refused");
+        assert!(matches!(&failure, Failure::Usage(text) if text.contains("later version")), "{failure}");
+    }
+
+    #[test]
+    fn a_name_that_cannot_exist_is_named() {
+        // The top-level domain `invalid` never resolves (RFC 6761, section 6.4).
+        let text = parse_peer("nowhere.invalid").expect_err("no such name").to_string();
+        assert!(text.contains("nowhere.invalid"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[\\[\\]:%.a-f0-9é ]{0,24}") {
+            if let Ok((host, port)) = split(&text) {
+                prop_assert!(!host.is_empty() && port > 0);
+            }
+        }
+    }
+}

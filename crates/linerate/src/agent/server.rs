@@ -1,0 +1,293 @@
+//! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
+
+use super::admission::{Places, Tokens, Visit, WaitingRoom};
+use super::key::Key;
+use super::lane::Lane;
+use super::protocol::Request;
+use super::secret::{SECRET_BYTES, random, to_hex};
+use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
+use super::{DEFAULT_PORT, noise, session};
+use crate::failure::Failure;
+use crate::flow::receive::{Received, receive_tcp, receive_udp};
+use socket2::{Domain, SockRef, Socket, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a waiting thread looks whether it shall stop.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What to do with an admitted data stream; the default is the real receivers of `flow`.
+#[derive(Clone, Copy)]
+pub struct Receivers {
+    /// Receives a TCP stream until its end or `stop`: stream, verify, counters, stop.
+    pub tcp: fn(TcpStream, bool, &Received, &AtomicBool) -> io::Result<()>,
+    /// Admits the sender that shows the token, then receives until `stop`: socket, token, counters, stop.
+    pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Received, &AtomicBool) -> io::Result<()>,
+}
+
+impl Default for Receivers {
+    fn default() -> Self {
+        Receivers { tcp: receive_tcp, udp: receive_udp }
+    }
+}
+
+/// Name and MTU of the interface that holds an address of this host; the caller knows (it has the probe).
+pub type MtuOf = Arc<dyn Fn(IpAddr) -> Option<(String, u32)> + Send + Sync>;
+
+/// Bounds on everything that comes from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections that have shown neither key nor token.
+    pub unknown_connections: usize,
+    /// Time that such a connection has to show one.
+    pub admission: Duration,
+    /// Control connections at once.
+    pub sessions: usize,
+    /// Lanes of one session.
+    pub lanes: usize,
+    /// Time in which a token must be used.
+    pub token_life: Duration,
+    /// Time between two requests after which a session is dropped.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            unknown_connections: 64,
+            admission: Duration::from_secs(3),
+            sessions: 8,
+            lanes: 256,
+            token_life: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What all threads of an agent share.
+pub(super) struct Shared {
+    key: Key,
+    pub receivers: Receivers,
+    pub mtu_of: MtuOf,
+    /// Differs between any two starts.
+    pub instance: String,
+    pub limits: Limits,
+    pub tokens: Tokens,
+    pub sessions: Arc<Places>,
+    pub lanes: Arc<Places>,
+    room: Arc<WaitingRoom>,
+    stopping: AtomicBool,
+}
+
+impl Shared {
+    /// The agent ends: every thread shall.
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// The server of `linerate agent`.
+pub struct Agent {
+    listeners: Vec<TcpListener>,
+    shared: Arc<Shared>,
+}
+
+impl Agent {
+    /// Listens on the addresses; none: on every address, port 7411.
+    pub fn bind(
+        listen: &[SocketAddr],
+        key: Key,
+        receivers: Receivers,
+        mtu_of: MtuOf,
+    ) -> Result<Agent, Failure> {
+        Agent::bind_with(listen, key, receivers, mtu_of, Limits::default())
+    }
+
+    /// As [`Agent::bind`], with other bounds.
+    pub fn bind_with(
+        listen: &[SocketAddr],
+        key: Key,
+        receivers: Receivers,
+        mtu_of: MtuOf,
+        limits: Limits,
+    ) -> Result<Agent, Failure> {
+        let every = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT))];
+        let wanted = if listen.is_empty() { &every } else { listen };
+        let listeners = wanted.iter().map(|address| listen_on(*address, wanted)).collect::<Result<_, _>>()?;
+        let instance = random::<8>().map_err(|error| {
+            Failure::Lacks(format!("the agent cannot start: /dev/urandom cannot be read: {error}"))
+        })?;
+        let shared = Shared {
+            key,
+            receivers,
+            mtu_of,
+            instance: to_hex(&instance),
+            limits,
+            tokens: Tokens::default(),
+            sessions: Places::new(limits.sessions),
+            lanes: Places::new(limits.sessions.saturating_mul(limits.lanes)),
+            room: Arc::new(WaitingRoom::new(limits.unknown_connections)),
+            stopping: AtomicBool::new(false),
+        };
+        Ok(Agent { listeners, shared: Arc::new(shared) })
+    }
+
+    /// Where it listens, with the ports that the kernel chose for port 0.
+    pub fn local_addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Sessions, receiving lanes and unknown connections that there are now.
+    pub fn load(&self) -> (usize, usize, usize) {
+        (self.shared.sessions.taken(), self.shared.lanes.taken(), self.shared.room.len())
+    }
+
+    /// Serves until `stop`; then ends every session and lane within about three seconds.
+    pub fn serve(&self, stop: &AtomicBool) {
+        self.shared.stopping.store(false, Ordering::Release);
+        std::thread::scope(|scope| {
+            for listener in &self.listeners {
+                scope.spawn(|| accept(listener, &self.shared, stop));
+            }
+        });
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.room.clear();
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while self.load() != (0, 0, 0) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A listener; where every IPv6 address is meant and the host has no IPv6, every IPv4 address is.
+fn listen_on(address: SocketAddr, all: &[SocketAddr]) -> Result<TcpListener, Failure> {
+    let every = |ip: IpAddr| all.contains(&SocketAddr::new(ip, address.port()));
+    let dual = !(every(Ipv6Addr::UNSPECIFIED.into()) && every(Ipv4Addr::UNSPECIFIED.into()));
+    let first = open_listener(address, dual);
+    let opened = match first {
+        Err(error)
+            if address.ip() == Ipv6Addr::UNSPECIFIED && dual && error.kind() != ErrorKind::AddrInUse =>
+        {
+            open_listener((Ipv4Addr::UNSPECIFIED, address.port()).into(), dual).map_err(|_| error)
+        }
+        other => other,
+    };
+    opened.map_err(|error| {
+        let port = address.port();
+        Failure::Lacks(match error.kind() {
+            ErrorKind::AddrInUse => format!(
+                "port {port} is in use on {}: is another agent running? Stop it, or choose another port with --listen \
+                 ADDRESS:PORT and name the same port in --peer",
+                address.ip()
+            ),
+            ErrorKind::AddrNotAvailable => format!(
+                "no interface of this host has the address {}: give --listen one that `ip address` shows",
+                address.ip()
+            ),
+            ErrorKind::PermissionDenied => {
+                format!("port {port} needs root (it is below 1024): choose a higher one with --listen ADDRESS:PORT")
+            }
+            _ => format!("cannot listen on {address}: {error}; choose another address with --listen"),
+        })
+    })
+}
+
+fn open_listener(address: SocketAddr, dual: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!dual)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    // On Linux SO_RCVTIMEO bounds accept(2), too (socket(7)): so `stop` is seen.
+    socket.set_read_timeout(Some(TICK))?;
+    Ok(socket.into())
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        match listener.accept() {
+            Ok((stream, address)) => {
+                let theirs = shared.clone();
+                let serve = move |stream, visit| visited(stream, visit, &theirs);
+                // No thread to be had: the connection is dropped, the next one may have more luck.
+                let _ = shared.room.receive(stream, address.ip(), serve);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead of spinning.
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// A connection that nobody vouches for: it has `admission` to show the key or a token, and gets no byte before.
+fn visited(stream: Arc<TcpStream>, visit: Visit, shared: &Shared) {
+    let deadline = Instant::now() + shared.limits.admission;
+    let mut wire = Timed::until(&stream, deadline);
+    let mut magic = [0; 4];
+    if wire.read_exact(&mut magic).is_err() {
+        return;
+    }
+    match magic {
+        CONTROL_MAGIC => control(&stream, wire, visit, shared),
+        DATA_MAGIC => data(stream, deadline, visit, shared),
+        // Another version of linerate is told which one this is.
+        [a, b, c, _] if [a, b, c] == CONTROL_MAGIC[..3] => {
+            let _ = wire.write_all(&CONTROL_MAGIC);
+        }
+        _ => {}
+    }
+}
+
+/// Handshake and first message; then the session, on this thread.
+fn control(stream: &TcpStream, mut wire: Timed<'_>, visit: Visit, shared: &Shared) {
+    let admitted = noise::respond(&mut wire, &shared.key).and_then(|mut channel| {
+        // The handshake's first message may be a replay; who can encrypt this one holds the key.
+        let hello: Request = channel.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
+        Ok((channel, hello))
+    });
+    if let Ok((channel, hello)) = admitted
+        && visit.leave()
+        && prepare_control(stream).is_ok()
+    {
+        session::serve(stream, channel, &hello, shared);
+    }
+}
+
+/// A data stream: its token admits it to its lane, and this thread becomes the lane's receiver.
+fn data(stream: Arc<TcpStream>, deadline: Instant, visit: Visit, shared: &Shared) {
+    let mut token = [0; SECRET_BYTES];
+    if Timed::until(&stream, deadline).read_exact(&mut token).is_err() || !visit.leave() {
+        return;
+    }
+    let Some(lane) = shared.tokens.claim(&token) else { return };
+    // The waiting room let go of it: nobody else holds it.
+    let Ok(stream) = Arc::try_unwrap(stream) else { return };
+    if let Err(error) = receive(stream, &lane, shared) {
+        lane.finish(Some(format!("its connection failed at the start: {error}")));
+    }
+}
+
+fn receive(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> {
+    size_buffer(SockRef::from(&stream), lane)?;
+    let handle = stream.try_clone()?;
+    Timed::new(&stream, shared.limits.admission).write_all(&[ADMITTED])?;
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    lane.run(Some(handle), |received, stop| (shared.receivers.tcp)(stream, lane.verify, received, stop));
+    Ok(())
+}
+
+/// Asks for the receive buffer that the client wants, and notes what the kernel grants (at most twice `net.core.rmem_max`).
+pub(super) fn size_buffer(socket: SockRef<'_>, lane: &Lane) -> io::Result<()> {
+    if let Some(bytes) = lane.receive_buffer_bytes {
+        // The kernel takes a C int.
+        socket.set_recv_buffer_size(bytes.clamp(1, 1 << 30) as usize)?;
+    }
+    lane.received.buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
+    Ok(())
+}
