@@ -11,6 +11,7 @@ const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
+    mapped_bytes: usize,
     bytes: usize,
 }
 
@@ -22,21 +23,27 @@ unsafe impl Sync for Region {}
 impl Region {
     fn map(bytes: usize) -> io::Result<Self> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-        let bytes = bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let mapped_bytes = bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         // SAFETY: a new anonymous private mapping at an address of the kernel's choice touches no memory of ours.
         let address = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                mapped_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
         }?;
         // SAFETY: advice on our own mapping; transparent huge pages are a wish, refusal changes nothing.
-        let _ = unsafe { madvise(address, bytes, Advice::LinuxHugepage) };
+        let _ = unsafe { madvise(address, mapped_bytes, Advice::LinuxHugepage) };
         let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Region { start, bytes })
+        Ok(Region { start, mapped_bytes, bytes })
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
+    /// What the blocks take: the mapping is rounded up, but only this much need be locked (RLIMIT_MEMLOCK).
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -45,7 +52,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and no lease refers to it any more (each holds a reference count).
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped_bytes) };
     }
 }
 

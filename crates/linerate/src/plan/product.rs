@@ -24,6 +24,9 @@ pub struct Goal {
     pub block_bytes: Option<u64>,
     /// Reads in flight a lane; `None`: chosen by the plan.
     pub queue_depth: Option<u32>,
+    /// Payload of a UDP datagram, bytes; `None`: what the path's MTU carries, jumbo frames at most.
+    #[serde(default)]
+    pub datagram_bytes: Option<u32>,
     /// TCP congestion control for our sockets; `None`: the system's.
     pub congestion_control: Option<String>,
     /// Checksum the bytes at both ends (TCP).

@@ -62,6 +62,7 @@ pub(crate) fn goal() -> Goal {
         budget_seconds: 45.0,
         block_bytes: None,
         queue_depth: None,
+        datagram_bytes: None,
         congestion_control: None,
         verify: false,
     }

@@ -1,0 +1,257 @@
+//! The other ends: one control session a path, data streams opened with its tickets, and what the receivers counted.
+
+use super::product::ReceiverResult;
+use super::window::{Meter, Seen};
+use crate::agent::{LaneRequest, LaneTicket, OpenRequest, Sample, Session};
+use crate::flow::counters::LaneCounters;
+use crate::flow::progress::Mark;
+use crate::flow::start::Destination;
+use crate::flow::udp::UdpSender;
+use crate::plan::{Goal, Lane, Plan, Protocol};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Headers of IP and UDP within the MTU: 20 + 8, with IPv6 40 + 8 (RFC 791, 768, 8200).
+const UDP_OVERHEAD_V4: u32 = 28;
+const UDP_OVERHEAD_V6: u32 = 48;
+/// Larger than a jumbo frame brings nothing: only loopback has such an MTU.
+const LARGEST_MTU: u32 = 9000;
+
+/// Control sessions, one for each path of the plan.
+pub struct Peers {
+    sessions: Vec<Session>,
+    /// Which lanes of the running test each session has, as (path, number within the session).
+    opened: Vec<usize>,
+}
+
+impl Peers {
+    /// Sessions in the order of the plan's paths.
+    pub fn new(sessions: Vec<Session>) -> Self {
+        let opened = vec![0; sessions.len()];
+        Peers { sessions, opened }
+    }
+
+    /// Nobody to send to.
+    pub fn none() -> Self {
+        Peers::new(Vec::new())
+    }
+
+    /// The sessions.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// Keeps idle sessions alive (an agent drops one that says nothing for a minute).
+    pub fn keep_alive(&self) {
+        for session in &self.sessions {
+            // A peer that is gone shows when it is needed.
+            let _ = session.sample();
+        }
+    }
+
+    /// Opens a test with these lanes; a ticket for each, in order, or why there is none.
+    pub fn open(
+        &mut self,
+        lanes: &[Lane],
+        protocol: Protocol,
+        verify: bool,
+    ) -> Vec<Result<LaneTicket, String>> {
+        let mut tickets: Vec<Result<LaneTicket, String>> =
+            lanes.iter().map(|_| Err("not opened".into())).collect();
+        for (path, session) in self.sessions.iter().enumerate() {
+            let mine: Vec<usize> = (0..lanes.len()).filter(|index| lanes[*index].path == path).collect();
+            self.opened[path] = mine.len();
+            if mine.is_empty() {
+                continue;
+            }
+            let request = OpenRequest {
+                lanes: mine.iter().map(|_| LaneRequest { protocol }).collect(),
+                verify: verify && protocol == Protocol::Tcp,
+                receive_buffer_bytes: None,
+            };
+            match session.open(request) {
+                Ok(opened) => {
+                    mine.iter().zip(opened.lanes).for_each(|(index, ticket)| tickets[*index] = Ok(ticket))
+                }
+                Err(failure) => {
+                    self.opened[path] = 0;
+                    mine.iter().for_each(|index| tickets[*index] = Err(failure.to_string()));
+                }
+            }
+        }
+        tickets
+    }
+
+    /// Opens the data stream of one lane.
+    pub fn connect(
+        &self,
+        ticket: &LaneTicket,
+        lane: &Lane,
+        plan: &Plan,
+        goal: &Goal,
+    ) -> Result<Destination, String> {
+        let path = &plan.paths[lane.path];
+        let session = &self.sessions[lane.path];
+        let Some(address) = session.udp_address(ticket) else {
+            let stream = session.connect_tcp(ticket, |socket| {
+                if let Some(name) = &goal.congestion_control {
+                    socket.set_tcp_congestion(name.as_bytes())?;
+                }
+                socket.bind(&std::net::SocketAddr::new(path.local, 0).into())
+            });
+            return stream.map(Destination::Tcp).map_err(|failure| failure.to_string());
+        };
+        let here = |error: std::io::Error| format!("no UDP path to {address}: {error}");
+        let socket = UdpSocket::bind((path.local, 0)).map_err(here)?;
+        socket.connect(address).map_err(here)?;
+        let datagram = datagram_bytes(path, goal);
+        let sender = UdpSender::admit(socket, *ticket.token.bytes(), datagram).map_err(here)?;
+        Ok(Destination::Udp(Box::new(sender)))
+    }
+
+    /// Ends the running test at every agent.
+    pub fn close(&mut self) {
+        for (session, opened) in self.sessions.iter().zip(&mut self.opened) {
+            if std::mem::take(opened) > 0 {
+                let _ = session.close();
+            }
+        }
+    }
+
+    /// After the lanes have ended: the receivers' checksums against ours. None where one cannot be had.
+    pub fn verify(&self, lanes: &[Lane], counters: &[Arc<LaneCounters>]) -> Option<bool> {
+        let patience = Instant::now() + Duration::from_secs(3);
+        loop {
+            let samples = self.samples().ok()?;
+            let received: Vec<_> = lane_samples(&samples, lanes);
+            if received.iter().all(|sample| sample.ended) || Instant::now() > patience {
+                let equal = received.iter().zip(counters).all(|(sample, counters)| {
+                    sample.ended
+                        && sample.bytes == counters.progress.mark().bytes
+                        && sample.checksum == counters.checksum.load(Ordering::Relaxed)
+                });
+                return Some(equal && !received.is_empty());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn samples(&self) -> Result<Vec<Option<Sample>>, String> {
+        let each = self.sessions.iter().zip(&self.opened).map(|(session, opened)| match opened {
+            0 => Ok(None),
+            _ => session.sample().map(Some).map_err(|failure| failure.to_string()),
+        });
+        each.collect()
+    }
+}
+
+/// The payload of a datagram that crosses the path in one frame.
+pub fn datagram_bytes(path: &crate::plan::PathPlan, goal: &Goal) -> usize {
+    if let Some(bytes) = goal.datagram_bytes {
+        return bytes.clamp(16, 65_507) as usize;
+    }
+    let ours = path.mtu.known().copied().unwrap_or(1500);
+    let theirs = path.peer_mtu.known().copied().unwrap_or(ours);
+    let overhead = if path.peer.is_ipv6() { UDP_OVERHEAD_V6 } else { UDP_OVERHEAD_V4 };
+    ours.min(theirs).min(LARGEST_MTU).saturating_sub(overhead).max(64) as usize
+}
+
+/// The samples of the plan's lanes, in their order; each session counts its own lanes from 0.
+fn lane_samples(samples: &[Option<Sample>], lanes: &[Lane]) -> Vec<crate::agent::LaneSample> {
+    let mut next = vec![0; samples.len()];
+    let each = lanes.iter().map(|lane| {
+        let number = next[lane.path];
+        next[lane.path] += 1;
+        let sample = samples.get(lane.path).and_then(Option::as_ref);
+        sample.and_then(|sample| sample.lanes.get(number)).cloned().unwrap_or_default()
+    });
+    each.collect()
+}
+
+/// Reads the rates at the receivers.
+pub struct PeerMeter<'a> {
+    peers: &'a Peers,
+    lanes: &'a [Lane],
+    first: Vec<Option<Sample>>,
+    last: Vec<Option<Sample>>,
+    hosts: Vec<(String, String)>,
+}
+
+impl<'a> PeerMeter<'a> {
+    /// A meter over the running test of these lanes.
+    pub fn new(peers: &'a Peers, lanes: &'a [Lane]) -> Self {
+        let hosts = peers.sessions.iter().map(|session| {
+            let hello = session.hello();
+            (hello.instance.clone(), hello.host.clone())
+        });
+        PeerMeter { peers, lanes, first: Vec::new(), last: Vec::new(), hosts: hosts.collect() }
+    }
+
+    /// What the other ends told between the first and the last marks.
+    pub fn far(self) -> Far {
+        let lanes =
+            lane_samples(&self.last, self.lanes).into_iter().zip(lane_samples(&self.first, self.lanes));
+        Far { lanes: lanes.collect(), first: self.first, last: self.last, hosts: self.hosts }
+    }
+}
+
+impl Meter for PeerMeter<'_> {
+    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+        let samples = self.peers.samples()?;
+        let lanes = lane_samples(&samples, self.lanes);
+        self.last = samples;
+        Ok(lanes.iter().map(|lane| Mark { bytes: lane.bytes, nanos: lane.bytes_nanos }).collect())
+    }
+
+    fn boundary(&mut self) {
+        if self.first.is_empty() {
+            self.first = self.peers.samples().unwrap_or_default();
+        }
+    }
+}
+
+/// The receivers' side of a measurement: samples at its begin and end, by path.
+pub struct Far {
+    lanes: Vec<(crate::agent::LaneSample, crate::agent::LaneSample)>,
+    first: Vec<Option<Sample>>,
+    last: Vec<Option<Sample>>,
+    hosts: Vec<(String, String)>,
+}
+
+impl Far {
+    /// One result for all receivers; with several hosts the busiest one's CPU is told.
+    pub fn result(&self, seen: &Seen) -> Option<ReceiverResult> {
+        let mut result = ReceiverResult::default();
+        let mut counted: Vec<&str> = Vec::new();
+        let mut cpu_nanos = 0;
+        for ((first, last), (instance, host)) in self.first.iter().zip(&self.last).zip(&self.hosts) {
+            let (Some(first), Some(last)) = (first, last) else { continue };
+            if counted.contains(&instance.as_str()) {
+                continue; // another address of the same agent
+            }
+            counted.push(instance);
+            cpu_nanos += last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos);
+            let throttled = last.throttle.share_since(&first.throttle);
+            if throttled >= result.throttled {
+                result.throttled = throttled;
+                result.quota_cores = last.throttle.quota_cores;
+                result.cpu_by_core = last.cpu_times.since(&first.cpu_times);
+                result.host.clone_from(host);
+            }
+        }
+        if counted.is_empty() {
+            return None;
+        }
+        for (last, first) in &self.lanes {
+            let busy = last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9 / seen.seconds.max(1e-9);
+            result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
+            result.datagrams += last.datagrams.saturating_sub(first.datagrams);
+            result.socket_drops += last.socket_drops.saturating_sub(first.socket_drops);
+            result.receive_buffer_bytes = result.receive_buffer_bytes.max(last.buffer_bytes);
+        }
+        result.cpu_seconds_per_gb = if seen.bytes == 0 { 0.0 } else { cpu_nanos as f64 / seen.bytes as f64 };
+        Some(result)
+    }
+}

@@ -1,0 +1,237 @@
+//! Watching workers for some windows of time: their rates, their CPU time, the cores, the quota. The measuring method itself.
+//!
+//! One warm-up, then `repeats` windows back to back over the same running workers: start-up costs are paid once, and a device that
+//! drifts shows as spread. A rate is taken between completions (`flow::progress`), at the receiver where there is one.
+
+use super::statistics::median;
+use crate::flow::counters::LaneCounters;
+use crate::flow::progress::Mark;
+use crate::probe::usage::{CoreUse, CpuTimes, Throttle};
+use crate::sysroot::Sysroot;
+use linerate_system::counters::process_cpu;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at `stop` and at the workers.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// Settling time, not counted.
+    pub warm_up: Duration,
+    /// One sample.
+    pub window: Duration,
+    /// Samples.
+    pub repeats: u32,
+}
+
+impl Windows {
+    /// The whole time.
+    pub fn total(&self) -> Duration {
+        self.warm_up + self.window * self.repeats
+    }
+}
+
+/// Where the rates are read: at the workers, or at the receivers of what they send.
+pub trait Meter {
+    /// One mark for each worker, in their order; an error ends the measurement.
+    fn marks(&mut self) -> Result<Vec<Mark>, String>;
+
+    /// What runs at the other end, read with the first and the last marks.
+    fn boundary(&mut self) {}
+}
+
+/// Reads the workers' own progress.
+#[derive(Debug)]
+pub struct OwnMeter(pub Vec<Arc<LaneCounters>>);
+
+impl Meter for OwnMeter {
+    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+        Ok(self.0.iter().map(|counters| counters.progress.mark()).collect())
+    }
+}
+
+/// What was seen of one worker.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerSeen {
+    /// Median of its samples, bytes per second.
+    pub bytes_per_second: f64,
+    /// CPU time ÷ time.
+    pub cpu_share: f64,
+    /// Share of the time waiting for the source.
+    pub waiting_source: f64,
+    /// Share of the time waiting for the sink.
+    pub waiting_sink: f64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Sum over the workers, each window.
+    pub samples: Vec<f64>,
+    /// Bytes in all windows.
+    pub bytes: u64,
+    /// Length of all windows, seconds.
+    pub seconds: f64,
+    /// CPU time of this process, seconds.
+    pub cpu_seconds: f64,
+    /// By core.
+    pub cores: Vec<CoreUse>,
+    /// Share of the quota periods in which we were held, and the quota in cores (0: none).
+    pub throttled: f64,
+    pub quota_cores: f64,
+    /// Each worker, in order.
+    pub workers: Vec<WorkerSeen>,
+    /// Ctrl-C, or all workers ended: fewer samples than asked for.
+    pub cut_short: bool,
+}
+
+/// Readings at one moment.
+struct Reading {
+    at: Instant,
+    cpu: Duration,
+    times: CpuTimes,
+    throttle: Throttle,
+    waits: Vec<[u64; 3]>,
+}
+
+impl Reading {
+    fn now(sysroot: &Sysroot, workers: &[Arc<LaneCounters>]) -> Self {
+        let waits = workers.iter().map(|counters| {
+            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+            [
+                load(&counters.cpu_nanos),
+                load(&counters.waiting_source_nanos),
+                load(&counters.waiting_sink_nanos),
+            ]
+        });
+        Reading {
+            waits: waits.collect(),
+            at: Instant::now(),
+            cpu: process_cpu(),
+            times: CpuTimes::read(sysroot),
+            throttle: Throttle::read(sysroot),
+        }
+    }
+}
+
+/// Watches running workers. `tick` is called every few hundredths of a second with the rate so far, and says whether to go on.
+pub fn watch(
+    sysroot: &Sysroot,
+    workers: &[Arc<LaneCounters>],
+    meter: &mut dyn Meter,
+    windows: Windows,
+    stop: &AtomicBool,
+    tick: &mut dyn FnMut(f64) -> bool,
+) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    let mut rest = |until: Instant, rate: f64| {
+        while Instant::now() < until {
+            if stop.load(Ordering::Relaxed) || !tick(rate) {
+                return false;
+            }
+            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+        true
+    };
+    if !rest(Instant::now() + windows.warm_up, 0.0) {
+        seen.cut_short = true;
+        return Ok(seen);
+    }
+    meter.boundary();
+    let first = Reading::now(sysroot, workers);
+    let beginning = meter.marks()?;
+    let mut before = beginning.clone();
+    let mut by_worker: Vec<Vec<f64>> = vec![Vec::new(); beginning.len()];
+    let mut next = Instant::now();
+    for _ in 0..windows.repeats {
+        next += windows.window;
+        let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0));
+        if !whole {
+            // A window cut short by Ctrl-C is no sample; what came before it is kept.
+            seen.cut_short = true;
+            break;
+        }
+        let now = meter.marks()?;
+        let rates: Vec<f64> = now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).collect();
+        seen.samples.push(rates.iter().sum());
+        by_worker.iter_mut().zip(&rates).for_each(|(samples, rate)| samples.push(*rate));
+        before = now;
+    }
+    let last = Reading::now(sysroot, workers);
+    meter.boundary();
+    let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
+    seen.bytes = moved.sum();
+    fill_between(&mut seen, &first, &last);
+    for (worker, samples) in seen.workers.iter_mut().zip(&by_worker) {
+        worker.bytes_per_second = median(samples);
+    }
+    Ok(seen)
+}
+
+fn fill_between(seen: &mut Seen, first: &Reading, last: &Reading) {
+    seen.seconds = last.at.duration_since(first.at).as_secs_f64();
+    seen.cpu_seconds = last.cpu.saturating_sub(first.cpu).as_secs_f64();
+    seen.cores = last.times.since(&first.times);
+    seen.throttled = last.throttle.share_since(&first.throttle);
+    seen.quota_cores = last.throttle.quota_cores;
+    let share =
+        |late: u64, early: u64| (late.saturating_sub(early) as f64 * 1e-9 / seen.seconds.max(1e-9)).min(1.0);
+    seen.workers = last
+        .waits
+        .iter()
+        .zip(&first.waits)
+        .map(|(late, early)| WorkerSeen {
+            bytes_per_second: 0.0,
+            cpu_share: share(late[0], early[0]),
+            waiting_source: share(late[1], early[1]),
+            waiting_sink: share(late[2], early[2]),
+        })
+        .collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_worker_is_seen_as_steady() {
+        let counters = Arc::new(LaneCounters::new(Instant::now()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = {
+            let (counters, stop) = (Arc::clone(&counters), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(2));
+                    counters.progress.add(1000);
+                }
+            })
+        };
+        let windows =
+            Windows { warm_up: Duration::from_millis(20), window: Duration::from_millis(100), repeats: 3 };
+        let workers = [Arc::clone(&counters)];
+        let mut meter = OwnMeter(workers.to_vec());
+        let seen =
+            watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut |_| true).expect("seen");
+        stop.store(true, Ordering::Relaxed);
+        worker.join().expect("the worker");
+        assert_eq!(seen.samples.len(), 3);
+        // A sleep of 2 ms takes longer on a busy machine, never shorter.
+        assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
+        assert!(!seen.cut_short && seen.seconds >= 0.3);
+    }
+
+    #[test]
+    fn a_stop_keeps_the_whole_windows_before_it() {
+        let workers = [Arc::new(LaneCounters::new(Instant::now()))];
+        let mut meter = OwnMeter(workers.to_vec());
+        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(30), repeats: 100 };
+        let start = Instant::now();
+        let mut tick = |_| start.elapsed() < Duration::from_millis(100);
+        let stop = AtomicBool::new(false);
+        let seen = watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut tick).expect("seen");
+        assert!(seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10, "{:?}", seen.samples);
+    }
+}
