@@ -338,8 +338,21 @@ fn a_thousand_connections_admit_nobody_and_keep_no_owner_out() {
         let (sessions, lanes, unknown) = running.agent.load();
         assert!(sessions == 0 && lanes == 0 && unknown <= 64);
     }
-    // From elsewhere, and, after 64 more that hold every place, from the flooder's own address.
-    running.connect();
+    // In the middle of a flood from elsewhere.
+    let flooding = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while flooding.load(Ordering::Acquire) {
+                drop(connect_from([127, 0, 0, 2], running.address));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for _ in 0..5 {
+            running.connect().sample().expect("a sample");
+        }
+        flooding.store(false, Ordering::Release);
+    });
+    // And after 64 that hold every place, from the flooder's own address.
     for _ in 0..64 {
         held.push_back(connect_from([127, 0, 0, 1], running.address));
     }
@@ -412,7 +425,9 @@ fn a_client_that_dies_takes_its_lanes_with_it() {
     let mut stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
     assert_eq!(running.agent.load().1, 3);
     drop(session);
+    let died = Instant::now();
     running.awaits_load((0, 0, 0));
+    assert!(died.elapsed() < Duration::from_secs(6), "two seconds are meant: {:?}", died.elapsed());
     assert_eq!(heard(&mut stream), b"", "the data stream is closed");
 }
 
