@@ -283,6 +283,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case makes a channel, which costs some milliseconds in a debug build.
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
         #[test]
         fn random_openings_are_refused_without_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200), honest: bool) {
             let mut bytes = bytes;
