@@ -1,0 +1,4 @@
+//! stub
+pub(super) fn page(_run: &crate::run::Run) -> String {
+    String::new()
+}
