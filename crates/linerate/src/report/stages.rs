@@ -62,16 +62,16 @@ impl Row<'_> {
 }
 
 impl Group<'_> {
-    /// `each of 64 disks`, `each of 16 NICs, tcp + file`.
+    /// `64 disks`, `16 NICs tcp + file`: each of them alone.
     pub(super) fn name(&self) -> String {
         let first = self.rows[0].measurement;
         let what = match first.stage {
             Stage::Network => "NICs",
             _ => "disks",
         };
-        let protocol = first.protocol.map(|protocol| format!(", {protocol}")).unwrap_or_default();
+        let protocol = first.protocol.map(|protocol| format!(" {protocol}")).unwrap_or_default();
         let file = if first.with_file { " + file" } else { "" };
-        format!("each of {} {what}{protocol}{file}", self.rows.len())
+        format!("{} {what}{protocol}{file}", self.rows.len())
     }
 
     /// `812–1020 MB/s`, or unknown.
@@ -92,17 +92,20 @@ impl Group<'_> {
         self.rows.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(&self.rows[0])
     }
 
-    /// `slowest loop1 with 20.0 MB/s`, and how many rows carry a remark.
-    pub(super) fn remarks(&self) -> String {
+    /// `slowest loop1: 20.0 MB/s`.
+    pub(super) fn slowest_text(&self) -> String {
         let slowest = self.slowest();
-        let name = device(&slowest.measurement.resource);
-        let mut text = format!("slowest {name}: {}", slowest.measured.show(slowest.unit));
+        format!("slowest {}: {}", device(&slowest.measurement.resource), slowest.measured.show(slowest.unit))
+    }
+
+    /// How many rows carry a remark, and the first of them.
+    pub(super) fn remarks(&self) -> String {
         let remarked: Vec<String> =
             self.rows.iter().map(Row::remarks).filter(|remarks| !remarks.is_empty()).collect();
-        if let Some(first) = remarked.first() {
-            text += &format!("; {} of them {first}", remarked.len());
+        match remarked.first() {
+            Some(first) => format!("{} of them: {first}", remarked.len()),
+            None => String::new(),
         }
-        text
     }
 
     /// The largest of a quantity over the rows.

@@ -3,7 +3,7 @@
 use super::style::Style;
 use super::{cost, percent};
 use crate::measure::Stage;
-use crate::report::printable::{columns, printable, shortened};
+use crate::report::printable::{columns, printable, shortened, wrapped};
 use crate::report::stages::{Entry, Group, Row, grouped, rows};
 use crate::report::verdict::verdict;
 use crate::run::Run;
@@ -15,7 +15,7 @@ const HEADS: [&str; 8] = ["stage", "", "rated", "effective", "measured", "spread
 const LEFT: [bool; 8] = [true, true, false, false, false, false, false, true];
 
 /// The name column gives way first where the screen is narrow, but not below this.
-const LEAST_NAME_COLUMNS: usize = 16;
+const LEAST_NAME_COLUMNS: usize = 14;
 
 /// The last column is shown where at least this much is left for it.
 const LEAST_NOTE_COLUMNS: usize = 7;
@@ -47,7 +47,7 @@ pub(super) fn lines(run: &Run, width: usize, most: usize, style: Style) -> Vec<S
     for entry in &entries {
         let (stage, mut line) = match entry {
             Entry::One(row) => (row.measurement.stage, of_row(row, width)),
-            Entry::Many(group) => (group.rows[0].measurement.stage, of_group(group)),
+            Entry::Many(group) => (group.rows[0].measurement.stage, of_group(group, width)),
         };
         if last != Some(stage) {
             line.cells[0] = stage.to_string();
@@ -66,6 +66,12 @@ pub(super) fn lines(run: &Run, width: usize, most: usize, style: Style) -> Vec<S
     if left > 0 {
         shown.push(style.dim(&format!("and {left} more measurements, in report.html and run.json")));
     }
+    let slowest = entries.iter().filter_map(|entry| match entry {
+        Entry::Many(group) => Some(format!("{} {}", group.name(), group.slowest_text())),
+        Entry::One(_) => None,
+    });
+    let slowest: Vec<String> = slowest.collect();
+    shown.extend(wrapped(&slowest.join("; "), width).iter().take(2).map(|line| style.dim(line)));
     shown.extend(bounds(&rows, width).iter().map(|line| style.dim(line)));
     shown
 }
@@ -85,8 +91,9 @@ fn of_row(row: &Row, width: usize) -> Line {
     let remarks = row.remarks();
     let method = if width >= METHOD_FROM_COLUMNS { printable(&measurement.method) } else { String::new() };
     let note = [remarks, method].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-    let show =
-        |figure: &Figure| if figure.value.is_some() { figure.show(row.unit) } else { "unknown".into() };
+    let rated = if measurement.stage == Stage::Path { "–".into() } else { row.rated.show(row.unit) };
+    let name = row.name();
+    let name = name.strip_suffix(" alone").unwrap_or(&name);
     let spread = if measurement.samples.len() > 1 { percent(measurement.spread) } else { "–".into() };
     let cells = [
         String::new(),
@@ -101,16 +108,18 @@ fn of_row(row: &Row, width: usize) -> Line {
     Line { cells, cut: false }
 }
 
-fn of_group(group: &Group) -> Line {
+fn of_group(group: &Group, width: usize) -> Line {
+    let most = if width >= METHOD_FROM_COLUMNS { "≤ " } else { "" };
+    let note = [group.remarks(), "each alone".into()].into_iter().filter(|part| !part.is_empty());
     let cells = [
         String::new(),
         group.name(),
         group.range(|row| &row.rated),
         group.range(|row| &row.effective),
         group.range(|row| &row.measured),
-        format!("≤ {}", percent(group.largest(|m| m.spread))),
-        format!("≤ {}", cost(group.largest(|m| m.cpu_seconds_per_gb))),
-        group.remarks(),
+        format!("{most}{}", percent(group.largest(|m| m.spread))),
+        format!("{most}{}", cost(group.largest(|m| m.cpu_seconds_per_gb))),
+        note.collect::<Vec<_>>().join("; "),
     ];
     Line { cells, cut: false }
 }
