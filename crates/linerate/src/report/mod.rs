@@ -1,1 +1,38 @@
 //! The last step: one `Run` as a terminal screen, as JSON, as a self-contained HTML page.
+//!
+//! Pure functions of the run: the same `run.json` gives the same screen and the same page anywhere, without the hardware.
+//! Names in a run come from outside (devices, hosts, files, peers): everything that is shown goes through [`printable`].
+
+mod figure;
+mod html;
+mod json;
+mod printable;
+mod stages;
+mod terminal;
+mod verdict;
+
+use crate::failure::Failure;
+use crate::run::Run;
+use std::path::Path;
+
+/// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as
+/// 60, more as 110), with ANSI colours where `colour` is true. Ends with a newline.
+pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
+    terminal::screen(run, width, colour)
+}
+
+/// The run as pretty-printed `run.json`, with a newline at the end.
+pub fn json(run: &Run) -> String {
+    json::write(run)
+}
+
+/// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another
+/// schema, or lacks a field.
+pub fn read(path: &Path) -> Result<Run, Failure> {
+    json::read(path)
+}
+
+/// The run as one HTML page that needs nothing else: no network, no file, no script.
+pub fn html(run: &Run) -> String {
+    html::page(run)
+}

@@ -1,0 +1,296 @@
+//! The server as a block diagram: what hangs where, capacity and use of each block and pipe, the cut in red.
+
+use super::blocks::{Block, CENTRE, COLUMNS, Picture, Pipe, RECEIVERS, picture};
+use super::layout::{BLOCK_HEIGHT, BLOCK_WIDTH, FACT_LINE, Layout, layout};
+use super::text::{at, escape, letter};
+use crate::report::figure::{origin_word, percent};
+use crate::report::printable::shortened;
+use crate::report::verdict::{Verdict, natural};
+use crate::run::Run;
+use crate::units;
+
+/// NUMA nodes named in the enclosure; more are counted.
+const NODES_SHOWN: usize = 8;
+
+/// The section with the diagram.
+pub(super) fn section(run: &Run, verdict: &Verdict) -> String {
+    let picture = picture(run, &verdict.cut);
+    if picture.blocks.is_empty() {
+        return String::new();
+    }
+    let facts = facts(run);
+    let layout = layout(&picture, facts.len());
+    let body = format!(
+        "<div class=\"scroll\"><svg class=\"diagram\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"diagram-t diagram-d\">\
+         <title id=\"diagram-t\">The server from disk to receiver</title><desc id=\"diagram-d\">{}</desc>{}{}{}{}</svg></div>{}",
+        at(layout.width),
+        at(layout.height),
+        escape(&described(&picture)),
+        heads(&layout),
+        enclosure(run, &layout, &facts),
+        pipes(&picture, &layout),
+        blocks(&picture, &layout),
+        caption(),
+    );
+    super::text::section("diagram", "What hangs where", "", &body)
+}
+
+fn caption() -> String {
+    "<p class=\"caption\">A pipe’s width grows with the square root of its capacity; the filled part is the share in use, and its \
+     label is what flows. Blocks show their capacity with its origin, and the share in use. <span class=\"cutmark\">CUT</span> marks \
+     the bottleneck: only raising it raises the flow.</p>"
+        .into()
+}
+
+/// The picture in words, for those who cannot see it.
+fn described(picture: &Picture) -> String {
+    let one = |block: &Block| {
+        let cut = if block.cut { ", in the cut" } else { "" };
+        let used = if block.utilisation > 0.0 {
+            format!(", {} in use", percent(block.utilisation))
+        } else {
+            String::new()
+        };
+        let origin = if block.capacity.value.is_some() { origin_word(block.capacity.origin) } else { "" };
+        format!("{}: {} {origin}{used}{cut}", block.title(), block.capacity.show(block.unit()))
+    };
+    picture.blocks.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn heads(layout: &Layout) -> String {
+    let one = |(column, x): &(usize, f64)| {
+        let name = COLUMNS.get(*column).copied().unwrap_or(RECEIVERS);
+        format!(
+            "<text class=\"col\" x=\"{}\" y=\"14\" text-anchor=\"middle\">{name}</text>",
+            at(x + BLOCK_WIDTH / 2.0)
+        )
+    };
+    layout.columns.iter().map(one).collect()
+}
+
+/// NUMA nodes, a line each.
+fn facts(run: &Run) -> Vec<String> {
+    let nodes = &run.machine.memory.nodes;
+    if nodes.len() < 2 {
+        return Vec::new();
+    }
+    let one = |node: &crate::probe::NumaNode| {
+        let memory = node.total_bytes.known().map(|bytes| format!(", {}", units::show_size(*bytes)));
+        format!("node {}: {} CPUs{}", node.id, node.cpus.len(), memory.unwrap_or_default())
+    };
+    let mut lines: Vec<String> = nodes.iter().take(NODES_SHOWN).map(one).collect();
+    if nodes.len() > NODES_SHOWN {
+        lines.push(format!("and {} more nodes", nodes.len() - NODES_SHOWN));
+    }
+    lines
+}
+
+fn enclosure(run: &Run, layout: &Layout, facts: &[String]) -> String {
+    let Some((x, y, width, height)) = layout.enclosure else { return String::new() };
+    let cpu = &run.machine.cpu;
+    let mut about = format!("{} CPUs", cpu.logical.iter().filter(|cpu| cpu.online).count());
+    if let Some(packages) = cpu.packages.known().filter(|packages| **packages > 1) {
+        about = format!("{packages} packages, {about}");
+    }
+    let middle = at(x + width / 2.0);
+    let mut svg = format!(
+        "<g><title>{}</title><rect class=\"enclosure\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"12\"/>\
+         <text class=\"host\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
+         <text class=\"sub\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+        escape(&run.host),
+        at(x),
+        at(y),
+        at(width),
+        at(height),
+        at(y + 19.0),
+        escape(&shortened(&run.host, 23)),
+        at(y + 35.0),
+        escape(&about)
+    );
+    for (index, fact) in facts.iter().enumerate() {
+        let line = y + height - 9.0 - (facts.len() - 1 - index) as f64 * FACT_LINE;
+        svg += &format!(
+            "<text class=\"sub\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            at(line),
+            escape(fact)
+        );
+    }
+    svg + "</g>"
+}
+
+fn blocks(picture: &Picture, layout: &Layout) -> String {
+    picture.blocks.iter().zip(&layout.corners).map(|(block, corner)| one_block(block, *corner)).collect()
+}
+
+fn one_block(block: &Block, (x, y): (f64, f64)) -> String {
+    let class = if block.cut { "block cut" } else { "block" };
+    let mut svg = format!("<g class=\"{class}\"><title>{}</title>", escape(&tip(block)));
+    if block.names.len() > 1 {
+        for offset in [7.0, 3.5] {
+            svg += &rect("sheet", x + offset, y - offset, BLOCK_WIDTH, BLOCK_HEIGHT, 8.0);
+        }
+    }
+    svg += &rect("box", x, y, BLOCK_WIDTH, BLOCK_HEIGHT, 8.0);
+    svg += &label("name", x + 10.0, y + 18.0, &shortened(&block.title(), if block.cut { 14 } else { 19 }));
+    svg += &label("sub", x + 10.0, y + 33.0, &shortened(&subtitle(block), 24));
+    svg += &label("cap", x + 10.0, y + 50.0, &block.capacity.show(block.unit()));
+    svg += &svg_tag(block, x + BLOCK_WIDTH - 24.0, y + 39.0);
+    svg += &rect("bar", x + 10.0, y + 56.0, BLOCK_WIDTH - 20.0, 4.0, 2.0);
+    if block.utilisation > 0.0 {
+        svg += &rect("fill", x + 10.0, y + 56.0, (BLOCK_WIDTH - 20.0) * block.utilisation, 4.0, 2.0);
+        svg += &format!(
+            "<text class=\"use\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            at(x + BLOCK_WIDTH - 28.0),
+            at(y + 50.0),
+            percent(block.utilisation)
+        );
+    }
+    if block.cut {
+        svg += &rect("flag", x + BLOCK_WIDTH - 42.0, y + 6.0, 34.0, 16.0, 4.0);
+        svg += &format!(
+            "<text class=\"flagtext\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">CUT</text>",
+            at(x + BLOCK_WIDTH - 25.0),
+            at(y + 18.0)
+        );
+    }
+    svg + "</g>"
+}
+
+/// `node 0, nvme0n1 … nvme15n1`.
+fn subtitle(block: &Block) -> String {
+    let node = block.node.map(|node| format!("node {node}"));
+    let mut names: Vec<&String> = block.names.iter().collect();
+    names.sort_by_key(|name| natural(name));
+    let rest = match names.as_slice() {
+        [first, .., last] => format!("{first} … {last}"),
+        _ => block.about.clone(),
+    };
+    node.into_iter().chain(Some(rest).filter(|rest| !rest.is_empty())).collect::<Vec<_>>().join(", ")
+}
+
+/// All that is known about a block.
+fn tip(block: &Block) -> String {
+    let mut tip = format!("{}: {}", block.title(), block.capacity.show(block.unit()));
+    if block.capacity.value.is_some() {
+        tip += &format!(" ({})", origin_word(block.capacity.origin));
+    }
+    if let Some((low, high)) = block.range {
+        tip += &format!(", each {}", block.unit().show_range(low, high));
+    }
+    if block.utilisation > 0.0 {
+        tip += &format!(", {} in use", percent(block.utilisation));
+    }
+    if let Some(why) = &block.capacity.why {
+        tip += &format!(" ({why})");
+    }
+    if block.names.len() > 1 {
+        tip += &format!(": {}", shortened(&block.names.join(", "), 600));
+    }
+    tip
+}
+
+fn rect(class: &str, x: f64, y: f64, width: f64, height: f64, radius: f64) -> String {
+    format!(
+        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>",
+        at(x),
+        at(y),
+        at(width),
+        at(height),
+        at(radius)
+    )
+}
+
+fn label(class: &str, x: f64, y: f64, text: &str) -> String {
+    format!("<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", at(x), at(y), escape(text))
+}
+
+fn svg_tag(block: &Block, x: f64, y: f64) -> String {
+    let origin = block.capacity.origin;
+    let word = origin_word(origin);
+    format!(
+        "<g class=\"svgtag {word}\">{}<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text></g>",
+        rect("", x, y, 14.0, 14.0, 3.5),
+        at(x + 7.0),
+        at(y + 11.0),
+        letter(origin)
+    )
+}
+
+fn pipes(picture: &Picture, layout: &Layout) -> String {
+    let largest = picture.blocks.iter().filter_map(|block| block.capacity.value).fold(0.0, f64::max);
+    let mut svg = String::new();
+    let mut labelled: Vec<(usize, bool)> = Vec::new();
+    for pipe in &picture.pipes {
+        let (owner, at_end) = owner(picture, pipe);
+        let block = &picture.blocks[owner];
+        let outer = match block.capacity.value {
+            Some(capacity) if largest > 0.0 => 4.0 + 13.0 * (capacity / largest).sqrt(),
+            _ => 3.0,
+        };
+        let (path, start, end) = route(picture, layout, pipe);
+        let class = if block.cut { "pipe cut" } else { "pipe" };
+        svg += &format!("<path class=\"{class}\" d=\"{path}\" stroke-width=\"{}\"/>", at(outer));
+        if block.utilisation > 0.0 {
+            let inner = (outer * block.utilisation).max(1.0);
+            svg += &format!("<path class=\"{class} used\" d=\"{path}\" stroke-width=\"{}\"/>", at(inner));
+        }
+        if labelled.contains(&(owner, at_end)) || start.0 >= end.0 {
+            continue;
+        }
+        labelled.push((owner, at_end));
+        if let Some(flow) = block.flow() {
+            let (x, anchor, y) =
+                if at_end { (end.0 - 5.0, "end", end.1) } else { (start.0 + 5.0, "start", start.1) };
+            svg += &format!(
+                "<text class=\"flow\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
+                at(x),
+                at(y - outer / 2.0 - 4.0),
+                block.unit().show(flow)
+            );
+        }
+    }
+    svg
+}
+
+/// The block whose capacity and use a pipe shows: the device at its outer end. True where that is the pipe's far end.
+fn owner(picture: &Picture, pipe: &Pipe) -> (usize, bool) {
+    let outwards = picture.blocks[pipe.from].column == CENTRE && picture.blocks[pipe.to].column != CENTRE;
+    if outwards { (pipe.to, true) } else { (pipe.from, false) }
+}
+
+type Point = (f64, f64);
+
+/// A smooth path: from the right side to the left, or within a column from the bottom to the top.
+fn route(picture: &Picture, layout: &Layout, pipe: &Pipe) -> (String, Point, Point) {
+    let (from, to) = (layout.corners[pipe.from], layout.corners[pipe.to]);
+    if from.0 >= to.0 {
+        let x = from.0 + BLOCK_WIDTH / 2.0;
+        let (y1, y2) =
+            if from.1 < to.1 { (from.1 + BLOCK_HEIGHT, to.1) } else { (from.1, to.1 + BLOCK_HEIGHT) };
+        let end = to.0 + BLOCK_WIDTH / 2.0;
+        return (format!("M{} {}L{} {}", at(x), at(y1), at(end), at(y2)), (x, y1), (x, y2));
+    }
+    let outgoing: Vec<usize> = picture.pipes.iter().filter(|p| p.from == pipe.from).map(|p| p.to).collect();
+    let incoming: Vec<usize> = picture.pipes.iter().filter(|p| p.to == pipe.to).map(|p| p.from).collect();
+    let start = (from.0 + BLOCK_WIDTH, from.1 + spread(&outgoing, pipe.to));
+    let end = (to.0, to.1 + spread(&incoming, pipe.from));
+    let middle = (start.0 + end.0) / 2.0;
+    let path = format!(
+        "M{} {}C{m} {} {m} {} {} {}",
+        at(start.0),
+        at(start.1),
+        at(start.1),
+        at(end.1),
+        at(end.0),
+        at(end.1),
+        m = at(middle)
+    );
+    (path, start, end)
+}
+
+/// Where on a block's side the pipe of one neighbour ends: all of them evenly over its middle.
+fn spread(neighbours: &[usize], this: usize) -> f64 {
+    let place = neighbours.iter().position(|other| *other == this).unwrap_or(0) as f64;
+    let count = neighbours.len().max(1) as f64;
+    BLOCK_HEIGHT * (0.14 + 0.72 * (place + 0.5) / count)
+}

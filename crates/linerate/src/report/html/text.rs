@@ -1,0 +1,78 @@
+//! Text in the page: escaped, and numbers with the tag that tells where they come from.
+
+use crate::plan::Origin;
+use crate::report::figure::{Figure, Unit, origin_word};
+use crate::report::printable::printable;
+
+/// A text from outside, safe in an element and in a quoted attribute.
+pub(super) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            '\'' => safe += "&#39;",
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The letter of an origin, for places where the word is too long.
+pub(super) fn letter(origin: Origin) -> char {
+    match origin {
+        Origin::Rated => 'R',
+        Origin::Effective => 'E',
+        Origin::Measured => 'M',
+        Origin::Unknown => '?',
+    }
+}
+
+/// A small tag with the whole word.
+pub(super) fn word_tag(origin: Origin) -> String {
+    let word = origin_word(origin);
+    format!("<span class=\"tag {word}\">{word}</span>")
+}
+
+/// A small tag with the letter; the word is there for pointers and screen readers, and the legend explains it.
+pub(super) fn letter_tag(origin: Origin) -> String {
+    let word = origin_word(origin);
+    format!("<abbr class=\"tag {word}\" title=\"{word}\">{}</abbr>", letter(origin))
+}
+
+/// A figure with its tag; the reason of an unknown one shows on pointing.
+pub(super) fn tagged(figure: &Figure, unit: Unit) -> String {
+    let why = figure.why.as_ref().filter(|_| figure.value.is_none());
+    let title = why.map(|why| format!(" title=\"{}\"", escape(why))).unwrap_or_default();
+    let word = if figure.value.is_some() { "num" } else { "num none" };
+    format!("<span class=\"{word}\"{title}>{}</span> {}", figure.show(unit), letter_tag(figure.origin))
+}
+
+/// A coordinate for SVG: one decimal, never anything but a number.
+pub(super) fn at(value: f64) -> String {
+    let value = if value.is_finite() { value.clamp(-1e6, 1e6) } else { 0.0 };
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(String::from).unwrap_or(text)
+}
+
+/// A card of the page with its heading; `id` names it for links within the page.
+pub(super) fn section(id: &str, title: &str, intro: &str, body: &str) -> String {
+    let intro = if intro.is_empty() { String::new() } else { format!("<p class=\"intro\">{intro}</p>") };
+    format!(
+        "<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{title}</h2>{intro}{body}</section>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_becomes_markup() {
+        assert_eq!(escape("<script>\"&'\u{202e}"), "&lt;script&gt;&quot;&amp;&#39;\u{fffd}");
+        assert_eq!(at(f64::NAN), "0");
+        assert_eq!(at(12.34), "12.3");
+    }
+}

@@ -1,0 +1,111 @@
+//! `run.json`: written pretty, read back with errors that tell what is wrong with the file.
+
+use crate::failure::Failure;
+use crate::run::{Run, SCHEMA};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The name inside a result folder.
+const FILE_NAME: &str = "run.json";
+
+/// A run of 1,000 measurements on 1,000 cores is a tenth of this; more is not a run, and would only cost memory.
+const LARGEST_RUN_BYTES: u64 = 1 << 30;
+
+/// Pretty JSON with a newline at the end.
+pub(super) fn write(run: &Run) -> String {
+    match serde_json::to_string_pretty(run) {
+        Ok(text) => text + "\n",
+        // Only maps with keys that are not strings can fail, and a run has none; say it rather than panic.
+        Err(error) => {
+            format!("{{ \"schema\": {SCHEMA}, \"errors\": [\"the run cannot be written: {error}\"] }}\n")
+        }
+    }
+}
+
+/// Reads a file, or `run.json` in a folder.
+pub(super) fn read(path: &Path) -> Result<Run, Failure> {
+    let file = locate(path)?;
+    let text = text_of(&file)?;
+    let shown = file.display();
+    // First as any JSON, so that a syntax error and a foreign file are told apart.
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| {
+        Failure::Usage(format!(
+            "{shown} is not JSON: line {}, column {}: {}. It may be cut off or not written by linerate; run `linerate run` again",
+            error.line(),
+            error.column(),
+            reason(&error)
+        ))
+    })?;
+    check_schema(&value, &file)?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::Usage(format!(
+            "{shown} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or written \
+             by another tool; give the {FILE_NAME} that `linerate run` left",
+            error.line(),
+            error.column(),
+            reason(&error)
+        ))
+    })
+}
+
+/// The file itself, or the run in the folder that was named.
+fn locate(path: &Path) -> Result<PathBuf, Failure> {
+    let not_there = |path: &Path, error: &std::io::Error| {
+        let cause = match error.kind() {
+            std::io::ErrorKind::NotFound => "is not there".to_string(),
+            std::io::ErrorKind::PermissionDenied => "may not be read: permission denied".to_string(),
+            _ => format!("cannot be read: {error}"),
+        };
+        Failure::Lacks(format!(
+            "{} {cause}; give the {FILE_NAME} of a run, or the folder that holds it",
+            path.display()
+        ))
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| not_there(path, &error))?;
+    if !metadata.is_dir() {
+        return Ok(path.to_path_buf());
+    }
+    let inside = path.join(FILE_NAME);
+    std::fs::metadata(&inside).map_err(|error| not_there(&inside, &error))?;
+    Ok(inside)
+}
+
+fn text_of(file: &Path) -> Result<String, Failure> {
+    let shown = file.display();
+    let failed = |error: std::io::Error| Failure::Lacks(format!("{shown} cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).map_err(failed)?;
+    opened.take(LARGEST_RUN_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_RUN_BYTES {
+        return Err(Failure::Usage(format!("{shown} is larger than 1 GiB: that is not a {FILE_NAME}")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::Usage(format!("{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run"))
+    })
+}
+
+fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
+    let shown = file.display();
+    let Some(schema) = value.get("schema") else {
+        return Err(Failure::Usage(format!(
+            "{shown} is JSON, but has no field `schema`: it is not a run of linerate. Give the {FILE_NAME} that `linerate run` left"
+        )));
+    };
+    if schema.as_u64() == Some(u64::from(SCHEMA)) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{shown} has schema {schema}; this linerate reads schema {SCHEMA}. Use the linerate that wrote it{}",
+        value.get("version").and_then(|v| v.as_str()).map(|v| format!(" (version {v})")).unwrap_or_default()
+    )))
+}
+
+/// serde_json's message without the position that it repeats at its end.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_string(),
+        None => text,
+    }
+}
