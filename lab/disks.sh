@@ -3,7 +3,7 @@
 
 # make_disks FS FILE_MIB SPEED…: all at once, since each waits for its own device.
 make_disks() {
-  local fs=$1 file_mib=$2 i pids=() failed=""
+  local fs=$1 file_mib=$2 i pids=() failed=()
   shift 2
   make_store "$(($# * $(image_mib "$file_mib") + pool_mib))"
   make_pool
@@ -12,9 +12,11 @@ make_disks() {
     pids+=($!)
   done
   for i in "${!pids[@]}"; do
-    wait "${pids[i]}" || failed+="${failed:+; }disk$i: $(tail -n 1 "$lab_dir/error$i" | sed 's/^lab: //')"
+    wait "${pids[i]}" || failed+=("$i")
   done
-  [[ -z $failed ]] || die "$failed"
+  if ((${#failed[@]})); then
+    die "disk${failed[0]}: $(tail -n 1 "$lab_dir/error${failed[0]}" | sed 's/^lab: //') (${#failed[@]} of $# disks failed)"
+  fi
   rm -f "$lab_dir"/error* "$lab_dir/images/pool"
 }
 
@@ -58,7 +60,7 @@ make_disk() {
 make_file_system() {
   case $1 in
     xfs) mkfs.xfs -q -K "$2" ;;
-    ext4) mkfs.ext4 -q -m 0 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$2" ;;
+    ext4) mkfs.ext4 -q -b 4096 -m 0 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$2" ;;
   esac
 }
 
@@ -67,12 +69,17 @@ make_file_system() {
 readonly pool_mib=31
 
 make_pool() {
+  local pool=$lab_dir/images/pool
+  (random_bytes >"$pool") # not this shell's own output: it would hold the file open while it takes the lab down
+  [[ $(stat -c %s "$pool") == $((pool_mib << 20)) ]] || die "$pool cannot be written"
+}
+
+random_bytes() {
   if command -v openssl >/dev/null; then
     head -c "${pool_mib}M" /dev/zero | openssl enc -aes-128-ctr -nosalt -K 6c696e6572617465 -iv 00 2>/dev/null
   else
     head -c "${pool_mib}M" /dev/urandom
-  fi >"$lab_dir/images/pool"
-  [[ $(stat -c %s "$lab_dir/images/pool") == $((pool_mib << 20)) ]] || die "$lab_dir/images/pool cannot be written"
+  fi
 }
 
 # fill FILE MIB DISK: the pool over and over, each disk from a place of its own. Written past the page cache, so that
@@ -80,6 +87,7 @@ make_pool() {
 fill() {
   local at=0 skip=$(($3 * 3 % pool_mib)) count
   while ((at < $2)); do
+    [[ ! -e $lab_dir/stop ]] || die "stopped"
     count=$((pool_mib - skip < $2 - at ? pool_mib - skip : $2 - at))
     attempt "$1 cannot be written" dd if="$lab_dir/images/pool" of="$1" bs=1M skip="$skip" seek="$at" count="$count" \
       oflag=direct conv=notrunc status=none
