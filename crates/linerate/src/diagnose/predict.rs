@@ -48,7 +48,7 @@ pub(super) fn predict(
     figures: &Figures,
     protocol: Protocol,
 ) -> Prediction {
-    let mut resources = plan.resources.clone();
+    let mut resources: Vec<Resource> = plan.resources.iter().map(declared).collect();
     let cpu = cpu_capacity(machine, plan, figures, protocol);
     for resource in &mut resources {
         match resource.kind {
@@ -70,6 +70,21 @@ pub(super) fn predict(
     let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok() };
     set_utilisation(&mut prediction, plan, figures);
     prediction
+}
+
+/// A resource of the plan; what is no number in a file that somebody edited is unknown.
+fn declared(resource: &Resource) -> Resource {
+    let sane = |rate: &f64| rate.is_finite() && *rate >= 0.0;
+    let mut resource = resource.clone();
+    resource.rated = resource.rated.filter(sane);
+    resource.effective = resource.effective.filter(sane);
+    resource.measured = None;
+    if !sane(&resource.capacity) {
+        resource.capacity = 0.0;
+        resource.origin = Origin::Unknown;
+        resource.why = Some("the plan holds no number".into());
+    }
+    resource
 }
 
 /// Sets a device's capacity from its own measurement.
