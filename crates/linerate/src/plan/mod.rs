@@ -13,6 +13,7 @@ use capacity::Model;
 pub use lanes::spare_cores;
 pub use pool::lane_pool_bytes;
 pub use product::*;
+pub use resources::memory_touches;
 
 /// Bytes a read where neither the user nor the source says.
 pub const DEFAULT_BLOCK_BYTES: u64 = 1 << 20;

@@ -46,11 +46,11 @@ pub(super) fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) 
 }
 
 /// Crossings of the memory bus by one payload byte: the disk's DMA in, the copy into the socket (2), the NIC's DMA out; another copy
-/// (2) where the file comes through the page cache; on loopback the receiver's copy (2) in place of the NIC; a checksum reads once more.
-pub(super) fn touches(direct: bool, loopback: bool, verify: bool) -> f64 {
-    let cache = if direct { 0.0 } else { 2.0 };
+/// (2) where a file comes through the page cache; on loopback the receiver's copy (2) in place of the NIC; a checksum reads once more.
+pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool) -> f64 {
+    let cache = if sources.iter().all(|source| source.direct) { 0.0 } else { 2.0 };
     let out = if loopback { 2.0 } else { 1.0 };
-    1.0 + cache + 2.0 + out + if verify { 1.0 } else { 0.0 }
+    1.0 + cache + 2.0 + out + if goal.verify { 1.0 } else { 0.0 }
 }
 
 fn unknown(id: impl Into<String>, kind: ResourceKind, why: impl Into<String>) -> Resource {
@@ -138,8 +138,7 @@ fn link_disks(machine: &Machine, disks: &mut [Resource]) -> Links {
 
 /// Memory by its configured clock ÷ touches.
 fn memory(machine: &Machine, goal: &Goal, sources: &[SourcePlan], loopback: bool) -> Resource {
-    let direct = sources.iter().all(|source| source.direct);
-    let touches = touches(direct, loopback, goal.verify);
+    let touches = memory_touches(goal, sources, loopback);
     let mut memory = unknown("memory", ResourceKind::Memory, "");
     match &machine.memory.rated_bytes_per_second {
         Fact::Known(rated) => {

@@ -1,0 +1,241 @@
+//! The bottleneck in one sentence: the minimum cut of the prediction, what comes next, and what lifts it.
+
+use super::cost::Granted;
+use super::figures::Figures;
+use super::predict::Prediction;
+use super::product::Bottleneck;
+use crate::measure::ReceiverResult;
+use crate::plan::{Origin, Plan, Resource, ResourceKind};
+use crate::units::{show_bits_rate, show_bytes_rate};
+use std::collections::BTreeMap;
+
+/// Rates of like devices within this share of each other are shown as one.
+const LIKE: f64 = 0.05;
+/// A next limit that is closer than this is said to be the same.
+const HARDLY: f64 = 1.02;
+
+/// Kind, ids, gain and sentence of the cut.
+pub(super) fn bottleneck(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Bottleneck {
+    let cut: Vec<&Resource> =
+        prediction.solution.cut.iter().filter_map(|id| prediction.resource(id)).collect();
+    let (Some(flow), Some(kind)) =
+        (prediction.solution.bytes_per_second.known().copied(), largest_kind(&cut))
+    else {
+        return nothing_known(prediction, figures);
+    };
+    let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == kind).collect();
+    let others: Vec<&str> =
+        cut.iter().filter(|part| part.kind != kind).map(|part| part.id.as_str()).collect();
+    let (mut subject, mut plural) = subject(kind, &main, prediction, plan, figures);
+    if !others.is_empty() {
+        subject = format!("{subject}, together with {},", listed(&others, 3));
+        plural = true;
+    }
+    let verb = if plural { "hold" } else { "holds" };
+    let tail = what_next(prediction, kind, main.len(), flow);
+    Bottleneck {
+        kind,
+        resources: prediction.solution.cut.clone(),
+        sentence: format!("{subject} {verb} the flow at {}; {tail}.", show_bytes_rate(flow)),
+        gain: prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
+    }
+}
+
+fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
+    let at_least = prediction.achieved(figures).bytes_per_second;
+    let achieved = if at_least > 0.0 {
+        format!("the path carried {}; ", show_bytes_rate(at_least))
+    } else {
+        String::new()
+    };
+    let why = prediction.solution.bytes_per_second.why().unwrap_or("nothing is on the way");
+    Bottleneck {
+        kind: ResourceKind::Source,
+        resources: Vec::new(),
+        sentence: format!("What holds the flow cannot be said: {achieved}{why}."),
+        gain: 0.0,
+    }
+}
+
+/// The kind with the largest part of the cut.
+fn largest_kind(cut: &[&Resource]) -> Option<ResourceKind> {
+    let mut sums: BTreeMap<ResourceKind, f64> = BTreeMap::new();
+    for part in cut {
+        *sums.entry(part.kind).or_default() += part.capacity;
+    }
+    sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| kind)
+}
+
+/// What holds the flow, capital first, and whether it is more than one.
+fn subject(
+    kind: ResourceKind,
+    parts: &[&Resource],
+    prediction: &Prediction,
+    plan: &Plan,
+    figures: &Figures,
+) -> (String, bool) {
+    let plural = parts.len() > 1;
+    let subject = match kind {
+        ResourceKind::Disk => counted("disk", "disks", parts, show_bytes_rate),
+        ResourceKind::Source => counted("source", "sources", parts, show_bytes_rate),
+        ResourceKind::Nic => counted("NIC", "NICs", parts, show_bits_rate),
+        ResourceKind::Pcie => counted("PCIe link", "PCIe links", parts, show_bytes_rate),
+        ResourceKind::SocketLink => {
+            counted("link between the sockets", "links between the sockets", parts, show_bytes_rate)
+        }
+        ResourceKind::Memory => format!("The memory ({})", parts[0].why.as_deref().unwrap_or("measured")),
+        ResourceKind::Controller => controller(parts[0]),
+        ResourceKind::Cpu => cpu(prediction, plan),
+        ResourceKind::Receiver => {
+            let told =
+                figures.whole_network(prediction.protocol, false).and_then(|figure| figure.receiver.as_ref());
+            receiver(parts, told)
+        }
+    };
+    (subject, plural)
+}
+
+fn controller(part: &Resource) -> String {
+    if part.id == "controller:network" {
+        "What the NICs share (all together send less than the sum of each alone)".into()
+    } else {
+        "What the disks share, a controller or a link (all together read less than the sum of each alone),"
+            .into()
+    }
+}
+
+fn cpu(prediction: &Prediction, plan: &Plan) -> String {
+    let Some(cpu) = &prediction.cpu else { return "The CPU".into() };
+    let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
+    match cpu.granted {
+        Granted::Quota(cores) => format!("The control group's CPU quota ({cores:.2} cores, {cost})"),
+        Granted::LaneCores(1) if plan.lanes.len() > 1 => {
+            format!("The one core that all {} lanes share ({cost})", plan.lanes.len())
+        }
+        Granted::LaneCores(1) => format!("The core of the one lane ({cost})"),
+        Granted::LaneCores(cores) => format!("The CPU ({cores} cores of the lanes, {cost})"),
+        Granted::AllCores(cores) => format!("The CPU ({cores} cores for sender and receiver, {cost})"),
+    }
+}
+
+fn receiver(parts: &[&Resource], told: Option<&ReceiverResult>) -> String {
+    let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
+    let why = match told {
+        Some(told) if told.throttled > 0.05 && told.quota_cores > 0.0 => {
+            format!("its CPU quota of {:.2} cores, measured; ", told.quota_cores)
+        }
+        Some(told) if told.busiest_thread >= 0.9 => "one of its threads fills a core, measured; ".into(),
+        _ => "measured; ".into(),
+    };
+    format!("The receiver on {} ({why}not the NIC, not the disks)", listed(&names, 3))
+}
+
+/// `The four disks (loop0–loop3, 50.0 MB/s each, measured)`.
+fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) -> String {
+    let origin = match parts[0].origin {
+        Origin::Measured => "measured",
+        Origin::Effective => "by its data sheet less overhead",
+        Origin::Rated => "by its data sheet",
+        Origin::Unknown => "unknown",
+    };
+    let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
+    if let [part] = parts {
+        return format!("The {one} {} ({}, {origin})", names[0], show(part.capacity));
+    }
+    let mut rates: Vec<f64> = parts.iter().map(|part| part.capacity).collect();
+    rates.sort_by(f64::total_cmp);
+    let (least, median, most) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
+    let each = if most <= least * (1.0 + LIKE) {
+        format!("{}, {} each", ranged(&names), show(median))
+    } else if parts.len() <= 4 {
+        let pairs: Vec<String> =
+            parts.iter().map(|part| format!("{} {}", name(&part.id), show(part.capacity))).collect();
+        listed(&pairs.iter().map(String::as_str).collect::<Vec<_>>(), 4)
+    } else {
+        format!("{}, {} to {}", ranged(&names), show(least), show(most))
+    };
+    let count = match parts.len() {
+        2 => "Both".to_string(),
+        count @ 3..=9 => {
+            format!("The {}", ["three", "four", "five", "six", "seven", "eight", "nine"][count - 3])
+        }
+        count => format!("The {count}"),
+    };
+    format!("{count} {many} ({each}, {origin})")
+}
+
+/// What limits next, and what lifts the cut.
+fn what_next(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64) -> String {
+    let lift = remedy(prediction, kind, parts);
+    let lifted = prediction.model.solve_without(&prediction.solution.cut);
+    let Some(next) = lifted.bytes_per_second.known().copied() else {
+        return format!("no other limit is known: {lift} lift it");
+    };
+    let ids: Vec<&str> = lifted.cut.iter().map(String::as_str).collect();
+    let by = if ids.len() > 1 { "limits are" } else { "limit is" };
+    let limit = format!("the next {by} {} at {}", listed(&ids, 2), show_bytes_rate(next));
+    if next < flow * HARDLY {
+        return format!("{limit}, nearly the same: raising only the one gains little");
+    }
+    let times = next / flow;
+    let gain = if flow <= 0.0 {
+        "lift it to that".to_string()
+    } else if times >= 1.95 {
+        format!("lift it up to {times:.0} times")
+    } else {
+        format!("lift it by up to {:.0} %", (times - 1.0) * 100.0)
+    };
+    format!("{limit}: {lift} {gain}")
+}
+
+fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize) -> &'static str {
+    match kind {
+        ResourceKind::Disk | ResourceKind::Source if parts > 1 => "faster or more disks",
+        ResourceKind::Disk | ResourceKind::Source => "a faster disk or further ones",
+        ResourceKind::Nic if parts > 1 => "faster or more NICs",
+        ResourceKind::Nic => "a faster NIC or further ones",
+        ResourceKind::Pcie => "wider or faster slots",
+        ResourceKind::SocketLink => "NICs and disks on one socket",
+        ResourceKind::Memory => "more memory channels or fewer copies",
+        ResourceKind::Controller => "further controllers or links",
+        ResourceKind::Receiver => "more CPU for the receiver or a further peer",
+        ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
+            Some(Granted::Quota(_)) => "more cores in the quota",
+            Some(Granted::LaneCores(_)) => "lanes on more cores",
+            _ => "more or faster cores",
+        },
+    }
+}
+
+/// The part of an id after its kind.
+fn name(id: &str) -> &str {
+    id.split_once(':').map_or(id, |(_, name)| name)
+}
+
+/// `loop0–loop3` for consecutive names, else a list.
+fn ranged(names: &[&str]) -> String {
+    let split = |name: &str| {
+        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        Some((name[..digits].to_string(), name[digits..].parse::<u64>().ok()?))
+    };
+    let parts: Option<Vec<(String, u64)>> = names.iter().map(|name| split(name)).collect();
+    let consecutive = |parts: &[(String, u64)]| {
+        parts.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1.checked_add(1) == Some(pair[1].1))
+    };
+    match parts {
+        Some(parts) if names.len() > 2 && consecutive(&parts) => {
+            format!("{}–{}", names[0], names[names.len() - 1])
+        }
+        _ => listed(names, 4),
+    }
+}
+
+/// `a, b and c`; more than `most` are counted.
+fn listed(names: &[&str], most: usize) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.to_string(),
+        _ if names.len() > most => format!("{} and {} more", names[..most].join(", "), names.len() - most),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

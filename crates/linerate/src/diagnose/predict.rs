@@ -1,0 +1,308 @@
+//! The plan's resources with measured capacities in place of declared ones, and the flow that they allow.
+//!
+//! A stage that something else held (the CPU, its quota, the generator, the receiver) says nothing about the device: then the device
+//! keeps its effective figure, or, where there is none, has the measured one as a lower bound that never binds.
+
+use super::cost::{CpuCapacity, cpu_capacity};
+use super::figures::{Figures, held, holder, lanes_rate};
+use super::product::Achieved;
+use crate::measure::{HeldBy, Measurement};
+use crate::plan::capacity::{Model, Solution};
+use crate::plan::{Goal, Origin, Plan, Protocol, Resource, ResourceKind, memory_touches};
+use crate::probe::Machine;
+use crate::units::show_bytes_rate;
+
+/// Devices that together reach less than this share of the sum of each alone share something that binds. Below 0.97 ÷ 1.03: two figures
+/// that are each 3 % off do not make a controller.
+const SHARED_BELOW: f64 = 0.93;
+
+/// What one protocol's flow should be.
+#[derive(Clone, Debug)]
+pub(super) struct Prediction {
+    pub protocol: Protocol,
+    pub resources: Vec<Resource>,
+    pub model: Model,
+    pub solution: Solution,
+    pub cpu: Option<CpuCapacity>,
+}
+
+impl Prediction {
+    /// What the path did, beside what was predicted.
+    pub fn achieved(&self, figures: &Figures) -> Achieved {
+        let bytes_per_second = figures.path(self.protocol).map_or(0.0, |path| path.bytes_per_second);
+        let predicted = self.solution.bytes_per_second.known().copied().filter(|rate| *rate > 0.0);
+        Achieved { bytes_per_second, of_predicted: predicted.map_or(0.0, |rate| bytes_per_second / rate) }
+    }
+
+    /// A resource by its id.
+    pub fn resource(&self, id: &str) -> Option<&Resource> {
+        self.resources.iter().find(|resource| resource.id == id)
+    }
+}
+
+/// Measured capacities, the largest flow over them, and how much of each the path used.
+pub(super) fn predict(
+    machine: &Machine,
+    goal: &Goal,
+    plan: &Plan,
+    figures: &Figures,
+    protocol: Protocol,
+) -> Prediction {
+    let mut resources: Vec<Resource> = plan.resources.iter().map(declared).collect();
+    let cpu = cpu_capacity(machine, plan, figures, protocol);
+    for resource in &mut resources {
+        match resource.kind {
+            ResourceKind::Disk | ResourceKind::Source => set_disk(resource, plan, figures),
+            ResourceKind::Nic => {
+                apply(resource, figures.network_alone(&resource.id.clone(), protocol, false))
+            }
+            ResourceKind::Memory => set_memory(resource, figures, goal, plan),
+            ResourceKind::Cpu => set_cpu(resource, &cpu),
+            ResourceKind::Receiver => set_receiver(resource, plan, figures, protocol),
+            _ => {}
+        }
+    }
+    share_disks(&mut resources, figures);
+    share_nics(&mut resources, figures, protocol);
+    overrule_links(&mut resources);
+    let model = Model::new(&resources);
+    let solution = model.solve();
+    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok() };
+    set_utilisation(&mut prediction, plan, figures);
+    prediction
+}
+
+/// A resource of the plan; what is no number in a file that somebody edited is unknown.
+fn declared(resource: &Resource) -> Resource {
+    let sane = |rate: &f64| rate.is_finite() && *rate >= 0.0;
+    let mut resource = resource.clone();
+    resource.rated = resource.rated.filter(sane);
+    resource.effective = resource.effective.filter(sane);
+    resource.measured = None;
+    if !sane(&resource.capacity) {
+        resource.capacity = 0.0;
+        resource.origin = Origin::Unknown;
+        resource.why = Some("the plan holds no number".into());
+    }
+    resource
+}
+
+/// Sets a device's capacity from its own measurement.
+fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
+    let Some(figure) = figure else { return };
+    let rate = figure.bytes_per_second;
+    if !held(figure) {
+        set_measured(resource, rate);
+        return;
+    }
+    resource.measured = Some(rate);
+    let at_least = format!("measured ≥ {}, {}", show_bytes_rate(rate), holder(figure));
+    match resource.effective.or(resource.rated).filter(|declared| *declared >= rate) {
+        Some(declared) => {
+            resource.capacity = declared;
+            resource.why = Some(at_least);
+        }
+        None => set_lower_bound(resource, rate, at_least),
+    }
+}
+
+fn set_measured(resource: &mut Resource, rate: f64) {
+    resource.capacity = rate;
+    resource.measured = Some(rate);
+    resource.origin = Origin::Measured;
+    resource.lower_bound = false;
+    resource.why = None;
+}
+
+fn set_lower_bound(resource: &mut Resource, rate: f64, why: String) {
+    set_measured(resource, rate);
+    resource.lower_bound = true;
+    resource.why = Some(why);
+}
+
+/// A disk by its figure alone; else by its lanes' part of all together.
+fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
+    if let Some(alone) = figures.disk_alone(&resource.id) {
+        return apply(resource, Some(alone));
+    }
+    let Some(together) = figures.disks_together() else { return };
+    let only = plan.sources.iter().all(|source| source.resource == resource.id);
+    let part = lanes_rate(together, |lane| lane.source == resource.id);
+    if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
+        apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
+    }
+}
+
+/// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
+fn set_memory(resource: &mut Resource, figures: &Figures, goal: &Goal, plan: &Plan) {
+    let touches = memory_touches(goal, &plan.sources, plan.loopback);
+    let copy = figures.memory("copy all cores").map(|figure| (figure, 2.0));
+    let Some((figure, moves)) = copy.or(figures.memory("read all cores").map(|figure| (figure, 1.0))) else {
+        return;
+    };
+    let rate = figure.bytes_per_second * moves / touches;
+    apply(resource, Some(&Measurement { bytes_per_second: rate, ..figure.clone() }));
+    if resource.why.is_none() {
+        resource.why = Some(format!("{} of the bus ÷ {touches} crossings", show_bytes_rate(rate * touches)));
+    }
+}
+
+fn set_cpu(resource: &mut Resource, cpu: &Result<CpuCapacity, &'static str>) {
+    match cpu {
+        Ok(cpu) => {
+            set_measured(resource, cpu.bytes_per_second);
+            resource.lower_bound = cpu.lower_bound;
+            let cost = format!(
+                "{} ÷ {:.3} CPU seconds per GB ({})",
+                cpu.granted.words(),
+                cpu.seconds_per_gb,
+                cpu.from
+            );
+            resource.why = Some(cost);
+        }
+        Err(why) => resource.why = Some(why.to_string()),
+    }
+}
+
+/// A receiver that held the network stage takes what it took then, over all paths that lead to it.
+fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
+    let by_peer = |figure: &&Measurement| figure.held_by == Some(HeldBy::Peer);
+    let leads_here =
+        |nic: &str| plan.paths.iter().any(|path| path.resource == nic && path.receiver == resource.id);
+    let only = plan.paths.iter().all(|path| path.receiver == resource.id);
+    let part = |figure: &Measurement| {
+        let of_lanes = lanes_rate(figure, |lane| lane.path.as_deref().is_some_and(leads_here));
+        if only { Some(figure.bytes_per_second) } else { of_lanes }
+    };
+    let together = figures.networks_together(protocol, false).filter(by_peer).and_then(part);
+    let alone =
+        figures.network(protocol, false).filter(|figure| !figure.together && leads_here(&figure.resource));
+    let most = alone.filter(by_peer).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
+    // Together at most as much as one path alone reached without the receiver being the limit says nothing about it.
+    let not_together = figures.networks_together(protocol, false).is_none();
+    if let Some(rate) = together.or((not_together && most > 0.0).then_some(most)) {
+        set_measured(resource, rate);
+    }
+}
+
+/// Disks that together read less than each alone share something; less than 7 % apart, the figure of all together is the better one.
+fn share_disks(resources: &mut Vec<Resource>, figures: &Figures) {
+    let Some(together) = figures.disks_together().filter(|figure| !held(figure)) else { return };
+    let is_disk = |resource: &Resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Source);
+    if !fit_to_together(resources, is_disk, together.bytes_per_second) {
+        return;
+    }
+    let why = "all disks together read less than the sum of each alone";
+    let mut controller = shared("controller:disks", together.bytes_per_second, why);
+    controller.next.push("memory".into());
+    for resource in resources.iter_mut() {
+        for next in resource.next.iter_mut().filter(|next| *next == "memory") {
+            *next = controller.id.clone();
+        }
+    }
+    let before = resources.iter().position(|resource| resource.kind == ResourceKind::Memory);
+    resources.insert(before.unwrap_or(resources.len()), controller);
+}
+
+/// NICs that together send less than each alone share something, too.
+fn share_nics(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
+    let Some(together) = figures.networks_together(protocol, false).filter(|figure| !held(figure)) else {
+        return;
+    };
+    if !fit_to_together(resources, |resource| resource.kind == ResourceKind::Nic, together.bytes_per_second) {
+        return;
+    }
+    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
+    let why = "all NICs together send less than the sum of each alone";
+    let mut controller = shared("controller:network", together.bytes_per_second, why);
+    controller.next = std::mem::replace(&mut resources[cpu].next, vec![controller.id.clone()]);
+    resources.insert(cpu + 1, controller);
+}
+
+/// True where devices that are all measured reach clearly less together than alone. Else their capacities are scaled to what they
+/// reached together, if that is near.
+fn fit_to_together(resources: &mut [Resource], is_one: impl Fn(&Resource) -> bool, together: f64) -> bool {
+    let devices: Vec<usize> = (0..resources.len()).filter(|at| is_one(&resources[*at])).collect();
+    let measured = |at: &usize| resources[*at].origin == Origin::Measured && !resources[*at].lower_bound;
+    if devices.len() < 2 || !devices.iter().all(measured) {
+        return false;
+    }
+    let sum: f64 = devices.iter().map(|at| resources[*at].capacity).sum();
+    let ratio = together / sum;
+    if ratio >= SHARED_BELOW && ratio <= 1.0 / SHARED_BELOW {
+        for at in devices {
+            let rate = resources[at].capacity * ratio;
+            set_measured(&mut resources[at], rate);
+        }
+    }
+    ratio < SHARED_BELOW
+}
+
+fn shared(id: &str, rate: f64, why: &str) -> Resource {
+    Resource {
+        id: id.into(),
+        kind: ResourceKind::Controller,
+        capacity: rate,
+        origin: Origin::Measured,
+        utilisation: 0.0,
+        lower_bound: false,
+        why: Some(why.into()),
+        next: Vec::new(),
+        rated: None,
+        effective: None,
+        measured: Some(rate),
+    }
+}
+
+/// A measurement overrules a declared figure: a link through which more was measured than it claims never binds.
+fn overrule_links(resources: &mut [Resource]) {
+    let devices: Vec<(String, Vec<String>, f64)> = resources
+        .iter()
+        .filter(|resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic))
+        .filter_map(|resource| Some((resource.id.clone(), resource.next.clone(), resource.measured?)))
+        .collect();
+    for link in resources.iter_mut().filter(|resource| resource.kind == ResourceKind::Pcie) {
+        let through = devices
+            .iter()
+            .filter(|(id, next, _)| (next.len() == 1 && next[0] == link.id) || link.next.contains(id));
+        let most = through.map(|(_, _, rate)| *rate).fold(0.0, f64::max);
+        if link.origin != Origin::Unknown && most > link.capacity {
+            let why = format!(
+                "claims {}, but {} was measured through it",
+                show_bytes_rate(link.capacity),
+                show_bytes_rate(most)
+            );
+            set_lower_bound(link, most, why);
+        }
+    }
+}
+
+/// How much of each resource the path used: by its lanes where they tell, else in proportion to the predicted flow.
+fn set_utilisation(prediction: &mut Prediction, plan: &Plan, figures: &Figures) {
+    let path = figures.path(prediction.protocol);
+    let predicted = prediction.solution.bytes_per_second.known().copied().filter(|rate| *rate > 0.0);
+    for resource in &mut prediction.resources {
+        let id = resource.id.clone();
+        let expected = prediction.solution.through.get(&id).copied();
+        let used = match (path, predicted) {
+            (Some(path), _) => {
+                let of_lanes = lanes_rate(path, |lane| match resource.kind {
+                    ResourceKind::Disk | ResourceKind::Source => lane.source == id,
+                    ResourceKind::Nic => lane.path.as_deref() == Some(&id),
+                    ResourceKind::Receiver => {
+                        let leads = |nic: &str| {
+                            plan.paths.iter().any(|path| path.resource == nic && path.receiver == id)
+                        };
+                        lane.path.as_deref().is_some_and(leads)
+                    }
+                    _ => false,
+                });
+                let part = expected.zip(predicted).map_or(1.0, |(part, whole)| part / whole);
+                of_lanes.unwrap_or(path.bytes_per_second * part)
+            }
+            (None, _) => expected.unwrap_or(0.0),
+        };
+        let binds = resource.capacity > 0.0 && resource.origin != Origin::Unknown;
+        resource.utilisation = if binds { (used / resource.capacity).clamp(0.0, 1.0) } else { 0.0 };
+    }
+}
