@@ -44,10 +44,17 @@ impl Sysroot {
         let absolute = absolute.as_ref();
         let path = self.resolve(absolute)?;
         let describe = |error: std::io::Error| format!("{}: {}", absolute.display(), plain(&error));
+        // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
+        if !self.is_live() && !std::fs::metadata(&path).map_err(describe)?.is_file() {
+            return Err(format!("{}: no regular file", absolute.display()));
+        }
         let file = std::fs::File::open(path).map_err(describe)?;
         let mut bytes = Vec::new();
         file.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
-        Ok(String::from_utf8_lossy(&bytes).trim_end().to_string())
+        // Strings of the device tree end in a zero byte.
+        Ok(String::from_utf8_lossy(&bytes)
+            .trim_end_matches(|c: char| c == '\0' || c.is_whitespace())
+            .to_string())
     }
 
     /// A file's text as a fact.
@@ -82,6 +89,9 @@ impl Sysroot {
 
     /// The absolute path (without the root) that a path leads to after all its symbolic links.
     pub fn follow(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
+        if self.is_live() {
+            return absolute.as_ref().canonicalize().ok();
+        }
         let resolved = self.resolve(absolute.as_ref()).ok()?;
         let inside = resolved.strip_prefix(&self.root).ok()?;
         Some(Path::new("/").join(inside))
@@ -92,10 +102,24 @@ impl Sysroot {
         self.resolve(absolute.as_ref()).is_ok_and(|path| path.exists())
     }
 
+    /// A directory is there (symbolic links followed).
+    pub fn is_directory(&self, absolute: impl AsRef<Path>) -> bool {
+        self.resolve(absolute.as_ref()).is_ok_and(|path| path.is_dir())
+    }
+
+    /// Last component of what a symbolic link points to (`device/driver` → `mlx5_core`), which need not be there; `None`
+    /// where the path is no link.
+    pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        let absolute = absolute.as_ref();
+        let directory = self.resolve(absolute.parent()?).ok()?;
+        let target = std::fs::read_link(directory.join(absolute.file_name()?)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    }
+
     /// Walks the path component by component; a link that is absolute or climbs stays within the root.
     fn resolve(&self, absolute: &Path) -> Result<PathBuf, String> {
         if self.is_live() {
-            return Ok(absolute.canonicalize().unwrap_or_else(|_| absolute.to_path_buf()));
+            return Ok(absolute.to_path_buf());
         }
         let mut inside = PathBuf::new();
         let mut pending: Vec<std::ffi::OsString> = components(absolute);
@@ -151,4 +175,59 @@ fn plain(error: &std::io::Error) -> String {
 
 fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn tree() -> (tempfile::TempDir, Sysroot) {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let real = root.path().join("sys/devices/pci0000:00/0000:00:03.0/net/eth0");
+        std::fs::create_dir_all(&real).expect("directories");
+        std::fs::create_dir_all(root.path().join("sys/class/net")).expect("directories");
+        std::fs::write(real.join("mtu"), "9000\n\0").expect("a file");
+        symlink("../../devices/pci0000:00/0000:00:03.0/net/eth0", root.path().join("sys/class/net/eth0"))
+            .expect("a link");
+        symlink("../../../bus/pci/drivers/mlx5_core", real.join("driver")).expect("a link");
+        let sysroot = Sysroot::recorded(root.path());
+        (root, sysroot)
+    }
+
+    #[test]
+    fn links_are_followed_within_the_tree() {
+        let (_root, sysroot) = tree();
+        assert_eq!(sysroot.parse::<u32>("/sys/class/net/eth0/mtu"), Fact::Known(9000));
+        assert_eq!(
+            sysroot.follow("/sys/class/net/eth0"),
+            Some(PathBuf::from("/sys/devices/pci0000:00/0000:00:03.0/net/eth0"))
+        );
+        assert_eq!(sysroot.link_name("/sys/class/net/eth0/driver").as_deref(), Some("mlx5_core"));
+        assert_eq!(sysroot.link_name("/sys/class/net/eth0/mtu"), None);
+        assert!(sysroot.is_directory("/sys/class/net/eth0"));
+        assert!(!sysroot.is_directory("/sys/class/net/eth0/mtu"));
+        assert_eq!(sysroot.list("/sys/class/net"), ["eth0"]);
+    }
+
+    #[test]
+    fn a_link_never_leads_out_of_a_recorded_tree() {
+        let (root, sysroot) = tree();
+        let out = |name: &str, target: &str| symlink(target, root.path().join(name)).expect("a link");
+        out("absolute", "/proc/version");
+        out("climbing", "../../../../../../../../../../proc/version");
+        out("loop", "loop");
+        for name in ["/absolute", "/climbing", "/loop"] {
+            assert!(sysroot.text(name).is_err(), "{name} was read");
+        }
+        assert!(sysroot.text("/sys").expect_err("a directory").contains("no regular file"));
+    }
+
+    #[test]
+    fn what_is_not_there_says_so() {
+        let (_root, sysroot) = tree();
+        assert_eq!(sysroot.parse::<u32>("/proc/none").why(), Some("/proc/none: not there"));
+        assert!(sysroot.list("/proc/none").is_empty());
+        assert!(!sysroot.exists("/proc/none"));
+    }
 }

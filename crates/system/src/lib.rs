@@ -3,13 +3,17 @@
 //! The safety seam: a [`buffers::Lease`] is one block of the buffer pool. Safe code gives it to an [`io::Io`] to be read into
 //! or sent from and gets it back with the completion, so a buffer that the kernel may still touch is out of reach.
 
+pub mod addresses;
 pub mod affinity;
 pub mod blocking;
 pub mod buffers;
 pub mod counters;
+pub mod device;
+pub mod ethtool;
 pub mod fake;
 pub mod file;
 pub mod io;
+pub mod limits;
 pub mod memory;
 pub mod ring;
 pub mod socket;

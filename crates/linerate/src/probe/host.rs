@@ -1,0 +1,161 @@
+//! Which host it is, and whether it is a virtual machine.
+
+use crate::fact::Fact;
+use crate::sysroot::Sysroot;
+
+/// A virtual machine whose hypervisor does not tell its name.
+pub const UNNAMED: &str = "unnamed hypervisor";
+
+/// Host name, without the domain that some hosts put into it left off.
+pub fn name(sysroot: &Sysroot) -> Fact<String> {
+    sysroot.fact("/proc/sys/kernel/hostname")
+}
+
+/// Hypervisor (`kvm`, `vmware`, `microsoft`, `xen`, `amazon`, …), `none` on bare metal.
+///
+/// x86 processors tell of any hypervisor by a flag (CPUID leaf 1, ECX bit 31); its name comes from the firmware or the clock that it
+/// offers. Other processors have no such flag: there the firmware decides.
+pub fn virtualisation(sysroot: &Sysroot) -> Fact<String> {
+    let known = |name: &str| Fact::Known(name.to_string());
+    if sysroot.text("/sys/hypervisor/type").as_deref() == Ok("xen") {
+        // The first domain of Xen drives the hardware itself.
+        let control = sysroot.text("/proc/xen/capabilities").is_ok_and(|text| text.contains("control_d"));
+        return known(if control { "none" } else { "xen" });
+    }
+    let cpuinfo = match sysroot.text("/proc/cpuinfo") {
+        Ok(text) => text,
+        Err(why) => return Fact::unknown(why),
+    };
+    let firmware = by_firmware(sysroot);
+    match x86_flags(&cpuinfo) {
+        Some(flags) if flags.split_ascii_whitespace().any(|flag| flag == "hypervisor") => {
+            known(firmware.or_else(|| by_clock(sysroot)).unwrap_or(UNNAMED))
+        }
+        Some(_) => known("none"),
+        None => match (firmware, by_device_tree(sysroot, &cpuinfo)) {
+            (Some(name), _) | (None, Some(name)) => known(name),
+            (None, None) if sysroot.exists("/sys/class/dmi/id/sys_vendor") => known("none"),
+            (None, None) => Fact::unknown("neither the processor nor the firmware tells"),
+        },
+    }
+}
+
+fn x86_flags(cpuinfo: &str) -> Option<&str> {
+    cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "flags").then_some(value)
+    })
+}
+
+/// By the DMI strings, as `systemd-detect-virt` knows them.
+fn by_firmware(sysroot: &Sysroot) -> Option<&'static str> {
+    let text = |name: &str| sysroot.text(format!("/sys/class/dmi/id/{name}")).unwrap_or_default();
+    let product = text("product_name");
+    let all = [product.as_str(), &text("sys_vendor"), &text("board_vendor"), &text("bios_vendor")].join("\n");
+    // EC2 sells whole machines under the same vendor: m5.metal, c6g.metal.
+    if product.ends_with(".metal") || product.contains(".metal-") {
+        return None;
+    }
+    let table = [
+        ("KVM", "kvm"),
+        ("OpenStack", "kvm"),
+        ("Amazon EC2", "amazon"),
+        ("Google", "google"),
+        ("QEMU", "qemu"),
+        ("VMware", "vmware"),
+        ("VMW", "vmware"),
+        ("innotek GmbH", "virtualbox"),
+        ("VirtualBox", "virtualbox"),
+        ("Xen", "xen"),
+        ("Bochs", "bochs"),
+        ("Parallels", "parallels"),
+        ("BHYVE", "bhyve"),
+        ("Apple Virtualization", "apple"),
+    ];
+    if all.contains("Microsoft Corporation") && product.contains("Virtual Machine") {
+        return Some("microsoft");
+    }
+    table.iter().find(|(mark, _)| all.contains(mark)).map(|(_, name)| *name)
+}
+
+/// By the clock that only guests of a hypervisor are offered.
+fn by_clock(sysroot: &Sysroot) -> Option<&'static str> {
+    let clocks = sysroot
+        .text("/sys/devices/system/clocksource/clocksource0/available_clocksource")
+        .unwrap_or_default();
+    let table = [("kvm-clock", "kvm"), ("hyperv", "microsoft"), ("xen", "xen"), ("vmware", "vmware")];
+    table.iter().find(|(mark, _)| clocks.contains(mark)).map(|(_, name)| *name)
+}
+
+/// ARM and POWER without DMI.
+fn by_device_tree(sysroot: &Sysroot, cpuinfo: &str) -> Option<&'static str> {
+    match sysroot.text("/proc/device-tree/hypervisor/compatible") {
+        Ok(text) if text.contains("kvm") => return Some("kvm"),
+        Ok(text) if text.contains("xen") => return Some("xen"),
+        Ok(text) if text.contains("vmware") => return Some("vmware"),
+        _ => {}
+    }
+    let platform = cpuinfo.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "platform").then_some(value.trim())
+    });
+    match platform {
+        Some("PowerNV") => Some("none"),
+        // A pSeries partition is always a guest, of PowerVM or of KVM.
+        Some("pSeries") => Some("powervm or kvm"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::tests::Tree;
+
+    const GUEST: (&str, &str) = ("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n");
+    const METAL: (&str, &str) = ("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme lahf_lm\n");
+    const ARM: (&str, &str) = ("proc/cpuinfo", "processor\t: 0\nFeatures\t: fp asimd\n");
+
+    fn of(files: &[(&str, &str)]) -> Fact<String> {
+        virtualisation(&Tree::new(files).sysroot())
+    }
+
+    fn is(name: &str) -> Fact<String> {
+        Fact::Known(name.into())
+    }
+
+    #[test]
+    fn x86_guests_by_firmware_or_clock() {
+        let vendor = "sys/class/dmi/id/sys_vendor";
+        let product = "sys/class/dmi/id/product_name";
+        assert_eq!(of(&[GUEST, (vendor, "VMware, Inc.\n")]), is("vmware"));
+        assert_eq!(of(&[GUEST, (vendor, "Amazon EC2\n"), (product, "m5.large\n")]), is("amazon"));
+        assert_eq!(
+            of(&[GUEST, (vendor, "Microsoft Corporation"), (product, "Virtual Machine")]),
+            is("microsoft")
+        );
+        assert_eq!(of(&[GUEST, (product, "CloudStack KVM Hypervisor\n")]), is("kvm"));
+        let clock = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+        assert_eq!(of(&[GUEST, (clock, "tsc kvm-clock \n")]), is("kvm"));
+        assert_eq!(of(&[GUEST]), is(UNNAMED));
+        assert_eq!(of(&[GUEST, ("sys/hypervisor/type", "xen\n")]), is("xen"));
+    }
+
+    #[test]
+    fn bare_metal() {
+        assert_eq!(of(&[METAL, ("sys/class/dmi/id/sys_vendor", "Supermicro\n")]), is("none"));
+        let control = ("proc/xen/capabilities", "control_d\n");
+        assert_eq!(of(&[METAL, ("sys/hypervisor/type", "xen\n"), control]), is("none"));
+        assert_eq!(of(&[ARM, ("sys/class/dmi/id/sys_vendor", "Ampere(R)\n")]), is("none"));
+        let metal =
+            [("sys/class/dmi/id/sys_vendor", "Amazon EC2"), ("sys/class/dmi/id/product_name", "c6g.metal")];
+        assert_eq!(of(&[ARM, metal[0], metal[1]]), is("none"));
+    }
+
+    #[test]
+    fn what_does_not_tell_is_unknown() {
+        assert!(of(&[ARM]).why().is_some());
+        assert_eq!(of(&[]).why(), Some("/proc/cpuinfo: not there"));
+        assert_eq!(of(&[ARM, ("proc/device-tree/hypervisor/compatible", "linux,kvm\0")]), is("kvm"));
+    }
+}

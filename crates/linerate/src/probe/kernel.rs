@@ -1,0 +1,118 @@
+//! Kernel version and the settings that bound a flow: `/proc/sys`, and the memory-lock limit of this process.
+
+use super::machine::Kernel;
+use crate::fact::Fact;
+use crate::sysroot::Sysroot;
+
+/// Reads the kernel's settings.
+pub fn read(sysroot: &Sysroot) -> Kernel {
+    let tcp = |name: &str| third_number(sysroot, &format!("/proc/sys/net/ipv4/{name}"));
+    Kernel {
+        release: release(sysroot),
+        io_uring_disabled: io_uring_disabled(sysroot),
+        memlock_bytes: memlock(sysroot),
+        rmem_max_bytes: core_limit(sysroot, "rmem_max"),
+        wmem_max_bytes: core_limit(sysroot, "wmem_max"),
+        tcp_rmem_max_bytes: tcp("tcp_rmem"),
+        tcp_wmem_max_bytes: tcp("tcp_wmem"),
+        tcp_congestion_control: sysroot.fact("/proc/sys/net/ipv4/tcp_congestion_control"),
+        tcp_available_congestion_control: sysroot
+            .fact("/proc/sys/net/ipv4/tcp_available_congestion_control")
+            .map(|list| list.split_ascii_whitespace().map(str::to_string).collect()),
+    }
+}
+
+fn release(sysroot: &Sysroot) -> Fact<String> {
+    let why = match sysroot.text("/proc/sys/kernel/osrelease") {
+        Ok(release) => return Fact::Known(release),
+        Err(why) => why,
+    };
+    // `Linux version 6.1.0 (…)`, in recordings that have no /proc/sys.
+    let version = sysroot.text("/proc/version").unwrap_or_default();
+    let mut words = version.split_ascii_whitespace();
+    let release = words.find(|word| *word == "version").and_then(|_| words.next());
+    Fact::from_option(release.map(str::to_string), why)
+}
+
+/// The switch came with Linux 6.6; before, io_uring is there unless a sandbox forbids the call.
+fn io_uring_disabled(sysroot: &Sysroot) -> Fact<u32> {
+    match sysroot.exists("/proc/sys/kernel/io_uring_disabled") {
+        true => sysroot.parse("/proc/sys/kernel/io_uring_disabled"),
+        false => Fact::unknown("this kernel has no such switch (it came with 6.6)"),
+    }
+}
+
+/// Kernels before 6.14 show `net.core.*mem_max` in the first network namespace only.
+fn core_limit(sysroot: &Sysroot, name: &str) -> Fact<u64> {
+    let path = format!("/proc/sys/net/core/{name}");
+    match sysroot.exists(&path) {
+        true => sysroot.parse(path),
+        false => Fact::unknown(format!("net.core.{name} is not there (a network namespace may hide it)")),
+    }
+}
+
+fn memlock(sysroot: &Sysroot) -> Fact<u64> {
+    if sysroot.is_live() {
+        return Fact::Known(linerate_system::limits::memlock_bytes().unwrap_or(u64::MAX));
+    }
+    let text = match sysroot.text("/proc/self/limits") {
+        Ok(text) => text,
+        Err(why) => return Fact::unknown(why),
+    };
+    let soft = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))
+        .and_then(|rest| rest.split_ascii_whitespace().next())
+        .and_then(|soft| if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() });
+    Fact::from_option(soft, "/proc/self/limits has no “Max locked memory”")
+}
+
+/// `min default max`: the third.
+fn third_number(sysroot: &Sysroot, path: &str) -> Fact<u64> {
+    match sysroot.text(path) {
+        Ok(text) => {
+            let third = text.split_ascii_whitespace().nth(2).and_then(|word| word.parse().ok());
+            Fact::from_option(third, format!("{path}: not three numbers"))
+        }
+        Err(why) => Fact::unknown(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::tests::Tree;
+
+    #[test]
+    fn a_recorded_kernel() {
+        let tree = Tree::new(&[
+            ("proc/version", "Linux version 3.10.0-957.el7.x86_64 (mock@x) (gcc)\n"),
+            ("proc/self/limits", "Limit  Soft Limit\nMax locked memory         65536   65536   bytes\n"),
+            ("proc/sys/kernel/io_uring_disabled", "2\n"),
+            ("proc/sys/net/core/rmem_max", "212992\n"),
+            ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+            ("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\n"),
+            ("proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
+            ("proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic bbr\n"),
+        ]);
+        let kernel = read(&tree.sysroot());
+        assert_eq!(kernel.release, Fact::Known("3.10.0-957.el7.x86_64".into()));
+        assert_eq!(kernel.memlock_bytes, Fact::Known(65_536));
+        assert_eq!(kernel.io_uring_disabled, Fact::Known(2));
+        assert_eq!(kernel.rmem_max_bytes, Fact::Known(212_992));
+        assert!(kernel.wmem_max_bytes.why().is_some_and(|why| why.contains("wmem_max")));
+        assert_eq!(kernel.tcp_rmem_max_bytes, Fact::Known(6_291_456));
+        assert!(kernel.tcp_wmem_max_bytes.why().is_some_and(|why| why.contains("three numbers")));
+        assert_eq!(kernel.tcp_available_congestion_control.known().map(Vec::len), Some(3));
+    }
+
+    #[test]
+    fn unlimited_and_missing() {
+        let tree =
+            Tree::new(&[("proc/self/limits", "Max locked memory         unlimited  unlimited  bytes\n")]);
+        assert_eq!(memlock(&tree.sysroot()), Fact::Known(u64::MAX));
+        let kernel = read(&Tree::new(&[]).sysroot());
+        assert!(kernel.memlock_bytes.why().is_some() && kernel.release.why().is_some());
+        assert!(kernel.io_uring_disabled.why().is_some_and(|why| why.contains("6.6")));
+    }
+}
