@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod cli;
 pub mod diagnose;
 pub mod event;
 pub mod fact;

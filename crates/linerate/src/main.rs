@@ -2,4 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+use clap::Parser;
+use linerate::cli::{Words, execute};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match execute(Words::parse()) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            eprintln!("linerate: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}

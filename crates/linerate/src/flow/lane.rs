@@ -215,10 +215,8 @@ impl<I: Io> Work<'_, I> {
             return Ok(());
         }
         self.last_completion = before + waited;
-        for completion in completions.drain(..) {
-            self.complete(completion)?;
-        }
-        Ok(())
+        // All of them, also after the first error: each brings a block home.
+        completions.drain(..).fold(Ok(()), |result, completion| result.and(self.complete(completion)))
     }
 
     fn complete(&mut self, completion: Completion) -> Result<(), LaneError> {
@@ -384,7 +382,8 @@ mod tests {
             let (stop, cursor) = (Arc::clone(&stop), Arc::clone(&cursor));
             std::thread::spawn(move || {
                 let patience = Instant::now() + Duration::from_secs(3);
-                while cursor.rounds() * 10.0 < turns as f64 && Instant::now() < patience {
+                let enough = || cursor.rounds() * 10.0 >= turns as f64 || stop.load(Ordering::Relaxed);
+                while !enough() && Instant::now() < patience {
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,11 @@
 //! `Run`: everything that one `linerate run` knows, one serde value, saved after each step as `run.json` (schema 1).
+//!
+//! `conduct` does the run: probe → plan → measure → diagnose. `sources`, `scratch` and `paths` make what the user named ready for it.
+
+pub mod conduct;
+mod paths;
+mod scratch;
+mod sources;
 
 use crate::diagnose::Diagnosis;
 use crate::measure::Measurements;
@@ -32,4 +39,24 @@ pub struct Run {
     /// What failed along the way; not empty means partial results.
     #[serde(default)]
     pub errors: Vec<String>,
+}
+
+impl Run {
+    /// A run that has probed and done nothing else yet.
+    pub fn begin(machine: Machine, goal: Goal) -> Self {
+        let host = machine.host.known().cloned().unwrap_or_else(|| "unknown".into());
+        Run {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            started: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            host,
+            machine,
+            goal,
+            plan: None,
+            measurements: Vec::new(),
+            diagnosis: None,
+            changes: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
 }

@@ -1,0 +1,230 @@
+//! What each command does: the words made into values, the library called, the answer printed.
+
+use super::progress::Progress;
+use super::words::{
+    AgentWords, Command, DiagnoseWords, Generate, ProbeWords, ReportWords, RunWords, StageWord, Words, listen_address,
+};
+use crate::agent::{Agent, DEFAULT_PORT, Key, MtuOf, Receivers, serve_own};
+use crate::diagnose::diagnose;
+use crate::failure::Failure;
+use crate::plan::Goal;
+use crate::probe::{probe, show_tree};
+use crate::report::{self, Folder};
+use crate::run::Run;
+use crate::run::conduct::{Order, conduct};
+use crate::sysroot::Sysroot;
+use clap::CommandFactory;
+use std::io::{IsTerminal, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Width of the screen where none is told.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Does the command; gives the exit status of the contract, or the failure that stands for one.
+pub fn execute(words: Words) -> Result<u8, Failure> {
+    match words.command {
+        Command::Run(words) => run(words),
+        Command::Probe(words) => show_probe(&words),
+        Command::Agent(words) => agent(&words),
+        Command::Diagnose(words) => rediagnose(&words),
+        Command::Report(words) => show_report(&words),
+        Command::Generate(words) => generate(&words.what),
+    }
+}
+
+/// Set by Ctrl-C and by a polite kill.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::Lacks(format!("signals cannot be caught: {error}")))?;
+    }
+    Ok(stop)
+}
+
+fn run(words: RunWords) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let goal = Goal {
+        sources: words.source,
+        peers: words.peer,
+        protocols: words.protocol.protocols(),
+        seconds: words.seconds,
+        repeats: words.repeats,
+        budget_seconds: words.budget,
+        block_bytes: words.block,
+        queue_depth: words.queue_depth,
+        datagram_bytes: words.datagram,
+        congestion_control: words.congestion_control,
+        verify: words.verify,
+    };
+    let order = Order {
+        stages: words.stages.iter().copied().map(StageWord::stage).collect(),
+        scratch: words.scratch,
+        key_file: words.key_file,
+        io_uring: !words.no_io_uring,
+    };
+    let mut folder: Option<Folder> = None;
+    let mut save = |run: &Run| -> Result<(), Failure> {
+        let folder = match &mut folder {
+            Some(folder) => folder,
+            none => none.insert(Folder::make(words.output.as_deref(), &run.started)?),
+        };
+        folder.save(run)
+    };
+    let mut progress = Progress::new();
+    let conducted = conduct(&Sysroot::live(), goal, &order, &stop, &mut progress, &mut save);
+    progress.finish();
+    let run = conducted?;
+    let mut trouble = !run.errors.is_empty();
+    if let Some(folder) = &folder {
+        if let Err(failure) = folder.save_report(&run) {
+            eprintln!("linerate: {failure}");
+            trouble = true;
+        }
+        if words.json {
+            eprintln!("saved in {}", folder.path().display());
+        }
+    }
+    if words.json {
+        print(&report::json(&run))?;
+    } else {
+        let mut screen = screen_of(&run);
+        if let Some(folder) = &folder {
+            let path = folder.path().display();
+            screen.push_str(&format!("\nsaved: {path}/run.json, {path}/report.html\n"));
+        }
+        print(&screen)?;
+    }
+    Ok(u8::from(trouble))
+}
+
+/// The terminal screen of a run, as wide and as coloured as standard output allows.
+fn screen_of(run: &Run) -> String {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    report::terminal(run, width(), colour)
+}
+
+fn width() -> usize {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let term = || indicatif::TermLike::width(&console_of_stdout()) as usize;
+    let seen = std::io::stdout().is_terminal().then(term).filter(|width| *width > 0);
+    told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
+}
+
+fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
+    let sysroot = match &words.root {
+        None => Sysroot::live(),
+        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Sysroot::recorded(root),
+        Some(root) => {
+            return Err(Failure::Lacks(format!(
+                "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
+                root.display()
+            )));
+        }
+    };
+    let machine = probe(&sysroot);
+    if words.json {
+        let json = serde_json::to_string_pretty(&machine)
+            .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;
+        print(&format!("{json}\n"))?;
+    } else {
+        print(&show_tree(&machine))?;
+    }
+    Ok(0)
+}
+
+fn agent(words: &AgentWords) -> Result<u8, Failure> {
+    let listen: Vec<SocketAddr> =
+        words.listen.iter().map(|text| listen_address(text).map_err(Failure::Usage)).collect::<Result<_, _>>()?;
+    if words.own {
+        serve_own(&listen, Receivers::default(), mtu_of())?;
+        return Ok(0);
+    }
+    let stop = stop_on_signals()?;
+    let (key, made) = Key::find_or_make(words.key_file.as_deref())?;
+    let agent = Agent::bind(&listen, key.clone(), Receivers::default(), mtu_of())?;
+    let mut text = String::new();
+    if let (true, Some(path)) = (made, &words.key_file) {
+        text.push_str(&format!("made a new key in {}\n", path.display()));
+    }
+    for address in agent.local_addresses() {
+        text.push_str(&format!("listening on {address}\n"));
+    }
+    let port = agent.local_addresses().first().map_or(DEFAULT_PORT, SocketAddr::port);
+    let host = Sysroot::live().text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "THIS-HOST".into());
+    text.push_str(&format!("on the other host, with its sources:\n  {}\n", key.paste_line(&host, port)));
+    text.push_str("UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n");
+    print(&text)?;
+    agent.serve(&stop);
+    Ok(0)
+}
+
+/// Name and MTU of the interface that holds an address.
+fn mtu_of() -> MtuOf {
+    Arc::new(|address: IpAddr| {
+        let machine = probe(&Sysroot::live());
+        let nic = machine.nics.into_iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
+        let mtu = *nic.mtu.known()?;
+        Some((nic.name, mtu))
+    })
+}
+
+fn rediagnose(words: &DiagnoseWords) -> Result<u8, Failure> {
+    let mut run = report::read(&words.run)?;
+    let Some(plan) = &run.plan else {
+        return Err(Failure::Lacks(format!("{}: the run ended before its plan; nothing to diagnose", words.run.display())));
+    };
+    let diagnosis = diagnose(&run.machine, &run.goal, plan, &run.measurements);
+    if words.json {
+        let json = serde_json::to_string_pretty(&diagnosis)
+            .map_err(|error| Failure::Lacks(format!("the diagnosis cannot be written as JSON: {error}")))?;
+        print(&format!("{json}\n"))?;
+    } else {
+        run.diagnosis = Some(diagnosis);
+        print(&screen_of(&run))?;
+    }
+    Ok(0)
+}
+
+fn show_report(words: &ReportWords) -> Result<u8, Failure> {
+    let run = report::read(&words.run)?;
+    match &words.html {
+        Some(path) => write_page(path, &report::html(&run))?,
+        None if words.json => print(&report::json(&run))?,
+        None => print(&screen_of(&run))?,
+    }
+    Ok(0)
+}
+
+fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    std::fs::write(path, page).map_err(|error| {
+        Failure::Lacks(format!("{} could not be written: {error}; name a file in a folder that you may write", path.display()))
+    })
+}
+
+fn generate(what: &Generate) -> Result<u8, Failure> {
+    match what {
+        Generate::Man { folder } => clap_mangen::generate_to(Words::command(), folder)
+            .map_err(|error| Failure::Lacks(format!("man pages in {}: {error}; name a folder that exists", folder.display())))?,
+        Generate::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Words::command(), "linerate", &mut text);
+            print(&String::from_utf8_lossy(&text))?;
+        }
+    }
+    Ok(0)
+}
+
+/// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Lacks(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,8 @@
+//! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
+
+mod commands;
+mod progress;
+mod words;
+
+pub use commands::execute;
+pub use words::{Command, Words};

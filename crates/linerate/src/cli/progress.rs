@@ -1,0 +1,81 @@
+//! The progress line: one line on standard error, only on a terminal, gone when the work is done.
+
+use crate::event::{Event, Listener};
+use crate::measure::{Measurement, Stage};
+use crate::units::{show_bits_rate, show_bytes_rate};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Shows what happens on a terminal; elsewhere it is silent.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    terminal: bool,
+}
+
+impl Progress {
+    /// On standard error, if that is a terminal.
+    pub fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>3} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Progress { bar, terminal }
+    }
+
+    /// Removes the line.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn line(&self, text: &str) {
+        if self.terminal {
+            self.bar.println(text);
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn rate(stage: Stage, bytes_per_second: f64) -> String {
+    match stage {
+        Stage::Memory | Stage::Disk => show_bytes_rate(bytes_per_second),
+        Stage::Network | Stage::Path => show_bits_rate(bytes_per_second),
+    }
+}
+
+fn done(measurement: &Measurement) -> String {
+    let Measurement { stage, name, bytes_per_second, .. } = measurement;
+    format!("  {:<8} {name:<34} {:>12}", stage.to_string(), rate(*stage, *bytes_per_second))
+}
+
+impl Listener for Progress {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Step(step) => self.bar.set_message(match *step {
+                "scratch" => "writing a scratch file".to_string(),
+                step => step.to_string(),
+            }),
+            Event::Started { stage, name, seconds } => {
+                self.bar.set_message(format!("{stage}: {name} ({seconds:.1} s)"));
+            }
+            Event::Progress { stage, bytes_per_second } if *bytes_per_second > 0.0 => {
+                let message = self.bar.message();
+                let label = message.split(" · ").next().unwrap_or_default().to_string();
+                self.bar.set_message(format!("{label} · {}", rate(*stage, *bytes_per_second)));
+            }
+            Event::Progress { .. } => {}
+            Event::Measured(measurement) => self.line(&done(measurement)),
+            Event::Note(note) => self.line(&format!("  note: {note}")),
+            Event::Failed(what) => self.line(&format!("  failed: {what}")),
+        }
+    }
+}

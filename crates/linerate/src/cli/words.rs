@@ -1,0 +1,259 @@
+//! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
+
+use crate::measure::Stage;
+use crate::plan::Protocol;
+use crate::units::parse_size;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Told at the end of every help text.
+const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
+2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission).";
+
+/// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
+#[derive(Debug, Parser)]
+#[command(name = "linerate", version, about, after_help = EXIT_STATUS, max_term_width = 110)]
+pub struct Words {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "parsed once")]
+pub enum Command {
+    /// Measure memory, disks, network and the whole path; predict; name the bottleneck
+    ///
+    /// Without options: scratch files in the current directory, and a receiver of our own on loopback. Takes less than a minute,
+    /// writes run.json and report.html into a new folder, changes nothing else.
+    #[command(after_help = EXIT_STATUS)]
+    Run(RunWords),
+    /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
+    Probe(ProbeWords),
+    /// Receive for a `linerate run` on another host
+    ///
+    /// Only a client with the key is admitted. Data is counted and thrown away.
+    Agent(AgentWords),
+    /// Redo the diagnosis of a saved run from its file alone
+    Diagnose(DiagnoseWords),
+    /// Redo the report of a saved run from its file alone
+    Report(ReportWords),
+    /// Print man pages or shell completions
+    Generate(GenerateWords),
+}
+
+/// `linerate run`.
+#[derive(Debug, Args)]
+pub struct RunWords {
+    /// File, block device, or directory (its largest file) to read; repeat for several disks [default: scratch files]
+    #[arg(long, value_name = "PATH")]
+    pub source: Vec<PathBuf>,
+    /// Write a nameless scratch file in this directory and read that; repeat for several disks [default: . without --source]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Vec<PathBuf>,
+    /// Address of an agent, one for each path; repeat for several NICs [default: a receiver of our own on loopback]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub peer: Vec<String>,
+    /// File with the agents' key [default: the digits in LINERATE_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// What to measure over the network; the first is the headline
+    #[arg(long, value_enum, default_value_t = ProtocolWord::Both)]
+    pub protocol: ProtocolWord,
+    /// Stages to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StageWord::Memory, StageWord::Disk, StageWord::Network, StageWord::Path])]
+    pub stages: Vec<StageWord>,
+    /// Length of one sample in seconds [default: fitted to --budget]
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub seconds: Option<f64>,
+    /// Samples of each measurement
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Time for all measurements together, however many devices there are
+    #[arg(long, value_name = "SECONDS", default_value_t = 40.0, value_parser = positive)]
+    pub budget: f64,
+    /// Bytes a read, such as 1M [default: chosen by the plan]
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    pub block: Option<u64>,
+    /// Reads in flight over each source [default: chosen by the plan]
+    #[arg(long, value_name = "READS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub queue_depth: Option<u32>,
+    /// Payload of a UDP datagram, such as 1472 [default: what the path's MTU carries]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=65507))]
+    pub datagram: Option<u32>,
+    /// TCP congestion control of our sockets, such as cubic [default: the system's]
+    #[arg(long, value_name = "NAME")]
+    pub congestion_control: Option<String>,
+    /// Checksum the bytes at both ends (TCP)
+    #[arg(long)]
+    pub verify: bool,
+    /// Do not use io_uring, even where it is allowed
+    #[arg(long)]
+    pub no_io_uring: bool,
+    /// Print the run as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for run.json and report.html [default: a new one, linerate-DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// `linerate probe`.
+#[derive(Debug, Args)]
+pub struct ProbeWords {
+    /// Read a recorded tree that holds sys/ and proc/ instead of this machine
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Print the machine as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate agent`.
+#[derive(Debug, Args)]
+pub struct AgentWords {
+    /// Address to listen on; repeat for several [default: every address, port 7411]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub listen: Vec<String>,
+    /// File with the key; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// For linerate's own use: key from standard input, ends with it
+    #[arg(long, hide = true, conflicts_with = "key_file")]
+    pub own: bool,
+}
+
+/// `linerate diagnose`.
+#[derive(Debug, Args)]
+pub struct DiagnoseWords {
+    /// run.json, or the folder that holds it
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Print the diagnosis as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate report`.
+#[derive(Debug, Args)]
+pub struct ReportWords {
+    /// run.json, or the folder that holds it
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Write the HTML page to this file instead of printing the screen
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the run as JSON
+    #[arg(long, conflicts_with = "html")]
+    pub json: bool,
+}
+
+/// `linerate generate`.
+#[derive(Debug, Args)]
+pub struct GenerateWords {
+    #[command(subcommand)]
+    pub what: Generate,
+}
+
+/// What `linerate generate` prints.
+#[derive(Debug, Subcommand)]
+pub enum Generate {
+    /// Man pages, one for each command, into a folder
+    Man {
+        /// Folder that exists
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Completions for a shell, on standard output
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `--protocol`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolWord {
+    Tcp,
+    Udp,
+    /// TCP first
+    Both,
+}
+
+impl ProtocolWord {
+    /// The protocols, headline first.
+    pub fn protocols(self) -> Vec<Protocol> {
+        match self {
+            ProtocolWord::Tcp => vec![Protocol::Tcp],
+            ProtocolWord::Udp => vec![Protocol::Udp],
+            ProtocolWord::Both => vec![Protocol::Tcp, Protocol::Udp],
+        }
+    }
+}
+
+/// `--stages`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StageWord {
+    Memory,
+    Disk,
+    Network,
+    Path,
+}
+
+impl StageWord {
+    /// The stage.
+    pub fn stage(self) -> Stage {
+        match self {
+            StageWord::Memory => Stage::Memory,
+            StageWord::Disk => Stage::Disk,
+            StageWord::Network => Stage::Network,
+            StageWord::Path => Stage::Path,
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("give seconds, more than 0 and at most a day".into()),
+    }
+}
+
+/// Direct I/O wants whole sectors; a block larger than 1 GiB is no transfer size.
+fn block(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    if bytes < 512 || bytes > 1 << 30 || !bytes.is_multiple_of(512) {
+        return Err(format!("{bytes} bytes: a block is a multiple of 512 between 512 and 1G"));
+    }
+    Ok(bytes)
+}
+
+/// An address to listen on; without a port 7411 is meant.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let bare = || text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().ok();
+    let with_port = text.parse::<SocketAddr>().ok();
+    with_port
+        .or_else(|| bare().map(|ip| SocketAddr::new(ip, crate::agent::DEFAULT_PORT)))
+        .ok_or_else(|| format!("“{text}” is no address to listen on: write it like 0.0.0.0:7411, [::]:7411 or 192.0.2.7"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_agree_with_themselves() {
+        Words::command().debug_assert();
+    }
+
+    #[test]
+    fn addresses_with_and_without_a_port() {
+        assert_eq!(listen_address("127.0.0.1:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
+        assert_eq!(listen_address("127.0.0.1"), Ok(SocketAddr::from(([127, 0, 0, 1], 7411))));
+        assert_eq!(listen_address("[::1]:5").map(|address| address.port()), Ok(5));
+        assert_eq!(listen_address("::").map(|address| address.port()), Ok(7411));
+        assert!(listen_address("here").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! What the user named with `--peer`, made ready to be sent to: a control session each, and the interface that leads there.
+
+use crate::agent::{Key, OwnAgent, Session, parse_peer};
+use crate::fact::Fact;
+use crate::failure::Failure;
+use crate::plan::PathPlan;
+use crate::probe::{Machine, route::path_to};
+use crate::sysroot::Sysroot;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+/// The ways to the peers. Dropping it ends an agent of our own.
+#[derive(Default)]
+pub struct Paths {
+    pub plans: Vec<PathPlan>,
+    pub sessions: Vec<Session>,
+    /// The receiver on loopback, where no peer was named.
+    pub own: Option<OwnAgent>,
+}
+
+/// Connects to every peer, or starts a receiver of our own on loopback where none is named.
+pub fn prepare(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    peers: &[String],
+    key_file: Option<&Path>,
+) -> Result<Paths, Failure> {
+    let mut paths = Paths::default();
+    if peers.is_empty() {
+        let own = OwnAgent::start()?;
+        paths.connect(sysroot, machine, own.address(), own.key())?;
+        paths.own = Some(own);
+        return Ok(paths);
+    }
+    let addresses: Vec<SocketAddr> = peers.iter().map(|peer| parse_peer(peer)).collect::<Result<_, _>>()?;
+    let key = Key::find(key_file)?;
+    for address in addresses {
+        paths.connect(sysroot, machine, address, &key)?;
+    }
+    Ok(paths)
+}
+
+impl Paths {
+    fn connect(
+        &mut self,
+        sysroot: &Sysroot,
+        machine: &Machine,
+        address: SocketAddr,
+        key: &Key,
+    ) -> Result<(), Failure> {
+        let session = Session::connect(address, key)?;
+        let (nic, local) = match path_to(sysroot, machine, address.ip()) {
+            Fact::Known((nic, local)) => (Some(nic), local),
+            Fact::Unknown { .. } => {
+                let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+                (None, session.local_address().map_or(unspecified, |local| local.ip()))
+            }
+        };
+        let interface = nic.as_ref().and_then(|name| machine.nics.iter().find(|nic| nic.name == *name));
+        let name = nic.clone().unwrap_or_else(|| address.ip().to_string());
+        let hello = session.hello();
+        let unread = || Fact::unknown("the interface to the peer could not be read");
+        let node = interface.map_or_else(unread, |nic| nic.node.clone());
+        let mtu = interface.map_or_else(|| Fact::unknown("the interface to the peer could not be read"), |nic| nic.mtu.clone());
+        let receiver = self.receiver(&hello.instance, &hello.host);
+        self.plans.push(PathPlan {
+            resource: format!("nic:{name}"),
+            name,
+            peer: address,
+            local,
+            nic,
+            receiver,
+            node,
+            mtu,
+            peer_mtu: Fact::from_option(hello.interface_mtu, "the agent could not read it"),
+            rate: Fact::unknown("not planned yet"),
+        });
+        self.sessions.push(session);
+        Ok(())
+    }
+
+    /// One receiver a host: addresses of one agent are one; two agents that call themselves the same are not.
+    fn receiver(&self, instance: &str, host: &str) -> String {
+        let same_agent = self.sessions.iter().position(|session| session.hello().instance == instance);
+        if let Some(index) = same_agent {
+            return self.plans[index].receiver.clone();
+        }
+        let plain = format!("receiver:{host}");
+        if self.plans.iter().any(|plan| plan.receiver == plain) {
+            return format!("{plain}-{}", instance.get(..4).unwrap_or(instance));
+        }
+        plain
+    }
+}
