@@ -160,7 +160,7 @@ fn governor(sysroot: &Sysroot, logical: &[LogicalCpu]) -> Fact<String> {
     let first = logical.iter().find(|cpu| cpu.online).map_or(0, |cpu| cpu.id);
     match sysroot.text(format!("{CPUS}/cpu{first}/cpufreq/scaling_governor")) {
         Ok(governor) => Fact::Known(governor),
-        Err(_) => Fact::unknown("the kernel controls no clock here, as in most virtual machines"),
+        Err(_) => Fact::unknown("the kernel shows no clock control, as usual in a virtual machine"),
     }
 }
 

@@ -36,18 +36,20 @@ fn release(sysroot: &Sysroot) -> Fact<String> {
 
 /// The switch came with Linux 6.6; before, io_uring is there unless a sandbox forbids the call.
 fn io_uring_disabled(sysroot: &Sysroot) -> Fact<u32> {
-    match sysroot.exists("/proc/sys/kernel/io_uring_disabled") {
-        true => sysroot.parse("/proc/sys/kernel/io_uring_disabled"),
-        false => Fact::unknown("this kernel has no such switch (it came with 6.6)"),
+    let switch = "/proc/sys/kernel/io_uring_disabled";
+    // A recording without any of /proc/sys tells nothing about the switch.
+    match sysroot.exists("/proc/sys/kernel") && !sysroot.exists(switch) {
+        true => Fact::unknown("this kernel has no such switch (it came with 6.6)"),
+        false => sysroot.parse(switch),
     }
 }
 
-/// Kernels before 6.14 show `net.core.*mem_max` in the first network namespace only.
+/// Older kernels show `net.core.*mem_max` in the first network namespace only.
 fn core_limit(sysroot: &Sysroot, name: &str) -> Fact<u64> {
     let path = format!("/proc/sys/net/core/{name}");
-    match sysroot.exists(&path) {
-        true => sysroot.parse(path),
-        false => Fact::unknown(format!("net.core.{name} is not there (a network namespace may hide it)")),
+    match sysroot.exists("/proc/sys/net/core") && !sysroot.exists(&path) {
+        true => Fact::unknown(format!("this network namespace does not show net.core.{name}")),
+        false => sysroot.parse(path),
     }
 }
 
@@ -113,6 +115,8 @@ mod tests {
         assert_eq!(memlock(&tree.sysroot()), Fact::Known(u64::MAX));
         let kernel = read(&Tree::new(&[]).sysroot());
         assert!(kernel.memlock_bytes.why().is_some() && kernel.release.why().is_some());
-        assert!(kernel.io_uring_disabled.why().is_some_and(|why| why.contains("6.6")));
+        assert_eq!(kernel.io_uring_disabled.why(), Some("/proc/sys/kernel/io_uring_disabled: not there"));
+        let older = read(&Tree::new(&[("proc/sys/kernel/osrelease", "6.1.0\n")]).sysroot());
+        assert!(older.io_uring_disabled.why().is_some_and(|why| why.contains("6.6")));
     }
 }

@@ -79,11 +79,16 @@ pub(crate) mod tests {
     impl Tree {
         /// Files by path (without a leading slash) and text.
         pub(crate) fn new(files: &[(&str, &str)]) -> Self {
-            let tree = Tree(tempfile::tempdir().expect("a temporary directory"));
+            let mut tree = Tree(tempfile::tempdir().expect("a temporary directory"));
             for (path, text) in files {
-                std::fs::write(tree.place(path), text).expect("a file");
+                tree.put(path, text);
             }
             tree
+        }
+
+        /// One more file.
+        pub(crate) fn put(&mut self, path: &str, text: &str) {
+            std::fs::write(self.place(path), text).expect("a file");
         }
 
         /// A symbolic link.

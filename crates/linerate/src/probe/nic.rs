@@ -63,6 +63,9 @@ fn driver(sysroot: &Sysroot, name: &str, directory: &Path, loopback: bool) -> Fa
     if let Some(kind) = uevent.lines().find_map(|line| line.strip_prefix("DEVTYPE=")) {
         return Fact::Known(kind.to_string());
     }
+    if sysroot.exists(directory.join("device")) {
+        return Fact::unknown("no driver is bound");
+    }
     if !sysroot.is_live() {
         return Fact::unknown("a recorded tree does not name the driver of a virtual interface");
     }
