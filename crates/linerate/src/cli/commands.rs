@@ -2,13 +2,14 @@
 
 use super::progress::Progress;
 use super::words::{
-    AgentWords, Command, DiagnoseWords, Generate, ProbeWords, ReportWords, RunWords, StageWord, Words, listen_address,
+    AgentWords, Command, DiagnoseWords, Generate, ProbeWords, ReportWords, RunWords, StageWord, Words,
+    listen_address,
 };
 use crate::agent::{Agent, DEFAULT_PORT, Key, MtuOf, Receivers, serve_own};
 use crate::diagnose::diagnose;
 use crate::failure::Failure;
 use crate::plan::Goal;
-use crate::probe::{probe, show_tree};
+use crate::probe::{probe, tree::show_tree};
 use crate::report::{self, Folder};
 use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
@@ -18,7 +19,7 @@ use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// Width of the screen where none is told.
 const DEFAULT_WIDTH: usize = 100;
@@ -109,8 +110,7 @@ fn screen_of(run: &Run) -> String {
 
 fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let term = || indicatif::TermLike::width(&console_of_stdout()) as usize;
-    let seen = std::io::stdout().is_terminal().then(term).filter(|width| *width > 0);
+    let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
 }
 
@@ -137,8 +137,11 @@ fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
 }
 
 fn agent(words: &AgentWords) -> Result<u8, Failure> {
-    let listen: Vec<SocketAddr> =
-        words.listen.iter().map(|text| listen_address(text).map_err(Failure::Usage)).collect::<Result<_, _>>()?;
+    let listen: Vec<SocketAddr> = words
+        .listen
+        .iter()
+        .map(|text| listen_address(text).map_err(Failure::Usage))
+        .collect::<Result<_, _>>()?;
     if words.own {
         serve_own(&listen, Receivers::default(), mtu_of())?;
         return Ok(0);
@@ -156,7 +159,9 @@ fn agent(words: &AgentWords) -> Result<u8, Failure> {
     let port = agent.local_addresses().first().map_or(DEFAULT_PORT, SocketAddr::port);
     let host = Sysroot::live().text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "THIS-HOST".into());
     text.push_str(&format!("on the other host, with its sources:\n  {}\n", key.paste_line(&host, port)));
-    text.push_str("UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n");
+    text.push_str(
+        "UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n",
+    );
     print(&text)?;
     agent.serve(&stop);
     Ok(0)
@@ -166,7 +171,8 @@ fn agent(words: &AgentWords) -> Result<u8, Failure> {
 fn mtu_of() -> MtuOf {
     Arc::new(|address: IpAddr| {
         let machine = probe(&Sysroot::live());
-        let nic = machine.nics.into_iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
+        let nic =
+            machine.nics.into_iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
         let mtu = *nic.mtu.known()?;
         Some((nic.name, mtu))
     })
@@ -175,7 +181,10 @@ fn mtu_of() -> MtuOf {
 fn rediagnose(words: &DiagnoseWords) -> Result<u8, Failure> {
     let mut run = report::read(&words.run)?;
     let Some(plan) = &run.plan else {
-        return Err(Failure::Lacks(format!("{}: the run ended before its plan; nothing to diagnose", words.run.display())));
+        return Err(Failure::Lacks(format!(
+            "{}: the run ended before its plan; nothing to diagnose",
+            words.run.display()
+        )));
     };
     let diagnosis = diagnose(&run.machine, &run.goal, plan, &run.measurements);
     if words.json {
@@ -201,14 +210,18 @@ fn show_report(words: &ReportWords) -> Result<u8, Failure> {
 
 fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     std::fs::write(path, page).map_err(|error| {
-        Failure::Lacks(format!("{} could not be written: {error}; name a file in a folder that you may write", path.display()))
+        Failure::Lacks(format!(
+            "{} could not be written: {error}; name a file in a folder that you may write",
+            path.display()
+        ))
     })
 }
 
 fn generate(what: &Generate) -> Result<u8, Failure> {
     match what {
-        Generate::Man { folder } => clap_mangen::generate_to(Words::command(), folder)
-            .map_err(|error| Failure::Lacks(format!("man pages in {}: {error}; name a folder that exists", folder.display())))?,
+        Generate::Man { folder } => clap_mangen::generate_to(Words::command(), folder).map_err(|error| {
+            Failure::Lacks(format!("man pages in {}: {error}; name a folder that exists", folder.display()))
+        })?,
         Generate::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Words::command(), "linerate", &mut text);

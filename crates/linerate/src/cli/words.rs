@@ -21,7 +21,6 @@ pub struct Words {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "parsed once")]
 pub enum Command {
     /// Measure memory, disks, network and the whole path; predict; name the bottleneck
     ///
@@ -223,7 +222,7 @@ fn positive(text: &str) -> Result<f64, String> {
 /// Direct I/O wants whole sectors; a block larger than 1 GiB is no transfer size.
 fn block(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|error| error.to_string())?;
-    if bytes < 512 || bytes > 1 << 30 || !bytes.is_multiple_of(512) {
+    if !(512..=1 << 30).contains(&bytes) || !bytes.is_multiple_of(512) {
         return Err(format!("{bytes} bytes: a block is a multiple of 512 between 512 and 1G"));
     }
     Ok(bytes)
@@ -233,9 +232,9 @@ fn block(text: &str) -> Result<u64, String> {
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let bare = || text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().ok();
     let with_port = text.parse::<SocketAddr>().ok();
-    with_port
-        .or_else(|| bare().map(|ip| SocketAddr::new(ip, crate::agent::DEFAULT_PORT)))
-        .ok_or_else(|| format!("“{text}” is no address to listen on: write it like 0.0.0.0:7411, [::]:7411 or 192.0.2.7"))
+    with_port.or_else(|| bare().map(|ip| SocketAddr::new(ip, crate::agent::DEFAULT_PORT))).ok_or_else(|| {
+        format!("“{text}” is no address to listen on: write it like 0.0.0.0:7411, [::]:7411 or 192.0.2.7")
+    })
 }
 
 #[cfg(test)]

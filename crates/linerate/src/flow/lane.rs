@@ -216,7 +216,11 @@ impl<I: Io> Work<'_, I> {
         }
         self.last_completion = before + waited;
         // All of them, also after the first error: each brings a block home.
-        completions.drain(..).fold(Ok(()), |result, completion| result.and(self.complete(completion)))
+        let mut result = Ok(());
+        for completion in completions.drain(..) {
+            result = result.and(self.complete(completion));
+        }
+        result
     }
 
     fn complete(&mut self, completion: Completion) -> Result<(), LaneError> {

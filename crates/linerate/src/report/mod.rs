@@ -4,6 +4,7 @@
 //! Names in a run come from outside (devices, hosts, files, peers): everything that is shown goes through [`printable`].
 
 mod figure;
+mod folder;
 mod html;
 mod json;
 mod printable;
@@ -13,6 +14,7 @@ mod verdict;
 
 use crate::failure::Failure;
 use crate::run::Run;
+pub use folder::Folder;
 use std::path::Path;
 
 /// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as

@@ -61,7 +61,10 @@ impl Paths {
         let hello = session.hello();
         let unread = || Fact::unknown("the interface to the peer could not be read");
         let node = interface.map_or_else(unread, |nic| nic.node.clone());
-        let mtu = interface.map_or_else(|| Fact::unknown("the interface to the peer could not be read"), |nic| nic.mtu.clone());
+        let mtu = interface.map_or_else(
+            || Fact::unknown("the interface to the peer could not be read"),
+            |nic| nic.mtu.clone(),
+        );
         let receiver = self.receiver(&hello.instance, &hello.host);
         self.plans.push(PathPlan {
             resource: format!("nic:{name}"),

@@ -42,7 +42,8 @@ impl Scratch {
             ))
         };
         let (free, total) = space_at(directory).map_err(|error| lacks(error.to_string()))?;
-        let size = WISHED_BYTES.min(free.saturating_sub(total / 10)) / WRITE_BYTES as u64 * WRITE_BYTES as u64;
+        let size =
+            WISHED_BYTES.min(free.saturating_sub(total / 10)) / WRITE_BYTES as u64 * WRITE_BYTES as u64;
         if size < LEAST_BYTES {
             return Err(lacks(format!(
                 "the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the least that is of use)",
@@ -87,7 +88,8 @@ fn explain(error: &io::Error) -> String {
 fn nameless(directory: &Path) -> io::Result<(File, bool)> {
     const O_DIRECT: i32 = 0o40000;
     const O_TMPFILE: i32 = 0o20200000;
-    let open = |flags: i32| File::options().read(true).write(true).custom_flags(flags).mode(0o600).open(directory);
+    let open =
+        |flags: i32| File::options().read(true).write(true).custom_flags(flags).mode(0o600).open(directory);
     if let Ok(file) = open(O_TMPFILE | O_DIRECT) {
         return Ok((file, true));
     }
@@ -146,7 +148,8 @@ mod tests {
 
     #[test]
     fn no_directory_is_one_sentence() {
-        let failure = Scratch::write(Path::new("/nonexistent/place"), &AtomicBool::new(false)).expect_err("no place");
+        let failure =
+            Scratch::write(Path::new("/nonexistent/place"), &AtomicBool::new(false)).expect_err("no place");
         assert_eq!(failure.exit_status(), 3);
         assert!(failure.to_string().contains("--source"), "{failure}");
     }

@@ -49,7 +49,9 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
     let lacks = |why: String| Failure::Lacks(format!("source {named}: {why}"));
     let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => lacks("not there; check the path".into()),
-        std::io::ErrorKind::PermissionDenied => lacks("a directory above it is closed to this user; run as its owner or as root".into()),
+        std::io::ErrorKind::PermissionDenied => {
+            lacks("a directory above it is closed to this user; run as its owner or as root".into())
+        }
         _ => lacks(error.to_string()),
     })?;
     let kind = metadata.file_type();
@@ -60,9 +62,10 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
         return Err(lacks("neither a file nor a block device; name a file to read".into()));
     }
     let file = open_to_read(path, false).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied if kind.is_block_device() => {
-            lacks("no permission to read this device; run as root or join the group that owns it (often `disk`)".into())
-        }
+        std::io::ErrorKind::PermissionDenied if kind.is_block_device() => lacks(
+            "no permission to read this device; run as root or join the group that owns it (often `disk`)"
+                .into(),
+        ),
         std::io::ErrorKind::PermissionDenied => {
             lacks("no permission to read it; run as its owner or as root, or `chmod a+r` it".into())
         }
@@ -71,7 +74,9 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
     let length = size_of(&file).map_err(|error| lacks(error.to_string()))?;
     let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
     if length == 0 {
-        return Err(lacks("empty: there is nothing to read; name a file of at least a few hundred MiB".into()));
+        return Err(lacks(
+            "empty: there is nothing to read; name a file of at least a few hundred MiB".into(),
+        ));
     }
     if length < block {
         return Err(lacks(format!(
@@ -114,7 +119,8 @@ fn plan_of(
     length: u64,
 ) -> SourcePlan {
     let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
-    let behind = devices_behind(sysroot, machine, &placed.canonicalize().unwrap_or_else(|_| placed.to_path_buf()));
+    let behind =
+        devices_behind(sysroot, machine, &placed.canonicalize().unwrap_or_else(|_| placed.to_path_buf()));
     let (device, sector) = match &behind {
         Fact::Known(behind) => {
             let device = if let [leaf] = &behind.leaves[..] { leaf } else { &behind.device };

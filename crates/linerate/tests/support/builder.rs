@@ -149,6 +149,7 @@ impl Spec {
             budget_seconds: 55.0,
             block_bytes: None,
             queue_depth: None,
+            datagram_bytes: None,
             congestion_control: None,
             verify: false,
         }
@@ -272,6 +273,8 @@ impl Spec {
             sources: self.disks.iter().map(|disk| self.source(disk)).collect(),
             paths: self.nics.iter().enumerate().map(|(index, nic)| self.path(nic, index)).collect(),
             pool_bytes: lanes.len() as u64 * (8 << 20),
+            pool_wished_bytes: lanes.len() as u64 * (8 << 20),
+            registered: true,
             lanes,
             schedule: Schedule {
                 warm_up_seconds: 0.3,
