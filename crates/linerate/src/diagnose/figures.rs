@@ -39,7 +39,7 @@ impl Figures {
 
     /// All paths at once.
     pub fn networks_together(&self, protocol: Protocol, with_file: bool) -> Option<&Measurement> {
-        self.network(protocol, with_file).filter(|figure| figure.together).last()
+        self.network(protocol, with_file).rfind(|figure| figure.together)
     }
 
     /// All paths at once, or the only one there is.
