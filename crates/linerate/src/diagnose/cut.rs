@@ -32,7 +32,7 @@ pub(super) fn bottleneck(prediction: &Prediction, plan: &Plan, figures: &Figures
         plural = true;
     }
     let verb = if plural { "hold" } else { "holds" };
-    let tail = what_next(prediction, kind, main.len(), flow);
+    let tail = what_next(prediction, kind, main.len(), flow, plan.loopback);
     Bottleneck {
         kind,
         resources: prediction.solution.cut.clone(),
@@ -78,6 +78,9 @@ fn subject(
     let subject = match kind {
         ResourceKind::Disk => counted("disk", "disks", parts, show_bytes_rate),
         ResourceKind::Source => counted("source", "sources", parts, show_bytes_rate),
+        ResourceKind::Nic if plan.loopback => {
+            format!("The host's own stack (loopback, {}, measured)", show_bits_rate(parts[0].capacity))
+        }
         ResourceKind::Nic => counted("NIC", "NICs", parts, show_bits_rate),
         ResourceKind::Pcie => counted("PCIe link", "PCIe links", parts, show_bytes_rate),
         ResourceKind::SocketLink => {
@@ -165,8 +168,8 @@ fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) 
 }
 
 /// What limits next, and what lifts the cut.
-fn what_next(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64) -> String {
-    let lift = remedy(prediction, kind, parts);
+fn what_next(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64, loopback: bool) -> String {
+    let lift = remedy(prediction, kind, parts, loopback);
     let lifted = prediction.model.solve_without(&prediction.solution.cut);
     let Some(next) = lifted.bytes_per_second.known().copied() else {
         return format!("no other limit is known: {lift} lift it");
@@ -188,10 +191,11 @@ fn what_next(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f6
     format!("{limit}: {lift} {gain}")
 }
 
-fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize) -> &'static str {
+fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: bool) -> &'static str {
     match kind {
         ResourceKind::Disk | ResourceKind::Source if parts > 1 => "faster or more disks",
         ResourceKind::Disk | ResourceKind::Source => "a faster disk or further ones",
+        ResourceKind::Nic if loopback => "faster cores or more lanes",
         ResourceKind::Nic if parts > 1 => "faster or more NICs",
         ResourceKind::Nic => "a faster NIC or further ones",
         ResourceKind::Pcie => "wider or faster slots",

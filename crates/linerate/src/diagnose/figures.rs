@@ -5,6 +5,8 @@ use crate::plan::Protocol;
 
 /// No rate or share is larger; keeps sums finite whatever a file holds.
 const LARGEST: f64 = 1e15;
+/// What is smaller is nothing; keeps quotients finite.
+const SMALLEST: f64 = 1e-9;
 
 /// Measurements without NaN, infinities and negatives; those that moved no bytes are left out.
 #[derive(Clone, Debug)]
@@ -39,7 +41,7 @@ impl Figures {
 
     /// All paths at once.
     pub fn networks_together(&self, protocol: Protocol, with_file: bool) -> Option<&Measurement> {
-        self.network(protocol, with_file).filter(|figure| figure.together).last()
+        self.network(protocol, with_file).rfind(|figure| figure.together)
     }
 
     /// All paths at once, or the only one there is.
@@ -151,5 +153,5 @@ fn clean(figure: &Measurement) -> Measurement {
 }
 
 fn number(value: &mut f64) {
-    *value = if value.is_nan() { 0.0 } else { value.clamp(0.0, LARGEST) };
+    *value = if *value >= SMALLEST { value.min(LARGEST) } else { 0.0 };
 }

@@ -6,6 +6,7 @@ mod figures;
 mod findings;
 mod predict;
 mod product;
+mod shared;
 
 use crate::fact::Fact;
 use crate::measure::Measurements;

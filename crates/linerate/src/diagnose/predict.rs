@@ -6,15 +6,12 @@
 use super::cost::{CpuCapacity, cpu_capacity};
 use super::figures::{Figures, held, holder, lanes_rate};
 use super::product::Achieved;
+use super::shared::{overrule_links, share_disks, share_nics};
 use crate::measure::{HeldBy, Measurement};
 use crate::plan::capacity::{Model, Solution};
 use crate::plan::{Goal, Origin, Plan, Protocol, Resource, ResourceKind, memory_touches};
 use crate::probe::Machine;
 use crate::units::show_bytes_rate;
-
-/// Devices that together reach less than this share of the sum of each alone share something that binds. Below 0.97 ÷ 1.03: two figures
-/// that are each 3 % off do not make a controller.
-const SHARED_BELOW: f64 = 0.93;
 
 /// What one protocol's flow should be.
 #[derive(Clone, Debug)]
@@ -53,9 +50,7 @@ pub(super) fn predict(
     for resource in &mut resources {
         match resource.kind {
             ResourceKind::Disk | ResourceKind::Source => set_disk(resource, plan, figures),
-            ResourceKind::Nic => {
-                apply(resource, figures.network_alone(&resource.id.clone(), protocol, false))
-            }
+            ResourceKind::Nic => set_nic(resource, plan, figures, protocol),
             ResourceKind::Memory => set_memory(resource, figures, goal, plan),
             ResourceKind::Cpu => set_cpu(resource, &cpu),
             ResourceKind::Receiver => set_receiver(resource, plan, figures, protocol),
@@ -106,7 +101,7 @@ fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
     }
 }
 
-fn set_measured(resource: &mut Resource, rate: f64) {
+pub(super) fn set_measured(resource: &mut Resource, rate: f64) {
     resource.capacity = rate;
     resource.measured = Some(rate);
     resource.origin = Origin::Measured;
@@ -114,7 +109,7 @@ fn set_measured(resource: &mut Resource, rate: f64) {
     resource.why = None;
 }
 
-fn set_lower_bound(resource: &mut Resource, rate: f64, why: String) {
+pub(super) fn set_lower_bound(resource: &mut Resource, rate: f64, why: String) {
     set_measured(resource, rate);
     resource.lower_bound = true;
     resource.why = Some(why);
@@ -128,6 +123,19 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
     let Some(together) = figures.disks_together() else { return };
     let only = plan.sources.iter().all(|source| source.resource == resource.id);
     let part = lanes_rate(together, |lane| lane.source == resource.id);
+    if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
+        apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
+    }
+}
+
+/// A NIC by its figure alone; else by its lanes' part of all together.
+fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
+    if let Some(alone) = figures.network_alone(&resource.id, protocol, false) {
+        return apply(resource, Some(alone));
+    }
+    let Some(together) = figures.networks_together(protocol, false) else { return };
+    let only = plan.paths.iter().all(|path| path.resource == resource.id);
+    let part = lanes_rate(together, |lane| lane.path.as_deref() == Some(&resource.id));
     if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
         apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
     }
@@ -182,98 +190,6 @@ fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protoco
     let not_together = figures.networks_together(protocol, false).is_none();
     if let Some(rate) = together.or((not_together && most > 0.0).then_some(most)) {
         set_measured(resource, rate);
-    }
-}
-
-/// Disks that together read less than each alone share something; less than 7 % apart, the figure of all together is the better one.
-fn share_disks(resources: &mut Vec<Resource>, figures: &Figures) {
-    let Some(together) = figures.disks_together().filter(|figure| !held(figure)) else { return };
-    let is_disk = |resource: &Resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Source);
-    if !fit_to_together(resources, is_disk, together.bytes_per_second) {
-        return;
-    }
-    let why = "all disks together read less than the sum of each alone";
-    let mut controller = shared("controller:disks", together.bytes_per_second, why);
-    controller.next.push("memory".into());
-    for resource in resources.iter_mut() {
-        for next in resource.next.iter_mut().filter(|next| *next == "memory") {
-            *next = controller.id.clone();
-        }
-    }
-    let before = resources.iter().position(|resource| resource.kind == ResourceKind::Memory);
-    resources.insert(before.unwrap_or(resources.len()), controller);
-}
-
-/// NICs that together send less than each alone share something, too.
-fn share_nics(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
-    let Some(together) = figures.networks_together(protocol, false).filter(|figure| !held(figure)) else {
-        return;
-    };
-    if !fit_to_together(resources, |resource| resource.kind == ResourceKind::Nic, together.bytes_per_second) {
-        return;
-    }
-    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
-    let why = "all NICs together send less than the sum of each alone";
-    let mut controller = shared("controller:network", together.bytes_per_second, why);
-    controller.next = std::mem::replace(&mut resources[cpu].next, vec![controller.id.clone()]);
-    resources.insert(cpu + 1, controller);
-}
-
-/// True where devices that are all measured reach clearly less together than alone. Else their capacities are scaled to what they
-/// reached together, if that is near.
-fn fit_to_together(resources: &mut [Resource], is_one: impl Fn(&Resource) -> bool, together: f64) -> bool {
-    let devices: Vec<usize> = (0..resources.len()).filter(|at| is_one(&resources[*at])).collect();
-    let measured = |at: &usize| resources[*at].origin == Origin::Measured && !resources[*at].lower_bound;
-    if devices.len() < 2 || !devices.iter().all(measured) {
-        return false;
-    }
-    let sum: f64 = devices.iter().map(|at| resources[*at].capacity).sum();
-    let ratio = together / sum;
-    if ratio >= SHARED_BELOW && ratio <= 1.0 / SHARED_BELOW {
-        for at in devices {
-            let rate = resources[at].capacity * ratio;
-            set_measured(&mut resources[at], rate);
-        }
-    }
-    ratio < SHARED_BELOW
-}
-
-fn shared(id: &str, rate: f64, why: &str) -> Resource {
-    Resource {
-        id: id.into(),
-        kind: ResourceKind::Controller,
-        capacity: rate,
-        origin: Origin::Measured,
-        utilisation: 0.0,
-        lower_bound: false,
-        why: Some(why.into()),
-        next: Vec::new(),
-        rated: None,
-        effective: None,
-        measured: Some(rate),
-    }
-}
-
-/// A measurement overrules a declared figure: a link through which more was measured than it claims never binds.
-fn overrule_links(resources: &mut [Resource]) {
-    let devices: Vec<(String, Vec<String>, f64)> = resources
-        .iter()
-        .filter(|resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic))
-        .filter_map(|resource| Some((resource.id.clone(), resource.next.clone(), resource.measured?)))
-        .collect();
-    for link in resources.iter_mut().filter(|resource| resource.kind == ResourceKind::Pcie) {
-        let through = devices
-            .iter()
-            .filter(|(id, next, _)| (next.len() == 1 && next[0] == link.id) || link.next.contains(id));
-        let most = through.map(|(_, _, rate)| *rate).fold(0.0, f64::max);
-        if link.origin != Origin::Unknown && most > link.capacity {
-            let why = format!(
-                "claims {}, but {} was measured through it",
-                show_bytes_rate(link.capacity),
-                show_bytes_rate(most)
-            );
-            set_lower_bound(link, most, why);
-        }
     }
 }
 

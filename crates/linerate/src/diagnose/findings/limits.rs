@@ -42,7 +42,7 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
         .figures
         .all
         .iter()
-        .filter(|figure| matches!(figure.stage, Stage::Disk | Stage::Path))
+        .filter(|figure| figure.stage == Stage::Disk)
         .map(|figure| figure.method.as_str())
         .filter(|method| !method.is_empty())
         .collect();

@@ -21,7 +21,7 @@ fn only(case: &Case) -> Finding {
     findings.remove(0)
 }
 
-fn of<'a>(case: &'a mut Case, stage: Stage, protocol: Option<Protocol>) -> &'a mut Measurement {
+fn of(case: &mut Case, stage: Stage, protocol: Option<Protocol>) -> &mut Measurement {
     let mut all = case.measurements.iter_mut();
     all.find(|figure| figure.stage == stage && figure.protocol == protocol).expect("a measurement")
 }

@@ -144,6 +144,7 @@ fn a_large_server_is_solved_in_milliseconds() {
         assert!(flow(&model.solve()) > 1e9);
     }
     let each_ms = start.elapsed().as_secs_f64() * 1e3 / f64::from(rounds);
+    println!("a server of 64 disks, 16 NICs, 16 GPUs: {each_ms:.2} ms");
     // 10 ms is the promise of the release build; a debug build on a busy machine gets ten times that.
     let allowed_ms = if cfg!(debug_assertions) { 100.0 } else { 10.0 };
     assert!(each_ms < allowed_ms, "{each_ms} ms");
