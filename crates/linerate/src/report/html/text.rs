@@ -20,6 +20,23 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
+/// The text with each number tied to its unit, so that no line ends between them.
+pub(super) fn kept_together(text: &str) -> String {
+    let unit = |word: &str| {
+        word.starts_with('%') || word.contains("b/s") || word.contains("B/s") || word.contains("iB")
+    };
+    let mut joined = String::with_capacity(text.len());
+    let mut digit_before = false;
+    for (index, word) in text.split(' ').enumerate() {
+        if index > 0 {
+            joined.push(if digit_before && unit(word) { '\u{a0}' } else { ' ' });
+        }
+        joined += word;
+        digit_before = word.ends_with(|c: char| c.is_ascii_digit());
+    }
+    joined
+}
+
 /// The letter of an origin, for places where the word is too long.
 pub(super) fn letter(origin: Origin) -> char {
     match origin {
@@ -72,6 +89,7 @@ mod tests {
     #[test]
     fn nothing_from_outside_becomes_markup() {
         assert_eq!(escape("<script>\"&'\u{202e}"), "&lt;script&gt;&quot;&amp;&#39;\u{fffd}");
+        assert_eq!(kept_together("at 1.5 Gb/s of 4 disks, 16 %."), "at 1.5\u{a0}Gb/s of 4 disks, 16\u{a0}%.");
         assert_eq!(at(f64::NAN), "0");
         assert_eq!(at(12.34), "12.3");
     }
