@@ -122,7 +122,9 @@ fn look(browser: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
          document.getElementById('told').textContent=encodeURIComponent(JSON.stringify(all))})</script>",
     );
     let mut frames = 0;
-    for (name, run) in support::all() {
+    let mut runs = support::all();
+    runs.push(("odd-names", odd_names()));
+    for (name, run) in runs {
         let page = report::html(&run);
         for (width, paper) in [(WIDTHS[0], false), (WIDTHS[1], false), (PAPER_WIDTH, true)] {
             let name = format!("{name}-{width}");
@@ -144,6 +146,40 @@ fn look(browser: &Path, arguments: &[&str]) -> Vec<serde_json::Value> {
     let told: Vec<serde_json::Value> = serde_json::from_str(&decoded(told)).expect("JSON of the frames");
     assert_eq!(told.len(), frames, "every page must have loaded");
     told
+}
+
+/// A run whose names are as long and as strange as files and hosts allow.
+fn odd_names() -> linerate::run::Run {
+    let long = "x".repeat(200);
+    let odd = "磁盘·ünïcödé·🖴·عربى".repeat(6);
+    let mut run = support::unequal_nics();
+    run.host = long.clone();
+    run.errors = vec![long.clone(), odd.clone()];
+    run.changes = vec![long.clone()];
+    run.machine.nics[0].name = odd.clone();
+    run.goal.sources = vec![long.clone().into(), odd.clone().into()];
+    for (index, m) in run.measurements.iter_mut().enumerate() {
+        (m.name, m.method) =
+            if index % 2 == 0 { (long.clone(), odd.clone()) } else { (odd.clone(), long.clone()) };
+        m.flags = vec![long.clone(), odd.clone()];
+        m.receiver.iter_mut().for_each(|receiver| receiver.host = long.clone());
+        m.lanes.iter_mut().for_each(|lane| lane.source = format!("disk:{odd}"));
+    }
+    let diagnosis = run.diagnosis.as_mut().expect("a diagnosis");
+    diagnosis.bottleneck.sentence = format!("{odd} {long}");
+    diagnosis.predicted.cut = vec![long.clone(), odd.clone()];
+    for (index, resource) in diagnosis.resources.iter_mut().enumerate() {
+        resource.id = format!(
+            "{}:{index}{}",
+            resource.id.split(':').next().unwrap_or_default(),
+            if index % 2 == 0 { &long } else { &odd }
+        );
+    }
+    for finding in &mut diagnosis.findings {
+        (finding.id, finding.text, finding.remedy) = (long.clone(), odd.clone(), format!("`{long}`"));
+        finding.evidence = serde_json::json!({ long.clone(): odd.clone() });
+    }
+    run
 }
 
 /// Percent-decoding of `encodeURIComponent`.

@@ -2,7 +2,7 @@
 
 use super::blocks::{Block, CENTRE, COLUMNS, Picture, Pipe, RECEIVERS, picture};
 use super::layout::{BLOCK_HEIGHT, BLOCK_WIDTH, FACT_LINE, Layout, layout};
-use super::text::{at, escape, letter};
+use super::text::{at, escape, fitted, letter};
 use crate::report::figure::{origin_word, percent};
 use crate::report::printable::shortened;
 use crate::report::verdict::{Verdict, natural};
@@ -11,6 +11,9 @@ use crate::units;
 
 /// NUMA nodes named in the enclosure; more are counted.
 const NODES_SHOWN: usize = 8;
+
+/// Room for text in a block.
+const TEXT_WIDTH: f64 = BLOCK_WIDTH - 16.0;
 
 /// The section with the diagram.
 pub(super) fn section(run: &Run, verdict: &Verdict) -> String {
@@ -103,7 +106,7 @@ fn enclosure(run: &Run, layout: &Layout, facts: &[String]) -> String {
         at(width),
         at(height),
         at(y + 19.0),
-        escape(&shortened(&run.host, 23)),
+        escape(&fitted(&run.host, BLOCK_WIDTH, 12.5)),
         at(y + 35.0),
         escape(&about)
     );
@@ -131,8 +134,8 @@ fn one_block(block: &Block, (x, y): (f64, f64)) -> String {
         }
     }
     svg += &rect("box", x, y, BLOCK_WIDTH, BLOCK_HEIGHT, 8.0);
-    svg += &label("name", x + 10.0, y + 18.0, &shortened(&block.title(), 18));
-    svg += &label("sub", x + 10.0, y + 33.0, &shortened(&subtitle(block), 20));
+    svg += &label("name", x + 10.0, y + 18.0, &fitted(&block.title(), TEXT_WIDTH, 13.0));
+    svg += &label("sub", x + 10.0, y + 33.0, &fitted(&subtitle(block), TEXT_WIDTH, 10.0));
     svg += &label("cap", x + 10.0, y + 50.0, &block.capacity.show(block.unit()));
     svg += &svg_tag(block, x + BLOCK_WIDTH - 24.0, y + 39.0);
     svg += &rect("bar", x + 10.0, y + 56.0, BLOCK_WIDTH - 20.0, 4.0, 2.0);

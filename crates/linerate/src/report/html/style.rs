@@ -138,6 +138,7 @@ figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px
 .finding.bad{border-left-color:var(--cut)}.finding.warn{border-left-color:var(--warn)}
 .finding header{display:flex;gap:10px;align-items:center;flex-wrap:wrap;margin-bottom:6px}
 .finding h3{margin:0;font-size:1rem}
+.finding h3{min-width:0}
 .gain{margin-left:auto;color:var(--good);font-weight:650;font-size:.88rem;white-space:nowrap}
 .remedy b{color:var(--good);margin-right:.35em}
 .evidence,.facts{display:grid;gap:3px 22px;margin:0;font-size:.82rem}
@@ -145,7 +146,7 @@ figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px
 .evidence .num{white-space:normal}
 .facts{grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));font-size:.86rem}
 .evidence div,.facts div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--faint);padding:2px 0}
-dt{color:var(--soft);overflow-wrap:normal}
+dt{color:var(--soft);min-width:min(40%,8.5em)}
 dd{margin:0;text-align:right;min-width:0}
 
 @media (max-width:760px){
@@ -171,6 +172,7 @@ thead{display:table-header-group}
 tr,.finding,.tile,.wrow,.core,#diagram,#waterfall,.evidence div,.facts div{break-inside:avoid}
 h2,h3,figcaption,summary{break-after:avoid}
 .strip{width:84px}
+.chip{white-space:normal;border-radius:5px}
 .corechart{max-width:100%;height:auto}
 .tiles{grid-template-columns:repeat(4,1fr)}
 .wrow{grid-template-columns:170px minmax(0,1fr) 190px}

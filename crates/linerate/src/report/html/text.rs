@@ -74,6 +74,35 @@ pub(super) fn at(value: f64) -> String {
     text.strip_suffix(".0").map(String::from).unwrap_or(text)
 }
 
+/// The text, or its beginning with `…`, so that it fits a width in SVG, where nothing wraps. Widths are those of DejaVu Sans Bold,
+/// the widest of the fonts that the page may get.
+pub(super) fn fitted(text: &str, width: f64, font_size: f64) -> String {
+    let room = width / font_size;
+    if text.chars().map(em).sum::<f64>() <= room {
+        return text.to_string();
+    }
+    let mut used = em('…');
+    let kept = text.chars().take_while(|c| {
+        used += em(*c);
+        used <= room
+    });
+    let kept: String = kept.collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Advance of a character in parts of the font's size.
+fn em(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' => 0.4,
+        'f' | 't' | 'r' | '-' | '(' | ')' | '/' => 0.5,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 1.1,
+        c if c.is_ascii_uppercase() => 0.8,
+        c if c.is_ascii() => 0.71,
+        c if crate::report::printable::columns(c.encode_utf8(&mut [0; 4])) == 2 => 1.4,
+        _ => 0.9,
+    }
+}
+
 /// A card of the page with its heading; `id` names it for links within the page.
 pub(super) fn section(id: &str, title: &str, intro: &str, body: &str) -> String {
     let intro = if intro.is_empty() { String::new() } else { format!("<p class=\"intro\">{intro}</p>") };
