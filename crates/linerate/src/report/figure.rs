@@ -105,13 +105,6 @@ impl Figure {
         level(resource, resource.effective, Origin::Effective)
     }
 
-    /// The measured figure.
-    pub(super) fn measured(resource: &Resource) -> Self {
-        let mut figure = level(resource, resource.measured, Origin::Measured);
-        figure.at_least = resource.lower_bound && figure.value.is_some();
-        figure
-    }
-
     /// The sum, unknown as soon as one part is.
     pub(super) fn sum(parts: impl IntoIterator<Item = Figure>) -> Self {
         let mut total = 0.0;
@@ -146,6 +139,19 @@ fn level(resource: &Resource, given: Option<f64>, origin: Origin) -> Figure {
     let capacity = (resource.origin == origin).then_some(resource.capacity);
     let figure = Figure::of(given.or(capacity), origin);
     if figure.value.is_some() { figure } else { Figure::unknown(resource.why.clone()) }
+}
+
+/// A count with its thousands apart: `212,992`.
+pub(super) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// The word for an origin.
@@ -202,6 +208,7 @@ mod tests {
         }
         assert_eq!(percent(f64::NAN), "–");
         assert_eq!(share(f64::NAN), 0.0);
+        assert_eq!([count(0), count(999), count(1000), count(1_234_567)].join(" "), "0 999 1,000 1,234,567");
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn cpu(spec: &Spec) -> Cpu {
         })
         .collect();
     Cpu {
-        model: known(if spec.nodes == 0 { "Virtual CPU" } else { "Example 9004 64-Core Processor" }.into()),
+        model: known(if spec.nodes == 0 { "Virtual CPU" } else { "Example 9004 32-Core Processor" }.into()),
         packages: known(spec.nodes.clamp(1, 2)),
         physical_cores: known(spec.cores),
         smt: known(false),

@@ -71,12 +71,15 @@ impl Block {
         self.capacity.value.map(|capacity| capacity * self.utilisation).filter(|flow| *flow > 0.0)
     }
 
-    /// `loop0`, or `16 disks`.
+    /// `loop0`, or `16 disks, node 0`.
     pub(super) fn title(&self) -> String {
         match self.names.as_slice() {
             [one] if one == "lanes" => "CPU of the lanes".into(),
             [one] => one.clone(),
-            many => format!("{} {}", many.len(), plural(self.kind)),
+            many => {
+                let node = self.node.map(|node| format!(", node {node}")).unwrap_or_default();
+                format!("{} {}{node}", many.len(), plural(self.kind))
+            }
         }
     }
 }
@@ -252,7 +255,7 @@ impl About {
             }
             node.extend(device.node.known().map(|node| (id, *node)));
         }
-        for plan in &run.plan {
+        if let Some(plan) = &run.plan {
             node.extend(plan.sources.iter().filter_map(|s| Some((s.resource.clone(), *s.node.known()?))));
             node.extend(plan.paths.iter().filter_map(|p| Some((p.resource.clone(), *p.node.known()?))));
             if plan.loopback {

@@ -2,7 +2,7 @@
 
 use super::blocks::{Block, CENTRE, COLUMNS, Picture, Pipe, RECEIVERS, picture};
 use super::layout::{BLOCK_HEIGHT, BLOCK_WIDTH, FACT_LINE, Layout, layout};
-use super::text::{at, escape, letter};
+use super::text::{at, escape, fitted, letter};
 use crate::report::figure::{origin_word, percent};
 use crate::report::printable::shortened;
 use crate::report::verdict::{Verdict, natural};
@@ -11,6 +11,9 @@ use crate::units;
 
 /// NUMA nodes named in the enclosure; more are counted.
 const NODES_SHOWN: usize = 8;
+
+/// Room for text in a block.
+const TEXT_WIDTH: f64 = BLOCK_WIDTH - 16.0;
 
 /// The section with the diagram.
 pub(super) fn section(run: &Run, verdict: &Verdict) -> String {
@@ -103,7 +106,7 @@ fn enclosure(run: &Run, layout: &Layout, facts: &[String]) -> String {
         at(width),
         at(height),
         at(y + 19.0),
-        escape(&shortened(&run.host, 23)),
+        escape(&fitted(&run.host, BLOCK_WIDTH, 12.5)),
         at(y + 35.0),
         escape(&about)
     );
@@ -131,8 +134,8 @@ fn one_block(block: &Block, (x, y): (f64, f64)) -> String {
         }
     }
     svg += &rect("box", x, y, BLOCK_WIDTH, BLOCK_HEIGHT, 8.0);
-    svg += &label("name", x + 10.0, y + 18.0, &shortened(&block.title(), if block.cut { 14 } else { 19 }));
-    svg += &label("sub", x + 10.0, y + 33.0, &shortened(&subtitle(block), 24));
+    svg += &label("name", x + 10.0, y + 18.0, &fitted(&block.title(), TEXT_WIDTH, 13.0));
+    svg += &label("sub", x + 10.0, y + 33.0, &fitted(&subtitle(block), TEXT_WIDTH, 10.0));
     svg += &label("cap", x + 10.0, y + 50.0, &block.capacity.show(block.unit()));
     svg += &svg_tag(block, x + BLOCK_WIDTH - 24.0, y + 39.0);
     svg += &rect("bar", x + 10.0, y + 56.0, BLOCK_WIDTH - 20.0, 4.0, 2.0);
@@ -146,19 +149,20 @@ fn one_block(block: &Block, (x, y): (f64, f64)) -> String {
         );
     }
     if block.cut {
-        svg += &rect("flag", x + BLOCK_WIDTH - 42.0, y + 6.0, 34.0, 16.0, 4.0);
+        svg += &rect("flag", x + BLOCK_WIDTH - 44.0, y - 9.0, 34.0, 16.0, 4.0);
         svg += &format!(
             "<text class=\"flagtext\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">CUT</text>",
-            at(x + BLOCK_WIDTH - 25.0),
-            at(y + 18.0)
+            at(x + BLOCK_WIDTH - 27.0),
+            at(y + 3.0)
         );
     }
     svg + "</g>"
 }
 
-/// `node 0, nvme0n1 … nvme15n1`.
+/// `nvme0n1 … nvme15n1`, or `node 0, NVMe`.
 fn subtitle(block: &Block) -> String {
-    let node = block.node.map(|node| format!("node {node}"));
+    // A group has its node in its title.
+    let node = block.node.filter(|_| block.names.len() == 1).map(|node| format!("node {node}"));
     let mut names: Vec<&String> = block.names.iter().collect();
     names.sort_by_key(|name| natural(name));
     let rest = match names.as_slice() {
@@ -219,6 +223,8 @@ fn svg_tag(block: &Block, x: f64, y: f64) -> String {
 fn pipes(picture: &Picture, layout: &Layout) -> String {
     let largest = picture.blocks.iter().filter_map(|block| block.capacity.value).fold(0.0, f64::max);
     let mut svg = String::new();
+    // Labels come last, so that no later pipe runs over them.
+    let mut labels = String::new();
     let mut labelled: Vec<(usize, bool)> = Vec::new();
     for pipe in &picture.pipes {
         let (owner, at_end) = owner(picture, pipe);
@@ -239,17 +245,21 @@ fn pipes(picture: &Picture, layout: &Layout) -> String {
         }
         labelled.push((owner, at_end));
         if let Some(flow) = block.flow() {
+            // A group's stacked sheets stand out on the right; a rising pipe has its label below, a falling one above.
+            let sheets = if block.names.len() > 1 { 8.0 } else { 0.0 };
             let (x, anchor, y) =
-                if at_end { (end.0 - 5.0, "end", end.1) } else { (start.0 + 5.0, "start", start.1) };
-            svg += &format!(
+                if at_end { (end.0 - 5.0, "end", end.1) } else { (start.0 + 5.0 + sheets, "start", start.1) };
+            let below = if at_end { start.1 < end.1 } else { start.1 > end.1 };
+            let away = if below { outer / 2.0 + 12.0 } else { -outer / 2.0 - 4.0 };
+            labels += &format!(
                 "<text class=\"flow\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
                 at(x),
-                at(y - outer / 2.0 - 4.0),
+                at(y + away),
                 block.unit().show(flow)
             );
         }
     }
-    svg
+    svg + &labels
 }
 
 /// The block whose capacity and use a pipe shows: the device at its outer end. True where that is the pipe's far end.

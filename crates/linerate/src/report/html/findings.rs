@@ -1,8 +1,8 @@
 //! What is wrong or worth changing, a card each: the text, the figures behind it, the remedy and what it gains.
 
-use super::text::{escape, section as card};
+use super::text::{escape, kept_together, section as card};
 use crate::diagnose::{Finding, Severity};
-use crate::report::figure::{Unit, rate};
+use crate::report::figure::{Unit, count, quantity, rate};
 use crate::run::Run;
 use crate::units;
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn finding(finding: &Finding) -> String {
     let (class, word) = match finding.severity {
         Severity::Loss => ("bad", "data is lost"),
         Severity::Slow => ("warn", "slow"),
-        Severity::Note => ("note", "note"),
+        Severity::Note => ("mild", "note"),
     };
     let gain = rate(finding.gain).filter(|gain| *gain > 0.0);
     let gain = gain
@@ -57,7 +57,7 @@ pub(super) fn with_code(text: &str) -> String {
         return escape(text);
     }
     let set = |(index, part): (usize, &&str)| {
-        if index % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(part) }
+        if index % 2 == 1 { format!("<code>{}</code>", escape(part)) } else { escape(&kept_together(part)) }
     };
     parts.iter().enumerate().map(set).collect()
 }
@@ -107,6 +107,14 @@ fn shown(key: &str, value: &Value) -> String {
             }
             text.join(", ")
         }
+        Value::Number(_) => match (value.as_u64(), value.as_f64()) {
+            (Some(whole), _) => count(whole),
+            (_, Some(number)) if number.fract() == 0.0 && (0.0..1e15).contains(&number) => {
+                count(number as u64)
+            }
+            (_, Some(number)) if (0.001..1e9).contains(&number) => quantity(number),
+            _ => value.to_string(),
+        },
         other => other.to_string(),
     }
 }

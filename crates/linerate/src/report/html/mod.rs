@@ -19,7 +19,7 @@ use super::figure::{Figure, Unit, percent};
 use super::verdict::{Verdict, named, resources, subject, verdict};
 use crate::plan::Origin;
 use crate::run::Run;
-use text::{escape, letter_tag, word_tag};
+use text::{escape, kept_together, letter_tag, word_tag};
 
 /// No script runs, nothing is loaded: also if a text should slip through the escaping.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -66,10 +66,11 @@ fn header(run: &Run, verdict: &Verdict) -> String {
         .map(|fact| format!("<span>{}</span>", escape(fact)))
         .collect();
     format!(
-        "<header>\n<p class=\"kicker\">{}</p>\n<p class=\"subject\">{}</p>\n<h1>{}</h1>\n{}{}</header>\n",
+        "<header>\n<p class=\"kicker\">{}</p>\n<p class=\"subject\">{}</p>\n<h1{}>{}</h1>\n{}{}</header>\n",
         facts.join(""),
         escape(&subject(run)),
-        escape(&verdict.sentence),
+        if verdict.sentence.chars().count() > 100 { " class=\"long\"" } else { "" },
+        escape(&kept_together(&verdict.sentence)),
         tiles(run, verdict),
         legend()
     )
@@ -126,7 +127,8 @@ fn errors(run: &Run) -> String {
     if run.errors.is_empty() {
         return String::new();
     }
-    let items: String = run.errors.iter().map(|error| format!("<li>{}</li>", escape(error))).collect();
+    let items: String =
+        run.errors.iter().map(|error| format!("<li>{}</li>", findings::with_code(error))).collect();
     format!(
         "<section class=\"errors\" role=\"alert\" aria-labelledby=\"errors-h\"><h2 id=\"errors-h\">Partial: {} went wrong</h2>\
          <ul>{items}</ul></section>\n",

@@ -3,7 +3,7 @@
 use super::text::{at, escape, letter_tag, section as card, tagged};
 use crate::measure::Stage;
 use crate::plan::Origin;
-use crate::report::figure::{percent, quantity, rate};
+use crate::report::figure::{Figure, percent, quantity, rate};
 use crate::report::stages::{Entry, Group, Row, grouped, rows};
 use crate::report::verdict::Verdict;
 use crate::run::Run;
@@ -103,15 +103,22 @@ fn many(group: &Group, verdict: &Verdict) -> String {
         if cut { " class=\"cut\"" } else { "" },
         escape(&group.name()),
         if cut { " <span class=\"cutmark\">CUT</span>" } else { "" },
-        group.range(|row| &row.rated),
-        group.range(|row| &row.effective),
-        group.range(|row| &row.measured),
+        ranged(group, |row| &row.rated),
+        ranged(group, |row| &row.effective),
+        ranged(group, |row| &row.measured),
         strip_of_group(group),
         percent(group.largest(|m| m.spread)),
         quantity(group.largest(|m| m.cpu_seconds_per_gb)),
         escape(&group.slowest_text()),
         escape(&group.remarks())
     )
+}
+
+/// Lowest and highest with their tag.
+fn ranged(group: &Group, figure: impl for<'r, 's> Fn(&'r Row<'s>) -> &'r Figure + Copy) -> String {
+    let known = group.rows.iter().all(|row| figure(row).value.is_some());
+    let origin = if known { figure(&group.rows[0]).origin } else { Origin::Unknown };
+    format!("<span class=\"num\">{}</span> {}", group.range(figure), letter_tag(origin))
 }
 
 /// The single devices behind the rows that stand for many.

@@ -14,7 +14,8 @@ const SHEET: &str = r#"
 *{box-sizing:border-box}
 html{background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;-webkit-text-size-adjust:100%}
 body{margin:0 auto;max-width:1200px;padding:36px 24px 64px;overflow-wrap:anywhere}
-h1{font-size:clamp(1.45rem,1rem + 1.7vw,2.1rem);line-height:1.25;font-weight:650;letter-spacing:-.015em;margin:.35em 0 1em;max-width:44ch;text-wrap:pretty}
+h1{font-size:clamp(1.45rem,1rem + 1.7vw,2.1rem);line-height:1.25;font-weight:650;letter-spacing:-.015em;margin:.35em 0 1em;max-width:44ch;text-wrap:balance}
+h1.long{font-size:clamp(1.25rem,.95rem + 1.1vw,1.65rem);max-width:64ch}
 h2{font-size:1.2rem;font-weight:650;letter-spacing:-.01em;margin:0 0 10px}
 h3{font-size:.95rem;font-weight:650;margin:20px 0 6px}
 p{margin:0 0 10px}
@@ -30,7 +31,7 @@ p{margin:0 0 10px}
 .tile.achieved{border-color:var(--ink);border-width:2px;padding:13px 15px}
 .tile p{margin:0}
 .tile .name{font-size:.85rem;font-weight:600;display:flex;justify-content:space-between;gap:8px;align-items:center;flex-wrap:wrap}
-.big{font-size:1.75rem;font-weight:650;letter-spacing:-.02em;line-height:1.3}
+.big{white-space:nowrap;font-size:1.75rem;font-weight:650;letter-spacing:-.02em;line-height:1.3}
 .big.none{font-weight:500}
 .bits{color:var(--soft);margin-left:.6em;font-size:.9rem;font-weight:400;white-space:nowrap}
 .note{color:var(--soft);font-size:.82rem}
@@ -116,7 +117,9 @@ summary{cursor:pointer;font-weight:600;font-size:.9rem;padding:4px 0}
 summary:focus-visible{outline:2px solid var(--measured);outline-offset:2px}
 
 .coregrid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(500px,100%),1fr));gap:22px 32px;margin-top:14px}
-.cores{margin:0;min-width:0}
+.cores{margin:0;min-width:0;display:flex;flex-wrap:wrap;gap:4px 28px;align-content:flex-start}
+.cores figcaption{flex:1 0 100%}
+.core{flex:1 1 200px;min-width:0;max-width:100%}
 figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px}
 .core{margin-bottom:8px}
 .who{margin:0 0 2px;font-size:.8rem;color:var(--soft)}
@@ -135,6 +138,7 @@ figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px
 .finding.bad{border-left-color:var(--cut)}.finding.warn{border-left-color:var(--warn)}
 .finding header{display:flex;gap:10px;align-items:center;flex-wrap:wrap;margin-bottom:6px}
 .finding h3{margin:0;font-size:1rem}
+.finding h3{min-width:0}
 .gain{margin-left:auto;color:var(--good);font-weight:650;font-size:.88rem;white-space:nowrap}
 .remedy b{color:var(--good);margin-right:.35em}
 .evidence,.facts{display:grid;gap:3px 22px;margin:0;font-size:.82rem}
@@ -142,7 +146,7 @@ figcaption{font-weight:650;font-size:.9rem;text-transform:none;margin-bottom:4px
 .evidence .num{white-space:normal}
 .facts{grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));font-size:.86rem}
 .evidence div,.facts div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--faint);padding:2px 0}
-dt{color:var(--soft)}
+dt{color:var(--soft);min-width:min(40%,8.5em)}
 dd{margin:0;text-align:right;min-width:0}
 
 @media (max-width:760px){
@@ -152,7 +156,8 @@ section{padding:16px 14px}
 }
 @media print{
 @page{margin:12mm}
-html{font-size:10.5px;background:#fff}
+html{font-size:11.5px;line-height:1.4;background:#fff}
+.big{font-size:1.45rem}
 body{max-width:none;padding:0}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 section,.tile{border-color:#ccc;background:#fff}
@@ -161,15 +166,18 @@ section{padding:10px 0;margin-top:10px;border-width:1px 0 0;border-radius:0}
 .scroll{overflow:visible}
 svg.diagram{min-width:0}
 table,table.stages,table.lanes,table.plain{min-width:0;font-size:.82rem}
-th,td{padding-right:7px}
+th,td{padding:2px 7px 2px 0;line-height:1.3}
+.strip{height:12px}
 thead{display:table-header-group}
 tr,.finding,.tile,.wrow,.core,#diagram,#waterfall,.evidence div,.facts div{break-inside:avoid}
 h2,h3,figcaption,summary{break-after:avoid}
 .strip{width:84px}
+.chip{white-space:normal;border-radius:5px}
 .corechart{max-width:100%;height:auto}
 .tiles{grid-template-columns:repeat(4,1fr)}
 .wrow{grid-template-columns:170px minmax(0,1fr) 190px}
 .cards,.coregrid{grid-template-columns:1fr 1fr}
+.core{flex:1 1 40%}
 details::details-content{content-visibility:visible;display:block;block-size:auto}
 }
 "#;

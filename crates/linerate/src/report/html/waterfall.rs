@@ -27,7 +27,7 @@ pub(super) fn section(run: &Run, verdict: &Verdict) -> String {
         body += &row(bar, before, longest);
         before = bar.figure.value.or(before);
     }
-    body += "</div><p class=\"caption\">Each bar on one scale; the hatched part is what was lost against the last known bar above.</p>";
+    body += "</div><p class=\"caption\">Each bar on one scale; the pale part is what was lost against the last known bar above.</p>";
     super::text::section("waterfall", "Where speed gets lost", "", &body)
 }
 
@@ -87,18 +87,14 @@ fn measured(run: &Run) -> (Figure, String) {
         let together = rows.iter().filter(fits).find(|row| row.measurement.together);
         together.or(if alone.len() == 1 { alone.first().copied() } else { None })
     };
-    let both = [of(Stage::Disk), of(Stage::Network)];
-    let slowest = both.into_iter().flatten().min_by(|a, b| {
-        let rate = |row: &Row| row.measured.value.unwrap_or(f64::MAX);
-        rate(a).total_cmp(&rate(b))
-    });
-    match slowest {
-        Some(row) => (row.measured.clone(), format!("{}: {}", row.measurement.stage, row.name())),
-        None => (
-            Figure::unknown(Some("no stage was measured with all its devices at once".into())),
-            String::new(),
-        ),
-    }
+    // One stage alone would look like a bound of the whole path.
+    let (Some(disk), Some(network)) = (of(Stage::Disk), of(Stage::Network)) else {
+        let why = "disks and network were not both measured with all devices at once";
+        return (Figure::unknown(Some(why.into())), String::new());
+    };
+    let rate = |row: &Row| row.measured.value.unwrap_or(f64::MAX);
+    let slowest = if rate(disk) <= rate(network) { disk } else { network };
+    (slowest.measured.clone(), format!("{}: {}", slowest.measurement.stage, slowest.name()))
 }
 
 fn row(bar: &Bar, before: Option<f64>, longest: f64) -> String {
