@@ -213,7 +213,7 @@ pub struct Kernel {
     pub release: Fact<String>,
     /// `kernel.io_uring_disabled`: 0 allowed, 1 group only, 2 off.
     pub io_uring_disabled: Fact<u32>,
-    /// RLIMIT_MEMLOCK soft limit of this process, bytes; `u64::MAX` is unlimited.
+    /// RLIMIT_MEMLOCK soft limit of this process, bytes; `u64::MAX` is unlimited, or this process has CAP_IPC_LOCK.
     pub memlock_bytes: Fact<u64>,
     /// `net.core.rmem_max`, bytes.
     pub rmem_max_bytes: Fact<u64>,
