@@ -185,7 +185,7 @@ pub(super) fn percent(value: f64) -> String {
 
 /// A small positive quantity with three significant digits: `0.214`, `1.25`, `12.5`; `–` where it is none.
 pub(super) fn quantity(value: f64) -> String {
-    if !value.is_finite() || value < 0.0 || value >= 1e9 {
+    if !(0.0..1e9).contains(&value) {
         return "–".into();
     }
     match value {

@@ -2,6 +2,7 @@
 
 mod builder;
 mod machine;
+mod measured;
 
 use builder::{DiskSpec, NicSpec, Spec};
 use linerate::diagnose::Severity;

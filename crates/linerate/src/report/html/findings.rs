@@ -53,7 +53,7 @@ fn finding(finding: &Finding) -> String {
 pub(super) fn with_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     // An odd number of backquotes is no markup.
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return escape(text);
     }
     let set = |(index, part): (usize, &&str)| {

@@ -36,12 +36,8 @@ pub(super) fn section(run: &Run) -> String {
 }
 
 fn details(run: &Run, m: &Measurement) -> String {
-    format!(
-        "<details><summary>{} lanes, {}</summary>{}</details>",
-        m.lanes.len(),
-        escape(&m.name),
-        table(run, m)
-    )
+    let lanes = if m.lanes.len() == 1 { "1 lane".to_string() } else { format!("{} lanes", m.lanes.len()) };
+    format!("<details><summary>{lanes}, {}</summary>{}</details>", escape(&m.name), table(run, m))
 }
 
 /// The lanes together: their waiting weighed by nothing, as each is one thread's time.

@@ -18,7 +18,7 @@ pub(super) const FACT_LINE: f64 = 17.0;
 /// The picture is at least as wide as the page's text.
 const WIDTH: f64 = 1120.0;
 /// A pipe needs room for its label, but does not get long.
-const GAP: std::ops::RangeInclusive<f64> = 84.0..=190.0;
+const GAP: std::ops::RangeInclusive<f64> = 76.0..=190.0;
 
 /// Top left corner of each block, and the frame.
 #[derive(Clone, Debug)]

@@ -10,6 +10,8 @@ mod findings;
 mod lanes;
 mod layout;
 mod machine;
+mod pipes;
+mod probed;
 mod stages;
 mod style;
 mod text;

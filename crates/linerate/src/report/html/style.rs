@@ -56,7 +56,7 @@ code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mon
 code{background:var(--faint);border-radius:4px;padding:.05em .3em}
 pre.command{background:var(--faint);border-radius:8px;padding:12px 14px;white-space:pre-wrap;margin:0 0 12px}
 
-svg.diagram{display:block;width:100%;min-width:900px;height:auto}
+svg.diagram{display:block;width:100%;height:auto}
 .diagram text{fill:var(--ink);font-size:11.5px}
 .diagram .col{fill:var(--soft);font-size:12px;font-weight:600}
 .diagram .name{font-size:13px;font-weight:650}
@@ -102,7 +102,7 @@ td.r{white-space:nowrap}
 td b{font-weight:650}
 table.stages{min-width:1010px}
 table.lanes{min-width:820px}
-table.plain{min-width:640px}
+table.plain,table.protocols{min-width:640px}
 tr.stage th{padding-top:14px;font-weight:650;text-transform:capitalize;border-bottom-color:var(--line)}
 tr.cut>*{background:var(--cutbg)}
 .how{color:var(--soft);font-size:.8rem}
@@ -164,8 +164,8 @@ section,.tile{border-color:#ccc;background:#fff}
 section{padding:10px 0;margin-top:10px;border-width:1px 0 0;border-radius:0}
 .errors{border-width:2px;padding:10px}
 .scroll{overflow:visible}
-svg.diagram{min-width:0}
-table,table.stages,table.lanes,table.plain{min-width:0;font-size:.82rem}
+svg.diagram{min-width:0!important}
+table,table.stages,table.lanes,table.plain,table.protocols{min-width:0;font-size:.82rem}
 th,td{padding:2px 7px 2px 0;line-height:1.3}
 .strip{height:12px}
 thead{display:table-header-group}

@@ -1,8 +1,8 @@
 //! Where speed gets lost: rated → effective → measured → predicted → achieved, each bar against the one before.
 
-use super::text::{at, escape, word_tag};
+use super::text::{at, escape, kept_together, tagged, word_tag};
 use crate::measure::Stage;
-use crate::plan::{Resource, ResourceKind};
+use crate::plan::{Origin, Resource, ResourceKind};
 use crate::report::figure::{Figure, Unit, percent};
 use crate::report::stages::{Row, rows};
 use crate::report::verdict::{Verdict, named, plural, resources};
@@ -28,7 +28,37 @@ pub(super) fn section(run: &Run, verdict: &Verdict) -> String {
         before = bar.figure.value.or(before);
     }
     body += "</div><p class=\"caption\">Each bar on one scale; the pale part is what was lost against the last known bar above.</p>";
+    body += &protocols(run);
     super::text::section("waterfall", "Where speed gets lost", "", &body)
+}
+
+/// Prediction and result of each protocol, where more than one was measured.
+fn protocols(run: &Run) -> String {
+    let all = run.diagnosis.iter().flat_map(|diagnosis| &diagnosis.by_protocol);
+    let rows: Vec<String> = all
+        .map(|one| {
+            let predicted = Figure::of_fact(&one.predicted.bytes_per_second, Origin::Measured);
+            let reached = Some(one.achieved.bytes_per_second).filter(|rate| *rate > 0.0);
+            let achieved = Figure::of(reached, Origin::Measured);
+            let share = if one.achieved.of_predicted > 0.0 { percent(one.achieved.of_predicted) } else { "–".into() };
+            format!(
+                "<tr><th scope=\"row\">{}</th><td class=\"r\">{}</td><td class=\"r\">{}</td><td class=\"r num\">{share}</td><td>{}</td></tr>",
+                one.protocol,
+                tagged(&predicted, Unit::Bytes),
+                tagged(&achieved, Unit::Bytes),
+                escape(&kept_together(&one.bottleneck.sentence))
+            )
+        })
+        .collect();
+    if rows.len() < 2 {
+        return String::new();
+    }
+    format!(
+        "<h3>By protocol</h3><div class=\"scroll\"><table class=\"protocols\"><thead><tr><th scope=\"col\">protocol</th>\
+         <th scope=\"col\" class=\"r\">predicted</th><th scope=\"col\" class=\"r\">achieved</th>\
+         <th scope=\"col\" class=\"r\">of predicted</th><th scope=\"col\">bottleneck</th></tr></thead><tbody>{}</tbody></table></div>",
+        rows.concat()
+    )
 }
 
 fn bars(run: &Run, verdict: &Verdict) -> Vec<Bar> {

@@ -66,14 +66,36 @@ pub(super) fn lines(run: &Run, width: usize, most: usize, style: Style) -> Vec<S
     if left > 0 {
         shown.push(style.dim(&format!("and {left} more measurements, in report.html and run.json")));
     }
-    let slowest = entries.iter().filter_map(|entry| match entry {
-        Entry::Many(group) => Some(format!("{} {}", group.name(), group.slowest_text())),
-        Entry::One(_) => None,
-    });
-    let slowest: Vec<String> = slowest.collect();
-    shown.extend(wrapped(&slowest.join("; "), width).iter().take(2).map(|line| style.dim(line)));
+    shown.extend(slowest(&entries, width).iter().map(|line| style.dim(line)));
+    if width < METHOD_FROM_COLUMNS {
+        shown.extend(remarks(&rows, width).iter().map(|line| style.dim(line)));
+    }
     shown.extend(bounds(&rows, width).iter().map(|line| style.dim(line)));
     shown
+}
+
+/// The slowest device of each stage that was put together: `slowest of 64 disks: nvme17n1 with 1.62 GB/s`.
+fn slowest(entries: &[Entry], width: usize) -> Vec<String> {
+    let mut stages = BTreeSet::new();
+    let groups = entries.iter().filter_map(|entry| match entry {
+        Entry::Many(group) => Some(group),
+        Entry::One(_) => None,
+    });
+    let first_of_stage = groups.filter(|group| stages.insert(group.rows[0].measurement.stage));
+    let text: Vec<String> =
+        first_of_stage.map(|group| format!("of {}, {}", group.name(), group.slowest_text())).collect();
+    wrapped(&text.join("; "), width).into_iter().take(2).collect()
+}
+
+/// What is to be known where the table has no room to say it: a line for each remark, with the names of its rows.
+fn remarks(rows: &[Row], width: usize) -> Vec<String> {
+    let all: Vec<String> = rows.iter().map(Row::remarks).collect();
+    let distinct: BTreeSet<&String> = all.iter().filter(|remark| !remark.is_empty()).collect();
+    let line = |remark: &&String| {
+        let names = rows.iter().zip(&all).filter(|(_, other)| other == remark).map(|(row, _)| row.name());
+        shortened(&format!("{remark}: {}", names.collect::<Vec<_>>().join(", ")), width)
+    };
+    distinct.iter().take(4).map(line).collect()
 }
 
 /// What held the stages whose figures are only lower bounds, a line for each cause.
@@ -88,16 +110,19 @@ fn bounds(rows: &[Row], width: usize) -> Vec<String> {
 
 fn of_row(row: &Row, width: usize) -> Line {
     let measurement = row.measurement;
-    let remarks = row.remarks();
-    let method = if width >= METHOD_FROM_COLUMNS { printable(&measurement.method) } else { String::new() };
-    let note = [remarks, method].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    let parts = [row.remarks(), printable(&measurement.method)];
+    let wide = width >= METHOD_FROM_COLUMNS;
+    let note = parts.into_iter().filter(|part| wide && !part.is_empty()).collect::<Vec<_>>().join("; ");
     let rated = if measurement.stage == Stage::Path { "–".into() } else { row.rated.show(row.unit) };
     let name = row.name();
-    let name = name.strip_suffix(" alone").unwrap_or(&name);
+    let name = name
+        .strip_suffix(" alone")
+        .unwrap_or(&name)
+        .replace(" with file", if wide { " + file" } else { "+file" });
     let spread = if measurement.samples.len() > 1 { percent(measurement.spread) } else { "–".into() };
     let cells = [
         String::new(),
-        name.into(),
+        name,
         rated,
         row.effective.show(row.unit),
         row.measured.show(row.unit),
@@ -109,11 +134,13 @@ fn of_row(row: &Row, width: usize) -> Line {
 }
 
 fn of_group(group: &Group, width: usize) -> Line {
-    let most = if width >= METHOD_FROM_COLUMNS { "≤ " } else { "" };
-    let note = [group.remarks(), "each alone".into()].into_iter().filter(|part| !part.is_empty());
+    let wide = width >= METHOD_FROM_COLUMNS;
+    let most = if wide { "≤ " } else { "" };
+    let parts = [group.remarks(), "each alone".into()];
+    let note = parts.into_iter().filter(|part| wide && !part.is_empty());
     let cells = [
         String::new(),
-        group.name(),
+        if wide { group.name() } else { group.name().replace(" + file", "+file") },
         group.range(|row| &row.rated),
         group.range(|row| &row.effective),
         group.range(|row| &row.measured),
@@ -125,7 +152,11 @@ fn of_group(group: &Group, width: usize) -> Line {
 }
 
 fn laid_out(lines: &[Line], width: usize, style: Style) -> Vec<String> {
-    let mut widths: [usize; 8] = HEADS.map(columns);
+    let mut heads = HEADS;
+    if width < METHOD_FROM_COLUMNS {
+        heads[6] = "CPU/GB";
+    }
+    let mut widths: [usize; 8] = heads.map(columns);
     for line in lines {
         for (wide, cell) in widths.iter_mut().zip(&line.cells) {
             *wide = (*wide).max(columns(cell));
@@ -133,12 +164,16 @@ fn laid_out(lines: &[Line], width: usize, style: Style) -> Vec<String> {
     }
     let gap = if width < 90 { 1 } else { 2 };
     let numbers: usize = widths[2..7].iter().map(|wide| wide + gap).sum::<usize>() + widths[0] + gap;
-    let wished = widths[7].min(if width < METHOD_FROM_COLUMNS { 12 } else { 24 });
+    let noted = lines.iter().any(|line| !line.cells[7].is_empty());
+    let wished = if noted { widths[7].min(if width < METHOD_FROM_COLUMNS { 12 } else { 24 }) } else { 0 };
     let name_room = width.saturating_sub(numbers + gap + wished).max(LEAST_NAME_COLUMNS);
+    let note_room = width.saturating_sub(numbers + widths[1].min(name_room) + gap);
+    widths[7] = if noted && note_room >= LEAST_NOTE_COLUMNS { note_room } else { 0 };
+    // Without notes, the names have all the room.
+    let name_room =
+        if widths[7] == 0 { width.saturating_sub(numbers).max(LEAST_NAME_COLUMNS) } else { name_room };
     widths[1] = widths[1].min(name_room);
-    let note_room = width.saturating_sub(numbers + widths[1] + gap);
-    widths[7] = if note_room >= LEAST_NOTE_COLUMNS { note_room } else { 0 };
-    let head = row_text(&HEADS.map(String::from), &widths, gap, width);
+    let head = row_text(&heads.map(String::from), &widths, gap, width);
     let mut shown = vec![style.dim(&head)];
     for line in lines {
         let text = row_text(&line.cells, &widths, gap, width);
