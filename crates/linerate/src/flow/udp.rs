@@ -36,14 +36,14 @@ impl UdpSender {
     /// Shows the token to the receiver that `socket` is connected to, and sets up datagrams of `datagram_bytes`.
     pub fn admit(socket: UdpSocket, token: Token, datagram_bytes: usize) -> io::Result<Self> {
         socket.set_read_timeout(Some(ADMISSION_WAIT))?;
-        let receiver_buffer_bytes = show_token(&socket, &token)?;
+        let (receiver_buffer_bytes, trip) = show_token(&socket, &token)?;
         let segmentation = socket::set_segment_bytes(&socket, datagram_bytes as u16).is_ok();
         // Room for the trains of one burst; the kernel may grant less, then sends wait a moment.
         let _ = socket::set_send_buffer(&socket, 4 << 20);
         let segments =
             if segmentation { (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS) } else { 1 };
         Ok(UdpSender {
-            window: Window::new(receiver_buffer_bytes),
+            window: Window::new(receiver_buffer_bytes, trip),
             train_bytes: segments * datagram_bytes,
             segmentation,
             start: Instant::now(),
@@ -176,15 +176,17 @@ pub fn passing(error: &io::Error) -> bool {
 /// The queue of the device is full (send(2)).
 const ENOBUFS: i32 = 105;
 
-fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<u64> {
+/// The receiver's buffer, bytes, and the shortest round trip of an idle path.
+fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<(u64, Duration)> {
     let mut answer = [0u8; 64];
     for _ in 0..ADMISSION_TRIES {
+        let before = Instant::now();
         // A receiver that is not there yet answers with an ICMP error on the next call: try again all the same.
         let _ = socket.send(&wire::admission(token));
         if let Ok(length) = socket.recv(&mut answer)
             && let Some(buffer) = wire::read_admitted(&answer[..length], token)
         {
-            return Ok(buffer);
+            return Ok((buffer, before.elapsed()));
         }
     }
     Err(io::Error::new(

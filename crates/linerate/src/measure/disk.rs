@@ -99,8 +99,8 @@ fn run(
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags.extend(flags);
     for ((plan, _), worker) in cursors.iter().zip(&seen.workers) {
-        // A file that is read through in less than a second may be answered by caches below O_DIRECT.
-        if worker.bytes_per_second > plan.length_bytes as f64
+        // A file that is read through in half a second may be answered by caches below O_DIRECT.
+        if worker.bytes_per_second > 2.0 * plan.length_bytes as f64
             && !measurement.flags.iter().any(|f| f == "short-file")
         {
             measurement.flags.push("short-file".into());

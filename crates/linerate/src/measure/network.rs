@@ -5,7 +5,7 @@ use super::disk::open_with;
 use super::peers::{PeerMeter, Peers};
 use super::product::{Measurement, Stage};
 use super::running::{Running, lane_results};
-use super::window::Windows;
+use super::window::{Seen, Windows};
 use crate::flow::source::{Cursor, Source};
 use crate::flow::start::{Destination, LaneStart};
 use crate::plan::schedule::alone_paths;
@@ -139,32 +139,38 @@ fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) {
 fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<Measurement>, String> {
     let mut flags = Vec::new();
     let cursors = cursors(stages, &flow);
-    let mut running = Running::new(stages.stop);
     let opened = peers.open(&flow.lanes, flow.protocol, stages.goal.verify);
-    let mut streams = Vec::new();
     let mut lanes = Vec::new();
-    let mut segmentation = true;
+    let mut destinations = Vec::new();
+    // All connect before the first sends: the UDP window takes the round trip of an idle path from the admission.
     for (lane, ticket) in flow.lanes.iter().zip(opened) {
-        let path = &stages.plan.paths[lane.path];
-        let destination =
-            match ticket.and_then(|ticket| peers.connect(&ticket, lane, stages.plan, stages.goal)) {
-                Ok(destination) => destination,
-                // The other paths go on without this one.
-                Err(why) => {
-                    stages.failed(format!("{} {} on {}: {why}", flow.stage, flow.name, path.name));
-                    continue;
-                }
-            };
-        if let Destination::Udp(sender) = &destination {
-            segmentation &= sender.segmentation();
+        match ticket.and_then(|ticket| peers.connect(&ticket, lane, stages.plan, stages.goal)) {
+            Ok(destination) => {
+                lanes.push(lane.clone());
+                destinations.push(destination);
+            }
+            // The other paths go on without this one.
+            Err(why) => {
+                let path = &stages.plan.paths[lane.path].name;
+                stages.failed(format!("{} {} on {path}: {why}", flow.stage, flow.name));
+            }
         }
-        streams.push(match &destination {
+    }
+    let segmentation = destinations.iter().all(|destination| match destination {
+        Destination::Udp(sender) => sender.segmentation(),
+        _ => true,
+    });
+    let streams: Vec<Option<TcpStream>> = destinations
+        .iter()
+        .map(|destination| match destination {
             Destination::Tcp(stream) => stream.try_clone().ok(),
             _ => None,
-        });
+        })
+        .collect();
+    let mut running = Running::new(stages.stop);
+    for (lane, destination) in lanes.iter().zip(destinations) {
         let start = lane_start(stages, &flow, lane, destination, &cursors, &mut flags)?;
         running.start(start).map_err(|error| format!("a lane did not start: {error}"))?;
-        lanes.push(lane.clone());
     }
     if lanes.is_empty() {
         peers.close();
@@ -207,7 +213,7 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
         result.retransmits = tcp.retransmits;
         result.segment_bytes = tcp.segment_bytes;
     }
-    measurement.loss = loss(flow.protocol, &running);
+    measurement.loss = loss(flow.protocol, &seen);
     let mut receiver = far.result(&seen);
     if let Some(receiver) = &mut receiver {
         receiver.verified = verified;
@@ -327,16 +333,11 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
     format!("{source} → {sink}, {} lanes, {engine}", flow.lanes.len())
 }
 
-fn loss(protocol: Protocol, running: &Running<'_>) -> f64 {
-    if protocol == Protocol::Tcp {
-        return 0.0;
-    }
-    let sent: u64 = running.counters.iter().map(|counters| counters.progress.mark().bytes).sum();
-    let load = |counters: &Arc<crate::flow::counters::LaneCounters>| {
-        counters.lost_bytes.load(std::sync::atomic::Ordering::Relaxed)
-    };
-    let lost: u64 = running.counters.iter().map(load).sum();
-    if sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
+/// Share of what was sent in the windows that did not arrive.
+fn loss(protocol: Protocol, seen: &Seen) -> f64 {
+    let sent: u64 = seen.workers.iter().map(|worker| worker.sent_bytes).sum();
+    let lost: u64 = seen.workers.iter().map(|worker| worker.lost_bytes).sum();
+    if protocol == Protocol::Tcp || sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
 }
 
 /// What TCP_INFO says of one stream at its end.

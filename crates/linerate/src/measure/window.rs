@@ -64,6 +64,9 @@ pub struct WorkerSeen {
     pub waiting_source: f64,
     /// Share of the time waiting for the sink.
     pub waiting_sink: f64,
+    /// Bytes that left, and those of them that did not arrive (UDP).
+    pub sent_bytes: u64,
+    pub lost_bytes: u64,
 }
 
 /// What was seen.
@@ -88,27 +91,58 @@ pub struct Seen {
     pub cut_short: bool,
 }
 
+/// One worker's counters at one moment.
+struct WorkerCounts {
+    cpu_nanos: u64,
+    source_nanos: u64,
+    sink_nanos: u64,
+    sent_bytes: u64,
+    lost_bytes: u64,
+}
+
+impl WorkerCounts {
+    fn now(counters: &LaneCounters) -> Self {
+        WorkerCounts {
+            cpu_nanos: counters.cpu_nanos.load(Ordering::Relaxed),
+            source_nanos: counters.waiting_source_nanos.load(Ordering::Relaxed),
+            sink_nanos: counters.waiting_sink_nanos.load(Ordering::Relaxed),
+            sent_bytes: counters.progress.mark().bytes,
+            lost_bytes: counters.lost_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn since(&self, earlier: &WorkerCounts, seconds: f64) -> WorkerSeen {
+        let share =
+            |late: u64, early: u64| (late.saturating_sub(early) as f64 * 1e-9 / seconds.max(1e-9)).min(1.0);
+        let cpu_share = share(self.cpu_nanos, earlier.cpu_nanos);
+        let source = share(self.source_nanos, earlier.source_nanos);
+        let sink = share(self.sink_nanos, earlier.sink_nanos);
+        // io_uring moves bytes inside the call that waits: what was CPU time was no waiting.
+        let waited = (1.0 - cpu_share) / (source + sink).max(1.0 - cpu_share).max(1e-9);
+        WorkerSeen {
+            bytes_per_second: 0.0,
+            cpu_share,
+            waiting_source: source * waited,
+            waiting_sink: sink * waited,
+            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
+            lost_bytes: self.lost_bytes.saturating_sub(earlier.lost_bytes),
+        }
+    }
+}
+
 /// Readings at one moment.
 struct Reading {
     at: Instant,
     cpu: Duration,
     times: CpuTimes,
     throttle: Throttle,
-    waits: Vec<[u64; 3]>,
+    workers: Vec<WorkerCounts>,
 }
 
 impl Reading {
     fn now(sysroot: &Sysroot, workers: &[Arc<LaneCounters>]) -> Self {
-        let waits = workers.iter().map(|counters| {
-            let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-            [
-                load(&counters.cpu_nanos),
-                load(&counters.waiting_source_nanos),
-                load(&counters.waiting_sink_nanos),
-            ]
-        });
         Reading {
-            waits: waits.collect(),
+            workers: workers.iter().map(|counters| WorkerCounts::now(counters)).collect(),
             at: Instant::now(),
             cpu: process_cpu(),
             times: CpuTimes::read(sysroot),
@@ -177,19 +211,8 @@ fn fill_between(seen: &mut Seen, first: &Reading, last: &Reading) {
     seen.cores = last.times.since(&first.times);
     seen.throttled = last.throttle.share_since(&first.throttle);
     seen.quota_cores = last.throttle.quota_cores;
-    let share =
-        |late: u64, early: u64| (late.saturating_sub(early) as f64 * 1e-9 / seen.seconds.max(1e-9)).min(1.0);
-    seen.workers = last
-        .waits
-        .iter()
-        .zip(&first.waits)
-        .map(|(late, early)| WorkerSeen {
-            bytes_per_second: 0.0,
-            cpu_share: share(late[0], early[0]),
-            waiting_source: share(late[1], early[1]),
-            waiting_sink: share(late[2], early[2]),
-        })
-        .collect();
+    let pairs = last.workers.iter().zip(&first.workers);
+    seen.workers = pairs.map(|(late, early)| late.since(early, seen.seconds)).collect();
 }
 
 #[cfg(test)]

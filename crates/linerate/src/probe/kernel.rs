@@ -59,7 +59,9 @@ const CAP_IPC_LOCK: u32 = 14;
 fn may_lock_all(sysroot: &Sysroot) -> bool {
     let status = sysroot.text("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
 }
 
 fn memlock(sysroot: &Sysroot) -> Fact<u64> {

@@ -24,7 +24,7 @@ pub(super) fn straggler(seen: &Context) -> Vec<Finding> {
             .map(|other| other.capacity)
             .collect();
         let Some(typical) = median(others) else { continue };
-        if disk.capacity >= STRAGGLES_BELOW * typical {
+        if disk.capacity >= STRAGGLES_BELOW * typical || unsteady(seen, &disk.id) {
             continue;
         }
         let name = disk.id.trim_start_matches("disk:");
@@ -50,6 +50,12 @@ pub(super) fn straggler(seen: &Context) -> Vec<Finding> {
 
 fn is_measured_disk(resource: &Resource) -> bool {
     resource.kind == ResourceKind::Disk && resource.origin == Origin::Measured && !resource.lower_bound
+}
+
+/// Its own figure is spread too wide to call it slow.
+fn unsteady(seen: &Context, id: &str) -> bool {
+    let own = seen.figures.all.iter().find(|figure| figure.stage == Stage::Disk && figure.resource == id);
+    own.is_some_and(|figure| figure.spread > 1.0 - STRAGGLES_BELOW)
 }
 
 /// What makes disks comparable: their kind and whether they rotate.

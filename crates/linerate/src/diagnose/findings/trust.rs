@@ -3,7 +3,7 @@
 use super::super::product::{Finding, Severity};
 use super::Context;
 use crate::diagnose::figures::flagged;
-use crate::measure::{HeldBy, Measurement};
+use crate::measure::{HeldBy, Measurement, Stage};
 use crate::units::show_bytes_rate;
 use serde_json::json;
 
@@ -12,10 +12,10 @@ const DRIFT: f64 = 0.1;
 /// A path below this share of the prediction lacks an explanation.
 const BELOW: f64 = 0.9;
 
-/// `drift`: the samples of a measurement go one way.
+/// `drift`: the samples of a measurement go one way. Not of memory: its samples are too short to tell a drift from a neighbour.
 pub(super) fn drift(seen: &Context) -> Vec<Finding> {
-    let drifting =
-        seen.figures.all.iter().filter_map(|figure| Some((figure, steady_change(&figure.samples)?)));
+    let long = seen.figures.all.iter().filter(|figure| figure.stage != Stage::Memory);
+    let drifting = long.filter_map(|figure| Some((figure, steady_change(&figure.samples)?)));
     let Some((worst, change)) = drifting.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) else {
         return Vec::new();
     };
