@@ -78,12 +78,21 @@ fn one(sysroot: &Sysroot, id: u32, directory: &Path, online: bool, nodes: &[Numa
         package: topology_id(sysroot, topology.join("physical_package_id")),
         core: topology_id(sysroot, topology.join("core_id")),
         node,
-        siblings: cpu_list::read(
-            sysroot,
-            topology.join("thread_siblings_list"),
-            topology.join("thread_siblings"),
-        ),
+        siblings: siblings(sysroot, &topology),
         online,
+    }
+}
+
+/// Threads of the same core. Linux 5.3 renamed `thread_siblings` to `core_cpus` and keeps both.
+fn siblings(sysroot: &Sysroot, topology: &Path) -> Fact<Vec<u32>> {
+    let read =
+        |name: &str| cpu_list::read(sysroot, topology.join(format!("{name}_list")), topology.join(name));
+    match read("thread_siblings") {
+        Fact::Known(siblings) => Fact::Known(siblings),
+        old => match read("core_cpus") {
+            Fact::Known(siblings) => Fact::Known(siblings),
+            Fact::Unknown { .. } => old,
+        },
     }
 }
 
@@ -193,7 +202,7 @@ mod tests {
             ("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "2"),
             ("sys/devices/system/cpu/cpu4/topology/physical_package_id", "1"),
             ("sys/devices/system/cpu/cpu4/topology/core_id", "5"),
-            ("sys/devices/system/cpu/cpu4/topology/thread_siblings_list", "4"),
+            ("sys/devices/system/cpu/cpu4/topology/core_cpus", "00000010"),
             ("sys/devices/system/cpu/cpufreq/x", ""),
         ]);
         let cpu = read(&tree.sysroot(), &[node(0, &[1, 3]), node(1, &[2, 4])]);

@@ -20,19 +20,16 @@ pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Disk> {
 
 /// Kernel name and real directory of each. Recorded trees often have only `/sys/block`: whole disks, partitions inside.
 fn directories(sysroot: &Sysroot) -> Vec<(String, PathBuf)> {
-    let real = |path: PathBuf| sysroot.follow(&path).unwrap_or(path);
+    let real = |place: &str, name: &str| {
+        let path = Path::new(place).join(name);
+        sysroot.follow(&path).unwrap_or(path)
+    };
     let class = sysroot.list("/sys/class/block");
-    if !class.is_empty() {
-        return class
-            .into_iter()
-            .map(|name| (name.clone(), real(Path::new("/sys/class/block").join(name))))
-            .collect();
-    }
-    let mut all = Vec::new();
-    for name in sysroot.list("/sys/block") {
-        let disk = real(Path::new("/sys/block").join(&name));
+    let mut all: Vec<_> = class.iter().map(|name| (name.clone(), real("/sys/class/block", name))).collect();
+    for name in sysroot.list("/sys/block").into_iter().filter(|name| !class.contains(name)) {
+        let disk = real("/sys/block", &name);
         for part in sysroot.list(&disk) {
-            if sysroot.exists(disk.join(&part).join("partition")) {
+            if sysroot.exists(disk.join(&part).join("partition")) && !class.contains(&part) {
                 all.push((part.clone(), disk.join(part)));
             }
         }

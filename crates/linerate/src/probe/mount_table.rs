@@ -43,26 +43,22 @@ pub fn covering<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let Some(mut here) = root_mount(mounts) else { return longest_prefix(mounts, path) };
     // Each step goes one mount deeper; damaged input with a cycle ends here, too.
     for _ in 0..mounts.len() {
-        let on_it = mounts.iter().filter(|mount| {
-            matches!((mount.ids, here.ids), (Some((id, parent)), Some((below, _))) if parent == below && id != below)
-        });
-        let met = on_it.filter(|mount| {
-            path.starts_with(&mount.mount_point) && mount.mount_point.starts_with(&here.mount_point)
-        });
-        // Two on the same place with the same parent cannot be told apart but by their order: the later covers the earlier.
-        match met.min_by_key(|mount| depth(mount)).map(|first| depth(first)) {
+        // Of two on the same place with the same parent the later covers the earlier: from the end, the first is taken.
+        let met =
+            mounts.iter().rev().filter(|mount| mount.is_on(here) && path.starts_with(&mount.mount_point));
+        match met.min_by_key(|mount| depth(mount)) {
+            Some(nearest) => here = nearest,
             None => break,
-            Some(nearest) => {
-                here = mounts.iter().rfind(|mount| {
-                    mount.ids.map(|ids| ids.1) == here.ids.map(|ids| ids.0)
-                        && mount.ids != here.ids
-                        && depth(mount) == nearest
-                        && path.starts_with(&mount.mount_point)
-                })?;
-            }
         }
     }
     Some(here)
+}
+
+impl Mount {
+    /// Mounted directly on another one.
+    fn is_on(&self, below: &Mount) -> bool {
+        matches!((self.ids, below.ids), (Some((id, parent)), Some((other, _))) if parent == other && id != other)
+    }
 }
 
 fn depth(mount: &Mount) -> usize {

@@ -19,6 +19,11 @@ pub fn path_to(sysroot: &Sysroot, machine: &Machine, peer: IpAddr) -> Fact<(Stri
         let loopback = machine.nics.iter().find(|nic| nic.loopback).map_or("lo", |nic| &nic.name);
         return Fact::Known((loopback.to_string(), peer));
     }
+    if let IpAddr::V6(v6) = peer
+        && v6.is_unicast_link_local()
+    {
+        return Fact::unknown(format!("{peer} is on every link: give an address that names a network"));
+    }
     match sysroot.is_live() {
         true => live(&machine.nics, peer),
         false => recorded(sysroot, &machine.nics, peer),
@@ -106,6 +111,7 @@ mod tests {
         );
         assert_eq!(to("198.51.100.7"), over("lo", "198.51.100.7"), "an address of our own");
         assert_eq!(to("127.1.2.3"), over("lo", "127.1.2.3"));
+        assert!(to("fe80::1").why().is_some_and(|why| why.contains("every link")));
         assert!(to("2001:db8::1").why().is_some_and(|why| why.contains("do not lead")));
     }
 

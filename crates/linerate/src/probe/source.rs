@@ -40,6 +40,10 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
             ),
         });
     }
+    if sysroot.is_live() && matches!(linerate_system::device::block_device_number(&path), Ok(Some(_))) {
+        // It would be taken for a file of /dev, which lies in memory.
+        return Fact::unknown(format!("{}: the probe found no such block device", path.display()));
+    }
     let mounts = match mount_table::read(sysroot) {
         Ok(mounts) => mounts,
         Err(why) => return Fact::unknown(why),

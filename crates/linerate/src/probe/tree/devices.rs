@@ -5,7 +5,7 @@ use super::{bits, counted, joined};
 use crate::fact::Fact;
 use crate::probe::machine::{Disk, DiskKind, FileSystem, Machine, Nic, PciDevice, PciLink};
 use crate::units::{show_bits_rate, show_size};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// The PCI functions worth a line, as branches from the root ports down.
@@ -48,10 +48,10 @@ pub(super) fn functions(machine: &Machine) -> Functions {
         });
         children.entry(parent).or_default().push(device);
     }
-    let mut walk = Walk { machine, children, addresses: Vec::new() };
+    let mut walk = Walk { machine, children, met: BTreeSet::new(), addresses: Vec::new() };
     let roots = walk.children.get(&None).cloned().unwrap_or_default();
     let roots: Vec<_> = roots.into_iter().filter_map(|root| walk.branch(root, 0)).collect();
-    let left_out = machine.pci.len() - walk.addresses.len();
+    let left_out = machine.pci.len().saturating_sub(walk.addresses.len());
     Functions {
         roots: roots.into_iter().map(|made| (made.node, made.branch)).collect(),
         addresses: walk.addresses,
@@ -65,6 +65,8 @@ const DEEPEST: usize = 256;
 struct Walk<'a> {
     machine: &'a Machine,
     children: BTreeMap<Option<&'a str>, Vec<&'a PciDevice>>,
+    /// Each address is shown once, also where a damaged file holds it twice or in a ring.
+    met: BTreeSet<&'a str>,
     addresses: Vec<String>,
 }
 
@@ -76,6 +78,9 @@ struct Made {
 
 impl<'a> Walk<'a> {
     fn branch(&mut self, device: &'a PciDevice, depth: usize) -> Option<Made> {
+        if !self.met.insert(&device.address) {
+            return None;
+        }
         let children = self.children.get(&Some(device.address.as_str())).cloned().unwrap_or_default();
         let mut below: Vec<Made> = match depth < DEEPEST {
             true => children.into_iter().filter_map(|child| self.branch(child, depth + 1)).collect(),
@@ -126,15 +131,15 @@ fn class_name(class: u32) -> String {
         0x0106 => "SATA",
         0x0107 => "SAS",
         0x0108 => "NVMe",
-        0x0100..=0x01ff => "storage",
+        code if code >> 8 == 0x01 => "storage",
         0x0200 => "Ethernet",
         0x0207 | 0x0c06 => "InfiniBand",
         0x0c04 => "Fibre Channel",
-        0x0200..=0x02ff => "network",
-        0x0300..=0x03ff => "display",
+        code if code >> 8 == 0x02 => "network",
+        code if code >> 8 == 0x03 => "display",
         0x0604 => "bridge",
         0x0b40 => "co-processor",
-        0x1200..=0x12ff => "accelerator",
+        code if code >> 8 == 0x12 => "accelerator",
         other => return format!("class {other:04x}"),
     };
     name.into()

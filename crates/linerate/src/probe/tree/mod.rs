@@ -314,6 +314,15 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_file_with_bridges_in_a_ring_ends() {
+        let mut machine = probe(&server().sysroot());
+        let mut twin = machine.pci[1].clone();
+        twin.parent = Some(machine.pci[3].address.clone());
+        machine.pci.extend([twin.clone(), twin]);
+        assert!(show_tree(&machine).matches("0000:81:00.0").count() == 1);
+    }
+
+    #[test]
     fn hundreds_of_interfaces_are_counted() {
         let files: Vec<String> = (0..300).map(|n| format!("sys/class/net/veth{n}/mtu")).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|path| (path.as_str(), "1500")).collect();
