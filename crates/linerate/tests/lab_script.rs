@@ -125,11 +125,13 @@ fn disks_have_the_speeds_that_were_asked_for() {
     let sources = lab.succeed("sources", &[]);
     assert_eq!(sources.lines().count(), 2);
     let readers: Vec<_> =
-        sources.lines().zip([200u32, 50]).map(|(file, mib)| read_directly(&lab, file, mib)).collect();
+        sources.lines().zip([200, 50]).map(|(file, mib)| read_directly(&lab, file, mib)).collect();
     for (reader, expected) in readers.into_iter().zip([100e6, 25e6]) {
         let rate = reader.join().expect("reader");
+        let share = rate / expected;
+        // The kernel's throttle gives a reader that begins some 50 ms for nothing; a busy machine takes as much.
         assert!(
-            (rate / expected - 1.0).abs() < 0.08,
+            (0.9..1.06).contains(&share),
             "{:.1} MB/s where {:.0} were asked for",
             rate / 1e6,
             expected / 1e6
@@ -139,22 +141,20 @@ fn disks_have_the_speeds_that_were_asked_for() {
     lab.assert_nothing_remains("down");
 }
 
-/// Reads a file past the page cache on the server's side; the rate from `dd`'s own clock, bytes per second.
+/// Reads a file past the page cache on the server's side, some of it beforehand; the rate by `dd`'s own clock, bytes
+/// per second.
 fn read_directly(lab: &Lab, file: &str, mib: u32) -> std::thread::JoinHandle<f64> {
-    let (from, count) = (format!("if={file}"), format!("count={mib}"));
-    let arguments = ["--", "dd", &from, "of=/dev/null", "bs=1M", &count, "iflag=direct"];
-    let child =
-        lab.command("run", &arguments).env("LC_ALL", "C").stderr(Stdio::piped()).spawn().expect("dd starts");
+    let dd = format!("dd if={file} of=/dev/null bs=1M iflag=direct");
+    let both = format!("{dd} count={} status=none; exec {dd} skip=10 count={mib}", mib / 5);
+    let mut reader = lab.command("run", &["--", "bash", "-c", &both]);
+    let child = reader.env("LC_ALL", "C").stderr(Stdio::piped()).spawn().expect("dd starts");
     std::thread::spawn(move || {
-        let output = child.wait_with_output().expect("dd ends");
-        let said = said(&output);
+        let said = said(&child.wait_with_output().expect("dd ends"));
         // "209715200 bytes (210 MB, 200 MiB) copied, 2.09 s, 100 MB/s"
-        let seconds = said
-            .rsplit("copied, ")
-            .next()
-            .and_then(|rest| rest.split(' ').next())
-            .and_then(|s| s.parse::<f64>().ok());
-        f64::from(mib) * 1048576.0 / seconds.unwrap_or_else(|| panic!("dd: {said}"))
+        let seconds = said.rsplit("copied, ").next().and_then(|rest| rest.split(' ').next());
+        let seconds =
+            seconds.and_then(|text| text.parse::<f64>().ok()).unwrap_or_else(|| panic!("dd: {said}"));
+        f64::from(mib) * 1048576.0 / seconds
     })
 }
 
