@@ -191,8 +191,10 @@ impl Io for Ring {
                 parts = 1;
             }
             Operation::Send { socket, from, length, train_bytes } => {
+                // Checked: a sum that wraps round would pass for small, and the pointer below would lead anywhere.
+                let end = from.checked_add(length);
                 assert!(
-                    from + length <= lease.len() && socket < self.files.len(),
+                    end.is_some_and(|end| end <= lease.len()) && socket < self.files.len(),
                     "a send outside its lease"
                 );
                 let step = if train_bytes == 0 { length.max(1) } else { train_bytes };
@@ -320,6 +322,18 @@ mod tests {
             assert_eq!(sent[0].result.as_ref().expect("a good send"), &(1 << 16));
         }
         assert_eq!(reader.join().expect("the reader").expect("received"), content);
+    }
+
+    #[test]
+    #[should_panic(expected = "a send outside its lease")]
+    fn a_send_whose_end_wraps_round_is_refused() {
+        let mut pool = Pool::new(1, 4096).expect("a pool");
+        let lease = pool.take().expect("a block");
+        let Ok(mut ring) = Ring::new(1, vec![tempfile::tempfile().expect("a file").into()], &pool) else {
+            panic!("a send outside its lease: not tried, no io_uring here");
+        };
+        let send = Operation::Send { socket: 0, from: usize::MAX, length: 2, train_bytes: 0 };
+        let _ = ring.submit(send, lease, 0);
     }
 
     #[test]
