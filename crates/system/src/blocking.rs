@@ -90,13 +90,14 @@ impl Io for Threads {
             std::thread::sleep(timeout);
             return Ok(());
         }
+        let before = completions.len();
         match self.done.recv_timeout(timeout) {
             Ok(first) => completions.push(first),
             Err(RecvTimeoutError::Timeout) => return Ok(()),
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the I/O threads are gone")),
         }
         completions.extend(self.done.try_iter());
-        self.in_flight -= completions.len().min(self.in_flight);
+        self.in_flight -= (completions.len() - before).min(self.in_flight);
         Ok(())
     }
 

@@ -181,7 +181,7 @@ impl Ring {
 
 impl Io for Ring {
     fn submit(&mut self, operation: Operation, lease: Lease, tag: u64) -> Result<(), Lease> {
-        let Some(index) = self.free_slots.pop() else { return Err(lease) };
+        let Some(index) = self.free_slots.last().copied() else { return Err(lease) };
         let mut parts = 0;
         match operation {
             Operation::Read { file, offset, length } => {
@@ -210,6 +210,7 @@ impl Io for Ring {
                 }
             }
         }
+        self.free_slots.pop();
         self.slots[index] =
             Slot { tag, operation, lease: Some(lease), parts_left: parts, moved: 0, error: None };
         Ok(())
@@ -217,22 +218,30 @@ impl Io for Ring {
 
     fn reap(&mut self, timeout: Duration, completions: &mut Vec<Completion>) -> io::Result<()> {
         let deadline = std::time::Instant::now() + timeout;
+        let before = completions.len();
         loop {
             self.fill_submission_queue();
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let time = types::Timespec::new().sec(left.as_secs()).nsec(left.subsec_nanos());
             let arguments = types::SubmitArgs::new().timespec(&time);
+            let mut short_of_memory = false;
             match self.ring.submitter().submit_with_args(1, &arguments) {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+                    // EBUSY: completions wait to be collected, which follows.
+                    Some(libc::ETIME | libc::EINTR | libc::EBUSY) => {}
+                    Some(libc::EAGAIN) => short_of_memory = true,
                     _ => return Err(error),
                 },
             }
             self.collect();
             self.hand_out(completions);
-            if !completions.is_empty() || std::time::Instant::now() >= deadline {
+            if completions.len() > before || std::time::Instant::now() >= deadline {
                 return Ok(());
+            }
+            if short_of_memory {
+                // EAGAIN comes at once (io_uring_enter(2)): to ask again without a pause would take the core for nothing.
+                std::thread::sleep(Duration::from_millis(1).min(timeout));
             }
         }
     }
