@@ -42,7 +42,8 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// A ring for at most `depth` operations in flight over these files and sockets, with the pool registered if the limits allow.
     pub fn new(depth: usize, files: Vec<OwnedFd>, pool: &Pool) -> io::Result<Self> {
-        let entries = (depth.max(1) * 2).next_power_of_two().clamp(8, 4096) as u32;
+        let depth = depth.max(1);
+        let entries = (depth * 2).next_power_of_two().clamp(8, 4096) as u32;
         let (ring, deferred) = match IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -54,13 +55,17 @@ impl Ring {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (IoUring::new(entries)?, false),
             Err(error) => return Err(error),
         };
+        // Waiting with a time limit is of Linux 5.11; without it `reap` would fail, and blocking calls serve better.
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let descriptors: Vec<i32> = files.iter().map(AsRawFd::as_raw_fd).collect();
         let files_registered = ring.submitter().register_files(&descriptors).is_ok();
         let region = [libc::iovec { iov_base: pool.region.start().cast(), iov_len: pool.region.bytes() }];
         // SAFETY: the region stays mapped while any lease lives, and the slots below hold a lease for all that is in flight;
         // the kernel pins the pages, so later unmapping cannot hand them to somebody else while it still writes.
         let buffers_registered = unsafe { ring.submitter().register_buffers(&region) }.is_ok();
-        let slots = (0..depth.max(1))
+        let slots = (0..depth)
             .map(|_| Slot {
                 tag: 0,
                 operation: Operation::Read { file: 0, offset: 0, length: 0 },
@@ -73,13 +78,13 @@ impl Ring {
         Ok(Ring {
             ring,
             slots,
-            free_slots: (0..depth.max(1)).rev().collect(),
+            free_slots: (0..depth).rev().collect(),
             queued: std::collections::VecDeque::with_capacity(depth * 4),
             files,
             files_registered,
             buffers_registered,
             deferred,
-            finished: Vec::with_capacity(depth.max(1)),
+            finished: Vec::with_capacity(depth),
         })
     }
 
@@ -274,13 +279,25 @@ impl Drop for Ring {
             }
         }
         self.hand_out(&mut completions);
-        let _ = self.ring.submitter().register_sync_cancel(None, types::CancelBuilder::any());
+        // A time limit: what a kernel thread works on cannot be cancelled, and without one this call would wait for it for ever.
+        let time = types::Timespec::new().nsec(500_000_000);
+        let _ = self.ring.submitter().register_sync_cancel(Some(time), types::CancelBuilder::any());
         let patience = std::time::Instant::now() + Duration::from_secs(2);
         while self.in_flight() > 0 && std::time::Instant::now() < patience {
             if self.reap(Duration::from_millis(50), &mut completions).is_err() {
                 break;
             }
             completions.clear();
+        }
+        if self.in_flight() == 0 {
+            // Closing a ring gives its locked memory and its files back at some later time; the next ring wants the memory within
+            // the same RLIMIT_MEMLOCK now, and a file system that was read wants to be unmounted.
+            if self.buffers_registered {
+                let _ = self.ring.submitter().unregister_buffers();
+            }
+            if self.files_registered {
+                let _ = self.ring.submitter().unregister_files();
+            }
         }
         for slot in &mut self.slots {
             if let Some(lease) = slot.lease.take() {
