@@ -56,6 +56,11 @@ pub trait Io {
     /// Operations whose completion was not reaped yet.
     fn in_flight(&self) -> usize;
 
+    /// CPU time of threads that work for the caller, as of their last operations; what the caller's own thread spends is not in it.
+    fn helpers_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// What moves the bytes, for the report (`io_uring, registered buffers`).
     fn method(&self) -> String;
 }
