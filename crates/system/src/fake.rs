@@ -112,7 +112,8 @@ impl Io for Fake {
             std::thread::sleep(timeout);
             return Ok(());
         }
-        while completions.is_empty() && !self.pending.is_empty() {
+        let before = completions.len();
+        while completions.len() == before && !self.pending.is_empty() {
             for index in (0..self.pending.len()).rev() {
                 if self.pending[index].0 == 0 {
                     completions.push(self.pending.swap_remove(index).1);

@@ -13,7 +13,7 @@ pub struct LaneCounters {
     pub waiting_source_nanos: AtomicU64,
     /// Nanoseconds in which the lane waited for its sink.
     pub waiting_sink_nanos: AtomicU64,
-    /// CPU time of the lane's thread, nanoseconds, a few milliseconds old at most.
+    /// CPU time of the lane's thread, and of those that do its blocking calls where there is no io_uring: nanoseconds, a few milliseconds old at most.
     pub cpu_nanos: AtomicU64,
     /// UDP: bytes sent that the receiver did not get, as of its last feedback.
     pub lost_bytes: AtomicU64,

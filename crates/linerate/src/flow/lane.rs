@@ -316,7 +316,7 @@ impl<I: Io> Work<'_, I> {
     }
 
     fn store_cpu(&self) {
-        let used = thread_cpu().saturating_sub(self.cpu_start);
+        let used = thread_cpu().saturating_sub(self.cpu_start) + self.io.helpers_cpu();
         self.lane.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 
