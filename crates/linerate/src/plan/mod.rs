@@ -46,7 +46,9 @@ pub fn plan(
     for (index, source) in sources.iter_mut().enumerate() {
         let own = || lanes.iter().filter(|lane| lane.source == index);
         source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
-        source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+        if own().next().is_some() {
+            source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+        }
     }
     let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
     let mut resources = resources::resources(machine, goal, &sources, &paths, loopback);
