@@ -83,6 +83,7 @@ pub fn conduct(
     run.diagnosis = Some(diagnose(&run.machine, &run.goal, &planned, &run.measurements));
     if let Err(failure) = save(&run) {
         listener.hear(&Event::Failed(failure.to_string()));
+        run.errors.push(failure.to_string());
     }
     Ok(run)
 }
