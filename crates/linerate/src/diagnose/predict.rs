@@ -128,17 +128,23 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
     }
 }
 
-/// A NIC by its figure alone; else by its lanes' part of all together.
+/// A NIC by the best that it carried alone, else by its lanes' part of all together: what it carried once, whatever stood behind,
+/// it can carry.
 fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
-    if let Some(alone) = figures.network_alone(&resource.id, protocol, false) {
-        return apply(resource, Some(alone));
+    let alone =
+        [false, true].into_iter().filter_map(|file| figures.network_alone(&resource.id, protocol, file));
+    if let Some(best) = alone.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)) {
+        return apply(resource, Some(best));
     }
-    let Some(together) = figures.networks_together(protocol, false) else { return };
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
-    let part = lanes_rate(together, |lane| lane.path.as_deref() == Some(&resource.id));
-    if let Some(rate) = only.then_some(together.bytes_per_second).or(part) {
-        apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
-    }
+    let together = [false, true].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let parts = together.filter_map(|figure| {
+        let part = lanes_rate(figure, |lane| lane.path.as_deref() == Some(&resource.id));
+        let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
+        Some(Measurement { bytes_per_second, ..figure.clone() })
+    });
+    let best = parts.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+    apply(resource, best.as_ref());
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
