@@ -128,22 +128,18 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
     }
 }
 
-/// A NIC by the best that it carried alone, else by its lanes' part of all together: what it carried once, whatever stood behind,
-/// it can carry.
+/// A NIC by the best that it carried, alone or as its part of all together, whatever stood behind: what it did once it can do.
 fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
-    let alone =
-        [false, true].into_iter().filter_map(|file| figures.network_alone(&resource.id, protocol, file));
-    if let Some(best) = alone.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)) {
-        return apply(resource, Some(best));
-    }
+    let files = || [false, true].into_iter();
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
-    let together = [false, true].into_iter().filter_map(|file| figures.networks_together(protocol, file));
-    let parts = together.filter_map(|figure| {
+    let part = |figure: &Measurement| {
         let part = lanes_rate(figure, |lane| lane.path.as_deref() == Some(&resource.id));
         let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
         Some(Measurement { bytes_per_second, ..figure.clone() })
-    });
-    let best = parts.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+    };
+    let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
+    let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
+    let best = alone.chain(together).max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
     apply(resource, best.as_ref());
 }
 

@@ -143,7 +143,8 @@ fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) {
 fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<Measurement>, String> {
     let mut flags = Vec::new();
     let cursors = cursors(stages, &flow);
-    let opened = peers.open(&flow.lanes, flow.protocol, stages.goal.verify);
+    let verify = stages.goal.verify && flow.protocol == Protocol::Tcp;
+    let opened = peers.open(&flow.lanes, flow.protocol, verify);
     let mut lanes = Vec::new();
     let mut destinations = Vec::new();
     // All connect before the first sends: the UDP window takes the round trip of an idle path from the admission.
@@ -186,7 +187,7 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     let far = meter.far();
     let tcp: Vec<TcpSeen> = streams.iter().map(|stream| TcpSeen::read(stream.as_ref())).collect();
     let errors = running.finish();
-    let verified = stages.goal.verify.then(|| peers.verify(&lanes, &running.counters)).flatten();
+    let verified = verify.then(|| peers.verify(&lanes, &running.counters)).flatten();
     peers.close();
     drop_cached(stages, &flow);
     for (position, error) in errors {

@@ -68,7 +68,7 @@ impl Peers {
             }
             let request = OpenRequest {
                 lanes: mine.iter().map(|_| LaneRequest { protocol }).collect(),
-                verify: verify && protocol == Protocol::Tcp,
+                verify,
                 receive_buffer_bytes: None,
             };
             match session.open(request) {
