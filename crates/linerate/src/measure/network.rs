@@ -155,8 +155,8 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
             }
             // The other paths go on without this one.
             Err(why) => {
-                let path = &stages.plan.paths[lane.path].name;
-                stages.failed(format!("{} {} on {path}: {why}", flow.stage, flow.name));
+                let way = way(stages, lane);
+                stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
             }
         }
     }
@@ -186,12 +186,13 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     let far = meter.far();
     let tcp: Vec<TcpSeen> = streams.iter().map(|stream| TcpSeen::read(stream.as_ref())).collect();
     let errors = running.finish();
-    let verified = stages.goal.verify.then(|| peers.verify(&lanes, &running.counters)).flatten();
+    let checked = stages.goal.verify && flow.protocol == Protocol::Tcp;
+    let verified = checked.then(|| peers.verify(&lanes, &running.counters)).flatten();
     peers.close();
     drop_cached(stages, &flow);
     for (position, error) in errors {
-        let path = &stages.plan.paths[lanes[position].path].name;
-        stages.failed(format!("{} {} on {path}: {error}", flow.stage, flow.name));
+        let way = way(stages, &lanes[position]);
+        stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
     let seen = seen?;
     if seen.samples.is_empty() {
@@ -235,6 +236,12 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     let cores: Vec<u32> = lanes.iter().map(|lane| lane.core).collect();
     super::trust::flag(&mut measurement, &seen, &cores);
     Ok(Some(measurement))
+}
+
+/// Interface and peer of a lane, for a sentence.
+fn way(stages: &Stages<'_>, lane: &Lane) -> String {
+    let path = &stages.plan.paths[lane.path];
+    format!("on {} to {}", path.name, path.peer)
 }
 
 /// One cursor a source, shared by the lanes that read it; cached sources deal out only what was brought into the cache.
