@@ -114,7 +114,7 @@ impl<'a> Lane<'a> {
             _ => Ok(()),
         };
         work.store_results();
-        result.and(drained).and(settled.map_err(|error| LaneError::Sink { why: error.to_string() }))
+        result.and(drained).and(settled.map_err(|error| LaneError::Sink { why: explain_send(&error) }))
     }
 }
 
@@ -188,12 +188,13 @@ impl<I: Io> Work<'_, I> {
     fn wait_for_window(&mut self) -> Result<(), LaneError> {
         let Sink::Udp(udp) = &mut self.lane.sink else { return Ok(()) };
         let before = Instant::now();
-        udp.wait_for_room().map_err(|error| LaneError::Sink { why: error.to_string() })?;
+        udp.wait_for_room().map_err(|error| LaneError::Sink { why: explain_send(&error) })?;
         self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         let silent = udp.silent_for();
         LaneCounters::waited(&self.lane.counters.waiting_sink_nanos, before.elapsed());
         if silent > self.lane.patience {
-            return Err(self.stalled("the peer's feedback"));
+            return Err(self
+                .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
         }
         Ok(())
     }
@@ -210,7 +211,11 @@ impl<I: Io> Work<'_, I> {
         LaneCounters::waited(counter, waited);
         if completions.is_empty() {
             if self.last_completion.elapsed() > self.lane.patience {
-                return Err(self.stalled(if held_by_sink { "the peer" } else { self.source_label() }));
+                return Err(self.stalled(if held_by_sink {
+                    "the peer: is its host up, the link plugged in and its agent running?"
+                } else {
+                    self.source_label()
+                }));
             }
             return Ok(());
         }
@@ -278,12 +283,14 @@ impl<I: Io> Work<'_, I> {
         };
         self.lane.counters.progress.add(moved as u64);
         if let Sink::Udp(udp) = &mut self.lane.sink {
-            udp.sent(moved).map_err(|error| LaneError::Sink { why: error.to_string() })?;
-            udp.listen(Duration::ZERO).map_err(|error| LaneError::Sink { why: error.to_string() })?;
+            udp.sent(moved).map_err(|error| LaneError::Sink { why: explain_send(&error) })?;
+            udp.listen(Duration::ZERO).map_err(|error| LaneError::Sink { why: explain_send(&error) })?;
             self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         } else if moved < asked {
             self.pool.give_back(lease);
-            return Err(LaneError::Sink { why: "the connection took only a part".into() });
+            return Err(LaneError::Sink {
+                why: "the peer closed the connection within a block: did its agent end?".into(),
+            });
         }
         let sent = from + moved;
         if sent < block_length {
@@ -351,6 +358,10 @@ fn explain_send(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             format!("the peer closed the connection ({error}): did its agent end?")
+        }
+        // On UDP the peer's host says so of a port that nobody holds any more (ICMP).
+        io::ErrorKind::ConnectionRefused => {
+            format!("the peer's port is closed ({error}): did its agent end?")
         }
         io::ErrorKind::NetworkDown | io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             format!("{error}: did the interface go down?")

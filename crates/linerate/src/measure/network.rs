@@ -156,8 +156,8 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
             }
             // The other paths go on without this one.
             Err(why) => {
-                let path = &stages.plan.paths[lane.path].name;
-                stages.failed(format!("{} {} on {path}: {why}", flow.stage, flow.name));
+                let way = way(stages, lane);
+                stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
             }
         }
     }
@@ -191,8 +191,8 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     peers.close();
     drop_cached(stages, &flow);
     for (position, error) in errors {
-        let path = &stages.plan.paths[lanes[position].path].name;
-        stages.failed(format!("{} {} on {path}: {error}", flow.stage, flow.name));
+        let way = way(stages, &lanes[position]);
+        stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
     let seen = seen?;
     if seen.samples.is_empty() {
@@ -236,6 +236,12 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     let cores: Vec<u32> = lanes.iter().map(|lane| lane.core).collect();
     super::trust::flag(&mut measurement, &seen, &cores);
     Ok(Some(measurement))
+}
+
+/// Interface and peer of a lane, for a sentence.
+fn way(stages: &Stages<'_>, lane: &Lane) -> String {
+    let path = &stages.plan.paths[lane.path];
+    format!("on {} to {}", path.name, path.peer)
 }
 
 /// One cursor a source, shared by the lanes that read it; cached sources deal out only what was brought into the cache.

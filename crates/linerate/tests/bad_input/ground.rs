@@ -259,7 +259,10 @@ pub fn send_signal(process: u32, signal: i32) {
 
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} after {:?}\nstdout:\n{}\nstderr:\n{}", self.status, self.took, self.stdout, self.stderr)
+        let lines = self.stdout.lines().count();
+        let end: Vec<&str> = self.stdout.lines().skip(lines.saturating_sub(40)).collect();
+        let (status, took, end) = (self.status, self.took, end.join("\n"));
+        write!(f, "{status} after {took:?}\nend of stdout:\n{end}\nstderr:\n{}", self.stderr)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Peers that are absent, are something else, have another key, or go away in the middle.
 
 use crate::ground::{Ground, OUTPUT, SECONDS, Started, errors, send_signal, short, stages};
+use crate::rights;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Stdio};
@@ -73,10 +74,34 @@ fn an_absent_peer() {
     let nobody =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     refused(&nobody.to_string(), &agent.key(), &["no agent", "start `linerate agent`"]);
-    // Documentation addresses (RFC 5737, 3849) belong to nobody; what comes back depends on the network, but it comes.
-    refused("192.0.2.1:9", &agent.key(), &["no agent", "start `linerate agent`"]);
-    refused("[2001:db8::1]:9", &agent.key(), &["no agent", "start `linerate agent`"]);
-    refused("no-such-host.invalid", &agent.key(), &["no address", "check the name"]);
+}
+
+/// In a network namespace of its own, where no packet leaves the machine: no route, no name server, and a wire on which nobody
+/// answers (its packets end in a dummy interface; a fixed neighbour, so that not even its address is asked for).
+#[test]
+fn a_peer_that_no_packet_reaches() {
+    if !rights::may_make_networks() {
+        return rights::skipped(
+            "no network namespaces of our own: not root, or in a container that forbids them",
+        );
+    }
+    let agent = AgentProcess::start();
+    for (peer, parts) in [
+        ("192.0.2.1:9", ["no agent", "no route"]),
+        ("[2001:db8::1]:9", ["no agent", "no route"]),
+        ("no-such-host.invalid", ["no address", "check the name"]),
+        ("198.51.100.7:9", ["no answer", "firewall"]),
+    ] {
+        let ground = Ground::new();
+        ground.file("source", 4 << 20);
+        let script = "ip link add wire type dummy && ip address add 198.51.100.1/24 dev wire && ip link set wire up \
+             && ip neighbour add 198.51.100.7 lladdr 02:00:00:00:00:07 dev wire && exec \"$@\"";
+        let mut words = vec!["--net", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_linerate")];
+        let key = agent.key();
+        words.extend(short("path", &["--source", "source", "--peer", peer, "--key-file", &key]));
+        ground.run(&mut ground.command("unshare", &words)).gives(3).says(&[peer]).says(&parts);
+        ground.no_result();
+    }
 }
 
 #[test]
