@@ -37,6 +37,12 @@ pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
     Ok((space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize)))
 }
 
+/// Whether this process may make files in a directory: an error says why not (permission, a file system that is mounted read-only).
+pub fn may_write_in(directory: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
 /// Asks the kernel to drop this file's clean pages; only pages of this very file.
 pub fn drop_pages(file: &File) -> io::Result<()> {
     rustix::fs::fadvise(file.as_fd(), 0, None, rustix::fs::Advice::DontNeed)?;

@@ -123,7 +123,7 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
     let Some(together) = figures.disks_together() else { return };
     let only = plan.sources.iter().all(|source| source.resource == resource.id);
     let part = lanes_rate(together, |lane| lane.source == resource.id);
-    if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
+    if let Some(rate) = only.then_some(together.bytes_per_second).or(part) {
         apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
     }
 }
@@ -136,7 +136,7 @@ fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Pr
     let Some(together) = figures.networks_together(protocol, false) else { return };
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
     let part = lanes_rate(together, |lane| lane.path.as_deref() == Some(&resource.id));
-    if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
+    if let Some(rate) = only.then_some(together.bytes_per_second).or(part) {
         apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
     }
 }

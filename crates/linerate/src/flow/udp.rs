@@ -23,6 +23,7 @@ pub struct UdpSender {
     socket: UdpSocket,
     token: Token,
     window: Window,
+    datagram_bytes: usize,
     train_bytes: usize,
     segmentation: bool,
     start: Instant,
@@ -47,6 +48,7 @@ impl UdpSender {
             if segmentation { (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS) } else { 1 };
         Ok(UdpSender {
             window: Window::new(receiver_buffer_bytes, trip),
+            datagram_bytes,
             train_bytes: segments * datagram_bytes,
             segmentation,
             start: Instant::now(),
@@ -74,10 +76,17 @@ impl UdpSender {
         self.segmentation
     }
 
-    /// Bytes of the `left` that may go out now: whole trains, or the end of a block; 0 when the window is closed.
+    /// Bytes of the `left` that may go out now: whole datagrams, or the end of a block; 0 when the window is closed.
+    ///
+    /// A train at a time, or half of a window that is smaller than two: sending each datagram as room for it comes would cost a
+    /// pass through the stack for each (the silly window of RFC 813).
     pub fn may_send(&self, left: usize) -> usize {
         let room = usize::try_from(self.window.room()).unwrap_or(usize::MAX);
-        if room >= left { left } else { room / self.train_bytes * self.train_bytes }
+        let half = usize::try_from(self.window.bytes() / 2).unwrap_or(usize::MAX);
+        if room >= left {
+            return left;
+        }
+        if room < self.train_bytes.min(half) { 0 } else { room / self.datagram_bytes * self.datagram_bytes }
     }
 
     /// Payload went out; a probe follows when it is due.

@@ -9,7 +9,7 @@ use super::window::{Seen, Windows};
 use crate::flow::source::{Cursor, Source};
 use crate::flow::start::{Destination, LaneStart};
 use crate::plan::schedule::alone_paths;
-use crate::plan::{Lane, Protocol};
+use crate::plan::{Lane, Protocol, SourcePlan};
 use crate::units::show_size;
 use linerate_system::file;
 use linerate_system::socket::tcp_info;
@@ -23,7 +23,7 @@ const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 const MEMORY_BLOCKS: u32 = 2;
 /// The part of a file that is brought into the page cache for the cached source; small, so that it stays there.
 const CACHED_BYTES: u64 = 16 << 20;
-/// Bringing it there may take this long on a slow disk.
+/// Bringing the files there may take this long in all; a slow disk gives a block at least.
 const CACHING_TIME: Duration = Duration::from_millis(400);
 /// Blocks beyond the read depth: reading goes on while one is sent.
 pub const EXTRA_BLOCKS: usize = 2;
@@ -62,6 +62,10 @@ pub fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
                     return;
                 }
                 let flow = network_flow(stages, group, protocol, behind);
+                if group.is_some() && !stages.has_time_for(flow.windows) {
+                    stages.leave_out(&format!("{} {}", flow.stage, flow.name));
+                    continue;
+                }
                 one(stages, peers, flow);
             }
         }
@@ -235,10 +239,11 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
 
 /// One cursor a source, shared by the lanes that read it; cached sources deal out only what was brought into the cache.
 fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
+    let patience = Instant::now() + CACHING_TIME;
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.lanes.iter().any(|lane| lane.source == index);
         let length = match flow.behind {
-            Behind::Cached if used => bring_into_cache(source),
+            Behind::Cached if used => bring_into_cache(source, patience),
             _ => source.length_bytes,
         };
         Arc::new(Cursor::new(length, source.block_bytes))
@@ -247,10 +252,9 @@ fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
 }
 
 /// Reads the beginning of the file through the page cache; gives how much of it is there now, at least a block.
-fn bring_into_cache(source: &crate::plan::SourcePlan) -> u64 {
+fn bring_into_cache(source: &SourcePlan, patience: Instant) -> u64 {
     use std::os::unix::fs::FileExt;
     let Ok(file) = file::open_to_read(&source.path, false) else { return source.block_bytes };
-    let patience = Instant::now() + CACHING_TIME;
     let mut buffer = vec![0; source.block_bytes as usize];
     let mut length = 0;
     while length < CACHED_BYTES.min(source.length_bytes) && (length == 0 || Instant::now() < patience) {

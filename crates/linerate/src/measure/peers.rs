@@ -164,7 +164,8 @@ pub fn datagram_bytes(path: &crate::plan::PathPlan, goal: &Goal) -> usize {
 
 /// The samples of the plan's lanes, in their order; each session counts its own lanes from 0.
 fn lane_samples(samples: &[Option<Sample>], lanes: &[Lane]) -> Vec<crate::agent::LaneSample> {
-    let mut next = vec![0; samples.len()];
+    let paths = lanes.iter().map(|lane| lane.path + 1).max().unwrap_or(0);
+    let mut next = vec![0; paths];
     let each = lanes.iter().map(|lane| {
         let number = next[lane.path];
         next[lane.path] += 1;

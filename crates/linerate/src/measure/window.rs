@@ -3,7 +3,6 @@
 //! One warm-up, then `repeats` windows back to back over the same running workers: start-up costs are paid once, and a device that
 //! drifts shows as spread. A rate is taken between completions (`flow::progress`), at the receiver where there is one.
 
-use super::statistics::median;
 use crate::flow::counters::LaneCounters;
 use crate::flow::progress::Mark;
 use crate::probe::usage::{CoreUse, CpuTimes, Throttle};
@@ -56,7 +55,7 @@ impl Meter for OwnMeter {
 /// What was seen of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerSeen {
-    /// Median of its samples, bytes per second.
+    /// Mean over all windows, bytes per second.
     pub bytes_per_second: f64,
     /// CPU time ÷ time.
     pub cpu_share: f64,
@@ -178,7 +177,6 @@ pub fn watch(
     let first = Reading::now(sysroot, workers);
     let beginning = meter.marks()?;
     let mut before = beginning.clone();
-    let mut by_worker: Vec<Vec<f64>> = vec![Vec::new(); beginning.len()];
     let mut next = Instant::now();
     for _ in 0..windows.repeats {
         next += windows.window;
@@ -189,9 +187,7 @@ pub fn watch(
             break;
         }
         let now = meter.marks()?;
-        let rates: Vec<f64> = now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).collect();
-        seen.samples.push(rates.iter().sum());
-        by_worker.iter_mut().zip(&rates).for_each(|(samples, rate)| samples.push(*rate));
+        seen.samples.push(now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).sum());
         before = now;
     }
     let last = Reading::now(sysroot, workers);
@@ -199,8 +195,9 @@ pub fn watch(
     let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
     seen.bytes = moved.sum();
     fill_between(&mut seen, &first, &last);
-    for (worker, samples) in seen.workers.iter_mut().zip(&by_worker) {
-        worker.bytes_per_second = median(samples);
+    // Means, not medians: only those add up to the whole.
+    for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
+        worker.bytes_per_second = end.rate_since(start);
     }
     Ok(seen)
 }

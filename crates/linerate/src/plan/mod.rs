@@ -45,8 +45,11 @@ pub fn plan(
     let pool = pool::fit(machine, &mut lanes);
     for (index, source) in sources.iter_mut().enumerate() {
         let own = || lanes.iter().filter(|lane| lane.source == index);
-        source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
-        source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+        // Without a path there is no lane: the disk stage reads the source as it was given.
+        if own().next().is_some() {
+            source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
+            source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+        }
     }
     let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
     let mut resources = resources::resources(machine, goal, &sources, &paths, loopback);

@@ -411,3 +411,9 @@ fn nothing_given_is_a_plan_of_nothing() {
     let text = serde_json::to_string(&plan).expect("JSON");
     assert!(!text.contains("null"), "{text}");
 }
+
+#[test]
+fn sources_that_go_nowhere_keep_their_depth_for_the_disk_stage() {
+    let depth = |goal: &Goal| plan(&machine(1), goal, sources(1), Vec::new(), false).sources[0].queue_depth;
+    assert_eq!(depth(&goal()), DEFAULT_QUEUE_DEPTH);
+}
