@@ -86,6 +86,9 @@ impl UdpSender {
         if room >= left {
             return left;
         }
+        if self.window.settled() && room < self.datagram_bytes {
+            return self.datagram_bytes.min(left); // a window that has shrunk below a datagram would stay closed for ever
+        }
         if room < self.train_bytes.min(half) { 0 } else { room / self.datagram_bytes * self.datagram_bytes }
     }
 
@@ -153,9 +156,8 @@ impl UdpSender {
         self.listen(SILENCE / 3)?;
         // Across an ocean every answer takes longer than what is silence in one room.
         let silence = SILENCE.max(self.trip * 4);
-        if self.asked.is_some() && self.silent_for() <= silence
-            || self.window.room() >= self.train_bytes as u64
-        {
+        let answer_may_come = self.asked.is_some() && self.silent_for() <= silence;
+        if answer_may_come || self.may_send(usize::MAX) > 0 {
             return Ok(());
         }
         self.probe()?;
@@ -277,6 +279,23 @@ mod tests {
             }
             stop.store(true, Ordering::Relaxed);
             assert!(udp.window.sent_bytes() > 4 * (128 << 10), "{:?}", udp.window);
+        });
+    }
+
+    #[test]
+    fn a_window_smaller_than_a_datagram_is_not_closed_for_ever() {
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer_late(&far, Duration::ZERO, &stop));
+            let mut udp = UdpSender::admit(near, TOKEN, 60_000).expect("admitted");
+            stop.store(true, Ordering::Relaxed);
+            (0..20).for_each(|_| udp.window.silence());
+            assert_eq!(udp.may_send(1 << 20), 60_000);
+            udp.window.sent(60_000);
+            assert_eq!(udp.may_send(1 << 20), 0);
         });
     }
 
