@@ -19,7 +19,8 @@ pub enum Operation {
         /// Bytes to read.
         length: usize,
     },
-    /// Send the lease's bytes `from .. from + length` on a registered socket; on TCP all of them before completion.
+    /// Send the lease's bytes `from .. from + length` on a registered socket; on TCP all of them before
+    /// completion where the kernel sees to it (io_uring since Linux 5.19), else as many as it took.
     Send {
         /// Index of the socket given at set-up.
         socket: usize,

@@ -136,7 +136,11 @@ fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) {
     match run(stages, peers, flow) {
         Ok(Some(measurement)) => stages.measured(measurement),
         Ok(None) => {}
-        Err(why) => stages.failed(format!("{label}: {why}")),
+        Err(why) => {
+            // Lanes that did not start leave the test open at the agents, which then refuse the next.
+            peers.close();
+            stages.failed(format!("{label}: {why}"));
+        }
     }
 }
 
@@ -147,6 +151,7 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     let opened = peers.open(&flow.lanes, flow.protocol, verify);
     let mut lanes = Vec::new();
     let mut destinations = Vec::new();
+    let mut lost = Vec::new();
     // All connect before the first sends: the UDP window takes the round trip of an idle path from the admission.
     for (lane, ticket) in flow.lanes.iter().zip(opened) {
         match ticket.and_then(|ticket| peers.connect(&ticket, lane, stages.plan, stages.goal)) {
@@ -156,11 +161,15 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
             }
             // The other paths go on without this one.
             Err(why) => {
+                lost.push(lane.path);
                 let way = way(stages, lane);
                 stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
             }
         }
     }
+    // Its other lanes end with it: the agent counts the lanes of a path by number.
+    let (lanes, destinations): (Vec<Lane>, Vec<Destination>) =
+        lanes.into_iter().zip(destinations).filter(|(lane, _)| !lost.contains(&lane.path)).unzip();
     let segmentation = destinations.iter().all(|destination| match destination {
         Destination::Udp(sender) => sender.segmentation(),
         _ => true,

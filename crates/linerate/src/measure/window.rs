@@ -178,6 +178,7 @@ pub fn watch(
     let beginning = meter.marks()?;
     let mut before = beginning.clone();
     let mut next = Instant::now();
+    let mut last = None;
     for _ in 0..windows.repeats {
         next += windows.window;
         let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0));
@@ -189,12 +190,13 @@ pub fn watch(
         let now = meter.marks()?;
         seen.samples.push(now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).sum());
         before = now;
+        // With the bytes of the same moment: what a window that is cut short costs is not theirs.
+        last = Some(Reading::now(sysroot, workers));
     }
-    let last = Reading::now(sysroot, workers);
     meter.boundary();
     let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
     seen.bytes = moved.sum();
-    fill_between(&mut seen, &first, &last);
+    fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
     // Means, not medians: only those add up to the whole.
     for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
         worker.bytes_per_second = end.rate_since(start);
@@ -247,11 +249,14 @@ mod tests {
     fn a_stop_keeps_the_whole_windows_before_it() {
         let workers = [Arc::new(LaneCounters::new(Instant::now()))];
         let mut meter = OwnMeter(workers.to_vec());
-        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(30), repeats: 100 };
+        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(60), repeats: 100 };
         let start = Instant::now();
         let mut tick = |_| start.elapsed() < Duration::from_millis(100);
         let stop = AtomicBool::new(false);
         let seen = watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut tick).expect("seen");
         assert!(seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10, "{:?}", seen.samples);
+        // Seconds and CPU time are those of the whole windows, not of the one that was cut.
+        let whole = seen.samples.len() as f64 * 0.060;
+        assert!(seen.seconds >= whole && seen.seconds < whole + 0.025, "{} s of {whole}", seen.seconds);
     }
 }
