@@ -129,3 +129,24 @@ fn few_descriptors_and_little_memory_end_with_a_sentence() {
         ground.deserted();
     }
 }
+
+#[test]
+fn blocks_and_depths_beyond_the_memory_are_fitted_to_it() {
+    let ground = Ground::new();
+    let sparse = std::fs::File::create(ground.path().join("sparse")).expect("a file");
+    sparse.set_len(1 << 40).expect("a sparse file");
+    let words = short("disk", &["--source", "../sparse", "--block", "256M", "--queue-depth", "1024"]);
+    // Below the ground, so that no test reads a terabyte to compare it.
+    let inner = ground.path().join("inner");
+    std::fs::create_dir(&inner).expect("a directory");
+    let ended = Started::of(ground.linerate(&words).current_dir(&inner)).end_within(SECONDS);
+    ended.is_content();
+    let run = ground.result("inner/out");
+    let source = &run["plan"]["sources"][0];
+    let bytes = source["block_bytes"]
+        .as_u64()
+        .zip(source["queue_depth"].as_u64())
+        .map(|(block, depth)| block * depth);
+    let memory = run["machine"]["memory"]["total_bytes"].as_u64().expect("the memory");
+    assert!(bytes.is_some_and(|bytes| bytes <= memory / 10), "{source:#} of {memory}");
+}
