@@ -13,8 +13,8 @@ pub enum Failure {
     /// What was named is not there, not readable or not enough: exit status 3.
     #[error("{0}")]
     Lacks(String),
-    /// The user asked to stop (Ctrl-C): exit status 1, partial results are saved.
-    #[error("interrupted")]
+    /// The user asked to stop (Ctrl-C) before there was a result: exit status 1. Later it is an error of the run, which is saved.
+    #[error("interrupted before anything was measured: nothing was saved")]
     Interrupted,
 }
 

@@ -3,14 +3,14 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use linerate::cli::{Words, execute};
+use linerate::cli::{Words, complain, execute};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match execute(Words::parse()) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            eprintln!("linerate: {failure}");
+            complain(&failure.to_string());
             ExitCode::from(failure.exit_status())
         }
     }

@@ -59,8 +59,8 @@ const RULES: [Rule; 17] = [
     },
     Rule {
         room: "run",
-        may: &["probe", "plan", "measure", "diagnose"],
-        why: "it is the sum of the products",
+        may: &["probe", "plan", "agent", "event", "measure", "diagnose"],
+        why: "it takes the steps in turn and keeps their products; how they look is the report's",
     },
     Rule {
         room: "report",

@@ -1,9 +1,11 @@
 //! The same seam without io_uring (it is off in many containers): blocking `pread` and `send` on a few threads.
 
 use crate::buffers::Lease;
+use crate::counters::thread_cpu;
 use crate::io::{Completion, Io, Operation};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +21,8 @@ pub struct Threads {
     workers: Vec<std::thread::JoinHandle<()>>,
     depth: usize,
     in_flight: usize,
+    /// CPU time of the workers, nanoseconds.
+    cpu_nanos: Arc<AtomicU64>,
 }
 
 impl Threads {
@@ -28,14 +32,20 @@ impl Threads {
         let (work, todo) = channel::<(Operation, Lease, u64)>();
         let (finished, done) = channel();
         let todo = Arc::new(Mutex::new(todo));
+        let cpu_nanos = Arc::new(AtomicU64::new(0));
         let mut workers = Vec::new();
         for number in 0..depth.clamp(1, MOST_THREADS) {
             let (todo, finished, files) = (Arc::clone(&todo), finished.clone(), Arc::clone(&files));
+            let cpu_nanos = Arc::clone(&cpu_nanos);
             let worker = std::thread::Builder::new().name(format!("io-{number}")).spawn(move || {
+                let mut told = thread_cpu();
                 loop {
                     let next = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((operation, mut lease, tag)) = next else { return };
                     let result = perform(operation, &mut lease, &files);
+                    let used = thread_cpu();
+                    cpu_nanos.fetch_add(used.saturating_sub(told).as_nanos() as u64, Ordering::Relaxed);
+                    told = used;
                     if finished.send(Completion { tag, operation, lease, result }).is_err() {
                         return;
                     }
@@ -43,7 +53,7 @@ impl Threads {
             })?;
             workers.push(worker);
         }
-        Ok(Threads { work: Some(work), done, workers, depth: depth.max(1), in_flight: 0 })
+        Ok(Threads { work: Some(work), done, workers, depth: depth.max(1), in_flight: 0, cpu_nanos })
     }
 }
 
@@ -90,18 +100,23 @@ impl Io for Threads {
             std::thread::sleep(timeout);
             return Ok(());
         }
+        let before = completions.len();
         match self.done.recv_timeout(timeout) {
             Ok(first) => completions.push(first),
             Err(RecvTimeoutError::Timeout) => return Ok(()),
             Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the I/O threads are gone")),
         }
         completions.extend(self.done.try_iter());
-        self.in_flight -= completions.len().min(self.in_flight);
+        self.in_flight -= (completions.len() - before).min(self.in_flight);
         Ok(())
     }
 
     fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    fn helpers_cpu(&self) -> Duration {
+        Duration::from_nanos(self.cpu_nanos.load(Ordering::Relaxed))
     }
 
     fn method(&self) -> String {
@@ -122,5 +137,32 @@ impl Drop for Threads {
                 let _ = worker.join();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::Pool;
+
+    #[test]
+    fn the_work_of_the_threads_is_told() {
+        const BLOCK: usize = 4 << 20;
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.set_len(BLOCK as u64).expect("a size");
+        let mut pool = Pool::new(1, BLOCK).expect("a pool");
+        let mut threads = Threads::new(1, vec![file.into()]).expect("threads");
+        let (own, mut lease) = (thread_cpu(), pool.take());
+        let mut completions = Vec::new();
+        for _ in 0..100 {
+            let block = lease.take().expect("the block");
+            threads.submit(Operation::Read { file: 0, offset: 0, length: BLOCK }, block, 0).expect("room");
+            threads.reap(Duration::from_secs(5), &mut completions).expect("a completion");
+            lease = completions.pop().map(|completion| completion.lease);
+        }
+        let own = thread_cpu() - own;
+        // 400 MiB of zeros take the reader some tens of milliseconds, and the caller next to nothing.
+        assert!(threads.helpers_cpu() > Duration::from_millis(5), "{:?}", threads.helpers_cpu());
+        assert!(threads.helpers_cpu() > own, "{:?} and {own:?}", threads.helpers_cpu());
     }
 }

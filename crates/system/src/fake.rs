@@ -1,4 +1,4 @@
-//! A seeded stand-in for the kernel, with faults: short reads, EIO, late and lost completions, out-of-order completion.
+//! A seeded stand-in for the kernel, with faults: short reads and sends, EIO, late and lost completions, out-of-order completion.
 //!
 //! A file's content is a function of file and offset, so that a test can prove what arrived.
 
@@ -14,6 +14,8 @@ pub struct Faults {
     pub short_reads: u32,
     /// A read fails with EIO.
     pub read_errors: u32,
+    /// A send takes fewer bytes than asked for.
+    pub short_sends: u32,
     /// A send fails with ECONNRESET.
     pub send_errors: u32,
     /// A completion never comes.
@@ -94,8 +96,9 @@ impl Io for Fake {
                 Err(io::Error::from_raw_os_error(libc::ECONNRESET))
             }
             Operation::Send { socket, from, length, .. } => {
-                self.sent.push((socket, lease.bytes()[from..from + length].to_vec()));
-                Ok(length)
+                let taken = if self.strikes(self.faults.short_sends) { length.div_ceil(2) } else { length };
+                self.sent.push((socket, lease.bytes()[from..from + taken].to_vec()));
+                Ok(taken)
             }
         };
         if self.strikes(self.faults.lost) {
@@ -112,7 +115,8 @@ impl Io for Fake {
             std::thread::sleep(timeout);
             return Ok(());
         }
-        while completions.is_empty() && !self.pending.is_empty() {
+        let before = completions.len();
+        while completions.len() == before && !self.pending.is_empty() {
             for index in (0..self.pending.len()).rev() {
                 if self.pending[index].0 == 0 {
                     completions.push(self.pending.swap_remove(index).1);

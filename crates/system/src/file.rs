@@ -2,14 +2,19 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens for reading; with `direct` the page cache is passed by. Never follows a race into a FIFO (no blocking open).
+/// Opens for reading; with `direct` the page cache is passed by. Never waits in a race with a FIFO for its writer.
 pub fn open_to_read(path: &Path, direct: bool) -> io::Result<File> {
     let flags = if direct { libc::O_DIRECT | libc::O_NONBLOCK } else { libc::O_NONBLOCK };
-    File::options().read(true).custom_flags(flags).open(path)
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    // O_NONBLOCK was for the open alone. io_uring takes it as a promise that the file never blocks, and then reads within the
+    // submitting call where the file system cannot do otherwise (FUSE, NFS): one read at a time (`io_file_get_flags`, io_uring/rw.c).
+    let kept = rustix::fs::fcntl_getfl(&file)? - rustix::fs::OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&file, kept)?;
+    Ok(file)
 }
 
 /// Size in bytes of a regular file or block device.
@@ -32,19 +37,40 @@ pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
     Ok((space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize)))
 }
 
+/// Whether this process may make files in a directory: an error says why not (permission, a file system that is mounted read-only).
+pub fn may_write_in(directory: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
 /// Asks the kernel to drop this file's clean pages; only pages of this very file.
 pub fn drop_pages(file: &File) -> io::Result<()> {
     rustix::fs::fadvise(file.as_fd(), 0, None, rustix::fs::Advice::DontNeed)?;
     Ok(())
 }
 
+/// mincore(2) tells the truth only to who owns the file or may write it; to all others every page is there (since Linux 5.2).
+fn sees_cached_pages(file: &File) -> io::Result<bool> {
+    let user = rustix::process::geteuid();
+    if user.is_root() || file.metadata()?.uid() == user.as_raw() {
+        return Ok(true);
+    }
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let (access, flags) = (rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
+    Ok(rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok())
+}
+
 /// Share of the file's first `bytes` that is in the page cache, 0 to 1, by mincore(2) over a mapping that is never touched.
+/// Permission denied where the kernel would not tell.
 pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     // A look at the first GiB tells enough and bounds the page vector.
     let bytes = usize::try_from(bytes.min(1 << 30)).map_err(|_| io::ErrorKind::InvalidInput)?;
     if bytes == 0 {
         return Ok(0.0);
+    }
+    if !sees_cached_pages(file)? {
+        return Err(io::ErrorKind::PermissionDenied.into());
     }
     let page = rustix::param::page_size();
     let mut resident = vec![0u8; bytes.div_ceil(page)];
@@ -74,6 +100,40 @@ mod tests {
         file.write_all(&[1; 1 << 16]).expect("written");
         assert_eq!(size_of(&file).expect("a size"), 1 << 16);
         assert!(cached_share(&file, 1 << 16).expect("mincore") > 0.9);
+    }
+
+    #[test]
+    fn what_was_opened_may_block() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        for direct in [false, true] {
+            // Not every file system takes O_DIRECT.
+            let Ok(opened) = open_to_read(file.path(), direct) else { continue };
+            let flags = rustix::fs::fcntl_getfl(&opened).expect("its flags");
+            assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{flags:?}");
+            assert_eq!(flags.contains(rustix::fs::OFlags::DIRECT), direct, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn who_may_only_read_a_file_is_not_told_that_all_of_it_is_cached() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can try it as somebody else");
+            return;
+        }
+        let mut named = tempfile::NamedTempFile::new().expect("a temporary file");
+        named.write_all(&[1; 1 << 16]).expect("written");
+        let file = named.reopen().expect("opened");
+        // Linux keeps the user of each thread apart: only this thread becomes somebody else, and it ends.
+        let answer = std::thread::spawn(move || {
+            let nobody = rustix::fs::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).map(|()| cached_share(&file, 1 << 16))
+        });
+        match answer.join().expect("the other user") {
+            Ok(answer) => {
+                assert_eq!(answer.map_err(|error| error.kind()), Err(io::ErrorKind::PermissionDenied));
+            }
+            Err(error) => eprintln!("skipped: cannot become another user: {error}"),
+        }
     }
 
     #[test]

@@ -42,7 +42,8 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// A ring for at most `depth` operations in flight over these files and sockets, with the pool registered if the limits allow.
     pub fn new(depth: usize, files: Vec<OwnedFd>, pool: &Pool) -> io::Result<Self> {
-        let entries = (depth.max(1) * 2).next_power_of_two().clamp(8, 4096) as u32;
+        let depth = depth.max(1);
+        let entries = (depth * 2).next_power_of_two().clamp(8, 4096) as u32;
         let (ring, deferred) = match IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -54,13 +55,17 @@ impl Ring {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (IoUring::new(entries)?, false),
             Err(error) => return Err(error),
         };
+        // Waiting with a time limit is of Linux 5.11; without it `reap` would fail, and blocking calls serve better.
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let descriptors: Vec<i32> = files.iter().map(AsRawFd::as_raw_fd).collect();
         let files_registered = ring.submitter().register_files(&descriptors).is_ok();
         let region = [libc::iovec { iov_base: pool.region.start().cast(), iov_len: pool.region.bytes() }];
         // SAFETY: the region stays mapped while any lease lives, and the slots below hold a lease for all that is in flight;
         // the kernel pins the pages, so later unmapping cannot hand them to somebody else while it still writes.
         let buffers_registered = unsafe { ring.submitter().register_buffers(&region) }.is_ok();
-        let slots = (0..depth.max(1))
+        let slots = (0..depth)
             .map(|_| Slot {
                 tag: 0,
                 operation: Operation::Read { file: 0, offset: 0, length: 0 },
@@ -73,13 +78,13 @@ impl Ring {
         Ok(Ring {
             ring,
             slots,
-            free_slots: (0..depth.max(1)).rev().collect(),
+            free_slots: (0..depth).rev().collect(),
             queued: std::collections::VecDeque::with_capacity(depth * 4),
             files,
             files_registered,
             buffers_registered,
             deferred,
-            finished: Vec::with_capacity(depth.max(1)),
+            finished: Vec::with_capacity(depth),
         })
     }
 
@@ -181,7 +186,7 @@ impl Ring {
 
 impl Io for Ring {
     fn submit(&mut self, operation: Operation, lease: Lease, tag: u64) -> Result<(), Lease> {
-        let Some(index) = self.free_slots.pop() else { return Err(lease) };
+        let Some(index) = self.free_slots.last().copied() else { return Err(lease) };
         let mut parts = 0;
         match operation {
             Operation::Read { file, offset, length } => {
@@ -191,8 +196,10 @@ impl Io for Ring {
                 parts = 1;
             }
             Operation::Send { socket, from, length, train_bytes } => {
+                // Checked: a sum that wraps round would pass for small, and the pointer below would lead anywhere.
+                let end = from.checked_add(length);
                 assert!(
-                    from + length <= lease.len() && socket < self.files.len(),
+                    end.is_some_and(|end| end <= lease.len()) && socket < self.files.len(),
                     "a send outside its lease"
                 );
                 let step = if train_bytes == 0 { length.max(1) } else { train_bytes };
@@ -208,6 +215,7 @@ impl Io for Ring {
                 }
             }
         }
+        self.free_slots.pop();
         self.slots[index] =
             Slot { tag, operation, lease: Some(lease), parts_left: parts, moved: 0, error: None };
         Ok(())
@@ -215,22 +223,30 @@ impl Io for Ring {
 
     fn reap(&mut self, timeout: Duration, completions: &mut Vec<Completion>) -> io::Result<()> {
         let deadline = std::time::Instant::now() + timeout;
+        let before = completions.len();
         loop {
             self.fill_submission_queue();
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let time = types::Timespec::new().sec(left.as_secs()).nsec(left.subsec_nanos());
             let arguments = types::SubmitArgs::new().timespec(&time);
+            let mut short_of_memory = false;
             match self.ring.submitter().submit_with_args(1, &arguments) {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+                    // EBUSY: completions wait to be collected, which follows.
+                    Some(libc::ETIME | libc::EINTR | libc::EBUSY) => {}
+                    Some(libc::EAGAIN) => short_of_memory = true,
                     _ => return Err(error),
                 },
             }
             self.collect();
             self.hand_out(completions);
-            if !completions.is_empty() || std::time::Instant::now() >= deadline {
+            if completions.len() > before || std::time::Instant::now() >= deadline {
                 return Ok(());
+            }
+            if short_of_memory {
+                // EAGAIN comes at once (io_uring_enter(2)): to ask again without a pause would take the core for nothing.
+                std::thread::sleep(Duration::from_millis(1).min(timeout));
             }
         }
     }
@@ -263,13 +279,25 @@ impl Drop for Ring {
             }
         }
         self.hand_out(&mut completions);
-        let _ = self.ring.submitter().register_sync_cancel(None, types::CancelBuilder::any());
+        // A time limit: what a kernel thread works on cannot be cancelled, and without one this call would wait for it for ever.
+        let time = types::Timespec::new().nsec(500_000_000);
+        let _ = self.ring.submitter().register_sync_cancel(Some(time), types::CancelBuilder::any());
         let patience = std::time::Instant::now() + Duration::from_secs(2);
         while self.in_flight() > 0 && std::time::Instant::now() < patience {
             if self.reap(Duration::from_millis(50), &mut completions).is_err() {
                 break;
             }
             completions.clear();
+        }
+        if self.in_flight() == 0 {
+            // Closing a ring gives its locked memory and its files back at some later time; the next ring wants the memory within
+            // the same RLIMIT_MEMLOCK now, and a file system that was read wants to be unmounted.
+            if self.buffers_registered {
+                let _ = self.ring.submitter().unregister_buffers();
+            }
+            if self.files_registered {
+                let _ = self.ring.submitter().unregister_files();
+            }
         }
         for slot in &mut self.slots {
             if let Some(lease) = slot.lease.take() {
@@ -320,6 +348,18 @@ mod tests {
             assert_eq!(sent[0].result.as_ref().expect("a good send"), &(1 << 16));
         }
         assert_eq!(reader.join().expect("the reader").expect("received"), content);
+    }
+
+    #[test]
+    #[should_panic(expected = "a send outside its lease")]
+    fn a_send_whose_end_wraps_round_is_refused() {
+        let mut pool = Pool::new(1, 4096).expect("a pool");
+        let lease = pool.take().expect("a block");
+        let Ok(mut ring) = Ring::new(1, vec![tempfile::tempfile().expect("a file").into()], &pool) else {
+            panic!("a send outside its lease: not tried, no io_uring here");
+        };
+        let send = Operation::Send { socket: 0, from: usize::MAX, length: 2, train_bytes: 0 };
+        let _ = ring.submit(send, lease, 0);
     }
 
     #[test]

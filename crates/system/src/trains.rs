@@ -40,7 +40,7 @@ pub struct TrainReceiver {
     drops: u32,
 }
 
-// SAFETY: the raw pointers in `vectors` and `headers` lead into vectors of the same struct, whose heap blocks never move or shrink.
+// SAFETY: the raw pointers in `vectors` and `headers` are set anew before every call and mean nothing between calls.
 unsafe impl Send for TrainReceiver {}
 
 impl std::fmt::Debug for TrainReceiver {
@@ -53,41 +53,42 @@ impl TrainReceiver {
     /// Buffers for `batch` trains a call.
     pub fn new(batch: usize) -> Self {
         let batch = batch.clamp(1, 64);
-        let mut receiver = TrainReceiver {
+        // SAFETY: iovec and mmsghdr are plain data for which all zeros is a valid value.
+        let (vector, header): (libc::iovec, libc::mmsghdr) = unsafe { (zeroed(), zeroed()) };
+        TrainReceiver {
             buffers: vec![0; batch * TRAIN_BYTES],
             control: vec![[0; CONTROL_BYTES / 8]; batch],
             names: (0..batch).map(|_| MaybeUninit::zeroed()).collect(),
-            vectors: Vec::with_capacity(batch),
-            headers: Vec::with_capacity(batch),
+            vectors: vec![vector; batch],
+            headers: vec![header; batch],
             received: 0,
             drops: 0,
-        };
-        for index in 0..batch {
-            receiver.vectors.push(libc::iovec {
-                iov_base: receiver.buffers[index * TRAIN_BYTES..].as_mut_ptr().cast(),
-                iov_len: TRAIN_BYTES,
-            });
         }
-        for index in 0..batch {
-            // SAFETY: msghdr is plain data for which all zeros is a valid value.
-            let mut header: libc::msghdr = unsafe { zeroed() };
-            header.msg_name = receiver.names[index].as_mut_ptr().cast();
-            header.msg_iov = &raw mut receiver.vectors[index];
+    }
+
+    /// Points the headers at the buffers. Anew for every call: since the last one the buffers were looked at, and the struct may
+    /// have moved.
+    fn point_headers(&mut self) {
+        let buffers = self.buffers.chunks_exact_mut(TRAIN_BYTES);
+        let (names, control) = (self.names.iter_mut(), self.control.iter_mut());
+        let places = buffers.zip(names).zip(control).zip(&mut self.vectors);
+        for (header, (((buffer, name), control), vector)) in self.headers.iter_mut().zip(places) {
+            *vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: TRAIN_BYTES };
+            let header = &mut header.msg_hdr;
+            header.msg_name = name.as_mut_ptr().cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_iov = vector;
             header.msg_iovlen = 1;
-            header.msg_control = receiver.control[index].as_mut_ptr().cast();
-            receiver.headers.push(libc::mmsghdr { msg_hdr: header, msg_len: 0 });
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = CONTROL_BYTES as _;
+            header.msg_flags = 0;
         }
-        receiver
     }
 
     /// Waits for at least one train (as long as the socket's read timeout says) and takes what else is there.
     pub fn receive(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         self.received = 0;
-        for header in &mut self.headers {
-            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-            header.msg_hdr.msg_controllen = CONTROL_BYTES as _;
-            header.msg_hdr.msg_flags = 0;
-        }
+        self.point_headers();
         // SAFETY: every header points at a buffer, a name and a control area of the stated lengths, all owned by `self`.
         let count = unsafe {
             libc::recvmmsg(
@@ -124,7 +125,7 @@ impl TrainReceiver {
             let start = index * TRAIN_BYTES;
             let bytes = &this.buffers[start..start + length.min(TRAIN_BYTES)];
             let datagram_bytes = if sizes[index] == 0 { bytes.len().max(1) } else { sizes[index] };
-            // SAFETY: the kernel has written a socket address of `msg_namelen` bytes there.
+            // SAFETY: zeros at first, then what the kernel wrote: every bit pattern is a sockaddr_storage.
             let name = unsafe { this.names[index].assume_init_ref() };
             Some(Train { bytes, datagram_bytes, from: address(name)? })
         })

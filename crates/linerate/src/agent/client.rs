@@ -57,6 +57,11 @@ impl Session {
         lock(&self.line).stream.local_addr().ok()
     }
 
+    /// A way to end this session from another thread, also while a question waits for its answer.
+    pub fn cutter(&self) -> Option<Cutter> {
+        lock(&self.line).stream.try_clone().ok().map(Cutter)
+    }
+
     /// Who the agent is.
     pub fn hello(&self) -> &Hello {
         &self.hello
@@ -143,6 +148,18 @@ impl Session {
 
     fn ask(&self, request: &Request) -> Result<Reply, Failure> {
         lock(&self.line).ask(self.address, request, CALL)
+    }
+}
+
+/// Cuts a session off.
+#[derive(Debug)]
+pub struct Cutter(TcpStream);
+
+impl Cutter {
+    /// The connection ends now: what waits on it fails at once, and so does all that is asked later.
+    pub fn cut(&self) {
+        // It may have ended by itself.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }
 

@@ -108,9 +108,10 @@ impl Key {
                 path.display()
             )));
         }
-        let mut text = String::new();
-        file.take(LARGEST_KEY_FILE_BYTES).read_to_string(&mut text).map_err(describe)?;
-        Key::from_hex(&text).map_err(|why| {
+        let mut bytes = Vec::new();
+        file.take(LARGEST_KEY_FILE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
+        // What is no text is no digits either.
+        Key::from_hex(&String::from_utf8_lossy(&bytes)).map_err(|why| {
             lacks(format!("it holds no key: {why}; remove it and let `linerate agent --key-file` make one"))
         })
     }

@@ -16,7 +16,7 @@ mod server;
 mod session;
 mod wire;
 
-pub use client::Session;
+pub use client::{Cutter, Session};
 pub use key::{KEY_VARIABLE, Key};
 pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::parse_peer;

@@ -59,7 +59,7 @@ impl Default for Limits {
         Limits {
             unknown_connections: 64,
             admission: Duration::from_secs(3),
-            sessions: 8,
+            sessions: 64,
             lanes: 256,
             token_life: Duration::from_secs(10),
             idle: Duration::from_secs(60),

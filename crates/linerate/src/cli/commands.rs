@@ -1,6 +1,7 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
 use super::progress::Progress;
+use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use super::words::{
     AgentWords, Command, DiagnoseWords, Generate, ProbeWords, ReportWords, RunWords, StageWord, Words,
     listen_address,
@@ -19,7 +20,6 @@ use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Width of the screen where none is told.
 const DEFAULT_WIDTH: usize = 100;
@@ -34,16 +34,6 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Report(words) => show_report(&words),
         Command::Generate(words) => generate(&words.what),
     }
-}
-
-/// Set by Ctrl-C and by a polite kill.
-fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::Lacks(format!("signals cannot be caught: {error}")))?;
-    }
-    Ok(stop)
 }
 
 fn run(words: RunWords) -> Result<u8, Failure> {
@@ -67,39 +57,56 @@ fn run(words: RunWords) -> Result<u8, Failure> {
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };
+    // Asked now: the folder itself is made with the first result, minutes later where disks are slow.
+    Folder::check(words.output.as_deref())?;
+    let saved = Saved::default();
+    end_what_hangs(&stop, &saved)?;
     let mut folder: Option<Folder> = None;
     let mut save = |run: &Run| -> Result<(), Failure> {
-        let folder = match &mut folder {
-            Some(folder) => folder,
-            none => none.insert(Folder::make(words.output.as_deref(), &run.started)?),
-        };
-        folder.save(run)
+        if let Some(folder) = &folder {
+            return folder.save(run);
+        }
+        let mut place = saved.lock();
+        let new = Folder::begin(words.output.as_deref(), run)?;
+        *place = Some(new.path().to_path_buf());
+        folder = Some(new);
+        Ok(())
     };
     let mut progress = Progress::new();
     let conducted = conduct(&Sysroot::live(), goal, &order, &stop, &mut progress, &mut save);
     progress.finish();
-    let run = conducted?;
-    let mut trouble = !run.errors.is_empty();
-    if let Some(folder) = &folder {
-        if let Err(failure) = folder.save_report(&run) {
-            eprintln!("linerate: {failure}");
-            trouble = true;
-        }
-        if words.json {
-            eprintln!("saved in {}", folder.path().display());
-        }
-    }
-    if words.json {
-        print(&report::json(&run))?;
+    show_run(conducted?, folder.as_ref(), words.json)
+}
+
+/// The end of a run: its page, its screen or its JSON, and on standard error what failed, in a sentence.
+fn show_run(mut run: Run, folder: Option<&Folder>, json: bool) -> Result<u8, Failure> {
+    let page = folder.map(|folder| folder.save_report(&run));
+    run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
+    let path = folder.map_or_else(String::new, |folder| folder.path().display().to_string());
+    let printed = if json {
+        print(&report::json(&run))
     } else {
-        let mut screen = screen_of(&run);
-        if let Some(folder) = &folder {
-            let path = folder.path().display();
-            screen.push_str(&format!("\nsaved: {path}/run.json, {path}/report.html\n"));
-        }
-        print(&screen)?;
+        print(&format!("{}\nsaved: {path}/run.json, {path}/report.html\n", screen_of(&run)))
+    };
+    // The results are saved: a full disk behind standard output takes nothing from them.
+    run.errors.extend(printed.err().map(|failure| failure.to_string()));
+    if json {
+        tell(&format!("saved in {path}"));
     }
-    Ok(u8::from(trouble))
+    // On a terminal the screen has just said it.
+    if let (Some(summary), true) = (summary(&run.errors), json || !std::io::stdout().is_terminal()) {
+        complain(&summary);
+    }
+    Ok(u8::from(!run.errors.is_empty()))
+}
+
+/// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing failed.
+fn summary(errors: &[String]) -> Option<String> {
+    let (first, others) = errors.split_first()?;
+    Some(match others.len() {
+        0 => first.clone(),
+        more => format!("{first} (and {more} more; run.json has them under “errors”)"),
+    })
 }
 
 /// The terminal screen of a run, as wide and as coloured as standard output allows.
@@ -229,6 +236,16 @@ fn generate(what: &Generate) -> Result<u8, Failure> {
         }
     }
     Ok(0)
+}
+
+/// A sentence on standard error.
+pub fn complain(sentence: &str) {
+    tell(&format!("linerate: {sentence}"));
+}
+
+/// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then).
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.

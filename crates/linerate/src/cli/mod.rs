@@ -2,7 +2,8 @@
 
 mod commands;
 mod progress;
+mod stop;
 mod words;
 
-pub use commands::execute;
+pub use commands::{complain, execute};
 pub use words::{Command, Words};

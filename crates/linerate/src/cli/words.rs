@@ -29,16 +29,21 @@ pub enum Command {
     #[command(after_help = EXIT_STATUS)]
     Run(RunWords),
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
+    #[command(after_help = EXIT_STATUS)]
     Probe(ProbeWords),
     /// Receive for a `linerate run` on another host
     ///
     /// Only a client with the key is admitted. Data is counted and thrown away.
+    #[command(after_help = EXIT_STATUS)]
     Agent(AgentWords),
     /// Redo the diagnosis of a saved run from its file alone
+    #[command(after_help = EXIT_STATUS)]
     Diagnose(DiagnoseWords),
     /// Redo the report of a saved run from its file alone
+    #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
     /// Print man pages or shell completions
+    #[command(after_help = EXIT_STATUS)]
     Generate(GenerateWords),
 }
 

@@ -123,22 +123,24 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
     let Some(together) = figures.disks_together() else { return };
     let only = plan.sources.iter().all(|source| source.resource == resource.id);
     let part = lanes_rate(together, |lane| lane.source == resource.id);
-    if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
+    if let Some(rate) = only.then_some(together.bytes_per_second).or(part) {
         apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
     }
 }
 
-/// A NIC by its figure alone; else by its lanes' part of all together.
+/// A NIC by the best that it carried, alone or as its part of all together, whatever stood behind: what it did once it can do.
 fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
-    if let Some(alone) = figures.network_alone(&resource.id, protocol, false) {
-        return apply(resource, Some(alone));
-    }
-    let Some(together) = figures.networks_together(protocol, false) else { return };
+    let files = || [false, true].into_iter();
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
-    let part = lanes_rate(together, |lane| lane.path.as_deref() == Some(&resource.id));
-    if let Some(rate) = part.or(only.then_some(together.bytes_per_second)) {
-        apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
-    }
+    let part = |figure: &Measurement| {
+        let part = lanes_rate(figure, |lane| lane.path.as_deref() == Some(&resource.id));
+        let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
+        Some(Measurement { bytes_per_second, ..figure.clone() })
+    };
+    let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
+    let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
+    let best = alone.chain(together).max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+    apply(resource, best.as_ref());
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.

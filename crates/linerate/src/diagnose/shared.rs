@@ -30,15 +30,15 @@ pub(super) fn share_disks(resources: &mut Vec<Resource>, figures: &Figures) {
 
 /// NICs that together send less than each alone share something, too.
 pub(super) fn share_nics(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
-    let Some(together) = figures.networks_together(protocol, false).filter(|figure| !held(figure)) else {
-        return;
-    };
-    if !fit_to_together(resources, |resource| resource.kind == ResourceKind::Nic, together.bytes_per_second) {
+    let together = [false, true].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let carried = together.filter(|figure| !held(figure)).map(|figure| figure.bytes_per_second);
+    let Some(together) = carried.max_by(f64::total_cmp) else { return };
+    if !fit_to_together(resources, |resource| resource.kind == ResourceKind::Nic, together) {
         return;
     }
     let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
     let why = "all NICs together send less than the sum of each alone";
-    let mut controller = shared("controller:network", together.bytes_per_second, why);
+    let mut controller = shared("controller:network", together, why);
     controller.next = std::mem::replace(&mut resources[cpu].next, vec![controller.id.clone()]);
     resources.insert(cpu + 1, controller);
 }

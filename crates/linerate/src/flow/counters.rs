@@ -1,7 +1,7 @@
 //! What a lane counts while it works: bumped by its thread, read by the sampler.
 
 use super::progress::Progress;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// One lane's counters.
@@ -13,12 +13,14 @@ pub struct LaneCounters {
     pub waiting_source_nanos: AtomicU64,
     /// Nanoseconds in which the lane waited for its sink.
     pub waiting_sink_nanos: AtomicU64,
-    /// CPU time of the lane's thread, nanoseconds, a few milliseconds old at most.
+    /// CPU time of the lane's thread, and of those that do its blocking calls where there is no io_uring: nanoseconds, a few milliseconds old at most.
     pub cpu_nanos: AtomicU64,
     /// UDP: bytes sent that the receiver did not get, as of its last feedback.
     pub lost_bytes: AtomicU64,
     /// Checksum of all that was sent (TCP with verification), valid when the lane has ended.
     pub checksum: AtomicU64,
+    /// The lane has ended and nothing that it sent is missing above; false where a send did not come back before the end.
+    pub whole: AtomicBool,
 }
 
 impl LaneCounters {
@@ -31,6 +33,7 @@ impl LaneCounters {
             cpu_nanos: AtomicU64::new(0),
             lost_bytes: AtomicU64::new(0),
             checksum: AtomicU64::new(0),
+            whole: AtomicBool::new(false),
         }
     }
 

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const REAP_WAIT: Duration = Duration::from_millis(50);
 /// Ctrl-C ends within a second: what is still in flight after this is cancelled by the ring's end.
 const DRAIN_WAIT: Duration = Duration::from_millis(600);
+/// The most that one send on TCP takes: a larger block goes out in pieces, so that a slow peer shows progress and a stop is quick.
+const MOST_SEND_BYTES: usize = 1 << 20;
 /// Index of the file and of the socket among the ring's files.
 pub const FILE: usize = 0;
 /// A lane that reads memory has no file: then the socket is the first.
@@ -90,7 +92,7 @@ struct Work<'a, I: Io> {
 }
 
 impl<'a> Lane<'a> {
-    /// Runs until `stop`, then lets what is in flight come home. On TCP the stream ends at a block boundary.
+    /// Runs until `stop`, then lets what is in flight come home.
     pub fn run<I: Io>(self, io: &mut I, pool: &mut Pool) -> Result<(), LaneError> {
         let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
         let now = Instant::now();
@@ -114,7 +116,7 @@ impl<'a> Lane<'a> {
             _ => Ok(()),
         };
         work.store_results();
-        result.and(drained).and(settled.map_err(|error| LaneError::Sink { why: error.to_string() }))
+        result.and(drained).and(settled.map_err(|error| sink_error(&error)))
     }
 }
 
@@ -166,16 +168,13 @@ impl<I: Io> Work<'_, I> {
         let (from, left) = (*sent, length - sent);
         let (allowed, train_bytes) = match &self.lane.sink {
             Sink::Null => return Ok(false),
-            Sink::Tcp => (left, 0),
+            Sink::Tcp => (left.min(MOST_SEND_BYTES), 0),
             Sink::Udp(udp) => (udp.may_send(left).min(8 * udp.train_bytes()), udp.train_bytes()),
         };
         if allowed == 0 {
             return Ok(true);
         }
         let Some(Block::Ready { lease, length, sent }) = self.blocks.pop_front() else { return Ok(false) };
-        if let Some(digest) = &mut self.digest {
-            digest.update(&lease.bytes()[from..from + allowed]);
-        }
         let socket = if matches!(self.lane.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
         let send = Operation::Send { socket, from, length: allowed, train_bytes };
         match self.io.submit(send, lease, length as u64) {
@@ -188,12 +187,13 @@ impl<I: Io> Work<'_, I> {
     fn wait_for_window(&mut self) -> Result<(), LaneError> {
         let Sink::Udp(udp) = &mut self.lane.sink else { return Ok(()) };
         let before = Instant::now();
-        udp.wait_for_room().map_err(|error| LaneError::Sink { why: error.to_string() })?;
+        udp.wait_for_room().map_err(|error| sink_error(&error))?;
         self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         let silent = udp.silent_for();
         LaneCounters::waited(&self.lane.counters.waiting_sink_nanos, before.elapsed());
         if silent > self.lane.patience {
-            return Err(self.stalled("the peer's feedback"));
+            return Err(self
+                .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
         }
         Ok(())
     }
@@ -210,7 +210,11 @@ impl<I: Io> Work<'_, I> {
         LaneCounters::waited(counter, waited);
         if completions.is_empty() {
             if self.last_completion.elapsed() > self.lane.patience {
-                return Err(self.stalled(if held_by_sink { "the peer" } else { self.source_label() }));
+                return Err(self.stalled(if held_by_sink {
+                    "the peer: is its host up, the link plugged in and its agent running?"
+                } else {
+                    self.source_label()
+                }));
             }
             return Ok(());
         }
@@ -240,7 +244,7 @@ impl<I: Io> Work<'_, I> {
                     Err(self.source_error(format!("{error} at offset {offset}")))
                 }
             },
-            Operation::Send { from, length, .. } => self.sent(tag as usize, lease, from, length, result),
+            Operation::Send { from, .. } => self.sent(tag as usize, lease, from, result),
         }
     }
 
@@ -258,13 +262,13 @@ impl<I: Io> Work<'_, I> {
         }
     }
 
-    /// A send of the front block's bytes `from .. from + asked` is over.
+    /// A send of the front block's bytes from `from` on is over. What the kernel did not take goes out next: before Linux 5.19
+    /// io_uring's sends on TCP are often short.
     fn sent(
         &mut self,
         block_length: usize,
         lease: Lease,
         from: usize,
-        asked: usize,
         result: io::Result<usize>,
     ) -> Result<(), LaneError> {
         self.sending = false;
@@ -273,17 +277,22 @@ impl<I: Io> Work<'_, I> {
             Err(error) if matches!(self.lane.sink, Sink::Udp(_)) && super::udp::passing(&error) => 0,
             Err(error) => {
                 self.pool.give_back(lease);
-                return Err(LaneError::Sink { why: explain_send(&error) });
+                return Err(sink_error(&error));
             }
         };
         self.lane.counters.progress.add(moved as u64);
+        if let Some(digest) = &mut self.digest {
+            digest.update(&lease.bytes()[from..from + moved]);
+        }
         if let Sink::Udp(udp) = &mut self.lane.sink {
-            udp.sent(moved).map_err(|error| LaneError::Sink { why: error.to_string() })?;
-            udp.listen(Duration::ZERO).map_err(|error| LaneError::Sink { why: error.to_string() })?;
+            udp.sent(moved).map_err(|error| sink_error(&error))?;
+            udp.listen(Duration::ZERO).map_err(|error| sink_error(&error))?;
             self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
-        } else if moved < asked {
+        } else if moved == 0 {
             self.pool.give_back(lease);
-            return Err(LaneError::Sink { why: "the connection took only a part".into() });
+            return Err(LaneError::Sink {
+                why: "the peer closed the connection within a block: did its agent end?".into(),
+            });
         }
         let sent = from + moved;
         if sent < block_length {
@@ -316,12 +325,13 @@ impl<I: Io> Work<'_, I> {
     }
 
     fn store_cpu(&self) {
-        let used = thread_cpu().saturating_sub(self.cpu_start);
+        let used = thread_cpu().saturating_sub(self.cpu_start) + self.io.helpers_cpu();
         self.lane.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 
     fn store_results(&mut self) {
         self.store_cpu();
+        self.lane.counters.whole.store(self.io.in_flight() == 0, Ordering::Relaxed);
         if let Some(digest) = self.digest.take() {
             self.lane.counters.checksum.store(digest.finalize(), Ordering::Relaxed);
         }
@@ -347,17 +357,31 @@ impl<I: Io> Work<'_, I> {
 }
 
 /// The errors that a user meets, in words.
-fn explain_send(error: &io::Error) -> String {
-    match error.kind() {
+fn sink_error(error: &io::Error) -> LaneError {
+    let why = match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             format!("the peer closed the connection ({error}): did its agent end?")
+        }
+        // UDP: the other host answered that nobody listens on the port.
+        io::ErrorKind::ConnectionRefused => {
+            format!("the peer's receiver is gone ({error}): did its agent end?")
         }
         io::ErrorKind::NetworkDown | io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             format!("{error}: did the interface go down?")
         }
+        _ if matches!(error.raw_os_error(), Some(EMSGSIZE | EINVAL)) => {
+            format!(
+                "{error}: is a datagram larger than the path's MTU carries? Name a smaller one with --datagram"
+            )
+        }
         _ => error.to_string(),
-    }
+    };
+    LaneError::Sink { why }
 }
+
+/// A datagram that does not fit, and, with segmentation offload, one that does not fit the MTU (`udp_send_skb`, net/ipv4/udp.c).
+const EMSGSIZE: i32 = 90;
+const EINVAL: i32 = 22;
 
 #[cfg(test)]
 mod tests {
@@ -446,6 +470,20 @@ mod tests {
         }
 
         #[test]
+        fn what_the_kernel_did_not_take_goes_out_next(seed: u64) {
+            let faults = Faults { short_sends: 500, late: 100, ..Faults::default() };
+            let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
+            prop_assert!(result.is_ok(), "{result:?}");
+            assert_stream_is_the_file(&fake);
+            let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
+            prop_assert_eq!(counters.progress.mark().bytes, sent as u64);
+            let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+            fake.sent.iter().for_each(|(_, bytes)| digest.update(bytes));
+            prop_assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
+            prop_assert!(counters.whole.load(Ordering::Relaxed));
+        }
+
+        #[test]
         fn short_reads_are_counted_as_what_they_were(seed: u64) {
             let faults = Faults { short_reads: 300, ..Faults::default() };
             let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
@@ -458,8 +496,9 @@ mod tests {
     #[test]
     fn a_lost_completion_is_a_stall_not_a_hang() {
         let faults = Faults { lost: 1000, ..Faults::default() };
-        let (result, ..) = run_on_fake(1, faults, Sink::Null, 1000);
+        let (result, _, counters, _) = run_on_fake(1, faults, Sink::Null, 1000);
         assert!(matches!(result, Err(LaneError::Stalled { .. })), "{result:?}");
+        assert!(!counters.whole.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -201,33 +201,35 @@ fn take_batch(
         if train.from != sender {
             continue; // queued before the socket was connected: somebody else's
         }
-        // A NIC's or the kernel's receive offload may append a probe to the train before it: it is then the last datagram.
-        let tail = if train.bytes.len() == PROBE_BYTES {
-            0
-        } else {
-            train.bytes.len() / train.datagram_bytes * train.datagram_bytes
-        };
-        if let Some(probe) = Probe::read(&train.bytes[tail..], token) {
-            bytes += tail as u64;
-            datagrams += (tail / train.datagram_bytes) as u64;
-            flush(received, &mut bytes, &mut datagrams);
-            let feedback = Feedback {
-                probe,
-                received_bytes: received.progress.mark().bytes,
-                datagrams: received.datagrams.load(Ordering::Relaxed),
-                socket_drops: received.socket_drops.load(Ordering::Relaxed),
-            };
-            answer(socket, &feedback.datagram(token))?;
-        } else if train.bytes.len() == ADMISSION_BYTES && same(train.bytes, &wire::admission(token)) {
-            answer(socket, admitted)?; // our first answer was lost
-        } else {
-            bytes += train.bytes.len() as u64;
-            datagrams += train.datagrams() as u64;
+        for part in parts(train.bytes, train.datagram_bytes) {
+            if let Some(probe) = Probe::read(part, token) {
+                flush(received, &mut bytes, &mut datagrams);
+                let feedback = Feedback {
+                    probe,
+                    received_bytes: received.progress.mark().bytes,
+                    datagrams: received.datagrams.load(Ordering::Relaxed),
+                    socket_drops: received.socket_drops.load(Ordering::Relaxed),
+                };
+                answer(socket, &feedback.datagram(token))?;
+            } else if part.len() == ADMISSION_BYTES && same(part, &wire::admission(token)) {
+                answer(socket, admitted)?; // our first answer was lost
+            } else {
+                bytes += part.len() as u64;
+                datagrams += part.len().div_ceil(train.datagram_bytes) as u64;
+            }
         }
     }
     flush(received, &mut bytes, &mut datagrams);
     received.socket_drops.store(u64::from(batch.drops()), Ordering::Relaxed);
     Ok(())
+}
+
+/// A train in the parts that may be something else than payload. A NIC's or the kernel's receive offload may append a probe to the
+/// train before it, of which it is then the last datagram; and it may join probes to one another, or to payload of their size.
+fn parts(train: &[u8], datagram_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let all_but_the_last = train.len().saturating_sub(1) / datagram_bytes * datagram_bytes;
+    let step = if datagram_bytes <= PROBE_BYTES { datagram_bytes } else { all_but_the_last };
+    train.chunks(if step == 0 { train.len().max(1) } else { step })
 }
 
 fn flush(received: &Received, bytes: &mut u64, datagrams: &mut u64) {
@@ -245,5 +247,70 @@ fn answer(socket: &UdpSocket, datagram: &[u8]) -> io::Result<()> {
             Ok(())
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What the receiver counted and the probes that it answered, for bytes sent as one train of datagrams of `datagram_bytes`.
+    fn receive_train(train: &[u8], datagram_bytes: u16, token: &Token) -> Option<(u64, u64, Vec<Feedback>)> {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let to = socket.local_addr().expect("an address");
+        let (received, stop) = (Received::new(Instant::now()), AtomicBool::new(false));
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        sender.connect(to).expect("connected");
+        sender.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+        let answers = std::thread::scope(|scope| {
+            scope.spawn(|| receive_udp(socket, token, &received, &stop).expect("received"));
+            let mut datagram = [0; 100];
+            sender.send(&wire::admission(token)).expect("sent");
+            sender.recv(&mut datagram).expect("admitted");
+            let cut = socket::set_segment_bytes(&sender, datagram_bytes);
+            let answers = cut.ok().map(|()| {
+                sender.send(train).expect("sent");
+                let mut answers = Vec::new();
+                while let Ok(length) = sender.recv(&mut datagram) {
+                    answers.extend(Feedback::read(&datagram[..length], token));
+                }
+                answers
+            });
+            stop.store(true, Ordering::Relaxed);
+            answers
+        });
+        let counted = (received.progress.mark().bytes, received.datagrams.load(Ordering::Relaxed));
+        answers.map(|answers| (counted.0, counted.1, answers))
+    }
+
+    #[test]
+    fn probes_that_were_joined_into_a_train_are_answered_each() {
+        let token = [7; 32];
+        let probe = |sent_bytes| Probe { sent_bytes, nanos: 1 }.datagram(&token);
+        let small = [[1; PROBE_BYTES], probe(64), [2; PROBE_BYTES], probe(128), probe(128)].concat();
+        let Some((bytes, datagrams, answers)) = receive_train(&small, PROBE_BYTES as u16, &token) else {
+            eprintln!("skipped: no UDP segmentation offload in this kernel");
+            return;
+        };
+        let arrived: Vec<u64> = answers.iter().map(|answer| answer.received_bytes).collect();
+        assert_eq!((bytes, datagrams, arrived), (128, 2, vec![64, 128, 128]));
+        let large = [&[3u8; 3000][..], &probe(3000)].concat();
+        let (bytes, datagrams, answers) = receive_train(&large, 1000, &token).expect("as before");
+        assert_eq!((bytes, datagrams, answers.len()), (3000, 3, 1));
+        assert_eq!(answers[0].received_bytes, 3000);
+    }
+
+    proptest! {
+        #[test]
+        fn a_trains_parts_are_the_train(train in proptest::collection::vec(any::<u8>(), 0..5000), datagram_bytes in 1usize..3000) {
+            let joined: Vec<u8> = parts(&train, datagram_bytes).flatten().copied().collect();
+            prop_assert_eq!(&joined, &train);
+            let last = train.len().saturating_sub(1) / datagram_bytes * datagram_bytes;
+            prop_assert!(train.is_empty() || parts(&train, datagram_bytes).last() == Some(&train[last..]));
+            // Nothing but whole datagrams before the last.
+            let mut cut = parts(&train, datagram_bytes).scan(0, |at, part| { *at += part.len(); Some(*at) });
+            prop_assert!(cut.all(|at| at % datagram_bytes == 0 || at == train.len()));
+        }
     }
 }

@@ -99,10 +99,12 @@ pub fn start(lane: LaneStart, counters: Arc<LaneCounters>, stop: Arc<AtomicBool>
                 let _ = tell.send(ring.method());
                 run(lane, &counters, &stop, &mut ring, &mut pool)
             }
-            Err(_) => {
+            Err(error) => {
                 let files = descriptors(&lane.source, &lane.destination)?;
                 let mut threads = Threads::new(in_flight, files)?;
-                let _ = tell.send(threads.method());
+                let refused =
+                    if lane.io_uring { format!("; io_uring was refused: {error}") } else { String::new() };
+                let _ = tell.send(threads.method() + &refused);
                 run(lane, &counters, &stop, &mut threads, &mut pool)
             }
         }

@@ -23,11 +23,15 @@ pub struct UdpSender {
     socket: UdpSocket,
     token: Token,
     window: Window,
+    datagram_bytes: usize,
     train_bytes: usize,
     segmentation: bool,
     start: Instant,
     unprobed_bytes: u64,
-    heard: Instant,
+    /// When the oldest probe that is not answered went out.
+    asked: Option<Instant>,
+    /// The latest round trip.
+    trip: Duration,
     /// The receiver's buffer as it told, bytes.
     pub receiver_buffer_bytes: u64,
 }
@@ -44,11 +48,13 @@ impl UdpSender {
             if segmentation { (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS) } else { 1 };
         Ok(UdpSender {
             window: Window::new(receiver_buffer_bytes, trip),
+            datagram_bytes,
             train_bytes: segments * datagram_bytes,
             segmentation,
             start: Instant::now(),
             unprobed_bytes: 0,
-            heard: Instant::now(),
+            asked: None,
+            trip,
             receiver_buffer_bytes,
             socket,
             token,
@@ -70,10 +76,20 @@ impl UdpSender {
         self.segmentation
     }
 
-    /// Bytes of the `left` that may go out now: whole trains, or the end of a block; 0 when the window is closed.
+    /// Bytes of the `left` that may go out now: whole datagrams, or the end of a block; 0 when the window is closed.
+    ///
+    /// A train at a time, or half of a window that is smaller than two: sending each datagram as room for it comes would cost a
+    /// pass through the stack for each (the silly window of RFC 813).
     pub fn may_send(&self, left: usize) -> usize {
         let room = usize::try_from(self.window.room()).unwrap_or(usize::MAX);
-        if room >= left { left } else { room / self.train_bytes * self.train_bytes }
+        let half = usize::try_from(self.window.bytes() / 2).unwrap_or(usize::MAX);
+        if room >= left {
+            return left;
+        }
+        if self.window.settled() && room < self.datagram_bytes {
+            return self.datagram_bytes.min(left); // a window that has shrunk below a datagram would stay closed for ever
+        }
+        if room < self.train_bytes.min(half) { 0 } else { room / self.datagram_bytes * self.datagram_bytes }
     }
 
     /// Payload went out; a probe follows when it is due.
@@ -86,6 +102,7 @@ impl UdpSender {
     /// Sends a probe now.
     pub fn probe(&mut self) -> io::Result<()> {
         self.unprobed_bytes = 0;
+        self.asked.get_or_insert_with(Instant::now);
         let nanos = self.start.elapsed().as_nanos() as u64;
         let probe = Probe { sent_bytes: self.window.sent_bytes(), nanos };
         match self.socket.send(&probe.datagram(&self.token)) {
@@ -110,7 +127,8 @@ impl UdpSender {
                         let now = self.start.elapsed().as_nanos() as u64;
                         let trip = Duration::from_nanos(now.saturating_sub(feedback.probe.nanos));
                         self.window.hear(&feedback, trip);
-                        self.heard = Instant::now();
+                        self.trip = trip;
+                        self.asked = None;
                     }
                     if !heard_any {
                         self.socket.set_nonblocking(true)?;
@@ -136,19 +154,23 @@ impl UdpSender {
             self.probe()?;
         }
         self.listen(SILENCE / 3)?;
-        if self.heard.elapsed() > SILENCE {
-            self.probe()?;
-            self.listen(SILENCE / 3)?;
-            if self.heard.elapsed() > SILENCE * 2 {
-                self.window.silence();
-            }
+        // Across an ocean every answer takes longer than what is silence in one room.
+        let silence = SILENCE.max(self.trip * 4);
+        let answer_may_come = self.asked.is_some() && self.silent_for() <= silence;
+        if answer_may_come || self.may_send(usize::MAX) > 0 {
+            return Ok(());
+        }
+        self.probe()?;
+        self.listen(SILENCE / 3)?;
+        if self.silent_for() > silence * 2 {
+            self.window.silence();
         }
         Ok(())
     }
 
-    /// Nothing was heard for this long, although something was asked.
+    /// A probe waits for its answer this long.
     pub fn silent_for(&self) -> Duration {
-        self.heard.elapsed()
+        self.asked.map_or(Duration::ZERO, |asked| asked.elapsed())
     }
 
     /// Payload lost, as far as the receiver has told.
@@ -179,8 +201,9 @@ const ENOBUFS: i32 = 105;
 /// The receiver's buffer, bytes, and the shortest round trip of an idle path.
 fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<(u64, Duration)> {
     let mut answer = [0u8; 64];
-    for _ in 0..ADMISSION_TRIES {
-        let before = Instant::now();
+    // Whichever try is answered: too long a trip is corrected by the first feedback, too short a one would never be.
+    let before = Instant::now();
+    for tried in 1..=ADMISSION_TRIES {
         // A receiver that is not there yet answers with an ICMP error on the next call: try again all the same.
         let _ = socket.send(&wire::admission(token));
         if let Ok(length) = socket.recv(&mut answer)
@@ -188,9 +211,111 @@ fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<(u64, Duration)> 
         {
             return Ok((buffer, before.elapsed()));
         }
+        // That error comes at once: the next try is due when a silent one would have been.
+        std::thread::sleep((ADMISSION_WAIT * tried).saturating_sub(before.elapsed()));
     }
     Err(io::Error::new(
         io::ErrorKind::TimedOut,
         "no answer to the first datagram: a firewall between the hosts may drop UDP to the agent's data ports",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const TOKEN: Token = [9; 32];
+
+    /// Admits and answers as a receiver does, but each answer leaves `delay` later: a long way.
+    fn answer_late(socket: &UdpSocket, delay: Duration, stop: &AtomicBool) {
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+        let (mut late, mut received) = (VecDeque::new(), 0u64);
+        let mut datagram = vec![0; 1 << 16];
+        while !stop.load(Ordering::Relaxed) {
+            if let Ok((length, from)) = socket.recv_from(&mut datagram) {
+                let datagram = &datagram[..length];
+                if datagram == wire::admission(&TOKEN) {
+                    late.push_back((Instant::now() + delay, from, wire::admitted(&TOKEN, 8 << 20).to_vec()));
+                } else if let Some(probe) = Probe::read(datagram, &TOKEN) {
+                    let feedback = Feedback { probe, received_bytes: received, ..Feedback::default() };
+                    late.push_back((Instant::now() + delay, from, feedback.datagram(&TOKEN).to_vec()));
+                } else {
+                    received += length as u64;
+                }
+            }
+            while late.front().is_some_and(|(due, ..)| Instant::now() >= *due) {
+                let Some((_, from, answer)) = late.pop_front() else { break };
+                socket.send_to(&answer, from).expect("answered");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_way_is_no_silence() {
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket::set_receive_buffer(&far, 8 << 20).expect("a buffer");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer_late(&far, Duration::from_millis(150), &stop));
+            let mut udp = UdpSender::admit(near, TOKEN, 1000).expect("admitted");
+            assert!(udp.trip >= Duration::from_millis(150), "{:?}: the answer to the first try", udp.trip);
+            socket::set_segment_bytes(udp.socket(), 1000).expect("segmentation");
+            // Four round trips: the window grows by half in each, from 128 KiB, and is never given up.
+            let start = Instant::now();
+            let payload = vec![1; 1 << 20];
+            while start.elapsed() < Duration::from_millis(660) {
+                let allowed = udp.may_send(payload.len()).min(udp.train_bytes());
+                if allowed > 0 {
+                    udp.socket().send(&payload[..allowed]).expect("sent");
+                    udp.sent(allowed).expect("probed");
+                } else {
+                    udp.wait_for_room().expect("heard");
+                    assert!(udp.silent_for() < Duration::from_millis(400), "{:?}", udp.silent_for());
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(udp.window.sent_bytes() > 4 * (128 << 10), "{:?}", udp.window);
+        });
+    }
+
+    #[test]
+    fn a_window_smaller_than_a_datagram_is_not_closed_for_ever() {
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer_late(&far, Duration::ZERO, &stop));
+            let mut udp = UdpSender::admit(near, TOKEN, 60_000).expect("admitted");
+            stop.store(true, Ordering::Relaxed);
+            (0..20).for_each(|_| udp.window.silence());
+            assert_eq!(udp.may_send(1 << 20), 60_000);
+            udp.window.sent(60_000);
+            assert_eq!(udp.may_send(1 << 20), 0);
+        });
+    }
+
+    #[test]
+    fn a_receiver_that_comes_a_moment_later_is_found() {
+        let place = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = place.local_addr().expect("an address");
+        drop(place);
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(address).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(250));
+                let far = UdpSocket::bind(address).expect("the same port");
+                answer_late(&far, Duration::ZERO, &stop);
+            });
+            let admitted = UdpSender::admit(near, TOKEN, 1000);
+            stop.store(true, Ordering::Relaxed);
+            assert!(admitted.is_ok(), "{admitted:?}");
+        });
+    }
 }

@@ -7,8 +7,8 @@
 use super::wire::Feedback;
 use std::time::Duration;
 
-/// The window is never smaller: one train and its probe.
-const SMALLEST_BYTES: u64 = 64 << 10;
+/// The window is never smaller: many lanes may share a slow link, and the sum of theirs must fit its queue.
+const SMALLEST_BYTES: u64 = 16 << 10;
 /// A round trip longer than the shortest by this much means that the path is full and queues.
 const QUEUE_TARGET: Duration = Duration::from_millis(4);
 
@@ -46,6 +46,11 @@ impl Window {
     /// Bytes that may be sent now.
     pub fn room(&self) -> u64 {
         self.bytes.saturating_sub(self.sent_bytes - self.answered_bytes)
+    }
+
+    /// The window's size, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// After how many bytes a probe should follow, so that several are under way in a window.
@@ -92,7 +97,8 @@ impl Window {
                 self.shrink(0.9);
             }
         } else if was_limited {
-            let growth = if self.starting { self.bytes / 2 } else { SMALLEST_BYTES / 2 };
+            let growth =
+                if self.starting { self.bytes / 2 } else { (self.bytes / 16).max(SMALLEST_BYTES / 2) };
             self.bytes = (self.bytes + growth).min(self.largest_bytes);
         }
         // Reordered data may still come in: the figure may also go down.

@@ -28,6 +28,10 @@ pub fn measure(stages: &mut Stages<'_>) {
             let own: Vec<usize> =
                 (0..sources.len()).filter(|index| sources[*index].resource == resource).collect();
             let name = format!("{} alone", stages.short_name(&resource));
+            if !stages.has_time_for(windows(schedule.alone_seconds)) {
+                stages.leave_out(&format!("disk {name}"));
+                continue;
+            }
             one(stages, &own, name, windows(schedule.alone_seconds));
             if stages.stopped() {
                 return;

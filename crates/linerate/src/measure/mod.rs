@@ -19,8 +19,13 @@ use crate::probe::Machine;
 use crate::sysroot::Sysroot;
 use running::Running;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use window::{Meter, Seen, Windows, watch};
+
+/// Opening, connecting and stopping of one measurement on a slow machine, seconds.
+const STARTING_SECONDS: f64 = 0.5;
+/// The budget may be passed by this much, seconds, before devices alone are left out.
+const GRACE_SECONDS: f64 = 4.0;
 
 /// What is measured, on what, and who hears of it.
 pub struct Stages<'a> {
@@ -37,6 +42,7 @@ pub struct Stages<'a> {
     pub save: &'a mut dyn FnMut(&Measurements),
     done: Measurements,
     errors: Vec<String>,
+    begin: Instant,
 }
 
 /// Figures, and what failed on the way.
@@ -80,7 +86,8 @@ impl<'a> Stages<'a> {
         io_uring: bool,
     ) -> Self {
         let (done, errors) = (Vec::new(), Vec::new());
-        Stages { machine, goal, plan, sysroot, stop, listener, io_uring, save, done, errors }
+        let begin = Instant::now();
+        Stages { machine, goal, plan, sysroot, stop, listener, io_uring, save, done, errors, begin }
     }
 
     fn stopped(&self) -> bool {
@@ -105,6 +112,25 @@ impl<'a> Stages<'a> {
     /// How long a lane may make no progress: shorter than a user's patience, longer than any slow disk's block.
     fn patience(&self) -> Duration {
         Duration::from_secs(4)
+    }
+
+    /// A device alone is measured only if what matters more still fits the budget: all together, and the path.
+    ///
+    /// The plan has reckoned with the budget; this is for machines on which starting and stopping takes longer than it thought.
+    fn has_time_for(&self, windows: Windows) -> bool {
+        let schedule = self.plan.schedule;
+        let each = |seconds: f64| {
+            schedule.warm_up_seconds + seconds * f64::from(schedule.repeats) + STARTING_SECONDS
+        };
+        let protocols = self.goal.protocols.len() as f64;
+        let reserved = protocols * (each(schedule.path_seconds) + 2.0 * each(schedule.together_seconds));
+        let spent = self.begin.elapsed().as_secs_f64() + windows.total().as_secs_f64();
+        self.goal.seconds.is_some() || spent + reserved < self.goal.budget_seconds + GRACE_SECONDS
+    }
+
+    fn leave_out(&mut self, what: &str) {
+        self.listener
+            .hear(&Event::Note(format!("{what}: left out, the time is better spent on the whole path")));
     }
 
     fn short_name(&self, resource: &str) -> String {

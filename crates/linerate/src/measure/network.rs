@@ -9,7 +9,7 @@ use super::window::{Seen, Windows};
 use crate::flow::source::{Cursor, Source};
 use crate::flow::start::{Destination, LaneStart};
 use crate::plan::schedule::alone_paths;
-use crate::plan::{Lane, Protocol};
+use crate::plan::{Lane, Protocol, SourcePlan};
 use crate::units::show_size;
 use linerate_system::file;
 use linerate_system::socket::tcp_info;
@@ -23,7 +23,7 @@ const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 const MEMORY_BLOCKS: u32 = 2;
 /// The part of a file that is brought into the page cache for the cached source; small, so that it stays there.
 const CACHED_BYTES: u64 = 16 << 20;
-/// Bringing it there may take this long on a slow disk.
+/// Bringing the files there may take this long in all; a slow disk gives a block at least.
 const CACHING_TIME: Duration = Duration::from_millis(400);
 /// Blocks beyond the read depth: reading goes on while one is sent.
 pub const EXTRA_BLOCKS: usize = 2;
@@ -62,6 +62,10 @@ pub fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
                     return;
                 }
                 let flow = network_flow(stages, group, protocol, behind);
+                if group.is_some() && !stages.has_time_for(flow.windows) {
+                    stages.leave_out(&format!("{} {}", flow.stage, flow.name));
+                    continue;
+                }
                 one(stages, peers, flow);
             }
         }
@@ -132,16 +136,22 @@ fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) {
     match run(stages, peers, flow) {
         Ok(Some(measurement)) => stages.measured(measurement),
         Ok(None) => {}
-        Err(why) => stages.failed(format!("{label}: {why}")),
+        Err(why) => {
+            // Lanes that did not start leave the test open at the agents, which then refuse the next.
+            peers.close();
+            stages.failed(format!("{label}: {why}"));
+        }
     }
 }
 
 fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<Measurement>, String> {
     let mut flags = Vec::new();
     let cursors = cursors(stages, &flow);
-    let opened = peers.open(&flow.lanes, flow.protocol, stages.goal.verify);
+    let verify = stages.goal.verify && flow.protocol == Protocol::Tcp;
+    let opened = peers.open(&flow.lanes, flow.protocol, verify);
     let mut lanes = Vec::new();
     let mut destinations = Vec::new();
+    let mut lost = Vec::new();
     // All connect before the first sends: the UDP window takes the round trip of an idle path from the admission.
     for (lane, ticket) in flow.lanes.iter().zip(opened) {
         match ticket.and_then(|ticket| peers.connect(&ticket, lane, stages.plan, stages.goal)) {
@@ -151,11 +161,15 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
             }
             // The other paths go on without this one.
             Err(why) => {
-                let path = &stages.plan.paths[lane.path].name;
-                stages.failed(format!("{} {} on {path}: {why}", flow.stage, flow.name));
+                lost.push(lane.path);
+                let way = way(stages, lane);
+                stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
             }
         }
     }
+    // Its other lanes end with it: the agent counts the lanes of a path by number.
+    let (lanes, destinations): (Vec<Lane>, Vec<Destination>) =
+        lanes.into_iter().zip(destinations).filter(|(lane, _)| !lost.contains(&lane.path)).unzip();
     let segmentation = destinations.iter().all(|destination| match destination {
         Destination::Udp(sender) => sender.segmentation(),
         _ => true,
@@ -182,12 +196,12 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     let far = meter.far();
     let tcp: Vec<TcpSeen> = streams.iter().map(|stream| TcpSeen::read(stream.as_ref())).collect();
     let errors = running.finish();
-    let verified = stages.goal.verify.then(|| peers.verify(&lanes, &running.counters)).flatten();
+    let verified = verify.then(|| peers.verify(&lanes, &running.counters)).flatten();
     peers.close();
     drop_cached(stages, &flow);
     for (position, error) in errors {
-        let path = &stages.plan.paths[lanes[position].path].name;
-        stages.failed(format!("{} {} on {path}: {error}", flow.stage, flow.name));
+        let way = way(stages, &lanes[position]);
+        stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
     let seen = seen?;
     if seen.samples.is_empty() {
@@ -233,12 +247,19 @@ fn run(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) -> Result<Option<
     Ok(Some(measurement))
 }
 
+/// Interface and peer of a lane, for a sentence.
+fn way(stages: &Stages<'_>, lane: &Lane) -> String {
+    let path = &stages.plan.paths[lane.path];
+    format!("on {} to {}", path.name, path.peer)
+}
+
 /// One cursor a source, shared by the lanes that read it; cached sources deal out only what was brought into the cache.
 fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
+    let patience = Instant::now() + CACHING_TIME;
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.lanes.iter().any(|lane| lane.source == index);
         let length = match flow.behind {
-            Behind::Cached if used => bring_into_cache(source),
+            Behind::Cached if used => bring_into_cache(source, patience),
             _ => source.length_bytes,
         };
         Arc::new(Cursor::new(length, source.block_bytes))
@@ -247,10 +268,9 @@ fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
 }
 
 /// Reads the beginning of the file through the page cache; gives how much of it is there now, at least a block.
-fn bring_into_cache(source: &crate::plan::SourcePlan) -> u64 {
+fn bring_into_cache(source: &SourcePlan, patience: Instant) -> u64 {
     use std::os::unix::fs::FileExt;
     let Ok(file) = file::open_to_read(&source.path, false) else { return source.block_bytes };
-    let patience = Instant::now() + CACHING_TIME;
     let mut buffer = vec![0; source.block_bytes as usize];
     let mut length = 0;
     while length < CACHED_BYTES.min(source.length_bytes) && (length == 0 || Instant::now() < patience) {

@@ -68,7 +68,7 @@ impl Peers {
             }
             let request = OpenRequest {
                 lanes: mine.iter().map(|_| LaneRequest { protocol }).collect(),
-                verify: verify && protocol == Protocol::Tcp,
+                verify,
                 receive_buffer_bytes: None,
             };
             match session.open(request) {
@@ -122,6 +122,10 @@ impl Peers {
 
     /// After the lanes have ended: the receivers' checksums against ours. None where one cannot be had.
     pub fn verify(&self, lanes: &[Lane], counters: &[Arc<LaneCounters>]) -> Option<bool> {
+        // A send that did not come back before the lane's end is at the receiver, or is not: nothing to compare.
+        if !counters.iter().all(|counters| counters.whole.load(Ordering::Relaxed)) {
+            return None;
+        }
         let patience = Instant::now() + Duration::from_secs(3);
         loop {
             let samples = self.samples().ok()?;
@@ -160,7 +164,8 @@ pub fn datagram_bytes(path: &crate::plan::PathPlan, goal: &Goal) -> usize {
 
 /// The samples of the plan's lanes, in their order; each session counts its own lanes from 0.
 fn lane_samples(samples: &[Option<Sample>], lanes: &[Lane]) -> Vec<crate::agent::LaneSample> {
-    let mut next = vec![0; samples.len()];
+    let paths = lanes.iter().map(|lane| lane.path + 1).max().unwrap_or(0);
+    let mut next = vec![0; paths];
     let each = lanes.iter().map(|lane| {
         let number = next[lane.path];
         next[lane.path] += 1;

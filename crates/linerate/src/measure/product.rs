@@ -102,7 +102,7 @@ pub struct LaneResult {
     pub source: String,
     /// The resource it sent through (`nic:eth0`), none for a pure disk stage.
     pub path: Option<String>,
-    /// Median rate, bytes per second.
+    /// Mean rate over all samples, bytes per second.
     pub bytes_per_second: f64,
     /// CPU seconds of the lane's thread ÷ measured time.
     pub cpu_share: f64,

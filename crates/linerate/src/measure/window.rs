@@ -3,7 +3,6 @@
 //! One warm-up, then `repeats` windows back to back over the same running workers: start-up costs are paid once, and a device that
 //! drifts shows as spread. A rate is taken between completions (`flow::progress`), at the receiver where there is one.
 
-use super::statistics::median;
 use crate::flow::counters::LaneCounters;
 use crate::flow::progress::Mark;
 use crate::probe::usage::{CoreUse, CpuTimes, Throttle};
@@ -56,7 +55,7 @@ impl Meter for OwnMeter {
 /// What was seen of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerSeen {
-    /// Median of its samples, bytes per second.
+    /// Mean over all windows, bytes per second.
     pub bytes_per_second: f64,
     /// CPU time ÷ time.
     pub cpu_share: f64,
@@ -178,8 +177,8 @@ pub fn watch(
     let first = Reading::now(sysroot, workers);
     let beginning = meter.marks()?;
     let mut before = beginning.clone();
-    let mut by_worker: Vec<Vec<f64>> = vec![Vec::new(); beginning.len()];
     let mut next = Instant::now();
+    let mut last = None;
     for _ in 0..windows.repeats {
         next += windows.window;
         let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0));
@@ -189,18 +188,18 @@ pub fn watch(
             break;
         }
         let now = meter.marks()?;
-        let rates: Vec<f64> = now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).collect();
-        seen.samples.push(rates.iter().sum());
-        by_worker.iter_mut().zip(&rates).for_each(|(samples, rate)| samples.push(*rate));
+        seen.samples.push(now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).sum());
         before = now;
+        // With the bytes of the same moment: what a window that is cut short costs is not theirs.
+        last = Some(Reading::now(sysroot, workers));
     }
-    let last = Reading::now(sysroot, workers);
     meter.boundary();
     let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
     seen.bytes = moved.sum();
-    fill_between(&mut seen, &first, &last);
-    for (worker, samples) in seen.workers.iter_mut().zip(&by_worker) {
-        worker.bytes_per_second = median(samples);
+    fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
+    // Means, not medians: only those add up to the whole.
+    for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
+        worker.bytes_per_second = end.rate_since(start);
     }
     Ok(seen)
 }
@@ -250,11 +249,14 @@ mod tests {
     fn a_stop_keeps_the_whole_windows_before_it() {
         let workers = [Arc::new(LaneCounters::new(Instant::now()))];
         let mut meter = OwnMeter(workers.to_vec());
-        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(30), repeats: 100 };
+        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(60), repeats: 100 };
         let start = Instant::now();
         let mut tick = |_| start.elapsed() < Duration::from_millis(100);
         let stop = AtomicBool::new(false);
         let seen = watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut tick).expect("seen");
         assert!(seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10, "{:?}", seen.samples);
+        // Seconds and CPU time are those of the whole windows, not of the one that was cut.
+        let whole = seen.samples.len() as f64 * 0.060;
+        assert!(seen.seconds >= whole && seen.seconds < whole + 0.025, "{} s of {whole}", seen.seconds);
     }
 }

@@ -55,6 +55,21 @@ pub(super) fn place(
     lanes
 }
 
+/// One for each source where there is no path: what the disk stage needs. They are pinned to nothing.
+pub(super) fn readers(sources: &[SourcePlan]) -> Vec<Lane> {
+    let reader = |(index, source): (usize, &SourcePlan)| Lane {
+        index,
+        source: index,
+        path: 0,
+        core: 0,
+        node: source.node.clone(),
+        block_bytes: source.block_bytes,
+        queue_depth: source.queue_depth,
+        share: 1.0,
+    };
+    sources.iter().enumerate().map(reader).collect()
+}
+
 /// Logical processors that are allowed and that no lane is pinned to, for receivers on this machine; all allowed ones where lanes took
 /// every one. The last comes first, since lanes take from the start.
 pub fn spare_cores(machine: &Machine, lanes: &[Lane]) -> Vec<u32> {

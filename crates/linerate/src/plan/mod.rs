@@ -42,9 +42,11 @@ pub fn plan(
         }
     }
     let mut lanes = lanes::place(machine, goal, &sources, &paths, loopback);
-    let pool = pool::fit(machine, &mut lanes);
+    // Without a path there is no lane: the disk stage reads all the same, and its buffers must fit, too.
+    let mut readers = if lanes.is_empty() { lanes::readers(&sources) } else { Vec::new() };
+    let pool = pool::fit(machine, if lanes.is_empty() { &mut readers } else { &mut lanes });
     for (index, source) in sources.iter_mut().enumerate() {
-        let own = || lanes.iter().filter(|lane| lane.source == index);
+        let own = || lanes.iter().chain(&readers).filter(|lane| lane.source == index);
         source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
         source.queue_depth = own().map(|lane| lane.queue_depth).sum();
     }

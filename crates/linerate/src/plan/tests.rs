@@ -411,3 +411,15 @@ fn nothing_given_is_a_plan_of_nothing() {
     let text = serde_json::to_string(&plan).expect("JSON");
     assert!(!text.contains("null"), "{text}");
 }
+
+#[test]
+fn sources_that_go_nowhere_keep_their_depth_for_the_disk_stage() {
+    let depth = |goal: &Goal| plan(&machine(1), goal, sources(1), Vec::new(), false).sources[0].queue_depth;
+    assert_eq!(depth(&goal()), DEFAULT_QUEUE_DEPTH);
+    let mut greedy = sources(1);
+    (greedy[0].block_bytes, greedy[0].queue_depth) = (1 << 30, 1024);
+    let fitted = plan(&machine(1), &goal(), greedy, Vec::new(), false);
+    let source = &fitted.sources[0];
+    assert!(source.block_bytes * u64::from(source.queue_depth) <= (16 << 30) / 10, "a tenth of the memory");
+    assert!(fitted.lanes.is_empty() && !fitted.notes.is_empty());
+}

@@ -1,45 +1,48 @@
 //! The folder of a run's results: new, beside the current directory or where the user said; `run.json` saved after each step.
+//!
+//! Only files that it made itself are ever written again: a folder that holds one of its names already is refused.
 
 use crate::failure::Failure;
 use crate::run::Run;
+use linerate_system::file::may_write_in;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What a run leaves.
+const RUN: &str = "run.json";
+const REPORT: &str = "report.html";
 
 /// Where one run is saved.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// The named folder (made where absent), or a new one called after the moment.
-    pub fn make(named: Option<&Path>, started: &str) -> Result<Self, Failure> {
-        let lacks = |path: &Path, error: &io::Error| {
-            Failure::Lacks(format!(
-                "results cannot be saved in {}: {error}; name a folder that can be written with --output DIR",
-                path.display()
-            ))
-        };
-        if let Some(path) = named {
-            std::fs::create_dir_all(path).map_err(|error| lacks(path, &error))?;
-            if path.join("run.json").exists() {
-                return Err(Failure::Usage(format!(
-                    "{} holds a run already; name a new folder with --output DIR",
-                    path.display()
-                )));
-            }
-            return Ok(Folder(path.to_path_buf()));
+    /// Whether there is a place for the results, without making anything. `begin` may fail all the same, when something changed
+    /// in between or the disk is full.
+    pub fn check(named: Option<&Path>) -> Result<(), Failure> {
+        let place = named.unwrap_or(Path::new("."));
+        if named.is_some() {
+            refuse_used(place)?;
         }
-        let moment: String = started.chars().filter(char::is_ascii_digit).take(14).collect();
-        let (day, time) = moment.split_at(moment.len().min(8));
-        for attempt in 0..100 {
-            let suffix = if attempt == 0 { String::new() } else { format!("-{attempt}") };
-            let path = PathBuf::from(format!("linerate-{day}-{time}{suffix}"));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Folder(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(lacks(&path, &error)),
-            }
+        let absolute = std::path::absolute(place).map_err(|error| lacks(place, &error))?;
+        let there = absolute.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+        if !there.is_dir() {
+            return Err(lacks(place, &io::Error::other(format!("{} is no directory", there.display()))));
         }
-        Err(Failure::Lacks("a hundred runs in one second: name a folder with --output DIR".into()))
+        may_write_in(there).map_err(|error| lacks(place, &error))
+    }
+
+    /// Makes the folder and saves the first `run.json` in it; a folder that was made in vain goes again.
+    pub fn begin(named: Option<&Path>, run: &Run) -> Result<Self, Failure> {
+        let (path, made) = make(named, &run.started)?;
+        let folder = Folder(path);
+        folder.save(run).inspect_err(|_| {
+            if made {
+                // Only ever removes an empty one.
+                let _ = std::fs::remove_dir(&folder.0);
+            }
+        })?;
+        Ok(folder)
     }
 
     /// Its path.
@@ -49,20 +52,69 @@ impl Folder {
 
     /// Saves `run.json` so that a reader finds the old one or the new one, never half of one.
     pub fn save(&self, run: &Run) -> Result<(), Failure> {
-        self.put("run.json", &super::json(run))
+        self.put(RUN, &super::json(run))
     }
 
     /// Saves `report.html`.
     pub fn save_report(&self, run: &Run) -> Result<(), Failure> {
-        self.put("report.html", &super::html(run))
+        self.put(REPORT, &super::html(run))
     }
 
     fn put(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let new = self.0.join(format!(".{name}.new"));
+        let new = self.0.join(new_name(name));
         let put = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, self.0.join(name)));
         put.map_err(|error| {
             let _ = std::fs::remove_file(&new);
-            Failure::Lacks(format!("{name} could not be saved in {}: {error}", self.0.display()))
+            Failure::Lacks(format!(
+                "{name} could not be saved in {}: {error}; make room there, or name another folder with --output DIR",
+                self.0.display()
+            ))
         })
     }
+}
+
+/// The file that is written first, and then takes the name.
+fn new_name(name: &str) -> String {
+    format!(".{name}.new")
+}
+
+fn lacks(path: &Path, error: &io::Error) -> Failure {
+    Failure::Lacks(format!(
+        "results cannot be saved in {}: {error}; name a folder that can be written with --output DIR",
+        path.display()
+    ))
+}
+
+/// Wrong use: the folder holds something that we would write over.
+fn refuse_used(folder: &Path) -> Result<(), Failure> {
+    let used = [RUN.to_string(), REPORT.to_string(), new_name(RUN), new_name(REPORT)];
+    match used.iter().find(|name| folder.join(name).symlink_metadata().is_ok()) {
+        None => Ok(()),
+        Some(name) => Err(Failure::Usage(format!(
+            "{} holds a run already ({name}); name a new folder with --output DIR",
+            folder.display()
+        ))),
+    }
+}
+
+/// The named folder (made where absent), or a new one called after the moment; true: it was made now.
+fn make(named: Option<&Path>, started: &str) -> Result<(PathBuf, bool), Failure> {
+    if let Some(path) = named {
+        refuse_used(path)?;
+        let made = !path.exists();
+        std::fs::create_dir_all(path).map_err(|error| lacks(path, &error))?;
+        return Ok((path.to_path_buf(), made));
+    }
+    let moment: String = started.chars().filter(char::is_ascii_digit).take(14).collect();
+    let (day, time) = moment.split_at(moment.len().min(8));
+    for attempt in 0..100 {
+        let suffix = if attempt == 0 { String::new() } else { format!("-{attempt}") };
+        let path = PathBuf::from(format!("linerate-{day}-{time}{suffix}"));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok((path, true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(lacks(&path, &error)),
+        }
+    }
+    Err(Failure::Lacks("a hundred runs in one second: name a folder with --output DIR".into()))
 }

@@ -63,11 +63,19 @@ fn locate(path: &Path) -> Result<PathBuf, Failure> {
     };
     let metadata = std::fs::metadata(path).map_err(|error| not_there(path, &error))?;
     if !metadata.is_dir() {
-        return Ok(path.to_path_buf());
+        return regular(path.to_path_buf(), &metadata);
     }
     let inside = path.join(FILE_NAME);
-    std::fs::metadata(&inside).map_err(|error| not_there(&inside, &error))?;
-    Ok(inside)
+    let metadata = std::fs::metadata(&inside).map_err(|error| not_there(&inside, &error))?;
+    regular(inside, &metadata)
+}
+
+/// A named pipe would wait for its writer, a device may have no end.
+fn regular(file: PathBuf, metadata: &std::fs::Metadata) -> Result<PathBuf, Failure> {
+    if metadata.is_file() {
+        return Ok(file);
+    }
+    Err(Failure::Lacks(format!("{} is no regular file; give the {FILE_NAME} of a run", file.display())))
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {

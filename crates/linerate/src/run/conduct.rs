@@ -1,6 +1,7 @@
 //! `linerate run`, from the probe to the diagnosis: each step takes the earlier products, gives one, and is saved.
 
 use super::{Run, paths, sources};
+use crate::agent::{Cutter, Session};
 use crate::diagnose::diagnose;
 use crate::event::{Event, Listener};
 use crate::failure::Failure;
@@ -10,6 +11,12 @@ use crate::probe::probe;
 use crate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at `stop` while measuring.
+const LOOK: Duration = Duration::from_millis(20);
+/// After Ctrl-C the peers have this long to answer.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What to do, as far as it is not part of the goal.
 #[derive(Clone, Debug)]
@@ -41,6 +48,9 @@ pub fn conduct(
     // What the user named is checked before anything is written: a wrong name costs no scratch file and no folder.
     let mut ways = paths::Paths::default();
     if wants(&[Stage::Network, Stage::Path]) {
+        if let Some(name) = &goal.congestion_control {
+            paths::check_congestion_control(sysroot, name)?;
+        }
         ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref())?;
     }
     let scratch = scratch_directories(&goal, order);
@@ -71,7 +81,13 @@ pub fn conduct(
     };
     let stages =
         Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, order.io_uring);
-    let measured = measure(stages, &order.stages, &mut peers);
+    let cutters: Vec<Cutter> = peers.sessions().iter().filter_map(Session::cutter).collect();
+    let over = AtomicBool::new(false);
+    let measured = std::thread::scope(|scope| {
+        scope.spawn(|| cut_when_stopped(&cutters, stop, &over));
+        let _over = SetAtEnd(&over);
+        measure(stages, &order.stages, &mut peers)
+    });
     run.measurements = measured.measurements;
     run.errors = measured.errors;
     run.errors.extend(unsaved.map(|failure| failure.to_string()));
@@ -83,8 +99,30 @@ pub fn conduct(
     run.diagnosis = Some(diagnose(&run.machine, &run.goal, &planned, &run.measurements));
     if let Err(failure) = save(&run) {
         listener.hear(&Event::Failed(failure.to_string()));
+        run.errors.push(failure.to_string());
     }
     Ok(run)
+}
+
+/// Ctrl-C ends within a second, whatever a peer does: one that does not answer after a moment is left.
+fn cut_when_stopped(cutters: &[Cutter], stop: &AtomicBool, over: &AtomicBool) {
+    let mut stopped = None;
+    while !over.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK);
+        if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
+            cutters.iter().for_each(Cutter::cut);
+            return;
+        }
+    }
+}
+
+/// Sets a flag when it goes, also in a panic.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn scratch_directories(goal: &Goal, order: &Order) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::plan::PathPlan;
 use crate::probe::{Machine, route::path_to};
 use crate::sysroot::Sysroot;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -38,6 +39,30 @@ pub fn prepare(
         paths.connect(sysroot, machine, address, &key)?;
     }
     Ok(paths)
+}
+
+/// Asks the kernel for the congestion control on a socket of its own: a name that it lacks would fail every stream later.
+pub fn check_congestion_control(sysroot: &Sysroot, name: &str) -> Result<(), Failure> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let Err(error) = socket.and_then(|socket| socket.set_tcp_congestion(name.as_bytes())) else {
+        return Ok(());
+    };
+    let names = |setting: &str| {
+        let listed = sysroot.text(format!("/proc/sys/net/ipv4/tcp_{setting}_congestion_control"));
+        listed.unwrap_or_else(|why| format!("a list that cannot be read: {why}"))
+    };
+    Err(Failure::Lacks(match error.kind() {
+        ErrorKind::PermissionDenied => format!(
+            "--congestion-control {name}: not for this user, who may take one of: {}; run as root, or add it to the sysctl \
+             net.ipv4.tcp_allowed_congestion_control",
+            names("allowed")
+        ),
+        _ => format!(
+            "--congestion-control {name}: the kernel refuses it ({error}) and has these: {}; take one of them, or load its \
+             module with `modprobe tcp_{name}`",
+            names("available")
+        ),
+    }))
 }
 
 impl Paths {

@@ -52,7 +52,7 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
         std::io::ErrorKind::PermissionDenied => {
             lacks("a directory above it is closed to this user; run as its owner or as root".into())
         }
-        _ => lacks(error.to_string()),
+        _ => lacks(format!("{error}; check the path")),
     })?;
     let kind = metadata.file_type();
     if kind.is_dir() {
@@ -69,9 +69,10 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
         std::io::ErrorKind::PermissionDenied => {
             lacks("no permission to read it; run as its owner or as root, or `chmod a+r` it".into())
         }
-        _ => lacks(error.to_string()),
+        _ => lacks(format!("it cannot be opened: {error}; name another file")),
     })?;
-    let length = size_of(&file).map_err(|error| lacks(error.to_string()))?;
+    let length = size_of(&file)
+        .map_err(|error| lacks(format!("its size cannot be read: {error}; name another file")))?;
     let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
     if length == 0 {
         return Err(lacks(
@@ -96,7 +97,12 @@ fn from_directory(
     directory: &Path,
 ) -> Result<SourcePlan, Failure> {
     let lacks = |why: String| Failure::Lacks(format!("source {}: {why}", directory.display()));
-    let entries = std::fs::read_dir(directory).map_err(|error| lacks(error.to_string()))?;
+    let entries = std::fs::read_dir(directory).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => lacks(
+            "no permission to list this directory; run as its owner or as root, or name a file in it".into(),
+        ),
+        _ => lacks(format!("{error}; name a file in it")),
+    })?;
     let files = entries.flatten().filter_map(|entry| {
         let metadata = entry.metadata().ok()?;
         metadata.is_file().then(|| (metadata.len(), entry.path()))

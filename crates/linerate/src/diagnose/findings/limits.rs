@@ -48,7 +48,11 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
         .collect();
     let without = |method: &str| {
         let method = method.to_ascii_lowercase();
-        !method.contains("io_uring") || method.contains("fallback") || method.contains("without io_uring")
+        // “(no io_uring)” alone is what the user asked for.
+        !method.contains("io_uring")
+            || ["fallback", "without io_uring", "io_uring was refused"]
+                .iter()
+                .any(|word| method.contains(word))
     };
     let setting = seen.machine.kernel.io_uring_disabled.known().copied().unwrap_or(0);
     let told = methods.iter().copied().find(|method| without(method));

@@ -145,6 +145,12 @@ fn io_uring_by_setting_and_by_what_really_ran() {
     let refused = only(&case);
     assert_eq!(refused.id, "io-uring-off");
     assert!(refused.remedy.contains("seccomp"));
+    for (method, found) in [("; io_uring was refused: Operation not permitted", 1), ("", 0)] {
+        for figure in &mut case.measurements {
+            figure.method = format!("pread and send on 8 threads (no io_uring){method}");
+        }
+        assert_eq!(ids(&case).len(), found, "refused by the kernel, or left out on demand");
+    }
     case.measurements.clear();
     case.machine.kernel.io_uring_disabled = Fact::Known(2);
     assert_eq!(only(&case).id, "io-uring-off", "nothing ran yet: the setting tells");

@@ -99,7 +99,7 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
                     "waiting_source": source, "waiting_sink": sink, "held_by": path.held_by,
                 }),
                 remedy: if source >= sink {
-                    "more reads in flight (`--queue-depth`) or larger blocks (`--block-size`) on the disks".into()
+                    "more reads in flight (`--queue-depth`) or larger blocks (`--block`) on the disks".into()
                 } else {
                     "look at the receiver's CPU and at retransmits; more paths or lanes help where one connection is the limit".into()
                 },

@@ -1,0 +1,74 @@
+//! Ctrl-C and a polite kill: a flag that the steps look at, and an end for what cannot look.
+//!
+//! Before the results have a folder there is nothing to save: what waits there (a peer that does not answer, a name server, a
+//! hanging disk) is left after a moment. Later the run saves what it has; only what hangs longer than any patience is cut off.
+
+use crate::failure::Failure;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the flag is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// The steps before the first result get this long to end by themselves.
+const BEFORE: Duration = Duration::from_millis(500);
+/// The measuring gets this long to end its lanes and to save; beyond it, something hangs in the kernel.
+const AFTER: Duration = Duration::from_secs(5);
+
+/// Set by Ctrl-C and by a polite kill.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let uncaught = |error| Failure::Lacks(format!("signals cannot be caught: {error}"));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(uncaught)?;
+    }
+    // Caught, so that a file beyond `ulimit -f` is an error of the write (setrlimit(2)) and not our death.
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(uncaught)?;
+    Ok(stop)
+}
+
+/// Where the results are, once there are any; shared with the thread that ends what hangs.
+#[derive(Clone, Debug, Default)]
+pub struct Saved(Arc<Mutex<Option<PathBuf>>>);
+
+impl Saved {
+    /// Held while the folder is made: so either the run ends before there is one, or it is known.
+    pub fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the process if the run does not do so by itself soon after `stop`. Everything that a run makes besides its results ends with
+/// the process: scratch files have no name, and a receiver of our own ends with its standard input.
+pub fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failure> {
+    let (stop, saved) = (Arc::clone(stop), saved.clone());
+    let watch = move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        let stopped = Instant::now();
+        loop {
+            std::thread::sleep(LOOK);
+            let folder = saved.lock();
+            let patience = if folder.is_some() { AFTER } else { BEFORE };
+            if stopped.elapsed() > patience {
+                super::commands::complain(&interrupted(folder.as_deref()));
+                std::process::exit(i32::from(Failure::Interrupted.exit_status()));
+            }
+        }
+    };
+    let started = std::thread::Builder::new().name("stop".into()).spawn(watch);
+    started.map(drop).map_err(|error| Failure::Lacks(format!("no thread to watch for Ctrl-C: {error}")))
+}
+
+fn interrupted(folder: Option<&Path>) -> String {
+    match folder {
+        Some(folder) => format!(
+            "interrupted, and something hangs: what was measured before is in {}",
+            folder.join("run.json").display()
+        ),
+        None => Failure::Interrupted.to_string(),
+    }
+}

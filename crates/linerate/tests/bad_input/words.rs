@@ -1,0 +1,102 @@
+//! Wrong words: status 2, the option named; and the words that every command understands.
+
+use crate::ground::{Ended, Ground, short};
+
+fn linerate(words: &[&str]) -> (Ground, Ended) {
+    let ground = Ground::new();
+    let ended = ground.run(&mut ground.linerate(words));
+    ground.no_result();
+    (ground, ended)
+}
+
+#[test]
+fn wrong_values_name_their_option() {
+    for (option, value) in [
+        ("--block", "3"),
+        ("--block", "1000000T"),
+        ("--block", "much"),
+        ("--block", "-1"),
+        ("--seconds", "0"),
+        ("--seconds", "-1"),
+        ("--seconds", "nan"),
+        ("--seconds", "inf"),
+        ("--budget", "0"),
+        ("--stages", "foo"),
+        ("--stages", ""),
+        ("--datagram", "1"),
+        ("--datagram", "65508"),
+        ("--repeats", "0"),
+        ("--queue-depth", "0"),
+        ("--protocol", "sctp"),
+    ] {
+        let (_, ended) = linerate(&["run", &format!("{option}={value}")]);
+        ended.refuses(&["error: ", option]);
+    }
+}
+
+#[test]
+fn unknown_and_missing_words() {
+    linerate(&[]).1.refuses(&["Usage"]);
+    linerate(&["jump"]).1.refuses(&["jump", "--help"]);
+    linerate(&["run", "--jump"]).1.refuses(&["--jump"]);
+    linerate(&["run", "file"]).1.refuses(&["file"]);
+    linerate(&["run", "--source"]).1.refuses(&["--source"]);
+    linerate(&["report"]).1.refuses(&["RUN"]);
+    linerate(&["report", "--json", "--html", "a", "b"]).1.refuses(&["--html"]);
+    linerate(&["generate", "completions", "tcsh"]).1.refuses(&["tcsh"]);
+}
+
+#[test]
+fn a_source_named_by_bytes_that_are_no_text() {
+    use std::os::unix::ffi::OsStringExt;
+    let ground = Ground::new();
+    let name = std::ffi::OsString::from_vec(b"bad\xff\x1b[31mname".to_vec());
+    let mut command = ground.linerate(&["run", "--stages", "disk", "--source"]);
+    let ended = ground.run(command.arg(&name));
+    ended.gives(3).says(&["not there"]);
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks() {
+    let ground = Ground::new();
+    ground.file("source", 4 << 20);
+    let available =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("the list");
+    let words = short("path", &["--source", "source", "--congestion-control", "nonsense"]);
+    ground.run(&mut ground.linerate(&words)).gives(3).says(&["nonsense", available.trim(), "modprobe"]);
+    ground.no_result();
+}
+
+#[test]
+fn help_of_every_command() {
+    let commands: [&[&str]; 7] =
+        [&[], &["run"], &["probe"], &["agent"], &["diagnose"], &["report"], &["generate"]];
+    for command in commands {
+        let (_, ended) = linerate(&[command, &["--help"]].concat());
+        ended.is_content();
+        assert!(ended.stdout.contains("Usage: linerate") && ended.stdout.contains("Exit status"), "{ended}");
+    }
+    let (_, ended) = linerate(&["--version"]);
+    assert!(ended.is_content().stdout.starts_with("linerate "), "{ended}");
+}
+
+#[test]
+fn man_pages_and_completions() {
+    let ground = Ground::new();
+    let folder = ground.path().join("out");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mut command = ground.linerate(&["generate", "man", "out"]);
+    crate::ground::Started::of(&mut command).end_within(crate::ground::SECONDS).is_content();
+    let page = std::fs::read_to_string(folder.join("linerate-run.1")).expect("a page");
+    assert!(page.contains(".TH") && page.contains("congestion"), "{page}");
+    ground.run(&mut ground.linerate(&["generate", "man", "missing"])).gives(3).says(&["missing", "folder"]);
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = ground.run(&mut ground.linerate(&["generate", "completions", shell]));
+        assert!(ended.is_content().stdout.contains("congestion-control"), "{shell}\n{ended}");
+        if crate::rights::has(shell) && shell != "fish" {
+            let script = ground.file("script", 0);
+            std::fs::write(&script, &ended.stdout).expect("a script");
+            assert!(crate::rights::works(shell, &["-n", &script.display().to_string()]), "{shell}");
+        }
+    }
+}

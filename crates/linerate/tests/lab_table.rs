@@ -1,0 +1,183 @@
+//! The acceptance table: in a server of known speeds, `linerate run` names what holds the flow, predicts it and reaches it.
+//!
+//! One test a row; TCP and UDP in one run each. LINERATE_LAB_ROUNDS=5 repeats each row, and the same thing must be named every
+//! time. Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Payload of a TCP segment (with timestamps) and of a datagram in a frame of MTU 9000, which tbf counts with its 14-byte header.
+const TCP_SHARE: f64 = 8948.0 / 9014.0;
+const UDP_SHARE: f64 = 8972.0 / 9014.0;
+/// What MTU 9000 leaves of a link: 38 bytes of frame around it.
+const GOODPUT_SHARE: f64 = 8948.0 / 9038.0;
+
+/// The rows measure: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+struct Row {
+    name: &'static str,
+    up: &'static [&'static str],
+    kind: &'static str,
+    /// Number of resources in the bottleneck.
+    resources: usize,
+    /// Bytes per second that at least arrive; 0: only the prediction counts.
+    achieves: f64,
+    /// The true limit by protocol (TCP, UDP), where it is known.
+    limit: Option<(f64, f64)>,
+    /// Achieved ÷ predicted, at least.
+    of_predicted: f64,
+}
+
+struct Lab(String);
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = lab(&["down", "--name", &self.0]).output();
+    }
+}
+
+fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/lab"));
+    // ./test names the release build; a debug build has too little speed for the unthrottled row.
+    let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
+    command.args(arguments).env("LINERATE", program).stdin(Stdio::null());
+    command
+}
+
+/// Why there can be no lab here.
+fn lacking() -> Option<String> {
+    if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
+        return Some("LINERATE_LAB=0".into());
+    }
+    let user = Command::new("id").arg("-u").output().ok()?;
+    if String::from_utf8_lossy(&user.stdout).trim() != "0" {
+        return Some("a lab needs root".into());
+    }
+    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc"];
+    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
+    missing.map(|tool| format!("a lab needs {tool}"))
+}
+
+fn check(row: &Row) {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(lacking) = lacking() {
+        assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let rounds =
+        std::env::var("LINERATE_LAB_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
+    let lab = Lab(format!("table-{}-{}", row.name, std::process::id()));
+    let mut up = vec!["up", "--name", &lab.0];
+    up.extend(row.up);
+    let made = self::lab(&up).output().expect("the lab script starts");
+    assert!(made.status.success(), "lab up: {}", String::from_utf8_lossy(&made.stderr));
+    for round in 0..rounds {
+        let run = one_run(&lab.0);
+        let text = serde_json::to_string_pretty(&run["diagnosis"]).expect("text");
+        assert_row(row, &run, &format!("row {}, round {round}:\n{text}", row.name));
+    }
+}
+
+fn one_run(name: &str) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("run");
+    let ran = lab(&[
+        "demo",
+        "--name",
+        name,
+        "--",
+        "--json",
+        "--budget",
+        "16",
+        "--stages",
+        "disk,network,path",
+        "--output",
+    ])
+    .arg(&output)
+    .output()
+    .expect("the lab script starts");
+    assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
+    serde_json::from_slice(&ran.stdout).expect("JSON and nothing else on standard output")
+}
+
+fn assert_row(row: &Row, run: &Value, context: &str) {
+    let diagnosis = &run["diagnosis"];
+    assert_eq!(run["schema"], 1, "{context}");
+    assert_eq!(diagnosis["bottleneck"]["kind"], row.kind, "{context}");
+    if row.name == "straggler" {
+        let second = &run["plan"]["sources"][1]["resource"];
+        let findings = diagnosis["findings"].as_array().expect("findings");
+        let found: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "straggler").collect();
+        assert!(found.len() == 1 && found[0]["evidence"]["resource"] == *second, "{context}");
+    }
+    if row.kind == "receiver" {
+        let sentence = diagnosis["bottleneck"]["sentence"].as_str().unwrap_or_default();
+        assert!(sentence.contains("not the NIC") && sentence.contains("not the disks"), "{context}");
+    }
+    let named = diagnosis["bottleneck"]["resources"].as_array().map_or(0, Vec::len);
+    assert_eq!(named, row.resources, "{context}");
+    for (protocol, limit) in
+        [("tcp", row.limit.map(|limit| limit.0)), ("udp", row.limit.map(|limit| limit.1))]
+    {
+        let part = diagnosis["by_protocol"].as_array().expect("by protocol");
+        let part = part.iter().find(|part| part["protocol"] == protocol).expect("the protocol");
+        assert_eq!(part["bottleneck"]["kind"], row.kind, "{protocol}: {context}");
+        let predicted = part["predicted"]["bytes_per_second"].as_f64().expect("predicted");
+        let achieved = part["achieved"]["bytes_per_second"].as_f64().expect("achieved");
+        assert!(achieved >= row.achieves, "{protocol} achieved {achieved}: {context}");
+        assert!(achieved >= row.of_predicted * predicted, "{protocol}: {achieved} of {predicted}: {context}");
+        if let Some(limit) = limit {
+            let off = (predicted / limit - 1.0).abs();
+            assert!(off <= 0.05, "{protocol}: predicted {predicted}, the truth is {limit}: {context}");
+        }
+    }
+}
+
+fn row(name: &'static str, up: &'static [&'static str], kind: &'static str, resources: usize) -> Row {
+    Row { name, up, kind, resources, achieves: 0.0, limit: None, of_predicted: 0.95 }
+}
+
+#[test]
+fn four_slow_disks_are_named_all_four() {
+    let up = &["--disks", "4x50", "--nics", "10000"];
+    check(&Row { achieves: 190e6, limit: Some((200e6, 200e6)), ..row("disks", up, "disk", 4) });
+}
+
+#[test]
+fn one_slow_nic_is_named() {
+    let up = &["--disks", "4x200", "--nics", "1000"];
+    let gigabit = 125e6;
+    let limit = Some((gigabit * TCP_SHARE, gigabit * UDP_SHARE));
+    check(&Row { achieves: 0.97 * gigabit * GOODPUT_SHARE, limit, ..row("nic", up, "nic", 1) });
+}
+
+#[test]
+fn two_unequal_nics_are_named_both_and_the_split_follows_them() {
+    let up = &["--disks", "2x200", "--nics", "1000,500"];
+    let both = 187.5e6;
+    let limit = Some((both * TCP_SHARE, both * UDP_SHARE));
+    check(&Row { achieves: 0.95 * both * GOODPUT_SHARE, limit, ..row("nics", up, "nic", 2) });
+}
+
+#[test]
+fn a_straggler_is_found_and_both_disks_are_named() {
+    let up = &["--disks", "100,20", "--nics", "10000"];
+    let straggler = Row { achieves: 114e6, limit: Some((120e6, 120e6)), ..row("straggler", up, "disk", 2) };
+    check(&straggler);
+}
+
+#[test]
+fn a_cpu_quota_on_the_server_is_named() {
+    let up = &["--disks", "4x0", "--nics", "0", "--server-cpu", "40"];
+    check(&Row { of_predicted: 0.9, ..row("cpu", up, "cpu", 1) });
+}
+
+#[test]
+fn a_starved_receiver_is_named_not_the_nic_and_not_the_disks() {
+    let up = &["--disks", "4x200", "--nics", "10000", "--peer-cpu", "10"];
+    check(&row("receiver", up, "receiver", 1));
+}
