@@ -127,13 +127,15 @@ quota_words() {
 }
 
 show_status() {
-  local i
+  local i device
   echo "lab “$name” is up"
   for i in "${!disks[@]}"; do
-    printf '  disk%d  %-18s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "$lab_dir/disk$i/data"
+    # The kernel's name of it is what linerate calls it.
+    device=$(awk -v place="$lab_dir/disk$i" '$2 == place { sub("/dev/", "", $1); print $1 }' /proc/mounts)
+    printf '  disk%d  %-14s %-8s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "$device" "$lab_dir/disk$i/data"
   done
   for i in "${!nics[@]}"; do
-    printf '  nic%d   %-18s MTU %d, %s to the peer’s %s\n' "$i" "$(speed_words "${nics[i]}" Mb/s shaped)" "$mtu" \
+    printf '  nic%d   %-14s MTU %d, %s to the peer’s %s\n' "$i" "$(speed_words "${nics[i]}" Mb/s shaped)" "$mtu" \
       "$(address "$i" 1)" "$(address "$i" 2)"
   done
   echo "  server CPU: $(quota_words "$server_cpu"), $(count_processes server) processes"
