@@ -1,5 +1,6 @@
 //! The third step: memory, disk, network, then the whole path. `measure(…) -> Measurements`.
 
+mod cached;
 mod disk;
 mod memory;
 mod network;
@@ -7,6 +8,7 @@ mod peers;
 mod product;
 mod running;
 pub mod statistics;
+mod transfer;
 mod trust;
 mod window;
 
