@@ -267,7 +267,7 @@ fn use_of_each_resource_by_its_lanes() {
     assert_eq!((used("disk:loop0"), used("disk:loop1"), used("nic:eth0")), (100.0, 50.0, 75.0));
 }
 
-fn idle_lane() -> LaneResult {
+pub(super) fn idle_lane() -> LaneResult {
     LaneResult {
         lane: 0,
         source: String::new(),

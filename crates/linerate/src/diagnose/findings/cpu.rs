@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 const SATURATED: f64 = 0.95;
 const IDLE_BELOW: f64 = 0.5;
 const STEAL: f64 = 0.05;
+/// Lanes that use this share of a core would use more of it, were it not full.
+const WANTED: f64 = 0.25;
 
 /// `one-core-saturated`: a lane's core is full on the path while other cores have time.
 pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
@@ -56,7 +58,8 @@ fn is_full(seen: &Context, path: &Measurement, core: u32) -> bool {
         path.cpu_by_core.iter().any(|other| other.core == core && told(other) && other.busy() >= SATURATED);
     let of_core = |lane: usize| seen.plan.lanes.get(lane).is_some_and(|lane| lane.core == core);
     let by_lanes: f64 = path.lanes.iter().filter(|lane| of_core(lane.lane)).map(|lane| lane.cpu_share).sum();
-    by_stat || by_lanes >= SATURATED
+    // A core that others fill is their affair, unless our lanes want a good part of it.
+    by_stat && by_lanes >= WANTED || by_lanes >= SATURATED
 }
 
 /// `steal`: the hypervisor ran others on our cores.

@@ -1,6 +1,6 @@
 //! Each finding with the figures that make it speak, and with those that do not.
 
-use crate::diagnose::tests::{Case, Lab, figure};
+use crate::diagnose::tests::{Case, Lab, figure, idle_lane};
 use crate::diagnose::{Finding, Severity};
 use crate::fact::Fact;
 use crate::measure::{CoreUse, HeldBy, LaneResult, Measurement, ReceiverResult, Stage};
@@ -163,7 +163,12 @@ fn core(core: u32, user: f64, steal: f64) -> CoreUse {
 #[test]
 fn one_full_core_beside_idle_ones() {
     let mut case = healthy();
-    of(&mut case, Stage::Path, Some(Protocol::Tcp)).cpu_by_core = vec![core(0, 0.99, 0.0), core(1, 0.1, 0.0)];
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    path.cpu_by_core = vec![core(0, 0.99, 0.0), core(1, 0.1, 0.0)];
+    path.lanes = vec![LaneResult { cpu_share: 0.01, ..idle_lane() }];
+    assert_eq!(ids(&case), Vec::<String>::new(), "others fill that core");
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    path.lanes = vec![LaneResult { cpu_share: 0.4, ..idle_lane() }];
     let found = only(&case);
     assert_eq!((found.id.as_str(), found.severity, found.gain), ("one-core-saturated", Severity::Note, 0.0));
     assert!(found.text.starts_with("core 0 was full while 1 of 2 cores"), "{}", found.text);
