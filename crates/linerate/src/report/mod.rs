@@ -34,6 +34,11 @@ pub fn read(path: &Path) -> Result<Run, Failure> {
     json::read(path)
 }
 
+/// The text of a `run.json`; `name` is what errors call it. They are those of [`read`].
+pub fn parse(text: &[u8], name: &Path) -> Result<Run, Failure> {
+    json::parse(text, name)
+}
+
 /// The run as one HTML page that needs nothing else: no network, no file, no script.
 pub fn html(run: &Run) -> String {
     html::page(run)
