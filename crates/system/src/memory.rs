@@ -42,7 +42,8 @@ fn sum_avx512(buffer: &[u64]) -> u64 {
     sum(buffer)
 }
 
-/// Copies as the C library's memcpy does it (it picks streaming stores for large buffers by itself).
+/// Copies as the C library's memcpy does it. Pieces below a share of the last cache are written with plain stores, which read the
+/// line first: that is how a program's own copies cost.
 pub fn copy_all(from: &[u64], to: &mut [u64]) {
     let length = from.len().min(to.len());
     to[..length].copy_from_slice(&from[..length]);

@@ -280,9 +280,10 @@ impl Drop for Ring {
         }
         self.hand_out(&mut completions);
         // A time limit: what a kernel thread works on cannot be cancelled, and without one this call would wait for it for ever.
-        let time = types::Timespec::new().nsec(500_000_000);
+        let time = types::Timespec::new().nsec(200_000_000);
         let _ = self.ring.submitter().register_sync_cancel(Some(time), types::CancelBuilder::any());
-        let patience = std::time::Instant::now() + Duration::from_secs(2);
+        // Short: a user who pressed Ctrl-C waits for this, and what is late is only forgotten, not lost.
+        let patience = std::time::Instant::now() + Duration::from_millis(300);
         while self.in_flight() > 0 && std::time::Instant::now() < patience {
             if self.reap(Duration::from_millis(50), &mut completions).is_err() {
                 break;

@@ -193,6 +193,8 @@ fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
             )
         }
         ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "no route leads there".into(),
+        // IPv6 without an address of our own: connect(2) finds no source address before it looks for a route.
+        ErrorKind::AddrNotAvailable => "no route leads there, this host has no address of that kind".into(),
         _ => error.to_string(),
     };
     Failure::Lacks(format!(

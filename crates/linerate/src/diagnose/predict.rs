@@ -13,6 +13,9 @@ use crate::plan::{Goal, Origin, Plan, Protocol, Resource, ResourceKind, memory_t
 use crate::probe::Machine;
 use crate::units::show_bytes_rate;
 
+/// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it can do.
+const WILD_SPREAD: f64 = 0.5;
+
 /// What one protocol's flow should be.
 #[derive(Clone, Debug)]
 pub(super) struct Prediction {
@@ -85,9 +88,15 @@ fn declared(resource: &Resource) -> Resource {
 /// Sets a device's capacity from its own measurement.
 fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
     let Some(figure) = figure else { return };
-    let rate = figure.bytes_per_second;
+    let best = figure.samples.iter().copied().fold(0.0, f64::max);
+    let wild = figure.spread > WILD_SPREAD && best > figure.bytes_per_second;
+    let rate = if wild { best } else { figure.bytes_per_second };
     if !held(figure) {
         set_measured(resource, rate);
+        if wild {
+            resource.why =
+                Some(format!("its samples are {:.0} % apart: the best one counts", figure.spread * 100.0));
+        }
         return;
     }
     resource.measured = Some(rate);

@@ -274,7 +274,11 @@ impl<I: Io> Work<'_, I> {
         self.sending = false;
         let moved = match result {
             Ok(moved) => moved,
-            Err(error) if matches!(self.lane.sink, Sink::Udp(_)) && super::udp::passing(&error) => 0,
+            Err(error) if matches!(self.lane.sink, Sink::Udp(_)) && super::udp::passing(&error) => {
+                // A full device queue: a moment later it has room, at once it has none.
+                std::thread::sleep(Duration::from_micros(100));
+                0
+            }
             Err(error) => {
                 self.pool.give_back(lease);
                 return Err(sink_error(&error));

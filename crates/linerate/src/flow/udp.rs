@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const MOST_SEGMENTS: usize = 64;
 /// The largest UDP payload of a call over IPv4.
 const MOST_TRAIN_BYTES: usize = 65_507;
+/// After the last payload its fate is asked for this long: within the second in which Ctrl-C ends.
+const SETTLE_WAIT: Duration = Duration::from_millis(250);
 /// Admission is tried again after this long, and given up after `ADMISSION_TRIES`.
 const ADMISSION_WAIT: Duration = Duration::from_millis(100);
 const ADMISSION_TRIES: u32 = 30;
@@ -178,9 +180,9 @@ impl UdpSender {
         self.window.lost_bytes()
     }
 
-    /// After the last payload: learns what became of it, for at most half a second.
+    /// After the last payload: learns what became of it, for `SETTLE_WAIT` at most.
     pub fn settle(&mut self) -> io::Result<()> {
-        let patience = Instant::now() + Duration::from_millis(500);
+        let patience = Instant::now() + SETTLE_WAIT;
         while !self.window.settled() && Instant::now() < patience {
             self.probe()?;
             self.listen(Duration::from_millis(20))?;

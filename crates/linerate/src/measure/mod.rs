@@ -42,6 +42,7 @@ pub struct Stages<'a> {
     pub save: &'a mut dyn FnMut(&Measurements),
     done: Measurements,
     errors: Vec<String>,
+    notes: Vec<String>,
     begin: Instant,
 }
 
@@ -50,6 +51,8 @@ pub struct Stages<'a> {
 pub struct Measured {
     pub measurements: Measurements,
     pub errors: Vec<String>,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
 }
 
 /// Measures the stages that were asked for, in the order of the path.
@@ -69,7 +72,7 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> M
             Stage::Path => network::measure_path(&mut stages, peers),
         }
     }
-    Measured { measurements: stages.done, errors: stages.errors }
+    Measured { measurements: stages.done, errors: stages.errors, notes: stages.notes }
 }
 
 impl<'a> Stages<'a> {
@@ -85,9 +88,9 @@ impl<'a> Stages<'a> {
         save: &'a mut dyn FnMut(&Measurements),
         io_uring: bool,
     ) -> Self {
-        let (done, errors) = (Vec::new(), Vec::new());
+        let (done, errors, notes) = (Vec::new(), Vec::new(), Vec::new());
         let begin = Instant::now();
-        Stages { machine, goal, plan, sysroot, stop, listener, io_uring, save, done, errors, begin }
+        Stages { machine, goal, plan, sysroot, stop, listener, io_uring, save, done, errors, notes, begin }
     }
 
     fn stopped(&self) -> bool {
@@ -129,8 +132,9 @@ impl<'a> Stages<'a> {
     }
 
     fn leave_out(&mut self, what: &str) {
-        self.listener
-            .hear(&Event::Note(format!("{what}: left out, the time is better spent on the whole path")));
+        let note = format!("{what}: left out, the time is better spent on the whole path");
+        self.listener.hear(&Event::Note(note.clone()));
+        self.notes.push(note);
     }
 
     fn short_name(&self, resource: &str) -> String {

@@ -350,7 +350,9 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
         Protocol::Udp if segmentation => "UDP with segmentation offload, window by feedback".into(),
         Protocol::Udp => "UDP datagram by datagram (no segmentation offload), window by feedback".into(),
     };
-    format!("{source} → {sink}, {} lanes, {engine}", flow.lanes.len())
+    let lanes =
+        if flow.lanes.len() == 1 { "1 lane".to_string() } else { format!("{} lanes", flow.lanes.len()) };
+    format!("{source} → {sink}, {lanes}, {engine}")
 }
 
 /// Share of what was sent in the windows that did not arrive.

@@ -6,7 +6,7 @@ use crate::diagnose::diagnose;
 use crate::event::{Event, Listener};
 use crate::failure::Failure;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
-use crate::plan::{Goal, plan};
+use crate::plan::{Goal, PathPlan, plan};
 use crate::probe::probe;
 use crate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,10 @@ pub fn conduct(
     let found = sources::prepare(sysroot, &machine, &goal, &scratch, stop)?;
 
     listener.hear(&Event::Step("plan"));
-    let loopback = ways.own.is_some();
+    // An address of this very host leads over loopback, whoever named it: no NIC takes part.
+    let own_stack =
+        |path: &PathPlan| machine.nics.iter().any(|nic| nic.loopback && path.nic.as_ref() == Some(&nic.name));
+    let loopback = !ways.plans.is_empty() && ways.plans.iter().all(own_stack);
     let planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     planned.notes.iter().for_each(|note| listener.hear(&Event::Note(note.clone())));
     let mut run = Run::begin(machine, goal);
@@ -90,6 +93,9 @@ pub fn conduct(
     });
     run.measurements = measured.measurements;
     run.errors = measured.errors;
+    if let Some(plan) = &mut run.plan {
+        plan.notes.extend(measured.notes);
+    }
     run.errors.extend(unsaved.map(|failure| failure.to_string()));
     if stop.load(Ordering::Relaxed) {
         run.errors.push("interrupted: what was measured until then is here".into());

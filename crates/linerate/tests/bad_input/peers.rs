@@ -77,7 +77,7 @@ fn an_absent_peer() {
 }
 
 /// In a network namespace of its own, where no packet leaves the machine: no route, no name server, and a wire on which nobody
-/// answers (its packets end in a dummy interface; a fixed neighbour, so that not even its address is asked for).
+/// answers (its packets end at an interface whose address they do not carry; a fixed neighbour, so that not even its address is asked for).
 #[test]
 fn a_peer_that_no_packet_reaches() {
     if !rights::may_make_networks() {
@@ -94,7 +94,7 @@ fn a_peer_that_no_packet_reaches() {
     ] {
         let ground = Ground::new();
         ground.file("source", 4 << 20);
-        let script = "ip link add wire type dummy && ip address add 198.51.100.1/24 dev wire && ip link set wire up \
+        let script = "ip link add name wire type veth peer name far && ip link set far up && ip address add 198.51.100.1/24 dev wire && ip link set wire up \
              && ip neighbour add 198.51.100.7 lladdr 02:00:00:00:00:07 dev wire && exec \"$@\"";
         let mut words = vec!["--net", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_linerate")];
         let key = agent.key();

@@ -31,7 +31,10 @@ pub fn may_mount() -> bool {
 pub fn may_make_networks() -> bool {
     root()
         && has("ip")
-        && works("unshare", &["--net", "ip", "link", "add", "a", "type", "veth", "peer", "name", "b"])
+        && works(
+            "unshare",
+            &["--net", "ip", "link", "add", "name", "near", "type", "veth", "peer", "name", "far"],
+        )
 }
 
 /// Says why a test is left out.

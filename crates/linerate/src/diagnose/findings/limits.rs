@@ -20,7 +20,8 @@ pub(super) fn memlock(seen: &Context) -> Vec<Finding> {
     let kibibytes = need.div_ceil(1024);
     vec![Finding {
         id: "memlock".into(),
-        severity: Severity::Slow,
+        // A somewhat smaller pool costs little; buffers that are not registered cost on every read.
+        severity: if seen.plan.registered { Severity::Note } else { Severity::Slow },
         text: format!(
             "RLIMIT_MEMLOCK allows {} of locked memory and {} are needed: {effect}",
             show_size(have),

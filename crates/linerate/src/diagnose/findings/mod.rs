@@ -58,7 +58,7 @@ impl Context<'_> {
 
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
-    let groups: [fn(&Context) -> Vec<Finding>; 14] = [
+    let groups: [fn(&Context) -> Vec<Finding>; 15] = [
         disk::straggler,
         disk::page_cache,
         network::receive_buffer,
@@ -73,6 +73,7 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         trust::drift,
         trust::short_file,
         trust::below_prediction,
+        trust::above_prediction,
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
     for finding in &mut findings {

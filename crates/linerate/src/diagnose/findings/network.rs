@@ -9,7 +9,7 @@ use crate::units::{show_bytes_rate, show_size};
 use serde_json::json;
 
 /// Loss below this share is not worth a word.
-const LOSS: f64 = 0.0001;
+const LOSS: f64 = 0.001;
 /// TCP segments below this share of what the MTU holds mean a smaller MTU on the way.
 const SEGMENT: f64 = 0.9;
 /// A receive buffer that holds some milliseconds of 100 Gb/s.

@@ -11,6 +11,8 @@ use serde_json::json;
 const DRIFT: f64 = 0.1;
 /// A path below this share of the prediction lacks an explanation.
 const BELOW: f64 = 0.9;
+/// A path above this share of the prediction shows that a part was measured too low.
+const ABOVE: f64 = 1.15;
 
 /// `drift`: the samples of a measurement go one way. Not of memory: its samples are too short to tell a drift from a neighbour.
 pub(super) fn drift(seen: &Context) -> Vec<Finding> {
@@ -104,6 +106,38 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
                     "look at the receiver's CPU and at retransmits; more paths or lanes help where one connection is the limit".into()
                 },
                 gain: (predicted - achieved.bytes_per_second).max(0.0),
+            }
+        })
+        .collect()
+}
+
+/// `figures-disagree`: the path does more than its parts seemed to allow.
+pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
+    let above = seen.predictions.iter().filter_map(|prediction| {
+        let achieved = prediction.achieved(seen.figures);
+        (achieved.of_predicted > ABOVE).then_some((prediction, achieved))
+    });
+    above
+        .map(|(prediction, achieved)| {
+            let predicted = achieved.bytes_per_second / achieved.of_predicted;
+            let cut = prediction.solution.cut.join(", ");
+            Finding {
+                id: "figures-disagree".into(),
+                severity: Severity::Note,
+                text: format!(
+                    "the {} path carried {}, {:.0} % of the {} that was predicted: {cut} can do more than its own measurement showed",
+                    prediction.protocol,
+                    show_bytes_rate(achieved.bytes_per_second),
+                    achieved.of_predicted * 100.0,
+                    show_bytes_rate(predicted),
+                ),
+                evidence: json!({
+                    "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
+                    "cut": prediction.solution.cut,
+                }),
+                remedy: "measure again on a quieter machine, or longer (`--seconds`); do not build on the bottleneck named here"
+                    .into(),
+                gain: 0.0,
             }
         })
         .collect()

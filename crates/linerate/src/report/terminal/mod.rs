@@ -72,7 +72,7 @@ fn result(run: &Run, verdict: &Verdict, width: usize, style: Style) -> Vec<Strin
     lines
 }
 
-/// The protocols that are not the headline: a line each, and their own sentence where it is another.
+/// The protocols that are not the headline: a line each, and their own sentence where something else holds them.
 fn other_protocols(run: &Run, width: usize, style: Style) -> Vec<String> {
     let Some(diagnosis) = &run.diagnosis else { return Vec::new() };
     let headline = run.goal.protocols.first();
@@ -85,7 +85,7 @@ fn other_protocols(run: &Run, width: usize, style: Style) -> Vec<String> {
         let head = format!("{:<11}{:<26}", other.protocol.to_string(), both(&achieved));
         let note = format!("achieved, {share} of {} predicted", predicted.show(Unit::Bytes));
         lines.push(format!("{head}{}", style.dim(&shortened(&note, width.saturating_sub(columns(&head))))));
-        if other.bottleneck.sentence != diagnosis.bottleneck.sentence {
+        if other.bottleneck.resources != diagnosis.bottleneck.resources {
             let sentence = printable(&other.bottleneck.sentence);
             lines.extend(
                 limited(&sentence, width - 11, 2).iter().map(|line| format!("{:<11}{}", "", style.dim(line))),

@@ -110,9 +110,13 @@ fn bounds(rows: &[Row], width: usize) -> Vec<String> {
 
 fn of_row(row: &Row, width: usize) -> Line {
     let measurement = row.measurement;
-    let parts = [row.remarks(), printable(&measurement.method)];
     let wide = width >= METHOD_FROM_COLUMNS;
-    let note = parts.into_iter().filter(|part| wide && !part.is_empty()).collect::<Vec<_>>().join("; ");
+    // Why to distrust a figure comes before how it was made; a fragment of both tells neither.
+    let note = match row.remarks() {
+        _ if !wide => String::new(),
+        remarks if remarks.is_empty() => printable(&measurement.method),
+        remarks => remarks,
+    };
     let rated = if measurement.stage == Stage::Path { "–".into() } else { row.rated.show(row.unit) };
     let name = row.name();
     let name = name
