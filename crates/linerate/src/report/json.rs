@@ -1,5 +1,6 @@
 //! `run.json`: written pretty, read back with errors that tell what is wrong with the file.
 
+use super::printable::{printable, shortened};
 use crate::failure::Failure;
 use crate::run::{Run, SCHEMA};
 use std::io::Read;
@@ -109,9 +110,20 @@ fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "{shown} has schema {schema}; this linerate reads schema {SCHEMA}. Use the linerate that wrote it{}",
-        value.get("version").and_then(|v| v.as_str()).map(|v| format!(" (version {v})")).unwrap_or_default()
+        "{shown} has schema {}; this linerate reads schema {SCHEMA}. Use the linerate that wrote it{}",
+        brief(&schema.to_string()),
+        value
+            .get("version")
+            .and_then(|v| v.as_str())
+            .map(|v| format!(" (version {})", brief(v)))
+            .unwrap_or_default()
     )))
+}
+
+/// A value of the file within a sentence: it may be a megabyte of anything.
+fn brief(text: &str) -> String {
+    let start: String = text.chars().take(40).collect();
+    shortened(&printable(&start), 32)
 }
 
 /// serde_json's message without the position that it repeats at its end.

@@ -15,6 +15,7 @@ mod verdict;
 use crate::failure::Failure;
 use crate::run::Run;
 pub use folder::Folder;
+pub use printable::printable;
 use std::path::Path;
 
 /// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as
