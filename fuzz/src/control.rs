@@ -1,6 +1,6 @@
 //! The control connection: what strangers send to an agent and to a client, and what somebody who holds the key can say.
 
-use crate::Bytes;
+use super::Bytes;
 use linerate::agent::fuzzing;
 
 /// The first byte chooses who speaks. An insider's input is cut into frames, each led by its length (two bytes).

@@ -16,7 +16,7 @@ pub use udp::udp;
 pub use words::{units, words};
 
 /// Values taken from the front of an input; zeros where nothing is left.
-pub(crate) struct Bytes<'a>(pub &'a [u8]);
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {
     pub(crate) fn array<const N: usize>(&mut self) -> [u8; N] {

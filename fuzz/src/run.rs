@@ -1,6 +1,6 @@
 //! `run.json` from anywhere: read, shown, diagnosed anew. Once as any bytes, once as changes to a run that is whole.
 
-use crate::Bytes;
+use super::Bytes;
 use linerate::diagnose::{Diagnosis, diagnose};
 use linerate::report;
 use linerate::run::{Run, SCHEMA};

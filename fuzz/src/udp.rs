@@ -1,6 +1,6 @@
 //! Datagrams of a UDP data path: readers that tell ours from payload, and the window that follows what a receiver claims.
 
-use crate::Bytes;
+use super::Bytes;
 use linerate::flow::window::Window;
 use linerate::flow::wire::{Feedback, Probe, Token, admitted, read_admitted};
 use std::time::Duration;
