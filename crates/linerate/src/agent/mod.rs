@@ -18,6 +18,8 @@ mod wire;
 
 pub use client::{Cutter, Session};
 pub use key::{KEY_VARIABLE, Key};
+#[doc(hidden)]
+pub use noise::fuzzing;
 pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::parse_peer;
 pub use protocol::{Hello, LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample};

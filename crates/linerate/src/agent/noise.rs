@@ -7,6 +7,9 @@
 //! A frame is a length (u16, big endian) and that many bytes of ciphertext; its plaintext is one byte (1: the message ends here,
 //! 0: more follows) and a part of the message.
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 use super::key::Key;
 use super::wire::CONTROL_MAGIC;
 use serde::Serialize;

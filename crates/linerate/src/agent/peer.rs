@@ -23,7 +23,7 @@ pub fn parse_peer(text: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// Host and port, by form alone; the error is a sentence.
-fn split(text: &str) -> Result<(String, u16), String> {
+pub(super) fn split(text: &str) -> Result<(String, u16), String> {
     if text.starts_with("ssh://") {
         return Err(format!(
             "--peer {text}: linerate cannot start an agent over ssh yet, that comes with a later version; start `linerate agent` \

@@ -243,9 +243,10 @@ pub fn complain(sentence: &str) {
     tell(&format!("linerate: {sentence}"));
 }
 
-/// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then).
+/// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then). Its words may be a file's or a
+/// peer's: none of them acts on the terminal.
 fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", report::printable(line));
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.

@@ -6,4 +6,4 @@ mod stop;
 mod words;
 
 pub use commands::{complain, execute};
-pub use words::{Command, Words};
+pub use words::{Command, Words, listen_address};

@@ -230,14 +230,16 @@ impl Far {
     pub fn result(&self, seen: &Seen) -> Option<ReceiverResult> {
         let mut result = ReceiverResult::default();
         let mut counted: Vec<&str> = Vec::new();
-        let mut cpu_nanos = 0;
+        let mut cpu_nanos = 0u64;
         for ((first, last), (instance, host)) in self.first.iter().zip(&self.last).zip(&self.hosts) {
             let (Some(first), Some(last)) = (first, last) else { continue };
             if counted.contains(&instance.as_str()) {
                 continue; // another address of the same agent
             }
             counted.push(instance);
-            cpu_nanos += last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos);
+            // Sums of what peers tell: those that cannot be true must not overflow either.
+            cpu_nanos =
+                cpu_nanos.saturating_add(last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos));
             let throttled = last.throttle.share_since(&first.throttle);
             if throttled >= result.throttled {
                 result.throttled = throttled;
@@ -252,11 +254,35 @@ impl Far {
         for (last, first) in &self.lanes {
             let busy = last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9 / seen.seconds.max(1e-9);
             result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
-            result.datagrams += last.datagrams.saturating_sub(first.datagrams);
-            result.socket_drops += last.socket_drops.saturating_sub(first.socket_drops);
+            result.datagrams =
+                result.datagrams.saturating_add(last.datagrams.saturating_sub(first.datagrams));
+            result.socket_drops =
+                result.socket_drops.saturating_add(last.socket_drops.saturating_sub(first.socket_drops));
             result.receive_buffer_bytes = result.receive_buffer_bytes.max(last.buffer_bytes);
         }
         result.cpu_seconds_per_gb = if seen.bytes == 0 { 0.0 } else { cpu_nanos as f64 / seen.bytes as f64 };
         Some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::LaneSample;
+
+    #[test]
+    fn what_peers_claim_does_not_overflow() {
+        let boast = LaneSample { datagrams: u64::MAX, socket_drops: u64::MAX, ..LaneSample::default() };
+        let sample = || Some(Sample { process_cpu_nanos: u64::MAX, ..Sample::default() });
+        let far = Far {
+            lanes: vec![(boast.clone(), LaneSample::default()), (boast, LaneSample::default())],
+            first: vec![Some(Sample::default()), Some(Sample::default())],
+            last: vec![sample(), sample()],
+            hosts: vec![("one".into(), "a".into()), ("other".into(), "b".into())],
+        };
+        let seen = Seen { bytes: 1, seconds: 1.0, ..Seen::default() };
+        let result = far.result(&seen).expect("a result");
+        assert_eq!((result.datagrams, result.socket_drops), (u64::MAX, u64::MAX));
+        assert!(result.cpu_seconds_per_gb.is_finite());
     }
 }

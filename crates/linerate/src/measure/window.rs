@@ -195,7 +195,8 @@ pub fn watch(
     }
     meter.boundary();
     let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
-    seen.bytes = moved.sum();
+    // The peers tell these: what cannot be true must not overflow either.
+    seen.bytes = moved.fold(0, u64::saturating_add);
     fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
     // Means, not medians: only those add up to the whole.
     for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
@@ -258,5 +259,24 @@ mod tests {
         // Seconds and CPU time are those of the whole windows, not of the one that was cut.
         let whole = seen.samples.len() as f64 * 0.060;
         assert!(seen.seconds >= whole && seen.seconds < whole + 0.025, "{} s of {whole}", seen.seconds);
+    }
+
+    /// A peer that claims the most that a number holds, on each of two lanes.
+    struct Boaster(bool);
+
+    impl Meter for Boaster {
+        fn marks(&mut self) -> Result<Vec<Mark>, String> {
+            let bytes = if std::mem::replace(&mut self.0, true) { u64::MAX } else { 0 };
+            Ok(vec![Mark { bytes, nanos: bytes }; 2])
+        }
+    }
+
+    #[test]
+    fn what_peers_claim_does_not_overflow() {
+        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(10), repeats: 2 };
+        let stop = AtomicBool::new(false);
+        let seen =
+            watch(&Sysroot::live(), &[], &mut Boaster(false), windows, &stop, &mut |_| true).expect("seen");
+        assert_eq!(seen.bytes, u64::MAX);
     }
 }

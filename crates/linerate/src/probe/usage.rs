@@ -148,10 +148,11 @@ fn read_group(sysroot: &Sysroot, group: &std::path::Path) -> Throttle {
     }
     if let Ok(text) = sysroot.text(group.join("cpu.max"))
         && let Some((quota, period)) = text.split_once(' ')
-        && let (Ok(quota), Ok(period)) = (quota.parse::<f64>(), period.trim().parse::<f64>())
-        && period > 0.0
+        // Whole microseconds, or `max`: as floating point, a damaged file could say `inf` or `NaN`, which no JSON can hold.
+        && let (Ok(quota), Ok(period)) = (quota.parse::<u64>(), period.trim().parse::<u64>())
+        && period > 0
     {
-        throttle.quota_cores = quota / period;
+        throttle.quota_cores = quota as f64 / period as f64;
     }
     for line in sysroot.text(group.join("cpu.stat")).unwrap_or_default().lines() {
         match line.split_once(' ') {
@@ -195,5 +196,21 @@ mod tests {
         put("sys/fs/cgroup/cpu/lab/server/cpu.stat", "nr_periods 10\nnr_throttled 4\nthrottled_time 5");
         let throttle = Throttle::read(&Sysroot::recorded(root.path()));
         assert_eq!(throttle, Throttle { quota_cores: 0.4, throttled_periods: 4, periods: 10 });
+    }
+
+    #[test]
+    fn a_quota_that_is_no_number_is_no_quota() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir_all(root.path().join("proc/self")).expect("directories");
+        std::fs::create_dir_all(root.path().join("sys/fs/cgroup")).expect("directories");
+        std::fs::write(root.path().join("proc/self/cgroup"), "0::/\n").expect("a file");
+        let of = |text: &str| {
+            std::fs::write(root.path().join("sys/fs/cgroup/cpu.max"), text).expect("a file");
+            Throttle::read(&Sysroot::recorded(root.path())).quota_cores
+        };
+        for text in ["max 100000", "inf 100000", "1e308 1e-5", "NaN 1", "-5 1", "5 0", "5"] {
+            assert_eq!(of(text), 0.0, "{text}");
+        }
+        assert_eq!(of("50000 100000"), 0.5);
     }
 }

@@ -1,5 +1,6 @@
 //! `run.json`: written pretty, read back with errors that tell what is wrong with the file.
 
+use super::printable::{printable, shortened};
 use crate::failure::Failure;
 use crate::run::{Run, SCHEMA};
 use std::io::Read;
@@ -25,10 +26,18 @@ pub(super) fn write(run: &Run) -> String {
 /// Reads a file, or `run.json` in a folder.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let file = locate(path)?;
-    let text = text_of(&file)?;
+    parse(&bytes_of(&file)?, &file)
+}
+
+/// The text of a file; `file` is its name for errors.
+pub(super) fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
     let shown = file.display();
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        Failure::Usage(format!("{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run"))
+    })?;
     // First as any JSON, so that a syntax error and a foreign file are told apart.
-    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
         Failure::Usage(format!(
             "{shown} is not JSON: line {}, column {}: {}. It may be cut off or not written by linerate; run `linerate run` again",
             error.line(),
@@ -36,8 +45,8 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
             reason(&error)
         ))
     })?;
-    check_schema(&value, &file)?;
-    serde_json::from_str(&text).map_err(|error| {
+    check_schema(&value, file)?;
+    serde_json::from_str(text).map_err(|error| {
         Failure::Usage(format!(
             "{shown} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or written \
              by another tool; give the {FILE_NAME} that `linerate run` left",
@@ -78,7 +87,7 @@ fn regular(file: PathBuf, metadata: &std::fs::Metadata) -> Result<PathBuf, Failu
     Err(Failure::Lacks(format!("{} is no regular file; give the {FILE_NAME} of a run", file.display())))
 }
 
-fn text_of(file: &Path) -> Result<String, Failure> {
+fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
     let shown = file.display();
     let failed = |error: std::io::Error| Failure::Lacks(format!("{shown} cannot be read: {error}"));
     let mut bytes = Vec::new();
@@ -87,10 +96,7 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     if bytes.len() as u64 > LARGEST_RUN_BYTES {
         return Err(Failure::Usage(format!("{shown} is larger than 1 GiB: that is not a {FILE_NAME}")));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Failure::Usage(format!("{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run"))
-    })
+    Ok(bytes)
 }
 
 fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
@@ -104,9 +110,20 @@ fn check_schema(value: &serde_json::Value, file: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage(format!(
-        "{shown} has schema {schema}; this linerate reads schema {SCHEMA}. Use the linerate that wrote it{}",
-        value.get("version").and_then(|v| v.as_str()).map(|v| format!(" (version {v})")).unwrap_or_default()
+        "{shown} has schema {}; this linerate reads schema {SCHEMA}. Use the linerate that wrote it{}",
+        brief(&schema.to_string()),
+        value
+            .get("version")
+            .and_then(|v| v.as_str())
+            .map(|v| format!(" (version {})", brief(v)))
+            .unwrap_or_default()
     )))
+}
+
+/// A value of the file within a sentence: it may be a megabyte of anything.
+fn brief(text: &str) -> String {
+    let start: String = text.chars().take(40).collect();
+    shortened(&printable(&start), 32)
 }
 
 /// serde_json's message without the position that it repeats at its end.

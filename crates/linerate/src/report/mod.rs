@@ -15,6 +15,7 @@ mod verdict;
 use crate::failure::Failure;
 use crate::run::Run;
 pub use folder::Folder;
+pub use printable::printable;
 use std::path::Path;
 
 /// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as
@@ -32,6 +33,11 @@ pub fn json(run: &Run) -> String {
 /// schema, or lacks a field.
 pub fn read(path: &Path) -> Result<Run, Failure> {
     json::read(path)
+}
+
+/// The text of a `run.json`; `name` is what errors call it. They are those of [`read`].
+pub fn parse(text: &[u8], name: &Path) -> Result<Run, Failure> {
+    json::parse(text, name)
 }
 
 /// The run as one HTML page that needs nothing else: no network, no file, no script.

@@ -2,7 +2,7 @@
 //! overrides (it must not reorder the line), and how many columns of a terminal a text takes.
 
 /// Replaces what could act on the screen instead of being shown on it. Line ends and tabs become spaces.
-pub(super) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',

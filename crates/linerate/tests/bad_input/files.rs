@@ -224,3 +224,15 @@ fn recorded_machines_that_are_none() {
     ground.run(&mut ground.linerate(&["probe", "--root", "bare"])).is_content();
     assert!(Path::new(&ground.path().join("bare")).is_dir());
 }
+
+#[test]
+fn what_a_file_holds_does_not_act_on_the_terminal() {
+    let ground = Ground::new();
+    // A variant that there is none of: the JSON reader's complaint repeats it.
+    let text =
+        include_str!("../../../../fixtures/run-partial.json").replacen("\"tcp\"", "\"\\u001b[31m\"", 1);
+    std::fs::write(ground.path().join("run.json"), text).expect("a file");
+    let ended = ground.run(&mut ground.linerate(&["report", "run.json"]));
+    ended.gives(2).says(&["run.json", "[31m"]);
+    assert!(!ended.stderr.contains('\u{1b}'), "{}", ended.stderr);
+}

@@ -221,3 +221,36 @@ fn a_run_that_only_probed_draws_the_machine() {
     assert!(page.contains("nothing was planned or measured"));
     check(&run, "probed only");
 }
+
+#[test]
+fn two_protocols_two_nics_and_errors_still_fit_a_screen() {
+    let mut run = support::unequal_nics();
+    run.errors = vec!["The peer is gone; start it again and repeat this run.".repeat(3); 5];
+    let diagnosis = run.diagnosis.as_mut().expect("a diagnosis");
+    for other in &mut diagnosis.by_protocol {
+        other.bottleneck.resources = vec!["disk:loop0".into()];
+        other.bottleneck.sentence =
+            "Something else holds this one, and it takes many words to say so. ".repeat(9);
+    }
+    for width in [60, 80, 110] {
+        let screen = report::terminal(&run, width, false);
+        assert!(screen.lines().count() <= 40, "{} lines at {width}:\n{screen}", screen.lines().count());
+        assert!(screen.contains("errors: the results are partial") && screen.contains("\npath"), "{screen}");
+    }
+    // A file that nobody measured: what is left out is counted.
+    let diagnosis = run.diagnosis.as_mut().expect("a diagnosis");
+    let mut many = diagnosis.by_protocol[0].clone();
+    many.protocol = linerate::plan::Protocol::Udp;
+    diagnosis.by_protocol = vec![many; 500];
+    let screen = report::terminal(&run, 80, false);
+    assert!(screen.lines().count() == 40 && screen.contains("more lines, in report.html"), "{screen}");
+}
+
+#[test]
+fn a_foreign_schema_is_named_in_brief() {
+    let text = serde_json::json!({ "schema": "x".repeat(1 << 20), "version": "\u{1b}[31m9" }).to_string();
+    let failure =
+        report::parse(text.as_bytes(), std::path::Path::new("run.json")).expect_err("another schema");
+    let text = failure.to_string();
+    assert!(text.len() < 300 && !text.contains('\u{1b}') && text.contains("schema"), "{text}");
+}

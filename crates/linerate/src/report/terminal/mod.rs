@@ -19,20 +19,33 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     let width = width.clamp(60, 110);
     let style = Style { colour };
     let verdict = verdict(run);
-    // From rich to poor: findings shown, lines for each text, rows of the table.
-    let detail =
-        [(8, 4, 22), (6, 3, 22), (5, 2, 20), (4, 2, 18), (3, 2, 16), (2, 2, 14), (1, 1, 12), (0, 1, 10)];
+    // From rich to poor: findings shown, lines for each text, rows of the table, errors shown.
+    let detail = [
+        (8, 4, 22, 3),
+        (6, 3, 22, 3),
+        (5, 2, 20, 3),
+        (4, 2, 18, 3),
+        (3, 2, 16, 3),
+        (2, 2, 14, 3),
+        (1, 1, 12, 2),
+        (0, 1, 10, 2),
+        (0, 0, 10, 1),
+    ];
     let mut lines = Vec::new();
-    for (findings, text_lines, rows) in detail {
+    for (findings, text_lines, rows, errors) in detail {
         lines = head(run, width, style);
         lines.extend(table::lines(run, width, rows, style));
-        lines.extend(result(run, &verdict, width, style));
+        lines.extend(result(run, &verdict, text_lines, width, style));
         lines.extend(finding_lines(run, findings, text_lines, width, style));
-        lines.extend(error_lines(run, text_lines.min(3), width, style));
+        lines.extend(error_lines(run, errors, text_lines.clamp(1, 3), width, style));
         if lines.len() <= SCREEN_LINES {
-            break;
+            return lines.join("\n") + "\n";
         }
     }
+    // Nothing that linerate measures comes here; a file that somebody wrote may.
+    let left = lines.len() - (SCREEN_LINES - 1);
+    lines.truncate(SCREEN_LINES - 1);
+    lines.push(style.dim(&format!("and {left} more lines, in report.html and run.json")));
     lines.join("\n") + "\n"
 }
 
@@ -43,7 +56,8 @@ fn head(run: &Run, width: usize, style: Style) -> Vec<String> {
     lines
 }
 
-fn result(run: &Run, verdict: &Verdict, width: usize, style: Style) -> Vec<String> {
+/// The three figures and why the flow is no faster; with no `text_lines` in as few words as can be.
+fn result(run: &Run, verdict: &Verdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
     let known = resources(run);
     let mut lines = vec![String::new()];
     let mut line = |word: &str, figure: &Figure, note: String| {
@@ -66,14 +80,19 @@ fn result(run: &Run, verdict: &Verdict, width: usize, style: Style) -> Vec<Strin
     let of_predicted = verdict.of_predicted.map(|share| format!("{} of predicted, ", percent(share)));
     let protocol = run.goal.protocols.first().map(|protocol| format!(", {protocol}")).unwrap_or_default();
     line("achieved", &verdict.achieved, format!("{}measured{protocol}", of_predicted.unwrap_or_default()));
-    lines.extend(other_protocols(run, width, style));
+    lines.extend(other_protocols(run, text_lines.min(2), width, style));
     lines.push(String::new());
-    lines.extend(wrapped(&verdict.sentence, width).iter().take(4).map(|line| style.cut(line)));
+    let sentence = if text_lines == 0 {
+        limited(&verdict.sentence, width, 2)
+    } else {
+        limited(&verdict.sentence, width, 4)
+    };
+    lines.extend(sentence.iter().map(|line| style.cut(line)));
     lines
 }
 
 /// The protocols that are not the headline: a line each, and their own sentence where something else holds them.
-fn other_protocols(run: &Run, width: usize, style: Style) -> Vec<String> {
+fn other_protocols(run: &Run, text_lines: usize, width: usize, style: Style) -> Vec<String> {
     let Some(diagnosis) = &run.diagnosis else { return Vec::new() };
     let headline = run.goal.protocols.first();
     let mut lines = Vec::new();
@@ -88,7 +107,9 @@ fn other_protocols(run: &Run, width: usize, style: Style) -> Vec<String> {
         if other.bottleneck.resources != diagnosis.bottleneck.resources {
             let sentence = printable(&other.bottleneck.sentence);
             lines.extend(
-                limited(&sentence, width - 11, 2).iter().map(|line| format!("{:<11}{}", "", style.dim(line))),
+                limited(&sentence, width - 11, text_lines)
+                    .iter()
+                    .map(|line| format!("{:<11}{}", "", style.dim(line))),
             );
         }
     }
@@ -135,11 +156,10 @@ fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style
     lines
 }
 
-fn error_lines(run: &Run, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+fn error_lines(run: &Run, shown: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
     if run.errors.is_empty() {
         return Vec::new();
     }
-    let shown = 3;
     let mut lines = vec![String::new(), style.cut("errors: the results are partial")];
     for error in run.errors.iter().take(shown) {
         lines

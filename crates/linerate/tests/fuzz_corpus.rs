@@ -1,0 +1,54 @@
+//! What fuzzing started from and what it found, through the functions that were fuzzed: `fuzz/corpus/TARGET/*`.
+
+#[path = "../../../fuzz/src/lib.rs"]
+mod entries;
+
+use std::path::Path;
+
+/// Runs a target over its corpus; a panic is a failure, and its message tells the promise that is broken.
+fn replay(target: &str, entry: fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut files: Vec<_> =
+        std::fs::read_dir(&corpus).expect("the corpus").flatten().map(|f| f.path()).collect();
+    files.sort();
+    assert!(files.len() > 1, "{} is there", corpus.display());
+    for file in files {
+        println!("{}", file.display());
+        entry(&std::fs::read(&file).expect("an input"));
+    }
+}
+
+#[test]
+fn control() {
+    replay("control", entries::control);
+}
+
+#[test]
+fn udp() {
+    replay("udp", entries::udp);
+}
+
+#[test]
+fn run_json() {
+    replay("run_json", entries::run_json);
+}
+
+#[test]
+fn run_edits() {
+    replay("run_edits", entries::run_edits);
+}
+
+#[test]
+fn sysroot() {
+    replay("sysroot", entries::sysroot);
+}
+
+#[test]
+fn units() {
+    replay("units", entries::units);
+}
+
+#[test]
+fn words() {
+    replay("words", entries::words);
+}

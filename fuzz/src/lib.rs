@@ -1,0 +1,47 @@
+//! What linerate reads from outside, one function for each fuzz target: bytes in, panic where a promise is broken.
+//!
+//! The same functions run over the saved corpus in `crates/linerate/tests/fuzz_corpus.rs`, so that `cargo test` knows every case
+//! that was found once.
+
+mod control;
+mod run;
+mod sysroot;
+mod udp;
+mod words;
+
+pub use control::control;
+pub use run::{run_edits, run_json};
+pub use sysroot::sysroot;
+pub use udp::udp;
+pub use words::{units, words};
+
+/// Values taken from the front of an input; zeros where nothing is left.
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(crate) fn array<const N: usize>(&mut self) -> [u8; N] {
+        let mut array = [0; N];
+        let taken = self.slice(N);
+        array[..taken.len()].copy_from_slice(taken);
+        array
+    }
+
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.array::<1>()[0]
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        u64::from_le_bytes(self.array())
+    }
+
+    /// At most `length` bytes.
+    pub(crate) fn slice(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
