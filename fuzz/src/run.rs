@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::OnceLock;
 
+/// A sample with changes is not changed any more from this size on, bytes.
+const LARGEST: usize = 200_000;
+
 /// Any bytes as a `run.json`.
 pub fn run_json(input: &[u8]) {
     match report::parse(input, Path::new("run.json")) {
@@ -28,10 +31,8 @@ pub fn run_edits(input: &[u8]) {
     });
     let mut bytes = Bytes(input);
     let mut run = samples[usize::from(bytes.byte()) % samples.len()].clone();
-    for _ in 0..64 {
-        if bytes.is_empty() {
-            break;
-        }
+    // Copies of copies would grow without end, and nothing of linerate's would be to blame.
+    while !bytes.is_empty() && weight(&run) < LARGEST {
         edit(&mut run, &mut bytes);
     }
     if let Ok(run) = serde_json::from_value::<Run>(run) {
@@ -70,6 +71,18 @@ fn screens(run: &Run) {
     );
 }
 
+/// About the bytes of a value as JSON.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| key.len() + 4 + weight(value)).sum::<usize>() + 2
+        }
+        _ => 5,
+    }
+}
+
 /// Walks down from the top, a byte a step, and changes the value that it ends at.
 fn edit(run: &mut Value, bytes: &mut Bytes) {
     let donor = walk(run, bytes).clone();
@@ -97,7 +110,7 @@ fn edit(run: &mut Value, bytes: &mut Bytes) {
         Value::String(before) => match (how % 4, donor) {
             (0, Value::String(other)) => json!(other),
             (1, Value::String(other)) => json!(before + &other),
-            (2, _) => json!(before.repeat(usize::from(bytes.byte()))),
+            (2, _) => json!(before.chars().take(1000).collect::<String>().repeat(bytes.byte().into())),
             _ => {
                 let length = bytes.byte().into();
                 json!(String::from_utf8_lossy(bytes.slice(length)))

@@ -55,6 +55,7 @@ fn parse_fib_trie(text: &str) -> Vec<Ipv4Addr> {
 
 /// The trie names no interface: it is that of the link route that holds the address, and so is the prefix.
 fn assign(local: &[Ipv4Addr], routes: &[Route]) -> Vec<Assigned> {
+    let links: Vec<Route> = routes.iter().filter(|r| r.gateway.is_none() && r.prefix > 0).cloned().collect();
     local
         .iter()
         .filter_map(|address| {
@@ -62,8 +63,6 @@ fn assign(local: &[Ipv4Addr], routes: &[Route]) -> Vec<Assigned> {
                 return Some(Assigned { interface: "lo".into(), address: IpAddr::V4(*address), prefix: 8 });
             }
             let address = IpAddr::V4(*address);
-            let links: Vec<Route> =
-                routes.iter().filter(|r| r.gateway.is_none() && r.prefix > 0).cloned().collect();
             let route = route_table::best(&links, address)?;
             Some(Assigned { interface: route.interface.clone(), address, prefix: route.prefix })
         })

@@ -4,6 +4,7 @@
 //! `/proc/self/mounts` or `/proc/mounts`, which tell neither the device number nor which mount is on which.
 
 use crate::sysroot::Sysroot;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// One mount.
@@ -116,13 +117,9 @@ fn parse_mounts(line: &str) -> Option<Mount> {
 
 /// Both lists without the words that stand in each (`rw`).
 fn merge(mount: &str, superblock: &str) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for word in mount.split(',').chain(superblock.split(',')).filter(|word| !word.is_empty()) {
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words.join(",")
+    let mut seen = HashSet::new();
+    let words = mount.split(',').chain(superblock.split(',')).filter(|word| !word.is_empty());
+    words.filter(|word| seen.insert(*word)).collect::<Vec<_>>().join(",")
 }
 
 /// The kernel writes blank, tab, newline and backslash as `\040`, `\011`, `\012`, `\134`.
