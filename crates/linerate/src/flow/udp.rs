@@ -266,21 +266,22 @@ mod tests {
             let mut udp = UdpSender::admit(near, TOKEN, 1000).expect("admitted");
             assert!(udp.trip >= Duration::from_millis(150), "{:?}: the answer to the first try", udp.trip);
             socket::set_segment_bytes(udp.socket(), 1000).expect("segmentation");
-            // Four round trips: the window grows by half in each, from 128 KiB, and is never given up.
+            // Some round trips: on an idle machine the window grows by half in each, from 128 KiB; on a busy one it may shrink a
+            // little. Given up for silence it would be halved each time, down to 16 KiB.
             let start = Instant::now();
             let payload = vec![1; 1 << 20];
-            while start.elapsed() < Duration::from_millis(660) {
+            while udp.window.sent_bytes() <= 4 * (128 << 10) && start.elapsed() < Duration::from_secs(8) {
                 let allowed = udp.may_send(payload.len()).min(udp.train_bytes());
                 if allowed > 0 {
                     udp.socket().send(&payload[..allowed]).expect("sent");
                     udp.sent(allowed).expect("probed");
                 } else {
                     udp.wait_for_room().expect("heard");
-                    assert!(udp.silent_for() < Duration::from_millis(400), "{:?}", udp.silent_for());
                 }
             }
             stop.store(true, Ordering::Relaxed);
             assert!(udp.window.sent_bytes() > 4 * (128 << 10), "{:?}", udp.window);
+            assert!(udp.window.bytes() > 32 << 10, "{:?}", udp.window);
         });
     }
 
