@@ -57,6 +57,13 @@ impl<T> Fact<T> {
     }
 }
 
+/// What an older file, or a machine made by hand, does not tell.
+impl<T> Default for Fact<T> {
+    fn default() -> Self {
+        Fact::unknown("not recorded")
+    }
+}
+
 impl<T: std::fmt::Display> std::fmt::Display for Fact<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

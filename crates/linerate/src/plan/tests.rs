@@ -27,12 +27,19 @@ pub(crate) fn machine(cores: u32) -> Machine {
             allowed: Fact::Known((0..cores).collect()),
             quota_cores: Fact::Known(0.0),
             governor: Fact::unknown("not in this test"),
+            ..Default::default()
         },
         memory: Memory {
             total_bytes: Fact::Known(16 << 30),
             available_bytes: Fact::Known(12 << 30),
-            nodes: vec![NumaNode { id: 0, cpus: (0..cores).collect(), total_bytes: Fact::Known(16 << 30) }],
+            nodes: vec![NumaNode {
+                id: 0,
+                cpus: (0..cores).collect(),
+                total_bytes: Fact::Known(16 << 30),
+                ..Default::default()
+            }],
             rated_bytes_per_second: Fact::unknown("a virtual machine hides its DIMMs"),
+            ..Default::default()
         },
         pci: Vec::new(),
         nics: Vec::new(),
@@ -49,6 +56,7 @@ pub(crate) fn machine(cores: u32) -> Machine {
             tcp_congestion_control: Fact::Known("cubic".into()),
             tcp_available_congestion_control: Fact::unknown("not in this test"),
         },
+        ..Default::default()
     }
 }
 
@@ -113,6 +121,7 @@ pub(crate) fn nic(name: &str, gigabits: Option<u64>, pci: Option<&str>) -> Nic {
         pci: pci.map(str::to_string),
         addresses: Vec::new(),
         loopback: false,
+        ..Default::default()
     }
 }
 
@@ -128,6 +137,7 @@ fn pci(address: &str, parent: Option<&str>, class: u32, link: Option<(f64, u32)>
         node: Fact::unknown("not in this test"),
         link: Fact::from_option(link, "no link shown"),
         link_max: Fact::from_option(link, "no link shown"),
+        ..Default::default()
     }
 }
 
@@ -144,6 +154,7 @@ fn disk(name: &str, kind: DiskKind, pci: Option<&str>, members: &[&str]) -> Disk
         pci: pci.map(str::to_string),
         members: members.iter().map(|name| name.to_string()).collect(),
         backing_file: None,
+        ..Default::default()
     }
 }
 

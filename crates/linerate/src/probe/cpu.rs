@@ -22,6 +22,7 @@ pub fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
         quota_cores: quota(sysroot),
         governor: governor(sysroot, &logical),
         logical,
+        ..Default::default()
     }
 }
 
@@ -179,7 +180,7 @@ mod tests {
     use crate::probe::tests::Tree;
 
     fn node(id: u32, cpus: &[u32]) -> NumaNode {
-        NumaNode { id, cpus: cpus.to_vec(), total_bytes: Fact::unknown("test") }
+        NumaNode { id, cpus: cpus.to_vec(), total_bytes: Fact::unknown("test"), ..Default::default() }
     }
 
     #[test]

@@ -63,6 +63,7 @@ fn one(sysroot: &Sysroot, name: String, directory: &Path, devices: &[PciDevice])
         members: members(sysroot, kind, directory),
         backing_file: sysroot.text(directory.join("loop/backing_file")).ok().map(PathBuf::from),
         name,
+        ..Default::default()
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn from_mount(sysroot: &Sysroot, disks: &[Disk], mount: &Mount) -> Fi
         source: mount.source.clone(),
         options: mount.options.clone(),
         devices: devices(sysroot, disks, mount),
+        ..Default::default()
     }
 }
 

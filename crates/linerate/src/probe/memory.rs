@@ -20,6 +20,7 @@ pub fn read(sysroot: &Sysroot) -> Memory {
             true => "the SMBIOS table of the DIMMs is not decoded yet",
             false => "no SMBIOS table tells of the DIMMs",
         }),
+        ..Default::default()
     }
 }
 
@@ -66,6 +67,7 @@ fn node(sysroot: &Sysroot, id: u32) -> NumaNode {
             ),
             Fact::Unknown { why } => Fact::unknown(why.clone()),
         },
+        ..Default::default()
     }
 }
 

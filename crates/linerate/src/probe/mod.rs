@@ -40,6 +40,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         memory,
         pci,
         disks,
+        ..Default::default()
     }
 }
 

@@ -49,6 +49,7 @@ fn one(sysroot: &Sysroot, name: String, devices: &[PciDevice]) -> Nic {
         driver,
         pci,
         loopback,
+        ..Default::default()
     }
 }
 

@@ -56,6 +56,7 @@ fn device(sysroot: &Sysroot, address: String, directory: &Path, virtual_machine:
         link: link(sysroot, directory, "current", virtual_machine),
         link_max: link(sysroot, directory, "max", virtual_machine),
         address,
+        ..Default::default()
     }
 }
 

@@ -23,6 +23,7 @@ pub fn machine(spec: &Spec) -> Machine {
         disks: spec.disks.iter().map(disk_of).collect(),
         file_systems: spec.disks.iter().take(4).map(file_system_of).collect(),
         kernel: kernel(virtualised),
+        ..Default::default()
     }
 }
 
@@ -54,6 +55,7 @@ fn cpu(spec: &Spec) -> Cpu {
         } else {
             known("performance".into())
         },
+        ..Default::default()
     }
 }
 
@@ -68,12 +70,14 @@ fn memory(spec: &Spec) -> Memory {
                 id,
                 cpus: (0..spec.cores).filter(|cpu| cpu * nodes / spec.cores == id).collect(),
                 total_bytes: known(total / u64::from(nodes)),
+                ..Default::default()
             })
             .collect(),
         rated_bytes_per_second: match spec.memory_bytes_per_second {
             Some(rate) => known(rate),
             None => Fact::unknown("a virtual machine shows no DIMM"),
         },
+        ..Default::default()
     }
 }
 
@@ -89,6 +93,7 @@ fn pci(spec: &Spec) -> Vec<PciDevice> {
             node: Fact::from_option(node, "not told"),
             link: known(now),
             link_max: known(PciLink { gt_per_second: 16.0, width: if class == 0x01_0802 { 4 } else { 16 } }),
+            ..Default::default()
         })
     };
     let slow = PciLink { gt_per_second: 8.0, width: 2 };
@@ -127,6 +132,7 @@ fn nic_of(nic: &super::builder::NicSpec, index: usize) -> Nic {
         pci: nic.pci.clone(),
         addresses: vec![(address.parse().expect("an address"), if loopback { 8 } else { 24 })],
         loopback,
+        ..Default::default()
     }
 }
 
@@ -152,6 +158,7 @@ fn disk_of(disk: &super::builder::DiskSpec) -> Disk {
         pci: disk.pci.clone(),
         members: Vec::new(),
         backing_file: None,
+        ..Default::default()
     }
 }
 
@@ -162,6 +169,7 @@ fn file_system_of(disk: &super::builder::DiskSpec) -> FileSystem {
         source: format!("/dev/{}", disk.name),
         options: "rw,noatime".into(),
         devices: vec![disk.name.clone()],
+        ..Default::default()
     }
 }
 
