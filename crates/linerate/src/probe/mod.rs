@@ -13,6 +13,7 @@ mod machine;
 mod memory;
 mod mount_table;
 mod nic;
+mod nic_details;
 mod pci;
 pub mod route;
 mod route_table;

@@ -41,7 +41,7 @@ pub struct NicDetails {
     pub rx_ring: Fact<(u32, u32)>,
     /// Transmit ring: descriptors now and at most.
     pub tx_ring: Fact<(u32, u32)>,
-    /// Channels (queue pairs with an interrupt of their own) now and at most.
+    /// Channels that receive, each with an interrupt of its own: now and at most.
     pub channels: Fact<(u32, u32)>,
     /// Offloads that are on, by the kernel's names (`tx-udp-segmentation`).
     pub offloads: Fact<Vec<String>>,
@@ -55,6 +55,21 @@ pub struct NicDetails {
     pub fec: Fact<String>,
     /// Pause frames: receive, transmit.
     pub pause: Fact<(bool, bool)>,
+    /// Version of the driver; drivers of the kernel's own give the kernel's.
+    #[serde(default)]
+    pub driver_version: Fact<String>,
+    /// Kind of port (`twisted pair`, `fibre`, `direct attach`, `none`).
+    #[serde(default)]
+    pub port: Fact<String>,
+    /// Both directions at once.
+    #[serde(default)]
+    pub full_duplex: Fact<bool>,
+    /// Rate and duplex were negotiated with the other end.
+    #[serde(default)]
+    pub negotiated: Fact<bool>,
+    /// Rate of the fastest link mode that card and module report, bits per second.
+    #[serde(default)]
+    pub link_max_bits_per_second: Fact<u64>,
 }
 
 /// One interrupt of a device (`/proc/interrupts`, `/proc/irq`).
