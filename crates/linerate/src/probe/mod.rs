@@ -3,17 +3,22 @@
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
 mod addresses;
+mod cache;
 mod cpu;
 pub mod cpu_list;
+mod crc32c;
 mod disk;
 mod file_system;
+mod frequency;
 mod host;
+mod idle;
 mod kernel;
 mod machine;
 mod memory;
 mod mount_table;
 mod nic;
 mod nic_details;
+mod numa;
 mod pci;
 pub mod route;
 mod route_table;
