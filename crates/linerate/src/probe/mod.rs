@@ -12,6 +12,8 @@ mod file_system;
 mod frequency;
 mod host;
 mod idle;
+mod interrupt;
+mod interrupt_table;
 mod kernel;
 mod machine;
 mod memory;
@@ -42,6 +44,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         nics: nic::read(sysroot, &pci),
         file_systems: file_system::read(sysroot, &disks),
         kernel: kernel::read(sysroot),
+        interrupts: interrupt::read(sysroot, &pci),
         virtualisation,
         memory,
         pci,

@@ -1,6 +1,7 @@
 //! Network interfaces and interrupts.
 
 use crate::fact::Fact;
+use crate::probe::cpu_list;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -79,10 +80,12 @@ pub struct Interrupt {
     pub number: u32,
     /// Name that the driver gave it (`eth0-TxRx-3`, `nvme0q5`).
     pub name: String,
-    /// PCI function, NIC or disk that it belongs to, where that can be told.
+    /// PCI function that it belongs to, where that can be told.
     pub pci: Option<String>,
-    /// CPUs that may take it.
+    /// CPUs that may take it; in a file, a list as the kernel writes it (`0-3,8`).
+    #[serde(with = "cpu_list::as_text")]
     pub allowed: Fact<Vec<u32>>,
-    /// CPUs that take it.
+    /// CPUs that take it; in a file, likewise.
+    #[serde(with = "cpu_list::as_text")]
     pub effective: Fact<Vec<u32>>,
 }
