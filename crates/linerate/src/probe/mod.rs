@@ -3,6 +3,7 @@
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
 mod addresses;
+mod boot;
 mod cache;
 mod cpu;
 pub mod cpu_list;
@@ -11,6 +12,7 @@ mod disk;
 mod file_system;
 mod frequency;
 mod host;
+mod huge_pages;
 mod idle;
 mod interrupt;
 mod interrupt_table;
@@ -22,6 +24,7 @@ mod nic;
 mod nic_details;
 mod numa;
 mod pci;
+mod power;
 pub mod route;
 mod route_table;
 pub mod source;
@@ -45,6 +48,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         file_systems: file_system::read(sysroot, &disks),
         kernel: kernel::read(sysroot),
         interrupts: interrupt::read(sysroot, &pci),
+        power: power::read(sysroot),
         virtualisation,
         memory,
         pci,
