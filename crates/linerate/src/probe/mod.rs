@@ -49,6 +49,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         kernel: kernel::read(sysroot),
         interrupts: interrupt::read(sysroot, &pci),
         power: power::read(sysroot),
+        container: host::container(sysroot),
         virtualisation,
         memory,
         pci,
