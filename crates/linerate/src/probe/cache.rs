@@ -6,31 +6,32 @@ use super::cpu_list;
 use super::machine::{Cache, LogicalCpu};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Sharers of all caches together. 4,096 CPUs with three private caches and a shared one have 16,384; a recorded tree that claims
 /// that each of its thousands of CPUs has caches shared by all must not fill the memory.
-const MOST_SHARERS: usize = 1 << 20;
+const MOST_SHARERS: usize = 1 << 18;
 
 /// Reads the caches of the processors that are online, smallest level first, then by their first processor.
 pub fn read(sysroot: &Sysroot, logical: &[LogicalCpu]) -> Vec<Cache> {
     let mut caches: Vec<Cache> = Vec::new();
     // A cache is listed by each of its sharers under the same index; it is read at the first of them only.
-    let mut seen: BTreeSet<(String, u32)> = BTreeSet::new();
+    let mut seen: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let mut sharers = 0;
-    for cpu in logical.iter().filter(|cpu| cpu.online) {
-        let directory = Path::new(CPUS).join(format!("cpu{}/cache", cpu.id));
+    let online: BTreeSet<u32> = logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect();
+    for cpu in &online {
+        let directory = Path::new(CPUS).join(format!("cpu{cpu}/cache"));
         for index in sysroot.list(&directory) {
-            if !index.starts_with("index") || seen.contains(&(index.clone(), cpu.id)) {
+            if !index.starts_with("index") || seen.get(&index).is_some_and(|seen| seen.contains(cpu)) {
                 continue;
             }
-            let Some(cache) = one(sysroot, &directory.join(&index), cpu.id) else { continue };
+            let Some(cache) = one(sysroot, &directory.join(&index), *cpu, &online) else { continue };
             sharers += cache.cpus.len();
             if sharers > MOST_SHARERS {
                 return sorted(caches);
             }
-            seen.extend(cache.cpus.iter().map(|sharer| (index.clone(), *sharer)));
+            seen.entry(index).or_default().extend(&cache.cpus);
             caches.push(cache);
         }
     }
@@ -45,11 +46,12 @@ fn sorted(mut caches: Vec<Cache>) -> Vec<Cache> {
 }
 
 /// One cache; `None` where it tells no level, without which it is nothing.
-fn one(sysroot: &Sysroot, directory: &Path, cpu: u32) -> Option<Cache> {
+fn one(sysroot: &Sysroot, directory: &Path, cpu: u32, online: &BTreeSet<u32>) -> Option<Cache> {
     let level = *sysroot.parse(directory.join("level")).known()?;
     let shared = cpu_list::read(sysroot, directory.join("shared_cpu_list"), directory.join("shared_cpu_map"));
-    // Some firmware lists no sharers, or not the processor itself.
-    let cpus = shared.known().filter(|shared| shared.contains(&cpu)).cloned();
+    // Some firmware lists no sharers, or not the processor itself; some kernels leave those in that went offline.
+    let cpus = shared.known().filter(|shared| shared.contains(&cpu));
+    let cpus = cpus.map(|shared| shared.iter().filter(|id| online.contains(id)).copied().collect());
     Some(Cache {
         level,
         kind: sysroot.text(directory.join("type")).unwrap_or_else(|_| "Unified".into()),
@@ -127,12 +129,15 @@ mod tests {
     #[test]
     fn a_tree_that_shares_everything_with_everybody_is_bounded() {
         let mut tree = Tree::new(&[]);
-        // Lists that contain their CPU and differ, so that none is taken for another.
-        for cpu in 0..40 {
-            put(&mut tree, cpu, cpu, ["1", "Data", "1K", &format!("0-{}", 65_000 + cpu)]);
+        // Each under an index of its own, so that none is taken for another.
+        for index in 0..120 {
+            let directory = format!("sys/devices/system/cpu/cpu0/cache/index{index}");
+            tree.put(&format!("{directory}/level"), "1");
+            tree.put(&format!("{directory}/shared_cpu_list"), &format!("0-{}", 3_000 + index));
         }
-        let caches = read(&tree.sysroot(), &processors(40));
-        assert_eq!(caches.len(), 16);
+        let caches = read(&tree.sysroot(), &processors(3_500));
+        let sharers: usize = caches.iter().map(|cache| cache.cpus.len()).sum();
+        assert!(caches.len() > 80 && sharers <= MOST_SHARERS, "{} caches", caches.len());
     }
 
     proptest! {
