@@ -3,13 +3,15 @@
 //!
 //! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with `ENODEV`.
 
+mod driver;
 mod features;
 mod link;
 mod settings;
 mod strings;
 
+pub use driver::Driver;
 pub use link::{Duplex, Link};
-pub use settings::{Channels, Coalescing, Driver, Fec, Pause, Rings};
+pub use settings::{Channels, Coalescing, Fec, Pause, Rings};
 
 use rustix::net::{AddressFamily, SocketType};
 use std::cell::OnceCell;
@@ -43,6 +45,17 @@ impl Ethtool {
         // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the request; the caller vouches for the request.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) };
         if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Asks with a structure of fixed size.
+    ///
+    /// # Safety
+    /// `T` is `repr(C)`, made of integers only, has the layout and the size of the kernel's structure for the command that
+    /// its first field holds, and that structure has no part of variable length.
+    unsafe fn fixed<T>(&self, interface: &str, mut request: T) -> io::Result<T> {
+        // SAFETY: as the caller vouches, the kernel reads and writes no more than the structure, which outlives the call.
+        unsafe { self.ask(interface, (&raw mut request).cast()) }?;
+        Ok(request)
     }
 }
 

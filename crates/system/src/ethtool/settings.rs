@@ -1,27 +1,13 @@
-//! Questions with an answer of fixed size: driver, rings, channels, coalescing, pause frames, forward error correction.
+//! Settings of an interface: rings, channels, coalescing, pause frames, forward error correction.
 
-use super::{Ethtool, text};
+use super::Ethtool;
 use std::io;
 
-const ETHTOOL_GDRVINFO: u32 = 0x0000_0003;
 const ETHTOOL_GCOALESCE: u32 = 0x0000_000e;
 const ETHTOOL_GRINGPARAM: u32 = 0x0000_0010;
 const ETHTOOL_GPAUSEPARAM: u32 = 0x0000_0012;
 const ETHTOOL_GCHANNELS: u32 = 0x0000_003c;
 const ETHTOOL_GFECPARAM: u32 = 0x0000_0050;
-
-/// Who drives an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Driver {
-    /// Name of the driver (`mlx5_core`, `veth`).
-    pub name: String,
-    /// Its version; drivers of the kernel's own give the kernel's.
-    pub version: String,
-    /// Firmware of the card; empty where there is none.
-    pub firmware: String,
-    /// Where it sits (`0000:03:00.0`); empty for what sits nowhere.
-    pub bus: String,
-}
 
 /// Descriptors of the rings; 0 at most: the interface has no such ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,23 +83,6 @@ impl Fec {
     }
 }
 
-/// `struct ethtool_drvinfo`.
-#[repr(C)]
-struct DriverInfo {
-    command: u32,
-    driver: [u8; 32],
-    version: [u8; 32],
-    firmware_version: [u8; 32],
-    bus_info: [u8; 32],
-    expansion_rom_version: [u8; 32],
-    reserved: [u8; 12],
-    private_flags: u32,
-    statistics: u32,
-    test_info_bytes: u32,
-    eeprom_bytes: u32,
-    register_dump_bytes: u32,
-}
-
 /// `struct ethtool_ringparam`.
 #[repr(C)]
 #[derive(Default)]
@@ -185,43 +154,6 @@ struct FecParameters {
 }
 
 impl Ethtool {
-    /// Asks with a structure of fixed size.
-    ///
-    /// # Safety
-    /// `T` is `repr(C)`, made of integers only, has the layout and the size of the kernel's structure for the command that
-    /// its first field holds, and that structure has no part of variable length.
-    unsafe fn fixed<T>(&self, interface: &str, mut request: T) -> io::Result<T> {
-        // SAFETY: as the caller vouches, the kernel reads and writes no more than the structure, which outlives the call.
-        unsafe { self.ask(interface, (&raw mut request).cast()) }?;
-        Ok(request)
-    }
-
-    /// Driver and firmware, as `ethtool -i` shows them. Fails with `EOPNOTSUPP` where the driver names itself nowhere (`lo`).
-    pub fn driver(&self, interface: &str) -> io::Result<Driver> {
-        let request = DriverInfo {
-            command: ETHTOOL_GDRVINFO,
-            driver: [0; 32],
-            version: [0; 32],
-            firmware_version: [0; 32],
-            bus_info: [0; 32],
-            expansion_rom_version: [0; 32],
-            reserved: [0; 12],
-            private_flags: 0,
-            statistics: 0,
-            test_info_bytes: 0,
-            eeprom_bytes: 0,
-            register_dump_bytes: 0,
-        };
-        // SAFETY: DriverInfo is struct ethtool_drvinfo, which ETHTOOL_GDRVINFO fills.
-        let info = unsafe { self.fixed(interface, request) }?;
-        Ok(Driver {
-            name: text(&info.driver),
-            version: text(&info.version),
-            firmware: text(&info.firmware_version),
-            bus: text(&info.bus_info),
-        })
-    }
-
     /// Ring sizes, as `ethtool -g` shows them.
     pub fn rings(&self, interface: &str) -> io::Result<Rings> {
         let request = RingParameters { command: ETHTOOL_GRINGPARAM, ..Default::default() };
@@ -288,7 +220,6 @@ mod tests {
     /// A structure smaller than the kernel's would have the stack behind it overwritten.
     #[test]
     fn the_structures_have_the_sizes_that_the_kernel_copies() {
-        assert_eq!(size_of::<DriverInfo>(), 196);
         assert_eq!(size_of::<RingParameters>(), 36);
         assert_eq!(size_of::<ChannelCounts>(), 36);
         assert_eq!(size_of::<CoalesceParameters>(), 92);
