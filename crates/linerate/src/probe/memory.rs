@@ -1,7 +1,7 @@
 //! Memory and the NUMA nodes that are online: `/proc/meminfo` and `/sys/devices/system/node`.
 
-use super::cpu_list;
 use super::machine::{Memory, NumaNode};
+use super::{cpu_list, numa};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
 use std::path::Path;
@@ -50,10 +50,11 @@ fn nodes(sysroot: &Sysroot) -> Vec<NumaNode> {
         .filter(|id| online.as_ref().is_none_or(|online| online.contains(id)))
         .collect();
     ids.sort_unstable();
-    ids.into_iter().map(|id| node(sysroot, id)).collect()
+    let count = ids.len();
+    ids.into_iter().map(|id| node(sysroot, id, count)).collect()
 }
 
-fn node(sysroot: &Sysroot, id: u32) -> NumaNode {
+fn node(sysroot: &Sysroot, id: u32, count: usize) -> NumaNode {
     let directory = Path::new(NODES).join(format!("node{id}"));
     let cpus = cpu_list::read(sysroot, directory.join("cpulist"), directory.join("cpumap"));
     let meminfo = sysroot.fact(directory.join("meminfo"));
@@ -67,7 +68,7 @@ fn node(sysroot: &Sysroot, id: u32) -> NumaNode {
             ),
             Fact::Unknown { why } => Fact::unknown(why.clone()),
         },
-        ..Default::default()
+        distances: numa::distances(sysroot, &directory, count),
     }
 }
 

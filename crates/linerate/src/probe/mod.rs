@@ -3,17 +3,28 @@
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
 mod addresses;
+mod boot;
+mod cache;
 mod cpu;
 pub mod cpu_list;
+mod crc32c;
 mod disk;
 mod file_system;
+mod frequency;
 mod host;
+mod huge_pages;
+mod idle;
+mod interrupt;
+mod interrupt_table;
 mod kernel;
 mod machine;
 mod memory;
 mod mount_table;
 mod nic;
+mod nic_details;
+mod numa;
 mod pci;
+mod power;
 pub mod route;
 mod route_table;
 pub mod source;
@@ -36,6 +47,9 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         nics: nic::read(sysroot, &pci),
         file_systems: file_system::read(sysroot, &disks),
         kernel: kernel::read(sysroot),
+        interrupts: interrupt::read(sysroot, &pci),
+        power: power::read(sysroot),
+        container: host::container(sysroot),
         virtualisation,
         memory,
         pci,
