@@ -40,6 +40,20 @@ impl Sysroot {
 
     /// The text of a file, trimmed at the end; the error is a phrase for `Fact::Unknown`.
     pub fn text(&self, absolute: impl AsRef<Path>) -> Result<String, String> {
+        let bytes = self.bytes(absolute)?;
+        // Strings of the device tree end in a zero byte.
+        Ok(String::from_utf8_lossy(&bytes)
+            .trim_end_matches(|c: char| c == '\0' || c.is_whitespace())
+            .to_string())
+    }
+
+    /// The bytes of a file; the error is a phrase for `Fact::Unknown`.
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, String> {
+        self.first_bytes(absolute, LARGEST_ATTRIBUTE_BYTES)
+    }
+
+    /// At most so many bytes from the start of a file: of some files each byte costs a register access.
+    pub fn first_bytes(&self, absolute: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, String> {
         use std::io::Read;
         let absolute = absolute.as_ref();
         let path = self.resolve(absolute)?;
@@ -50,11 +64,8 @@ impl Sysroot {
         }
         let file = std::fs::File::open(path).map_err(describe)?;
         let mut bytes = Vec::new();
-        file.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
-        // Strings of the device tree end in a zero byte.
-        Ok(String::from_utf8_lossy(&bytes)
-            .trim_end_matches(|c: char| c == '\0' || c.is_whitespace())
-            .to_string())
+        file.take(most.min(LARGEST_ATTRIBUTE_BYTES)).read_to_end(&mut bytes).map_err(describe)?;
+        Ok(bytes)
     }
 
     /// A file's text as a fact.
@@ -221,6 +232,15 @@ mod tests {
             assert!(sysroot.text(name).is_err(), "{name} was read");
         }
         assert!(sysroot.text("/sys").expect_err("a directory").contains("no regular file"));
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_not_changed() {
+        let (root, sysroot) = tree();
+        std::fs::write(root.path().join("config"), [0x86, 0x80, 0xff, 0x00]).expect("a file");
+        assert_eq!(sysroot.bytes("/config"), Ok(vec![0x86, 0x80, 0xff, 0x00]));
+        assert_eq!(sysroot.first_bytes("/config", 2), Ok(vec![0x86, 0x80]));
+        assert_eq!(sysroot.bytes("/none"), Err("/none: not there".into()));
     }
 
     #[test]
