@@ -208,4 +208,33 @@ mod tests {
         assert_eq!(nearest(path).as_deref(), Some("0000:01:00.0"));
         assert_eq!(nearest(Path::new("/sys/devices/virtual/net/lo")), None);
     }
+
+    /// Kernels before 4.13 have no files for the link; slots are the kernel's list of them.
+    #[test]
+    fn the_configuration_space_tells_what_the_kernel_has_no_file_for() {
+        let mut tree = tree();
+        let card = config::tests::card();
+        let config = format!("{BRIDGE}/0000:01:00.0/config");
+        tree.put(&format!("{BRIDGE}/0000:01:00.1/class"), "0x020000\n");
+        tree.link("sys/bus/pci/devices/0000:01:00.1", &format!("../../../../{BRIDGE}/0000:01:00.1"));
+        tree.put("sys/bus/pci/slots/7/address", "0000:01:00\n");
+        tree.put("sys/bus/pci/slots/7-1/address", "0000:00:01\n");
+        for (function, length) in [(&config, 256), (&config.replace("00.0/c", "00.1/c"), 64)] {
+            std::fs::write(tree.sysroot().path(function), &card[..length]).expect("a file");
+        }
+        let devices = read(&tree.sysroot(), false);
+        let [port, first, second, _] = devices.as_slice() else { panic!("{devices:?}") };
+        // The kernel's files first, where there are any.
+        assert_eq!(first.link, Fact::Known(PciLink { gt_per_second: 8.0, width: 16 }));
+        assert_eq!(first.express.max_payload_bytes, Fact::Known(256));
+        assert_eq!((&first.express.slot, &second.express.slot), (&Fact::Known(7), &Fact::Known(7)));
+        assert!(port.express.slot.known().is_none(), "7-1 is not slot 7");
+        assert_eq!(port.express.port.why(), Some("its configuration space: not there"));
+        assert!(second.express.port.why().is_some_and(|why| why.contains("root reads it")));
+        assert!(second.link.why().is_some_and(|why| why.contains("no PCIe link")));
+        std::fs::write(tree.sysroot().path(config.replace("00.0/c", "00.1/c")), &card).expect("a file");
+        let devices = read(&tree.sysroot(), true);
+        assert_eq!(devices[2].link, Fact::Known(PciLink { gt_per_second: 5.0, width: 4 }));
+        assert_eq!(devices[2].link_max, Fact::Known(PciLink { gt_per_second: 8.0, width: 8 }));
+    }
 }

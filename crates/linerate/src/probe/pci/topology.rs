@@ -108,7 +108,8 @@ pub fn is_upper_end(kind: PortKind) -> bool {
 pub struct Ends<'a> {
     /// The end towards the processor: a root port or a switch's downstream port.
     pub port: Option<&'a PciDevice>,
-    /// The end away from it: a card's first function, or a switch's upstream port. None where the port is empty.
+    /// The end away from it: a card's first function, also where another one was asked for, or a switch's upstream port. None where
+    /// the port is empty.
     pub card: Option<&'a PciDevice>,
     /// What both ends can do: the lower speed and the smaller width of the two.
     pub able: Fact<PciLink>,
@@ -158,14 +159,22 @@ pub enum Weaker {
 /// The link that a function is an end of; `None` where it has no link.
 pub fn ends<'a>(devices: &'a [PciDevice], address: &str) -> Option<Ends<'a>> {
     let device = find(devices, address)?;
-    let (port, card) = match kind(devices, device)? {
+    let own = kind(devices, device)?;
+    let upper = |device: &PciDevice| kind(devices, device).is_some_and(is_upper_end);
+    let port = match own {
         PortKind::IntegratedEndpoint | PortKind::EventCollector => return None,
-        upper if is_upper_end(upper) => {
-            let mut below: Vec<&PciDevice> = children(devices, address).collect();
-            below.sort_by_key(|child| (child.link_max.known().is_none(), &child.address));
-            (Some(device), below.first().copied())
-        }
-        _ => (device.parent.as_deref().and_then(|parent| find(devices, parent)), Some(device)),
+        own if is_upper_end(own) => Some(device),
+        _ => find(devices, device.parent.as_deref().unwrap_or("")).filter(|parent| upper(parent)),
+    };
+    // All that is right behind a port is one card.
+    let first = |port: &PciDevice| {
+        children(devices, &port.address)
+            .min_by_key(|child| (child.link_max.known().is_none(), &child.address))
+    };
+    let card = match port {
+        Some(port) => first(port),
+        None if device.link.known().or(device.link_max.known()).is_none() => return None,
+        None => Some(device),
     };
     let most = |end: Option<&PciDevice>| end.and_then(|end| end.link_max.known().copied());
     let able = match (most(port), most(card)) {
@@ -257,4 +266,147 @@ pub fn max_payload(devices: &[PciDevice], address: &str) -> Option<MaxPayload> {
         Fact::from_option(way.by_ref().filter_map(Fact::known).min().copied(), "nothing on the way tells it")
     });
     Some(MaxPayload { set: device.express.max_payload_bytes.clone(), able })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::machine::Express;
+    use proptest::prelude::*;
+
+    fn function(
+        address: &str,
+        parent: Option<&str>,
+        class: u32,
+        links: Option<((f64, u32), (f64, u32))>,
+    ) -> PciDevice {
+        let link = |(gt_per_second, width)| match width {
+            0 => Fact::unknown(DOWN),
+            width => Fact::Known(PciLink { gt_per_second, width }),
+        };
+        PciDevice {
+            address: address.into(),
+            parent: parent.map(str::to_string),
+            class: Fact::Known(class),
+            link: links.map_or(Fact::default(), |(runs, _)| link(runs)),
+            link_max: links.map_or(Fact::default(), |(_, most)| link(most)),
+            ..Default::default()
+        }
+    }
+
+    /// A root port, a switch with an NVMe drive and a graphics card below, a NIC in a slot of its own, an empty slot.
+    fn server() -> Vec<PciDevice> {
+        let gen4 = |width| Some(((16.0, width), (16.0, width)));
+        vec![
+            function("0000:00:01.0", None, 0x060400, gen4(16)),
+            function("0000:00:02.0", None, 0x060400, Some(((8.0, 4), (16.0, 8)))),
+            function("0000:00:03.0", None, 0x060400, Some(((2.5, 0), (16.0, 8)))),
+            function("0000:00:1f.2", None, 0x010601, None),
+            function("0000:01:00.0", Some("0000:00:01.0"), 0x060400, gen4(16)),
+            function("0000:02:00.0", Some("0000:01:00.0"), 0x060400, gen4(4)),
+            function("0000:02:01.0", Some("0000:01:00.0"), 0x060400, Some(((2.5, 16), (16.0, 16)))),
+            function("0000:03:00.0", Some("0000:02:00.0"), 0x010802, gen4(4)),
+            function("0000:04:00.0", Some("0000:02:01.0"), 0x030000, Some(((2.5, 16), (16.0, 16)))),
+            function("0000:04:00.1", Some("0000:02:01.0"), 0x040300, Some(((2.5, 16), (16.0, 16)))),
+            function("0000:05:00.0", Some("0000:00:02.0"), 0x020000, Some(((8.0, 4), (8.0, 8)))),
+        ]
+    }
+
+    fn addresses(devices: &[&PciDevice]) -> Vec<String> {
+        devices.iter().map(|device| device.address.clone()).collect()
+    }
+
+    #[test]
+    fn up_and_down_the_tree() {
+        let server = server();
+        assert_eq!(
+            addresses(&above(&server, "0000:04:00.1")),
+            ["0000:02:01.0", "0000:01:00.0", "0000:00:01.0"]
+        );
+        assert_eq!(below(&server, "0000:00:01.0").len(), 6);
+        assert_eq!(addresses(&below(&server, "0000:00:02.0")), ["0000:05:00.0"]);
+        let shared = |one, other| common(&server, one, other).map(|bridge| bridge.address.as_str());
+        assert_eq!(shared("0000:03:00.0", "0000:04:00.0"), Some("0000:01:00.0"));
+        assert_eq!(shared("0000:03:00.0", "0000:05:00.0"), None);
+        assert_eq!(card("0000:04:00.1"), "0000:04:00");
+    }
+
+    #[test]
+    fn kinds_follow_from_the_place_where_no_register_is_read() {
+        let server = server();
+        let kind = |address| kind(&server, find(&server, address).expect(address));
+        assert_eq!(kind("0000:00:01.0"), Some(PortKind::RootPort));
+        assert_eq!(kind("0000:01:00.0"), Some(PortKind::SwitchUpstream));
+        assert_eq!(kind("0000:02:01.0"), Some(PortKind::SwitchDownstream));
+        assert_eq!(kind("0000:04:00.0"), Some(PortKind::Endpoint));
+        assert_eq!(kind("0000:00:1f.2"), Some(PortKind::IntegratedEndpoint));
+    }
+
+    #[test]
+    fn what_both_ends_can_and_why_a_link_is_below() {
+        let mut server = server();
+        let ends_of = |server: &[PciDevice], address: &str| {
+            let ends = ends(server, address).expect("a link");
+            (ends.able.known().map(|able| (able.gt_per_second, able.width)), ends.weaker, ends.condition)
+        };
+        let full = (Some((16.0, 4)), Weaker::Neither, Condition::Full);
+        assert_eq!(ends_of(&server, "0000:03:00.0"), full);
+        assert_eq!(ends_of(&server, "0000:02:00.0"), full, "from its other end");
+        // A gen 3 NIC in a gen 4 slot: 8 GT/s is its most, but four of eight lanes are missing.
+        let below = |told| Condition::Below { narrower: true, slower: false, told };
+        assert_eq!(ends_of(&server, "0000:05:00.0"), (Some((8.0, 8)), Weaker::Card, below(None)));
+        // A graphics card that idles, and an empty slot.
+        assert_eq!(ends_of(&server, "0000:04:00.1").2, Condition::PoweredDown);
+        assert_eq!(ends_of(&server, "0000:00:03.0").2, Condition::Down);
+        assert_eq!(ends(&server, "0000:00:1f.2"), None);
+
+        // The same speed at an NVMe drive is a fault, unless the port was told so or the hardware did it by itself.
+        server[7].link = Fact::Known(PciLink { gt_per_second: 2.5, width: 4 });
+        let slower = |told| Condition::Below { narrower: false, slower: true, told };
+        assert_eq!(ends_of(&server, "0000:03:00.0").2, slower(None));
+        server[5].express = Express { target_gt_per_second: Fact::Known(2.5), ..Default::default() };
+        assert_eq!(ends_of(&server, "0000:03:00.0").2, slower(Some(2.5)));
+        server[5].express = Express { autonomous_change: Fact::Known(true), ..Default::default() };
+        assert_eq!(ends_of(&server, "0000:03:00.0").2, Condition::PoweredDown);
+
+        // A port that does not tell what it can: it may be of the generation that the link runs at.
+        server[5].link_max = Fact::unknown("not told");
+        server[5].link = Fact::Known(PciLink { gt_per_second: 2.5, width: 4 });
+        assert_eq!(ends_of(&server, "0000:03:00.0").2, Condition::Untold);
+    }
+
+    #[test]
+    fn the_smallest_max_payload_on_the_way() {
+        let mut server = server();
+        let payload = |server: &[PciDevice]| max_payload(server, "0000:05:00.0").expect("the NIC").able;
+        assert!(payload(&server).why().is_some());
+        for (at, bytes) in [(1, 256), (10, 512)] {
+            server[at].express.max_payload_supported_bytes = Fact::Known(bytes);
+        }
+        assert_eq!(payload(&server), Fact::Known(256));
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_is_answered(parents in proptest::collection::vec((0usize..12, any::<bool>(), 0u32..3), 0..12)) {
+            let name = |at: usize| format!("0000:{at:02x}:00.0");
+            let devices: Vec<PciDevice> = parents
+                .iter()
+                .enumerate()
+                .map(|(at, (parent, has, width))| {
+                    let class = if *has { 0x060400 } else { 0x020000 };
+                    let links = Some(((2.5, *width), (8.0, 2)));
+                    function(&name(at), has.then(|| name(*parent)).as_deref(), class, links)
+                })
+                .collect();
+            for device in &devices {
+                prop_assert!(above(&devices, &device.address).len() < devices.len());
+                let below = below(&devices, &device.address);
+                prop_assert!(below.iter().all(|other| other.address != device.address));
+                kind(&devices, device);
+                ends(&devices, &device.address);
+                max_payload(&devices, &device.address);
+            }
+        }
+    }
 }
