@@ -2,7 +2,7 @@
 
 use linerate::probe::PciLink;
 use linerate::probe::lspci::from_lspci;
-use linerate::probe::pci::{config, topology};
+use linerate::probe::pci::{config, ends, topology};
 
 /// Any text as a listing. What comes of it is a tree without rings, and can be saved.
 pub fn lspci(input: &[u8]) {
@@ -21,7 +21,7 @@ pub fn lspci(input: &[u8]) {
         assert!(parent.is_none_or(|parent| topology::find(&devices, parent).is_some()), "{device:?}");
         let above = topology::above(&devices, &device.address);
         assert!(above.iter().all(|bridge| bridge.address != device.address), "a ring at {}", device.address);
-        topology::ends(&devices, &device.address);
+        ends::of(&devices, &device.address);
         topology::max_payload(&devices, &device.address);
     }
     serde_json::to_string(&devices).expect("devices are JSON");

@@ -3,7 +3,8 @@
 
 use linerate::fact::Fact;
 use linerate::probe::lspci::from_lspci;
-use linerate::probe::pci::topology::{self, Condition, Weaker};
+use linerate::probe::pci::ends::{self, Condition, Weaker};
+use linerate::probe::pci::topology;
 use linerate::probe::{PciDevice, PciLink, PortKind, probe};
 use linerate::sysroot::Sysroot;
 use std::collections::BTreeMap;
@@ -262,14 +263,14 @@ fn a_whole_machine_of_the_years_of_pcie_2() {
     let empty = get("0000:00:01.0");
     assert_eq!(empty.link_max, link(5.0, 4));
     assert!(empty.link.why().is_some_and(|why| why.contains("width 0")), "{:?}", empty.link);
-    let ends = topology::ends(&devices, "0000:00:01.0").expect("a port");
+    let ends = ends::of(&devices, "0000:00:01.0").expect("a port");
     assert_eq!((ends.card, ends.condition), (None, Condition::Down));
 
-    let older = topology::ends(&devices, "0000:00:07.0").expect("a port");
+    let older = ends::of(&devices, "0000:00:07.0").expect("a port");
     assert_eq!(older.card.map(|card| card.address.as_str()), Some("0000:06:00.0"));
     assert_eq!((older.port.expect("the port").link_max.clone(), older.able), (link(5.0, 16), link(2.5, 16)));
     assert_eq!((older.runs, older.weaker, older.condition), (link(2.5, 16), Weaker::Card, Condition::Full));
-    assert_eq!(topology::ends(&devices, "0000:06:00.1").expect("the second function").able, link(2.5, 16));
+    assert_eq!(ends::of(&devices, "0000:06:00.1").expect("the second function").able, link(2.5, 16));
 
     // A SAS card behind a switch that is on the board.
     let chain: Vec<_> =
@@ -287,13 +288,16 @@ fn a_whole_machine_of_the_years_of_pcie_2() {
 #[test]
 fn bus_numbers_give_the_tree_that_sysfs_gives() {
     let Some(captures) = captures() else { return };
-    for (name, least) in
-        [("32intel64-2p8co2t+8ve", 10), ("fakepcilocalities", 15), ("2pa-pcidomain32bits", 0)]
+    for (name, least) in [("32intel64-2p8co2t+8ve", 23), ("fakepcilocalities", 7), ("2pa-pcidomain32bits", 0)]
     {
         let archive = captures.join(format!("hwloc/linux/{name}.tar.bz2"));
         let Some(place) = unpack(&archive, &["*/sys/bus/pci/*", "*/sys/devices/pci*"]) else { return };
         let root = place.path().join(name);
         let machine = probe(&Sysroot::recorded(&root));
+        // Trap 2: the on-chip X722, whose link of 2.5 GT/s x1 is no real one, is at least not said to run below what it can.
+        if let Some(ends) = ends::of(&machine.pci, "0000:60:00.0") {
+            assert_eq!(ends.condition, Condition::Full, "{name}");
+        }
         let mut dump = String::new();
         for device in &machine.pci {
             let config = root.join("sys/bus/pci/devices").join(&device.address).join("config");

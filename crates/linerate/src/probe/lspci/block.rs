@@ -21,21 +21,14 @@ pub(super) struct Block {
 impl Block {
     /// The rest of a first line. What an earlier one told and this one does not, stays.
     pub(super) fn head(&mut self, rest: &str) {
-        let new = head::parse(rest);
-        let old = std::mem::take(&mut self.head);
-        self.head = Head {
-            class: new.class.or(old.class),
-            vendor: new.vendor.or(old.vendor),
-            device: new.device.or(old.device),
-            name: new.name.or(old.name),
-        };
+        self.head = head::parse(rest).or(std::mem::take(&mut self.head));
     }
 
     /// One line below the first, without its indentation.
     pub(super) fn line(&mut self, line: &str) {
         match dump_line(line) {
             Some((0, bytes)) => self.bytes = bytes,
-            Some((at, mut bytes)) if at == self.bytes.len() && at < CONFIG_BYTES as usize => {
+            Some((at, mut bytes)) if at == self.bytes.len() && at < CONFIG_BYTES => {
                 self.bytes.append(&mut bytes);
             }
             Some(_) => {}
@@ -45,9 +38,7 @@ impl Block {
 
     /// Its name in the tree, and the buses behind it.
     pub(super) fn drawn(&mut self, name: &str, buses: Option<Buses>) {
-        if self.head.name.is_none() && !name.is_empty() {
-            self.head.name = Some(name.to_string());
-        }
+        self.head = std::mem::take(&mut self.head).or(head::named(name));
         self.drawn = buses.or(self.drawn);
     }
 

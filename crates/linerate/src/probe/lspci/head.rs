@@ -31,14 +31,26 @@ pub(super) fn parse(rest: &str) -> Head {
     if let Some((before, _)) = name.rsplit_once(" (rev ") {
         name = before;
     }
+    Head { class: class_code(class).map(|code| code << 8 | interface), ..named(name) }
+}
+
+/// Ids and name, from what stands for them in a first line or in the tree.
+pub(super) fn named(name: &str) -> Head {
     let (vendor, device) = ids(name);
     let shown = name.rsplit_once(" [").filter(|(_, last)| pair(last.trim_end_matches(']')).is_some());
     let shown = shown.map_or(name, |(before, _)| before).trim();
-    Head {
-        class: class_code(class).map(|code| code << 8 | interface),
-        vendor,
-        device,
-        name: (!shown.is_empty()).then(|| shown.to_string()),
+    Head { class: None, vendor, device, name: (!shown.is_empty()).then(|| shown.to_string()) }
+}
+
+impl Head {
+    /// What this one does not tell, from another.
+    pub(super) fn or(self, other: Head) -> Head {
+        Head {
+            class: self.class.or(other.class),
+            vendor: self.vendor.or(other.vendor),
+            device: self.device.or(other.device),
+            name: self.name.or(other.name),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use super::*;
 use crate::fact::Fact;
 use crate::probe::machine::{ParallelBus, PciLink, PortKind};
-use crate::probe::pci::topology::{self, Condition, Weaker};
+use crate::probe::pci::ends::{self, Condition, Weaker};
+use crate::probe::pci::topology;
 use proptest::prelude::*;
 
 fn read(text: &str) -> Vec<PciDevice> {
@@ -68,7 +69,7 @@ fn the_pitfall_of_the_year_2010() {
     let port = topology::find(&devices, "0000:00:04.0").expect("the root port");
     assert_eq!((&port.link, &port.link_max), (&link(2.5, 4), &link(5.0, 4)));
     // The card is older than the slot, the slot is narrower than the card: together 2.5 GT/s x4, and that it runs at.
-    let ends = topology::ends(&devices, "0000:04:00.0").expect("a link");
+    let ends = ends::of(&devices, "0000:04:00.0").expect("a link");
     assert_eq!((ends.able, ends.weaker, ends.condition), (link(2.5, 4), Weaker::Each, Condition::Full));
 }
 
@@ -103,7 +104,7 @@ fn a_tree_whose_columns_are_lost() {
 fn a_tree_with_domains_switches_and_several_buses_behind_a_bridge() {
     let devices = read(
         "-+-[0000:00]-+-00.0
- |           +-03.0-[02-05]----00.0-[03-05]--+-00.0-[04]----00.0  A disk
+ |           +-03.0-[02-05]----00.0-[03-05]--+-00.0-[04]----00.0  A disk [144d:a80a]
  |           |                               \\-02.0-[05]--
  |           \\-1f.3
  +-[0001:00]---02.0-[41-50]--+-[0001:42]---00.0  A card
@@ -121,6 +122,8 @@ fn a_tree_with_domains_switches_and_several_buses_behind_a_bridge() {
     assert_eq!(parent("0001:41:01.1"), Some("0001:00:02.0"));
     assert_eq!(parent("10000:e1:00.0"), Some("10000:e0:06.0"));
     assert_eq!(devices.len(), 14);
+    let disk = topology::find(&devices, "0000:04:00.0").expect("the disk");
+    assert_eq!((&disk.vendor, &disk.name), (&Fact::Known(0x144d), &Fact::Known("A disk".into())));
 }
 
 #[test]
@@ -272,7 +275,7 @@ proptest! {
                     prop_assert!(parent < &device.address, "{parent} above {}", device.address);
                     prop_assert!(topology::find(&devices, parent).is_some());
                 }
-                topology::ends(&devices, &device.address);
+                ends::of(&devices, &device.address);
             }
         }
     }

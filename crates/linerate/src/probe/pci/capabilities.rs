@@ -46,13 +46,15 @@ impl Capabilities {
             if offset == 0 {
                 break End::Complete;
             }
-            let Some(id) = registers.byte(offset) else { break End::CutOff };
+            let (Some(id), following) = (registers.byte(offset), registers.byte(offset + 1)) else {
+                break End::CutOff;
+            };
             let again = list.found.iter().any(|(_, known)| *known == offset);
             if offset < 0x40 || id == 0xff || again || list.found.len() >= MOST {
                 break End::Broken;
             }
             list.found.push((id, offset));
-            next = registers.byte(offset + 1);
+            next = following;
         };
         list
     }

@@ -3,6 +3,7 @@
 pub(super) mod address;
 mod capabilities;
 pub mod config;
+pub mod ends;
 pub(super) mod express;
 pub(super) mod link;
 pub(super) mod parallel;
@@ -14,6 +15,7 @@ use crate::sysroot::Sysroot;
 use address::Address;
 use config::ConfigSpace;
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -74,8 +76,11 @@ fn device(
     virtual_machine: bool,
 ) -> PciDevice {
     let parent = directory.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    let config = match sysroot.first_bytes(directory.join("config"), config::CONFIG_BYTES) {
-        Ok(bytes) => config::decode(&bytes),
+    let config = match sysroot.open(directory.join("config")) {
+        Ok(file) => config::of_registers(&|at| {
+            let mut bytes = [0; 4];
+            file.read_exact_at(&mut bytes, u64::try_from(at).ok()?).ok().map(|()| bytes)
+        }),
         // The reason stands at each fact: without the path, which the address tells.
         Err(why) => {
             let why = why.rsplit(": ").next().unwrap_or(&why);
