@@ -40,21 +40,34 @@ impl Sysroot {
 
     /// The text of a file, trimmed at the end; the error is a phrase for `Fact::Unknown`.
     pub fn text(&self, absolute: impl AsRef<Path>) -> Result<String, String> {
-        use std::io::Read;
-        let absolute = absolute.as_ref();
-        let path = self.resolve(absolute)?;
-        let describe = |error: std::io::Error| format!("{}: {}", absolute.display(), plain(&error));
-        // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
-        if !self.is_live() && !std::fs::metadata(&path).map_err(describe)?.is_file() {
-            return Err(format!("{}: no regular file", absolute.display()));
-        }
-        let file = std::fs::File::open(path).map_err(describe)?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
+        let bytes = self.bytes(absolute)?;
         // Strings of the device tree end in a zero byte.
         Ok(String::from_utf8_lossy(&bytes)
             .trim_end_matches(|c: char| c == '\0' || c.is_whitespace())
             .to_string())
+    }
+
+    /// The bytes of a file; the error is a phrase for `Fact::Unknown`.
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, String> {
+        use std::io::Read;
+        let absolute = absolute.as_ref();
+        let mut bytes = Vec::new();
+        let read = self.open(absolute)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| describe(absolute, &error))?;
+        Ok(bytes)
+    }
+
+    /// A file of which only pieces are read: of some files each byte costs a register access. The error is a phrase for
+    /// `Fact::Unknown`.
+    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<std::fs::File, String> {
+        let absolute = absolute.as_ref();
+        let path = self.resolve(absolute)?;
+        // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
+        if !self.is_live() && !std::fs::metadata(&path).map_err(|error| describe(absolute, &error))?.is_file()
+        {
+            return Err(format!("{}: no regular file", absolute.display()));
+        }
+        std::fs::File::open(path).map_err(|error| describe(absolute, &error))
     }
 
     /// A file's text as a fact.
@@ -163,6 +176,11 @@ fn components(path: &Path) -> Vec<std::ffi::OsString> {
     parts
 }
 
+/// What failed, and why.
+fn describe(absolute: &Path, error: &std::io::Error) -> String {
+    format!("{}: {}", absolute.display(), plain(error))
+}
+
 /// An I/O error without the number that the standard library adds.
 fn plain(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
@@ -221,6 +239,14 @@ mod tests {
             assert!(sysroot.text(name).is_err(), "{name} was read");
         }
         assert!(sysroot.text("/sys").expect_err("a directory").contains("no regular file"));
+    }
+
+    #[test]
+    fn bytes_are_not_changed() {
+        let (root, sysroot) = tree();
+        std::fs::write(root.path().join("config"), [0x86, 0x80, 0xff, 0x00]).expect("a file");
+        assert_eq!(sysroot.bytes("/config"), Ok(vec![0x86, 0x80, 0xff, 0x00]));
+        assert_eq!(sysroot.bytes("/none"), Err("/none: not there".into()));
     }
 
     #[test]

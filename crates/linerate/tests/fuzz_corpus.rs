@@ -44,6 +44,16 @@ fn sysroot() {
 }
 
 #[test]
+fn lspci() {
+    replay("lspci", entries::lspci);
+}
+
+#[test]
+fn pci_config() {
+    replay("pci_config", entries::pci_config);
+}
+
+#[test]
 fn units() {
     replay("units", entries::units);
 }
