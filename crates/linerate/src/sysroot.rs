@@ -57,6 +57,22 @@ impl Sysroot {
             .to_string())
     }
 
+    /// The bytes of a file (a table of the firmware), at most 4 MiB of them; the error is a phrase for `Fact::Unknown`.
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, String> {
+        use std::io::Read;
+        let absolute = absolute.as_ref();
+        let path = self.resolve(absolute)?;
+        let describe = |error: std::io::Error| format!("{}: {}", absolute.display(), plain(&error));
+        // As in `text`: a FIFO would wait for its writer.
+        if !self.is_live() && !std::fs::metadata(&path).map_err(describe)?.is_file() {
+            return Err(format!("{}: no regular file", absolute.display()));
+        }
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(describe)?;
+        file.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
+        Ok(bytes)
+    }
+
     /// A file's text as a fact.
     pub fn fact(&self, absolute: impl AsRef<Path>) -> Fact<String> {
         match self.text(absolute) {

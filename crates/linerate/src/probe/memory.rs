@@ -7,7 +7,6 @@ use crate::sysroot::Sysroot;
 use std::path::Path;
 
 const NODES: &str = "/sys/devices/system/node";
-const SMBIOS_TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
 /// Reads the memory.
 pub fn read(sysroot: &Sysroot) -> Memory {
@@ -16,10 +15,7 @@ pub fn read(sysroot: &Sysroot) -> Memory {
         total_bytes: size(&meminfo, "MemTotal"),
         available_bytes: size(&meminfo, "MemAvailable"),
         nodes: nodes(sysroot),
-        rated_bytes_per_second: Fact::unknown(match sysroot.exists(SMBIOS_TABLE) {
-            true => "the SMBIOS table of the DIMMs is not decoded yet",
-            false => "no SMBIOS table tells of the DIMMs",
-        }),
+        // What the firmware tells of slots and channels, `smbios` adds.
         ..Default::default()
     }
 }

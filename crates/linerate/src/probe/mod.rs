@@ -16,6 +16,7 @@ mod nic;
 mod pci;
 pub mod route;
 mod route_table;
+pub mod smbios;
 pub mod source;
 pub mod tree;
 pub mod usage;
@@ -30,7 +31,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
     let disks = disk::read(sysroot, &pci);
-    Machine {
+    let mut machine = Machine {
         host: host::name(sysroot),
         cpu: cpu::read(sysroot, &memory.nodes),
         nics: nic::read(sysroot, &pci),
@@ -41,7 +42,9 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         pci,
         disks,
         ..Default::default()
-    }
+    };
+    smbios::apply(smbios::read(sysroot), &mut machine);
+    machine
 }
 
 /// Device names as people order them: `eth2` before `eth10`.
