@@ -63,7 +63,19 @@ fn node(sysroot: &Sysroot, id: u32) -> NumaNode {
             ),
             Fact::Unknown { why } => Fact::unknown(why.clone()),
         },
-        ..Default::default()
+        distances: distances(sysroot, &directory),
+    }
+}
+
+/// Distances to all nodes, as the kernel took them from the firmware's SLIT.
+fn distances(sysroot: &Sysroot, node: &Path) -> Fact<Vec<u32>> {
+    let file = node.join("distance");
+    match sysroot.text(&file) {
+        Ok(text) => Fact::from_option(
+            text.split_ascii_whitespace().map(|word| word.parse().ok()).collect(),
+            format!("{}: no list of numbers", file.display()),
+        ),
+        Err(why) => Fact::unknown(why),
     }
 }
 
@@ -78,6 +90,8 @@ mod tests {
             ("proc/meminfo", "MemTotal:       49368192 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n"),
             ("sys/devices/system/node/online", "0,8,250\n"),
             ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+            ("sys/devices/system/node/node0/distance", "10 21 28\n"),
+            ("sys/devices/system/node/node8/distance", "21 x 28\n"),
             ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:  2048 kB\nNode 0 MemFree: 1 kB"),
             ("sys/devices/system/node/node3/cpulist", "2\n"),
             ("sys/devices/system/node/node8/cpumap", "00000000,0000000c\n"),
@@ -89,6 +103,12 @@ mod tests {
         assert_eq!(memory.available_bytes, Fact::Known(1 << 20));
         let ids: Vec<u32> = memory.nodes.iter().map(|node| node.id).collect();
         assert_eq!(ids, [0, 8, 250], "node 3 is offline");
+        assert_eq!(memory.nodes[0].distances, Fact::Known(vec![10, 21, 28]));
+        assert_eq!(
+            memory.nodes[1].distances.why(),
+            Some("/sys/devices/system/node/node8/distance: no list of numbers")
+        );
+        assert!(memory.nodes[2].distances.why().is_some_and(|why| why.ends_with("not there")));
         assert_eq!(memory.nodes[0].total_bytes, Fact::Known(2 << 20));
         assert_eq!(memory.nodes[1].cpus, [2, 3], "CPUs and no memory, told by a mask");
         assert!(memory.nodes[1].total_bytes.why().is_some());

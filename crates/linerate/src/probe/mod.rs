@@ -43,7 +43,8 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         disks,
         ..Default::default()
     };
-    smbios::apply(smbios::read(sysroot), &mut machine);
+    let firmware = smbios::read(sysroot, &machine.virtualisation);
+    smbios::apply(firmware, &mut machine);
     machine
 }
 

@@ -23,7 +23,8 @@ pub struct Memory {
     /// DIMM slots, empty ones included, as the firmware lists them (SMBIOS type 17).
     #[serde(default)]
     pub modules: Vec<MemoryModule>,
-    /// The channels that the slots stand on, ascending; empty where `channels_confidence` is `none` or only their number is told.
+    /// The channels that the slots stand on, ascending, those without a module included, but for those of a socket without a processor.
+    /// Nothing where `channels_confidence` is `none` or only the number of channels is told.
     #[serde(default)]
     pub channel_states: Vec<ChannelState>,
     /// Groups of slots and what they hold at most (SMBIOS type 16), system memory only.

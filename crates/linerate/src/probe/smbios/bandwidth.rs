@@ -106,7 +106,9 @@ pub(super) fn rated(
     processor: Channels,
 ) -> Fact<f64> {
     if processor == Channels::Buffered {
-        return Fact::unknown("the modules stand behind memory buffers, whose links to the processor bound them");
+        return Fact::unknown(
+            "the modules stand behind memory buffers, whose links to the processor bound them",
+        );
     }
     let channels = match channels {
         Fact::Known(channels) => *channels,
@@ -138,5 +140,90 @@ fn equal_channels(modules: &[MemoryModule], channels: u32) -> Fact<f64> {
     match bits.filter(|_| alike) {
         Some(bits) => Fact::Known(f64::from(channels) * bytes_per_second(speed, bits)),
         None => Fact::unknown("the modules run unlike, and their channels are not told"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(socket: u32, channel: u32, size: u64, speeds: (u32, u32)) -> MemoryModule {
+        MemoryModule {
+            locator: format!("S{socket}C{channel}"),
+            size_bytes: Fact::Known(size),
+            kind: "DDR4".into(),
+            form: "DIMM".into(),
+            data_width_bits: Fact::Known(64),
+            rated_mt_per_second: Fact::Known(speeds.0),
+            configured_mt_per_second: Fact::Known(speeds.1),
+            channel: Fact::Known(MemoryChannel { socket, channel }),
+            ..Default::default()
+        }
+    }
+
+    fn rate(modules: &[MemoryModule], channels: u32) -> Fact<f64> {
+        rated(modules, &states(modules), &Fact::Known(channels), Channels::Unknown)
+    }
+
+    #[test]
+    fn the_slowest_module_of_each_channel_counts() {
+        let modules = [
+            module(0, 0, 1, (2933, 2666)),
+            module(0, 0, 1, (2666, 2400)),
+            module(0, 1, 0, (2933, 2933)),
+            module(1, 0, 1, (2933, 2933)),
+        ];
+        let states = states(&modules);
+        assert_eq!(
+            states.iter().map(|state| (state.slots, state.populated)).collect::<Vec<_>>(),
+            [(2, 2), (1, 0), (1, 1)]
+        );
+        assert_eq!(states[0].rated_mt_per_second, Fact::Known(2666));
+        assert_eq!(states[0].configured_mt_per_second, Fact::Known(2400));
+        assert_eq!(states[1].bytes_per_second, Fact::Known(0.0));
+        assert_eq!(states[1].configured_mt_per_second.why(), Some("the channel is empty"));
+        assert_eq!(rate(&modules, 2), Fact::Known((2400.0 + 2933.0) * 1e6 * 8.0));
+    }
+
+    #[test]
+    fn only_the_number_of_channels() {
+        let alone = |speed| MemoryModule { channel: Fact::unknown("-"), ..module(0, 0, 1, (3200, speed)) };
+        assert_eq!(rate(&[alone(3200), alone(3200), alone(3200)], 2), Fact::Known(2.0 * 3200e6 * 8.0));
+        let unlike = rate(&[alone(3200), alone(2933)], 2);
+        assert_eq!(unlike.why(), Some("the modules run unlike, and their channels are not told"));
+    }
+
+    #[test]
+    fn clocks_that_cannot_be() {
+        let why = |speed, kind: &str| {
+            let module = MemoryModule { kind: kind.into(), ..module(0, 0, 1, (1600, speed)) };
+            rate(&[module], 1).why().map(String::from)
+        };
+        assert!(why(667, "DDR3").is_some_and(|why| why.contains("667 is below the slowest DDR3, 800 MT/s")));
+        assert!(why(32_768, "DDR3").is_some_and(|why| why.contains("32768 MT/s cannot be")));
+        assert_eq!(why(667, "DDR2"), None);
+        let untold =
+            MemoryModule { configured_mt_per_second: Fact::unknown("not told"), ..module(0, 0, 1, (1, 1)) };
+        assert_eq!(rate(&[untold], 1).why(), Some("configured clock of S0C0: not told"));
+    }
+
+    #[test]
+    fn widths() {
+        let with = |form: &str, bits: Option<u32>| {
+            let data_width_bits = Fact::from_option(bits, "-");
+            data_bits(&MemoryModule { form: form.into(), data_width_bits, ..Default::default() })
+        };
+        assert_eq!(with("DIMM", Some(72)), Some(64), "ECC is not payload");
+        assert_eq!(with("DIMM", Some(41_544)), Some(64), "a plugged module has 64");
+        assert_eq!(with("DIMM", None), Some(64));
+        assert_eq!(with("Row Of Chips", Some(16)), Some(16));
+        assert_eq!(with("Row Of Chips", None), None);
+    }
+
+    #[test]
+    fn buffers_bound_the_modules_behind_them() {
+        let modules = [module(0, 0, 1, (1066, 1066))];
+        let rate = rated(&modules, &states(&modules), &Fact::Known(1), Channels::Buffered);
+        assert!(rate.why().is_some_and(|why| why.contains("memory buffers")));
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Firmware, String> {
     let mut firmware = Firmware { damage: table.damage, ..Default::default() };
     for structure in &table.structures {
         match structure.kind {
-            0 => firmware.virtual_flag |= structure.byte(0x13).is_some_and(|flags| flags & 0x10 != 0),
+            0 | 2 => firmware.add_builder(&text(structure, 0x04)),
             1 if firmware.maker.is_empty() && firmware.product.is_empty() => {
                 firmware.maker = text(structure, 0x04);
                 firmware.product = text(structure, 0x05);

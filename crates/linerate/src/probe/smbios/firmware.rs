@@ -27,11 +27,17 @@ pub struct Firmware {
     pub modules: Vec<MemoryModule>,
     /// What is broken in the table; what stands before it was read.
     pub damage: Option<String>,
-    /// "System is a virtual machine" (type 0).
-    pub(super) virtual_flag: bool,
+    /// Makers of the firmware (type 0) and of the board (type 2): rebranded servers still name the builder there.
+    pub(super) builders: String,
 }
 
 impl Firmware {
+    pub(super) fn add_builder(&mut self, name: &str) {
+        if self.builders.len() < super::table::LONGEST_STRING {
+            self.builders = format!("{} {name}", self.builders);
+        }
+    }
+
     pub(super) fn add_socket(&mut self, socket: Option<Socket>) -> Result<(), String> {
         add(&mut self.sockets, socket, "processor sockets (type 4)")
     }
@@ -44,9 +50,9 @@ impl Firmware {
         add(&mut self.modules, module, "memory devices (type 17)")
     }
 
-    /// The maker or the product has this word in its name; letters are compared without case.
+    /// A maker or the product has one of these words (lower case) in its name.
     pub(super) fn is_of(&self, words: &[&str]) -> bool {
-        let name = format!("{} {}", self.maker, self.product).to_ascii_lowercase();
+        let name = format!("{} {} {}", self.maker, self.product, self.builders).to_ascii_lowercase();
         words.iter().any(|word| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == *word))
     }
 }
@@ -77,14 +83,16 @@ pub(super) fn by_identity(firmware: &Firmware) -> Option<String> {
         ("OpenStack", "OpenStack"),
         ("Red Hat", "KVM"),
     ];
+    // The flag "system is a virtual machine" of type 0 is no sign: real boards (Supermicro X9DRi) set it.
     let Firmware { maker, product, .. } = firmware;
     let by_maker = MAKERS.iter().find(|(begin, _)| maker.starts_with(begin)).map(|(_, name)| *name);
     let by_product = match product.as_str() {
         "Virtual Machine" if maker.starts_with("Microsoft") => Some("Hyper-V"),
         "Google Compute Engine" => Some("Google Compute Engine"),
         "KVM" | "RHEV Hypervisor" => Some("KVM"),
+        // Whole machines are rented under the same maker: m5.metal, c7g.metal-48xl.
+        product if maker == "Amazon EC2" && !product.contains(".metal") => Some("Amazon EC2"),
         _ => None,
     };
-    let flagged = firmware.virtual_flag.then_some("an unnamed hypervisor");
-    by_maker.or(by_product).or(flagged).map(String::from)
+    by_maker.or(by_product).map(String::from)
 }

@@ -111,7 +111,8 @@ const LETTER_P: u32 = 15;
 
 /// `P0` is a processor where the slot's own name still follows, and in the paths of Oracle (`/SYS/MB/P0`).
 fn names_a_slot(behind: &[Token], text: &str) -> bool {
-    text.starts_with('/') || behind.iter().any(|token| !matches!(token, Token::Gap | Token::Aside | Token::Filler))
+    text.starts_with('/')
+        || behind.iter().any(|token| !matches!(token, Token::Gap | Token::Aside | Token::Filler))
 }
 
 /// The next token that is no gap, and what stands behind it.
@@ -131,7 +132,13 @@ fn take<'a, T>(place: &mut Option<T>, value: T, rest: &'a [Token]) -> &'a [Token
 /// The slot's own name: `A1`, `A_0`, `A`, `3A`, `12`, `C1D0`.
 fn slot<'a>(words: &mut Words, tokens: &'a [Token]) -> &'a [Token] {
     match tokens {
-        [Token::Letter(LETTER_C), Token::Number(channel), Token::Letter(LETTER_D), Token::Number(slot), rest @ ..] => {
+        [
+            Token::Letter(LETTER_C),
+            Token::Number(channel),
+            Token::Letter(LETTER_D),
+            Token::Number(slot),
+            rest @ ..,
+        ] => {
             words.channel.get_or_insert(Label::Number(*channel));
             words.number = Some(*slot);
             rest

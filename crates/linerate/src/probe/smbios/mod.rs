@@ -14,9 +14,10 @@ mod text;
 
 pub use firmware::Firmware;
 
-use super::Machine;
+use super::{ChannelState, Machine, Socket};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use std::collections::BTreeSet;
 
 const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
@@ -47,13 +48,19 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Firmware, String> {
     from_dmidecode(&String::from_utf8_lossy(bytes))
 }
 
-/// Reads the table of this machine or of a recorded tree; the error is a phrase for `Fact::Unknown`.
-pub(super) fn read(sysroot: &Sysroot) -> Result<Firmware, String> {
+/// Reads the table of this machine or of a recorded tree; the error is a phrase for `Fact::Unknown`. What the processor tells of a
+/// hypervisor counts where the table looks like a real machine's.
+pub(super) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Result<Firmware, String> {
     if !sysroot.exists(TABLE) {
         return Err("no SMBIOS table tells of the DIMMs".into());
     }
     match sysroot.bytes(TABLE) {
-        Ok(bytes) => from_table(&bytes),
+        Ok(bytes) => {
+            let mut firmware = from_table(&bytes)?;
+            let told = virtualisation.known().filter(|name| *name != "none").cloned();
+            firmware.hypervisor = firmware.hypervisor.or(told);
+            Ok(firmware)
+        }
         Err(why) if why.ends_with("permission denied") => {
             Err(format!("{why}; run as root, or give the output of dmidecode with --dmidecode"))
         }
@@ -101,14 +108,27 @@ pub fn apply(firmware: Result<Firmware, String>, machine: &mut Machine) {
     let first = firmware.sockets.iter().find(|socket| socket.populated);
     let processor = first.and_then(|socket| socket.version.known());
     let processor = processor.map_or(processor::Channels::Unknown, |version| processor::channels(version));
-    memory.channel_states = bandwidth::states(&firmware.modules);
-    memory.rated_bytes_per_second =
-        bandwidth::rated(&firmware.modules, &memory.channel_states, &told.populated, processor);
+    let states = bandwidth::states(&firmware.modules);
+    memory.rated_bytes_per_second = bandwidth::rated(&firmware.modules, &states, &told.populated, processor);
+    memory.channel_states = without_empty_sockets(states, &firmware.sockets);
     memory.channels = told.populated;
     memory.channels_confidence = told.confidence;
     memory.modules = firmware.modules;
     memory.arrays = firmware.arrays;
     machine.cpu.sockets = firmware.sockets;
+}
+
+/// Slots of a socket without a processor cannot be used: their channels are not empty, they are not there. Such sockets are those that
+/// hold no module, where as many processors are missing.
+fn without_empty_sockets(states: Vec<ChannelState>, sockets: &[Socket]) -> Vec<ChannelState> {
+    let held: BTreeSet<u32> =
+        states.iter().filter(|state| state.populated > 0).map(|state| state.channel.socket).collect();
+    let all: BTreeSet<u32> = states.iter().map(|state| state.channel.socket).collect();
+    let missing = sockets.iter().filter(|socket| !socket.populated).count();
+    match all.len() - held.len() <= missing {
+        true => states.into_iter().filter(|state| held.contains(&state.channel.socket)).collect(),
+        false => states,
+    }
 }
 
 #[cfg(test)]

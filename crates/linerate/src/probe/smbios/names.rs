@@ -109,13 +109,10 @@ mod tests {
 
     #[test]
     fn codes_of_the_specification() {
-        assert_eq!([kind(0x18), kind(0x1A), kind(0x1F), kind(0x22), kind(0x25)], [
-            "DDR3",
-            "DDR4",
-            "Logical non-volatile device",
-            "DDR5",
-            "MRDIMM"
-        ]);
+        assert_eq!(
+            [kind(0x18), kind(0x1A), kind(0x1F), kind(0x22), kind(0x25)],
+            ["DDR3", "DDR4", "Logical non-volatile device", "DDR5", "MRDIMM"]
+        );
         assert_eq!([kind(0), kind(0x26), kind(255), form(0)], ["<OUT OF SPEC>"; 4]);
         assert_eq!([form(9), form(0xF)], ["DIMM", "FB-DIMM"]);
     }

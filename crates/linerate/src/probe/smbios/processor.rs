@@ -44,9 +44,9 @@ pub(super) fn channels(version: &str) -> Channels {
         opteron(&words)
     } else if has("CORE") {
         core(&words)
-    } else if has("ALTRA") {
-        Channels::Own(8)
-    } else if words.iter().any(|word| word.starts_with("920-48") || word.starts_with("920-64")) {
+    } else if has("ALTRA")
+        || words.iter().any(|word| word.starts_with("920-48") || word.starts_with("920-64"))
+    {
         Channels::Own(8)
     } else {
         Channels::Unknown
@@ -61,7 +61,8 @@ fn model(word: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn xeon(words: &[&str]) -> Channels {
-    let scalable = words.iter().any(|word| matches!(*word, "BRONZE" | "SILVER" | "GOLD" | "PLATINUM" | "MAX"));
+    let scalable =
+        words.iter().any(|word| matches!(*word, "BRONZE" | "SILVER" | "GOLD" | "PLATINUM" | "MAX"));
     for word in words {
         if word.starts_with("E7-") {
             return Channels::Buffered;
@@ -134,9 +135,10 @@ fn by_number(digits: &str) -> Channels {
         (4, "34") => Channels::Own(2),
         (4, "35" | "36" | "55" | "56") => Channels::Own(3),
         (4, "65" | "75") => Channels::Buffered,
-        (4, "30" | "31" | "32" | "33" | "50" | "51" | "52" | "53" | "54" | "70" | "71" | "72" | "73" | "74") => {
-            Channels::Chipset
-        }
+        (
+            4,
+            "30" | "31" | "32" | "33" | "50" | "51" | "52" | "53" | "54" | "70" | "71" | "72" | "73" | "74",
+        ) => Channels::Chipset,
         _ => Channels::Unknown,
     }
 }
@@ -175,17 +177,21 @@ fn opteron(words: &[&str]) -> Channels {
 
 /// Desktop processors; those of the large sockets, which share the names, are left unknown.
 fn core(words: &[&str]) -> Channels {
-    for word in words {
-        let Some((family, rest)) = word.split_once('-') else { continue };
+    // `i7-9700K`, and in the first years `i3 540`.
+    let joined = words.iter().filter_map(|word| word.split_once('-'));
+    let parted = words.windows(2).map(|pair| (pair[0], pair[1]));
+    for (family, rest) in joined.chain(parted) {
         let Some(("", digits, suffix)) = model(rest) else { continue };
+        if !matches!(family, "I3" | "I5" | "I7" | "I9") {
+            continue;
+        }
         return match (family, digits.len()) {
             (_, _) if suffix.starts_with('X') => Channels::Unknown,
             ("I7", 3) if digits.starts_with('9') => Channels::Own(3),
             ("I7", 4) if matches!(&digits[..2], "38" | "39" | "48" | "49" | "58" | "59" | "68" | "69") => {
                 Channels::Unknown
             }
-            ("I3" | "I5" | "I7" | "I9", _) => Channels::Own(2),
-            _ => Channels::Unknown,
+            _ => Channels::Own(2),
         };
     }
     Channels::Unknown
@@ -223,6 +229,8 @@ mod tests {
             ("AMD Ryzen Threadripper PRO 5995WX 64-Cores", Channels::Own(8)),
             ("12th Gen Intel(R) Core(TM) i9-12900H", Channels::Own(2)),
             ("Intel(R) Core(TM) i9-10900X CPU @ 3.70GHz", Channels::Unknown),
+            ("Intel(R) Core(TM) i3 CPU         540  @ 3.07GHz", Channels::Own(2)),
+            ("Intel(R) Core(TM) i7 CPU         960  @ 3.20GHz", Channels::Own(3)),
             ("Intel(R) Core(TM)2 Quad CPU    Q9550  @ 2.83GHz", Channels::Unknown),
             ("Ampere(R) Altra(R) Processor", Channels::Own(8)),
             ("Genuine Intel(R) CPU 0000%@", Channels::Unknown),

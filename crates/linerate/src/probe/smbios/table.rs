@@ -80,17 +80,20 @@ pub(super) fn read(bytes: &[u8]) -> Result<Table<'_>, String> {
     Ok(read)
 }
 
-/// The announced length of the table, where the bytes begin with an entry point (section 5.2; `_DMI_` is its older tail alone).
+/// The announced length of the table, where the bytes begin with an entry point (section 5.2; `_DMI_` is its older tail alone). An entry
+/// point that breaks off announces nothing.
 fn entry_point(bytes: &[u8]) -> Option<usize> {
-    let word = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let word =
+        |at: usize| bytes.get(at..at + 2).map_or(0, |word| usize::from(word[0]) | usize::from(word[1]) << 8);
     if bytes.starts_with(b"_SM3_") {
-        let most = u32::from_le_bytes(bytes.get(0x0C..0x10)?.try_into().ok()?);
-        return usize::try_from(most).ok();
+        Some(word(0x0C) | word(0x0E) << 16)
+    } else if bytes.starts_with(b"_SM_") {
+        Some(word(0x16))
+    } else if bytes.starts_with(b"_DMI_") {
+        Some(word(0x06))
+    } else {
+        None
     }
-    if bytes.starts_with(b"_SM_") {
-        return word(0x16).map(usize::from);
-    }
-    bytes.starts_with(b"_DMI_").then(|| word(0x06).map(usize::from))?
 }
 
 fn walk(table: &[u8]) -> Table<'_> {
@@ -136,7 +139,10 @@ mod tests {
         assert_eq!(one.string(4).as_deref(), Some("first"));
         assert_eq!(one.string(5).as_deref(), Some("second"));
         assert_eq!((one.string(6), one.string(7), one.string(8)), (None, None, None));
-        assert_eq!((one.word(4), one.word(7), one.dword(4), one.qword(4)), (Some(0x201), None, Some(0x3_0201), None));
+        assert_eq!(
+            (one.word(4), one.word(7), one.dword(4), one.qword(4)),
+            (Some(0x201), None, Some(0x3_0201), None)
+        );
         assert!(read.damage.is_none());
     }
 

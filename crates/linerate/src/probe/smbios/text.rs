@@ -44,8 +44,9 @@ fn header<'a>(line: &str, handle: &mut u32) -> Result<Option<Record<'a>>, String
     let mut rest = line;
     if let Some(after) = line.strip_prefix("Handle 0x") {
         let (digits, behind) = after.split_once(',').unwrap_or((after, ""));
-        *handle = u32::from_str_radix(digits.trim(), 16)
-            .map_err(|_| format!("“{}” has no handle in hexadecimal digits; is the file whole?", cut(line)))?;
+        *handle = u32::from_str_radix(digits.trim(), 16).map_err(|_| {
+            format!("“{}” has no handle in hexadecimal digits; is the file whole?", cut(line))
+        })?;
         rest = behind.trim_start();
     }
     let Some(after) = rest.strip_prefix("DMI type ") else { return Ok(None) };
@@ -76,15 +77,14 @@ fn cut(line: &str) -> String {
 }
 
 fn matters(kind: u8) -> bool {
-    matches!(kind, 0 | 1 | 4 | 16 | 17)
+    matches!(kind, 0 | 1 | 2 | 4 | 16 | 17)
 }
 
 fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), String> {
     let Some(record) = record else { return Ok(()) };
     match record.kind {
-        0 => {
-            firmware.virtual_flag |= record.lines.iter().any(|(_, line)| *line == "System is a virtual machine")
-        }
+        0 => firmware.add_builder(&record.text("Vendor")),
+        2 => firmware.add_builder(&record.text("Manufacturer")),
         1 if firmware.maker.is_empty() && firmware.product.is_empty() => {
             firmware.maker = record.text("Manufacturer");
             firmware.product = record.text("Product Name");
@@ -100,9 +100,9 @@ fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), String> {
 impl Record<'_> {
     /// The value of a key, with its line.
     fn value(&self, key: &str) -> Option<(usize, &str)> {
-        self.lines.iter().find_map(|(number, line)| {
-            Some((*number, line.strip_prefix(key)?.strip_prefix(':')?.trim()))
-        })
+        self.lines
+            .iter()
+            .find_map(|(number, line)| Some((*number, line.strip_prefix(key)?.strip_prefix(':')?.trim())))
     }
 
     fn raw(&self, key: &str) -> Option<&str> {
@@ -244,12 +244,15 @@ mod tests {
         assert_eq!(firmware.arrays[0].max_bytes, Fact::Known(3 << 40));
         let [one, empty, odd] = &firmware.modules[..] else { panic!("the flash chip is no module") };
         assert_eq!((one.size_bytes.known(), one.kind.as_str()), (Some(&(32 << 30)), "DDR4"));
-        assert_eq!((one.rated_mt_per_second.known(), one.configured_mt_per_second.known()), (Some(&2933), Some(&2666)));
+        assert_eq!(
+            (one.rated_mt_per_second.known(), one.configured_mt_per_second.known()),
+            (Some(&2933), Some(&2666))
+        );
         assert_eq!((one.bank.as_str(), one.array.known()), ("", Some(&0x1000)));
         assert_eq!(one.part.known().map(String::as_str), Some("00AD063200AD HMA84GR7CJR4N-WM"));
         assert!(one.populated() && !empty.populated() && !odd.populated());
         assert_eq!(empty.size_bytes, Fact::Known(0));
-        assert_eq!(odd.size_bytes.why(), Some("line 42: Size “lots” is no size"));
+        assert_eq!(odd.size_bytes.why(), Some("line 44: Size “lots” is no size"));
         assert_eq!(odd.rated_mt_per_second, Fact::Known(667));
         assert_eq!(odd.configured_mt_per_second.why(), Some(NOT_TOLD));
     }
@@ -266,8 +269,14 @@ mod tests {
         for (text, why) in [
             ("", "line 1: no output of dmidecode: it begins with “”"),
             ("/dev/mem: Permission denied\n", "run it as root"),
-            ("# dmidecode 3.5\n# No SMBIOS nor DMI entry point found, sorry.\n", "found no table on that machine"),
-            ("x\nHandle 0xZZ, DMI type 1, 2 bytes", "line 2: “Handle 0xZZ, DMI type 1, 2 bytes” has no handle"),
+            (
+                "# dmidecode 3.5\n# No SMBIOS nor DMI entry point found, sorry.\n",
+                "found no table on that machine",
+            ),
+            (
+                "x\nHandle 0xZZ, DMI type 1, 2 bytes",
+                "line 2: “Handle 0xZZ, DMI type 1, 2 bytes” has no handle",
+            ),
             ("Handle 0x1, DMI type 999, 2 bytes", "line 1: “Handle 0x1, DMI type 999, 2 bytes” has no type"),
         ] {
             let error = read(text).expect_err("an error");

@@ -79,7 +79,7 @@ fn letter_first(board: &Board) -> Reading {
     if letter_is_socket {
         return numbers_go_round(board, &groups, worded);
     }
-    if most_of_a_letter > super::MOST_MODULES_ON_A_CHANNEL {
+    if most_of_a_letter > super::MOST_SLOTS_ON_A_CHANNEL {
         return Err(format!("{most_of_a_letter} slots share a letter: it is not the channel's"));
     }
     let sockets = letters_sockets(board, &groups, &all);
@@ -103,15 +103,19 @@ fn letters_sockets<'a>(
     letters: &'a BTreeSet<u32>,
 ) -> impl Fn(usize, &Slot) -> Option<u32> + 'a {
     let told = board.sockets_by_words().or_else(|| (board.sockets > 1).then(|| board.sockets_by_groups())?);
+    // Firmware that lists only the sockets with a processor still lists the slots of all.
     let each = match board.channels.own() {
-        Some(each) if count(letters) <= each.saturating_mul(board.sockets) => each,
+        Some(each) if count(letters) <= each.saturating_mul(board.sockets) || count(letters) % each == 0 => {
+            each
+        }
         _ => count(letters).div_ceil(board.sockets),
     };
-    let one_socket = board.sockets == 1 && groups.len() == 1;
+    let of_the_chipset = board.channels == Channels::Chipset;
+    let one_socket = of_the_chipset || (board.sockets == 1 && groups.len() == 1 && count(letters) <= each);
     move |at, slot| match &told {
-        Some(sockets) => sockets[at],
-        None if one_socket => Some(0),
-        None => Some(rank(letters, slot.name.letter?) / each.max(1)),
+        Some(sockets) if !of_the_chipset => sockets[at],
+        _ if one_socket => Some(0),
+        _ => Some(rank(letters, slot.name.letter?) / each.max(1)),
     }
 }
 
@@ -133,9 +137,16 @@ fn numbers_go_round(board: &Board, groups: &BTreeMap<u32, Vec<(usize, &Slot)>>, 
     }
     let each = match board.channels {
         Channels::Own(each) => each,
-        Channels::Buffered => return Err("the modules stand behind memory buffers: their channels are not the processor's".into()),
+        Channels::Buffered => {
+            return Err(
+                "the modules stand behind memory buffers: their channels are not the processor's".into()
+            );
+        }
         Channels::Chipset | Channels::Unknown => {
-            return Err("the letters of the slots are the sockets'; how many channels the processor has is not known".into());
+            return Err(
+                "the letters of the slots are the sockets'; how many channels the processor has is not known"
+                    .into(),
+            );
         }
     };
     let every: Vec<&(usize, &Slot)> = groups.values().flatten().collect();
@@ -147,7 +158,7 @@ fn numbers_go_round(board: &Board, groups: &BTreeMap<u32, Vec<(usize, &Slot)>>, 
             Some(sockets) => sockets[at]?,
             None => rank(&letters, slot.name.letter?),
         };
-        Some((socket, Label::Number((slot.name.number? - first) % each)))
+        Some((socket, Label::Number(slot.name.number?.saturating_sub(first) % each.max(1))))
     });
     let whole = letters.iter().all(|one| {
         let slots = every.iter().filter(|(_, slot)| letter(slot) == Some(*one)).count();
@@ -175,20 +186,27 @@ fn number_first(board: &Board) -> Reading {
     let spread = if worded { 1 } else { board.sockets };
     let mut meanings: Vec<(Meaning, Confidence)> = Vec::new();
     for slots in groups.values().filter(|slots| slots.iter().any(|(_, slot)| slot.populated)) {
-        meanings.extend(meaning(slots, each, spread));
+        meanings.extend(meaning(slots, each, spread, board.supermicro));
     }
-    let Some((meaning, confidence)) = meanings.iter().min_by_key(|(_, confidence)| *confidence).copied() else {
-        return Err("the slots have a number and a letter; neither has as many values as the processor has channels".into());
+    let Some((meaning, confidence)) = meanings.iter().min_by_key(|(_, confidence)| *confidence).copied()
+    else {
+        return Err(
+            "the slots have a number and a letter; neither has as many values as the processor has channels"
+                .into(),
+        );
     };
     if meanings.iter().any(|(other, _)| *other != meaning) {
-        return Err("the slots' numbers and letters mean one thing on one socket and another on the next".into());
+        return Err(
+            "the slots' numbers and letters mean one thing on one socket and another on the next".into()
+        );
     }
     let letters: BTreeSet<u32> = groups.values().flat_map(|slots| distinct(slots, letter)).collect();
+    let first = groups.values().flatten().filter_map(|(_, slot)| number(slot)).min().unwrap_or(0);
     let sockets = board.sockets_by_words();
     let partition = place(board, |at, slot| {
         let told = sockets.as_ref().map_or(Some(0), |sockets| sockets[at])?;
         match meaning {
-            Meaning::Number => Some((told, Label::Number(slot.name.number?))),
+            Meaning::Number => Some((told, Label::Number(slot.name.number?.saturating_sub(first)))),
             Meaning::RunningNumber => Some((told, Label::Number(slot.name.letter? % each))),
             Meaning::Letter if worded => Some((told, Label::Letter(slot.name.letter?))),
             Meaning::Letter => {
@@ -200,7 +218,12 @@ fn number_first(board: &Board) -> Reading {
 }
 
 /// Decides by counting, on one socket (or on `spread` of them, where no word parts them).
-fn meaning(slots: &[(usize, &Slot)], each: u32, spread: u32) -> Option<(Meaning, Confidence)> {
+fn meaning(
+    slots: &[(usize, &Slot)],
+    each: u32,
+    spread: u32,
+    supermicro: bool,
+) -> Option<(Meaning, Confidence)> {
     let (letters, numbers) = (distinct(slots, letter), distinct(slots, number));
     let in_all = each.saturating_mul(spread);
     if count(&numbers) as usize == slots.len() && count(&letters) as usize == slots.len() && slots.len() > 1 {
@@ -210,7 +233,8 @@ fn meaning(slots: &[(usize, &Slot)], each: u32, spread: u32) -> Option<(Meaning,
     match (by_number, by_letter) {
         (true, false) => Some((Meaning::Number, Confidence::Medium)),
         (false, true) => Some((Meaning::Letter, Confidence::Medium)),
-        // As many slots on a channel as channels: the table lists a channel's slots together.
+        // As many slots on a channel as channels: Supermicro's number is the channel's; elsewhere the table lists a channel's slots together.
+        (true, true) if supermicro => Some((Meaning::Number, Confidence::Low)),
         (true, true) => {
             let together = |part: fn(&Slot) -> Option<u32>| {
                 slots.windows(2).filter(|pair| part(pair[0].1) == part(pair[1].1)).count()
@@ -236,12 +260,14 @@ fn meaning(slots: &[(usize, &Slot)], each: u32, spread: u32) -> Option<(Meaning,
 /// Both tell the channels; true where they tell the same.
 fn runs_on(slots: &[(usize, &Slot)], each: u32) -> bool {
     let total = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-    let Some(on_a_channel) = total.checked_div(each).filter(|share| share * each == total) else { return false };
+    let Some(on_a_channel) = total.checked_div(each).filter(|share| share * each == total) else {
+        return false;
+    };
     let first = slots.iter().filter_map(|(_, slot)| number(slot)).min().unwrap_or(0);
     let mut pairs: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for (_, slot) in slots {
         let (Some(number), Some(letter)) = (number(slot), letter(slot)) else { return false };
-        pairs.entry((number - first) / on_a_channel).or_default().insert(letter % each);
+        pairs.entry((number - first) / on_a_channel.max(1)).or_default().insert(letter % each);
     }
     let all: BTreeSet<u32> = pairs.values().flatten().copied().collect();
     pairs.values().all(|letters| letters.len() == 1) && all.len() == pairs.len()

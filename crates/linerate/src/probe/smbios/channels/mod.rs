@@ -15,7 +15,7 @@ use crate::probe::{Confidence, MemoryChannel};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No board has more slots on one channel (FB-DIMM had up to four).
-const MOST_MODULES_ON_A_CHANNEL: usize = 4;
+const MOST_SLOTS_ON_A_CHANNEL: usize = 4;
 /// Data bits of a channel; two narrower ones stand for one (the 32-bit halves of DDR5, LPDDR).
 const CHANNEL_BITS: u32 = 64;
 
@@ -59,6 +59,7 @@ struct Board {
     complete: bool,
     dell: bool,
     hewlett_packard: bool,
+    supermicro: bool,
 }
 
 /// Tells the channels.
@@ -68,20 +69,30 @@ pub(super) fn tell(firmware: &Firmware) -> Told {
         return board.untold("no slot holds a module");
     }
     let readings: [fn(&Board) -> Reading; 3] = [worded::read, lettered::read, numbered::read];
-    let mut why = "the names of the slots do not tell the channels".to_string();
+    // The first reason that is more than "not so" is the one to give.
+    let mut why = String::new();
+    let mut contradicted = false;
     for read in readings {
-        match read(&board).and_then(|(partition, confidence)| board.check(&partition).map(|()| (partition, confidence))) {
-            Ok((partition, confidence)) => return board.numbered(partition, confidence),
-            // The first reason that is more than "not so" is the one to give.
-            Err(reason) if !reason.is_empty() => {
-                why = reason;
-                break;
-            }
-            Err(_) => {}
+        let reason = match read(&board) {
+            Ok((partition, confidence)) => match board.check(&partition) {
+                Ok(()) => return board.numbered(partition, confidence),
+                Err(reason) => {
+                    contradicted = true;
+                    reason
+                }
+            },
+            Err(reason) => reason,
+        };
+        if why.is_empty() {
+            why = reason;
         }
     }
+    if why.is_empty() {
+        why = "the names of the slots do not tell the channels".into();
+    }
     let mut told = board.untold(&why);
-    if let Some(channels) = numbered::by_occupancy(&board) {
+    // Where names and processor contradict each other, the number of its channels proves nothing.
+    if let Some(channels) = numbered::by_occupancy(&board).filter(|_| !contradicted) {
         told.populated = Fact::Known(channels);
         told.confidence = Confidence::Low;
     }
@@ -100,6 +111,7 @@ impl Board {
             channels: version.map_or(Channels::Unknown, |version| processor::channels(version)),
             complete: announced.is_some_and(|slots| usize::try_from(slots) == Ok(firmware.modules.len())),
             dell: firmware.is_of(&["dell", "poweredge"]),
+            supermicro: firmware.is_of(&["supermicro"]),
             hewlett_packard: firmware.is_of(&["hp", "hpe", "hewlett", "proliant"]),
         }
     }
@@ -112,11 +124,13 @@ impl Board {
         }
     }
 
-    /// The socket of each slot where the words say it, counted from 0; `None` where a populated slot lacks it.
+    /// The socket of each slot where the words say it, counted from 0; `None` where a populated slot lacks it. A node in the slot's own
+    /// name (`NODE0-1A`) stands for a socket.
     fn sockets_by_words(&self) -> Option<Vec<Option<u32>>> {
         let by_name = |slot: &Slot| slot.name.socket;
         let by_bank = |slot: &Slot| slot.bank.socket;
-        self.from_zero(by_name).or_else(|| self.from_zero(by_bank))
+        let by_node = |slot: &Slot| slot.name.node;
+        self.from_zero(by_name).or_else(|| self.from_zero(by_bank)).or_else(|| self.by_rank(by_node))
     }
 
     /// Numbers of the slots counted from 0: boards begin at 0 or at 1. `None` where a populated slot lacks one.
@@ -144,18 +158,27 @@ impl Board {
         Some(all.iter().map(|number| Some(ranks.get(&(*number)?)? / a_socket)).collect())
     }
 
-    /// A reading must not put more channels on a socket than its processor has, nor more modules on a channel than fit.
+    /// A reading must not put more channels on a socket than its processor has, nor more slots on a channel than fit.
     fn check(&self, partition: &Partition) -> Result<(), String> {
-        let mut modules: BTreeMap<(u32, Name), (usize, u32)> = BTreeMap::new();
-        for (slot, place) in self.slots.iter().zip(partition).filter(|(slot, _)| slot.populated) {
-            let entry = modules.entry(place.ok_or_else(String::new)?).or_default();
-            *entry = (entry.0 + 1, slot.width_bits.max(entry.1));
+        let populated = || self.slots.iter().filter(|slot| slot.populated);
+        let narrowest = populated().map(|slot| slot.width_bits).min().unwrap_or(CHANNEL_BITS);
+        let mut channels: BTreeMap<(u32, Name), (usize, u32)> = BTreeMap::new();
+        for (slot, place) in self.slots.iter().zip(partition) {
+            match place {
+                Some(place) => {
+                    let (slots, width) = channels.entry(*place).or_insert((0, narrowest));
+                    *slots += 1;
+                    *width = if slot.populated { slot.width_bits.max(*width) } else { *width };
+                }
+                None if slot.populated => return Err(String::new()),
+                None => {}
+            }
         }
-        if let Some((most, _)) = modules.values().max().filter(|(most, _)| *most > MOST_MODULES_ON_A_CHANNEL) {
-            return Err(format!("the names of the slots put {most} modules on one channel"));
+        if let Some((most, _)) = channels.values().max().filter(|(most, _)| *most > MOST_SLOTS_ON_A_CHANNEL) {
+            return Err(format!("the names of the slots put {most} of them on one channel"));
         }
         let mut bits: BTreeMap<u32, u32> = BTreeMap::new();
-        for ((socket, _), (_, width)) in &modules {
+        for ((socket, _), (_, width)) in &channels {
             let sum = bits.entry(*socket).or_default();
             *sum = sum.saturating_add(*width);
         }

@@ -16,34 +16,51 @@ pub(super) fn read(board: &Board) -> Reading {
     let mut partition: Partition = vec![None; board.slots.len()];
     let mut confidence = if board.complete { Confidence::Medium } else { Confidence::Low };
     for (socket, slots) in &groups {
-        if !slots.iter().any(|(_, slot)| slot.populated) {
-            continue;
-        }
+        let empty = !slots.iter().any(|(_, slot)| slot.populated);
         let numbers: BTreeSet<u32> = slots.iter().filter_map(|(_, slot)| slot.name.number).collect();
-        let first = numbers.first().copied().unwrap_or(0);
         let total = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-        if numbers.len() != slots.len() || total % each != 0 {
-            return Err(unsaid());
-        }
-        // One slot a channel needs no rule. HP numbers along the board, so that neighbours share a channel (DL380 Gen9: 1–3, 4–6, …;
-        // Gen10: 1–2, 3–4, …, from the user guides).
-        let on_a_channel = total / each;
-        if on_a_channel > 1 && !board.hewlett_packard {
-            return Err(unsaid());
-        }
+        let told = numbers.len() == slots.len() && total % each == 0;
+        let Some(share) = told.then(|| sharing(board, total / each)).flatten() else {
+            if empty {
+                continue;
+            }
+            return Err(
+                "the slots are only numbered; which of them share a channel depends on the board".into()
+            );
+        };
+        let first = numbers.first().copied().unwrap_or(0);
         if numbers.last().copied().unwrap_or(0) - first >= total {
             confidence = Confidence::Low;
         }
         for (at, slot) in slots {
-            let channel = (slot.name.number.unwrap_or(first) - first) / on_a_channel.max(1);
+            let number = slot.name.number.unwrap_or(first) - first;
+            let channel = match share {
+                Sharing::Neighbours(on_a_channel) => number / on_a_channel.max(1),
+                Sharing::Round => number % each,
+            };
             partition[*at] = Some((*socket, (0, 0, Label::Number(channel))));
         }
     }
     Ok((partition, confidence))
 }
 
-fn unsaid() -> String {
-    "the slots are only numbered; which of them share a channel depends on the board".into()
+/// Which numbers share a channel.
+enum Sharing {
+    /// So many that follow each other.
+    Neighbours(u32),
+    /// First slots of all channels, then the second ones.
+    Round,
+}
+
+/// One slot a channel needs no rule. HP numbers along the board, so that neighbours share a channel (user guides: DL380 Gen9 has 1–3,
+/// 4–6, …; Gen10 1–2, 3–4, …); Dell numbers the first slots of all channels first, as it does where it puts letters before them.
+fn sharing(board: &Board, on_a_channel: u32) -> Option<Sharing> {
+    match on_a_channel {
+        1 => Some(Sharing::Neighbours(1)),
+        _ if board.hewlett_packard => Some(Sharing::Neighbours(on_a_channel)),
+        _ if board.dell => Some(Sharing::Round),
+        _ => None,
+    }
 }
 
 /// Slots by socket, with their places in the table; `None` where the sockets cannot be told apart.
@@ -51,7 +68,7 @@ fn by_socket(board: &Board) -> Option<BTreeMap<u32, Vec<(usize, &Slot)>>> {
     let sockets = match board.sockets_by_words() {
         Some(sockets) => sockets,
         None if board.sockets == 1 => vec![Some(0); board.slots.len()],
-        None => board.sockets_by_groups()?,
+        None => board.sockets_by_groups().or_else(|| board.by_rank(|slot| slot.name.letter))?,
     };
     let mut groups: BTreeMap<u32, Vec<(usize, &Slot)>> = BTreeMap::new();
     for (at, (slot, socket)) in board.slots.iter().zip(sockets).enumerate() {

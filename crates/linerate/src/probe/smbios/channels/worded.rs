@@ -2,7 +2,7 @@
 
 use super::{Board, Name, Partition, Reading};
 use crate::probe::Confidence;
-use crate::probe::smbios::locator::Label;
+use crate::probe::smbios::locator::{Label, Words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads the channels' words; the reason is empty where there are none.
@@ -11,10 +11,11 @@ pub(super) fn read(board: &Board) -> Reading {
         .slots
         .iter()
         .map(|slot| {
-            let label = slot.bank.channel.or(slot.name.channel).or(slot.bank_letter.map(Label::Letter))?;
-            let node = slot.bank.node.or(slot.name.node).unwrap_or(0);
-            let controller = slot.bank.controller.or(slot.name.controller).unwrap_or(0);
-            Some((node, controller, label))
+            let of = |words: &Words| {
+                Some((words.node.unwrap_or(0), words.controller.unwrap_or(0), words.channel?))
+            };
+            let by_letter = || Some((0, 0, Label::Letter(slot.bank_letter?)));
+            of(&slot.bank).or_else(|| of(&slot.name)).or_else(by_letter)
         })
         .collect();
     if board.slots.iter().zip(&names).any(|(slot, name)| slot.populated && name.is_none()) {
@@ -50,19 +51,29 @@ fn sockets(board: &Board, names: &[Option<Name>]) -> Vec<Option<u32>> {
         .collect()
 }
 
+/// The letter of a slot's name that may be its channel's.
+fn letter(name: &Words) -> Option<u32> {
+    match name.channel {
+        Some(Label::Letter(letter)) => Some(letter),
+        Some(Label::Number(_)) => None,
+        None => name.letter.filter(|_| !name.number_first),
+    }
+}
+
 /// Some boards blank the words of empty slots (`NO DIMM`): there the letter of the slot's name tells, where the populated slots have
 /// shown which letter is which channel. False where letters and words contradict each other.
 fn empty_slots(board: &Board, partition: &mut Partition) -> bool {
-    let mut by_letter: BTreeMap<(Option<u32>, u32), BTreeSet<(u32, Name)>> = BTreeMap::new();
+    let key = |name: &Words| Some((name.socket, name.controller, letter(name)?));
+    let mut by_letter: BTreeMap<_, BTreeSet<(u32, Name)>> = BTreeMap::new();
     let mut letters: BTreeMap<(u32, Name), BTreeSet<u32>> = BTreeMap::new();
     for (slot, place) in board.slots.iter().zip(partition.iter()) {
-        let (Some(letter), Some(place), false) = (slot.name.letter, place, slot.name.number_first) else { continue };
-        by_letter.entry((slot.name.socket, letter)).or_default().insert(*place);
-        letters.entry(*place).or_default().insert(letter);
+        let (Some(key), Some(place)) = (key(&slot.name), place) else { continue };
+        by_letter.entry(key).or_default().insert(*place);
+        letters.entry(*place).or_default().insert(key.2);
     }
     for (slot, place) in board.slots.iter().zip(partition.iter_mut()).filter(|(_, place)| place.is_none()) {
-        let Some(letter) = slot.name.letter else { continue };
-        *place = by_letter.get(&(slot.name.socket, letter)).filter(|one| one.len() == 1).and_then(|one| one.first().copied());
+        let places = key(&slot.name).and_then(|key| by_letter.get(&key));
+        *place = places.filter(|places| places.len() == 1).and_then(|places| places.first().copied());
     }
     by_letter.values().all(|one| one.len() == 1) && letters.values().all(|one| one.len() == 1)
 }
