@@ -5,6 +5,7 @@
 
 mod control;
 mod pci;
+mod firmware;
 mod run;
 mod sysroot;
 mod udp;
@@ -12,6 +13,7 @@ mod words;
 
 pub use control::control;
 pub use pci::{lspci, pci_config};
+pub use firmware::{dmidecode, smbios};
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
 pub use udp::udp;

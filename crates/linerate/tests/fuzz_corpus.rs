@@ -62,3 +62,13 @@ fn units() {
 fn words() {
     replay("words", entries::words);
 }
+
+#[test]
+fn smbios() {
+    replay("smbios", entries::smbios);
+}
+
+#[test]
+fn dmidecode() {
+    replay("dmidecode", entries::dmidecode);
+}

@@ -28,6 +28,7 @@ pub mod pci;
 mod power;
 pub mod route;
 mod route_table;
+pub mod smbios;
 pub mod source;
 pub mod tree;
 pub mod usage;
@@ -42,7 +43,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
     let disks = disk::read(sysroot, &pci);
-    Machine {
+    let mut machine = Machine {
         host: host::name(sysroot),
         cpu: cpu::read(sysroot, &memory.nodes),
         nics: nic::read(sysroot, &pci),
@@ -56,7 +57,10 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         pci,
         disks,
         ..Default::default()
-    }
+    };
+    let firmware = smbios::read(sysroot, &machine.virtualisation);
+    smbios::apply(firmware, &mut machine);
+    machine
 }
 
 /// Device names as people order them: `eth2` before `eth10`.

@@ -104,12 +104,18 @@ pub struct Socket {
     pub populated: bool,
     /// What the processor calls itself.
     pub version: Fact<String>,
-    /// Highest and present speed, MHz.
+    /// Highest speed that the socket takes, MHz.
     pub max_mhz: Fact<u32>,
     /// Speed at boot, MHz.
     pub current_mhz: Fact<u32>,
-    /// Cores and enabled cores.
+    /// Cores.
     pub cores: Fact<u32>,
     /// Threads.
     pub threads: Fact<u32>,
+    /// Cores that are enabled.
+    #[serde(default)]
+    pub cores_enabled: Fact<u32>,
+    /// Memory channels of the processor, by its name and its maker's data sheets; no firmware tells them.
+    #[serde(default)]
+    pub memory_channels: Fact<u32>,
 }
