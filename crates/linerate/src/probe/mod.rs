@@ -17,6 +17,7 @@ mod pci;
 pub mod route;
 mod route_table;
 pub mod source;
+mod storage;
 pub mod tree;
 pub mod usage;
 
@@ -29,7 +30,9 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
     let virtualisation = host::virtualisation(sysroot);
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
-    let disks = disk::read(sysroot, &pci);
+    let mut disks = disk::read(sysroot, &pci);
+    let controllers = storage::controllers(sysroot, &mut disks, &pci);
+    let disks: Vec<Disk> = disks.into_iter().map(|(disk, _)| disk).collect();
     Machine {
         host: host::name(sysroot),
         cpu: cpu::read(sysroot, &memory.nodes),
@@ -40,6 +43,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         memory,
         pci,
         disks,
+        controllers,
         ..Default::default()
     }
 }

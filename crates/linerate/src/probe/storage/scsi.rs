@@ -1,0 +1,139 @@
+//! SCSI hosts, whatever is behind: SATA ports, SAS and Fibre Channel hosts, parallel SCSI, RAID cards (`/sys/class/scsi_host`).
+
+use super::{above, ata, fibre_channel, name, numbered, parallel, sas};
+use crate::fact::Fact;
+use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind};
+use crate::probe::pci;
+use crate::sysroot::Sysroot;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One SCSI host.
+pub(super) struct Host {
+    /// `host2`.
+    pub(super) name: String,
+    /// The device's real directory, `/sys/devices/…/host2`.
+    pub(super) directory: PathBuf,
+}
+
+impl Host {
+    /// An attribute of one of the host's classes. Recorded trees may have only one of the two ways there.
+    pub(super) fn text(&self, sysroot: &Sysroot, class: &str, file: &str) -> Result<String, String> {
+        let inside = || sysroot.text(self.directory.join(class).join(&self.name).join(file));
+        sysroot
+            .text(format!("/sys/class/{class}/{}/{file}", self.name))
+            .or_else(|why| inside().map_err(|_| why))
+    }
+}
+
+/// Transport classes of hosts (drivers/scsi/scsi_transport_*.c).
+const CLASSES: [(&str, &str); 4] =
+    [("sas_host", "sas"), ("fc_host", "fc"), ("spi_host", "spi"), ("iscsi_host", "iscsi")];
+
+/// All hosts with the disks behind them; SATA and SAS disks learn their links.
+pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Controller> {
+    let transports: Vec<(&str, Vec<String>)> = CLASSES
+        .iter()
+        .map(|(class, transport)| (*transport, sysroot.list(format!("/sys/class/{class}"))))
+        .collect();
+    let hosts = hosts(sysroot, disks, transports.iter().flat_map(|(_, names)| names));
+    let mut behind: BTreeMap<String, Vec<&mut (Disk, PathBuf)>> = BTreeMap::new();
+    for entry in disks.iter_mut().filter(|(disk, _)| disk.kind != DiskKind::Partition) {
+        if let Some(host) = above(&entry.1, "host") {
+            behind.entry(name(host)).or_default().push(entry);
+        }
+    }
+    let read = |(name, directory): (String, PathBuf)| {
+        let mut disks = behind.remove(&name).unwrap_or_default();
+        let transport =
+            transports.iter().find(|(_, names)| names.contains(&name)).map(|(transport, _)| *transport);
+        one(sysroot, Host { name, directory }, transport, &mut disks)
+    };
+    hosts.into_iter().map(read).collect()
+}
+
+/// Names and directories of the hosts: of the class, of the transport classes, and those that only the path of a disk shows.
+fn hosts<'a>(
+    sysroot: &Sysroot,
+    disks: &[(Disk, PathBuf)],
+    of_transports: impl Iterator<Item = &'a String>,
+) -> BTreeMap<String, PathBuf> {
+    let mut hosts = BTreeMap::new();
+    for (_, directory) in disks {
+        if let Some(host) = above(directory, "host") {
+            hosts.entry(name(host)).or_insert_with(|| host.to_path_buf());
+        }
+    }
+    for host in sysroot.list("/sys/class/scsi_host").into_iter().chain(of_transports.cloned()) {
+        if numbered(Path::new(&host), "host").is_none() || hosts.contains_key(&host) {
+            continue;
+        }
+        let link = Path::new("/sys/class/scsi_host").join(&host);
+        // `…/host2/scsi_host/host2`: the device is two above.
+        let place = sysroot.follow(&link).unwrap_or(link);
+        let device = place.ancestors().nth(2).filter(|device| device.ends_with(&host)).unwrap_or(&place);
+        hosts.insert(host, device.to_path_buf());
+    }
+    hosts
+}
+
+fn one(
+    sysroot: &Sysroot,
+    host: Host,
+    transport: Option<&str>,
+    disks: &mut [&mut (Disk, PathBuf)],
+) -> Controller {
+    let driver = host.text(sysroot, "scsi_host", "proc_name");
+    let port =
+        host.directory.parent().filter(|parent| numbered(parent, "ata").is_some()).map(Path::to_path_buf);
+    let why = match (transport, &driver) {
+        (Some("iscsi"), _) => "it comes over a network: the NIC's rate holds".to_string(),
+        (_, Ok(driver)) => format!("{driver} shows no link of what is behind it"),
+        _ => "the kernel shows no link of this host".to_string(),
+    };
+    let controller = Controller {
+        name: port.as_deref().map_or_else(|| host.name.clone(), name),
+        kind: kind(transport, port.is_some(), driver.as_deref().unwrap_or_default()),
+        pci: pci::nearest(&host.directory),
+        firmware: Fact::unknown("a SCSI host tells no firmware"),
+        transport: match (transport, &port) {
+            (Some(transport), _) => Fact::Known(transport.into()),
+            (None, Some(_)) => Fact::Known("sata".into()),
+            (None, None) => Fact::unknown("the driver tells no transport"),
+        },
+        address: Fact::unknown("only NVMe over fabrics has one"),
+        state: host.text(sysroot, "scsi_host", "state").map_or_else(Fact::unknown, Fact::Known),
+        link_bits_per_second: Fact::unknown(&why),
+        link_max_bits_per_second: Fact::unknown(&why),
+        lanes: Fact::unknown(&why),
+        lanes_max: Fact::unknown(&why),
+        ports: Vec::new(),
+        queues: match host.text(sysroot, "scsi_host", "nr_hw_queues").map(|text| text.parse()) {
+            Ok(Ok(queues)) => Fact::Known(queues),
+            _ => Fact::unknown("this kernel does not tell the queues of a SCSI host"),
+        },
+        disks: disks.iter().map(|entry| entry.0.name.clone()).collect(),
+        model: driver.map_or_else(Fact::unknown, Fact::Known),
+    };
+    match (transport, port) {
+        (Some("sas"), _) => sas::read(sysroot, &host, controller, disks),
+        (Some("fc"), _) => fibre_channel::read(sysroot, &host, controller),
+        (Some("spi"), _) => parallel::read(sysroot, &host, controller),
+        (_, Some(port)) => ata::read(sysroot, &port, controller, disks),
+        _ => controller,
+    }
+}
+
+/// Before 2.6.37 SATA ports had no directory of their own: the driver's name tells.
+fn kind(transport: Option<&str>, port: bool, driver: &str) -> ControllerKind {
+    match transport {
+        Some("sas") => ControllerKind::Sas,
+        Some("fc") => ControllerKind::FibreChannel,
+        Some(_) => ControllerKind::Scsi,
+        None if driver.starts_with("pata_") => ControllerKind::Other,
+        None if port || driver == "ahci" || driver == "ata_piix" || driver.starts_with("sata_") => {
+            ControllerKind::Sata
+        }
+        None => ControllerKind::Scsi,
+    }
+}
