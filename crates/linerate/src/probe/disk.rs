@@ -39,17 +39,23 @@ pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<(Disk, PathBuf)> {
 
 /// Kernel name and real directory of each. Recorded trees often have only `/sys/block`: whole disks, partitions inside.
 fn directories(sysroot: &Sysroot) -> Vec<(String, PathBuf)> {
-    let real = |place: &str, name: &str| {
-        let path = Path::new(place).join(name);
-        sysroot.follow(&path).unwrap_or(path)
-    };
-    let class: BTreeSet<String> = sysroot.list("/sys/class/block").into_iter().collect();
-    let mut all: Vec<_> = class.iter().map(|name| (name.clone(), real("/sys/class/block", name))).collect();
-    for name in sysroot.list("/sys/block").into_iter().filter(|name| !class.contains(name)) {
-        let disk = real("/sys/block", &name);
+    let mut all: Vec<(String, PathBuf)> = Vec::new();
+    let mut met: BTreeSet<String> = BTreeSet::new();
+    for name in sysroot.list("/sys/class/block") {
+        let path = Path::new("/sys/class/block").join(&name);
+        let place = sysroot.follow(&path).unwrap_or(path);
+        // The link of a thin recording may lead nowhere.
+        if sysroot.is_live() || sysroot.is_directory(&place) {
+            met.insert(name.clone());
+            all.push((name, place));
+        }
+    }
+    for name in sysroot.list("/sys/block").into_iter().filter(|name| !met.contains(name)) {
+        let path = Path::new("/sys/block").join(&name);
+        let disk = sysroot.follow(&path).unwrap_or(path);
         for part in sysroot.list(&disk) {
             let directory = disk.join(&part);
-            if !class.contains(&part) && disk_of_partition(sysroot, &part, &directory).is_some() {
+            if !met.contains(&part) && disk_of_partition(sysroot, &part, &directory).is_some() {
                 all.push((part, directory));
             }
         }

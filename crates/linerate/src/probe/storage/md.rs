@@ -30,9 +30,8 @@ pub(in crate::probe) fn read(sysroot: &Sysroot, block: &Path) -> Option<(Array, 
         data_disks: parts(&level, &disks, near, data_disks),
         copies: parts(&level, &disks, all, copies),
         degraded: match sysroot.parse(md.join("degraded")) {
-            Fact::Unknown { .. } if matches!(level.as_str(), "raid0" | "linear") => {
-                Fact::unknown(format!("{level} has no redundancy: without one member it is gone"))
-            }
+            // md counts only where there is redundancy: without, an array runs whole or not at all.
+            Fact::Unknown { .. } if matches!(level.as_str(), "raid0" | "linear") => Fact::Known(0),
             degraded => degraded,
         },
         layout: match layout {
@@ -207,7 +206,7 @@ mod tests {
         }
         let (array, members) = read(&tree.sysroot(), Path::new("/sys/block/md0")).expect("an array");
         assert_eq!(members, ["sdc", "sda1", "sde", "sdb"]);
-        assert!(array.degraded.why().is_some_and(|why| why.contains("no redundancy")));
+        assert_eq!(array.degraded, Fact::Known(0), "without one member it would not run");
     }
 
     proptest! {

@@ -32,11 +32,11 @@ const CLASSES: [(&str, &str); 4] =
 
 /// All hosts with the disks behind them; SATA and SAS disks learn their links.
 pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Controller> {
-    let transports: Vec<(&str, Vec<String>)> = CLASSES
+    let transports: Vec<(&str, &str, Vec<String>)> = CLASSES
         .iter()
-        .map(|(class, transport)| (*transport, sysroot.list(format!("/sys/class/{class}"))))
+        .map(|(class, transport)| (*class, *transport, sysroot.list(format!("/sys/class/{class}"))))
         .collect();
-    let hosts = hosts(sysroot, disks, transports.iter().flat_map(|(_, names)| names));
+    let hosts = hosts(sysroot, disks, &transports);
     let mut behind: BTreeMap<String, Vec<&mut (Disk, PathBuf)>> = BTreeMap::new();
     for entry in disks.iter_mut().filter(|(disk, _)| disk.kind != DiskKind::Partition) {
         if let Some(host) = above(&entry.1, "host") {
@@ -45,18 +45,18 @@ pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Cont
     }
     let read = |(name, directory): (String, PathBuf)| {
         let mut disks = behind.remove(&name).unwrap_or_default();
-        let transport =
-            transports.iter().find(|(_, names)| names.contains(&name)).map(|(transport, _)| *transport);
+        let of = transports.iter().find(|(_, _, names)| names.contains(&name));
+        let transport = of.map(|(_, transport, _)| *transport);
         one(sysroot, Host { name, directory }, transport, &mut disks)
     };
     hosts.into_iter().map(read).collect()
 }
 
-/// Names and directories of the hosts: of the class, of the transport classes, and those that only the path of a disk shows.
-fn hosts<'a>(
+/// Names and directories of the hosts: those that the path of a disk shows, and those without a disk, of any class.
+fn hosts(
     sysroot: &Sysroot,
     disks: &[(Disk, PathBuf)],
-    of_transports: impl Iterator<Item = &'a String>,
+    transports: &[(&str, &str, Vec<String>)],
 ) -> BTreeMap<String, PathBuf> {
     let mut hosts = BTreeMap::new();
     for (_, directory) in disks {
@@ -64,11 +64,14 @@ fn hosts<'a>(
             hosts.entry(name(host)).or_insert_with(|| host.to_path_buf());
         }
     }
-    for host in sysroot.list("/sys/class/scsi_host").into_iter().chain(of_transports.cloned()) {
-        if numbered(Path::new(&host), "host").is_none() || hosts.contains_key(&host) {
+    let plain = sysroot.list("/sys/class/scsi_host").into_iter().map(|host| ("scsi_host", host));
+    let of_transports =
+        transports.iter().flat_map(|(class, _, names)| names.iter().map(|host| (*class, host.clone())));
+    for (class, host) in plain.chain(of_transports) {
+        let link = Path::new("/sys/class").join(class).join(&host);
+        if numbered(&link, "host").is_none() || hosts.contains_key(&host) {
             continue;
         }
-        let link = Path::new("/sys/class/scsi_host").join(&host);
         // `…/host2/scsi_host/host2`: the device is two above.
         let place = sysroot.follow(&link).unwrap_or(link);
         let device = place.ancestors().nth(2).filter(|device| device.ends_with(&host)).unwrap_or(&place);
