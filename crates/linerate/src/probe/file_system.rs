@@ -27,12 +27,21 @@ pub(super) struct Below<'a> {
     disks: &'a [Disk],
     by_number: HashMap<&'a str, &'a Disk>,
     pools: Vec<Pool>,
+    /// Place in `pools` by device.
+    pool_of: HashMap<String, usize>,
 }
 
 impl<'a> Below<'a> {
     pub(super) fn read(sysroot: &'a Sysroot, disks: &'a [Disk]) -> Self {
         let numbered = disks.iter().rev().filter_map(|disk| Some((disk.number.known()?.as_str(), disk)));
-        Below { sysroot, disks, by_number: numbered.collect(), pools: btrfs::read(sysroot) }
+        let pools = btrfs::read(sysroot);
+        let mut pool_of = HashMap::new();
+        for (at, pool) in pools.iter().enumerate() {
+            for device in &pool.devices {
+                pool_of.entry(device.clone()).or_insert(at);
+            }
+        }
+        Below { sysroot, disks, by_number: numbered.collect(), pools, pool_of }
     }
 
     /// One mount with its block devices by kernel name.
@@ -69,7 +78,7 @@ impl<'a> Below<'a> {
 
     /// The btrfs that a device is part of.
     fn pool(&self, device: &str) -> Option<&Pool> {
-        self.pools.iter().find(|pool| pool.devices.iter().any(|one| one == device))
+        self.pool_of.get(device).map(|at| &self.pools[*at])
     }
 
     /// How the file system spreads its data, or believes that what is below does.

@@ -119,7 +119,8 @@ pub struct FileSystem {
 /// How data is spread over several devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Array {
-    /// md: `raid0`, `raid1`, `raid4`, `raid5`, `raid6`, `raid10`, `linear`. dm: `striped`, `raid`, `linear`. btrfs, its data profile:
+    /// md: `raid0`, `raid1`, `raid4`, `raid5`, `raid6`, `raid10`, `linear`. dm: `striped`, `linear`,
+    /// `raid1`, `raid` (an LVM RAID whose level is root's to read), `dm` (nothing told). btrfs, its data profile:
     /// `single`, `dup`, `raid0`, `raid1c3` … ZFS: `zpool`. What XFS or ext4 believes of the array below: `stripe`.
     pub level: String,
     /// Bytes on one disk before the next begins (md's chunk, XFS' stripe unit).
@@ -167,7 +168,7 @@ pub struct Controller {
     /// Where an NVMe controller is: a PCI address, or for fabrics `traddr=10.0.0.1,trsvcid=4420`.
     #[serde(default)]
     pub address: Fact<String>,
-    /// NVMe `live`, `connecting`, `dead` …; Fibre Channel `Online`, `Linkdown` …
+    /// NVMe `live`, `connecting`, `dead` …; Fibre Channel `Online`, `Linkdown` …; other SCSI hosts `running`, `recovery` …
     #[serde(default)]
     pub state: Fact<String>,
     /// Rate of its port as it runs now, line rate in bits per second, all lanes: before 8b/10b and the like. SAS: all phys that are up.

@@ -16,35 +16,44 @@ pub(in crate::probe) fn read(sysroot: &Sysroot, block: &Path) -> (Option<String>
     (word("name"), maker)
 }
 
-/// How a dm device over several members spreads its data; `None` for paths to one device (multipath) and for a single member.
-/// `members` are those of its members that are known.
+/// How a dm device over several members spreads its data. `None` where it does not: paths to one device (multipath), a single member,
+/// an LVM volume with data apart from metadata or cache. `members` are those of its members that are known.
 pub(in crate::probe) fn array(device: &Disk, members: &[&Disk]) -> Option<Array> {
-    if device.members.len() < 2 || device.mapped_by.as_deref() == Some("mpath") {
+    let part = |words: &[&str]| {
+        let is_part = |name: &str| words.iter().any(|word| name.contains(word));
+        members.iter().filter(|disk| disk.mapped_name.as_deref().is_some_and(is_part)).count()
+    };
+    let lvm = device.mapped_by.as_deref() == Some("LVM");
+    if device.members.len() < 2 || device.mapped_by.as_deref() == Some("mpath") || lvm && part(&NO_STRIPE) > 0
+    {
         return None;
     }
-    let images = images(members);
-    let disks = u32::try_from(images.unwrap_or(device.members.len())).unwrap_or(u32::MAX);
-    let array = match (stripe(device, members), images) {
-        (Some((chunk, data)), images) => Array {
-            level: if images.is_some() { "raid" } else { "striped" }.into(),
+    let images = if lvm { part(&IMAGES) } else { 0 };
+    let disks = u32::try_from(if images > 0 { images } else { device.members.len() }).unwrap_or(u32::MAX);
+    let array = match stripe(device, members) {
+        Ok(Some((chunk, data))) => Array {
+            level: if images > 0 { "raid" } else { "striped" }.into(),
             chunk_bytes: Fact::Known(chunk),
             data_disks: Fact::Known(data),
             copies: match images {
-                None => Fact::Known(1),
-                Some(_) => Fact::unknown("only root may read the level of an LVM RAID"),
+                0 => Fact::Known(1),
+                _ => Fact::unknown("only root may read the level of an LVM RAID"),
             },
             ..Default::default()
         },
-        (None, images) => {
-            let why = "only root may read the table of a dm device, and its queue shows no stripe";
-            Array {
-                level: if images.is_some() { "raid" } else { "linear" }.into(),
-                chunk_bytes: Fact::unknown(why),
-                // One after the other: a request meets one device. A RAID without chunks is a mirror.
-                data_disks: Fact::Known(1),
-                copies: if images.is_some() { Fact::Known(disks) } else { Fact::Known(1) },
-                ..Default::default()
-            }
+        // RAID levels with chunks, and stripes, show theirs: what is left are mirrors, and one device after the other.
+        Ok(None) if lvm => Array {
+            level: if images > 0 { "raid1" } else { "linear" }.into(),
+            chunk_bytes: Fact::unknown("its queue shows no stripe"),
+            data_disks: Fact::Known(1),
+            copies: Fact::Known(if images > 0 { disks } else { 1 }),
+            ..Default::default()
+        },
+        other => {
+            let why = other.err().unwrap_or("its queue shows no stripe, and only root may read its table");
+            let (chunk_bytes, data_disks, copies) =
+                (Fact::unknown(why), Fact::unknown(why), Fact::unknown(why));
+            Array { level: "dm".into(), chunk_bytes, data_disks, copies, ..Default::default() }
         }
     };
     let untold = "only root may ask a dm device for this";
@@ -58,18 +67,25 @@ pub(in crate::probe) fn array(device: &Disk, members: &[&Disk]) -> Option<Array>
     }))
 }
 
-/// Data images of an LVM RAID among the members: `vg-lv_rimage_0`, each with its `_rmeta_0`.
-fn images(members: &[&Disk]) -> Option<usize> {
-    let image = |disk: &&&Disk| disk.mapped_name.as_deref().is_some_and(|name| name.contains("_rimage_"));
-    Some(members.iter().filter(image).count()).filter(|count| *count > 0)
-}
+/// Members of an LVM RAID or mirror that hold data, each beside its metadata: `vg-lv_rimage_0` (lvmraid(7)).
+const IMAGES: [&str; 2] = ["_rimage_", "_mimage_"];
 
-/// Chunk and number of chunks of data, where the queue shows a stripe that is not just passed on from a member.
-fn stripe(device: &Disk, members: &[&Disk]) -> Option<(u64, u32)> {
-    let (chunk, stripe) = (*device.minimum_io_bytes.known()?, *device.optimal_io_bytes.known()?);
+/// Members of LVM volumes whose data lies on one of them: thin and VDO pools, caches, snapshots, integrity (lvmthin(7), lvmcache(7)).
+const NO_STRIPE: [&str; 10] =
+    ["_tdata", "_tmeta", "_vdata", "_cdata", "_cmeta", "_corig", "_wcorig", "_cvol", "-cow", "_imeta"];
+
+/// Chunk and number of chunks of data, where the queue shows a stripe that is not just passed on from a member; the error is why the
+/// queue tells neither.
+fn stripe(device: &Disk, members: &[&Disk]) -> Result<Option<(u64, u32)>, &'static str> {
+    let (Fact::Known(chunk), Fact::Known(stripe)) = (&device.minimum_io_bytes, &device.optimal_io_bytes)
+    else {
+        return Err("the sizes of its queue are not there to be read");
+    };
     let passed_on = members.iter().any(|member| member.optimal_io_bytes == device.optimal_io_bytes);
-    let data = stripe.checked_rem(chunk).filter(|rest| *rest == 0).and_then(|_| stripe.checked_div(chunk))?;
-    (data > 1 && data <= device.members.len() as u64 && !passed_on).then_some((chunk, data as u32))
+    let whole = stripe.checked_rem(*chunk) == Some(0);
+    let data = stripe.checked_div(*chunk).unwrap_or(0);
+    let possible = whole && !passed_on && data > 1 && data <= device.members.len() as u64;
+    Ok(possible.then(|| (*chunk, u32::try_from(data).unwrap_or(u32::MAX))))
 }
 
 #[cfg(test)]
@@ -122,8 +138,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_told_is_not_guessed() {
+        let made_by_hand = over(&plain(2), 512, 0, "x").expect("an array");
+        assert_eq!((made_by_hand.level.as_str(), made_by_hand.data_disks.known()), ("dm", None));
+        let device = Disk {
+            members: vec!["a".into(), "b".into()],
+            mapped_by: Some("LVM".into()),
+            ..Default::default()
+        };
+        let recorded = array(&device, &[]).expect("an array");
+        assert!(recorded.stripe_bytes.why().is_some_and(|why| why.contains("not there to be read")));
+        assert_eq!(recorded.disks, Fact::Known(2));
+    }
+
+    #[test]
     fn paths_to_one_device_are_no_array() {
         assert_eq!(over(&plain(2), 512, 0, "mpath"), None);
+        let pool = [disk("pool_tdata", 65_536, 262_144), disk("pool_tmeta", 512, 0)];
+        assert_eq!(over(&pool, 65_536, 262_144, "LVM"), None, "a thin pool's data is one member");
         assert_eq!(over(&plain(1), 65_536, 262_144, "LVM"), None);
     }
 
@@ -137,5 +169,7 @@ mod tests {
             ("raid", Some(&6), Some(&5))
         );
         assert!(raid.copies.why().is_some());
+        let mirror = over(&members[..2], 512, 0, "LVM").expect("an array");
+        assert_eq!((mirror.level.as_str(), mirror.copies.known()), ("raid1", Some(&2)));
     }
 }

@@ -39,8 +39,9 @@ fn one(sysroot: &Sysroot, name: String, place: &Path, functions: &[PciDevice]) -
     let function = functions.iter().find(|function| Some(&function.address) == pci.as_ref());
     let (now, most) = links(function, &transport);
     let width = |link: &Fact<PciLink>| link.clone().map(|link| link.width);
-    let rate =
-        |link: Fact<PciLink>| link.map(|link| (link.gt_per_second * 1e9) as u64 * u64::from(link.width));
+    let rate = |link: Fact<PciLink>| {
+        link.map(|link| ((link.gt_per_second * 1e9) as u64).saturating_mul(u64::from(link.width)))
+    };
     Controller {
         kind: ControllerKind::Nvme,
         model: words(sysroot.fact(place.join("model"))),

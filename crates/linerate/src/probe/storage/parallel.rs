@@ -1,18 +1,26 @@
 //! Parallel SCSI: what each target has agreed on with its host (`/sys/class/spi_transport`, drivers/scsi/scsi_transport_spi.c).
 
-use super::{link_rate, numbered, scsi::Host};
+use super::link_rate;
 use crate::fact::Fact;
 use crate::probe::machine::Controller;
 use crate::sysroot::Sysroot;
-use std::path::Path;
+use std::collections::BTreeMap;
 
 const TARGETS: &str = "/sys/class/spi_transport";
 
-/// Fills in the rate of the bus, which all targets share: that of the fastest, and of the fastest that could be.
-pub(super) fn read(sysroot: &Sysroot, host: &Host, mut controller: Controller) -> Controller {
-    let number = numbered(Path::new(&host.name), "host").unwrap_or_default();
-    let mut targets = sysroot.list(TARGETS);
-    targets.retain(|target| target.starts_with(&format!("target{number}:")));
+/// The targets of each host: `target0:1:2` is one of `host0`.
+pub(super) fn targets(sysroot: &Sysroot) -> BTreeMap<String, Vec<String>> {
+    let mut targets: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for target in sysroot.list(TARGETS) {
+        if let Some((host, _)) = target.strip_prefix("target").and_then(|address| address.split_once(':')) {
+            targets.entry(format!("host{host}")).or_default().push(target);
+        }
+    }
+    targets
+}
+
+/// Fills in the rate of the bus, which all its targets share: that of the fastest, and of the fastest that could be.
+pub(super) fn read(sysroot: &Sysroot, targets: &[String], mut controller: Controller) -> Controller {
     let fastest = |period: &str, width: &str| {
         let rate = |target: &String| {
             let text = |file: &str| sysroot.text(format!("{TARGETS}/{target}/{file}")).ok();

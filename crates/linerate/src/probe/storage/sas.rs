@@ -38,7 +38,7 @@ pub(super) fn read(
         controller.link_bits_per_second = sum(all.iter().map(|phy| phy.now));
         controller.link_max_bits_per_second = sum_most(&all);
     }
-    controller.ports = ports(&up, disks);
+    controller.ports = ports(&up, &host.directory, disks);
     for (disk, directory) in disks.iter_mut().map(|entry| &mut **entry) {
         disk.link_bits_per_second = own_link(sysroot, directory);
         disk.link_max_bits_per_second =
@@ -81,33 +81,34 @@ fn sum_most(phys: &[&Phy]) -> Fact<u64> {
 }
 
 /// The host's ports with the disks behind each.
-fn ports(up: &[Phy], disks: &[&mut (Disk, PathBuf)]) -> Vec<ControllerPort> {
-    let mut members: BTreeMap<&str, Vec<&Phy>> = BTreeMap::new();
-    for phy in up {
-        if let Some(port) = &phy.port {
-            members.entry(port).or_default().push(phy);
+fn ports(up: &[Phy], host: &Path, disks: &[&mut (Disk, PathBuf)]) -> Vec<ControllerPort> {
+    let mut behind: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (disk, directory) in disks.iter().map(|entry| &**entry) {
+        let below = directory.strip_prefix(host).unwrap_or(directory);
+        // Right below the host: ports of an expander come later in the path.
+        if let Some(port) = below.components().next() {
+            let port = port.as_os_str().to_string_lossy().into_owned();
+            behind.entry(port).or_default().push(disk.name.clone());
         }
     }
-    let mut ports: Vec<ControllerPort> = members
+    let mut phys: BTreeMap<&str, Vec<&Phy>> = BTreeMap::new();
+    for phy in up {
+        if let Some(port) = &phy.port {
+            phys.entry(port).or_default().push(phy);
+        }
+    }
+    let mut ports: Vec<ControllerPort> = phys
         .into_iter()
         .map(|(name, phys)| ControllerPort {
             name: name.to_string(),
             lanes: count(phys.len()),
             link_bits_per_second: sum(phys.iter().map(|phy| phy.now)),
             link_max_bits_per_second: sum_most(&phys),
-            disks: disks
-                .iter()
-                .filter(|disk| behind(&disk.1, name))
-                .map(|disk| disk.0.name.clone())
-                .collect(),
+            disks: behind.remove(name).unwrap_or_default(),
         })
         .collect();
     ports.sort_by(|a, b| in_order(&a.name, &b.name));
     ports
-}
-
-fn behind(directory: &Path, port: &str) -> bool {
-    directory.components().any(|part| part.as_os_str() == port)
 }
 
 /// A drive's own link: the phys of the port nearest to it, on the host or on an expander.

@@ -5,7 +5,7 @@ use crate::fact::Fact;
 use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind};
 use crate::probe::pci;
 use crate::sysroot::Sysroot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// One SCSI host.
@@ -17,6 +17,11 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// Directory of the ATA port that this host stands for.
+    fn ata_port(&self) -> Option<&Path> {
+        self.directory.parent().filter(|parent| numbered(parent, "ata").is_some())
+    }
+
     /// An attribute of one of the host's classes. Recorded trees may have only one of the two ways there.
     pub(super) fn text(&self, sysroot: &Sysroot, class: &str, file: &str) -> Result<String, String> {
         let inside = || sysroot.text(self.directory.join(class).join(&self.name).join(file));
@@ -32,11 +37,14 @@ const CLASSES: [(&str, &str); 4] =
 
 /// All hosts with the disks behind them; SATA and SAS disks learn their links.
 pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Controller> {
-    let transports: Vec<(&str, &str, Vec<String>)> = CLASSES
-        .iter()
-        .map(|(class, transport)| (*class, *transport, sysroot.list(format!("/sys/class/{class}"))))
-        .collect();
-    let hosts = hosts(sysroot, disks, &transports);
+    let mut classes: HashMap<String, (&str, &str)> = HashMap::new();
+    for (class, transport) in CLASSES {
+        classes.extend(
+            sysroot.list(format!("/sys/class/{class}")).into_iter().map(|host| (host, (class, transport))),
+        );
+    }
+    let targets = parallel::targets(sysroot);
+    let hosts = hosts(sysroot, disks, &classes);
     let mut behind: BTreeMap<String, Vec<&mut (Disk, PathBuf)>> = BTreeMap::new();
     for entry in disks.iter_mut().filter(|(disk, _)| disk.kind != DiskKind::Partition) {
         if let Some(host) = above(&entry.1, "host") {
@@ -45,9 +53,19 @@ pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Cont
     }
     let read = |(name, directory): (String, PathBuf)| {
         let mut disks = behind.remove(&name).unwrap_or_default();
-        let of = transports.iter().find(|(_, _, names)| names.contains(&name));
-        let transport = of.map(|(_, transport, _)| *transport);
-        one(sysroot, Host { name, directory }, transport, &mut disks)
+        let transport = classes.get(&name).map(|(_, transport)| *transport);
+        let host = Host { name, directory };
+        let controller = plain(sysroot, &host, transport, &disks);
+        match (transport, host.ata_port()) {
+            (Some("sas"), _) => sas::read(sysroot, &host, controller, &mut disks),
+            (Some("fc"), _) => fibre_channel::read(sysroot, &host, controller),
+            (Some("spi"), _) => {
+                let targets = targets.get(&host.name).map(Vec::as_slice).unwrap_or_default();
+                parallel::read(sysroot, targets, controller)
+            }
+            (_, Some(port)) => ata::read(sysroot, port, controller, &mut disks),
+            _ => controller,
+        }
     };
     hosts.into_iter().map(read).collect()
 }
@@ -56,7 +74,7 @@ pub(super) fn read(sysroot: &Sysroot, disks: &mut [(Disk, PathBuf)]) -> Vec<Cont
 fn hosts(
     sysroot: &Sysroot,
     disks: &[(Disk, PathBuf)],
-    transports: &[(&str, &str, Vec<String>)],
+    classes: &HashMap<String, (&str, &str)>,
 ) -> BTreeMap<String, PathBuf> {
     let mut hosts = BTreeMap::new();
     for (_, directory) in disks {
@@ -64,10 +82,8 @@ fn hosts(
             hosts.entry(name(host)).or_insert_with(|| host.to_path_buf());
         }
     }
-    let plain = sysroot.list("/sys/class/scsi_host").into_iter().map(|host| ("scsi_host", host));
-    let of_transports =
-        transports.iter().flat_map(|(class, _, names)| names.iter().map(|host| (*class, host.clone())));
-    for (class, host) in plain.chain(of_transports) {
+    let all = sysroot.list("/sys/class/scsi_host").into_iter().map(|host| ("scsi_host", host));
+    for (class, host) in all.chain(classes.iter().map(|(host, (class, _))| (*class, host.clone()))) {
         let link = Path::new("/sys/class").join(class).join(&host);
         if numbered(&link, "host").is_none() || hosts.contains_key(&host) {
             continue;
@@ -80,26 +96,26 @@ fn hosts(
     hosts
 }
 
-fn one(
+/// What every host tells.
+fn plain(
     sysroot: &Sysroot,
-    host: Host,
+    host: &Host,
     transport: Option<&str>,
-    disks: &mut [&mut (Disk, PathBuf)],
+    disks: &[&mut (Disk, PathBuf)],
 ) -> Controller {
     let driver = host.text(sysroot, "scsi_host", "proc_name");
-    let port =
-        host.directory.parent().filter(|parent| numbered(parent, "ata").is_some()).map(Path::to_path_buf);
+    let port = host.ata_port();
     let why = match (transport, &driver) {
         (Some("iscsi"), _) => "it comes over a network: the NIC's rate holds".to_string(),
         (_, Ok(driver)) => format!("{driver} shows no link of what is behind it"),
         _ => "the kernel shows no link of this host".to_string(),
     };
-    let controller = Controller {
-        name: port.as_deref().map_or_else(|| host.name.clone(), name),
+    Controller {
+        name: port.map_or_else(|| host.name.clone(), name),
         kind: kind(transport, port.is_some(), driver.as_deref().unwrap_or_default()),
         pci: pci::nearest(&host.directory),
         firmware: Fact::unknown("a SCSI host tells no firmware"),
-        transport: match (transport, &port) {
+        transport: match (transport, port) {
             (Some(transport), _) => Fact::Known(transport.into()),
             (None, Some(_)) => Fact::Known("sata".into()),
             (None, None) => Fact::unknown("the driver tells no transport"),
@@ -117,13 +133,6 @@ fn one(
         },
         disks: disks.iter().map(|entry| entry.0.name.clone()).collect(),
         model: driver.map_or_else(Fact::unknown, Fact::Known),
-    };
-    match (transport, port) {
-        (Some("sas"), _) => sas::read(sysroot, &host, controller, disks),
-        (Some("fc"), _) => fibre_channel::read(sysroot, &host, controller),
-        (Some("spi"), _) => parallel::read(sysroot, &host, controller),
-        (_, Some(port)) => ata::read(sysroot, &port, controller, disks),
-        _ => controller,
     }
 }
 
