@@ -2,6 +2,9 @@
 //! node_exporter. The captures are no part of this project: without them (`LINERATE_CAPTURES`, or `../shared/captures` beside the
 //! workspace) these tests are skipped and say so.
 
+#[path = "captures/storage.rs"]
+mod storage;
+
 use linerate::probe::tree::show_tree;
 use linerate::probe::{DiskKind, Machine, PciLink, probe};
 use linerate::sysroot::Sysroot;

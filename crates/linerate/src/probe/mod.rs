@@ -30,6 +30,7 @@ pub mod route;
 mod route_table;
 pub mod smbios;
 pub mod source;
+mod storage;
 pub mod tree;
 pub mod usage;
 
@@ -42,7 +43,9 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
     let virtualisation = host::virtualisation(sysroot);
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
-    let disks = disk::read(sysroot, &pci);
+    let mut disks = disk::read(sysroot, &pci);
+    let controllers = storage::controllers(sysroot, &mut disks, &pci);
+    let disks: Vec<Disk> = disks.into_iter().map(|(disk, _)| disk).collect();
     let mut machine = Machine {
         host: host::name(sysroot),
         cpu: cpu::read(sysroot, &memory.nodes),
@@ -56,6 +59,7 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         memory,
         pci,
         disks,
+        controllers,
         ..Default::default()
     };
     let firmware = smbios::read(sysroot, &machine.virtualisation);
