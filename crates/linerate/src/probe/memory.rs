@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(memory.nodes[0].distances, Fact::Known(vec![10, 21, 28]));
         assert_eq!(
             memory.nodes[1].distances.why(),
-            Some("/sys/devices/system/node/node8/distance: no list of numbers")
+            Some("the kernel's list of distances is damaged")
         );
         assert!(memory.nodes[2].distances.why().is_some_and(|why| why.ends_with("not there")));
         assert_eq!(memory.nodes[0].total_bytes, Fact::Known(2 << 20));
