@@ -7,6 +7,9 @@ use super::table::LONGEST_STRING;
 use crate::fact::Fact;
 use crate::probe::{MemoryArray, MemoryModule, Socket};
 
+/// No structure that is read here has so many lines; more are passed over, so that a hostile text costs no memory.
+const MOST_LINES: usize = 1000;
+
 /// One structure as printed: its type, handle and lines `Key: value` by line number, from 1.
 struct Record<'a> {
     kind: u8,
@@ -27,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Firmware, String> {
             seen = true;
         } else if line.contains("DMI table is broken") || line.starts_with("Wrong DMI structures") {
             firmware.damage.get_or_insert_with(|| format!("line {number}: {}", cut(line)));
-        } else if let Some(record) = record.as_mut().filter(|record| matters(record.kind)) {
+        } else if let Some(record) = record.as_mut().filter(|record| record.takes_lines()) {
             record.lines.push((number, line));
         }
     }
@@ -76,10 +79,6 @@ fn cut(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(60).collect()
 }
 
-fn matters(kind: u8) -> bool {
-    matches!(kind, 0 | 1 | 2 | 4 | 16 | 17)
-}
-
 fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), String> {
     let Some(record) = record else { return Ok(()) };
     match record.kind {
@@ -98,6 +97,10 @@ fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), String> {
 }
 
 impl Record<'_> {
+    fn takes_lines(&self) -> bool {
+        matches!(self.kind, 0 | 1 | 2 | 4 | 16 | 17) && self.lines.len() < MOST_LINES
+    }
+
     /// The value of a key, with its line.
     fn value(&self, key: &str) -> Option<(usize, &str)> {
         self.lines

@@ -105,7 +105,10 @@ fn letters_sockets<'a>(
     let told = board.sockets_by_words().or_else(|| (board.sockets > 1).then(|| board.sockets_by_groups())?);
     // Firmware that lists only the sockets with a processor still lists the slots of all.
     let each = match board.channels.own() {
-        Some(each) if count(letters) <= each.saturating_mul(board.sockets) || count(letters) % each == 0 => {
+        Some(each)
+            if count(letters) <= each.saturating_mul(board.sockets)
+                || count(letters).is_multiple_of(each) =>
+        {
             each
         }
         _ => count(letters).div_ceil(board.sockets),

@@ -130,11 +130,11 @@ impl Board {
         let by_name = |slot: &Slot| slot.name.socket;
         let by_bank = |slot: &Slot| slot.bank.socket;
         let by_node = |slot: &Slot| slot.name.node;
-        self.from_zero(by_name).or_else(|| self.from_zero(by_bank)).or_else(|| self.by_rank(by_node))
+        self.zero_based(by_name).or_else(|| self.zero_based(by_bank)).or_else(|| self.by_rank(by_node))
     }
 
     /// Numbers of the slots counted from 0: boards begin at 0 or at 1. `None` where a populated slot lacks one.
-    fn from_zero(&self, number: impl Fn(&Slot) -> Option<u32>) -> Option<Vec<Option<u32>>> {
+    fn zero_based(&self, number: impl Fn(&Slot) -> Option<u32>) -> Option<Vec<Option<u32>>> {
         let all: Vec<Option<u32>> = self.slots.iter().map(&number).collect();
         let whole = self.slots.iter().zip(&all).all(|(slot, number)| !slot.populated || number.is_some());
         let first = u32::from(!all.contains(&Some(0)));
@@ -149,7 +149,7 @@ impl Board {
 
     /// Sockets by a number that has as many values as there are sockets, or a multiple (several nodes in a socket).
     fn by_rank(&self, number: impl Fn(&Slot) -> Option<u32>) -> Option<Vec<Option<u32>>> {
-        let all = self.from_zero(&number)?;
+        let all = self.zero_based(&number)?;
         let distinct: BTreeSet<u32> = all.iter().copied().flatten().collect();
         let count = u32::try_from(distinct.len()).ok()?;
         (count >= self.sockets && count % self.sockets == 0).then_some(())?;
