@@ -30,7 +30,7 @@ pub struct PciDevice {
     /// What it is called, where a reader that knows names read it (`lspci`).
     #[serde(default)]
     pub name: Fact<String>,
-    /// The parallel bus that a function without PCI Express is made for. A part of a chip set tells one, too: there it is a formality.
+    /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a bridge, where it is no formality.
     #[serde(default)]
     pub parallel: Fact<ParallelBus>,
     /// How the bus behind a PCI-X bridge runs now.
