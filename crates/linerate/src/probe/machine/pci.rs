@@ -52,7 +52,7 @@ pub struct PciLink {
 pub struct ParallelBus {
     /// PCI-X, not conventional PCI.
     pub pci_x: bool,
-    /// Clock in MHz: 33, 66, 100 or 133.
+    /// Clock in MHz: 33 or 66; PCI-X 66 to 533.
     pub megahertz: Fact<u32>,
     /// Data lines, 32 or 64; conventional PCI does not tell.
     pub bits: Fact<u32>,
