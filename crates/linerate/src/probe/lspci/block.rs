@@ -6,6 +6,7 @@ use crate::fact::Fact;
 use crate::probe::machine::{Express, PciDevice, PciLink};
 use crate::probe::pci::address::{Buses, hexadecimal};
 use crate::probe::pci::config::{self, CONFIG_BYTES, ConfigSpace};
+use crate::probe::pci::parallel;
 
 /// What was read of one function, in however many places of the text.
 #[derive(Clone, Debug, Default)]
@@ -54,13 +55,12 @@ impl Block {
     /// The function, bytes before words.
     pub(super) fn finish(self, address: String, parent: Option<String>) -> PciDevice {
         let why = self.words.why_missing();
-        let parallel = self.words.parallel();
+        let words_on_parallel = self.words.parallel();
         let config = self.config().unwrap_or_else(|| ConfigSpace::unreadable(why));
         let words = self.words;
         let express = config.express;
         PciDevice {
             address,
-            parent,
             class: either(config.class, Some(Fact::from_option(self.head.class, NAME_ONLY))),
             vendor: either(config.vendor, Some(Fact::from_option(self.head.vendor, NAME_ONLY))),
             device: either(config.device, Some(Fact::from_option(self.head.device, NAME_ONLY))),
@@ -82,8 +82,9 @@ impl Block {
                 target_gt_per_second: either(express.target_gt_per_second, words.target),
                 autonomous_change: either(express.autonomous_change, words.autonomous_change),
             },
-            parallel: either(config.parallel, parallel),
+            parallel: parallel::real(either(config.parallel, words_on_parallel), parent.is_some()),
             parallel_below: either(config.parallel_below, words.parallel_below),
+            parent,
         }
     }
 }

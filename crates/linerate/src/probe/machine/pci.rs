@@ -30,7 +30,7 @@ pub struct PciDevice {
     /// What it is called, where a reader that knows names read it (`lspci`).
     #[serde(default)]
     pub name: Fact<String>,
-    /// The parallel bus that a function without PCI Express is made for. A part of a chip set tells one, too: there it is a formality.
+    /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a bridge, where it is no formality.
     #[serde(default)]
     pub parallel: Fact<ParallelBus>,
     /// How the bus behind a PCI-X bridge runs now.
@@ -52,7 +52,7 @@ pub struct PciLink {
 pub struct ParallelBus {
     /// PCI-X, not conventional PCI.
     pub pci_x: bool,
-    /// Clock in MHz: 33, 66, 100 or 133.
+    /// Clock in MHz: 33 or 66; PCI-X 66 to 533.
     pub megahertz: Fact<u32>,
     /// Data lines, 32 or 64; conventional PCI does not tell.
     pub bits: Fact<u32>,

@@ -76,6 +76,7 @@ fn device(
     virtual_machine: bool,
 ) -> PciDevice {
     let parent = directory.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let parent = parent.filter(|name| Address::parse(name).is_some()).map(str::to_string);
     let config = match sysroot.open(directory.join("config")) {
         Ok(file) => config::of_registers(&|at| {
             let mut bytes = [0; 4];
@@ -88,7 +89,6 @@ fn device(
         }
     };
     PciDevice {
-        parent: parent.filter(|name| Address::parse(name).is_some()).map(str::to_string),
         class: hexadecimal(sysroot, directory.join("class")),
         vendor: hexadecimal(sysroot, directory.join("vendor")),
         device: hexadecimal(sysroot, directory.join("device")),
@@ -98,8 +98,9 @@ fn device(
         link_max: link(sysroot, directory, "max", config.link_max, virtual_machine),
         express: in_slot(config.express, slots, &address),
         name: Fact::unknown("the kernel knows its numbers only"),
-        parallel: config.parallel,
+        parallel: parallel::real(config.parallel, parent.is_some() && !virtual_machine),
         parallel_below: config.parallel_below,
+        parent,
         address,
     }
 }

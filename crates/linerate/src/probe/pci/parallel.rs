@@ -20,6 +20,17 @@ pub(in crate::probe) fn of_conventional(fast: bool) -> ParallelBus {
     }
 }
 
+/// Conventional PCI is a bus with slots only behind a bridge: the header of a part of the chip set, or of a device that a hypervisor
+/// emulates, says the same of a bus that is not there.
+pub(in crate::probe) fn real(bus: Fact<ParallelBus>, behind_a_bridge: bool) -> Fact<ParallelBus> {
+    match bus {
+        Fact::Known(bus) if !bus.pci_x && !behind_a_bridge => {
+            Fact::unknown("conventional PCI on a root bus: a part of the chip set, or of a virtual machine")
+        }
+        bus => bus,
+    }
+}
+
 /// The PCI-X capability at `at`: what the function can do, and for a bridge how the bus behind it runs (PCI-X addendum 2.0, 7.2 and 8.6).
 pub(super) fn pci_x(
     registers: &Registers,
