@@ -32,6 +32,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
 }
@@ -111,11 +112,15 @@ fn summary(errors: &[String]) -> Option<String> {
 
 /// The terminal screen of a run, as wide and as coloured as standard output allows.
 fn screen_of(run: &Run) -> String {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    report::terminal(run, width(), colour)
+    report::terminal(run, width(), colour())
 }
 
-fn width() -> usize {
+/// Standard output is a terminal whose user does not mind colours.
+pub(super) fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
@@ -250,7 +255,7 @@ fn tell(line: &str) {
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -40,6 +40,26 @@ impl Stack {
         if ipv6 { Stack::Udp6 } else { Stack::Udp4 }
     }
 
+    /// As a person says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stack::Tcp4Timestamps => "TCP over IPv4, timestamps",
+            Stack::Tcp4 => "TCP over IPv4",
+            Stack::Udp4 => "UDP over IPv4",
+            Stack::Tcp6Timestamps => "TCP over IPv6, timestamps",
+            Stack::Tcp6 => "TCP over IPv6",
+            Stack::Udp6 => "UDP over IPv6",
+        }
+    }
+
+    /// The smallest MTU that a link may have under it: RFC 791 for IPv4, RFC 8200 for IPv6.
+    pub fn least_mtu(self) -> u32 {
+        match self {
+            Stack::Tcp4Timestamps | Stack::Tcp4 | Stack::Udp4 => 68,
+            Stack::Tcp6Timestamps | Stack::Tcp6 | Stack::Udp6 => 1280,
+        }
+    }
+
     /// Bytes of IP and transport headers in each packet.
     pub fn header_bytes(self) -> u32 {
         match self {

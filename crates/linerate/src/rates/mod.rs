@@ -12,6 +12,7 @@ pub mod pci;
 pub mod pcie;
 pub mod phy;
 pub mod storage;
+pub mod table;
 
 #[cfg(test)]
 mod tables {

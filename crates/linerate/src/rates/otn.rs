@@ -107,7 +107,15 @@ const fn otuc(name: &'static str, count: u32, note: &'static str) -> Signal {
 /// n × OTUC with the error correction of FlexO: 256/241 × 239/226.
 const fn flexo(name: &'static str, count: u32) -> Signal {
     let line = times(count, 256 * 239, 241 * 226, STM_640);
-    Signal { name, line, odu: None, opu: None, tolerance_ppm: 20, note: "OTUC, RS(544,514)", source: FLEXO }
+    Signal {
+        name,
+        line,
+        odu: None,
+        opu: None,
+        tolerance_ppm: 20,
+        note: "OTUC; 256/241 × 239/226",
+        source: FLEXO,
+    }
 }
 
 const fn stm(name: &'static str, count: u32) -> Signal {

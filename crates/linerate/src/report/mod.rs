@@ -24,6 +24,11 @@ pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     terminal::screen(run, width, colour)
 }
 
+/// Tables of rates for a screen of `width` columns (80 and more are laid out), sources below each.
+pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
+    terminal::rates(tables, width, colour)
+}
+
 /// The run as pretty-printed `run.json`, with a newline at the end.
 pub fn json(run: &Run) -> String {
     json::write(run)

@@ -1,5 +1,6 @@
 //! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings, errors.
 
+mod rate_table;
 mod style;
 mod table;
 
@@ -13,6 +14,13 @@ use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
 const SCREEN_LINES: usize = 40;
+
+/// Tables of rates, one below the other.
+pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
+    let style = Style { colour };
+    let screens: Vec<String> = tables.iter().map(|table| rate_table::screen(table, width, style)).collect();
+    screens.join("\n")
+}
 
 /// The screen. It drops detail, never a stage, until it fits; what was dropped is counted and is in the page and the JSON.
 pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
