@@ -32,6 +32,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Plan(words) => super::raid::plan(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
@@ -126,18 +127,20 @@ pub(super) fn width() -> usize {
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
 }
 
+/// The live system, or a recorded one that is there.
+pub(super) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
+    match root {
+        None => Ok(Sysroot::live()),
+        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Ok(Sysroot::recorded(root)),
+        Some(root) => Err(Failure::Lacks(format!(
+            "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
+            root.display()
+        ))),
+    }
+}
+
 fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
-    let sysroot = match &words.root {
-        None => Sysroot::live(),
-        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Sysroot::recorded(root),
-        Some(root) => {
-            return Err(Failure::Lacks(format!(
-                "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
-                root.display()
-            )));
-        }
-    };
-    let machine = probe(&sysroot);
+    let machine = probe(&sysroot_of(words.root.as_deref())?);
     if words.json {
         let json = serde_json::to_string_pretty(&machine)
             .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod progress;
+mod raid;
 mod rates;
 mod stop;
 mod words;

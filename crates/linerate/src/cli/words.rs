@@ -42,6 +42,9 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
+    /// Compute what a server could do before anything is measured
+    #[command(after_help = EXIT_STATUS)]
+    Plan(super::raid::PlanWords),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesWords),

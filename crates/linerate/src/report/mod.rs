@@ -29,6 +29,16 @@ pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) 
     terminal::rates(tables, width, colour)
 }
 
+/// An array as it follows from the arithmetic, with the command lines that make it.
+pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
+    terminal::raid(layout, width, colour)
+}
+
+/// Arrays that are there, each with what is right and what is not.
+pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: bool) -> String {
+    terminal::raid_check(arrays, width, colour)
+}
+
 /// The run as pretty-printed `run.json`, with a newline at the end.
 pub fn json(run: &Run) -> String {
     json::write(run)
