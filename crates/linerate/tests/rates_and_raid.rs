@@ -62,7 +62,7 @@ fn goodput_on_the_command_line() {
     let text = printed(&words);
     let cells: Vec<&str> = text.lines().nth(2).unwrap_or_default().split_whitespace().collect();
     assert_eq!(
-        words.get(4..),
+        cells.get(4..),
         Some(&["8948", "9042", "1382438", "98.960", "12.3701", "98.96"][..]),
         "{text}"
     );

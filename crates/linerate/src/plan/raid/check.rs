@@ -2,7 +2,7 @@
 //! begins, do the requests fit.
 
 use super::level::Level;
-use super::traffic::traffic;
+use super::traffic::traffic_over;
 use super::{LEAST_CHUNK_BYTES, Pattern, exact_size};
 use crate::fact::Fact;
 use crate::probe::{Array, Disk, DiskKind, FileSystem, Machine};
@@ -52,25 +52,29 @@ pub fn check(machine: &Machine, requests: Option<(u64, Pattern)>) -> Vec<Checked
     let arrays = machine.disks.iter().filter_map(|disk| Some((disk, disk.array.as_ref()?)));
     let mut checked: Vec<Checked> =
         arrays.map(|(disk, array)| of_disk(machine, disk, array, requests)).collect();
-    for system in machine.file_systems.iter().filter(|system| is_array_itself(system)) {
-        let Some(array) = &system.array else { continue };
-        let name = format!("{} on {}", system.kind, system.mount_point.display());
-        // The same volume mounted twice is one array.
-        let known = checked
-            .iter()
-            .any(|other| !system.source.is_empty() && other.file_systems.contains(&system.source));
-        if !known {
-            let mut found = begun(name, array, requests);
-            found.file_systems = vec![system.source.clone()];
-            checked.push(found);
+    let mut seen: Vec<&str> = Vec::new();
+    for system in &machine.file_systems {
+        let Some(array) = system.array.as_ref().filter(|array| is_array_itself(system, array)) else {
+            continue;
+        };
+        // A volume that is mounted twice, and the data sets of one pool, are one array.
+        let pool = match system.kind.as_str() {
+            "zfs" => system.source.split('/').next().unwrap_or_default(),
+            _ => &system.source,
+        };
+        if seen.contains(&pool) {
+            continue;
         }
+        seen.push(pool);
+        let name = format!("{} on {}", system.kind, system.mount_point.display());
+        checked.push(Checked { file_systems: vec![name.clone()], ..begun(name, array, requests) });
     }
     checked
 }
 
-/// btrfs and ZFS are arrays by themselves; XFS and ext4 only know of one below.
-fn is_array_itself(system: &FileSystem) -> bool {
-    matches!(system.kind.as_str(), "btrfs" | "zfs") && system.array.is_some()
+/// btrfs and ZFS are arrays by themselves, over more than one disk; XFS and ext4 only know of one below.
+fn is_array_itself(system: &FileSystem, array: &Array) -> bool {
+    matches!(system.kind.as_str(), "btrfs" | "zfs") && !matches!(array.disks, Fact::Known(0 | 1))
 }
 
 fn begun(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Checked {
@@ -106,7 +110,7 @@ fn stripe(array: &Array) -> Fact<u64> {
 
 fn of_disk(machine: &Machine, disk: &Disk, array: &Array, requests: Option<(u64, Pattern)>) -> Checked {
     let mut found = begun(disk.name.clone(), array, requests);
-    let striped = Level::of_array(&array.level).is_none_or(Level::is_striped);
+    let striped = is_striped(array);
     if striped
         && let Fact::Known(chunk) = array.chunk_bytes
         && chunk % LEAST_CHUNK_BYTES != 0
@@ -126,6 +130,12 @@ fn of_disk(machine: &Machine, disk: &Disk, array: &Array, requests: Option<(u64,
         }
     }
     found
+}
+
+/// Requests are cut into chunks; where the level is not told, a chunk tells.
+fn is_striped(array: &Array) -> bool {
+    Level::of_array(&array.level)
+        .map_or_else(|| array.chunk_bytes.known().is_some_and(|chunk| *chunk > 0), Level::is_striped)
 }
 
 /// Whether a file system's devices are the array, or stand on it (partitions, LVM, encryption).
@@ -167,14 +177,15 @@ fn alignment(machine: &Machine, array: &Disk) -> Vec<Remark> {
         _ => "make it anew on partitions that begin at a multiple of 1 MiB",
     };
     let told = |(disk, off): &&(&Disk, u64)| {
-        bad(format!("{} begins {off} bytes beside a block of what is below it", disk.name), remedy(disk))
+        bad(format!("{} begins {off} bytes behind a boundary of what is below it", disk.name), remedy(disk))
     };
     off.iter().map(told).collect()
 }
 
 /// What the kernel tells file systems (`optimal_io_size`) is the stripe; mkfs takes it from there.
 fn announced(disk: &Disk, stripe: &Fact<u64>) -> Option<Remark> {
-    let (announced, stripe) = (*disk.optimal_io_bytes.known()?, *stripe.known()?);
+    let announced = disk.optimal_io_bytes.known().copied().filter(|bytes| *bytes > 0)?;
+    let stripe = *stripe.known()?;
     let text = format!(
         "the kernel announces {} as the best request, the stripe is {}",
         exact_size(announced),
@@ -267,7 +278,7 @@ fn fit(array: &Array, request: u64, pattern: Pattern) -> Option<Remark> {
     }
     let data = array.data_disks.known().copied().unwrap_or_else(|| level.data_disks(disks));
     let stripe = chunk.saturating_mul(u64::from(data));
-    let seen = traffic(level, disks, Some(chunk), request, pattern);
+    let seen = traffic_over(level, disks, data, Some(chunk), request, pattern);
     let asked = exact_size(request);
     let ask = "compare chunks with `linerate plan raid`; a chunk is changed by `mdadm --grow --chunk`, or by making the array anew";
     if pattern.is_sequential() && stripe > request {

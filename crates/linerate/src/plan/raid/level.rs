@@ -69,11 +69,14 @@ impl Level {
         }
     }
 
-    /// The level of an array that the kernel shows: md's names, `striped` of LVM.
+    /// The level that an array's name stands for: md's names, LVM's `striped`, btrfs' profiles.
     pub fn of_array(name: &str) -> Option<Level> {
         match name {
             "striped" => Some(Level::Raid0),
-            "mirror" => Some(Level::Raid1),
+            "mirror" | "raid1c3" | "raid1c4" => Some(Level::Raid1),
+            "single" | "dup" | "multipath" => Some(Level::Linear),
+            // Parity on a disk of its own: the same bytes move.
+            "raid4" => Some(Level::Raid5),
             // LVM's names carry the layout: raid5_ls, raid6_zr.
             _ => {
                 let plain = name.split('_').next().unwrap_or_default();

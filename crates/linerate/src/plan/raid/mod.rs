@@ -15,7 +15,7 @@ pub use check::{Checked, Remark, check};
 pub use chunk::Choice;
 pub use level::{Level, System};
 pub use lines::{Line, quoted};
-pub use traffic::{Traffic, traffic};
+pub use traffic::{Traffic, traffic, traffic_over};
 
 use serde::Serialize;
 

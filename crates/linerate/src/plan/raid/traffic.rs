@@ -34,11 +34,23 @@ pub fn traffic(
     request_bytes: u64,
     pattern: Pattern,
 ) -> Traffic {
+    traffic_over(level, disks, level.data_disks(disks), chunk_bytes, request_bytes, pattern)
+}
+
+/// The same with the chunks of data in a stripe as the array tells them: a raid10 whose copies lie far has as many as disks.
+pub fn traffic_over(
+    level: Level,
+    disks: u32,
+    data_disks: u32,
+    chunk_bytes: Option<u64>,
+    request_bytes: u64,
+    pattern: Pattern,
+) -> Traffic {
     let parity = level.parity();
     let operations_of_small_write = if parity > 0 { 2 * (1 + parity) } else { level.copies(disks) };
     let array = chunk_bytes.filter(|chunk| *chunk > 0).map(|chunk| Stripe {
         chunk,
-        data: u64::from(level.data_disks(disks)).max(1),
+        data: u64::from(data_disks).max(1),
         parity: u64::from(parity),
     });
     let Some(stripe) = array.filter(|_| request_bytes > 0) else {

@@ -9,7 +9,7 @@ fn array(level: &str, chunk: u64, disks: u32, data: u32) -> Array {
         chunk_bytes: Fact::Known(chunk),
         disks: Fact::Known(disks),
         data_disks: Fact::Known(data),
-        degraded: Fact::Known(0),
+        ..Array::default()
     }
 }
 
@@ -33,10 +33,10 @@ fn machine(kind: &str, options: &str, believed: Option<Array>) -> Machine {
     let file_system = FileSystem {
         mount_point: "/data".into(),
         kind: kind.into(),
-        source: "/dev/mapper/data".into(),
         options: options.into(),
         devices: vec!["dm-0".into()],
         array: believed,
+        ..FileSystem::default()
     };
     Machine { disks, file_systems: vec![file_system], ..Machine::default() }
 }
@@ -100,7 +100,7 @@ fn what_is_beside_its_block_missing_or_announced_wrongly() {
     let mut wrong = machine("btrfs", "rw", None);
     wrong.disks[1].misaligned_bytes = Fact::Known(512);
     wrong.disks[1].kind = DiskKind::Partition;
-    has(&wrong, None, &["change: sdb1 begins 512 bytes beside", "parted --align optimal"]);
+    has(&wrong, None, &["change: sdb1 begins 512 bytes behind", "parted --align optimal"]);
     wrong.disks[4].optimal_io_bytes = Fact::Known(128 << 10);
     has(&wrong, None, &["announces 128 KiB", "the stripe is 192 KiB"]);
     wrong.disks[4].array = Some(Array { degraded: Fact::Known(1), ..array("raid5", 64 << 10, 4, 3) });
@@ -115,6 +115,10 @@ fn requests_that_do_not_fit() {
     let fit = |request, pattern, words: &[&str]| has(&machine, Some((request, pattern)), words);
     fit(64 << 10, Pattern::SequentialRead, &["change", "reach 1.0 of 3 data disks", "192 KiB at once"]);
     fit(128 << 10, Pattern::RandomRead, &["change", "busy 2.0 disks", "at least 128 KiB"]);
+    // Seven disks with two copies of each chunk in other rows: seven chunks of data in a stripe.
+    let mut far = self::machine("btrfs", "rw", None);
+    far.disks[4].array = Some(array("raid10", 64 << 10, 7, 7));
+    has(&far, Some((448 << 10, Pattern::SequentialRead)), &["ok", "touch 7.0 of 7"]);
     fit(4096, Pattern::RandomWrite, &["ok", "touch 1.0 of 3", "4.00 bytes"]);
 }
 
@@ -132,6 +136,8 @@ fn a_file_system_of_several_disks_is_an_array_once() {
     let checked = check(&machine, None);
     assert_eq!(checked.len(), 1, "{checked:?}");
     assert_eq!(checked[0].name, "btrfs on /a");
+    let alone = FileSystem { array: Some(array("single", 0, 1, 1)), ..mount("/") };
+    assert!(check(&Machine { file_systems: vec![alone], ..Machine::default() }, None).is_empty());
 }
 
 #[test]
