@@ -32,6 +32,8 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Plan(words) => super::raid::plan(&words),
+        Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
 }
@@ -111,28 +113,34 @@ fn summary(errors: &[String]) -> Option<String> {
 
 /// The terminal screen of a run, as wide and as coloured as standard output allows.
 fn screen_of(run: &Run) -> String {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    report::terminal(run, width(), colour)
+    report::terminal(run, width(), colour())
 }
 
-fn width() -> usize {
+/// Standard output is a terminal whose user does not mind colours.
+pub(super) fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
 }
 
+/// The live system, or a recorded one that is there.
+pub(super) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
+    match root {
+        None => Ok(Sysroot::live()),
+        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Ok(Sysroot::recorded(root)),
+        Some(root) => Err(Failure::Lacks(format!(
+            "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
+            root.display()
+        ))),
+    }
+}
+
 fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
-    let sysroot = match &words.root {
-        None => Sysroot::live(),
-        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Sysroot::recorded(root),
-        Some(root) => {
-            return Err(Failure::Lacks(format!(
-                "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
-                root.display()
-            )));
-        }
-    };
-    let machine = probe(&sysroot);
+    let machine = probe(&sysroot_of(words.root.as_deref())?);
     if words.json {
         let json = serde_json::to_string_pretty(&machine)
             .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;
@@ -250,7 +258,7 @@ fn tell(line: &str) {
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

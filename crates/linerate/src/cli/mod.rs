@@ -2,6 +2,8 @@
 
 mod commands;
 mod progress;
+mod raid;
+mod rates;
 mod stop;
 mod words;
 

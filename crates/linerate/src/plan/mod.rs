@@ -5,6 +5,7 @@ mod lanes;
 mod links;
 mod pool;
 mod product;
+pub mod raid;
 mod resources;
 pub mod schedule;
 

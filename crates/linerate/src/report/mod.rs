@@ -24,6 +24,21 @@ pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     terminal::screen(run, width, colour)
 }
 
+/// Tables of rates for a screen of `width` columns (80 and more are laid out), sources below each.
+pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
+    terminal::rates(tables, width, colour)
+}
+
+/// An array as it follows from the arithmetic, with the command lines that make it.
+pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
+    terminal::raid(layout, width, colour)
+}
+
+/// Arrays that are there, each with what is right and what is not.
+pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: bool) -> String {
+    terminal::raid_check(arrays, width, colour)
+}
+
 /// The run as pretty-printed `run.json`, with a newline at the end.
 pub fn json(run: &Run) -> String {
     json::write(run)
