@@ -3,6 +3,8 @@
 
 mod branch;
 mod devices;
+#[cfg(test)]
+pub(crate) mod server;
 mod unknowns;
 
 use super::cpu_list;
