@@ -55,8 +55,8 @@ pub fn pcie_edges(machine: &Machine) -> Vec<PcieEdge<'_>> {
 
 /// What a card is called: its interfaces or disks, with its address.
 fn named(tree: &Topology, device: &PciDevice) -> String {
-    let nics = tree.nics(device).iter().map(|nic| nic.name.as_str());
-    let disks = tree.disks(device).iter().map(|disk| disk.name.as_str());
+    let nics = tree.nics(device).into_iter().map(|nic| nic.name.as_str());
+    let disks = tree.disks(device).into_iter().map(|disk| disk.name.as_str());
     let names: Vec<&str> = nics.chain(disks).collect();
     match (names.as_slice(), device.class.known()) {
         ([], Some(class)) => format!("{} ({})", device.address, class_word(*class)),
@@ -76,8 +76,8 @@ fn listed(names: &[&str]) -> String {
 
 /// Names that `Finding::evidence` holds as `devices`: functions, interfaces and disks of a card.
 fn devices(tree: &Topology, device: &PciDevice) -> Vec<String> {
-    let nics = tree.nics(device).iter().map(|nic| nic.name.clone());
-    let disks = tree.disks(device).iter().map(|disk| disk.name.clone());
+    let nics = tree.nics(device).into_iter().map(|nic| nic.name.clone());
+    let disks = tree.disks(device).into_iter().map(|disk| disk.name.clone());
     std::iter::once(device.address.clone()).chain(nics).chain(disks).collect()
 }
 

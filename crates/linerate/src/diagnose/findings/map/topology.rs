@@ -91,9 +91,9 @@ impl<'a> Topology<'a> {
             machine,
             by_address,
             children,
-            nics: by_card(machine.nics.iter(), |nic| nic.pci.as_deref()),
-            disks: by_card(disks, |disk| disk.pci.as_deref()),
-            controllers: by_card(machine.controllers.iter(), |controller| controller.pci.as_deref()),
+            nics: by_address_of(machine.nics.iter(), |nic| nic.pci.as_deref()),
+            disks: by_address_of(disks, |disk| disk.pci.as_deref()),
+            controllers: by_address_of(machine.controllers.iter(), |controller| controller.pci.as_deref()),
         }
     }
 
@@ -224,8 +224,11 @@ impl<'a> Topology<'a> {
         accelerator || saving || unused
     }
 
-    /// Functions of the same card, in order.
+    /// Functions of the same card, in order. On a root bus functions of one number are parts of the chip set that have nothing in common.
     pub fn functions(&self, device: &'a PciDevice) -> Vec<&'a PciDevice> {
+        if self.parent(device).is_none() {
+            return vec![device];
+        }
         let own = card(&device.address);
         let all = self.by_address.range(own..).take_while(|(address, _)| address.starts_with(own));
         all.filter(|(address, _)| card(address) == own).map(|(_, device)| *device).collect()
@@ -239,26 +242,31 @@ impl<'a> Topology<'a> {
         self.functions(device).first().map_or(device.address.as_str(), |first| &first.address)
     }
 
+    fn behind<T>(&self, index: &BTreeMap<&'a str, Vec<&'a T>>, device: &'a PciDevice) -> Vec<&'a T> {
+        let functions = self.functions(device).into_iter();
+        functions.filter_map(|function| index.get(function.address.as_str())).flatten().copied().collect()
+    }
+
     /// Interfaces on any function of the card.
-    pub fn nics(&self, device: &PciDevice) -> &[&'a Nic] {
-        self.nics.get(card(&device.address)).map_or(&[], Vec::as_slice)
+    pub fn nics(&self, device: &'a PciDevice) -> Vec<&'a Nic> {
+        self.behind(&self.nics, device)
     }
 
     /// Whole disks on any function of the card.
-    pub fn disks(&self, device: &PciDevice) -> &[&'a Disk] {
-        self.disks.get(card(&device.address)).map_or(&[], Vec::as_slice)
+    pub fn disks(&self, device: &'a PciDevice) -> Vec<&'a Disk> {
+        self.behind(&self.disks, device)
     }
 
     /// Controllers on any function of the card.
-    pub fn controllers(&self, device: &PciDevice) -> &[&'a Controller] {
-        self.controllers.get(card(&device.address)).map_or(&[], Vec::as_slice)
+    pub fn controllers(&self, device: &'a PciDevice) -> Vec<&'a Controller> {
+        self.behind(&self.controllers, device)
     }
 
     /// What the card's ports to the world carry, bytes per second: network links that are up, and disk ports with something behind.
     pub fn port_rate(&self, device: &'a PciDevice) -> Option<f64> {
-        let nics = self.nics(device).iter().filter_map(|nic| nic_rate(nic));
-        let used = self.controllers(device).iter().filter(|controller| !controller.disks.is_empty());
-        let ports = used.filter_map(|controller| port_payload(controller));
+        let nics = self.nics(device).into_iter().filter_map(nic_rate);
+        let used = self.controllers(device).into_iter().filter(|controller| !controller.disks.is_empty());
+        let ports = used.filter_map(port_payload);
         let all: Vec<f64> = nics.chain(ports).collect();
         (!all.is_empty()).then(|| all.iter().sum())
     }
@@ -284,14 +292,14 @@ impl<'a> Topology<'a> {
     }
 }
 
-fn by_card<'a, T>(
+fn by_address_of<'a, T>(
     things: impl Iterator<Item = &'a T>,
     pci: impl Fn(&'a T) -> Option<&'a str>,
 ) -> BTreeMap<&'a str, Vec<&'a T>> {
     let mut found: BTreeMap<&str, Vec<&T>> = BTreeMap::new();
     for thing in things {
         if let Some(address) = pci(thing) {
-            found.entry(card(address)).or_default().push(thing);
+            found.entry(address).or_default().push(thing);
         }
     }
     found
