@@ -112,7 +112,8 @@ impl<'a> Walk<'a> {
         let node = device.node.known().copied().or_else(|| below.iter().find_map(|made| made.node));
         let port = device.parent.as_deref().and_then(|parent| self.by_address.get(parent).copied());
         let mut branch = Branch::named(&device.address, function(device, port));
-        branch.slot(port.and_then(|port| port.express.slot.known().copied()));
+        let own = Some(device).filter(|device| !is_bridge(device));
+        branch.slot(port.into_iter().chain(own).find_map(|end| end.express.slot.known().copied()));
         if !is_bridge(device) {
             let (count, cpus) = self.interrupts.get(device.address.as_str()).cloned().unwrap_or_default();
             branch.interrupts(count, cpus);
@@ -161,6 +162,7 @@ fn class_name(class: u32) -> String {
         0x0207 | 0x0c06 => "InfiniBand",
         0x0c04 => "Fibre Channel",
         code if code >> 8 == 0x02 => "network",
+        0x0302 => "GPU",
         code if code >> 8 == 0x03 => "display",
         0x0604 => "bridge",
         0x0b40 => "co-processor",
@@ -192,7 +194,7 @@ fn function(device: &PciDevice, port: Option<&PciDevice>) -> String {
     joined(parts)
 }
 
-/// `8 GT/s x16 (126 Gb/s)`, and what the device and its slot could do where it runs below that.
+/// `8 GT/s x16 (126 Gb/s)`, and what the device and the port above could do where that is another.
 fn pcie(device: &PciDevice, port: Option<&PciDevice>) -> String {
     let one = |link: &PciLink| format!("{} GT/s x{}", link.gt_per_second, link.width);
     let own = match (device.link.known(), device.link_max.known()) {
@@ -203,13 +205,19 @@ fn pcie(device: &PciDevice, port: Option<&PciDevice>) -> String {
         (None, Some(most)) => format!("no link now, could do {}", one(most)),
         (None, None) => return String::new(),
     };
-    // A slot that is only wider is the usual case.
-    let slot = port.and_then(|port| port.link_max.known()).filter(|slot| {
+    // A port that is only wider is the usual case. What is above a bridge is a link's other end only where that is told.
+    let told = |port: &&PciDevice| {
+        let kind = port.express.port.known();
+        kind.map_or(!is_bridge(device), |kind| {
+            matches!(kind, PortKind::RootPort | PortKind::SwitchDownstream)
+        })
+    };
+    let slot = port.filter(told).and_then(|port| port.link_max.known()).filter(|slot| {
         let most = device.link_max.known().or(device.link.known());
         most.is_some_and(|most| slot.gt_per_second != most.gt_per_second || slot.width < most.width)
     });
     match slot {
-        Some(slot) => format!("{own}, its slot {}", one(slot)),
+        Some(slot) => format!("{own}, the port above {}", one(slot)),
         None => own,
     }
 }

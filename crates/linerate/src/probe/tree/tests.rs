@@ -170,7 +170,7 @@ fn a_server_with_everything() {
     │  │          offloads TSO, USO, GRO, receive checksum, send checksum · FEC rs
     │  │          firmware 4.40 0x8001c967 1.3534.0
     │  └─ 0000:31:00.0 in slot 2 SAS 8086:1234
-    │       8 GT/s x4 (31.5 Gb/s), could do 8 GT/s x8, its slot 16 GT/s x8
+    │       8 GT/s x4 (31.5 Gb/s), could do 8 GT/s x8, the port above 16 GT/s x8
     │     ├─ host0 · SAS · 96.0 Gb/s · mpt3sas
     │     └─ 8 × sda … sdh 14.6 TiB · ACME ST16000NM · rotating · 4096 B blocks · scheduler mq-deadline
     ├─ Node 1   cpus 16-31,48-63 · package 1 · 256 GiB · distances 21 10
@@ -178,7 +178,7 @@ fn a_server_with_everything() {
     │  │  └─ 4 × 0000:9a:00.0 … 0000:9d:00.0 in slots 20-23 NVMe 8086:1234 · 16 GT/s x4 (63.0 Gb/s)
     │  │     64 interrupts on cpus 16-31
     │  │     └─ 4 × nvme0n1 … nvme3n1 7.0 TiB · ACME PM9A3 7.68TB · 512 B blocks · discard
-    │  └─ 0000:b1:00.0 in slot 6 display 8086:1234 · 2.5 GT/s x16 (32.0 Gb/s), could do 16 GT/s x16
+    │  └─ 0000:b1:00.0 in slot 6 GPU 8086:1234 · 2.5 GT/s x16 (32.0 Gb/s), could do 16 GT/s x16
     ├─ 9 further PCI functions: bridges and chip set
     ├─ Block devices stacked on others, or virtual
     │  └─ md0 87.3 TiB · raid6 of 8, chunk 512 KiB, stripe 3 MiB · on 8 devices sda … sdh

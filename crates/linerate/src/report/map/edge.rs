@@ -68,7 +68,7 @@ pub(super) fn above(tree: &Topology, device: &PciDevice) -> Edge {
 fn told(device: &PciDevice, edge: &PcieEdge) -> Edge {
     // What a disk's or a NIC's bytes share with their packet headers, in the direction where they are larger.
     let carries = payload(edge.now, device, Direction::ToMemory).unwrap_or(0.0);
-    let slot = edge.port.and_then(|port| port.express.slot.known().copied());
+    let slot = edge.port.and_then(|port| port.express.slot.known()).or(device.express.slot.known()).copied();
     let line = raw(edge.now).map(show_bits_rate).unwrap_or_default();
     let packet = match device.express.max_payload_bytes.known() {
         Some(bytes) => format!("MaxPayload {}", show_size(u64::from(*bytes))),

@@ -407,3 +407,27 @@ proptest! {
         }
     }
 }
+
+/// After a run, what has no part in its flow is a note, and a gain is the run's own.
+#[test]
+fn a_run_weighs_them() {
+    let mut case =
+        crate::diagnose::tests::Lab { disks: vec![100.0], nics: vec![1237.5], ..Default::default() }
+            .measured();
+    let before = case.diagnose().findings;
+    let narrow = plugged(NVME, link(8.0, 2), link(16.0, 16), link(8.0, 4));
+    case.machine.pci = narrow.pci;
+    case.machine.virtualisation = known("none".into());
+    let told = |case: &crate::diagnose::tests::Case| {
+        case.diagnose()
+            .findings
+            .into_iter()
+            .find(|finding| finding.id == "pcie-width")
+            .expect("two lanes of four")
+    };
+    assert_eq!((told(&case).severity, told(&case).gain), (Severity::Note, 0.0));
+    assert_eq!(case.diagnose().findings.len(), before.len() + 1);
+    // The disk of the flow hangs on it; what binds is the disk, so that there is no gain.
+    case.machine.disks[0].pci = Some("0000:01:00.0".into());
+    assert_eq!((told(&case).severity, told(&case).gain), (Severity::Slow, 0.0));
+}
