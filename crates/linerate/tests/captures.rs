@@ -5,8 +5,10 @@
 #[path = "captures/storage.rs"]
 mod storage;
 
+use linerate::diagnose::map_findings;
 use linerate::probe::tree::show_tree;
 use linerate::probe::{DiskKind, Machine, PciLink, probe};
+use linerate::report::map_svg;
 use linerate::sysroot::Sysroot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -73,6 +75,8 @@ fn root_within(place: &Path) -> Option<PathBuf> {
 fn read(root: &Path) -> Machine {
     let machine = probe(&Sysroot::recorded(root));
     assert!(!show_tree(&machine).is_empty());
+    assert!(show_tree(&machine).lines().all(|line| line.chars().count() <= 100), "{}", show_tree(&machine));
+    assert!(map_svg(&machine).ends_with("</svg>\n"));
     let json = serde_json::to_string(&machine).expect("JSON");
     assert_eq!(serde_json::from_str::<Machine>(&json).expect("the machine again"), machine);
     machine
@@ -203,6 +207,8 @@ fn all_links_of_a_machine_with_eight_accelerators() {
     assert_eq!(get("0000:1a:00.0").link.known(), Some(&wide));
     // The on-chip X722: a link that is no real limit, as the hardware tells it.
     assert_eq!(get("0000:60:00.0").link.known(), Some(&PciLink { gt_per_second: 2.5, width: 1 }));
+    let findings = map_findings(&machine);
+    assert!(findings.iter().all(|one| !one.id.starts_with("pcie-")), "{findings:?}");
     assert_eq!(
         get("0000:60:00.0").parent.as_deref(),
         Some("0000:5f:03.0"),

@@ -2,7 +2,7 @@
 
 pub mod capacity;
 mod lanes;
-mod links;
+pub mod links;
 mod pool;
 mod product;
 pub mod raid;

@@ -7,12 +7,14 @@ mod figure;
 mod folder;
 mod html;
 mod json;
+mod map;
 mod printable;
 mod stages;
 mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
+use crate::probe::Machine;
 use crate::run::Run;
 pub use folder::Folder;
 pub use printable::printable;
@@ -58,4 +60,10 @@ pub fn parse(text: &[u8], name: &Path) -> Result<Run, Failure> {
 /// The run as one HTML page that needs nothing else: no network, no file, no script.
 pub fn html(run: &Run) -> String {
     html::page(run)
+}
+
+/// The machine as a block diagram in SVG that needs nothing else: nodes side by side, what hangs on them over which links, with rates on
+/// the edges. Light or dark as the reader prefers; no script.
+pub fn map_svg(machine: &Machine) -> String {
+    map::svg(machine)
 }
