@@ -29,6 +29,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
     match words.command {
         Command::Run(words) => run(words),
         Command::Probe(words) => show_probe(&words),
+        Command::Plan(words) => super::plan::plan(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
@@ -115,24 +116,14 @@ fn screen_of(run: &Run) -> String {
     report::terminal(run, width(), colour)
 }
 
-fn width() -> usize {
+pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
 }
 
 fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
-    let sysroot = match &words.root {
-        None => Sysroot::live(),
-        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Sysroot::recorded(root),
-        Some(root) => {
-            return Err(Failure::Lacks(format!(
-                "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
-                root.display()
-            )));
-        }
-    };
-    let machine = probe(&sysroot);
+    let machine = probe(&live_or_recorded(words.root.as_deref())?);
     if words.json {
         let json = serde_json::to_string_pretty(&machine)
             .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;
@@ -141,6 +132,18 @@ fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
         print(&show_tree(&machine))?;
     }
     Ok(0)
+}
+
+/// This machine, or the recorded one in a folder.
+pub(super) fn live_or_recorded(root: Option<&Path>) -> Result<Sysroot, Failure> {
+    match root {
+        None => Ok(Sysroot::live()),
+        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Ok(Sysroot::recorded(root)),
+        Some(root) => Err(Failure::Lacks(format!(
+            "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
+            root.display()
+        ))),
+    }
 }
 
 fn agent(words: &AgentWords) -> Result<u8, Failure> {
@@ -250,7 +253,7 @@ fn tell(line: &str) {
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

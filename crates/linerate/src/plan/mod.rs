@@ -1,12 +1,17 @@
 //! The second step: which lanes, which measurements, within which time; and the ceiling that the parts allow.
 
 pub mod capacity;
+pub mod flow;
 mod lanes;
 mod links;
+pub mod machine_file;
+pub mod parts;
 mod pool;
 mod product;
 mod resources;
 pub mod schedule;
+pub mod whatif;
+pub mod wording;
 
 use crate::probe::Machine;
 use capacity::Model;
