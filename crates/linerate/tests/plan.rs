@@ -2,9 +2,10 @@
 //! figures that their makers measured, which stand here.
 
 use linerate::plan::Protocol;
-use linerate::plan::flow::{Flow, FlowPlan, Method, ends, plan_flow};
+use linerate::plan::flow::{End, Flow, FlowPlan, Method, ends, plan_flow};
 use linerate::plan::machine_file;
 use linerate::plan::parts::Parts;
+use linerate::plan::sizing::size;
 use linerate::plan::whatif::{Change, apply};
 use std::path::{Path, PathBuf};
 
@@ -145,6 +146,38 @@ fn the_streaming_servers_32_5_gigabits_are_below_what_its_parts_allow() {
     let held = flow(&with_cost, &["disk"], &["nic"], Protocol::Udp, Method::Cached);
     assert_eq!(held.ceiling.cut, ["cpu:0", "cpu:1"]);
     close(gigabits(&held), 32.5 / 0.7, 1.0);
+}
+
+/// D1.1 §6: "40 Gb/s of network I/O with two dual port PCI Express 2.0 ×8 NICs", "5 to 6 PCI Express 2.0 ×8 RAID controller cards and
+/// 40 to 50 SSD disks"; "Finding a motherboard with 7 to 8 PCI Express 2.0 ×8 slots may be difficult". SARA divided 40 Gb/s by what its
+/// one card had reached, 6.8 and 8.2 Gb/s, and put eight disks on each; here it is the disk's 154 MB/s "in practice" (§3.1) and what
+/// disks give together (D1.3 table 8).
+#[test]
+fn forty_gigabits_need_two_nics_five_controllers_and_forty_disks() {
+    let parts = machine("dell-t610.toml");
+    let all = |word| ends(&parts, word).expect("ends");
+    let wanted = Flow { from: all("disk"), to: all("nic"), protocol: Protocol::Udp, method: Method::Direct };
+    let sizing = size(&parts, &wanted, 40e9 / 8.0);
+    let need = |part: &str| sizing.needs.iter().find(|need| need.part == part).expect("a need").count;
+    assert_eq!(need("NIC"), 2);
+    assert!((5..=6).contains(&need("disk controller")), "{sizing:#?}");
+    assert!((40..=50).contains(&need("disk")), "{sizing:#?}");
+    assert_eq!(need("memory channel"), 2);
+    close(sizing.payload_bytes_per_second * 8.0 / 1e9, 39.7, 0.1);
+    // Seven cards; this server has two slots for the NICs, three more that carry a controller, and one that carries nothing of it.
+    let takes = |slot: &str| sizing.slots.iter().find(|used| used.slot == slot).expect("a slot").takes;
+    assert_eq!([takes("slot2"), takes("slot3")], [Some("NIC"); 2]);
+    assert_eq!([takes("slot1"), takes("slot4"), takes("slot5")], [Some("disk controller"); 3]);
+    assert_eq!((takes("storage"), sizing.without_slot), (None, 2));
+    let why = sizing.slots.iter().find(|used| used.slot == "storage").and_then(|used| used.why.clone());
+    assert!(why.as_deref().is_some_and(|why| why.contains("6.74 Gb/s of the 7.94 Gb/s")), "{why:?}");
+    // A tenth of that is one of each, and the machine's own parts do for a file without a catalogue.
+    assert_eq!(size(&parts, &wanted, 0.4e9 / 8.0).without_slot, 0);
+    let own = machine("appro-1224xi.toml");
+    let from = ends(&own, "disk").expect("disks");
+    let read = Flow { from, to: vec![End::Memory], protocol: Protocol::Tcp, method: Method::Direct };
+    let disks = size(&own, &read, 500e6).needs.iter().find(|need| need.part == "disk").map(|need| need.count);
+    assert_eq!(disks, Some(9), "500 MB/s of drives of 72 MB/s, 81 % of each");
 }
 
 /// No figure of a result may slip into a file of parts.

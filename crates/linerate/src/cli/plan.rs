@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::plan::flow::{End, Flow, ends, plan_flow};
 use crate::plan::machine_file;
 use crate::plan::parts::{Parts, from_machine};
+use crate::plan::sizing::size;
 use crate::plan::whatif::{Change, apply};
 use crate::probe::{Machine, probe};
 use crate::report::{FlowReport, Step};
@@ -34,12 +35,15 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
         let gain = now.known().zip(last).map(|(now, last)| now - last);
         steps.push(Step { change: one.to_string(), notes, bytes_per_second: now, gain });
     }
-    let in_bits = flow(&parts, words)?.in_bits();
+    let flow = flow(&parts, words)?;
+    let in_bits = flow.in_bits();
+    let sizing = words.target.map(|target| size(&parts, &flow, target));
     let report = FlowReport {
         processors: parts.processors.clone(),
         before: (!steps.is_empty()).then_some(before),
         steps,
         plan: flow_plan,
+        sizing,
         findings: Vec::new(),
         in_bits,
     };

@@ -10,6 +10,7 @@ mod pool;
 mod product;
 mod resources;
 pub mod schedule;
+pub mod sizing;
 pub mod whatif;
 pub mod wording;
 

@@ -6,6 +6,7 @@ use super::terminal::Style;
 use crate::diagnose::Finding;
 use crate::fact::Fact;
 use crate::plan::flow::FlowPlan;
+use crate::plan::sizing::Sizing;
 use crate::plan::wording::{self, name, ranged};
 use crate::plan::{Bound, Origin, Resource, ResourceKind};
 use crate::units::{show_bits_rate, show_bytes_rate};
@@ -13,6 +14,8 @@ use serde_json::json;
 
 /// Rows of the table of resources; what is idle and does not bind is left out first.
 const MOST_ROWS: usize = 16;
+/// Resources whose use differs by less are alike.
+const LIKE: f64 = 0.02;
 /// Columns of the words before each text.
 const INDENT: usize = 10;
 
@@ -27,6 +30,8 @@ pub struct FlowReport {
     pub steps: Vec<Step>,
     /// The plan after them.
     pub plan: FlowPlan,
+    /// What a rate that was asked for needs.
+    pub sizing: Option<Sizing>,
     /// What the map of the machine shows.
     pub findings: Vec<Finding>,
     /// Rates of the flow are shown in bits.
@@ -70,6 +75,7 @@ impl FlowReport {
             "findings": self.findings,
             "before": self.before,
             "changes": steps,
+            "sizing": self.sizing,
         });
         // `{:#}` of a Value is pretty JSON and cannot fail.
         format!("{value:#}\n")
@@ -95,6 +101,7 @@ impl FlowReport {
         lines.push(String::new());
         lines.extend(self.table(width, style));
         self.placement(&mut lines, width);
+        self.sizing(&mut lines, width, style);
         for finding in &self.findings {
             put(
                 &mut lines,
@@ -205,6 +212,38 @@ impl FlowReport {
         lines
     }
 
+    fn sizing(&self, lines: &mut Vec<String>, width: usize, style: Style) {
+        let Some(sizing) = &self.sizing else { return };
+        lines.push(String::new());
+        let (line, payload) = (sizing.target_bytes_per_second, sizing.payload_bytes_per_second);
+        let text = format!("{} on the line, {} of payload, needs", self.show(line), self.show(payload));
+        put(lines, "target", &text, width, |text| style.bold(text));
+        for need in &sizing.needs {
+            let plural = if need.count == 1 { "" } else { "s" };
+            let there = need.there.map_or(String::new(), |there| format!("; the machine has {there}"));
+            let text = format!("{} {}{plural} ({}): {}{there}", need.count, need.part, need.what, need.why);
+            put(lines, "", &text, width, str::to_string);
+        }
+        if sizing.slots.is_empty() {
+            put(lines, "slots", "no slot of the machine is known", width, str::to_string);
+            return;
+        }
+        for slot in &sizing.slots {
+            let what = slot
+                .takes
+                .map_or_else(|| slot.why.clone().unwrap_or_default(), |part| format!("takes a {part}"));
+            put(lines, "slot", &format!("{} ({}) {what}", slot.slot, slot.link), width, str::to_string);
+        }
+        let text = match sizing.without_slot {
+            0 => "every card has a slot".to_string(),
+            1 => "1 card is left without a slot that carries it".to_string(),
+            many => format!("{many} cards are left without a slot that carries them"),
+        };
+        put(lines, "slots", &text, width, |text| {
+            if sizing.without_slot > 0 { style.cut(text) } else { text.to_string() }
+        });
+    }
+
     fn placement(&self, lines: &mut Vec<String>, width: usize) {
         if self.plan.placement.advice.is_empty() {
             return;
@@ -254,7 +293,7 @@ fn rows(plan: &FlowPlan) -> Vec<Row> {
             && a.rated == b.rated
             && is_cut(a) == is_cut(b)
             && a.why == b.why
-            && (a.utilisation - b.utilisation).abs() < 0.005
+            && (a.utilisation - b.utilisation).abs() < LIKE
     };
     let mut groups: Vec<Vec<&Resource>> = Vec::new();
     for resource in &plan.resources {

@@ -45,12 +45,9 @@ fn is_called(device: &Device, name: &str) -> bool {
     }
 }
 
-/// Of all NICs those with a link, where some have one: a port without a cable carries nothing.
+/// Of all NICs those with a cable, where some have one.
 fn usable(devices: Vec<&Device>) -> Vec<&Device> {
-    let has_link = |device: &&Device| match &device.what {
-        DeviceKind::Nic { rate, .. } => rate.known().is_some(),
-        _ => true,
-    };
-    let linked: Vec<&Device> = devices.iter().copied().filter(has_link).collect();
-    if linked.is_empty() { devices } else { linked }
+    let up = |device: &&Device| !matches!(device.what, DeviceKind::Nic { down: true, .. });
+    let plugged: Vec<&Device> = devices.iter().copied().filter(up).collect();
+    if plugged.is_empty() { devices } else { plugged }
 }

@@ -148,7 +148,22 @@ impl<'a> Graph<'a> {
         for device in &sinks {
             self.sink(device, &both);
         }
+        self.drop_what_no_source_reaches();
         self.found
+    }
+
+    /// A resource that nothing leads to would be a source of its own to the model: a link from a node without a device.
+    fn drop_what_no_source_reaches(&mut self) {
+        let mut reached: BTreeSet<String> = self.sources.iter().map(|device| device.id()).collect();
+        if self.sources.is_empty() {
+            reached.extend(self.buffers.iter().filter_map(|node| self.memory_id(*node)));
+        }
+        let mut pending: Vec<String> = reached.iter().cloned().collect();
+        while let Some(id) = pending.pop() {
+            let next = self.at.get(&id).map(|at| self.found[*at].next.clone()).unwrap_or_default();
+            pending.extend(next.into_iter().filter(|id| reached.insert(id.clone())));
+        }
+        self.found.retain(|resource| reached.contains(&resource.id));
     }
 
     /// Adds a resource, or what it leads to where it is there already.
@@ -277,7 +292,7 @@ impl<'a> Graph<'a> {
                 let rate = if direction == Direction::ToMemory { read } else { write };
                 rated(Resource::unknown(id, ResourceKind::Disk, ""), rate)
             }
-            DeviceKind::Nic { rate, mtu, tagged } => nic(
+            DeviceKind::Nic { rate, mtu, tagged, .. } => nic(
                 rated(Resource::unknown(id, ResourceKind::Nic, ""), rate),
                 mtu,
                 *tagged,

@@ -2,6 +2,7 @@
 
 mod ends;
 mod graph;
+mod moves;
 mod placement;
 mod product;
 mod sentence;
@@ -17,7 +18,11 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
     let mut resources = graph::resources(parts, flow);
     let model = Model::new(&resources);
     let solution = model.solve();
-    let split = placement::split(&resources, &solution);
+    let mut split = placement::split(&resources, &solution);
+    if let Some(rate) = solution.bytes_per_second.known() {
+        let advice = moves::best_move(parts, flow, &split, *rate);
+        split.placement.advice.extend(advice);
+    }
     for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
         let through = split.through.get(&resource.id).copied().unwrap_or(0.0);
         resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
@@ -40,6 +45,11 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
         placement: split.placement,
         resources,
     }
+}
+
+/// How often one byte of a flow crosses the memory bus.
+pub fn memory_touches_of(parts: &Parts, flow: &Flow) -> f64 {
+    graph::touches(flow, parts)
 }
 
 /// The resources of a flow, for those who solve it themselves.

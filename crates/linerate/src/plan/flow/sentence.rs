@@ -23,7 +23,10 @@ pub(super) fn sentence(
             return "Nothing is on the way: the flow has no source.".into();
         }
         (crate::fact::Fact::Unknown { why }, _) => {
-            return format!("What holds the flow cannot be said: {why}.");
+            return format!(
+                "What holds the flow cannot be said: {why}. Measure it with `linerate run`, or give a figure: --set NAME.rate=10G of a \
+                 NIC, --set NAME.read=500MB/s of a disk."
+            );
         }
     };
     let (subjects, plural) = subjects(parts, &members(resources, &ceiling.cut), show);

@@ -250,6 +250,7 @@ impl Builder {
                 rate: Fact::Known(nic.rate.get_ref().0),
                 mtu: Fact::Known(mtu),
                 tagged: nic.vlan,
+                down: false,
             };
             let joint = card(JointKind::Card, &nic.pcie.as_ref(), &nic.max_payload)?;
             let cards = self.add("nic", &nic.name, &nic.count, &nic.on, joint)?;

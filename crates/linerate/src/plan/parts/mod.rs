@@ -135,8 +135,8 @@ pub struct Device {
 pub enum DeviceKind {
     /// Reads and writes its medium, bytes per second by its data sheet.
     Disk { read: Fact<f64>, write: Fact<f64> },
-    /// A port: link rate in bytes per second, MTU in bytes, frames carry an 802.1Q tag.
-    Nic { rate: Fact<f64>, mtu: Fact<u32>, tagged: bool },
+    /// A port: link rate in bytes per second, MTU in bytes, frames carry an 802.1Q tag, no cable is in it.
+    Nic { rate: Fact<f64>, mtu: Fact<u32>, tagged: bool, down: bool },
     /// Takes bytes over its link.
     Gpu,
 }

@@ -78,8 +78,12 @@ impl<'a> Probed<'a> {
         let real: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.pci.is_some()).collect();
         for nic in if real.is_empty() { nics } else { real } {
             let place = self.place(nic.pci.as_deref(), &nic.node);
-            let what =
-                DeviceKind::Nic { rate: nic_rate(nic), mtu: nic.mtu.clone(), tagged: nic.name.contains('.') };
+            let what = DeviceKind::Nic {
+                rate: nic_rate(nic),
+                mtu: nic.mtu.clone(),
+                tagged: nic.name.contains('.'),
+                down: nic.state.known().is_some_and(|state| state == "down"),
+            };
             self.device(&nic.name, place, what);
         }
     }
@@ -176,7 +180,7 @@ impl<'a> Probed<'a> {
     /// The port that a card is in, as a slot.
     fn slot(&mut self, card: &PciDevice, up: Place) -> Option<Place> {
         let port = find(self.machine, card.parent.as_deref()?)?;
-        let name = slot_name(port);
+        let name = slot_name(self.machine, port);
         if self.parts.joint(&name).is_none() {
             let mut slot = Joint::new(&name, JointKind::Slot, up);
             slot.link = port.link_max.known().copied();
@@ -194,7 +198,7 @@ impl<'a> Probed<'a> {
             let Some(link) = port.link_max.known().filter(|link| is_bridge && link.width > 0) else {
                 continue;
             };
-            let name = slot_name(port);
+            let name = slot_name(self.machine, port);
             if !is_empty() || self.parts.joint(&name).is_some() {
                 continue;
             }
@@ -208,9 +212,13 @@ impl<'a> Probed<'a> {
 }
 
 /// `slot3`, as printed on the board, or `port-0000:00:01.0`.
-fn slot_name(port: &PciDevice) -> String {
+fn slot_name(machine: &Machine, port: &PciDevice) -> String {
+    let same = |other: &&PciDevice| other.express.slot.known() == port.express.slot.known();
     match port.express.slot.known() {
-        Some(number) if *number > 0 => format!("slot{number}"),
+        // Some firmwares number several ports alike.
+        Some(number) if *number > 0 && machine.pci.iter().filter(same).count() == 1 => {
+            format!("slot{number}")
+        }
         _ => format!("port-{}", port.address),
     }
 }

@@ -39,8 +39,12 @@ fn nic(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<String>
     if !(1..=MOST_PORTS).contains(&ports) {
         return Err(format!("a card has 1 to {MOST_PORTS} ports"));
     }
-    let what =
-        DeviceKind::Nic { rate: Fact::Known(rate(port)?), mtu: Fact::Known(mtu(parts)), tagged: false };
+    let what = DeviceKind::Nic {
+        rate: Fact::Known(rate(port)?),
+        mtu: Fact::Known(mtu(parts)),
+        tagged: false,
+        down: false,
+    };
     card(parts, "new-nic", JointKind::Card, pcie(link)?, place, ports, &what)
 }
 
