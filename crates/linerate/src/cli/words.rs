@@ -1,11 +1,15 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
 
+mod plan;
+
 use crate::measure::Stage;
 use crate::plan::Protocol;
 use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+pub use plan::*;
 
 /// Told at the end of every help text.
 pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
@@ -31,6 +35,11 @@ pub enum Command {
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
     #[command(after_help = EXIT_STATUS)]
     Probe(ProbeWords),
+    /// Say what a flow could reach on this machine or on one described in a file, before anything is measured
+    ///
+    /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next, and what each change gains.
+    #[command(after_help = EXIT_STATUS)]
+    Plan(PlanWords),
     /// Receive for a `linerate run` on another host
     ///
     /// Only a client with the key is admitted. Data is counted and thrown away.
@@ -42,9 +51,6 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
-    /// Compute what a server could do before anything is measured
-    #[command(after_help = EXIT_STATUS)]
-    Plan(super::raid::PlanWords),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesWords),
