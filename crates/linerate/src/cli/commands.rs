@@ -141,6 +141,14 @@ pub(super) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
 
 fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
     let machine = probe(&sysroot_of(words.root.as_deref())?);
+    if let Some(file) = &words.svg {
+        std::fs::write(file, report::map_svg(&machine)).map_err(|error| {
+            Failure::Lacks(format!(
+                "{}: the picture cannot be written: {error}; name a file in a folder that you may write to",
+                file.display()
+            ))
+        })?;
+    }
     if words.json {
         let json = serde_json::to_string_pretty(&machine)
             .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;

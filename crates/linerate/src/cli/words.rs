@@ -124,6 +124,9 @@ pub struct ProbeWords {
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the machine as a block diagram, with rates on its links, into this file as well
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// `linerate agent`.
