@@ -4,12 +4,14 @@
 //! that was found once.
 
 mod control;
+mod machine;
 mod run;
 mod sysroot;
 mod udp;
 mod words;
 
 pub use control::control;
+pub use machine::machine_toml;
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
 pub use udp::udp;

@@ -52,3 +52,8 @@ fn units() {
 fn words() {
     replay("words", entries::words);
 }
+
+#[test]
+fn machine_toml() {
+    replay("machine_toml", entries::machine_toml);
+}

@@ -4,10 +4,13 @@
 use linerate::plan::Protocol;
 use linerate::plan::flow::{End, Flow, FlowPlan, Method, ends, plan_flow};
 use linerate::plan::machine_file;
-use linerate::plan::parts::Parts;
+use linerate::plan::parts::{Parts, from_machine};
 use linerate::plan::sizing::size;
 use linerate::plan::whatif::{Change, apply};
+use linerate::probe::probe;
+use linerate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -178,6 +181,39 @@ fn forty_gigabits_need_two_nics_five_controllers_and_forty_disks() {
     let read = Flow { from, to: vec![End::Memory], protocol: Protocol::Tcp, method: Method::Direct };
     let disks = size(&own, &read, 500e6).needs.iter().find(|need| need.part == "disk").map(|need| need.count);
     assert_eq!(disks, Some(9), "500 MB/s of drives of 72 MB/s, 81 % of each");
+}
+
+/// hwloc's Skylake server, whose on-chip X722 shows 2.5 GT/s x1: no limit of it, now or next.
+#[test]
+fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let captures = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
+    let archive = captures.join("hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2");
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let unpacked = archive.is_file()
+        && Command::new("tar")
+            .args(["--extract", "--no-same-owner", "--no-same-permissions", "--mode=u+rwX", "--file"])
+            .arg(&archive)
+            .arg("--directory")
+            .arg(place.path())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+    if !unpacked {
+        println!("skipped: no capture of the Skylake server, or no tar that reads it");
+        return;
+    }
+    let entries = std::fs::read_dir(place.path()).expect("the tree").flatten().map(|entry| entry.path());
+    let root =
+        entries.chain([place.path().to_path_buf()]).find(|path| path.join("sys").is_dir()).expect("sys");
+    let parts = from_machine(&probe(&Sysroot::recorded(&root)));
+    let plan = flow(&parts, &["memory"], &["nic"], Protocol::Tcp, Method::Direct);
+    assert!(plan.ceiling.cut.iter().all(|id| id.starts_with("nic:")), "{}", plan.sentence);
+    assert!(
+        plan.next.iter().all(|next| next.cut.iter().all(|id| !id.starts_with("pcie:"))),
+        "{}",
+        plan.sentence
+    );
 }
 
 /// No figure of a result may slip into a file of parts.
