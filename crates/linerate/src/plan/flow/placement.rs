@@ -68,8 +68,7 @@ fn least(
         limited
     };
     let keeps = |resources: &[Resource]| {
-        let flow = Model::new(resources).solve().bytes_per_second;
-        flow.known().is_some_and(|flow| *flow >= most * (1.0 - SAME))
+        Model::new(resources).largest().is_some_and(|flow| flow >= most * (1.0 - SAME))
     };
     if !resources.iter().any(&which) {
         return;
