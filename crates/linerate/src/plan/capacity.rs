@@ -120,6 +120,11 @@ impl Model {
         self.without(ids).solve()
     }
 
+    /// The largest flow with some resources lifted away; none where it has no known bound then.
+    pub fn largest_without<S: AsRef<str>>(&self, ids: &[S]) -> Option<f64> {
+        self.without(ids).largest()
+    }
+
     fn without<S: AsRef<str>>(&self, ids: &[S]) -> Model {
         let mut lifted = self.clone();
         for node in &mut lifted.nodes {
@@ -132,7 +137,7 @@ impl Model {
 
     /// Bytes per second that the flow gains where these are lifted away; none where it has no known bound then (or now).
     pub fn gain<S: AsRef<str>>(&self, ids: &[S]) -> Option<f64> {
-        Some((self.without(ids).largest()? - self.largest()?).max(0.0))
+        Some((self.largest_without(ids)? - self.largest()?).max(0.0))
     }
 
     /// The largest flow taken apart: ids from a source to the sink, and bytes per second that go this way. Empty where the flow is

@@ -29,11 +29,12 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
     }
     let ceiling = solution.bound();
     let next = (!ceiling.cut.is_empty()).then(|| model.solve_without(&ceiling.cut).bound());
-    let gains = ceiling
-        .cut
-        .iter()
-        .map(|id| Gain { resource: id.clone(), bytes_per_second: model.gain(&[id]) })
-        .collect();
+    let now = solution.bytes_per_second.known().copied();
+    let gain = |id: &String| Gain {
+        resource: id.clone(),
+        bytes_per_second: now.zip(model.largest_without(&[id])).map(|(now, lifted)| (lifted - now).max(0.0)),
+    };
+    let gains = ceiling.cut.iter().map(gain).collect();
     FlowPlan {
         machine: parts.name.clone(),
         flow: flow.words(parts),
