@@ -1,11 +1,13 @@
 //! A flow over the parts of a machine: `plan_flow(&Parts, &Flow) -> FlowPlan`. Nothing is measured and nothing is opened.
 
 mod ends;
+mod figures;
 mod graph;
 mod moves;
 mod placement;
 mod product;
 mod sentence;
+mod socket_links;
 
 use super::capacity::Model;
 use super::parts::Parts;
@@ -50,7 +52,7 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
 
 /// How often one byte of a flow crosses the memory bus.
 pub fn memory_touches_of(parts: &Parts, flow: &Flow) -> f64 {
-    graph::touches(flow, parts)
+    figures::touches(flow, parts)
 }
 
 /// The resources of a flow, for those who solve it themselves.
@@ -80,7 +82,7 @@ impl Flow {
         if self.has("nic:") {
             words.push_str(&format!(", {}", self.protocol.to_string().to_uppercase()));
         }
-        format!("{words}, {} memory crossings a byte", graph::touches(self, parts))
+        format!("{words}, {} memory crossings a byte", figures::touches(self, parts))
     }
 }
 
