@@ -6,6 +6,7 @@
 mod control;
 mod pci;
 mod firmware;
+mod machine;
 mod run;
 mod sysroot;
 mod udp;
@@ -14,6 +15,7 @@ mod words;
 pub use control::control;
 pub use pci::{lspci, pci_config};
 pub use firmware::{dmidecode, smbios};
+pub use machine::machine_toml;
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
 pub use udp::udp;

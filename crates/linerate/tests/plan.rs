@@ -4,10 +4,13 @@
 use linerate::plan::Protocol;
 use linerate::plan::flow::{End, Flow, FlowPlan, Method, ends, plan_flow};
 use linerate::plan::machine_file;
-use linerate::plan::parts::Parts;
+use linerate::plan::parts::{Parts, from_machine};
 use linerate::plan::sizing::size;
 use linerate::plan::whatif::{Change, apply};
+use linerate::probe::probe;
+use linerate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -178,6 +181,133 @@ fn forty_gigabits_need_two_nics_five_controllers_and_forty_disks() {
     let read = Flow { from, to: vec![End::Memory], protocol: Protocol::Tcp, method: Method::Direct };
     let disks = size(&own, &read, 500e6).needs.iter().find(|need| need.part == "disk").map(|need| need.count);
     assert_eq!(disks, Some(9), "500 MB/s of drives of 72 MB/s, 81 % of each");
+}
+
+/// hwloc's Skylake server, whose on-chip X722 shows 2.5 GT/s x1: no limit of it, now or next.
+#[test]
+fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let captures = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
+    let archive = captures.join("hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2");
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let unpacked = archive.is_file()
+        && Command::new("tar")
+            .args(["--extract", "--no-same-owner", "--no-same-permissions", "--mode=u+rwX", "--file"])
+            .arg(&archive)
+            .arg("--directory")
+            .arg(place.path())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+    if !unpacked {
+        println!("skipped: no capture of the Skylake server, or no tar that reads it");
+        return;
+    }
+    let entries = std::fs::read_dir(place.path()).expect("the tree").flatten().map(|entry| entry.path());
+    let root =
+        entries.chain([place.path().to_path_buf()]).find(|path| path.join("sys").is_dir()).expect("sys");
+    let parts = from_machine(&probe(&Sysroot::recorded(&root)));
+    let plan = flow(&parts, &["memory"], &["nic"], Protocol::Tcp, Method::Direct);
+    assert!(plan.ceiling.cut.iter().all(|id| id.starts_with("nic:")), "{}", plan.sentence);
+    assert!(
+        plan.next.iter().all(|next| next.cut.iter().all(|id| !id.starts_with("pcie:"))),
+        "{}",
+        plan.sentence
+    );
+}
+
+/// The program itself: exit status, standard output, standard error.
+fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .arg("plan")
+        .args(words)
+        .env("COLUMNS", "100")
+        .output()
+        .expect("the program runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_screen_shows_before_and_after() {
+    let file = folder().join("dell-t610.toml");
+    let file = file.to_str().expect("a path");
+    let flow = ["--machine", file, "--flow", "memory-to-network", "--protocol", "udp"];
+    let words = [&flow[..], &["--remove", "eth2", "--move", "eth0=slot3", "--set", "mtu=1500"]].concat();
+    let (status, screen, complaint) = linerate(&words);
+    assert_eq!((status, complaint.as_str()), (Some(0), ""));
+    for line in [
+        "before    26.7 Gb/s, held by pcie:eth0 and nic:eth1 and eth2",
+        "what if   remove eth2: 16.8 Gb/s (−9.93 Gb/s)",
+        "what if   move eth0=slot3: 19.9 Gb/s (+3.04 Gb/s)",
+        "what if   set mtu=1500: 19.1 Gb/s (−712 Mb/s)",
+        "gain      26.7 Gb/s → 19.1 Gb/s (−7.60 Gb/s)",
+        "ceiling   19.1 Gb/s (2.39 GB/s), payload, by the data sheets less protocol overhead",
+    ] {
+        assert!(screen.contains(line), "no “{line}” in\n{screen}");
+    }
+    assert!(
+        screen.lines().all(|line| line.chars().count() <= 100) && screen.lines().count() <= 40,
+        "{screen}"
+    );
+}
+
+#[test]
+fn the_json_has_the_keys_of_the_contract() {
+    let file = folder().join("streaming-server.toml");
+    let words = ["--machine", file.to_str().expect("a path"), "--json", "--target", "40G"];
+    let (status, text, _) = linerate(&words);
+    assert_eq!(status, Some(0));
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for key in ["ceiling", "lanes", "resources", "findings", "next", "gains", "placement", "sizing"] {
+        assert!(json.get(key).is_some(), "no {key}");
+    }
+    assert!(json["ceiling"]["bytes_per_second"].as_f64().is_some_and(|rate| rate > 5e9));
+    assert!(
+        json["lanes"].as_array().is_some_and(|lanes| lanes.len() >= 32 && lanes[0]["source"] == "disk:ssd0")
+    );
+    assert!(json["resources"].as_array().is_some_and(|all| all.iter().all(|one| one["origin"].is_string())));
+}
+
+#[test]
+fn a_probed_machine_reads_as_one_and_wrong_use_is_told() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| place.path().join(name).to_str().expect("a path").to_string();
+    let mut machine = linerate::probe::Machine::default();
+    machine.nics = vec![linerate::probe::Nic {
+        name: "eth0".into(),
+        speed_bits_per_second: linerate::fact::Fact::Known(25_000_000_000),
+        mtu: linerate::fact::Fact::Known(1500),
+        ..Default::default()
+    }];
+    let machine = serde_json::to_string(&machine).expect("JSON");
+    std::fs::write(path("machine.json"), &machine).expect("a file");
+    std::fs::write(path("run.json"), format!("{{\"machine\": {machine}}}")).expect("a file");
+    for name in ["machine.json", "run.json"] {
+        let (status, screen, complaint) =
+            linerate(&["--machine", &path(name), "--flow", "memory-to-network"]);
+        assert_eq!(status, Some(0), "{complaint}");
+        assert!(screen.contains("ceiling   23.5 Gb/s"), "{screen}");
+    }
+    std::fs::write(path("wrong.toml"), "[[nic]]\nname = \"a\"\nrate = 10\n").expect("a file");
+    std::fs::write(path("wrong.json"), "{\"machine\": 3}").expect("a file");
+    for (words, status, told) in [
+        (vec!["--machine", "/nonexistent"], 3, "cannot be read"),
+        (vec!["--machine", &path("wrong.toml")], 2, "wrong.toml, line 3, column 8: invalid type"),
+        (vec!["--machine", &path("wrong.json")], 2, "neither a machine"),
+        (vec!["--machine", &path("machine.json")], 3, "the machine has no disk"),
+        (
+            vec!["--machine", &path("machine.json"), "--from", "nic:eth0", "--to", "nic:eth0"],
+            2,
+            "both source and sink",
+        ),
+        (vec!["--machine", &path("machine.json"), "--from", "memory", "--to", "memory"], 2, "nothing moves"),
+        (vec!["--machine", &path("machine.json"), "--from", "memory", "--set", "mtu=1"], 2, "576 to 65535"),
+        (vec!["--target", "40"], 2, "no rate to plan"),
+    ] {
+        let (ended, _, complaint) = linerate(&words);
+        assert!(ended == Some(status) && complaint.contains(told), "{words:?}: {ended:?} {complaint}");
+    }
 }
 
 /// No figure of a result may slip into a file of parts.

@@ -107,22 +107,37 @@ impl Model {
         Solution { bytes_per_second: Fact::Known(flow as f64), cut: self.cut_nearest_the_source(), through }
     }
 
+    /// The largest flow alone, bytes per second: half the work of `solve`. None where it is unknown.
+    pub fn largest(&self) -> Option<f64> {
+        if self.unlimited_way().is_some() {
+            return None;
+        }
+        Some(Network::new(self, |node| node.capacity).flow().0 as f64)
+    }
+
     /// The same with some resources lifted away (never binding).
     pub fn solve_without<S: AsRef<str>>(&self, ids: &[S]) -> Solution {
+        self.without(ids).solve()
+    }
+
+    /// The largest flow with some resources lifted away; none where it has no known bound then.
+    pub fn largest_without<S: AsRef<str>>(&self, ids: &[S]) -> Option<f64> {
+        self.without(ids).largest()
+    }
+
+    fn without<S: AsRef<str>>(&self, ids: &[S]) -> Model {
         let mut lifted = self.clone();
         for node in &mut lifted.nodes {
             if ids.iter().any(|id| id.as_ref() == node.id) {
                 node.capacity = None;
             }
         }
-        lifted.solve()
+        lifted
     }
 
     /// Bytes per second that the flow gains where these are lifted away; none where it has no known bound then (or now).
     pub fn gain<S: AsRef<str>>(&self, ids: &[S]) -> Option<f64> {
-        let lifted = *self.solve_without(ids).bytes_per_second.known()?;
-        let now = *self.solve().bytes_per_second.known()?;
-        Some((lifted - now).max(0.0))
+        Some((self.largest_without(ids)? - self.largest()?).max(0.0))
     }
 
     /// The largest flow taken apart: ids from a source to the sink, and bytes per second that go this way. Empty where the flow is

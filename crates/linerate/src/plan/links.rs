@@ -170,11 +170,26 @@ pub fn synthetic_endpoint(device: &PciDevice, endpoint: &Endpoint) -> Option<Str
     if device.parent.is_none() {
         return Some("an integrated device on the root bus: the link it shows is a formality".into());
     }
-    let most = pcie_raw(device.link_max.known()?)?;
+    let link_max = device.link_max.known()?;
+    if link_max.width == 1 && is_on_chip_nic(device) {
+        return Some("an on-chip NIC, which shows one lane whatever it carries: a formality".into());
+    }
+    let most = pcie_raw(link_max)?;
     let port = endpoint.port_bytes_per_second?;
     // Half: a card that spreads one port over two slots shows half of what it needs in each, and that half is real.
     (most < port / 2.0)
         .then(|| "the link it shows could never carry its port: an integrated device's formality".into())
+}
+
+/// A NIC of which no card was ever built for one lane: Intel's 10 Gb/s and up. Those on the chip "do not have this information
+/// and will report PCI Gen 1 x 1 by default" (`I40E_HW_NO_PCI_LINK_CHECK`, drivers/net/ethernet/intel/i40e/i40e_main.c).
+fn is_on_chip_nic(device: &PciDevice) -> bool {
+    let driver =
+        device.driver.known().is_some_and(|driver| ["i40e", "ice", "ixgbe"].contains(&driver.as_str()));
+    // X722 by its number, where no driver is bound or none was recorded.
+    let x722 = device.vendor.known() == Some(&0x8086)
+        && device.device.known().is_some_and(|id| (0x37cc..=0x37d3).contains(id));
+    driver || x722
 }
 
 /// An uplink that claims less than each of its children whose link is known; so is the other end of such a link.

@@ -6,7 +6,7 @@ use super::terminal::Style;
 use crate::diagnose::Finding;
 use crate::fact::Fact;
 use crate::plan::flow::FlowPlan;
-use crate::plan::sizing::Sizing;
+use crate::plan::sizing::{Sizing, SlotUse};
 use crate::plan::wording::{self, name, ranged};
 use crate::plan::{Bound, Origin, Resource, ResourceKind};
 use crate::units::{show_bits_rate, show_bytes_rate};
@@ -190,7 +190,8 @@ impl FlowReport {
 
     fn table(&self, width: usize, style: Style) -> Vec<String> {
         let mut rows = rows(&self.plan);
-        if rows.len() > MOST_ROWS {
+        let more = rows.len().saturating_sub(MOST_ROWS);
+        if more > 0 {
             rows.sort_by_key(|row| !row.cut && row.used == 0.0);
             rows.truncate(MOST_ROWS);
         }
@@ -208,6 +209,9 @@ impl FlowReport {
             let note = shortened(&row.note, width.saturating_sub(columns(&text)));
             let line = format!("{text}{note}");
             lines.push(if row.cut { style.cut(line.trim_end()) } else { line.trim_end().to_string() });
+        }
+        if more > 0 {
+            lines.push(style.dim(&format!("and {more} more, with --json")));
         }
         lines
     }
@@ -228,11 +232,23 @@ impl FlowReport {
             put(lines, "slots", "no slot of the machine is known", width, str::to_string);
             return;
         }
+        let alike = |a: &SlotUse, b: &SlotUse| a.link == b.link && a.takes == b.takes && a.why == b.why;
+        let mut groups: Vec<Vec<&SlotUse>> = Vec::new();
         for slot in &sizing.slots {
-            let what = slot
-                .takes
-                .map_or_else(|| slot.why.clone().unwrap_or_default(), |part| format!("takes a {part}"));
-            put(lines, "slot", &format!("{} ({}) {what}", slot.slot, slot.link), width, str::to_string);
+            match groups.iter_mut().find(|group| alike(group[0], slot)) {
+                Some(group) => group.push(slot),
+                None => groups.push(vec![slot]),
+            }
+        }
+        for group in groups {
+            let names: Vec<&str> = group.iter().map(|slot| slot.slot.as_str()).collect();
+            let (verb, each) = if names.len() > 1 { ("take", " each") } else { ("takes", "") };
+            let what = match (group[0].takes, &group[0].why) {
+                (Some(part), _) => format!("{verb} a {part}{each}"),
+                (None, why) => format!("– {}", why.as_deref().unwrap_or_default()),
+            };
+            let text = format!("{} ({}) {what}", ranged(&names), group[0].link);
+            put(lines, "slot", &text, width, str::to_string);
         }
         let text = match sizing.without_slot {
             0 => "every card has a slot".to_string(),

@@ -5,11 +5,13 @@
 //! crosses between nodes at most once, and each direction of a link is one resource. What both directions of the flow use has a
 //! second resource with `/out` at its end; where both share the rate (a parallel bus), each has half: every byte passes twice.
 
-use super::product::{End, Flow, Method};
+use super::figures::{self, rated, stack, told, touches};
+use super::product::{End, Flow};
+use super::socket_links::Links;
 use crate::fact::Fact;
 use crate::plan::parts::{Device, DeviceKind, Joint, Node, Parts, Place, crossings};
-use crate::plan::{Origin, Protocol, Resource, ResourceKind};
-use crate::rates::ethernet::{Stack, goodput_share, payload_bytes};
+use crate::plan::{Origin, Resource, ResourceKind};
+use crate::rates::ethernet::payload_bytes;
 use crate::rates::pcie::Direction;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,26 +21,6 @@ const FRAME_HEADER_BYTES: f64 = 14.0;
 /// All resources, sources first.
 pub(super) fn resources(parts: &Parts, flow: &Flow) -> Vec<Resource> {
     Graph::new(parts, flow).build()
-}
-
-/// Crossings of the memory bus by one payload byte: DMA in, copies, DMA out.
-pub(super) fn touches(flow: &Flow, parts: &Parts) -> f64 {
-    let kind = |ends: &[End], word: &str| {
-        ends.iter().any(|end| matches!(end, End::Device(id) if id.starts_with(word)))
-    };
-    let has = |word: &str| kind(&flow.from, word) || kind(&flow.to, word);
-    debug_assert!(flow.from.iter().chain(&flow.to).all(|end| known(parts, end)));
-    let dma = |ends: &[End]| f64::from(u8::from(!ends.contains(&End::Memory)));
-    let socket = if has("nic:") && flow.method != Method::Zerocopy { 2.0 } else { 0.0 };
-    let cache = if has("disk:") && flow.method == Method::Cached { 2.0 } else { 0.0 };
-    dma(&flow.from) + socket + cache + dma(&flow.to)
-}
-
-fn known(parts: &Parts, end: &End) -> bool {
-    match end {
-        End::Memory => true,
-        End::Device(id) => parts.device(id).is_some(),
-    }
 }
 
 struct Graph<'a> {
@@ -193,7 +175,7 @@ impl<'a> Graph<'a> {
     }
 
     fn source(&mut self, device: &Device, both: &BTreeSet<String>, links: &Links) {
-        let mut own = self.device(device, Direction::ToMemory);
+        let mut own = figures::device(device, Direction::ToMemory, self.flow.protocol);
         let mut chain = self.chain(device, Direction::ToMemory, both, &BTreeSet::new());
         let entrance = match self.node_of(&device.place) {
             Some(node) => {
@@ -213,7 +195,7 @@ impl<'a> Graph<'a> {
     }
 
     fn sink(&mut self, device: &Device, both: &BTreeSet<String>) {
-        let own = self.device(device, Direction::FromMemory);
+        let own = figures::device(device, Direction::FromMemory, self.flow.protocol);
         let mut chain = self.chain(device, Direction::FromMemory, both, both);
         chain.reverse();
         let mut below = Some(own.id.clone());
@@ -283,25 +265,6 @@ impl<'a> Graph<'a> {
             least = Some(least.map_or(share, |least| least.min(share)));
         }
         least
-    }
-
-    fn device(&self, device: &Device, direction: Direction) -> Resource {
-        let id = device.id();
-        match &device.what {
-            DeviceKind::Disk { read, write } => {
-                let rate = if direction == Direction::ToMemory { read } else { write };
-                rated(Resource::unknown(id, ResourceKind::Disk, ""), rate)
-            }
-            DeviceKind::Nic { rate, mtu, tagged, .. } => nic(
-                rated(Resource::unknown(id, ResourceKind::Nic, ""), rate),
-                mtu,
-                *tagged,
-                self.flow.protocol,
-            ),
-            DeviceKind::Gpu => {
-                Resource::unknown(id, ResourceKind::Receiver, "its memory is faster than its link")
-            }
-        }
     }
 
     fn memory(&mut self, id: u32, exits: &BTreeMap<Option<u32>, Vec<String>>, links: &Links) {
@@ -384,112 +347,5 @@ impl<'a> Graph<'a> {
         for resource in &mut self.found {
             resource.next.retain(|id| !links_only.contains(id) || there.contains(id));
         }
-    }
-}
-
-/// Links between nodes, each direction one resource.
-struct Links {
-    all: Vec<SocketWay>,
-}
-
-struct SocketWay {
-    from: u32,
-    to: Vec<u32>,
-    resource: Resource,
-}
-
-impl Links {
-    /// The links that the machine tells; where it tells none, what leaves each node, of unknown capacity.
-    fn new(parts: &Parts) -> Self {
-        let mut all = Vec::new();
-        for link in &parts.socket_links {
-            let (a, b) = link.between;
-            for (from, to) in [(a, b), (b, a)] {
-                let id = format!("socket-link:{from}>{to}");
-                let mut resource =
-                    rated(Resource::unknown(id, ResourceKind::SocketLink, ""), &link.bytes_per_second);
-                if resource.rated.is_some() {
-                    resource.why = Some(link.words.clone());
-                }
-                all.push(SocketWay { from, to: vec![to], resource });
-            }
-        }
-        if all.is_empty() && parts.nodes.len() > 1 {
-            let why = "no rate of the links between the sockets is known";
-            for node in &parts.nodes {
-                let id = format!("socket-link:{}", node.id);
-                let resource = Resource::unknown(id, ResourceKind::SocketLink, why);
-                let to = parts.nodes.iter().map(|other| other.id).filter(|id| *id != node.id).collect();
-                all.push(SocketWay { from: node.id, to, resource });
-            }
-        }
-        Links { all }
-    }
-
-    /// Ids of the links that leave a node.
-    fn leaving(&self, node: u32) -> impl Iterator<Item = String> {
-        self.all.iter().filter(move |link| link.from == node).map(|link| link.resource.id.clone())
-    }
-
-    /// Ids of the links that bytes take after this one at `node`; none where one link reaches every node.
-    fn onward(&self, link: &SocketWay, node: u32) -> Vec<String> {
-        let direct = link.to.len() > 1;
-        let back = link.from;
-        let on = self.all.iter().filter(|next| !direct && next.from == node && next.to != [back]);
-        on.map(|next| next.resource.id.clone()).collect()
-    }
-}
-
-fn told(why: &Option<String>, more: &str) -> String {
-    match why {
-        Some(words) if !words.is_empty() => format!("{words}; {more}"),
-        _ => more.to_string(),
-    }
-}
-
-/// With its data sheet's rate, or the reason why there is none.
-fn rated(mut resource: Resource, rate: &Fact<f64>) -> Resource {
-    match rate {
-        Fact::Known(rate) => {
-            resource.capacity = *rate;
-            resource.rated = Some(*rate);
-            resource.origin = Origin::Rated;
-            resource.why = None;
-        }
-        Fact::Unknown { why } => resource.why = Some(why.clone()),
-    }
-    resource
-}
-
-/// The payload share of a port.
-fn nic(mut resource: Resource, mtu: &Fact<u32>, tagged: bool, protocol: Protocol) -> Resource {
-    if resource.rated.is_none() {
-        return resource;
-    }
-    let share = match mtu {
-        Fact::Known(mtu) => goodput_share(*mtu, stack(protocol), tagged)
-            .ok_or_else(|| format!("an MTU of {mtu} holds no payload")),
-        Fact::Unknown { why } => Err(why.clone()),
-    };
-    match share {
-        Ok(share) => {
-            resource.capacity *= share;
-            resource.effective = Some(resource.capacity);
-            resource.origin = Origin::Effective;
-            resource.why = mtu.known().map(|mtu| format!("payload of {protocol} at an MTU of {mtu}"));
-        }
-        Err(why) => {
-            resource.capacity = 0.0;
-            resource.origin = Origin::Unknown;
-            resource.why = Some(why);
-        }
-    }
-    resource
-}
-
-fn stack(protocol: Protocol) -> Stack {
-    match protocol {
-        Protocol::Tcp => Stack::tcp(false),
-        Protocol::Udp => Stack::udp(false),
     }
 }

@@ -1,11 +1,13 @@
 //! A flow over the parts of a machine: `plan_flow(&Parts, &Flow) -> FlowPlan`. Nothing is measured and nothing is opened.
 
 mod ends;
+mod figures;
 mod graph;
 mod moves;
 mod placement;
 mod product;
 mod sentence;
+mod socket_links;
 
 use super::capacity::Model;
 use super::parts::Parts;
@@ -29,11 +31,12 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
     }
     let ceiling = solution.bound();
     let next = (!ceiling.cut.is_empty()).then(|| model.solve_without(&ceiling.cut).bound());
-    let gains = ceiling
-        .cut
-        .iter()
-        .map(|id| Gain { resource: id.clone(), bytes_per_second: model.gain(&[id]) })
-        .collect();
+    let now = solution.bytes_per_second.known().copied();
+    let gain = |id: &String| Gain {
+        resource: id.clone(),
+        bytes_per_second: now.zip(model.largest_without(&[id])).map(|(now, lifted)| (lifted - now).max(0.0)),
+    };
+    let gains = ceiling.cut.iter().map(gain).collect();
     FlowPlan {
         machine: parts.name.clone(),
         flow: flow.words(parts),
@@ -49,7 +52,7 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
 
 /// How often one byte of a flow crosses the memory bus.
 pub fn memory_touches_of(parts: &Parts, flow: &Flow) -> f64 {
-    graph::touches(flow, parts)
+    figures::touches(flow, parts)
 }
 
 /// The resources of a flow, for those who solve it themselves.
@@ -79,7 +82,7 @@ impl Flow {
         if self.has("nic:") {
             words.push_str(&format!(", {}", self.protocol.to_string().to_uppercase()));
         }
-        format!("{words}, {} memory crossings a byte", graph::touches(self, parts))
+        format!("{words}, {} memory crossings a byte", figures::touches(self, parts))
     }
 }
 

@@ -8,8 +8,8 @@ use crate::plan::{Origin, Resource, ResourceKind};
 use crate::units::show_bytes_rate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Halvings in the search for the least that is needed: to a thousandth.
-const ROUNDS: u32 = 10;
+/// Halvings in the search for the least that is needed: what is left over falls on the last of many like devices.
+const ROUNDS: u32 = 14;
 /// A flow that is lower by more than this share has lost something.
 const SAME: f64 = 1e-6;
 
@@ -68,8 +68,7 @@ fn least(
         limited
     };
     let keeps = |resources: &[Resource]| {
-        let flow = Model::new(resources).solve().bytes_per_second;
-        flow.known().is_some_and(|flow| *flow >= most * (1.0 - SAME))
+        Model::new(resources).largest().is_some_and(|flow| flow >= most * (1.0 - SAME))
     };
     if !resources.iter().any(&which) {
         return;

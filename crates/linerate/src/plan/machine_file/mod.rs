@@ -30,17 +30,28 @@
 //! that has only one. What is wrong is told with its line.
 
 mod build;
+mod numbers;
+mod places;
 mod values;
 mod words;
 
 use super::parts::Parts;
-pub(super) use build::{is_max_payload, memory_rate};
+pub(super) use numbers::{is_max_payload, memory_rate};
 use std::fmt;
 use std::ops::Range;
 pub(super) use values::{pcie, rate};
 
 /// A description is written by hand; what is larger is something else.
 pub const LARGEST_FILE_BYTES: usize = 1 << 20;
+
+/// Parts that one entry may stand for, and parts of a machine.
+const MOST_OF_ONE: u32 = 1024;
+const MOST_PARTS: usize = 4096;
+/// Longest name.
+const LONGEST_NAME: usize = 64;
+
+/// Where in the text, and what is wrong with it.
+type Wrong = (Range<usize>, String);
 
 /// What is wrong with a machine file, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

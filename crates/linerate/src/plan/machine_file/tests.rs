@@ -61,7 +61,7 @@ fn a_small_machine() {
     let parts = parse(SMALL).expect("a machine");
     assert_eq!(parts.nodes.len(), 2);
     let memory = parts.nodes[1].memory_bytes_per_second.known().expect("a rate");
-    assert!((memory - 6.0 * 8.0 * 2933.333_333e6).abs() < 1e3, "{memory}");
+    assert!((memory - 6.0 * 8.0 * (8800.0 / 3.0) * 1e6).abs() < 1e3, "{memory}");
     assert_eq!(parts.nodes[0].cores.known(), Some(&8.0));
     let link = &parts.socket_links[0];
     assert_eq!((link.bytes_per_second.known(), link.words.as_str()), (Some(&41.6e9), "2 × UPI 10.4 GT/s"));

@@ -7,7 +7,7 @@ mod add;
 mod places;
 mod set;
 
-use super::parts::{JointKind, Parts, Place};
+use super::parts::{Device, JointKind, Parts, Place};
 use places::find_place;
 
 /// One change.
@@ -85,11 +85,13 @@ fn card_of(parts: &Parts, name: &str) -> Option<String> {
 
 /// Takes away a part and all that hangs from it; a card whose last port went goes, too.
 fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
-    let plain = name.split_once(':').map_or(name, |(_, name)| name);
-    let is_device = |device: &super::parts::Device| {
-        device.id() == name
-            || device.name == name
-            || device.group == plain && device.id().starts_with(&format!("{}:", device.what.word()))
+    // A name may have colons of its own (`0000:03:00.0`).
+    let (kind, plain) = match name.split_once(':') {
+        Some((kind, plain)) if ["disk", "nic", "gpu"].contains(&kind) => (Some(kind), plain),
+        _ => (None, name),
+    };
+    let is_device = |device: &Device| {
+        kind.is_none_or(|kind| kind == device.what.word()) && (device.name == plain || device.group == plain)
     };
     let joints: Vec<String> = parts
         .joints

@@ -68,6 +68,13 @@ fn an_on_chip_nic_is_not_held_by_the_link_that_it_shows() {
     let plan = planned(&from_machine(&machine), "memory", "nic");
     assert_eq!(plan.ceiling.cut, ["nic:eno1"]);
     assert!(resource(&plan, "pcie:0000:3d:00.0").why.as_deref().is_some_and(|why| why.contains("formality")));
+    // With a slow cable the link could be real by its figures; the driver tells that it is not.
+    machine.nics[0] = nic("eno1", Some(1), Some("0000:3d:00.0"));
+    let next =
+        |machine: &Machine| planned(&from_machine(machine), "memory", "nic").next.expect("a next limit");
+    assert_eq!(next(&machine).cut, ["pcie:0000:3d:00.0"]);
+    machine.pci[1].driver = Fact::Known("i40e".into());
+    assert!(next(&machine).bytes_per_second.known().is_none(), "nothing else binds");
 }
 
 /// A card that can do 8 GT/s x8 runs at x4 in its slot; a better port is free.

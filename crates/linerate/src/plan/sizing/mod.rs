@@ -2,19 +2,22 @@
 //!
 //! The rate is that of the network's line, as links are sold: 40 Gb/s are four ports of 10GE, whose payload (39.7 Gb/s at an MTU of
 //! 9000) the rest of the server has to move. Parts are those of the machine file's `[catalogue]`; else the machine's own; else the
-//! defaults below. Each number is told with its arithmetic.
+//! defaults of `own`. Each number is told with its arithmetic.
+
+mod own;
+mod slots;
 
 use super::flow::{End, Flow, memory_touches_of};
 use super::machine_file::memory_rate;
-use super::parts::{
-    CatalogueController, CatalogueDisk, CatalogueNic, DeviceKind, Joint, JointKind, Parts, Place, show_link,
-    slower,
-};
+use super::parts::{CatalogueDisk, DeviceKind, JointKind, Parts, show_link};
 use crate::probe::PciLink;
 use crate::rates::ethernet::{Stack, goodput_share};
 use crate::rates::pcie::{self, Direction};
 use crate::units::{show_bits_rate, show_bytes_rate};
+use own::{DEFAULT_CONTROLLER, DEFAULT_DISK, DEFAULT_NIC, cards_with, own_controller, own_disk, own_nic};
 use serde::Serialize;
+pub use slots::SlotUse;
+use slots::{Cards, fill};
 
 /// What disks behind controllers give together of the sum of each alone: sixteen SSDs read 3301 of 4080 MiB/s on block level (SARA,
 /// D1.3, March 2010, table 8).
@@ -27,18 +30,6 @@ const DEFAULT_MTU: u32 = 1500;
 const DEFAULT_MT_PER_SECOND: u32 = 3200;
 /// A port less than a millionth over a whole number is none more.
 const DUST: f64 = 1e-6;
-
-/// Where nothing is known: a NIC of two 100 Gb/s ports, a controller of SAS-3, a disk of PCIe 4.0 x4 at three quarters of its link.
-const DEFAULT_NIC: CatalogueNic =
-    CatalogueNic { rate: 12.5e9, ports: 2, link: PciLink { gt_per_second: 16.0, width: 16 } };
-const DEFAULT_CONTROLLER: CatalogueController =
-    CatalogueController { link: PciLink { gt_per_second: 8.0, width: 8 }, disk_ports: 8, rate: None };
-const DEFAULT_DISK: CatalogueDisk = CatalogueDisk {
-    read: 5e9,
-    write: 3e9,
-    in_practice: None,
-    link: Some(PciLink { gt_per_second: 16.0, width: 4 }),
-};
 
 /// What a rate needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,29 +60,6 @@ pub struct Need {
     /// The machine has as many already; none where that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub there: Option<u32>,
-}
-
-/// A slot and the part that it takes, or why it takes none.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SlotUse {
-    pub slot: String,
-    /// `PCIe 2.0 x8`.
-    pub link: String,
-    /// What goes in; none where it can carry nothing that is left.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub takes: Option<&'static str>,
-    /// Why it takes nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-/// Cards of one kind, and what each has to carry.
-struct Cards {
-    part: &'static str,
-    count: u32,
-    link: PciLink,
-    bytes_per_second: f64,
-    direction: Direction,
 }
 
 /// The parts that a flow of this line rate needs.
@@ -268,60 +236,6 @@ fn cores(parts: &Parts, payload: f64) -> Option<Need> {
     })
 }
 
-/// Cards into slots: what has to carry most first, each into the narrowest slot that carries it. What is in the slots now does not
-/// count: the machine is filled anew.
-fn fill(parts: &Parts, mut cards: Vec<Cards>) -> (Vec<SlotUse>, u32) {
-    let mut slots: Vec<(&Joint, PciLink, Option<&'static str>)> = parts
-        .joints
-        .iter()
-        .filter(|joint| joint.kind == JointKind::Slot)
-        .filter_map(|slot| Some((slot, slot.link?, None)))
-        .collect();
-    cards.sort_by(|a, b| b.bytes_per_second.total_cmp(&a.bytes_per_second));
-    let mut without = 0;
-    for card in &cards {
-        for _ in 0..card.count {
-            let free = slots.iter_mut().filter(|(_, link, takes)| takes.is_none() && carries(*link, card));
-            let width = |link: PciLink| link.gt_per_second * f64::from(link.width);
-            match free.min_by(|a, b| width(a.1).total_cmp(&width(b.1))) {
-                Some((_, _, takes)) => *takes = Some(card.part),
-                None => without += 1,
-            }
-        }
-    }
-    let used = slots
-        .iter()
-        .map(|(slot, link, takes)| SlotUse {
-            slot: slot.name.clone(),
-            link: show_link(*link),
-            takes: *takes,
-            why: takes.is_none().then(|| why_empty(*link, &cards)),
-        })
-        .collect();
-    (used, without)
-}
-
-fn carries(slot: PciLink, card: &Cards) -> bool {
-    link_rate(slower(slot, card.link), card.direction) >= card.bytes_per_second
-}
-
-fn why_empty(slot: PciLink, cards: &[Cards]) -> String {
-    let short = |card: &&Cards| !carries(slot, card);
-    let reasons: Vec<String> = cards
-        .iter()
-        .filter(short)
-        .map(|card| {
-            format!(
-                "leaves a {} {} of the {} that it has to carry",
-                card.part,
-                show_bits_rate(link_rate(slower(slot, card.link), card.direction)),
-                show_bits_rate(card.bytes_per_second)
-            )
-        })
-        .collect();
-    if reasons.is_empty() { "not needed".into() } else { reasons.join("; ") }
-}
-
 /// Payload of a link, bytes per second; 0 where there is no such link.
 fn link_rate(link: PciLink, direction: Direction) -> f64 {
     pcie::payload_bytes_per_second(link.gt_per_second, link.width, None, direction).unwrap_or(0.0)
@@ -330,54 +244,4 @@ fn link_rate(link: PciLink, direction: Direction) -> f64 {
 /// Rounded up, but for dust; nothing where it is no number.
 fn whole(count: f64) -> u32 {
     if count.is_finite() { (count - DUST).ceil().clamp(0.0, f64::from(u32::MAX)) as u32 } else { 0 }
-}
-
-fn card_link(parts: &Parts, place: &Place) -> Option<PciLink> {
-    parts.above(place).first().filter(|joint| joint.kind == JointKind::Card)?.link
-}
-
-/// The machine's own fastest NIC.
-fn own_nic(parts: &Parts) -> Option<CatalogueNic> {
-    let nics = parts.devices.iter().filter_map(|device| match &device.what {
-        DeviceKind::Nic { rate, .. } => {
-            let ports = parts.devices.iter().filter(|other| other.place == device.place).count();
-            let link = card_link(parts, &device.place)?;
-            Some(CatalogueNic { rate: *rate.known()?, ports: ports as u32, link })
-        }
-        _ => None,
-    });
-    nics.max_by(|a, b| a.rate.total_cmp(&b.rate))
-}
-
-fn own_disk(parts: &Parts) -> Option<CatalogueDisk> {
-    let disks = parts.devices.iter().filter_map(|device| match &device.what {
-        DeviceKind::Disk { read, write } => {
-            let read = *read.known()?;
-            let write = write.known().copied().unwrap_or(read);
-            Some(CatalogueDisk { read, write, in_practice: None, link: card_link(parts, &device.place) })
-        }
-        _ => None,
-    });
-    disks.max_by(|a, b| a.read.total_cmp(&b.read))
-}
-
-fn own_controller(parts: &Parts) -> Option<CatalogueController> {
-    parts.joints.iter().filter(|joint| joint.kind == JointKind::Controller).find_map(|joint| {
-        Some(CatalogueController {
-            link: joint.link?,
-            disk_ports: joint.disk_ports.unwrap_or(DEFAULT_CONTROLLER.disk_ports),
-            rate: joint.bytes_per_second.known().copied(),
-        })
-    })
-}
-
-/// Cards that hold devices of a kind.
-fn cards_with(parts: &Parts, word: &str) -> u32 {
-    let mut places: Vec<&Place> = Vec::new();
-    for device in parts.devices.iter().filter(|device| device.id().starts_with(word)) {
-        if !places.contains(&&device.place) {
-            places.push(&device.place);
-        }
-    }
-    places.len() as u32
 }
