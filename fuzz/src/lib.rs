@@ -4,18 +4,18 @@
 //! that was found once.
 
 mod control;
-mod pci;
 mod firmware;
 mod machine;
+mod pci;
 mod run;
 mod sysroot;
 mod udp;
 mod words;
 
 pub use control::control;
-pub use pci::{lspci, pci_config};
 pub use firmware::{dmidecode, smbios};
 pub use machine::machine_toml;
+pub use pci::{lspci, pci_config};
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
 pub use udp::udp;

@@ -2,6 +2,7 @@
 
 use super::commands::{colour, print, sysroot_of, width};
 use super::words::{PlanWhat, PlanWords};
+use crate::diagnose::map_findings;
 use crate::failure::Failure;
 use crate::plan::flow::{End, Flow, ends, plan_flow};
 use crate::plan::machine_file;
@@ -21,9 +22,9 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
     if let Some(PlanWhat::Raid(words)) = &words.what {
         return super::raid::raid(words);
     }
-    let mut parts = match &words.machine {
+    let (mut parts, machine) = match &words.machine {
         Some(file) => read(file)?,
-        None => from_machine(&probe(&sysroot_of(words.root.as_deref())?)),
+        None => probed(probe(&sysroot_of(words.root.as_deref())?)),
     };
     if let Some(mtu) = words.mtu {
         change(&mut parts, &Change::Set(format!("mtu={mtu}")))?;
@@ -48,7 +49,8 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
         steps,
         plan: flow_plan,
         sizing,
-        findings: Vec::new(),
+        // Of what is there: what a change would make of it, the model says.
+        findings: machine.as_ref().map(map_findings).unwrap_or_default(),
         in_bits,
     };
     if words.json {
@@ -57,6 +59,11 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
         print(&report.screen(width(), colour()))?;
     }
     Ok(0)
+}
+
+/// The parts of a machine that was probed, and the machine: a description holds no settings that could be wrong.
+fn probed(machine: Machine) -> (Parts, Option<Machine>) {
+    (from_machine(&machine), Some(machine))
 }
 
 /// The changes in the order in which they are made: room first, then what fills it.
@@ -112,7 +119,7 @@ fn flow(parts: &Parts, words: &PlanWords) -> Result<Flow, Failure> {
 }
 
 /// A description, a machine or a run; which, the file itself tells.
-fn read(file: &Path) -> Result<Parts, Failure> {
+fn read(file: &Path) -> Result<(Parts, Option<Machine>), Failure> {
     let shown = file.display();
     let mut bytes = Vec::new();
     let open =
@@ -127,9 +134,10 @@ fn read(file: &Path) -> Result<Parts, Failure> {
         Failure::Usage(format!("{shown} is not text: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
     })?;
     if text.trim_start().starts_with('{') {
-        return Ok(from_machine(&machine(&text, file)?));
+        return Ok(probed(machine(&text, file)?));
     }
-    machine_file::parse(&text).map_err(|error| Failure::Usage(format!("{shown}, {error}")))
+    let parts = machine_file::parse(&text).map_err(|error| Failure::Usage(format!("{shown}, {error}")))?;
+    Ok((parts, None))
 }
 
 /// The machine of `linerate probe --json`, or that of a run.

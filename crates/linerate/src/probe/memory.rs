@@ -93,10 +93,7 @@ mod tests {
         let ids: Vec<u32> = memory.nodes.iter().map(|node| node.id).collect();
         assert_eq!(ids, [0, 8, 250], "node 3 is offline");
         assert_eq!(memory.nodes[0].distances, Fact::Known(vec![10, 21, 28]));
-        assert_eq!(
-            memory.nodes[1].distances.why(),
-            Some("the kernel's list of distances is damaged")
-        );
+        assert_eq!(memory.nodes[1].distances.why(), Some("the kernel's list of distances is damaged"));
         assert!(memory.nodes[2].distances.why().is_some_and(|why| why.ends_with("not there")));
         assert_eq!(memory.nodes[0].total_bytes, Fact::Known(2 << 20));
         assert_eq!(memory.nodes[1].cpus, [2, 3], "CPUs and no memory, told by a mask");

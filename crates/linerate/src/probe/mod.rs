@@ -60,7 +60,6 @@ pub fn probe(sysroot: &Sysroot) -> Machine {
         pci,
         disks,
         controllers,
-        ..Default::default()
     };
     let firmware = smbios::read(sysroot, &machine.virtualisation);
     smbios::apply(firmware, &mut machine);
