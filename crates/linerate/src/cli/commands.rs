@@ -122,16 +122,10 @@ fn width() -> usize {
 }
 
 fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
-    let sysroot = match &words.root {
-        None => Sysroot::live(),
-        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Sysroot::recorded(root),
-        Some(root) => {
-            return Err(Failure::Lacks(format!(
-                "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
-                root.display()
-            )));
-        }
-    };
+    let sysroot = words.root.as_deref().map_or_else(|| Ok(Sysroot::live()), Sysroot::open)?;
+    for member in sysroot.left_out() {
+        complain(&format!("left out of the archive: {member}"));
+    }
     let machine = probe(&sysroot);
     if words.json {
         let json = serde_json::to_string_pretty(&machine)

@@ -106,8 +106,8 @@ pub struct RunWords {
 /// `linerate probe`.
 #[derive(Debug, Args)]
 pub struct ProbeWords {
-    /// Read a recorded tree that holds sys/ and proc/ instead of this machine
-    #[arg(long, value_name = "DIR")]
+    /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
+    #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// Print the machine as JSON
     #[arg(long)]
