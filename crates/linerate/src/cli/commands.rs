@@ -1,16 +1,16 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
+use super::probe::show_probe;
 use super::progress::Progress;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use super::words::{
-    AgentWords, Command, DiagnoseWords, Generate, ProbeWords, ReportWords, RunWords, StageWord, Words,
-    listen_address,
+    AgentWords, Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words, listen_address,
 };
 use crate::agent::{Agent, DEFAULT_PORT, Key, MtuOf, Receivers, serve_own};
 use crate::diagnose::diagnose;
 use crate::failure::Failure;
 use crate::plan::Goal;
-use crate::probe::{probe, tree::show_tree};
+use crate::probe::probe;
 use crate::report::{self, Folder};
 use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
@@ -121,22 +121,6 @@ fn width() -> usize {
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
 }
 
-fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
-    let sysroot = words.root.as_deref().map_or_else(|| Ok(Sysroot::live()), Sysroot::open)?;
-    for member in sysroot.left_out() {
-        complain(&format!("left out of the archive: {member}"));
-    }
-    let machine = probe(&sysroot);
-    if words.json {
-        let json = serde_json::to_string_pretty(&machine)
-            .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;
-        print(&format!("{json}\n"))?;
-    } else {
-        print(&show_tree(&machine))?;
-    }
-    Ok(0)
-}
-
 fn agent(words: &AgentWords) -> Result<u8, Failure> {
     let listen: Vec<SocketAddr> = words
         .listen
@@ -244,7 +228,7 @@ fn tell(line: &str) {
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
-fn print(text: &str) -> Result<(), Failure> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -1,6 +1,7 @@
 //! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
 
 mod commands;
+mod probe;
 mod progress;
 mod stop;
 mod words;

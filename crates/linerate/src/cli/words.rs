@@ -1,9 +1,12 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
 
+mod machine;
+
 use crate::measure::Stage;
 use crate::plan::Protocol;
 use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use machine::{MachineWords, machine_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -106,9 +109,8 @@ pub struct RunWords {
 /// `linerate probe`.
 #[derive(Debug, Args)]
 pub struct ProbeWords {
-    /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
-    #[arg(long, value_name = "DIR|FILE")]
-    pub root: Option<PathBuf>,
+    #[command(flatten)]
+    pub machine: MachineWords,
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,

@@ -7,6 +7,8 @@ mod cpu;
 pub mod cpu_list;
 mod disk;
 mod file_system;
+mod fill;
+pub mod foreign;
 mod host;
 mod kernel;
 mod machine;
@@ -21,6 +23,7 @@ pub mod tree;
 pub mod usage;
 
 use crate::sysroot::Sysroot;
+pub use fill::lacking;
 pub use machine::*;
 use std::cmp::Ordering;
 

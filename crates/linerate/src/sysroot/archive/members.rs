@@ -10,6 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use tar::EntryType;
 
+/// Where a message says that no member was read yet.
+const START: &str = "its start";
+
 /// So many members that were left out are named.
 const MOST_NAMED: usize = 8;
 
@@ -43,9 +46,10 @@ pub(super) fn read(plain: impl Read, compression: &str, limits: &Limits) -> Resu
     let mut archive = tar::Archive::new(Counted { inner: plain, budget: budget.clone() });
     let (mut tree, mut left_out) = (Tree::new(), LeftOut::default());
     let mut kept_bytes = 0;
-    let mut before = String::from("its start");
+    let mut before = String::from(START);
     let damaged = |error: io::Error, near: &str| match budget.exceeded.take() {
         Some(what) => format!("{what}, near {near}: no recorded machine; it may be a compression bomb"),
+        None if near == START && compression == "tar" => format!("no tarball{}", remedy(compression)),
         None => format!("damaged near {near}: {error}{}", remedy(compression)),
     };
     let mut entries = archive.entries().map_err(|error| damaged(error, &before))?;
