@@ -1,5 +1,6 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
+use super::capture::write_capture;
 use super::probe::show_probe;
 use super::progress::Progress;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
@@ -29,6 +30,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
     match words.command {
         Command::Run(words) => run(words),
         Command::Probe(words) => show_probe(&words),
+        Command::Capture(words) => write_capture(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),

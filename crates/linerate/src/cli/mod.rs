@@ -1,5 +1,6 @@
 //! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
 
+mod capture;
 mod commands;
 mod probe;
 mod progress;

@@ -6,7 +6,7 @@ use crate::measure::Stage;
 use crate::plan::Protocol;
 use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use machine::{MachineWords, machine_of};
+pub use machine::{MachineWords, machine_of, open_root};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -34,6 +34,12 @@ pub enum Command {
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
     #[command(after_help = EXIT_STATUS)]
     Probe(ProbeWords),
+    /// Record this machine in a tarball that can be probed elsewhere, without what tells whose it is
+    ///
+    /// The tarball holds what the probe reads from /sys and /proc. Hardware and IP addresses, host names, serial numbers, UUIDs, folder
+    /// and volume names are replaced, the same thing by the same thing everywhere. Look into it before you give it away.
+    #[command(after_help = EXIT_STATUS)]
+    Capture(CaptureWords),
     /// Receive for a `linerate run` on another host
     ///
     /// Only a client with the key is admitted. Data is counted and thrown away.
@@ -114,6 +120,20 @@ pub struct ProbeWords {
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `linerate capture`.
+#[derive(Debug, Args)]
+pub struct CaptureWords {
+    /// File to write, readable by its owner only [default: linerate-capture-DATE.tar.gz]
+    #[arg(long, value_name = "FILE.tar.gz")]
+    pub output: Option<PathBuf>,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Make a recorded tree, or a tarball of one, anonymous instead of this machine
+    #[arg(long, value_name = "DIR|FILE")]
+    pub root: Option<PathBuf>,
 }
 
 /// `linerate agent`.

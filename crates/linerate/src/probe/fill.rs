@@ -4,6 +4,7 @@
 //! `Fact::Unknown`, an absent option, an empty text and an empty list. Lists of things with a name are joined by that name.
 
 use super::{Machine, in_order};
+use crate::sysroot::Sysroot;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -19,6 +20,23 @@ const NAMED: [(&str, &str); 9] = [
     ("interrupts", "number"),
     ("idle_states", "name"),
 ];
+
+/// Where a captured tree tells what its files cannot: facts that the kernel was asked for by system calls.
+pub const ASKED: &str = "linerate/machine.json";
+
+/// The machine of a captured tree with what lies beside its files; other trees have nothing there.
+pub(super) fn with_asked(sysroot: &Sysroot, mut machine: Machine) -> Machine {
+    let asked = sysroot.beside(ASKED).and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let Some(asked) = asked else { return machine };
+    // Files show the addresses of interfaces only in part; what the kernel said when it was asked is all.
+    let told = by_name(asked.get("nics").and_then(Value::as_array).map_or(&[], Vec::as_slice), "name");
+    for nic in
+        machine.nics.iter_mut().filter(|nic| told.contains_key(&Value::from(nic.name.as_str()).to_string()))
+    {
+        nic.addresses.clear();
+    }
+    fill(machine, &asked)
+}
 
 /// Fills what `machine` does not know from `more`, which may be a part of a machine's JSON. A `more` that is no machine changes nothing.
 pub(super) fn fill(machine: Machine, more: &Value) -> Machine {

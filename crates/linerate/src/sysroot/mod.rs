@@ -95,6 +95,13 @@ impl Sysroot {
         }
     }
 
+    /// A file that `linerate capture` laid beside the recorded `sys` and `proc` (its path without a leading slash). A live machine has none,
+    /// nor has a tree that is being recorded anew.
+    pub fn beside(&self, path: &str) -> Option<Vec<u8>> {
+        let recorded = !matches!(self.place, Place::Live) && self.recording.is_none();
+        recorded.then(|| self.place.read(Path::new(path)).ok())?
+    }
+
     /// The text of a file, trimmed at the end; the error is a phrase for `Fact::Unknown`.
     pub fn text(&self, absolute: impl AsRef<Path>) -> Result<String, String> {
         let bytes = self.bytes(absolute)?;

@@ -47,7 +47,7 @@ pub fn machine_of(words: &MachineWords) -> Result<Machine, Failure> {
 }
 
 /// What `--root` names.
-fn open_root(root: &Path) -> Result<Sysroot, Failure> {
+pub fn open_root(root: &Path) -> Result<Sysroot, Failure> {
     let sysroot = Sysroot::open(root)?;
     if !sysroot.left_out().is_empty() {
         complain(&format!("{}: left out {}", root.display(), sysroot.left_out().join(", ")));
