@@ -4,14 +4,18 @@
 //! that was found once.
 
 mod control;
+mod foreign;
 mod run;
 mod sysroot;
+mod tarball;
 mod udp;
 mod words;
 
 pub use control::control;
+pub use foreign::lstopo;
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
+pub use tarball::tarball;
 pub use udp::udp;
 pub use words::{units, words};
 
