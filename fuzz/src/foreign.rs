@@ -5,8 +5,7 @@ use linerate::probe::{Machine, tree};
 
 /// Any text as either. What comes of it can be shown, saved and read again.
 pub fn lstopo(input: &[u8]) {
-    let text = String::from_utf8_lossy(input).into_owned();
-    let named = Some(Named { name: "given".into(), text });
+    let named = Some(Named { name: "given".into(), bytes: input.to_vec() });
     for sources in [
         ForeignSources { lstopo: named.clone(), ..Default::default() },
         ForeignSources { nccl: named.clone(), ..Default::default() },

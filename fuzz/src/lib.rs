@@ -4,7 +4,9 @@
 //! that was found once.
 
 mod control;
+mod firmware;
 mod foreign;
+mod pci;
 mod run;
 mod sysroot;
 mod tarball;
@@ -12,7 +14,9 @@ mod udp;
 mod words;
 
 pub use control::control;
+pub use firmware::{dmidecode, smbios};
 pub use foreign::lstopo;
+pub use pci::{lspci, pci_config};
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
 pub use tarball::tarball;

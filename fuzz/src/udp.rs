@@ -45,6 +45,7 @@ fn conversation(bytes: &mut Bytes, token: &Token) {
                     received_bytes: bytes.number(),
                     datagrams: bytes.number(),
                     socket_drops: bytes.number(),
+                    held_nanos: bytes.number(),
                 };
                 let heard =
                     Feedback::read(&claim.datagram(token), token).expect("a feedback that was just written");

@@ -2,8 +2,13 @@
 //! node_exporter. The captures are no part of this project: without them (`LINERATE_CAPTURES`, or `../shared/captures` beside the
 //! workspace) these tests are skipped and say so.
 
+#[path = "captures/storage.rs"]
+mod storage;
+
+use linerate::diagnose::map_findings;
 use linerate::probe::tree::show_tree;
 use linerate::probe::{DiskKind, Machine, PciLink, probe};
+use linerate::report::map_svg;
 use linerate::sysroot::Sysroot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -64,8 +69,10 @@ fn root_within(place: &Path) -> Option<PathBuf> {
 
 /// Probes a tree or an archive of one and shows it: neither may panic, and what was read survives JSON.
 fn read(root: &Path) -> Machine {
-    let machine = probe(&Sysroot::open(root).expect("a recorded machine"));
+    let machine = probe(&Sysroot::at(root).expect("a recorded machine"));
     assert!(!show_tree(&machine).is_empty());
+    assert!(show_tree(&machine).lines().all(|line| line.chars().count() <= 100), "{}", show_tree(&machine));
+    assert!(map_svg(&machine).ends_with("</svg>\n"));
     let json = serde_json::to_string(&machine).expect("JSON");
     assert_eq!(serde_json::from_str::<Machine>(&json).expect("the machine again"), machine);
     machine
@@ -209,6 +216,8 @@ fn all_links_of_a_machine_with_eight_accelerators() {
     assert_eq!(get("0000:1a:00.0").link.known(), Some(&wide));
     // The on-chip X722: a link that is no real limit, as the hardware tells it.
     assert_eq!(get("0000:60:00.0").link.known(), Some(&PciLink { gt_per_second: 2.5, width: 1 }));
+    let findings = map_findings(&machine);
+    assert!(findings.iter().all(|one| !one.id.starts_with("pcie-")), "{findings:?}");
     assert_eq!(
         get("0000:60:00.0").parent.as_deref(),
         Some("0000:5f:03.0"),
@@ -329,6 +338,24 @@ fn what_node_exporter_reads_from_its_fixtures() {
         compared += 1;
     }
     assert!(compared >= 4, "only {compared} figures were compared");
+    interrupts_as_node_exporter_names_them(&machine, &text);
+    // The hwmon chips of these fixtures tell temperatures, fans and voltages, none of them power.
+    assert_eq!(machine.power.hwmon.known().map(Vec::len), Some(0));
+}
+
+/// `node_interrupts_total{cpu="0",devices="xhci_hcd",info="IR-PCI-MSI-edge",type="42"} 378324`
+fn interrupts_as_node_exporter_names_them(machine: &Machine, text: &str) {
+    let mut expected = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with("node_interrupts_total{cpu=\"0\"")) {
+        let value =
+            |key: &str| line.split(&format!("{key}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+        if let Some(number) = value("type").and_then(|number| number.parse::<u32>().ok()) {
+            expected.insert(number, value("devices").expect("its devices").to_string());
+        }
+    }
+    let found: BTreeMap<u32, String> =
+        machine.interrupts.iter().map(|interrupt| (interrupt.number, interrupt.name.clone())).collect();
+    assert!(found.len() > 10 && found == expected, "{found:?} is not {expected:?}");
 }
 
 #[test]
@@ -349,6 +376,24 @@ fn the_fixtures_of_procfs() {
         (kind("dm-2"), kind("md0"), kind("sda")),
         (Some(DiskKind::Dm), Some(DiskKind::Md), Some(DiskKind::Scsi))
     );
+    interrupts_power_and_clock_of_procfs(&machine);
+}
+
+fn interrupts_power_and_clock_of_procfs(machine: &Machine) {
+    let names = ["package-0", "package-0/core", "package-10"].map(str::to_string);
+    assert_eq!(machine.power.rapl.known(), Some(&names.to_vec()));
+    assert!(
+        machine.power.rapl_domains.iter().all(|d| d.wraps_at_microjoules.known() == Some(&262_143_328_850))
+    );
+    let name = |number: u32| machine.interrupts.iter().find(|i| i.number == number).map(|i| i.name.as_str());
+    assert_eq!(
+        (name(9), name(29), name(36)),
+        (Some("acpi"), Some("ahci[0000:00:1f.2]"), Some("virtio0-input.0"))
+    );
+    let ahci = machine.interrupts.iter().find(|i| i.number == 29).expect("the SATA controller's");
+    assert_eq!(ahci.pci.as_deref(), Some("0000:00:1f.2"));
+    assert_eq!(machine.cpu.frequency_allowed_hertz.known(), Some(&(800_000_000, 2_400_000_000)));
+    assert_eq!(machine.cpu.frequency_driver.known().map(String::as_str), Some("intel_pstate"));
 }
 
 /// `ttar` (a tree as one text file, of the Prometheus project): `Path:`, `SymlinkTo:`, `Directory:`, `Lines: n` and n lines.

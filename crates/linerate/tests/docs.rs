@@ -198,7 +198,8 @@ fn every_finding_and_flag_is_documented() {
     let fields = read("docs/run-json.md");
     let sources = root().join("crates/linerate/src");
     let mut ids = Vec::new();
-    for entry in std::fs::read_dir(sources.join("diagnose/findings")).expect("findings").flatten() {
+    let entries = |folder: &str| std::fs::read_dir(sources.join(folder)).expect("findings").flatten();
+    for entry in entries("diagnose/findings").chain(entries("diagnose/findings/map")) {
         let path = entry.path();
         if path.is_file() && !path.ends_with("tests.rs") {
             ids.extend(quoted_after(&std::fs::read_to_string(path).expect("a finding's file"), "id: \""));

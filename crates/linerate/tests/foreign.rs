@@ -24,8 +24,8 @@ fn captures() -> Option<PathBuf> {
 }
 
 fn named(file: &Path) -> Option<Named> {
-    let text = std::fs::read_to_string(file).expect("a capture");
-    Some(Named { name: file.display().to_string(), text })
+    let bytes = std::fs::read(file).expect("a capture");
+    Some(Named { name: file.display().to_string(), bytes })
 }
 
 fn files(folder: PathBuf, ending: &str) -> Vec<PathBuf> {
@@ -124,7 +124,7 @@ fn a_tree_and_the_xml_of_the_same_machine() {
     let Some(captures) = captures() else { return };
     for name in ["fakepcilocalities", "nvidia-dgx-gb10"] {
         let tree =
-            probe(&Sysroot::open(&captures.join(format!("hwloc/linux/{name}.tar.bz2"))).expect("a tree"));
+            probe(&Sysroot::at(&captures.join(format!("hwloc/linux/{name}.tar.bz2"))).expect("a tree"));
         same(name, &tree, &lstopo(&captures.join(format!("hwloc/linux/{name}.xml"))), true);
     }
 }

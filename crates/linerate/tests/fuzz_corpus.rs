@@ -54,6 +54,16 @@ fn lstopo() {
 }
 
 #[test]
+fn lspci() {
+    replay("lspci", entries::lspci);
+}
+
+#[test]
+fn pci_config() {
+    replay("pci_config", entries::pci_config);
+}
+
+#[test]
 fn units() {
     replay("units", entries::units);
 }
@@ -61,4 +71,14 @@ fn units() {
 #[test]
 fn words() {
     replay("words", entries::words);
+}
+
+#[test]
+fn smbios() {
+    replay("smbios", entries::smbios);
+}
+
+#[test]
+fn dmidecode() {
+    replay("dmidecode", entries::dmidecode);
 }

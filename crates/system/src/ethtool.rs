@@ -1,61 +1,62 @@
-//! What a driver tells about a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`): its name.
+//! What a driver tells about a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`,
+//! `net/ethtool/ioctl.c`): only questions, none of which needs a privilege.
 //!
-//! A virtual interface (veth, ifb, bond) has no `device/driver` link in sysfs; this ioctl is the only way to its driver's name.
+//! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with `ENODEV`.
+
+mod driver;
+mod features;
+mod link;
+mod settings;
+mod strings;
+
+pub use driver::Driver;
+pub use link::{Duplex, Link};
+pub use settings::{Channels, Coalescing, Fec, Pause, Rings};
 
 use rustix::net::{AddressFamily, SocketType};
+use std::cell::OnceCell;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-const ETHTOOL_GDRVINFO: u32 = 0x0000_0003;
-
-/// `struct ethtool_drvinfo`.
-#[repr(C)]
-struct DriverInfo {
-    command: u32,
-    driver: [u8; 32],
-    version: [u8; 32],
-    firmware_version: [u8; 32],
-    bus_info: [u8; 32],
-    expansion_rom_version: [u8; 32],
-    reserved: [u8; 12],
-    flags: u32,
-    statistics: u32,
-    test_info_bytes: u32,
-    eeprom_bytes: u32,
-    register_dump_bytes: u32,
+/// A socket to ask over, and the names that the kernel gives to features and link modes: those are the same for all interfaces.
+pub struct Ethtool {
+    socket: OwnedFd,
+    feature_names: OnceCell<Vec<String>>,
+    link_mode_names: OnceCell<Vec<String>>,
 }
 
-/// Name of the driver of an interface, as `ethtool -i` shows it. Needs no privilege.
-///
-/// Fails with `EOPNOTSUPP` where the driver names itself nowhere (`lo`) and with `ENODEV` where the interface is gone.
-pub fn driver_name(interface: &str) -> io::Result<String> {
-    let mut info = DriverInfo {
-        command: ETHTOOL_GDRVINFO,
-        driver: [0; 32],
-        version: [0; 32],
-        firmware_version: [0; 32],
-        bus_info: [0; 32],
-        expansion_rom_version: [0; 32],
-        reserved: [0; 12],
-        flags: 0,
-        statistics: 0,
-        test_info_bytes: 0,
-        eeprom_bytes: 0,
-        register_dump_bytes: 0,
-    };
-    let mut request = libc::ifreq {
-        ifr_name: interface_name(interface)?,
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut info).cast() },
-    };
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: `request` is an ifreq whose data pointer leads to `info`, which has the layout and the size of
-    // `struct ethtool_drvinfo` that ETHTOOL_GDRVINFO fills; both outlive the call.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    if status < 0 {
-        return Err(io::Error::last_os_error());
+impl Ethtool {
+    /// Opens a socket; any kind will do for this ioctl.
+    pub fn new() -> io::Result<Self> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        Ok(Ethtool { socket, feature_names: OnceCell::new(), link_mode_names: OnceCell::new() })
     }
-    let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
-    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+
+    /// Asks about one interface.
+    ///
+    /// # Safety
+    /// `request` begins with the number of a command (`ETHTOOL_G…`) and leads to as many bytes, aligned to 4 and free to be
+    /// written, as the kernel reads and writes for that command and for the counts that stand in the request.
+    unsafe fn ask(&self, interface: &str, request: *mut libc::c_void) -> io::Result<()> {
+        let mut envelope = libc::ifreq {
+            ifr_name: interface_name(interface)?,
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: request.cast() },
+        };
+        // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the request; the caller vouches for the request.
+        let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) };
+        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Asks with a structure of fixed size.
+    ///
+    /// # Safety
+    /// `T` is `repr(C)`, made of integers only, has the layout and the size of the kernel's structure for the command that
+    /// its first field holds, and that structure has no part of variable length.
+    unsafe fn fixed<T>(&self, interface: &str, mut request: T) -> io::Result<T> {
+        // SAFETY: as the caller vouches, the kernel reads and writes no more than the structure, which outlives the call.
+        unsafe { self.ask(interface, (&raw mut request).cast()) }?;
+        Ok(request)
+    }
 }
 
 /// The name as the kernel takes it: at most 15 bytes and a zero.
@@ -71,21 +72,31 @@ fn interface_name(interface: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]>
     Ok(name)
 }
 
+/// Text in a field of fixed length, up to its first zero.
+fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).trim().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_structure_has_the_size_that_the_kernel_copies() {
-        // sizeof(struct ethtool_drvinfo): a larger copy would overwrite the stack.
-        assert_eq!(size_of::<DriverInfo>(), 196);
+    fn an_interface_that_is_not_there_is_an_error() {
+        let ethtool = Ethtool::new().expect("a socket");
+        let error = ethtool.driver("linerate-none").expect_err("no such interface");
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+        assert!(ethtool.driver("a-name-that-is-far-too-long").is_err());
+        assert!(ethtool.driver("").is_err());
+        assert!(ethtool.features("linerate-none").is_err());
+        assert!(ethtool.link("linerate-none").is_err());
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_an_error() {
-        let error = driver_name("linerate-none").expect_err("no such interface");
-        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
-        assert!(driver_name("a-name-that-is-far-too-long").is_err());
-        assert!(driver_name("").is_err());
+    fn text_ends_at_the_first_zero() {
+        assert_eq!(text(b"veth\0\0garbage"), "veth");
+        assert_eq!(text(b"full"), "full");
+        assert_eq!(text(b" 28.40.1000 (MT_12)\0"), "28.40.1000 (MT_12)");
     }
 }

@@ -37,6 +37,11 @@ pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
     Ok((space.f_bavail.saturating_mul(space.f_frsize), space.f_blocks.saturating_mul(space.f_frsize)))
 }
 
+/// Bytes in a block of the file system that holds `path`, as it counts its own space.
+pub fn block_bytes_at(path: &Path) -> io::Result<u64> {
+    Ok(rustix::fs::statvfs(path)?.f_frsize)
+}
+
 /// Whether this process may make files in a directory: an error says why not (permission, a file system that is mounted read-only).
 pub fn may_write_in(directory: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};

@@ -53,6 +53,16 @@ pub fn set_drop_reports(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
 }
 
+/// Asks to be told when the kernel took each datagram (SO_TIMESTAMPNS), to know how long it waited for us.
+pub fn set_arrival_times(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// A reader sleeps until this many bytes are there (SO_RCVLOWAT), the stream ends, or its window is nearly full.
+pub fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
 /// Asks for a receive buffer, past `net.core.rmem_max` where root may; gives what the kernel granted.
 ///
 /// The kernel doubles what is asked for its own bookkeeping (socket(7)); the figure here is halved again: payload to expect.

@@ -4,10 +4,11 @@ use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, SystemTime};
 
 /// The largest datagram, hence the largest train.
 const TRAIN_BYTES: usize = 65_536;
-/// Room for the two control messages that we ask for.
+/// Room for the three control messages that we ask for.
 const CONTROL_BYTES: usize = 128;
 const UDP_GRO: i32 = 104;
 
@@ -20,6 +21,8 @@ pub struct Train<'a> {
     pub datagram_bytes: usize,
     /// The sender.
     pub from: SocketAddr,
+    /// When the kernel took it off the wire, where the socket tells (`socket::set_arrival_times`).
+    pub arrived: Option<SystemTime>,
 }
 
 impl Train<'_> {
@@ -113,43 +116,64 @@ impl TrainReceiver {
 
     /// What the last call brought.
     pub fn trains(&mut self) -> impl Iterator<Item = Train<'_>> {
-        let mut sizes = [0usize; 64];
-        for (size, header) in sizes.iter_mut().zip(&self.headers[..self.received]) {
-            let (datagram_bytes, drops) = read_control(&header.msg_hdr);
-            *size = datagram_bytes;
-            self.drops = drops.unwrap_or(self.drops);
+        let mut told = [Told::default(); 64];
+        for (told, header) in told.iter_mut().zip(&self.headers[..self.received]) {
+            *told = read_control(&header.msg_hdr);
+            self.drops = told.drops.unwrap_or(self.drops);
         }
         let this: &Self = self;
         (0..this.received).filter_map(move |index| {
             let length = this.headers[index].msg_len as usize;
             let start = index * TRAIN_BYTES;
             let bytes = &this.buffers[start..start + length.min(TRAIN_BYTES)];
-            let datagram_bytes = if sizes[index] == 0 { bytes.len().max(1) } else { sizes[index] };
+            let Told { datagram_bytes, arrived, .. } = told[index];
+            let datagram_bytes = if datagram_bytes == 0 { bytes.len().max(1) } else { datagram_bytes };
             // SAFETY: zeros at first, then what the kernel wrote: every bit pattern is a sockaddr_storage.
             let name = unsafe { this.names[index].assume_init_ref() };
-            Some(Train { bytes, datagram_bytes, from: address(name)? })
+            Some(Train { bytes, datagram_bytes, from: address(name)?, arrived })
         })
     }
 }
 
-/// The segment size of UDP_GRO (0: a single datagram) and the drop counter of SO_RXQ_OVFL.
-fn read_control(header: &libc::msghdr) -> (usize, Option<u32>) {
-    let mut size = 0;
-    let mut drops = None;
+/// What the kernel tells beside a train.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    /// The segment size of UDP_GRO; 0: a single datagram.
+    datagram_bytes: usize,
+    /// The drop counter of SO_RXQ_OVFL.
+    drops: Option<u32>,
+    /// The time of SO_TIMESTAMPNS.
+    arrived: Option<SystemTime>,
+}
+
+fn read_control(header: &libc::msghdr) -> Told {
+    let mut told = Told::default();
     // SAFETY: the header's control area was filled by the kernel, which keeps the chain of messages within msg_controllen.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {
             let data = libc::CMSG_DATA(message);
             match ((*message).cmsg_level, (*message).cmsg_type) {
-                (libc::SOL_UDP, UDP_GRO) => size = data.cast::<i32>().read_unaligned().max(0) as usize,
-                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => drops = Some(data.cast::<u32>().read_unaligned()),
+                (libc::SOL_UDP, UDP_GRO) => {
+                    told.datagram_bytes = data.cast::<i32>().read_unaligned().max(0) as usize;
+                }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    told.drops = Some(data.cast::<u32>().read_unaligned());
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    told.arrived = since_epoch(data.cast::<libc::timespec>().read_unaligned());
+                }
                 _ => {}
             }
             message = libc::CMSG_NXTHDR(header, message);
         }
     }
-    (size, drops)
+    told
+}
+
+fn since_epoch(time: libc::timespec) -> Option<SystemTime> {
+    let whole = Duration::from_secs(u64::try_from(time.tv_sec).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(whole + Duration::from_nanos(u64::try_from(time.tv_nsec).ok()?))
 }
 
 fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
@@ -191,6 +215,7 @@ mod tests {
             eprintln!("skipped: no UDP segmentation offload in this kernel");
             return;
         };
+        socket::set_arrival_times(&receiver).expect("times");
         sender.send(&vec![7; 9_500]).expect("sent");
         let mut batch = TrainReceiver::new(8);
         let (mut bytes, mut datagrams) = (0, 0);
@@ -199,6 +224,8 @@ mod tests {
             for train in batch.trains() {
                 assert!(train.bytes.iter().all(|byte| *byte == 7));
                 assert_eq!(train.from, sender.local_addr().expect("an address"));
+                let waited = train.arrived.expect("a time").elapsed().expect("in the past");
+                assert!(waited < Duration::from_secs(5), "{waited:?}");
                 bytes += train.bytes.len();
                 datagrams += train.datagrams();
             }

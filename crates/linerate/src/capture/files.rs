@@ -4,7 +4,7 @@
 use super::names::{Kind, Names};
 use super::{binary, identities};
 use crate::sysroot::Recorded;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 
@@ -102,15 +102,13 @@ const COMMON: [&str; 88] = [
 
 /// All entries, with what tells whose machine it is replaced (or noted, in the first pass).
 pub fn rewrite(entries: &BTreeMap<PathBuf, Recorded>, names: &mut Names) -> BTreeMap<PathBuf, Recorded> {
-    let blocks: Vec<String> = entries
+    // What the kernel calls its own files tells nothing, block devices among them.
+    let kernels = entries
         .keys()
-        .filter(|path| {
-            path.parent()
-                .is_some_and(|parent| parent.ends_with("class/block") || parent.ends_with("sys/block"))
-        })
-        .filter_map(|path| Some(path.file_name()?.to_str()?.to_string()))
-        .collect();
-    let mut words = Words { names, blocks };
+        .filter(|path| ["sys", "proc"].iter().any(|tree| path.starts_with(tree)) && !is_owned(path));
+    let parts = kernels.flat_map(|path| path.components()).filter_map(|part| part.as_os_str().to_str());
+    let kernel = parts.map(str::to_string).collect();
+    let mut words = Words { names, kernel };
     let mut rewritten = BTreeMap::new();
     for (path, entry) in entries {
         let entry = match entry {
@@ -178,6 +176,18 @@ fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
     Recorded::File(rewritten.into_bytes())
 }
 
+/// A path of the kernel's own words.
+pub fn is_kernels(path: &str) -> bool {
+    let below =
+        |tree: &str| path.strip_prefix(tree).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    (below("/sys") || below("/proc")) && !is_owned(Path::new(path.trim_start_matches('/')))
+}
+
+/// There the owner's words stand in paths: control groups, device files, ZFS pools.
+fn is_owned(path: &Path) -> bool {
+    ["sys/fs/cgroup", "dev", "proc/spl"].iter().any(|place| path.starts_with(place))
+}
+
 /// The content without the line break at its end.
 fn whole(text: &str, of: impl FnOnce(&str) -> String) -> String {
     let content = text.trim_end_matches(['\n', '\0']);
@@ -237,17 +247,14 @@ fn dotted(line: &str, names: &mut Names) -> String {
 /// The owner's words: folders, volumes, users.
 struct Words<'a> {
     names: &'a mut Names,
-    /// Kernel names of block devices, which stay.
-    blocks: Vec<String>,
+    /// Names in the kernel's trees, which stay.
+    kernel: HashSet<String>,
 }
 
 impl Words<'_> {
     /// A part of a path, replaced unless every server has it.
     fn word(&mut self, word: &str) -> String {
-        match COMMON.contains(&word)
-            || self.names.is_other(word)
-            || self.blocks.iter().any(|block| block == word)
-        {
+        match COMMON.contains(&word) || self.names.is_other(word) || self.kernel.contains(word) {
             true => self.names.text(word),
             false => self.names.of(Kind::Word, word),
         }
@@ -255,10 +262,7 @@ impl Words<'_> {
 
     /// A path (or `pool/volume`), part by part; the kernel's own trees stay.
     fn path(&mut self, path: &str) -> String {
-        if ["/sys", "/proc"]
-            .iter()
-            .any(|tree| path == *tree || path.strip_prefix(tree).is_some_and(|rest| rest.starts_with('/')))
-        {
+        if is_kernels(path) {
             return self.names.text(path);
         }
         path.split('/').map(|part| self.word(part)).collect::<Vec<_>>().join("/")
@@ -373,7 +377,7 @@ impl Words<'_> {
     /// Where an entry lies, or what a link at `path` points to: in control groups and among device files the owner's words are replaced
     /// that were found elsewhere.
     fn place(&mut self, path: &Path, place: &Path) -> PathBuf {
-        let owned = path.starts_with("sys/fs/cgroup") || path.starts_with("dev");
+        let owned = is_owned(path);
         let mut one = |part: Component| -> PathBuf {
             let Component::Normal(name) = part else { return Path::new(part.as_os_str()).to_path_buf() };
             let name = name.to_string_lossy();

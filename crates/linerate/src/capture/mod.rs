@@ -81,7 +81,8 @@ fn asked(
     write_entries(entries, &mut plain)?;
     let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &Limits::default())?));
     let text = serde_json::to_string(machine).map_err(say)?;
-    let live: Value = serde_json::from_str(&names.text(&text)).map_err(say)?;
+    let mut live: Value = serde_json::from_str(&names.text(&text)).map_err(say)?;
+    reasons(&mut live, names);
     let mut part = serde_json::to_value(&replayed).map_err(say)?;
     for nic in part.get_mut("nics").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(addresses) = nic.get_mut("addresses") {
@@ -90,6 +91,19 @@ fn asked(
     }
     serde_json::to_vec_pretty(&lacking(&part, &live).unwrap_or_else(|| Value::Object(Default::default())))
         .map_err(say)
+}
+
+/// A reason may name a file system or a folder; most begin with a file of the kernel's.
+fn reasons(value: &mut Value, names: &Names) {
+    match value {
+        Value::Object(fields) => match fields.get_mut("unknown") {
+            Some(Value::String(why)) if files::is_kernels(why) => {}
+            Some(Value::String(why)) => *why = names.words_in(why),
+            _ => fields.values_mut().for_each(|value| reasons(value, names)),
+        },
+        Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, names)),
+        _ => {}
+    }
 }
 
 fn write_entries(entries: &BTreeMap<PathBuf, Recorded>, out: &mut Vec<u8>) -> Result<(), String> {

@@ -28,6 +28,21 @@ impl Names {
         rewritten
     }
 
+    /// The owner's words in a sentence or a path.
+    pub fn words_in(&self, text: &str) -> String {
+        let is_part = |c: char| c.is_alphanumeric() || "-_.@+".contains(c);
+        let mut rewritten = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(is_part) {
+            let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |length| start + length);
+            let word = &rest[start..end];
+            rewritten.push_str(&rest[..start]);
+            rewritten.push_str(self.known(Kind::Word, word).unwrap_or(word));
+            rest = &rest[end..];
+        }
+        rewritten + rest
+    }
+
     /// The whole text is a thing that is replaced for what it is, wherever it stands.
     pub fn is_other(&mut self, text: &str) -> bool {
         let form = self.form(text).is_some_and(|(length, _)| length == text.len());

@@ -1,10 +1,9 @@
 //! `linerate capture`: a tarball of this machine, without what tells whose it is.
 
 use super::commands::print;
-use super::words::{CaptureWords, open_root};
+use super::words::{CaptureWords, sysroot_of};
 use crate::capture::{Capture, capture, write};
 use crate::failure::Failure;
-use crate::sysroot::Sysroot;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -29,7 +28,7 @@ pub fn write_capture(words: &CaptureWords) -> Result<u8, Failure> {
 }
 
 fn record(words: &CaptureWords) -> Result<Capture, Failure> {
-    let sysroot = words.root.as_deref().map_or_else(|| Ok(Sysroot::live()), open_root)?;
+    let sysroot = sysroot_of(words.root.as_deref())?;
     capture(&sysroot).map_err(Failure::Lacks)
 }
 

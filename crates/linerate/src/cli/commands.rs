@@ -34,6 +34,8 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Plan(words) => super::raid::plan(&words),
+        Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
 }
@@ -113,11 +115,15 @@ fn summary(errors: &[String]) -> Option<String> {
 
 /// The terminal screen of a run, as wide and as coloured as standard output allows.
 fn screen_of(run: &Run) -> String {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    report::terminal(run, width(), colour)
+    report::terminal(run, width(), colour())
 }
 
-fn width() -> usize {
+/// Standard output is a terminal whose user does not mind colours.
+pub(super) fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)

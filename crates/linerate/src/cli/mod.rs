@@ -4,6 +4,8 @@ mod capture;
 mod commands;
 mod probe;
 mod progress;
+mod raid;
+mod rates;
 mod stop;
 mod words;
 

@@ -6,12 +6,12 @@ use crate::measure::Stage;
 use crate::plan::Protocol;
 use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use machine::{MachineWords, machine_of, open_root};
+pub use machine::{MachineWords, machine_of, sysroot_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Told at the end of every help text.
-const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
+pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
 2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission).";
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
@@ -51,6 +51,12 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
+    /// Compute what a server could do before anything is measured
+    #[command(after_help = EXIT_STATUS)]
+    Plan(super::raid::PlanWords),
+    /// Print the published rates of links and memory, or what a network link carries
+    #[command(after_help = EXIT_STATUS)]
+    Rates(super::rates::RatesWords),
     /// Print man pages or shell completions
     #[command(after_help = EXIT_STATUS)]
     Generate(GenerateWords),

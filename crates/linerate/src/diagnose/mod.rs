@@ -13,6 +13,8 @@ use crate::measure::Measurements;
 use crate::plan::{Bound, Goal, Plan, Protocol};
 use crate::probe::Machine;
 use figures::Figures;
+pub(crate) use findings::map::topology;
+pub use findings::map::{EdgeState, PcieEdge, map_findings, pcie_edges};
 use predict::{Prediction, predict};
 pub use product::*;
 

@@ -193,7 +193,9 @@ fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protoco
         let of_lanes = lanes_rate(figure, |lane| lane.path.as_deref().is_some_and(leads_here));
         if only { Some(figure.bytes_per_second) } else { of_lanes }
     };
-    let together = figures.networks_together(protocol, false).filter(by_peer).and_then(part);
+    // A starved receiver pays more or less for a byte by how the bytes come, from start to start: the lower figure is sure.
+    let both = [true, false].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let together = both.filter(by_peer).filter_map(part).min_by(f64::total_cmp);
     let alone =
         figures.network(protocol, false).filter(|figure| !figure.together && leads_here(&figure.resource));
     let most = alone.filter(by_peer).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);

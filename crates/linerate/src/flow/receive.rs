@@ -8,7 +8,7 @@ use linerate_system::trains::TrainReceiver;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a receiver sleeps in the kernel before it looks whether it should stop.
 const STOP_CHECK: Duration = Duration::from_millis(100);
@@ -18,6 +18,10 @@ const TCP_READ_BYTES: usize = 512 << 10;
 const UDP_BUFFER_BYTES: usize = 16 << 20;
 /// Trains a call.
 const BATCH: usize = 16;
+/// After small batches the receiver lets more come, at most for so long: waking up for each train costs as much as copying it.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+/// A shorter nap is none: the timer's slack is as long.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
 /// A token that nobody shows is forgotten.
 const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -91,6 +95,8 @@ pub fn receive_tcp(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
+    // Waking up for each segment costs a receiver more than copying it.
+    let _ = socket::set_receive_low_water(&stream, TCP_READ_BYTES / 2);
     let mut buffer = vec![0u8; TCP_READ_BYTES];
     let mut digest = verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
     let mut clock = CpuClock::new();
@@ -148,23 +154,40 @@ fn admit_and_receive(
     // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
     let _ = socket::set_receive_trains(socket);
     let _ = socket::set_drop_reports(socket);
+    let _ = socket::set_arrival_times(socket);
     let Some(sender) = await_token(socket, token, stop)? else { return Ok(()) };
     socket.connect(sender)?;
     let answer = wire::admitted(token, buffer_bytes as u64);
     socket.send(&answer)?;
     let mut batch = TrainReceiver::new(BATCH);
+    let mut nap = SHORTEST_NAP;
     while !stop.load(Ordering::Relaxed) {
-        match batch.receive(socket) {
-            Ok(_) => {}
+        let taken = match batch.receive(socket) {
+            Ok(taken) => taken,
             Err(error) if only_waiting(&error) => continue,
             // The sender's port closed (ICMP): its last word came by the control channel.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
             Err(error) => return Err(error),
-        }
+        };
         take_batch(socket, &mut batch, sender, token, received, &answer)?;
         clock.tick(&received.cpu_nanos);
+        nap = nap_after(taken, nap);
+        if taken < BATCH / 2 {
+            std::thread::sleep(nap);
+        }
     }
     Ok(())
+}
+
+/// How long to let trains gather after a batch of `taken`, as a NIC does with its interrupts: twice as long after a small batch, half
+/// as long after a full one.
+fn nap_after(taken: usize, nap: Duration) -> Duration {
+    let next = match taken {
+        BATCH.. => nap / 2,
+        few if few < BATCH / 2 => nap * 2,
+        _ => nap,
+    };
+    next.clamp(SHORTEST_NAP, LONGEST_NAP)
 }
 
 fn await_token(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Result<Option<SocketAddr>> {
@@ -197,6 +220,7 @@ fn take_batch(
     admitted: &[u8],
 ) -> io::Result<()> {
     let (mut bytes, mut datagrams) = (0u64, 0u64);
+    let mut newest = None;
     for train in batch.trains() {
         if train.from != sender {
             continue; // queued before the socket was connected: somebody else's
@@ -204,13 +228,13 @@ fn take_batch(
         for part in parts(train.bytes, train.datagram_bytes) {
             if let Some(probe) = Probe::read(part, token) {
                 flush(received, &mut bytes, &mut datagrams);
-                let feedback = Feedback {
+                newest = Some(Feedback {
                     probe,
                     received_bytes: received.progress.mark().bytes,
                     datagrams: received.datagrams.load(Ordering::Relaxed),
                     socket_drops: received.socket_drops.load(Ordering::Relaxed),
-                };
-                answer(socket, &feedback.datagram(token))?;
+                    held_nanos: held_nanos(train.arrived),
+                });
             } else if part.len() == ADMISSION_BYTES && same(part, &wire::admission(token)) {
                 answer(socket, admitted)?; // our first answer was lost
             } else {
@@ -220,8 +244,18 @@ fn take_batch(
         }
     }
     flush(received, &mut bytes, &mut datagrams);
+    // What the newest probe tells holds for the older ones, too: one answer a batch.
+    if let Some(feedback) = newest {
+        answer(socket, &feedback.datagram(token))?;
+    }
     received.socket_drops.store(u64::from(batch.drops()), Ordering::Relaxed);
     Ok(())
+}
+
+/// How long a train has waited for us; 0 where the kernel does not tell, or where the clock was set back meanwhile.
+fn held_nanos(arrived: Option<SystemTime>) -> u64 {
+    let waited = arrived.and_then(|arrived| arrived.elapsed().ok()).unwrap_or_default();
+    u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A train in the parts that may be something else than payload. A NIC's or the kernel's receive offload may append a probe to the
@@ -285,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_that_were_joined_into_a_train_are_answered_each() {
+    fn probes_that_were_joined_into_a_train_are_found_and_the_newest_is_answered() {
         let token = [7; 32];
         let probe = |sent_bytes| Probe { sent_bytes, nanos: 1 }.datagram(&token);
         let small = [[1; PROBE_BYTES], probe(64), [2; PROBE_BYTES], probe(128), probe(128)].concat();
@@ -294,7 +328,8 @@ mod tests {
             return;
         };
         let arrived: Vec<u64> = answers.iter().map(|answer| answer.received_bytes).collect();
-        assert_eq!((bytes, datagrams, arrived), (128, 2, vec![64, 128, 128]));
+        assert_eq!((bytes, datagrams, arrived), (128, 2, vec![128]));
+        assert_eq!(answers[0].probe.sent_bytes, 128);
         let large = [&[3u8; 3000][..], &probe(3000)].concat();
         let (bytes, datagrams, answers) = receive_train(&large, 1000, &token).expect("as before");
         assert_eq!((bytes, datagrams, answers.len()), (3000, 3, 1));

@@ -1,11 +1,12 @@
 //! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
 
 use super::window::Window;
-use super::wire::{self, Feedback, PROBE_BYTES, Probe, Token};
+use super::wire::{self, Feedback, Probe, Token};
 use linerate_system::socket;
+use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Linux takes at most 64 segments a call before 6.9 (UDP_MAX_SEGMENTS), 128 since.
 const MOST_SEGMENTS: usize = 64;
@@ -25,6 +26,7 @@ pub struct UdpSender {
     socket: UdpSocket,
     token: Token,
     window: Window,
+    answers: TrainReceiver,
     datagram_bytes: usize,
     train_bytes: usize,
     segmentation: bool,
@@ -46,10 +48,12 @@ impl UdpSender {
         let segmentation = socket::set_segment_bytes(&socket, datagram_bytes as u16).is_ok();
         // Room for the trains of one burst; the kernel may grant less, then sends wait a moment.
         let _ = socket::set_send_buffer(&socket, 4 << 20);
+        let _ = socket::set_arrival_times(&socket);
         let segments =
             if segmentation { (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS) } else { 1 };
         Ok(UdpSender {
             window: Window::new(receiver_buffer_bytes, trip),
+            answers: TrainReceiver::new(4),
             datagram_bytes,
             train_bytes: segments * datagram_bytes,
             segmentation,
@@ -120,18 +124,11 @@ impl UdpSender {
         if !patience.is_zero() {
             self.socket.set_read_timeout(Some(patience.max(Duration::from_micros(100))))?;
         }
-        let mut datagram = [0u8; PROBE_BYTES];
         let mut heard_any = false;
         loop {
-            match self.socket.recv(&mut datagram) {
-                Ok(length) => {
-                    if let Some(feedback) = Feedback::read(&datagram[..length], &self.token) {
-                        let now = self.start.elapsed().as_nanos() as u64;
-                        let trip = Duration::from_nanos(now.saturating_sub(feedback.probe.nanos));
-                        self.window.hear(&feedback, trip);
-                        self.trip = trip;
-                        self.asked = None;
-                    }
+            match self.answers.receive(&self.socket) {
+                Ok(_) => {
+                    self.hear();
                     if !heard_any {
                         self.socket.set_nonblocking(true)?;
                         heard_any = true;
@@ -148,6 +145,22 @@ impl UdpSender {
             }
         }
         self.socket.set_nonblocking(false)
+    }
+
+    /// Takes the answers that were received.
+    fn hear(&mut self) {
+        let (now, clock) = (self.start.elapsed(), SystemTime::now());
+        for answer in self.answers.trains() {
+            let Some(feedback) = Feedback::read(answer.bytes, &self.token) else { continue };
+            self.trip = now.saturating_sub(Duration::from_nanos(feedback.probe.nanos));
+            // What waits in the receiver's buffer has room there, and what waited for us is no queue, either: only what the
+            // path itself holds back says that it is full. A host that is short of CPU makes both wait for milliseconds.
+            let for_us =
+                answer.arrived.and_then(|arrived| clock.duration_since(arrived).ok()).unwrap_or_default();
+            let waited = for_us.saturating_add(Duration::from_nanos(feedback.held_nanos));
+            self.window.hear(&feedback, self.trip.saturating_sub(waited));
+            self.asked = None;
+        }
     }
 
     /// The window is closed: asks the receiver where it is and waits for its answer.

@@ -58,6 +58,8 @@ pub struct Feedback {
     pub datagrams: u64,
     /// Drops by the receiving socket's buffer, in the kernel's unit.
     pub socket_drops: u64,
+    /// How long the probe lay in the receiver's socket buffer before the receiver came to it, nanoseconds.
+    pub held_nanos: u64,
 }
 
 fn words<const N: usize>(datagram: &[u8], token: &Token) -> Option<[u64; N]> {
@@ -98,13 +100,16 @@ impl Feedback {
     /// As a datagram.
     pub fn datagram(&self, token: &Token) -> [u8; PROBE_BYTES] {
         let Probe { sent_bytes, nanos } = self.probe;
-        with_words(token, &[sent_bytes, nanos, self.received_bytes, self.datagrams, self.socket_drops])
+        let Feedback { received_bytes, datagrams, socket_drops, held_nanos, .. } = *self;
+        with_words(token, &[sent_bytes, nanos, received_bytes, datagrams, socket_drops, held_nanos])
     }
 
     /// From a datagram, if it is one.
     pub fn read(datagram: &[u8], token: &Token) -> Option<Self> {
-        let [sent_bytes, nanos, received_bytes, datagrams, socket_drops] = words(datagram, token)?;
-        Some(Feedback { probe: Probe { sent_bytes, nanos }, received_bytes, datagrams, socket_drops })
+        let [sent_bytes, nanos, received_bytes, datagrams, socket_drops, held_nanos] =
+            words(datagram, token)?;
+        let probe = Probe { sent_bytes, nanos };
+        Some(Feedback { probe, received_bytes, datagrams, socket_drops, held_nanos })
     }
 }
 
@@ -115,10 +120,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn feedback_survives_the_wire(token: [u8; 32], sent: u64, nanos: u64, received: u64, datagrams: u64, drops: u64) {
+        fn feedback_survives_the_wire(token: [u8; 32], sent: u64, nanos: u64, received: u64, datagrams: u64, drops: u64, held: u64) {
             let probe = Probe { sent_bytes: sent, nanos };
             prop_assert_eq!(Probe::read(&probe.datagram(&token), &token), Some(probe));
-            let feedback = Feedback { probe, received_bytes: received, datagrams, socket_drops: drops };
+            let feedback = Feedback { probe, received_bytes: received, datagrams, socket_drops: drops, held_nanos: held };
             prop_assert_eq!(Feedback::read(&feedback.datagram(&token), &token), Some(feedback));
             prop_assert_eq!(read_admitted(&admitted(&token, received), &token), Some(received));
         }

@@ -14,11 +14,11 @@ use crate::rates::pcie::{self, Direction};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bridges above each other; a tree deeper than this is broken.
-const DEEPEST: usize = 32;
+pub const DEEPEST: usize = 32;
 
 /// A device of the flow that is behind PCIe.
 #[derive(Clone, Debug)]
-pub(super) struct Endpoint<'a> {
+pub struct Endpoint<'a> {
     /// PCI function.
     pub address: &'a str,
     /// What its port to the world carries, bytes per second, where known: no real link is built for less.
@@ -149,7 +149,7 @@ fn chain(machine: &Machine, endpoint: &Endpoint, all: &[Endpoint], direction: Di
 }
 
 /// Why an endpoint's link is a formality, if it is one.
-fn synthetic_endpoint(device: &PciDevice, endpoint: &Endpoint) -> Option<String> {
+pub fn synthetic_endpoint(device: &PciDevice, endpoint: &Endpoint) -> Option<String> {
     if device.parent.is_none() {
         return Some("an integrated device on the root bus: the link it shows is a formality".into());
     }
@@ -161,7 +161,7 @@ fn synthetic_endpoint(device: &PciDevice, endpoint: &Endpoint) -> Option<String>
 }
 
 /// An uplink that claims less than each of its children whose link is known; so is the other end of such a link.
-fn synthetic_bridge(machine: &Machine, bridge: &PciDevice, direction: Direction, depth: usize) -> bool {
+pub fn synthetic_bridge(machine: &Machine, bridge: &PciDevice, direction: Direction, depth: usize) -> bool {
     let Some((_, own)) = rates(&bridge.link, direction) else { return false };
     let children = machine.pci.iter().filter(|device| device.parent.as_deref() == Some(&bridge.address));
     let mut known = children.filter_map(|child| Some((child, rates(&child.link, direction)?.1))).peekable();

@@ -2,9 +2,10 @@
 
 pub mod capacity;
 mod lanes;
-mod links;
+pub mod links;
 mod pool;
 mod product;
+pub mod raid;
 mod resources;
 pub mod schedule;
 

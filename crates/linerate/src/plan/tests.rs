@@ -55,6 +55,7 @@ pub(crate) fn machine(cores: u32) -> Machine {
             tcp_wmem_max_bytes: Fact::Known(4 << 20),
             tcp_congestion_control: Fact::Known("cubic".into()),
             tcp_available_congestion_control: Fact::unknown("not in this test"),
+            ..Default::default()
         },
         ..Default::default()
     }

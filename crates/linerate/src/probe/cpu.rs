@@ -1,18 +1,23 @@
-//! Processors: `/proc/cpuinfo`, `/sys/devices/system/cpu`, and what this process may use of them.
+//! Processors: `/proc/cpuinfo`, `/sys/devices/system/cpu`, and what this process may use of them. Caches, clock and idle states have
+//! files of their own.
 
-use super::cpu_list;
 use super::machine::{Cpu, LogicalCpu, NumaNode};
 use super::usage::Throttle;
+use super::{cache, cpu_list, crc32c, frequency, idle};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-const CPUS: &str = "/sys/devices/system/cpu";
+/// Where the kernel keeps what it knows of processors.
+pub(super) const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads the processors; the nodes tell which CPU is where.
 pub fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
     let logical = logical(sysroot, nodes);
+    // Clock and idle states are read of one processor that is online: CPU 0 need not be.
+    let first = logical.iter().find(|cpu| cpu.online).map_or(0, |cpu| cpu.id);
+    let frequency = frequency::read(sysroot, first);
     Cpu {
         model: model(sysroot),
         packages: packages(&logical),
@@ -20,9 +25,17 @@ pub fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
         smt: smt(sysroot, &logical),
         allowed: allowed(sysroot),
         quota_cores: quota(sysroot),
-        governor: governor(sysroot, &logical),
+        governor: frequency.governor,
+        caches: cache::read(sysroot, &logical),
+        frequency_driver: frequency.driver,
+        frequency_hertz: frequency.hertz,
+        frequency_allowed_hertz: frequency.allowed_hertz,
+        boost: frequency.boost,
+        idle_driver: idle::driver(sysroot),
+        idle_states: idle::states(sysroot, first),
+        crc32c_bytes_per_second: crc32c::bytes_per_second(sysroot),
+        sockets: Vec::new(),
         logical,
-        ..Default::default()
     }
 }
 
@@ -162,15 +175,6 @@ fn quota(sysroot: &Sysroot) -> Fact<f64> {
     match sysroot.text("/proc/self/cgroup") {
         Ok(_) => Fact::Known(Throttle::read(sysroot).quota_cores),
         Err(why) => Fact::unknown(why),
-    }
-}
-
-/// Of the first CPU that is online (CPU 0 may not be).
-fn governor(sysroot: &Sysroot, logical: &[LogicalCpu]) -> Fact<String> {
-    let first = logical.iter().find(|cpu| cpu.online).map_or(0, |cpu| cpu.id);
-    match sysroot.text(format!("{CPUS}/cpu{first}/cpufreq/scaling_governor")) {
-        Ok(governor) => Fact::Known(governor),
-        Err(_) => Fact::unknown("the kernel shows no clock control, as usual in a virtual machine"),
     }
 }
 

@@ -71,6 +71,30 @@ pub fn show(ids: &[u32]) -> String {
     shown.join(",")
 }
 
+/// A fact in a file as a list in the kernel's words (`0-3,8`): a server has thousands of interrupts, each allowed on hundreds of CPUs.
+pub mod as_text {
+    use super::{parse_list, show};
+    use crate::fact::Fact;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// For `#[serde(with = …)]`.
+    pub fn serialize<S: Serializer>(ids: &Fact<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
+        ids.clone().map(|ids| show(&ids)).serialize(to)
+    }
+
+    /// For `#[serde(with = …)]`; text that is no list is an error.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fact<Vec<u32>>, D::Error> {
+        match Fact::<String>::deserialize(from)? {
+            Fact::Known(text) => {
+                let wrong = || D::Error::custom(format!("“{text}” is no list of CPUs such as 0-3,8"));
+                parse_list(&text).map(Fact::Known).ok_or_else(wrong)
+            }
+            Fact::Unknown { why } => Ok(Fact::Unknown { why }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

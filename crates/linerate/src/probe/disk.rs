@@ -1,36 +1,62 @@
 //! Block devices: `/sys/class/block`, with what each is made of (partition, dm, md) and the PCI function it hangs on.
 
 use super::machine::{Disk, DiskKind, PciDevice};
+use super::storage::{alignment, mapper, md, queue};
 use super::{in_order, pci};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// sysfs counts sizes in these, whatever the device's own block is.
 const SECTOR_BYTES: u64 = 512;
 
-/// Reads the block devices in name order.
-pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Disk> {
+/// Reads the block devices in name order, each with its real directory.
+pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<(Disk, PathBuf)> {
     let mut found = directories(sysroot);
-    // The single paths of a multipath NVMe namespace are shown, but cannot be opened.
-    found.retain(|(_, directory)| sysroot.parse::<u32>(directory.join("hidden")).known() != Some(&1));
+    // A disk stands before its partitions, which take most of their facts from it.
     found.sort_by(|a, b| in_order(&a.0, &b.0));
-    found.into_iter().map(|(name, directory)| one(sysroot, name, &directory, devices)).collect()
+    let mut disks: Vec<(Disk, PathBuf)> = Vec::with_capacity(found.len());
+    let mut places: HashMap<PathBuf, usize> = HashMap::new();
+    for (name, directory) in found {
+        let disk = match disk_of_partition(sysroot, &name, &directory) {
+            Some(above) => match places.get(above) {
+                Some(at) => partition(sysroot, name, &directory, &disks[*at].0),
+                None => {
+                    let whole = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    partition(sysroot, name, &directory, &whole_disk(sysroot, whole, above, devices))
+                }
+            },
+            None if is_hidden(sysroot, &name, &directory) => continue,
+            None => whole_disk(sysroot, name, &directory, devices),
+        };
+        places.insert(directory.clone(), disks.len());
+        disks.push((disk, directory));
+    }
+    mapped_arrays(&mut disks);
+    disks
 }
 
 /// Kernel name and real directory of each. Recorded trees often have only `/sys/block`: whole disks, partitions inside.
 fn directories(sysroot: &Sysroot) -> Vec<(String, PathBuf)> {
-    let real = |place: &str, name: &str| {
-        let path = Path::new(place).join(name);
-        sysroot.follow(&path).unwrap_or(path)
-    };
-    let class = sysroot.list("/sys/class/block");
-    let mut all: Vec<_> = class.iter().map(|name| (name.clone(), real("/sys/class/block", name))).collect();
-    for name in sysroot.list("/sys/block").into_iter().filter(|name| !class.contains(name)) {
-        let disk = real("/sys/block", &name);
+    let mut all: Vec<(String, PathBuf)> = Vec::new();
+    let mut met: BTreeSet<String> = BTreeSet::new();
+    for name in sysroot.list("/sys/class/block") {
+        let path = Path::new("/sys/class/block").join(&name);
+        let place = sysroot.follow(&path).unwrap_or(path);
+        // The link of a thin recording may lead nowhere.
+        if sysroot.is_live() || sysroot.is_directory(&place) {
+            met.insert(name.clone());
+            all.push((name, place));
+        }
+    }
+    for name in sysroot.list("/sys/block").into_iter().filter(|name| !met.contains(name)) {
+        let path = Path::new("/sys/block").join(&name);
+        let disk = sysroot.follow(&path).unwrap_or(path);
         for part in sysroot.list(&disk) {
-            if sysroot.exists(disk.join(&part).join("partition")) && !class.contains(&part) {
-                all.push((part.clone(), disk.join(part)));
+            let directory = disk.join(&part);
+            if !met.contains(&part) && disk_of_partition(sysroot, &part, &directory).is_some() {
+                all.push((part, directory));
             }
         }
         all.push((name, disk));
@@ -38,39 +64,111 @@ fn directories(sysroot: &Sysroot) -> Vec<(String, PathBuf)> {
     all
 }
 
-fn one(sysroot: &Sysroot, name: String, directory: &Path, devices: &[PciDevice]) -> Disk {
+/// Directory of the disk that a partition is on: `…/sda` of `…/sda/sda1`. `None` where it is no partition: the boot areas of an eMMC
+/// stand in the same way, and are disks of their own.
+fn disk_of_partition<'a>(sysroot: &Sysroot, name: &str, directory: &'a Path) -> Option<&'a Path> {
+    let above = directory.parent()?;
+    let nested = name.starts_with(above.file_name()?.to_str()?);
+    (nested && sysroot.exists(directory.join("partition"))).then_some(above)
+}
+
+/// The single paths of a multipath NVMe namespace are shown, but cannot be opened. Nothing else is hidden (`GENHD_FL_HIDDEN`).
+fn is_hidden(sysroot: &Sysroot, name: &str, directory: &Path) -> bool {
+    name.starts_with("nvme") && sysroot.parse::<u32>(directory.join("hidden")).known() == Some(&1)
+}
+
+fn whole_disk(sysroot: &Sysroot, name: String, directory: &Path, devices: &[PciDevice]) -> Disk {
     let kind = kind(sysroot, &name, directory);
-    // A partition has no queue and no device of its own: its disk's directory is above it.
-    let whole = match kind {
-        DiskKind::Partition => directory.parent().unwrap_or(directory),
-        _ => directory,
+    let pci = pci::nearest(&function(sysroot, kind, directory));
+    let no_link = "the kernel shows no link of its own for it";
+    let (array, members) = match kind {
+        DiskKind::Md => md::read(sysroot, directory).unzip(),
+        _ => (None, None),
     };
-    let controller = controller(sysroot, whole);
-    let pci = pci::nearest(&controller);
-    let size = sysroot.parse::<u64>(directory.join("size"));
+    let (mapped_name, mapped_by) = match kind {
+        DiskKind::Dm => mapper::read(sysroot, directory),
+        _ => (None, None),
+    };
     Disk {
         kind,
         number: sysroot.fact(directory.join("dev")),
-        size_bytes: size.map(|sectors| sectors.saturating_mul(SECTOR_BYTES)),
-        model: model(sysroot, whole),
-        rotational: sysroot.parse::<u32>(whole.join("queue/rotational")).map(|flag| flag == 1),
-        logical_block_bytes: sysroot.parse(whole.join("queue/logical_block_size")),
-        node: match pci.is_some() || sysroot.exists(whole.join("device")) {
-            true => pci::node(sysroot, &whole.join("device"), pci.as_deref(), devices),
+        size_bytes: size(sysroot, directory),
+        model: model(sysroot, directory),
+        node: match pci.is_some() || sysroot.exists(directory.join("device")) {
+            true => pci::node(sysroot, &directory.join("device"), pci.as_deref(), devices),
             false => Fact::unknown("a virtual block device is on no node"),
         },
         pci,
-        members: members(sysroot, kind, directory),
-        backing_file: sysroot.text(directory.join("loop/backing_file")).ok().map(PathBuf::from),
+        // Without places (an array that does not run) all that md has taken.
+        members: members.filter(|on| !on.is_empty()).unwrap_or_else(|| slaves(sysroot, kind, directory)),
+        backing_file: match kind {
+            DiskKind::Loop => sysroot.text(directory.join("loop/backing_file")).ok().map(PathBuf::from),
+            _ => None,
+        },
+        controller: None,
+        array,
+        link_bits_per_second: Fact::unknown(no_link),
+        link_max_bits_per_second: Fact::unknown(no_link),
+        mapped_name,
+        mapped_by,
         name,
-        ..Default::default()
+        ..queue::read(sysroot, directory)
     }
 }
 
-fn kind(sysroot: &Sysroot, name: &str, directory: &Path) -> DiskKind {
-    if sysroot.exists(directory.join("partition")) {
-        return DiskKind::Partition;
+/// A partition: its disk, but for place and size.
+fn partition(sysroot: &Sysroot, name: String, directory: &Path, whole: &Disk) -> Disk {
+    let start =
+        sysroot.parse::<u64>(directory.join("start")).map(|sectors| sectors.saturating_mul(SECTOR_BYTES));
+    let misaligned_bytes = match (start, &whole.misaligned_bytes, &whole.alignment_bytes) {
+        (Fact::Known(start), Fact::Known(device), Fact::Known(boundary)) => Fact::from_option(
+            alignment::of_partition(start, *device, *boundary),
+            "the kernel tells no block size",
+        ),
+        (Fact::Unknown { why }, _, _) => Fact::unknown(why),
+        (_, Fact::Unknown { why }, _) | (_, _, Fact::Unknown { why }) => Fact::unknown(why.clone()),
+    };
+    Disk {
+        kind: DiskKind::Partition,
+        number: sysroot.fact(directory.join("dev")),
+        size_bytes: size(sysroot, directory),
+        members: vec![whole.name.clone()],
+        misaligned_bytes,
+        link_bits_per_second: Fact::unknown("a partition has no link of its own"),
+        link_max_bits_per_second: Fact::unknown("a partition has no link of its own"),
+        backing_file: None,
+        array: None,
+        mapped_name: None,
+        mapped_by: None,
+        name,
+        ..whole.clone()
     }
+}
+
+fn size(sysroot: &Sysroot, directory: &Path) -> Fact<u64> {
+    sysroot.parse::<u64>(directory.join("size")).map(|sectors| sectors.saturating_mul(SECTOR_BYTES))
+}
+
+/// dm devices over several members; what those are has to be read before.
+fn mapped_arrays(disks: &mut [(Disk, PathBuf)]) {
+    let arrays: Vec<(usize, _)> = {
+        let by_name: HashMap<&str, &Disk> =
+            disks.iter().map(|(disk, _)| (disk.name.as_str(), disk)).collect();
+        let mapped = disks.iter().enumerate().filter(|(_, (disk, _))| disk.kind == DiskKind::Dm);
+        mapped
+            .map(|(at, (disk, _))| {
+                let members = disk.members.iter().filter_map(|name| by_name.get(name.as_str()).copied());
+                (at, mapper::array(disk, &members.collect::<Vec<_>>()))
+            })
+            .collect()
+    };
+    for (at, array) in arrays {
+        disks[at].0.array = array;
+    }
+}
+
+/// What a whole device is.
+fn kind(sysroot: &Sysroot, name: &str, directory: &Path) -> DiskKind {
     let subsystem = sysroot.link_name(directory.join("device/subsystem"));
     match subsystem.as_deref() {
         Some("virtio") => return DiskKind::Virtio,
@@ -93,8 +191,8 @@ fn kind(sysroot: &Sysroot, name: &str, directory: &Path) -> DiskKind {
 }
 
 /// Path on which the PCI function is found. A multipath NVMe namespace hangs below no controller: its subsystem links them.
-fn controller(sysroot: &Sysroot, whole: &Path) -> PathBuf {
-    if pci::nearest(whole).is_some() {
+fn function(sysroot: &Sysroot, kind: DiskKind, whole: &Path) -> PathBuf {
+    if kind != DiskKind::Nvme || pci::nearest(whole).is_some() {
         return whole.to_path_buf();
     }
     let subsystem = whole.join("device");
@@ -113,11 +211,10 @@ fn model(sysroot: &Sysroot, whole: &Path) -> Fact<String> {
     Fact::from_option((!model.is_empty()).then_some(model), "the device tells no model")
 }
 
-/// Devices directly below: the whole disk of a partition, the `slaves` of dm, md and bcache.
-fn members(sysroot: &Sysroot, kind: DiskKind, directory: &Path) -> Vec<String> {
-    if kind == DiskKind::Partition {
-        let whole = directory.parent().and_then(Path::file_name);
-        return whole.map(|name| name.to_string_lossy().into_owned()).into_iter().collect();
+/// Devices directly below dm, md, bcache and the like; drives have none.
+fn slaves(sysroot: &Sysroot, kind: DiskKind, directory: &Path) -> Vec<String> {
+    if !matches!(kind, DiskKind::Dm | DiskKind::Md | DiskKind::Other) {
+        return Vec::new();
     }
     let mut members = sysroot.list(directory.join("slaves"));
     members.sort_by(|a, b| in_order(a, b));
@@ -156,11 +253,15 @@ mod tests {
         tree
     }
 
+    fn disks(tree: &Tree, devices: &[PciDevice]) -> Vec<Disk> {
+        read(&tree.sysroot(), devices).into_iter().map(|(disk, _)| disk).collect()
+    }
+
     #[test]
     fn a_drive_its_partition_and_what_is_stacked_on_it() {
         let tree = tree();
         let devices = pci::read(&tree.sysroot(), false);
-        let disks = read(&tree.sysroot(), &devices);
+        let disks = disks(&tree, &devices);
         let kinds: Vec<(&str, DiskKind)> = disks.iter().map(|disk| (disk.name.as_str(), disk.kind)).collect();
         assert_eq!(
             kinds,
@@ -198,7 +299,7 @@ mod tests {
         tree.link(&format!("{subsystem}/nvme0n1/device"), "../../nvme-subsys0");
         tree.link("sys/bus/pci/devices/0000:02:00.0", "../../../devices/pci0000:00/0000:02:00.0");
         tree.link("sys/block/nvme0n1", "../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1");
-        let disks = read(&tree.sysroot(), &pci::read(&tree.sysroot(), false));
+        let disks = disks(&tree, &pci::read(&tree.sysroot(), false));
         assert_eq!(disks[0].pci.as_deref(), Some("0000:02:00.0"));
         assert_eq!(disks[0].node, Fact::Known(0));
         assert_eq!(disks[0].kind, DiskKind::Nvme);
@@ -211,7 +312,7 @@ mod tests {
             ("sys/devices/x/sda/sda1/partition", "1"),
         ]);
         tree.link("sys/block/sda", "../devices/x/sda");
-        let disks = read(&tree.sysroot(), &[]);
+        let disks = disks(&tree, &[]);
         assert_eq!(disks.len(), 2);
         assert_eq!(disks[0].size_bytes, Fact::Known(u64::MAX), "an absurd size does not wrap");
         assert_eq!((disks[1].kind, disks[1].members.clone()), (DiskKind::Partition, vec!["sda".to_string()]));

@@ -1,30 +1,104 @@
-//! Mounted file systems that a block device or a network stands behind, and the block devices that hold each.
+//! Mounted file systems that a block device or a network stands behind, the block devices that hold each, and how each spreads its data.
 
-use super::machine::{Disk, FileSystem};
+use super::machine::{Array, Disk, FileSystem};
 use super::mount_table::{self, Mount};
+use super::storage::btrfs::{self, Pool};
+use super::storage::{stripe_options, zfs};
+use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Reads the file systems in mount order.
 pub fn read(sysroot: &Sysroot, disks: &[Disk]) -> Vec<FileSystem> {
     let mounts = mount_table::read(sysroot).unwrap_or_default();
+    let below = Below::read(sysroot, disks);
     mounts
         .iter()
-        .map(|mount| from_mount(sysroot, disks, mount))
+        .map(|mount| below.file_system(mount))
         // The devices of a ZFS pool are not readable from /sys: it is kept without them.
         .filter(|fs| !fs.devices.is_empty() || is_network(&fs.kind) || fs.kind == "zfs")
         .collect()
 }
 
-/// One mount with its block devices by kernel name.
-pub(super) fn from_mount(sysroot: &Sysroot, disks: &[Disk], mount: &Mount) -> FileSystem {
-    FileSystem {
-        mount_point: mount.mount_point.clone(),
-        kind: mount.kind.clone(),
-        source: mount.source.clone(),
-        options: mount.options.clone(),
-        devices: devices(sysroot, disks, mount),
-        ..Default::default()
+/// What file systems lie on, read once for all mounts.
+pub(super) struct Below<'a> {
+    sysroot: &'a Sysroot,
+    disks: &'a [Disk],
+    by_number: HashMap<&'a str, &'a Disk>,
+    pools: Vec<Pool>,
+    /// Place in `pools` by device.
+    pool_of: HashMap<String, usize>,
+}
+
+impl<'a> Below<'a> {
+    pub(super) fn read(sysroot: &'a Sysroot, disks: &'a [Disk]) -> Self {
+        let numbered = disks.iter().rev().filter_map(|disk| Some((disk.number.known()?.as_str(), disk)));
+        let pools = btrfs::read(sysroot);
+        let mut pool_of = HashMap::new();
+        for (at, pool) in pools.iter().enumerate() {
+            for device in &pool.devices {
+                pool_of.entry(device.clone()).or_insert(at);
+            }
+        }
+        Below { sysroot, disks, by_number: numbered.collect(), pools, pool_of }
+    }
+
+    /// One mount with its block devices by kernel name.
+    pub(super) fn file_system(&self, mount: &Mount) -> FileSystem {
+        let devices = self.devices(mount);
+        FileSystem {
+            mount_point: mount.mount_point.clone(),
+            kind: mount.kind.clone(),
+            source: mount.source.clone(),
+            options: mount.options.clone(),
+            array: self.array(mount, &devices),
+            devices,
+        }
+    }
+
+    fn devices(&self, mount: &Mount) -> Vec<String> {
+        let by_number = mount.number.as_deref().and_then(|number| self.by_number.get(number));
+        if let Some(disk) = by_number {
+            return vec![disk.name.clone()];
+        }
+        // The number of btrfs, bcachefs and FUSE is anonymous: the source names a device, for bcachefs all of them.
+        let sources = match mount.kind.as_str() {
+            "bcachefs" => mount.source.split(':').collect(),
+            _ => vec![mount.source.as_str()],
+        };
+        let names =
+            sources.into_iter().filter_map(|source| kernel_name(self.sysroot, self.disks, Path::new(source)));
+        let names: Vec<String> = names.collect();
+        match (mount.kind.as_str(), names.first()) {
+            ("btrfs", Some(first)) => self.pool(first).map_or(names.clone(), |pool| pool.devices.clone()),
+            _ => names,
+        }
+    }
+
+    /// The btrfs that a device is part of.
+    fn pool(&self, device: &str) -> Option<&Pool> {
+        self.pool_of.get(device).map(|at| &self.pools[*at])
+    }
+
+    /// How the file system spreads its data, or believes that what is below does.
+    fn array(&self, mount: &Mount, devices: &[String]) -> Option<Array> {
+        match mount.kind.as_str() {
+            "btrfs" => Some(self.pool(devices.first()?)?.array.clone()),
+            "zfs" => Some(zfs::read(self.sysroot, &mount.source)),
+            kind => stripe_options::read(kind, &mount.options, || self.block_bytes(mount)),
+        }
+    }
+
+    /// The file system's own block; only the live system can be asked.
+    fn block_bytes(&self, mount: &Mount) -> Fact<u64> {
+        if !self.sysroot.is_live() {
+            return Fact::unknown("no recording tells");
+        }
+        match linerate_system::file::block_bytes_at(&mount.mount_point) {
+            Ok(bytes) => Fact::Known(bytes),
+            Err(error) => Fact::unknown(format!("{}: {error}", mount.mount_point.display())),
+        }
     }
 }
 
@@ -71,32 +145,6 @@ pub fn is_network(kind: &str) -> bool {
     }
 }
 
-fn devices(sysroot: &Sysroot, disks: &[Disk], mount: &Mount) -> Vec<String> {
-    let by_number =
-        disks.iter().find(|disk| disk.number.known() == mount.number.as_ref() && mount.number.is_some());
-    let first = match by_number {
-        Some(disk) => disk.name.clone(),
-        // The number of btrfs and of FUSE is anonymous: the source names a device.
-        None => match kernel_name(sysroot, disks, Path::new(&mount.source)) {
-            Some(name) => name,
-            None => return Vec::new(),
-        },
-    };
-    match mount.kind.as_str() {
-        "btrfs" => btrfs_devices(sysroot, &first).unwrap_or_else(|| vec![first]),
-        _ => vec![first],
-    }
-}
-
-/// All devices of the btrfs that one device is part of.
-fn btrfs_devices(sysroot: &Sysroot, first: &str) -> Option<Vec<String>> {
-    sysroot
-        .list("/sys/fs/btrfs")
-        .iter()
-        .map(|uuid| sysroot.list(format!("/sys/fs/btrfs/{uuid}/devices")))
-        .find(|devices| devices.iter().any(|device| device == first))
-}
-
 /// Kernel name of a device file: `/dev/sda1`, `/dev/mapper/vg-root`, `/dev/disk/by-id/…`; `None` where it is no block device.
 pub(super) fn kernel_name(sysroot: &Sysroot, disks: &[Disk], device: &Path) -> Option<String> {
     let known = |name: &str| disks.iter().find(|disk| disk.name == name).map(|disk| disk.name.clone());
@@ -116,15 +164,7 @@ pub(super) fn kernel_name(sysroot: &Sysroot, disks: &[Disk], device: &Path) -> O
         return disks.iter().find(|disk| disk.number.known() == Some(&number)).map(|disk| disk.name.clone());
     }
     let mapped = device.strip_prefix("/dev/mapper").ok()?.to_str()?;
-    disks
-        .iter()
-        .find(|disk| {
-            disk.name.starts_with("dm-")
-                && ["class/block", "block"].iter().any(|place| {
-                    sysroot.text(format!("/sys/{place}/{}/dm/name", disk.name)).as_deref() == Ok(mapped)
-                })
-        })
-        .map(|disk| disk.name.clone())
+    disks.iter().find(|disk| disk.mapped_name.as_deref() == Some(mapped)).map(|disk| disk.name.clone())
 }
 
 #[cfg(test)]
@@ -154,7 +194,7 @@ mod tests {
             ("sys/fs/btrfs/0a1b/devices/sdb/x", ""),
             ("sys/fs/btrfs/0a1b/devices/sdc/x", ""),
         ]);
-        let disks = disk::read(&tree.sysroot(), &[]);
+        let disks: Vec<Disk> = disk::read(&tree.sysroot(), &[]).into_iter().map(|(disk, _)| disk).collect();
         let found = read(&tree.sysroot(), &disks);
         let shown: Vec<String> = found
             .iter()
@@ -164,6 +204,47 @@ mod tests {
             shown,
             ["/ ext4 [vda]", "/pool btrfs [sdb sdc]", "/net nfs4 []", "/tank zfs []", "/lv fuseblk [dm-0]"]
         );
+    }
+
+    #[test]
+    fn how_file_systems_spread_their_data_or_believe_it_spread() {
+        let tree = Tree::new(&[
+            (
+                "proc/self/mountinfo",
+                "27 1 9:0 / / rw - xfs /dev/md0 rw,sunit=1024,swidth=4096,noquota\n\
+                 28 27 8:0 / /home rw - ext4 /dev/sda rw,stripe=512\n\
+                 30 27 0:40 / /pool rw - btrfs /dev/sdb rw,subvol=/\n\
+                 31 27 0:40 /sub /sub rw - btrfs /dev/sdb rw,subvol=/sub\n\
+                 32 27 0:42 / /tank rw - zfs tank/data rw\n\
+                 33 27 0:43 / /both rw - bcachefs /dev/sdb:/dev/sdc rw\n",
+            ),
+            ("sys/block/md0/dev", "9:0"),
+            ("sys/block/sda/dev", "8:0"),
+            ("sys/block/sdb/dev", "8:16"),
+            ("sys/block/sdc/dev", "8:32"),
+            ("sys/fs/btrfs/0a1b/devices/sdb/x", ""),
+            ("sys/fs/btrfs/0a1b/devices/sdc/x", ""),
+            ("sys/fs/btrfs/0a1b/allocation/data/raid0/total_bytes", "1"),
+            ("proc/spl/kstat/zfs/tank/state", "ONLINE\n"),
+        ]);
+        let disks: Vec<Disk> = disk::read(&tree.sysroot(), &[]).into_iter().map(|(disk, _)| disk).collect();
+        let found = read(&tree.sysroot(), &disks);
+        let shown: Vec<(String, Option<u32>, Option<u64>)> = found
+            .iter()
+            .filter_map(|fs| fs.array.clone())
+            .map(|a| (a.level, a.data_disks.known().copied(), a.stripe_bytes.known().copied()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("stripe".into(), Some(4), Some(2 << 20)),
+                ("stripe".into(), None, None),
+                ("raid0".into(), Some(2), Some(128 << 10)),
+                ("raid0".into(), Some(2), Some(128 << 10)),
+                ("zpool".into(), None, None)
+            ]
+        );
+        assert_eq!(found[5].devices, ["sdb", "sdc"], "bcachefs names all of its devices");
     }
 
     #[test]

@@ -35,13 +35,24 @@ pub(super) fn with_asked(sysroot: &Sysroot, mut machine: Machine) -> Machine {
     {
         nic.addresses.clear();
     }
-    fill(machine, &asked)
+    fill_by(machine, &asked, Reason::Theirs)
 }
 
 /// Fills what `machine` does not know from `more`, which may be a part of a machine's JSON. A `more` that is no machine changes nothing.
 pub(super) fn fill(machine: Machine, more: &Value) -> Machine {
+    fill_by(machine, more, Reason::Ours)
+}
+
+/// Whose reason stays where neither knows.
+#[derive(Clone, Copy, PartialEq)]
+enum Reason {
+    Ours,
+    Theirs,
+}
+
+fn fill_by(machine: Machine, more: &Value, reason: Reason) -> Machine {
     let Ok(mut filled) = serde_json::to_value(&machine) else { return machine };
-    fill_value("", &mut filled, more);
+    fill_value("", &mut filled, more, reason);
     let Ok(mut filled) = serde_json::from_value::<Machine>(filled) else { return machine };
     filled.pci.sort_by(|a, b| (a.address.len(), &a.address).cmp(&(b.address.len(), &b.address)));
     filled.nics.sort_by(|a, b| in_order(&a.name, &b.name));
@@ -51,15 +62,16 @@ pub(super) fn fill(machine: Machine, more: &Value) -> Machine {
     filled
 }
 
-/// What `whole` knows and `part` does not, in the form that [`fill`] takes; `None` where there is nothing. Things that `part` does not
+/// What `whole` knows and `part` does not, and its reasons where neither knows, in the form in which a captured tree holds it
+/// ([`ASKED`]); `None` where there is nothing. Things that `part` does not
 /// have are left out with all that is known of them.
 pub fn lacking(part: &Value, whole: &Value) -> Option<Value> {
     lacking_value("", part, whole)
 }
 
-fn fill_value(key: &str, value: &mut Value, more: &Value) {
+fn fill_value(key: &str, value: &mut Value, more: &Value, reason: Reason) {
     if is_gap(key, value) {
-        if !is_gap(key, more) {
+        if !is_gap(key, more) || reason == Reason::Theirs && is_unknown(value) && is_unknown(more) {
             *value = more.clone();
         }
         return;
@@ -68,7 +80,7 @@ fn fill_value(key: &str, value: &mut Value, more: &Value) {
         (Value::Object(fields), Value::Object(more)) => {
             for (name, more) in more {
                 match fields.get_mut(name) {
-                    Some(value) => fill_value(name, value, more),
+                    Some(value) => fill_value(name, value, more, reason),
                     None => drop(fields.insert(name.clone(), more.clone())),
                 }
             }
@@ -79,7 +91,7 @@ fn fill_value(key: &str, value: &mut Value, more: &Value) {
             for more in more {
                 let Some(named) = more.get(name).map(Value::to_string) else { continue };
                 match known.get(&named).copied().or_else(|| same_function(key, list, more)) {
-                    Some(at) => fill_value("", &mut list[at], more),
+                    Some(at) => fill_value("", &mut list[at], more, reason),
                     None => {
                         known.insert(named, list.len());
                         list.push(more.clone());
@@ -93,7 +105,8 @@ fn fill_value(key: &str, value: &mut Value, more: &Value) {
 
 fn lacking_value(key: &str, part: &Value, whole: &Value) -> Option<Value> {
     if is_gap(key, part) {
-        return (!is_gap(key, whole)).then(|| whole.clone());
+        let reason = is_unknown(part) && is_unknown(whole) && part != whole;
+        return (reason || !is_gap(key, whole)).then(|| whole.clone());
     }
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
@@ -128,9 +141,14 @@ fn is_gap(key: &str, value: &Value) -> bool {
                 || matches!((key, text.as_str()), ("channels_confidence", "none") | ("kind", "other"))
         }
         Value::Array(list) => list.is_empty(),
-        Value::Object(fields) => fields.len() == 1 && fields.get("unknown").is_some_and(Value::is_string),
-        _ => false,
+        _ => is_unknown(value),
     }
+}
+
+/// `Fact::Unknown`.
+fn is_unknown(value: &Value) -> bool {
+    let fields = value.as_object().filter(|fields| fields.len() == 1);
+    fields.and_then(|fields| fields.get("unknown")).is_some_and(Value::is_string)
 }
 
 fn name_in(key: &str) -> Option<&'static str> {

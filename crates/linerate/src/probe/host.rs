@@ -1,4 +1,4 @@
-//! Which host it is, and whether it is a virtual machine.
+//! Which host it is, and whether it is a virtual machine or a container.
 
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
@@ -38,6 +38,53 @@ pub fn virtualisation(sysroot: &Sysroot) -> Fact<String> {
             (None, None) => Fact::unknown("neither the processor nor the firmware tells"),
         },
     }
+}
+
+/// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`: the process namespace that the kernel starts with.
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Container that linerate runs in (`docker`, `podman`, `kubernetes`, `lxc`, …), `none` outside of any: there a container's limits
+/// (CPUs, memory, locked memory, network namespace) are what is seen, not the machine's.
+pub fn container(sysroot: &Sysroot) -> Fact<String> {
+    let named = by_init(sysroot).or_else(|| by_places(sysroot).map(str::to_string));
+    match (named, sysroot.link_name("/proc/self/ns/pid").as_deref()) {
+        (Some(name), _) => Fact::Known(name),
+        (None, Some(FIRST_NAMESPACE)) => Fact::Known("none".into()),
+        (None, Some(_)) => Fact::Known("unnamed container".into()),
+        (None, None) => Fact::unknown("/proc/self/ns/pid: not there"),
+    }
+}
+
+/// By the variable that podman, LXC and systemd-nspawn give the first process (systemd's Container Interface); only root reads it.
+fn by_init(sysroot: &Sysroot) -> Option<String> {
+    let environment = sysroot.text("/proc/1/environ").ok()?;
+    let name = environment.split('\0').find_map(|variable| variable.strip_prefix("container="))?;
+    // `oci` is what podman says inside of Kubernetes and the like; the name is another program's, so it is kept short.
+    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(32).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// By where the control group and the root file system lie.
+fn by_places(sysroot: &Sysroot) -> Option<&'static str> {
+    let groups = sysroot.text("/proc/self/cgroup").unwrap_or_default();
+    let mounts = sysroot.text("/proc/self/mountinfo").unwrap_or_default();
+    // The fifth field is the mount point.
+    let root = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/")).unwrap_or_default();
+    let table = [
+        ("kubepods", "kubernetes"),
+        ("/docker/", "docker"),
+        ("docker-", "docker"),
+        ("libpod", "podman"),
+        ("containers/storage/overlay", "podman"),
+        ("containerd", "containerd"),
+        ("/lxc", "lxc"),
+        ("machine.slice/systemd-nspawn", "systemd-nspawn"),
+    ];
+    // A service of the host such as docker.service or containerd.service is in no container.
+    let inside = |text: &str, mark: &str| {
+        text.lines().any(|line| line.contains(mark) && !line.trim_end().ends_with(".service"))
+    };
+    table.iter().find(|(mark, _)| inside(&groups, mark) || inside(root, mark)).map(|(_, name)| *name)
 }
 
 fn x86_flags(cpuinfo: &str) -> Option<&str> {
@@ -150,6 +197,26 @@ mod tests {
         let metal =
             [("sys/class/dmi/id/sys_vendor", "Amazon EC2"), ("sys/class/dmi/id/product_name", "c6g.metal")];
         assert_eq!(of(&[ARM, metal[0], metal[1]]), is("none"));
+    }
+
+    #[test]
+    fn containers() {
+        let of = |files: &[(&str, &str)], namespace: &str| {
+            let mut tree = Tree::new(files);
+            tree.link("proc/self/ns/pid", namespace);
+            container(&tree.sysroot())
+        };
+        assert_eq!(of(&[], FIRST_NAMESPACE), is("none"));
+        assert_eq!(of(&[("proc/self/cgroup", "0::/\n")], "pid:[4026532281]"), is("unnamed container"));
+        let podman = ("proc/1/environ", "PATH=/bin\0container=podman\0HOME=/root");
+        assert_eq!(of(&[podman], "pid:[4026532281]"), is("podman"));
+        let pod = ("proc/self/cgroup", "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-2.scope\n");
+        assert_eq!(of(&[pod], FIRST_NAMESPACE), is("kubernetes"), "a pod that shares the host's processes");
+        let overlay = "9 1 0:5 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/A\n";
+        assert_eq!(of(&[("proc/self/mountinfo", overlay)], "pid:[4026532281]"), is("docker"));
+        let service = ("proc/self/cgroup", "0::/system.slice/containerd.service\n");
+        assert_eq!(of(&[service], FIRST_NAMESPACE), is("none"));
+        assert!(container(&Tree::new(&[]).sysroot()).why().is_some());
     }
 
     #[test]

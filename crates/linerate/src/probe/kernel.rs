@@ -1,8 +1,10 @@
-//! Kernel version and the settings that bound a flow: `/proc/sys`, and the memory-lock limit of this process.
+//! Kernel version and the settings that bound a flow: `/proc/sys`, the memory-lock limit of this process, irqbalance.
 
 use super::machine::Kernel;
+use super::{boot, huge_pages};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use std::str::FromStr;
 
 /// Reads the kernel's settings.
 pub fn read(sysroot: &Sysroot) -> Kernel {
@@ -11,14 +13,27 @@ pub fn read(sysroot: &Sysroot) -> Kernel {
         release: release(sysroot),
         io_uring_disabled: io_uring_disabled(sysroot),
         memlock_bytes: memlock(sysroot),
-        rmem_max_bytes: core_limit(sysroot, "rmem_max"),
-        wmem_max_bytes: core_limit(sysroot, "wmem_max"),
+        rmem_max_bytes: core(sysroot, "rmem_max"),
+        wmem_max_bytes: core(sysroot, "wmem_max"),
         tcp_rmem_max_bytes: tcp("tcp_rmem"),
         tcp_wmem_max_bytes: tcp("tcp_wmem"),
         tcp_congestion_control: sysroot.fact("/proc/sys/net/ipv4/tcp_congestion_control"),
         tcp_available_congestion_control: sysroot
             .fact("/proc/sys/net/ipv4/tcp_available_congestion_control")
             .map(|list| list.split_ascii_whitespace().map(str::to_string).collect()),
+        netdev_max_backlog: core(sysroot, "netdev_max_backlog"),
+        netdev_budget: core(sysroot, "netdev_budget"),
+        default_qdisc: core(sysroot, "default_qdisc"),
+        optmem_max_bytes: core(sysroot, "optmem_max"),
+        tcp_mtu_probing: sysroot.parse("/proc/sys/net/ipv4/tcp_mtu_probing"),
+        huge_pages: huge_pages::pools(sysroot),
+        transparent_huge_pages: huge_pages::transparent(sysroot),
+        // 1 is moving pages, 2 is demoting them to slower memory.
+        numa_balancing: sysroot.parse::<u32>("/proc/sys/kernel/numa_balancing").map(|modes| modes & 1 == 1),
+        zone_reclaim_mode: sysroot.parse("/proc/sys/vm/zone_reclaim_mode"),
+        iommu: boot::iommu(sysroot),
+        boot_options: boot::options(sysroot),
+        irqbalance: irqbalance(sysroot),
     }
 }
 
@@ -44,13 +59,25 @@ fn io_uring_disabled(sysroot: &Sysroot) -> Fact<u32> {
     }
 }
 
-/// Older kernels show `net.core.*mem_max` in the first network namespace only.
-fn core_limit(sysroot: &Sysroot, name: &str) -> Fact<u64> {
+/// `net.core.NAME`. Many of them are shown in the first network namespace only.
+fn core<T: FromStr>(sysroot: &Sysroot, name: &str) -> Fact<T> {
     let path = format!("/proc/sys/net/core/{name}");
     match sysroot.exists("/proc/sys/net/core") && !sysroot.exists(&path) {
         true => Fact::unknown(format!("this network namespace does not show net.core.{name}")),
         false => sysroot.parse(path),
     }
+}
+
+/// By the control group that systemd gives its service: to look at every process would take longer than all the rest.
+fn irqbalance(sysroot: &Sysroot) -> Fact<bool> {
+    // Control groups v2, and v1's hierarchy of systemd.
+    let services = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
+    let Some(services) = services.into_iter().find(|services| sysroot.is_directory(services)) else {
+        return Fact::unknown("systemd shows no services here");
+    };
+    // A service that has stopped has no control group, or an empty one.
+    let processes = sysroot.text(format!("{services}/irqbalance.service/cgroup.procs"));
+    Fact::Known(processes.is_ok_and(|processes| !processes.is_empty()))
 }
 
 /// CAP_IPC_LOCK in linux/capability.h: its owner locks memory without limit (io_uring_register(2)).
@@ -120,6 +147,40 @@ mod tests {
         assert_eq!(kernel.tcp_rmem_max_bytes, Fact::Known(6_291_456));
         assert!(kernel.tcp_wmem_max_bytes.why().is_some_and(|why| why.contains("three numbers")));
         assert_eq!(kernel.tcp_available_congestion_control.known().map(Vec::len), Some(3));
+    }
+
+    #[test]
+    fn receiving_nodes_and_huge_pages() {
+        let tree = Tree::new(&[
+            ("proc/sys/net/core/netdev_max_backlog", "250000\n"),
+            ("proc/sys/net/core/default_qdisc", "fq\n"),
+            ("proc/sys/kernel/numa_balancing", "1\n"),
+            ("proc/sys/vm/zone_reclaim_mode", "0\n"),
+            ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "64\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
+            ("sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs", "812\n"),
+        ]);
+        let kernel = read(&tree.sysroot());
+        assert_eq!(kernel.netdev_max_backlog, Fact::Known(250_000));
+        assert_eq!(kernel.default_qdisc, Fact::Known("fq".into()));
+        assert!(kernel.optmem_max_bytes.why().is_some_and(|why| why.contains("namespace")));
+        assert_eq!(
+            (kernel.numa_balancing.known(), kernel.zone_reclaim_mode.known()),
+            (Some(&true), Some(&0))
+        );
+        assert_eq!(kernel.huge_pages.len(), 1);
+        assert_eq!(kernel.transparent_huge_pages, Fact::Known("always".into()));
+        assert_eq!(kernel.irqbalance, Fact::Known(true));
+    }
+
+    #[test]
+    fn whether_irqbalance_runs() {
+        let stopped =
+            Tree::new(&[("sys/fs/cgroup/systemd/system.slice/irqbalance.service/cgroup.procs", "")]);
+        assert_eq!(irqbalance(&stopped.sysroot()), Fact::Known(false));
+        let never = Tree::new(&[("sys/fs/cgroup/system.slice/ssh.service/cgroup.procs", "1\n")]);
+        assert_eq!(irqbalance(&never.sysroot()), Fact::Known(false));
+        assert!(irqbalance(&Tree::new(&[]).sysroot()).why().is_some());
     }
 
     #[test]

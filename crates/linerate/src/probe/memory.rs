@@ -1,13 +1,12 @@
 //! Memory and the NUMA nodes that are online: `/proc/meminfo` and `/sys/devices/system/node`.
 
-use super::cpu_list;
 use super::machine::{Memory, NumaNode};
+use super::{cpu_list, numa};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
 use std::path::Path;
 
 const NODES: &str = "/sys/devices/system/node";
-const SMBIOS_TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
 /// Reads the memory.
 pub fn read(sysroot: &Sysroot) -> Memory {
@@ -16,10 +15,7 @@ pub fn read(sysroot: &Sysroot) -> Memory {
         total_bytes: size(&meminfo, "MemTotal"),
         available_bytes: size(&meminfo, "MemAvailable"),
         nodes: nodes(sysroot),
-        rated_bytes_per_second: Fact::unknown(match sysroot.exists(SMBIOS_TABLE) {
-            true => "the SMBIOS table of the DIMMs is not decoded yet",
-            false => "no SMBIOS table tells of the DIMMs",
-        }),
+        // What the firmware tells of slots and channels, `smbios` adds.
         ..Default::default()
     }
 }
@@ -50,10 +46,11 @@ fn nodes(sysroot: &Sysroot) -> Vec<NumaNode> {
         .filter(|id| online.as_ref().is_none_or(|online| online.contains(id)))
         .collect();
     ids.sort_unstable();
-    ids.into_iter().map(|id| node(sysroot, id)).collect()
+    let count = ids.len();
+    ids.into_iter().map(|id| node(sysroot, id, count)).collect()
 }
 
-fn node(sysroot: &Sysroot, id: u32) -> NumaNode {
+fn node(sysroot: &Sysroot, id: u32, count: usize) -> NumaNode {
     let directory = Path::new(NODES).join(format!("node{id}"));
     let cpus = cpu_list::read(sysroot, directory.join("cpulist"), directory.join("cpumap"));
     let meminfo = sysroot.fact(directory.join("meminfo"));
@@ -67,7 +64,7 @@ fn node(sysroot: &Sysroot, id: u32) -> NumaNode {
             ),
             Fact::Unknown { why } => Fact::unknown(why.clone()),
         },
-        ..Default::default()
+        distances: numa::distances(sysroot, &directory, count),
     }
 }
 
@@ -82,6 +79,8 @@ mod tests {
             ("proc/meminfo", "MemTotal:       49368192 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n"),
             ("sys/devices/system/node/online", "0,8,250\n"),
             ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+            ("sys/devices/system/node/node0/distance", "10 21 28\n"),
+            ("sys/devices/system/node/node8/distance", "21 x 28\n"),
             ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:  2048 kB\nNode 0 MemFree: 1 kB"),
             ("sys/devices/system/node/node3/cpulist", "2\n"),
             ("sys/devices/system/node/node8/cpumap", "00000000,0000000c\n"),
@@ -93,6 +92,9 @@ mod tests {
         assert_eq!(memory.available_bytes, Fact::Known(1 << 20));
         let ids: Vec<u32> = memory.nodes.iter().map(|node| node.id).collect();
         assert_eq!(ids, [0, 8, 250], "node 3 is offline");
+        assert_eq!(memory.nodes[0].distances, Fact::Known(vec![10, 21, 28]));
+        assert_eq!(memory.nodes[1].distances.why(), Some("the kernel's list of distances is damaged"));
+        assert!(memory.nodes[2].distances.why().is_some_and(|why| why.ends_with("not there")));
         assert_eq!(memory.nodes[0].total_bytes, Fact::Known(2 << 20));
         assert_eq!(memory.nodes[1].cpus, [2, 3], "CPUs and no memory, told by a mask");
         assert!(memory.nodes[1].total_bytes.why().is_some());

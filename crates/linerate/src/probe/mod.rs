@@ -3,22 +3,36 @@
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
 mod addresses;
+mod boot;
+mod cache;
 mod cpu;
 pub mod cpu_list;
+mod crc32c;
 mod disk;
 mod file_system;
 mod fill;
 pub mod foreign;
+mod frequency;
 mod host;
+mod huge_pages;
+mod idle;
+mod interrupt;
+mod interrupt_table;
 mod kernel;
+pub mod lspci;
 mod machine;
 mod memory;
 mod mount_table;
 mod nic;
-mod pci;
+mod nic_details;
+mod numa;
+pub mod pci;
+mod power;
 pub mod route;
 mod route_table;
+pub mod smbios;
 pub mod source;
+mod storage;
 pub mod tree;
 pub mod usage;
 
@@ -36,19 +50,27 @@ fn read(sysroot: &Sysroot) -> Machine {
     let virtualisation = host::virtualisation(sysroot);
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
-    let disks = disk::read(sysroot, &pci);
-    Machine {
+    let mut disks = disk::read(sysroot, &pci);
+    let controllers = storage::controllers(sysroot, &mut disks, &pci);
+    let disks: Vec<Disk> = disks.into_iter().map(|(disk, _)| disk).collect();
+    let mut machine = Machine {
         host: host::name(sysroot),
         cpu: cpu::read(sysroot, &memory.nodes),
         nics: nic::read(sysroot, &pci),
         file_systems: file_system::read(sysroot, &disks),
         kernel: kernel::read(sysroot),
+        interrupts: interrupt::read(sysroot, &pci),
+        power: power::read(sysroot),
+        container: host::container(sysroot),
         virtualisation,
         memory,
         pci,
         disks,
-        ..Default::default()
-    }
+        controllers,
+    };
+    let firmware = smbios::read(sysroot, &machine.virtualisation);
+    smbios::apply(firmware, &mut machine);
+    machine
 }
 
 /// Device names as people order them: `eth2` before `eth10`.

@@ -1,9 +1,10 @@
-//! Network interfaces: `/sys/class/net`, and the driver's name from the kernel where sysfs has none.
+//! Network interfaces: `/sys/class/net`, and what the drivers themselves tell.
 
 use super::machine::{Nic, PciDevice};
-use super::{addresses, in_order, pci};
+use super::{addresses, in_order, nic_details, pci};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use linerate_system::ethtool::Ethtool;
 use std::path::Path;
 
 const CLASS: &str = "/sys/class/net";
@@ -13,6 +14,10 @@ const TYPE_LOOPBACK: u32 = 772;
 /// Reads the interfaces in name order.
 pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
     let addresses = addresses::read(sysroot);
+    let ethtool = match sysroot.is_live() {
+        true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
+        false => Err(nic_details::RECORDED.to_string()),
+    };
     let mut names = sysroot.list(CLASS);
     // Files such as `bonding_masters` lie among the interfaces.
     names.retain(|name| sysroot.is_directory(Path::new(CLASS).join(name)));
@@ -22,18 +27,18 @@ pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
         .map(|name| {
             let own =
                 addresses.iter().filter(|a| a.interface == name).map(|a| (a.address, a.prefix)).collect();
-            Nic { addresses: own, ..one(sysroot, name, devices) }
+            Nic { addresses: own, ..one(sysroot, &ethtool, name, devices) }
         })
         .collect()
 }
 
-fn one(sysroot: &Sysroot, name: String, devices: &[PciDevice]) -> Nic {
+fn one(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: String, devices: &[PciDevice]) -> Nic {
     let directory = Path::new(CLASS).join(&name);
     let kind = sysroot.parse::<u32>(directory.join("type"));
     let loopback = kind.known().map_or(name == "lo", |kind| *kind == TYPE_LOOPBACK);
     let pci = sysroot.follow(&directory).and_then(|path| pci::nearest(&path));
     let state = sysroot.fact(directory.join("operstate"));
-    let driver = driver(sysroot, &name, &directory, loopback);
+    let driver = driver(sysroot, ethtool, &name, &directory, loopback);
     Nic {
         speed_bits_per_second: speed(sysroot, &directory, &driver, &state, loopback),
         mtu: sysroot.parse(directory.join("mtu")),
@@ -44,16 +49,22 @@ fn one(sysroot: &Sysroot, name: String, devices: &[PciDevice]) -> Nic {
             false => Fact::unknown("a virtual interface is on no node"),
         },
         addresses: Vec::new(),
+        details: nic_details::read(ethtool, &name),
         name,
         state,
         driver,
         pci,
         loopback,
-        ..Default::default()
     }
 }
 
-fn driver(sysroot: &Sysroot, name: &str, directory: &Path, loopback: bool) -> Fact<String> {
+fn driver(
+    sysroot: &Sysroot,
+    ethtool: &Result<Ethtool, String>,
+    name: &str,
+    directory: &Path,
+    loopback: bool,
+) -> Fact<String> {
     if loopback {
         return Fact::Known("loopback".into());
     }
@@ -67,11 +78,12 @@ fn driver(sysroot: &Sysroot, name: &str, directory: &Path, loopback: bool) -> Fa
     if sysroot.exists(directory.join("device")) {
         return Fact::unknown("no driver is bound");
     }
-    if !sysroot.is_live() {
-        return Fact::unknown("a recorded tree does not name the driver of a virtual interface");
-    }
-    match linerate_system::ethtool::driver_name(name) {
-        Ok(driver) if !driver.is_empty() => Fact::Known(driver),
+    let answer = match ethtool {
+        Ok(ethtool) => ethtool.driver(name),
+        Err(why) => return Fact::unknown(why),
+    };
+    match answer {
+        Ok(driver) if !driver.name.is_empty() => Fact::Known(driver.name),
         Ok(_) => Fact::unknown("the driver does not name itself"),
         Err(error) => Fact::unknown(format!("the driver does not name itself ({error})")),
     }

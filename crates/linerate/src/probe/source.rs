@@ -51,7 +51,7 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
     let Some(mount) = mount_table::covering(&mounts, &path) else {
         return Fact::unknown(format!("{}: no file system of the mount table holds it", path.display()));
     };
-    let file_system = file_system::from_mount(sysroot, &machine.disks, mount);
+    let file_system = file_system::Below::read(sysroot, &machine.disks).file_system(mount);
     Fact::Known(Behind {
         device: file_system.source.clone(),
         leaves: leaves(&machine.disks, &file_system.devices),

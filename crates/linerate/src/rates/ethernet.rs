@@ -1,4 +1,4 @@
-//! Ethernet: the share of a link's rate that is payload of TCP or UDP.
+//! Ethernet: the share of a link's rate that is payload of TCP or UDP, and how many packets a second that is.
 //!
 //! A full frame takes MTU + 38 bytes of the wire: preamble and start 8, header 14, check sequence 4, gap 12 (IEEE 802.3); an 802.1Q
 //! tag 4 more. Of the MTU, the headers of IP and of the transport are no payload.
@@ -7,6 +7,10 @@
 const FRAME_OVERHEAD_BYTES: u32 = 38;
 /// An 802.1Q tag.
 const TAG_BYTES: u32 = 4;
+/// Preamble, start and the gap after a frame: on the wire, but not of the frame.
+const BETWEEN_FRAMES_BYTES: u32 = 20;
+/// The smallest frame, from the header to the check sequence, tags included; shorter ones are padded (IEEE 802.3, 4A.2.3.2.4).
+const SMALLEST_FRAME_BYTES: u32 = 64;
 
 /// Headers above Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,26 @@ impl Stack {
         if ipv6 { Stack::Udp6 } else { Stack::Udp4 }
     }
 
+    /// As a person says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stack::Tcp4Timestamps => "TCP over IPv4, timestamps",
+            Stack::Tcp4 => "TCP over IPv4",
+            Stack::Udp4 => "UDP over IPv4",
+            Stack::Tcp6Timestamps => "TCP over IPv6, timestamps",
+            Stack::Tcp6 => "TCP over IPv6",
+            Stack::Udp6 => "UDP over IPv6",
+        }
+    }
+
+    /// The smallest MTU that a link may have under it: RFC 791 for IPv4, RFC 8200 for IPv6.
+    pub fn least_mtu(self) -> u32 {
+        match self {
+            Stack::Tcp4Timestamps | Stack::Tcp4 | Stack::Udp4 => 68,
+            Stack::Tcp6Timestamps | Stack::Tcp6 | Stack::Udp6 => 1280,
+        }
+    }
+
     /// Bytes of IP and transport headers in each packet.
     pub fn header_bytes(self) -> u32 {
         match self {
@@ -56,9 +80,49 @@ pub fn payload_bytes(mtu: u32, stack: Stack) -> Option<u32> {
 
 /// Share of the link's rate that is payload, 0 to 1, with full packets back to back.
 pub fn goodput_share(mtu: u32, stack: Stack, vlan: bool) -> Option<f64> {
-    let tag = if vlan { TAG_BYTES } else { 0 };
-    let wire = f64::from(mtu) + f64::from(FRAME_OVERHEAD_BYTES + tag);
-    payload_bytes(mtu, stack).map(|payload| f64::from(payload) / wire)
+    let payload = payload_bytes(mtu, stack)?;
+    Some(f64::from(payload) / frame_wire_bytes(mtu, u32::from(vlan)))
+}
+
+/// Bytes of the wire that a packet of `mtu` bytes takes behind so many VLAN tags.
+pub fn frame_wire_bytes(mtu: u32, tags: u32) -> f64 {
+    let tag_bytes = f64::from(tags) * f64::from(TAG_BYTES);
+    let smallest = f64::from(BETWEEN_FRAMES_BYTES + SMALLEST_FRAME_BYTES);
+    (f64::from(mtu) + f64::from(FRAME_OVERHEAD_BYTES) + tag_bytes).max(smallest)
+}
+
+/// The most frames per second that a link carries: the smallest ones, back to back. A router or firewall has to keep up with these.
+pub fn most_frames_per_second(link_bytes_per_second: f64) -> f64 {
+    link_bytes_per_second / f64::from(BETWEEN_FRAMES_BYTES + SMALLEST_FRAME_BYTES)
+}
+
+/// What a link carries of one kind of packet, all of them full and back to back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goodput {
+    /// Bytes of payload in a packet.
+    pub payload_bytes: u32,
+    /// Bytes of the wire that a packet takes.
+    pub wire_bytes: f64,
+    /// Packets per second.
+    pub packets_per_second: f64,
+    /// Payload, bytes per second.
+    pub bytes_per_second: f64,
+    /// Payload ÷ rate of the link, 0 to 1.
+    pub share: f64,
+}
+
+/// Goodput of a link: packets of `mtu` bytes with the headers of `stack`, behind `tags` VLAN tags. None where the MTU holds no payload.
+pub fn goodput(link_bytes_per_second: f64, mtu: u32, stack: Stack, tags: u32) -> Option<Goodput> {
+    let payload_bytes = payload_bytes(mtu, stack)?;
+    let wire_bytes = frame_wire_bytes(mtu, tags);
+    let share = f64::from(payload_bytes) / wire_bytes;
+    Some(Goodput {
+        payload_bytes,
+        wire_bytes,
+        packets_per_second: link_bytes_per_second / wire_bytes,
+        bytes_per_second: link_bytes_per_second * share,
+        share,
+    })
 }
 
 #[cfg(test)]
@@ -91,6 +155,21 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_a_link() {
+        let seen = goodput(100e9 / 8.0, 9000, Stack::Tcp4Timestamps, 1).expect("a goodput");
+        assert_eq!((seen.payload_bytes, seen.wire_bytes), (8948, 9042.0));
+        assert!((seen.packets_per_second - 1_382_437.51).abs() < 0.01, "{seen:?}");
+        assert!((seen.bytes_per_second * 8.0 / 1e9 - 98.9604).abs() < 1e-4, "{seen:?}");
+        // Two tags: IEEE 802.1ad. The smallest frame counts its tags.
+        assert_eq!(frame_wire_bytes(1500, 2), 1546.0);
+        assert_eq!(frame_wire_bytes(46, 0), 84.0);
+        assert_eq!(frame_wire_bytes(40, 1), 84.0);
+        assert_eq!(frame_wire_bytes(0, u32::MAX), 4.0 * f64::from(u32::MAX) + 38.0);
+        assert!((most_frames_per_second(10e9 / 8.0) / 1e6 - 14.8810).abs() < 1e-4);
+        assert_eq!(goodput(1e9, 28, Stack::Udp4, 0), None);
+    }
+
+    #[test]
     fn equal_to_the_reference_table_of_shares() {
         let Some(rows) = tables::rows("ethernet-efficiency") else { return };
         assert_eq!(rows.len(), 48);
@@ -101,6 +180,10 @@ mod tests {
             let theirs = tables::number(row, "efficiency").expect("a share");
             assert!((ours - theirs).abs() <= 5.1e-7, "{row:?}: {ours}");
             assert_eq!(payload_bytes(mtu, stack).map(f64::from), tables::number(row, "payload_bytes"));
+            assert_eq!(tables::number(row, "l3l4_header_bytes"), Some(f64::from(stack.header_bytes())));
+            let tags = u32::from(row["tag"] != "untagged");
+            let wire = row.iter().find(|(column, _)| column.starts_with("wire_bytes")).expect("wire bytes").1;
+            assert_eq!(wire.parse(), Ok(frame_wire_bytes(mtu, tags)));
         }
     }
 
@@ -117,6 +200,16 @@ mod tests {
                         tables::number(row, &format!("goodput_{name}_mtu{mtu}_gbps")).expect("a rate");
                     assert!((ours - theirs).abs() <= 5.1e-5, "{} {name}: {ours} {theirs}", row["phy"]);
                 }
+            }
+            let rate = gigabits * 1e9 / 8.0;
+            let million = |frames: f64, column: &str| {
+                let theirs = tables::number(row, column).expect("a packet rate");
+                assert!((frames / 1e6 - theirs).abs() <= 5.1e-5, "{} {column}: {frames}", row["phy"]);
+            };
+            million(most_frames_per_second(rate), "mpps_64B");
+            for mtu in [1500, 9000] {
+                let seen = goodput(rate, mtu, Stack::Udp4, 0).expect("a goodput");
+                million(seen.packets_per_second, &format!("mpps_mtu{mtu}"));
             }
         }
     }

@@ -2,8 +2,17 @@
 //!
 //! Formulas, not copied figures: the tests hold them against the published tables (SARA, kernel, FCIA) that the project keeps as CSV.
 
+pub mod coding;
 pub mod ethernet;
+pub mod interconnect;
+pub mod memory;
+pub mod memory_platforms;
+pub mod otn;
+pub mod pci;
 pub mod pcie;
+pub mod phy;
+pub mod storage;
+pub mod table;
 
 #[cfg(test)]
 mod tables {

@@ -20,6 +20,42 @@ pub enum Direction {
     FromMemory,
 }
 
+/// A generation of the specification.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Generation {
+    /// 1 to 7.
+    pub number: u32,
+    /// `3.0/3.1`.
+    pub version: &'static str,
+    /// Year of the first.
+    pub year: u32,
+    /// Giga-transfers per second and lane.
+    pub gt_per_second: f64,
+    /// Code of the line.
+    pub coding: &'static str,
+}
+
+/// All generations, oldest first.
+pub const GENERATIONS: [Generation; 7] = [
+    generation(1, "1.0/1.1", 2003, 2.5, "8b/10b"),
+    generation(2, "2.0/2.1", 2007, 5.0, "8b/10b"),
+    generation(3, "3.0/3.1", 2010, 8.0, "128b/130b"),
+    generation(4, "4.0", 2017, 16.0, "128b/130b"),
+    generation(5, "5.0", 2019, 32.0, "128b/130b"),
+    generation(6, "6.x", 2022, 64.0, "PAM4, FLIT"),
+    generation(7, "7.0", 2025, 128.0, "PAM4, FLIT"),
+];
+
+const fn generation(
+    number: u32,
+    version: &'static str,
+    year: u32,
+    gt_per_second: f64,
+    coding: &'static str,
+) -> Generation {
+    Generation { number, version, year, gt_per_second, coding }
+}
+
 /// How a generation puts bytes on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Coding {
@@ -109,6 +145,22 @@ mod tests {
     }
 
     #[test]
+    fn sara_table_1_of_d1_1_and_table_5_of_d1_3() {
+        let gigabits = |speed, width| raw_bytes_per_second(speed, width).expect("a generation") * 8.0 / 1e9;
+        assert_eq!([gigabits(2.5, 4), gigabits(2.5, 8)], [8.0, 16.0]);
+        assert_eq!([gigabits(5.0, 4), gigabits(5.0, 8)], [16.0, 32.0]);
+        for (speed, printed) in [
+            (2.5, ["2.0", "8.0", "16.0", "32.0"]),
+            (5.0, ["4.0", "16.0", "32.0", "64.0"]),
+            (8.0, ["7.9", "31.5", "63.0", "126.0"]),
+        ] {
+            assert_eq!([1, 4, 8, 16].map(|width| format!("{:.1}", gigabits(speed, width))), printed);
+        }
+        // D1.1, section 2: "36 PCI Express 2.0 lanes of 500 MB/s each, for a peak transfer rate of 18 GB/s".
+        assert_eq!(36.0 * gigabits(5.0, 1) / 8.0, 18.0);
+    }
+
+    #[test]
     fn what_is_no_link_has_no_rate() {
         for (speed, width) in [(0.0, 8), (3.0, 8), (f64::NAN, 8), (8.0, 0), (8.0, 255), (-8.0, 4)] {
             assert_eq!(raw_bytes_per_second(speed, width), None, "{speed} x{width}");
@@ -120,9 +172,22 @@ mod tests {
     fn equal_to_the_reference_table() {
         let Some(rows) = tables::rows("pcie") else { return };
         assert_eq!(rows.len(), 7);
-        for row in &rows {
+        for (row, generation) in rows.iter().zip(GENERATIONS) {
             let number = |column: &str| tables::number(row, column).expect("a number");
             let speed = number("gt_s_per_lane");
+            assert_eq!((speed, row["spec"].as_str()), (generation.gt_per_second, generation.version));
+            assert_eq!(number("gen"), f64::from(generation.number));
+            assert_eq!(number("year"), f64::from(generation.year));
+            let lane = raw_bytes_per_second(speed, 1).expect("a generation") * 8.0 / 1e9;
+            assert!(same(lane, number("gbps_per_lane"), 4), "{speed}");
+            assert!(same(lane / speed, number("encoding_eff"), 6), "{speed}");
+            // The kernel cuts to whole megabits, and does not count the FLIT's checks.
+            let kernel = if generation.number < 6 { (lane * 1e3).floor() } else { speed * 1e3 };
+            assert_eq!(kernel, number("kernel_PCIE_SPEED2MBS_ENC_mbps_per_lane"));
+            for width in [4, 8, 16] {
+                let bytes = raw_bytes_per_second(speed, width).expect("a generation") / 1e9;
+                assert!(same(bytes, number(&format!("GBps_x{width}")), 4), "{speed} x{width}");
+            }
             for width in [1, 2, 4, 8, 16] {
                 let ours = raw_bytes_per_second(speed, width).expect("a generation") * 8.0 / 1e9;
                 assert!(same(ours, number(&format!("gbps_x{width}")), 4), "{speed} x{width}");
@@ -132,6 +197,9 @@ mod tests {
                 let column = |overhead: &str| number(&format!("tlp_eff_mps{payload}_{overhead}"));
                 assert!(same(share(Direction::FromMemory), column("oh20_cpld"), 5), "{speed} {payload}");
                 assert!(same(share(Direction::ToMemory), column("oh24"), 5), "{speed} {payload}");
+                // With the optional end-to-end check, 4 bytes more.
+                let whole = f64::from(payload) / share(Direction::ToMemory);
+                assert!(same(f64::from(payload) / (whole + 4.0), column("oh28"), 5), "{speed} {payload}");
                 for width in [4, 8, 16] {
                     let ours = payload_bytes_per_second(speed, width, Some(payload), Direction::ToMemory);
                     let theirs = number(&format!("gbps_x{width}_mps{payload}_oh24"));

@@ -7,12 +7,14 @@ mod figure;
 mod folder;
 mod html;
 mod json;
+mod map;
 mod printable;
 mod stages;
 mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
+use crate::probe::Machine;
 use crate::run::Run;
 pub use folder::Folder;
 pub use printable::printable;
@@ -22,6 +24,21 @@ use std::path::Path;
 /// 60, more as 110), with ANSI colours where `colour` is true. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     terminal::screen(run, width, colour)
+}
+
+/// Tables of rates for a screen of `width` columns (80 and more are laid out), sources below each.
+pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
+    terminal::rates(tables, width, colour)
+}
+
+/// An array as it follows from the arithmetic, with the command lines that make it.
+pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
+    terminal::raid(layout, width, colour)
+}
+
+/// Arrays that are there, each with what is right and what is not.
+pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: bool) -> String {
+    terminal::raid_check(arrays, width, colour)
 }
 
 /// The run as pretty-printed `run.json`, with a newline at the end.
@@ -43,4 +60,10 @@ pub fn parse(text: &[u8], name: &Path) -> Result<Run, Failure> {
 /// The run as one HTML page that needs nothing else: no network, no file, no script.
 pub fn html(run: &Run) -> String {
     html::page(run)
+}
+
+/// The machine as a block diagram in SVG that needs nothing else: nodes side by side, what hangs on them over which links, with rates on
+/// the edges. Light or dark as the reader prefers; no script.
+pub fn map_svg(machine: &Machine) -> String {
+    map::svg(machine)
 }

@@ -11,6 +11,7 @@ mod walk;
 use crate::fact::Fact;
 use crate::failure::Failure;
 pub use archive::{Archive, Limits};
+pub use place::Opened;
 use place::{Kind, Place};
 pub use recording::{Recorded, Recording};
 use std::collections::BTreeMap;
@@ -52,7 +53,7 @@ impl Sysroot {
     }
 
     /// What `--root` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
-    pub fn open(root: &Path) -> Result<Self, Failure> {
+    pub fn at(root: &Path) -> Result<Self, Failure> {
         if root.is_dir() {
             return match root.join("sys").is_dir() || root.join("proc").is_dir() {
                 true => Ok(Sysroot::recorded(root)),
@@ -123,6 +124,19 @@ impl Sysroot {
             recording.file(path, &read);
         }
         read.map_err(|why| format!("{}: {why}", absolute.display()))
+    }
+
+    /// A file of which only pieces are read: of some files each byte costs a register access. The error is a phrase for
+    /// `Fact::Unknown`.
+    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<Opened, String> {
+        let absolute = absolute.as_ref();
+        // In an archive it is in memory already; a recording wants it whole.
+        if matches!(self.place, Place::Archive(_)) || self.recording.is_some() {
+            return self.bytes(absolute).map(Opened::Memory);
+        }
+        let path = self.resolve(absolute)?;
+        let opened = self.unread.get(&path).map_or_else(|| self.place.open(&path), |why| Err(why.clone()));
+        opened.map(Opened::Disk).map_err(|why| format!("{}: {why}", absolute.display()))
     }
 
     /// A file's text as a fact.
@@ -260,6 +274,14 @@ mod tests {
             assert!(sysroot.text(name).is_err(), "{name} was read");
         }
         assert!(sysroot.text("/sys").expect_err("a directory").contains("no regular file"));
+    }
+
+    #[test]
+    fn bytes_are_not_changed() {
+        let (root, sysroot) = tree();
+        std::fs::write(root.path().join("config"), [0x86, 0x80, 0xff, 0x00]).expect("a file");
+        assert_eq!(sysroot.bytes("/config"), Ok(vec![0x86, 0x80, 0xff, 0x00]));
+        assert_eq!(sysroot.bytes("/none"), Err("/none: not there".into()));
     }
 
     #[test]

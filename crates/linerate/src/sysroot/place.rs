@@ -3,6 +3,7 @@
 
 use super::{Archive, LARGEST_ATTRIBUTE_BYTES};
 use std::ffi::OsString;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,27 @@ pub(super) enum Kind {
     Directory,
     /// A file; on disk also a device or a FIFO.
     File,
+}
+
+/// A file that is read in pieces.
+#[derive(Debug)]
+pub enum Opened {
+    Disk(std::fs::File),
+    Memory(Vec<u8>),
+}
+
+impl Opened {
+    /// The four bytes at an offset; `None` where the file ends before or cannot be read there.
+    pub fn four_bytes(&self, at: usize) -> Option<[u8; 4]> {
+        match self {
+            Opened::Memory(bytes) => bytes.get(at..)?.first_chunk().copied(),
+            Opened::Disk(file) => {
+                let mut bytes = [0; 4];
+                file.read_exact_at(&mut bytes, u64::try_from(at).ok()?).ok()?;
+                Some(bytes)
+            }
+        }
+    }
 }
 
 /// Where a tree lies.
@@ -26,18 +48,25 @@ impl Place {
     /// The content of a file; the error is the reason alone.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         use std::io::Read;
-        let place = match self {
-            Place::Archive(archive) => return archive.read(path),
-            _ => self.on_disk(path),
-        };
+        if let Place::Archive(archive) = self {
+            return archive.read(path);
+        }
+        let mut bytes = Vec::new();
+        let read = self.open(path)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| plain(&error))?;
+        Ok(bytes)
+    }
+
+    /// A file on disk; the error is the reason alone.
+    pub fn open(&self, path: &Path) -> Result<std::fs::File, String> {
+        let place = self.on_disk(path);
         // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
-        if !matches!(self, Place::Live) && !std::fs::metadata(&place).map_err(|e| plain(&e))?.is_file() {
+        if !matches!(self, Place::Live)
+            && !std::fs::metadata(&place).map_err(|error| plain(&error))?.is_file()
+        {
             return Err("no regular file".into());
         }
-        let file = std::fs::File::open(place).map_err(|error| plain(&error))?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
-        Ok(bytes)
+        std::fs::File::open(place).map_err(|error| plain(&error))
     }
 
     /// Names in a directory.

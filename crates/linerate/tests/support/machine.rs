@@ -184,5 +184,6 @@ fn kernel(virtualised: bool) -> Kernel {
         tcp_wmem_max_bytes: known(4_194_304),
         tcp_congestion_control: known("cubic".into()),
         tcp_available_congestion_control: known(vec!["reno".into(), "cubic".into()]),
+        ..Default::default()
     }
 }

@@ -18,6 +18,12 @@ pub struct MachineWords {
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
+    /// Read what lspci printed about a machine (lspci -vv, best as root; -vt and -xxx, too)
+    #[arg(long, value_name = "FILE")]
+    pub lspci: Option<PathBuf>,
+    /// Read what dmidecode printed about a machine, or the table that it dumped
+    #[arg(long, value_name = "FILE")]
+    pub dmidecode: Option<PathBuf>,
     /// Read what lstopo wrote about a machine (lstopo FILE.xml)
     #[arg(long, value_name = "FILE")]
     pub lstopo: Option<PathBuf>,
@@ -29,34 +35,37 @@ pub struct MachineWords {
 impl MachineWords {
     /// It is this machine, not a recorded or a described one.
     pub fn is_live(&self) -> bool {
-        self.root.is_none() && self.lstopo.is_none() && self.nccl.is_none()
+        [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl].into_iter().all(Option::is_none)
     }
 }
 
-/// The machine that the words name. What had to be left out of an archive is told on standard error.
+/// The machine that the words name.
 pub fn machine_of(words: &MachineWords) -> Result<Machine, Failure> {
     if words.is_live() {
         return Ok(probe(&Sysroot::live()));
     }
     let sources = ForeignSources {
-        tree: words.root.as_deref().map(open_root).transpose()?,
-        lstopo: text(words.lstopo.as_deref())?,
-        nccl: text(words.nccl.as_deref())?,
+        tree: words.root.as_deref().map(|root| sysroot_of(Some(root))).transpose()?,
+        lspci: read(words.lspci.as_deref())?,
+        dmidecode: read(words.dmidecode.as_deref())?,
+        lstopo: read(words.lstopo.as_deref())?,
+        nccl: read(words.nccl.as_deref())?,
     };
     foreign::machine(&sources).map_err(Failure::Lacks)
 }
 
-/// What `--root` names.
-pub fn open_root(root: &Path) -> Result<Sysroot, Failure> {
-    let sysroot = Sysroot::open(root)?;
+/// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on standard error.
+pub fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
+    let Some(root) = root else { return Ok(Sysroot::live()) };
+    let sysroot = Sysroot::at(root)?;
     if !sysroot.left_out().is_empty() {
         complain(&format!("{}: left out {}", root.display(), sysroot.left_out().join(", ")));
     }
     Ok(sysroot)
 }
 
-/// The text of a file; bytes that are no UTF-8 are replaced.
-fn text(file: Option<&Path>) -> Result<Option<Named>, Failure> {
+/// A file of another tool.
+fn read(file: Option<&Path>) -> Result<Option<Named>, Failure> {
     let Some(file) = file else { return Ok(None) };
     let say = |why: String| Failure::Lacks(format!("{}: {why}", file.display()));
     let opened =
@@ -70,5 +79,5 @@ fn text(file: Option<&Path>) -> Result<Option<Named>, Failure> {
             LARGEST_TEXT_BYTES >> 20
         )));
     }
-    Ok(Some(Named { name: file.display().to_string(), text: String::from_utf8_lossy(&bytes).into_owned() }))
+    Ok(Some(Named { name: file.display().to_string(), bytes }))
 }

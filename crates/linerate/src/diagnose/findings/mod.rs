@@ -4,6 +4,7 @@
 mod cpu;
 mod disk;
 mod limits;
+pub(crate) mod map;
 mod network;
 mod trust;
 
@@ -76,7 +77,14 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         trust::above_prediction,
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
-    for finding in &mut findings {
+    findings.extend(map::of_run(seen));
+    sort(&mut findings);
+    findings
+}
+
+/// Worst first; a gain that is no number is none.
+fn sort(findings: &mut [Finding]) {
+    for finding in &mut *findings {
         if !finding.gain.is_finite() {
             finding.gain = 0.0;
         }
@@ -84,7 +92,6 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
     findings.sort_by(|a, b| {
         a.severity.cmp(&b.severity).then(b.gain.total_cmp(&a.gain)).then_with(|| a.id.cmp(&b.id))
     });
-    findings
 }
 
 #[cfg(test)]

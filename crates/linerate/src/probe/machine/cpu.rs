@@ -21,18 +21,27 @@ pub struct Cpu {
     /// CPU time that the control group grants, in cores (cgroup v1 `cpu.cfs_*`, v2 `cpu.max`, the tightest ancestor);
     /// `0.0` stands for "no quota".
     pub quota_cores: Fact<f64>,
-    /// Frequency governor of CPU 0.
+    /// Frequency governor of the first processor that is online.
     pub governor: Fact<String>,
-    /// Caches, each once, largest level last.
+    /// Caches, each once, by level, kind and first processor.
     #[serde(default)]
     pub caches: Vec<Cache>,
     /// Driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
     #[serde(default)]
     pub frequency_driver: Fact<String>,
-    /// Lowest and highest frequency of CPU 0, hertz.
+    /// Lowest and highest frequency that the hardware can do, of the first processor that is online, hertz.
     #[serde(default)]
     pub frequency_hertz: Fact<(u64, u64)>,
-    /// Idle states of CPU 0, shallowest first.
+    /// Lowest and highest frequency that the administrator allows, hertz.
+    #[serde(default)]
+    pub frequency_allowed_hertz: Fact<(u64, u64)>,
+    /// Processors may go above their nominal clock (turbo, boost).
+    #[serde(default)]
+    pub boost: Fact<bool>,
+    /// Driver of the idle states (`intel_idle`, `acpi_idle`, `haltpoll`).
+    #[serde(default)]
+    pub idle_driver: Fact<String>,
+    /// Idle states of the first processor that is online, shallowest first.
     #[serde(default)]
     pub idle_states: Vec<IdleState>,
     /// CRC-32C of one core, bytes per second, timed when the machine was probed; only of the live machine.
@@ -95,12 +104,18 @@ pub struct Socket {
     pub populated: bool,
     /// What the processor calls itself.
     pub version: Fact<String>,
-    /// Highest and present speed, MHz.
+    /// Highest speed that the socket takes, MHz.
     pub max_mhz: Fact<u32>,
     /// Speed at boot, MHz.
     pub current_mhz: Fact<u32>,
-    /// Cores and enabled cores.
+    /// Cores.
     pub cores: Fact<u32>,
     /// Threads.
     pub threads: Fact<u32>,
+    /// Cores that are enabled.
+    #[serde(default)]
+    pub cores_enabled: Fact<u32>,
+    /// Memory channels of the processor, by its name and its maker's data sheets; no firmware tells them.
+    #[serde(default)]
+    pub memory_channels: Fact<u32>,
 }

@@ -51,4 +51,7 @@ pub struct Machine {
     /// What tells the power drawn.
     #[serde(default)]
     pub power: Power,
+    /// Container that linerate runs in (`docker`, `kubernetes`, …), `none` outside of any.
+    #[serde(default)]
+    pub container: Fact<String>,
 }

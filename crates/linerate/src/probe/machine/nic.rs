@@ -1,6 +1,7 @@
 //! Network interfaces and interrupts.
 
 use crate::fact::Fact;
+use crate::probe::cpu_list;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -41,7 +42,7 @@ pub struct NicDetails {
     pub rx_ring: Fact<(u32, u32)>,
     /// Transmit ring: descriptors now and at most.
     pub tx_ring: Fact<(u32, u32)>,
-    /// Channels (queue pairs with an interrupt of their own) now and at most.
+    /// Channels that receive, each with an interrupt of its own: now and at most.
     pub channels: Fact<(u32, u32)>,
     /// Offloads that are on, by the kernel's names (`tx-udp-segmentation`).
     pub offloads: Fact<Vec<String>>,
@@ -55,6 +56,21 @@ pub struct NicDetails {
     pub fec: Fact<String>,
     /// Pause frames: receive, transmit.
     pub pause: Fact<(bool, bool)>,
+    /// Version of the driver; drivers of the kernel's own give the kernel's.
+    #[serde(default)]
+    pub driver_version: Fact<String>,
+    /// Kind of port (`twisted pair`, `fibre`, `direct attach`, `none`).
+    #[serde(default)]
+    pub port: Fact<String>,
+    /// Both directions at once.
+    #[serde(default)]
+    pub full_duplex: Fact<bool>,
+    /// Rate and duplex were negotiated with the other end.
+    #[serde(default)]
+    pub negotiated: Fact<bool>,
+    /// Rate of the fastest link mode that card and module report, bits per second.
+    #[serde(default)]
+    pub link_max_bits_per_second: Fact<u64>,
 }
 
 /// One interrupt of a device (`/proc/interrupts`, `/proc/irq`).
@@ -64,10 +80,12 @@ pub struct Interrupt {
     pub number: u32,
     /// Name that the driver gave it (`eth0-TxRx-3`, `nvme0q5`).
     pub name: String,
-    /// PCI function, NIC or disk that it belongs to, where that can be told.
+    /// PCI function that it belongs to, where that can be told.
     pub pci: Option<String>,
-    /// CPUs that may take it.
+    /// CPUs that may take it; in a file, a list as the kernel writes it (`0-3,8`).
+    #[serde(with = "cpu_list::as_text")]
     pub allowed: Fact<Vec<u32>>,
-    /// CPUs that take it.
+    /// CPUs that take it; in a file, likewise.
+    #[serde(with = "cpu_list::as_text")]
     pub effective: Fact<Vec<u32>>,
 }

@@ -1,12 +1,14 @@
 //! The facts that could not be read, each reason once, with the things it holds for.
 
 use super::branch::Branch;
-use super::devices::has_bytes;
+use super::disks::has_bytes;
 use crate::fact::Fact;
 use crate::probe::machine::Machine;
 
 /// More names than these are counted.
 const NAMED: usize = 4;
+/// What a fact says that nobody filled.
+const NOT_RECORDED: &str = "not recorded";
 /// How `Sysroot` ends the reason of a file that is missing.
 const NOT_THERE: &str = ": not there";
 
@@ -17,17 +19,34 @@ pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
     found.one("virtualisation", &machine.virtualisation);
     cpu_and_memory(machine, &mut found);
     kernel(machine, &mut found);
+    added(machine, &mut found);
     for device in machine.pci.iter().filter(|device| functions.contains(&device.address)) {
         // A device whose maximum is known and that runs on no link now says so in its line.
         if device.link_max.known().is_none() {
             found.of("PCIe link", &device.address, &device.link);
         }
         found.of("node", &device.address, &device.node);
+        if device.link.known().is_some() {
+            found.added("packet sizes", &device.address, &device.express.max_payload_bytes);
+        }
     }
     for nic in machine.nics.iter().filter(|nic| !nic.loopback) {
         found.of("link rate", &nic.name, &nic.speed_bits_per_second);
         found.of("MTU", &nic.name, &nic.mtu);
         found.of("driver", &nic.name, &nic.driver);
+        let told = &nic.details;
+        found.added("channels", &nic.name, &told.channels);
+        found.added("rings", &nic.name, &told.rx_ring);
+        found.added("offloads", &nic.name, &told.offloads);
+        found.added("coalescing", &nic.name, &told.rx_coalesce_us);
+        found.added("FEC", &nic.name, &told.fec);
+        found.added("firmware", &nic.name, &told.firmware);
+    }
+    for controller in machine.controllers.iter().filter(|controller| !controller.disks.is_empty()) {
+        found.added("port rate", &controller.name, &controller.link_bits_per_second);
+    }
+    for irq in &machine.interrupts {
+        found.added("CPUs of interrupt", &irq.number.to_string(), &irq.effective);
     }
     for disk in machine.disks.iter().filter(|disk| has_bytes(disk)) {
         found.of("size", &disk.name, &disk.size_bytes);
@@ -53,6 +72,20 @@ fn cpu_and_memory(machine: &Machine, found: &mut Found) {
     for node in &memory.nodes {
         found.of("memory", &format!("node {}", node.id), &node.total_bytes);
     }
+}
+
+/// Facts that older files lack: a reason is told, an absence is not.
+fn added(machine: &Machine, found: &mut Found) {
+    let (cpu, memory) = (&machine.cpu, &machine.memory);
+    found.whole("clock", &cpu.frequency_hertz);
+    found.whole("CRC-32C speed", &cpu.crc32c_bytes_per_second);
+    found.whole("memory channels", &memory.channels);
+    for node in memory.nodes.iter().filter(|_| memory.nodes.len() > 1) {
+        found.added("distances", &format!("node {}", node.id), &node.distances);
+    }
+    found.whole("RAPL", &machine.power.rapl);
+    found.whole("hwmon power", &machine.power.hwmon);
+    found.whole("IPMI", &machine.power.ipmi);
 }
 
 fn kernel(machine: &Machine, found: &mut Found) {
@@ -86,6 +119,20 @@ impl Found {
         }
     }
 
+    /// A fact of the machine as a whole that older files lack.
+    fn whole<T>(&mut self, what: &str, fact: &Fact<T>) {
+        if fact.why() != Some(NOT_RECORDED) {
+            self.one(what, fact);
+        }
+    }
+
+    /// A fact of one of many that older files lack.
+    fn added<T>(&mut self, what: &str, name: &str, fact: &Fact<T>) {
+        if fact.why() != Some(NOT_RECORDED) {
+            self.of(what, name, fact);
+        }
+    }
+
     /// A fact of one of many.
     fn of<T>(&mut self, what: &str, name: &str, fact: &Fact<T>) {
         let Some(why) = fact.why() else { return };
@@ -102,18 +149,27 @@ impl Found {
     }
 
     fn lines(self) -> Vec<Branch> {
-        let line = |(what, why, names): (String, String, Vec<String>)| match names.len() {
-            0 => format!("{what}: {why}"),
-            count if count <= NAMED => format!("{what} of {}: {why}", names.join(", ")),
-            count => format!("{what} of {count} ({}, …): {why}", names[..NAMED / 2].join(", ")),
+        let mut merged: Vec<(Vec<String>, String, Vec<String>)> = Vec::new();
+        for (what, why, names) in self.others {
+            // Kinds of facts that are unknown of the same things for the same reason are one line.
+            match merged.iter_mut().find(|(_, reason, others)| *reason == why && *others == names) {
+                Some((kinds, ..)) => kinds.push(what),
+                None => merged.push((vec![what], why, names)),
+            }
+        }
+        let line = |(kinds, why, names): (Vec<String>, String, Vec<String>)| {
+            let what = kinds.join(", ");
+            match names.len() {
+                0 => format!("{what}: {why}"),
+                count if count <= NAMED => format!("{what} of {}: {why}", names.join(", ")),
+                count => format!("{what} of {count} ({}, …): {why}", names[..NAMED / 2].join(", ")),
+            }
         };
         let missing = (!self.missing.is_empty()).then(|| {
             let mut branch = Branch::new("not there to be read:");
-            for names in self.missing.chunks(NAMED * 2) {
-                branch.more(format!("  {}", names.join(", ")));
-            }
+            branch.more(format!("  {}", self.missing.join(", ")));
             branch
         });
-        missing.into_iter().chain(self.others.into_iter().map(|found| Branch::new(line(found)))).collect()
+        missing.into_iter().chain(merged.into_iter().map(|found| Branch::new(line(found)))).collect()
     }
 }

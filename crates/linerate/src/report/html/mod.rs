@@ -14,7 +14,7 @@ mod pipes;
 mod probed;
 mod stages;
 mod style;
-mod text;
+pub(super) mod text;
 mod waterfall;
 
 use super::figure::{Figure, Unit, percent};

@@ -5,7 +5,7 @@ use crate::report::figure::{Figure, Unit, origin_word};
 use crate::report::printable::printable;
 
 /// A text from outside, safe in an element and in a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in printable(text).chars() {
         match c {
@@ -68,7 +68,7 @@ pub(super) fn tagged(figure: &Figure, unit: Unit) -> String {
 }
 
 /// A coordinate for SVG: one decimal, never anything but a number.
-pub(super) fn at(value: f64) -> String {
+pub(in crate::report) fn at(value: f64) -> String {
     let value = if value.is_finite() { value.clamp(-1e6, 1e6) } else { 0.0 };
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(String::from).unwrap_or(text)
@@ -76,7 +76,7 @@ pub(super) fn at(value: f64) -> String {
 
 /// The text, or its beginning with `…`, so that it fits a width in SVG, where nothing wraps. Widths are those of DejaVu Sans Bold,
 /// the widest of the fonts that the page may get.
-pub(super) fn fitted(text: &str, width: f64, font_size: f64) -> String {
+pub(in crate::report) fn fitted(text: &str, width: f64, font_size: f64) -> String {
     let room = width / font_size;
     if text.chars().map(em).sum::<f64>() <= room {
         return text.to_string();

@@ -1,5 +1,7 @@
 //! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings, errors.
 
+mod raid;
+mod rate_table;
 mod style;
 mod table;
 
@@ -13,6 +15,23 @@ use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
 const SCREEN_LINES: usize = 40;
+
+/// Tables of rates, one below the other.
+pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
+    let style = Style { colour };
+    let screens: Vec<String> = tables.iter().map(|table| rate_table::screen(table, width, style)).collect();
+    screens.join("\n")
+}
+
+/// An array and the command lines that make it.
+pub(super) fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
+    raid::layout(layout, width, Style { colour })
+}
+
+/// Arrays that are there, and what is to be said of them.
+pub(super) fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: bool) -> String {
+    raid::checked(arrays, width, Style { colour })
+}
 
 /// The screen. It drops detail, never a stage, until it fits; what was dropped is counted and is in the page and the JSON.
 pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {

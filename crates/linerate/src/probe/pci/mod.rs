@@ -1,12 +1,24 @@
-//! PCI functions and their links: `/sys/bus/pci/devices`.
+//! PCI functions, their links and what their configuration space tells: `/sys/bus/pci/devices`.
 
-use super::machine::{PciDevice, PciLink};
+pub(super) mod address;
+mod capabilities;
+pub mod config;
+pub mod ends;
+pub(super) mod express;
+pub(super) mod link;
+pub(super) mod parallel;
+pub mod topology;
+
+use super::machine::{Express, PciDevice, PciLink};
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
+use address::Address;
+use config::ConfigSpace;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
+const SLOTS: &str = "/sys/bus/pci/slots";
 
 /// Reads the PCI functions in address order. In a virtual machine a link that is missing is put down to that.
 pub fn read(sysroot: &Sysroot, virtual_machine: bool) -> Vec<PciDevice> {
@@ -23,7 +35,9 @@ pub fn read(sysroot: &Sysroot, virtual_machine: bool) -> Vec<PciDevice> {
         }
         found.insert(address, (name, directory));
     }
-    found.into_values().map(|(name, directory)| device(sysroot, name, &directory, virtual_machine)).collect()
+    let slots = slots(sysroot);
+    let whole = found.into_values();
+    whole.map(|(name, directory)| device(sysroot, name, &directory, &slots, virtual_machine)).collect()
 }
 
 /// Address of the PCI function nearest to a device, from its real path (`…/0000:01:00.0/nvme/nvme0/nvme0n1`).
@@ -44,20 +58,57 @@ pub fn node(sysroot: &Sysroot, device: &Path, pci: Option<&str>, devices: &[PciD
     }
 }
 
-fn device(sysroot: &Sysroot, address: String, directory: &Path, virtual_machine: bool) -> PciDevice {
+/// Slot numbers by `domain:bus:device`. A name that is no number (`4-1`: a second slot that says it is number 4) tells none.
+fn slots(sysroot: &Sysroot) -> BTreeMap<String, u32> {
+    let numbered = |name: String| {
+        let number = name.parse().ok()?;
+        Some((sysroot.text(Path::new(SLOTS).join(name).join("address")).ok()?, number))
+    };
+    sysroot.list(SLOTS).into_iter().filter_map(numbered).collect()
+}
+
+fn device(
+    sysroot: &Sysroot,
+    address: String,
+    directory: &Path,
+    slots: &BTreeMap<String, u32>,
+    virtual_machine: bool,
+) -> PciDevice {
     let parent = directory.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let parent = parent.filter(|name| Address::parse(name).is_some()).map(str::to_string);
+    let config = match sysroot.open(directory.join("config")) {
+        Ok(file) => config::of_registers(&|at| file.four_bytes(at)),
+        // The reason stands at each fact: without the path, which the address tells.
+        Err(why) => {
+            let why = why.rsplit(": ").next().unwrap_or(&why);
+            ConfigSpace::unreadable(&format!("its configuration space: {why}"))
+        }
+    };
     PciDevice {
-        parent: parent.filter(|name| Address::parse(name).is_some()).map(str::to_string),
         class: hexadecimal(sysroot, directory.join("class")),
         vendor: hexadecimal(sysroot, directory.join("vendor")),
         device: hexadecimal(sysroot, directory.join("device")),
         driver: Fact::from_option(sysroot.link_name(directory.join("driver")), "no driver is bound"),
         node: numa_node(sysroot, directory),
-        link: link(sysroot, directory, "current", virtual_machine),
-        link_max: link(sysroot, directory, "max", virtual_machine),
+        link: link(sysroot, directory, "current", config.link, virtual_machine),
+        link_max: link(sysroot, directory, "max", config.link_max, virtual_machine),
+        express: in_slot(config.express, slots, &address),
+        name: Fact::unknown("the kernel knows its numbers only"),
+        parallel: parallel::real(config.parallel, parent.is_some() && !virtual_machine),
+        parallel_below: config.parallel_below,
+        parent,
         address,
-        ..Default::default()
     }
+}
+
+/// Where the configuration space tells no slot below, the kernel may tell the slot that the device is in.
+fn in_slot(express: Express, slots: &BTreeMap<String, u32>, address: &str) -> Express {
+    let number = slots.get(topology::card(address)).copied().map(Fact::Known);
+    let slot = match express.slot {
+        Fact::Known(_) => express.slot,
+        Fact::Unknown { .. } => number.unwrap_or(express.slot),
+    };
+    Express { slot, ..express }
 }
 
 fn hexadecimal(sysroot: &Sysroot, path: PathBuf) -> Fact<u32> {
@@ -81,52 +132,21 @@ fn numa_node(sysroot: &Sysroot, directory: &Path) -> Fact<u32> {
     }
 }
 
-fn link(sysroot: &Sysroot, directory: &Path, which: &str, virtual_machine: bool) -> Fact<PciLink> {
+/// A link as the kernel shows it; kernels before 4.13 show none, then as the configuration space tells it.
+fn link(
+    sysroot: &Sysroot,
+    directory: &Path,
+    which: &str,
+    config: Fact<PciLink>,
+    virtual_machine: bool,
+) -> Fact<PciLink> {
     let speed = sysroot.text(directory.join(format!("{which}_link_speed")));
     let width = sysroot.text(directory.join(format!("{which}_link_width")));
     match (speed, width) {
-        (Ok(speed), Ok(width)) => parse_link(&speed, &width),
+        (Ok(speed), Ok(width)) => link::parse_link(&speed, &width),
+        _ if config.known().is_some() => config,
         _ if virtual_machine => Fact::unknown("a virtual machine shows no link"),
         _ => Fact::unknown("it shows no PCIe link: conventional PCI, or a part of the chip itself"),
-    }
-}
-
-/// A link from the kernel's two strings: speed `8 GT/s`, `8.0 GT/s PCIe` or `Unknown`; width 0 (nothing there) or 255
-/// (not told) is no link. `drivers/pci/pci-sysfs.c`, `drivers/pci/probe.c`.
-fn parse_link(speed: &str, width: &str) -> Fact<PciLink> {
-    let gt_per_second = speed
-        .split_once("GT/s")
-        .and_then(|(number, _)| number.trim().parse::<f64>().ok())
-        .filter(|speed| [2.5, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0].contains(speed));
-    match (gt_per_second, width.trim().parse::<u32>()) {
-        (Some(gt_per_second), Ok(width @ 1..=32)) => Fact::Known(PciLink { gt_per_second, width }),
-        (Some(_), Ok(0)) => Fact::unknown("the link is down (width 0): nothing is plugged in"),
-        _ => Fact::unknown("the device does not tell its link"),
-    }
-}
-
-/// `domain:bus:device.function`, in the order of buses. Domains have more than four digits behind an Intel VMD and on Hyper-V.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Address(u32, u8, u8, u8);
-
-impl Address {
-    fn parse(name: &str) -> Option<Self> {
-        let (domain, rest) = name.split_once(':')?;
-        let (bus, rest) = rest.split_once(':')?;
-        let (device, function) = rest.split_once('.')?;
-        let digits = |text: &str, length: std::ops::RangeInclusive<usize>| {
-            length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-        };
-        if !(digits(domain, 4..=8) && digits(bus, 2..=2) && digits(device, 2..=2) && digits(function, 1..=1))
-        {
-            return None;
-        }
-        Some(Address(
-            u32::from_str_radix(domain, 16).ok()?,
-            u8::from_str_radix(bus, 16).ok()?,
-            u8::from_str_radix(device, 16).ok()?,
-            u8::from_str_radix(function, 16).ok()?,
-        ))
     }
 }
 
@@ -134,7 +154,6 @@ impl Address {
 mod tests {
     use super::*;
     use crate::probe::tests::Tree;
-    use proptest::prelude::*;
 
     const BRIDGE: &str = "sys/devices/pci0000:00/0000:00:01.0";
 
@@ -192,17 +211,32 @@ mod tests {
         assert_eq!(nearest(Path::new("/sys/devices/virtual/net/lo")), None);
     }
 
-    proptest! {
-        #[test]
-        fn any_link_is_read_or_unknown(speed in ".{0,20}", width in ".{0,6}") {
-            if let Fact::Known(link) = parse_link(&speed, &width) {
-                prop_assert!(link.gt_per_second >= 2.5 && (1..=32).contains(&link.width));
-            }
+    /// Kernels before 4.13 have no files for the link; slots are the kernel's list of them.
+    #[test]
+    fn the_configuration_space_tells_what_the_kernel_has_no_file_for() {
+        let mut tree = tree();
+        let card = config::tests::card();
+        let config = format!("{BRIDGE}/0000:01:00.0/config");
+        tree.put(&format!("{BRIDGE}/0000:01:00.1/class"), "0x020000\n");
+        tree.link("sys/bus/pci/devices/0000:01:00.1", &format!("../../../../{BRIDGE}/0000:01:00.1"));
+        tree.put("sys/bus/pci/slots/7/address", "0000:01:00\n");
+        tree.put("sys/bus/pci/slots/7-1/address", "0000:00:01\n");
+        for (function, length) in [(&config, 256), (&config.replace("00.0/c", "00.1/c"), 64)] {
+            tree.put_bytes(function, &card[..length]);
         }
-
-        #[test]
-        fn any_name_is_an_address_or_not(name in "[0-9a-f:.é]{0,20}") {
-            let _ = Address::parse(&name);
-        }
+        let devices = read(&tree.sysroot(), false);
+        let [port, first, second, _] = devices.as_slice() else { panic!("{devices:?}") };
+        // The kernel's files first, where there are any.
+        assert_eq!(first.link, Fact::Known(PciLink { gt_per_second: 8.0, width: 16 }));
+        assert_eq!(first.express.max_payload_bytes, Fact::Known(256));
+        assert_eq!((&first.express.slot, &second.express.slot), (&Fact::Known(7), &Fact::Known(7)));
+        assert!(port.express.slot.known().is_none(), "7-1 is not slot 7");
+        assert_eq!(port.express.port.why(), Some("its configuration space: not there"));
+        assert!(second.express.port.why().is_some_and(|why| why.contains("root reads it")));
+        assert!(second.link.why().is_some_and(|why| why.contains("no PCIe link")));
+        tree.put_bytes(&config.replace("00.0/c", "00.1/c"), &card);
+        let devices = read(&tree.sysroot(), true);
+        assert_eq!(devices[2].link, Fact::Known(PciLink { gt_per_second: 5.0, width: 4 }));
+        assert_eq!(devices[2].link_max, Fact::Known(PciLink { gt_per_second: 8.0, width: 8 }));
     }
 }

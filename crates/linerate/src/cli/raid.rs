@@ -1,0 +1,213 @@
+//! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are there.
+
+use super::commands::{colour, print, width};
+use super::words::EXIT_STATUS;
+use super::words::sysroot_of;
+use crate::failure::Failure;
+use crate::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
+use crate::probe::probe;
+use crate::report;
+use crate::units::parse_size;
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// `linerate plan`.
+#[derive(Debug, Args)]
+pub struct PlanWords {
+    #[command(subcommand)]
+    pub what: Option<PlanWhat>,
+}
+
+/// What `linerate plan` computes.
+#[derive(Debug, Subcommand)]
+pub enum PlanWhat {
+    /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
+    #[command(after_help = EXIT_STATUS)]
+    Raid(RaidWords),
+}
+
+/// `linerate plan raid`.
+#[derive(Debug, Args)]
+pub struct RaidWords {
+    /// How data is spread over the disks
+    #[arg(long, value_enum, required_unless_present = "check", conflicts_with = "check")]
+    pub level: Option<LevelWord>,
+    /// Number of disks, spares not counted [default: the number of --device]
+    #[arg(long, value_name = "DISKS", required_unless_present_any = ["check", "device"], conflicts_with = "check")]
+    pub disks: Option<u32>,
+    /// What the application reads or writes at once [default: 1M; with --check, requests are not judged]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub request: Option<u64>,
+    /// In which order, and whether it reads or writes
+    #[arg(long, value_enum, default_value_t = PatternWord::SequentialRead)]
+    pub pattern: PatternWord,
+    /// Physical block of the disks; of an SSD for writes, what it erases at once
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size, conflicts_with = "check")]
+    pub block: u64,
+    /// Block of the file system
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size, conflicts_with = "check")]
+    pub file_system_block: u64,
+    /// Compute with this chunk [default: the recommended one]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "check")]
+    pub chunk: Option<u64>,
+    /// A disk for the command lines; repeat for each [default: DISK1, DISK2 …]
+    #[arg(long, value_name = "PATH", conflicts_with = "check")]
+    pub device: Vec<String>,
+    /// Check the arrays of this machine instead: chunk, alignment, what the file systems on them know
+    #[arg(long)]
+    pub check: bool,
+    /// With --check: a recorded tree that holds sys/ and proc/ instead of this machine
+    #[arg(long, value_name = "DIR", requires = "check")]
+    pub root: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LevelWord {
+    /// One disk after the other
+    Linear,
+    /// Striped, nothing spare
+    #[value(name = "raid0", alias = "0")]
+    Raid0,
+    /// Mirrored
+    #[value(name = "raid1", alias = "1")]
+    Raid1,
+    /// Striped, one disk of parity
+    #[value(name = "raid5", alias = "5")]
+    Raid5,
+    /// Striped, two disks of parity
+    #[value(name = "raid6", alias = "6")]
+    Raid6,
+    /// Striped over mirrors
+    #[value(name = "raid10", alias = "10")]
+    Raid10,
+    /// ZFS, one disk of parity
+    #[value(name = "raidz1", alias = "raidz")]
+    Raidz1,
+    /// ZFS, two disks of parity
+    #[value(name = "raidz2")]
+    Raidz2,
+    /// ZFS, three disks of parity
+    #[value(name = "raidz3")]
+    Raidz3,
+    /// btrfs, striped
+    #[value(name = "btrfs-raid0")]
+    BtrfsRaid0,
+    /// btrfs, two copies
+    #[value(name = "btrfs-raid1")]
+    BtrfsRaid1,
+    /// btrfs, striped, two copies
+    #[value(name = "btrfs-raid10")]
+    BtrfsRaid10,
+}
+
+impl LevelWord {
+    fn level(self) -> Level {
+        match self {
+            LevelWord::Linear => Level::Linear,
+            LevelWord::Raid0 => Level::Raid0,
+            LevelWord::Raid1 => Level::Raid1,
+            LevelWord::Raid5 => Level::Raid5,
+            LevelWord::Raid6 => Level::Raid6,
+            LevelWord::Raid10 => Level::Raid10,
+            LevelWord::Raidz1 => Level::Raidz1,
+            LevelWord::Raidz2 => Level::Raidz2,
+            LevelWord::Raidz3 => Level::Raidz3,
+            LevelWord::BtrfsRaid0 => Level::BtrfsRaid0,
+            LevelWord::BtrfsRaid1 => Level::BtrfsRaid1,
+            LevelWord::BtrfsRaid10 => Level::BtrfsRaid10,
+        }
+    }
+}
+
+/// `--pattern`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PatternWord {
+    SequentialRead,
+    SequentialWrite,
+    RandomRead,
+    RandomWrite,
+}
+
+impl PatternWord {
+    fn pattern(self) -> Pattern {
+        match self {
+            PatternWord::SequentialRead => Pattern::SequentialRead,
+            PatternWord::SequentialWrite => Pattern::SequentialWrite,
+            PatternWord::RandomRead => Pattern::RandomRead,
+            PatternWord::RandomWrite => Pattern::RandomWrite,
+        }
+    }
+}
+
+/// What an application asks for at once where the user does not say, bytes: what linerate itself reads.
+const DEFAULT_REQUEST_BYTES: u64 = crate::plan::DEFAULT_BLOCK_BYTES;
+
+/// Does `linerate plan`.
+pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
+    match &words.what {
+        Some(PlanWhat::Raid(words)) => raid(words),
+        None => Err(Failure::Usage("say what to plan: `linerate plan raid --help`".into())),
+    }
+}
+
+/// Does `linerate plan raid`.
+pub fn raid(words: &RaidWords) -> Result<u8, Failure> {
+    if words.check {
+        return check_arrays(words);
+    }
+    let Some(level) = words.level else {
+        return Err(Failure::Usage(
+            "--level is missing: say how data is spread, such as --level raid6".into(),
+        ));
+    };
+    let layout = layout_of(&Ask {
+        level: level.level(),
+        disks: words.disks.unwrap_or(u32::try_from(words.device.len()).unwrap_or(u32::MAX)),
+        block_bytes: words.block,
+        file_system_block_bytes: words.file_system_block,
+        request_bytes: words.request.unwrap_or(DEFAULT_REQUEST_BYTES.max(words.block)),
+        pattern: words.pattern.pattern(),
+        chunk_bytes: words.chunk,
+        devices: words.device.clone(),
+    })
+    .map_err(Failure::Usage)?;
+    if words.json {
+        return print_json(&layout);
+    }
+    print(&report::raid(&layout, width(), colour()))?;
+    Ok(0)
+}
+
+fn check_arrays(words: &RaidWords) -> Result<u8, Failure> {
+    let machine = probe(&sysroot_of(words.root.as_deref())?);
+    let requests = words.request.map(|bytes| (bytes, words.pattern.pattern()));
+    let arrays = check(&machine, requests);
+    if arrays.is_empty() {
+        let place = words.root.as_ref().map_or("this machine".to_string(), |root| root.display().to_string());
+        return Err(Failure::Lacks(format!(
+            "{place} shows no array (md, striped LVM, btrfs or ZFS over several disks); what a hardware controller makes \
+             looks like one disk: compute it with --level and --disks"
+        )));
+    }
+    if words.json {
+        return print_json(&arrays);
+    }
+    print(&report::raid_check(&arrays, width(), colour()))?;
+    Ok(0)
+}
+
+fn print_json(product: &impl Serialize) -> Result<u8, Failure> {
+    let json = serde_json::to_string_pretty(product)
+        .map_err(|error| Failure::Lacks(format!("the result cannot be written as JSON: {error}")))?;
+    print(&format!("{json}\n"))?;
+    Ok(0)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}

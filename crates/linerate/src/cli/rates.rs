@@ -1,0 +1,139 @@
+//! `linerate rates`: the published rates as tables, and the goodput of a link.
+
+use super::commands::{colour, print, width};
+use super::words::{EXIT_STATUS, ProtocolWord};
+use crate::failure::Failure;
+use crate::plan::Protocol;
+use crate::rates::ethernet::Stack;
+use crate::rates::table::{Ask, KINDS, Kind, Table, goodput, tables};
+use crate::report;
+use crate::units::parse_rate;
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Narrower screens wrap the lines themselves.
+const LEAST_WIDTH: usize = 80;
+/// The largest IP packet without jumbograms (RFC 791).
+const LARGEST_MTU: i64 = 65_535;
+
+/// `linerate rates`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct RatesWords {
+    #[command(subcommand)]
+    pub what: Option<RatesWhat>,
+    /// What to show the rates of [default: everything]
+    #[arg(value_enum, value_name = "TABLE")]
+    pub table: Option<TableWord>,
+    /// Print the tables as JSON, bytes per second unless a field says otherwise
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What else `linerate rates` computes.
+#[derive(Debug, Subcommand)]
+pub enum RatesWhat {
+    /// What a network link carries of payload, and how many packets a second, by MTU, VLAN tags and protocol
+    #[command(after_help = EXIT_STATUS)]
+    Goodput(GoodputWords),
+}
+
+/// `linerate rates goodput`.
+#[derive(Debug, Args)]
+pub struct GoodputWords {
+    /// Rate of the link, such as 100G or 12.5GB/s
+    #[arg(long, value_name = "RATE", value_parser = link)]
+    pub link: f64,
+    /// Largest IP packet, bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=LARGEST_MTU))]
+    pub mtu: u32,
+    /// VLAN tags in each frame: 1 for 802.1Q, 2 for 802.1ad
+    #[arg(long, value_name = "TAGS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=2))]
+    pub vlan_tags: u32,
+    /// What the packets carry
+    #[arg(long, value_enum, default_value_t = ProtocolWord::Both)]
+    pub protocol: ProtocolWord,
+    /// IPv6 instead of IPv4
+    #[arg(long)]
+    pub ipv6: bool,
+    /// TCP without timestamps, which Linux sends unless net.ipv4.tcp_timestamps is 0
+    #[arg(long)]
+    pub no_timestamps: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate rates TABLE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableWord {
+    /// PCI Express 1 to 7, PCI, PCI-X
+    Pcie,
+    /// DDR to DDR5, channels and DIMMs of server processors
+    Memory,
+    /// QPI, UPI, HyperTransport, xGMI, DMI, CXL
+    Interconnect,
+    /// 1G to 800G: physical layers, media, reaches, goodput
+    Ethernet,
+    /// G.709 and SDH
+    Otn,
+    /// SATA, SAS, NVMe, SCSI, Fibre Channel, InfiniBand, USB
+    Storage,
+}
+
+impl TableWord {
+    fn kind(self) -> Kind {
+        match self {
+            TableWord::Pcie => Kind::Pcie,
+            TableWord::Memory => Kind::Memory,
+            TableWord::Interconnect => Kind::Interconnect,
+            TableWord::Ethernet => Kind::Ethernet,
+            TableWord::Otn => Kind::Otn,
+            TableWord::Storage => Kind::Storage,
+        }
+    }
+}
+
+/// Does `linerate rates`.
+pub fn rates(words: &RatesWords) -> Result<u8, Failure> {
+    if let Some(RatesWhat::Goodput(words)) = &words.what {
+        let ask = Ask {
+            link_bytes_per_second: words.link,
+            mtu: words.mtu,
+            tags: words.vlan_tags,
+            stacks: words.protocol.protocols().into_iter().map(|protocol| stack(words, protocol)).collect(),
+        };
+        let table = goodput(&ask).map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
+        return show(&[table], words.json);
+    }
+    let kinds = words.table.map_or(KINDS.to_vec(), |word| vec![word.kind()]);
+    show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), words.json)
+}
+
+fn stack(words: &GoodputWords, protocol: Protocol) -> Stack {
+    match (protocol, words.no_timestamps, words.ipv6) {
+        (Protocol::Udp, _, ipv6) => Stack::udp(ipv6),
+        (Protocol::Tcp, false, ipv6) => Stack::tcp(ipv6),
+        (Protocol::Tcp, true, false) => Stack::Tcp4,
+        (Protocol::Tcp, true, true) => Stack::Tcp6,
+    }
+}
+
+fn show(tables: &[Table], json: bool) -> Result<u8, Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(tables)
+            .map_err(|error| Failure::Lacks(format!("the tables cannot be written as JSON: {error}")))?;
+        print(&format!("{text}\n"))?;
+    } else {
+        print(&report::rates(tables, width().max(LEAST_WIDTH), colour()))?;
+    }
+    Ok(0)
+}
+
+/// A link faster than a petabit a second is a slip of the pen.
+fn link(text: &str) -> Result<f64, String> {
+    let rate = parse_rate(text).map_err(|error| error.to_string())?;
+    if (1e3..=1.25e14).contains(&rate) {
+        return Ok(rate);
+    }
+    Err(format!("“{text}” is no rate of a link: write bits per second like 10G, 2.5G or 100M"))
+}
