@@ -6,6 +6,7 @@
 mod control;
 mod firmware;
 mod foreign;
+mod machine;
 mod pci;
 mod run;
 mod sysroot;
@@ -16,6 +17,7 @@ mod words;
 pub use control::control;
 pub use firmware::{dmidecode, smbios};
 pub use foreign::lstopo;
+pub use machine::machine_toml;
 pub use pci::{lspci, pci_config};
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;

@@ -82,3 +82,8 @@ fn smbios() {
 fn dmidecode() {
     replay("dmidecode", entries::dmidecode);
 }
+
+#[test]
+fn machine_toml() {
+    replay("machine_toml", entries::machine_toml);
+}

@@ -31,10 +31,10 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Run(words) => run(words),
         Command::Probe(words) => show_probe(&words),
         Command::Capture(words) => write_capture(&words),
+        Command::Plan(words) => super::plan::plan(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
-        Command::Plan(words) => super::raid::plan(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }

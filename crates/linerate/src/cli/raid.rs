@@ -1,31 +1,15 @@
 //! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are there.
 
 use super::commands::{colour, print, width};
-use super::words::EXIT_STATUS;
 use super::words::sysroot_of;
 use crate::failure::Failure;
 use crate::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
 use crate::probe::probe;
 use crate::report;
 use crate::units::parse_size;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
-
-/// `linerate plan`.
-#[derive(Debug, Args)]
-pub struct PlanWords {
-    #[command(subcommand)]
-    pub what: Option<PlanWhat>,
-}
-
-/// What `linerate plan` computes.
-#[derive(Debug, Subcommand)]
-pub enum PlanWhat {
-    /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
-    #[command(after_help = EXIT_STATUS)]
-    Raid(RaidWords),
-}
 
 /// `linerate plan raid`.
 #[derive(Debug, Args)]
@@ -146,14 +130,6 @@ impl PatternWord {
 
 /// What an application asks for at once where the user does not say, bytes: what linerate itself reads.
 const DEFAULT_REQUEST_BYTES: u64 = crate::plan::DEFAULT_BLOCK_BYTES;
-
-/// Does `linerate plan`.
-pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
-    match &words.what {
-        Some(PlanWhat::Raid(words)) => raid(words),
-        None => Err(Failure::Usage("say what to plan: `linerate plan raid --help`".into())),
-    }
-}
 
 /// Does `linerate plan raid`.
 pub fn raid(words: &RaidWords) -> Result<u8, Failure> {

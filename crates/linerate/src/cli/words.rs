@@ -1,6 +1,7 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
 
 mod machine;
+mod plan;
 
 use crate::measure::Stage;
 use crate::plan::Protocol;
@@ -9,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use machine::{MachineWords, machine_of, sysroot_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+pub use plan::*;
 
 /// Told at the end of every help text.
 pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
@@ -40,6 +43,11 @@ pub enum Command {
     /// and volume names are replaced, the same thing by the same thing everywhere. Look into it before you give it away.
     #[command(after_help = EXIT_STATUS)]
     Capture(CaptureWords),
+    /// Say what a flow could reach on this machine or on one described in a file, before anything is measured
+    ///
+    /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next, and what each change gains.
+    #[command(after_help = EXIT_STATUS)]
+    Plan(PlanWords),
     /// Receive for a `linerate run` on another host
     ///
     /// Only a client with the key is admitted. Data is counted and thrown away.
@@ -51,9 +59,6 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
-    /// Compute what a server could do before anything is measured
-    #[command(after_help = EXIT_STATUS)]
-    Plan(super::raid::PlanWords),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesWords),
@@ -126,6 +131,9 @@ pub struct ProbeWords {
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the machine as a block diagram, with rates on its links, into this file as well
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// `linerate capture`.

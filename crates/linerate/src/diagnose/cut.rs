@@ -5,12 +5,11 @@ use super::figures::Figures;
 use super::predict::Prediction;
 use super::product::Bottleneck;
 use crate::measure::ReceiverResult;
-use crate::plan::{Origin, Plan, Resource, ResourceKind};
+use crate::plan::wording::{counted, listed, name};
+use crate::plan::{Plan, Resource, ResourceKind};
 use crate::units::{show_bits_rate, show_bytes_rate};
 use std::collections::BTreeMap;
 
-/// Rates of like devices within this share of each other are shown as one.
-const LIKE: f64 = 0.05;
 /// A next limit that is closer than this is said to be the same.
 const HARDLY: f64 = 1.02;
 
@@ -133,40 +132,6 @@ fn receiver(parts: &[&Resource], told: Option<&ReceiverResult>) -> String {
     format!("The receiver on {} ({why}not the NIC, not the disks)", listed(&names, 3))
 }
 
-/// `The four disks (loop0–loop3, 50.0 MB/s each, measured)`.
-fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) -> String {
-    let origin = match parts[0].origin {
-        Origin::Measured => "measured",
-        Origin::Effective => "by its data sheet less overhead",
-        Origin::Rated => "by its data sheet",
-        Origin::Unknown => "unknown",
-    };
-    let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
-    if let [part] = parts {
-        return format!("The {one} {} ({}, {origin})", names[0], show(part.capacity));
-    }
-    let mut rates: Vec<f64> = parts.iter().map(|part| part.capacity).collect();
-    rates.sort_by(f64::total_cmp);
-    let (least, median, most) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
-    let each = if most <= least * (1.0 + LIKE) {
-        format!("{}, {} each", ranged(&names), show(median))
-    } else if parts.len() <= 4 {
-        let pairs: Vec<String> =
-            parts.iter().map(|part| format!("{} {}", name(&part.id), show(part.capacity))).collect();
-        listed(&pairs.iter().map(String::as_str).collect::<Vec<_>>(), 4)
-    } else {
-        format!("{}, {} to {}", ranged(&names), show(least), show(most))
-    };
-    let count = match parts.len() {
-        2 => "Both".to_string(),
-        count @ 3..=9 => {
-            format!("The {}", ["three", "four", "five", "six", "seven", "eight", "nine"][count - 3])
-        }
-        count => format!("The {count}"),
-    };
-    format!("{count} {many} ({each}, {origin})")
-}
-
 /// What limits next, and what lifts the cut.
 fn what_next(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64, loopback: bool) -> String {
     let lift = remedy(prediction, kind, parts, loopback);
@@ -208,38 +173,5 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
             Some(Granted::LaneCores(_)) => "lanes on more cores",
             _ => "more or faster cores",
         },
-    }
-}
-
-/// The part of an id after its kind.
-fn name(id: &str) -> &str {
-    id.split_once(':').map_or(id, |(_, name)| name)
-}
-
-/// `loop0–loop3` for consecutive names, else a list.
-fn ranged(names: &[&str]) -> String {
-    let split = |name: &str| {
-        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-        Some((name[..digits].to_string(), name[digits..].parse::<u64>().ok()?))
-    };
-    let parts: Option<Vec<(String, u64)>> = names.iter().map(|name| split(name)).collect();
-    let consecutive = |parts: &[(String, u64)]| {
-        parts.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1.checked_add(1) == Some(pair[1].1))
-    };
-    match parts {
-        Some(parts) if names.len() > 2 && consecutive(&parts) => {
-            format!("{}–{}", names[0], names[names.len() - 1])
-        }
-        _ => listed(names, 4),
-    }
-}
-
-/// `a, b and c`; more than `most` are counted.
-fn listed(names: &[&str], most: usize) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.to_string(),
-        _ if names.len() > most => format!("{} and {} more", names[..most].join(", "), names.len() - most),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

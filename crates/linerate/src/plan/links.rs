@@ -27,11 +27,15 @@ pub struct Endpoint<'a> {
 
 /// One link with a capacity, or a synthetic one with the reason.
 #[derive(Clone, Debug)]
-struct Link {
-    address: String,
+pub(super) struct Link {
+    /// Function at its lower end: the card's first, or the bridge.
+    pub address: String,
+    /// Why it is a formality that never binds, if it is one.
+    pub synthetic: Option<String>,
+    /// MaxPayload that the device has set, bytes, where it could be read.
+    pub max_payload_bytes: Option<u32>,
     rated: f64,
     effective: f64,
-    synthetic: Option<String>,
     /// Cards of the flow behind it.
     cards: BTreeSet<String>,
 }
@@ -98,7 +102,10 @@ fn as_resource(id: String, link: &Link) -> Resource {
         origin: if known { Origin::Effective } else { Origin::Unknown },
         utilisation: 0.0,
         lower_bound: false,
-        why: Some(link.synthetic.clone().unwrap_or_else(|| "MaxPayload taken as 128 bytes".into())),
+        why: Some(link.synthetic.clone().unwrap_or_else(|| match link.max_payload_bytes {
+            Some(bytes) => format!("MaxPayload {bytes} bytes"),
+            None => "MaxPayload taken as 128 bytes".into(),
+        })),
         next: Vec::new(),
         rated: known.then_some(link.rated),
         effective: known.then_some(link.effective),
@@ -106,10 +113,18 @@ fn as_resource(id: String, link: &Link) -> Resource {
     }
 }
 
-/// The device's own link and the bridges' above it that add something.
-fn chain(machine: &Machine, endpoint: &Endpoint, all: &[Endpoint], direction: Direction) -> Vec<Link> {
+/// The device's own link and the bridges' above it that add something, the device's first.
+pub(super) fn chain(
+    machine: &Machine,
+    endpoint: &Endpoint,
+    all: &[Endpoint],
+    direction: Direction,
+) -> Vec<Link> {
     let mut chain: Vec<Link> = Vec::new();
     let Some(device) = find(machine, endpoint.address) else { return chain };
+    // A packet on the whole way to memory is as large as the device makes it.
+    let max_payload_bytes = device.express.max_payload_bytes.known().copied();
+    let rates = |link: &Fact<PciLink>, direction| rates(link, max_payload_bytes, direction);
     let cards = |address: &str| -> BTreeSet<String> {
         let below = all.iter().filter(|other| is_below(machine, other.address, address));
         below.map(|other| card(other.address).to_string()).collect()
@@ -121,6 +136,7 @@ fn chain(machine: &Machine, endpoint: &Endpoint, all: &[Endpoint], direction: Di
         let address = first.unwrap_or(endpoint.address).to_string();
         chain.push(Link {
             address,
+            max_payload_bytes,
             rated,
             effective,
             synthetic: synthetic_endpoint(device, endpoint),
@@ -140,7 +156,8 @@ fn chain(machine: &Machine, endpoint: &Endpoint, all: &[Endpoint], direction: Di
             let formality = chain.last().is_some_and(|link| link.synthetic.is_some() && link.rated == rated);
             if !repeats && !formality {
                 let address = bridge.address.clone();
-                chain.push(Link { address, rated, effective, synthetic: None, cards: behind });
+                let synthetic = None;
+                chain.push(Link { address, max_payload_bytes, rated, effective, synthetic, cards: behind });
             }
         }
         above = bridge.parent.as_deref().and_then(|parent| find(machine, parent));
@@ -153,15 +170,31 @@ pub fn synthetic_endpoint(device: &PciDevice, endpoint: &Endpoint) -> Option<Str
     if device.parent.is_none() {
         return Some("an integrated device on the root bus: the link it shows is a formality".into());
     }
-    let most = pcie_raw(device.link_max.known()?)?;
+    let link_max = device.link_max.known()?;
+    if link_max.width == 1 && is_on_chip_nic(device) {
+        return Some("an on-chip NIC, which shows one lane whatever it carries: a formality".into());
+    }
+    let most = pcie_raw(link_max)?;
     let port = endpoint.port_bytes_per_second?;
     // Half: a card that spreads one port over two slots shows half of what it needs in each, and that half is real.
     (most < port / 2.0)
         .then(|| "the link it shows could never carry its port: an integrated device's formality".into())
 }
 
+/// A NIC of which no card was ever built for one lane: Intel's 10 Gb/s and up. Those on the chip "do not have this information
+/// and will report PCI Gen 1 x 1 by default" (`I40E_HW_NO_PCI_LINK_CHECK`, drivers/net/ethernet/intel/i40e/i40e_main.c).
+fn is_on_chip_nic(device: &PciDevice) -> bool {
+    let driver =
+        device.driver.known().is_some_and(|driver| ["i40e", "ice", "ixgbe"].contains(&driver.as_str()));
+    // X722 by its number, where no driver is bound or none was recorded.
+    let x722 = device.vendor.known() == Some(&0x8086)
+        && device.device.known().is_some_and(|id| (0x37cc..=0x37d3).contains(id));
+    driver || x722
+}
+
 /// An uplink that claims less than each of its children whose link is known; so is the other end of such a link.
 pub fn synthetic_bridge(machine: &Machine, bridge: &PciDevice, direction: Direction, depth: usize) -> bool {
+    let rates = |link: &Fact<PciLink>, direction| rates(link, None, direction);
     let Some((_, own)) = rates(&bridge.link, direction) else { return false };
     let children = machine.pci.iter().filter(|device| device.parent.as_deref() == Some(&bridge.address));
     let mut known = children.filter_map(|child| Some((child, rates(&child.link, direction)?.1))).peekable();
@@ -172,9 +205,10 @@ pub fn synthetic_bridge(machine: &Machine, bridge: &PciDevice, direction: Direct
 }
 
 /// Raw and payload rate of a link, bytes per second.
-fn rates(link: &Fact<PciLink>, direction: Direction) -> Option<(f64, f64)> {
+fn rates(link: &Fact<PciLink>, max_payload_bytes: Option<u32>, direction: Direction) -> Option<(f64, f64)> {
     let link = link.known()?;
-    let effective = pcie::payload_bytes_per_second(link.gt_per_second, link.width, None, direction)?;
+    let effective =
+        pcie::payload_bytes_per_second(link.gt_per_second, link.width, max_payload_bytes, direction)?;
     Some((pcie_raw(link)?, effective))
 }
 
@@ -182,7 +216,7 @@ fn pcie_raw(link: &PciLink) -> Option<f64> {
     pcie::raw_bytes_per_second(link.gt_per_second, link.width)
 }
 
-fn find<'a>(machine: &'a Machine, address: &str) -> Option<&'a PciDevice> {
+pub(super) fn find<'a>(machine: &'a Machine, address: &str) -> Option<&'a PciDevice> {
     machine.pci.iter().find(|device| device.address == address)
 }
 

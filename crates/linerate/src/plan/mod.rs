@@ -1,13 +1,19 @@
 //! The second step: which lanes, which measurements, within which time; and the ceiling that the parts allow.
 
 pub mod capacity;
+pub mod flow;
 mod lanes;
 pub mod links;
+pub mod machine_file;
+pub mod parts;
 mod pool;
 mod product;
 pub mod raid;
 mod resources;
 pub mod schedule;
+pub mod sizing;
+pub mod whatif;
+pub mod wording;
 
 use crate::probe::Machine;
 use capacity::Model;

@@ -112,6 +112,25 @@ pub struct Resource {
     pub measured: Option<f64>,
 }
 
+impl Resource {
+    /// A resource whose capacity is not known, for this reason.
+    pub(super) fn unknown(id: impl Into<String>, kind: ResourceKind, why: impl Into<String>) -> Self {
+        Resource {
+            id: id.into(),
+            kind,
+            capacity: 0.0,
+            origin: Origin::Unknown,
+            utilisation: 0.0,
+            lower_bound: false,
+            why: Some(why.into()),
+            next: Vec::new(),
+            rated: None,
+            effective: None,
+            measured: None,
+        }
+    }
+}
+
 /// What bounds a flow, and by which resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {

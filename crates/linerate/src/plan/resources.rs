@@ -9,7 +9,7 @@ use crate::rates::pcie::Direction;
 use crate::units::bytes_per_second;
 
 /// Drivers without a link: what they show as speed is a constant of the driver (`veth_get_link_ksettings` says 10 Gb/s, `tun` likewise).
-const DRIVERS_WITHOUT_RATE: [&str; 4] = ["veth", "tun", "tap", "dummy"];
+pub(super) const DRIVERS_WITHOUT_RATE: [&str; 4] = ["veth", "tun", "tap", "dummy"];
 
 /// All resources, sources first; `next` draws the graph.
 pub(super) fn resources(
@@ -25,7 +25,8 @@ pub(super) fn resources(
     let inward = link_disks(machine, &mut disks);
     let (outward, cpu_next) = link_nics(machine, &mut nics, &inward.resources);
     let memory = memory(machine, goal, sources, loopback);
-    let mut cpu = unknown("cpu", ResourceKind::Cpu, "known once the CPU cost of a byte is measured");
+    let mut cpu =
+        Resource::unknown("cpu", ResourceKind::Cpu, "known once the CPU cost of a byte is measured");
     cpu.next = cpu_next;
     let mut all = disks;
     all.extend(inward.resources);
@@ -53,22 +54,6 @@ pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool) -> f6
     1.0 + cache + 2.0 + out + if goal.verify { 1.0 } else { 0.0 }
 }
 
-fn unknown(id: impl Into<String>, kind: ResourceKind, why: impl Into<String>) -> Resource {
-    Resource {
-        id: id.into(),
-        kind,
-        capacity: 0.0,
-        origin: Origin::Unknown,
-        utilisation: 0.0,
-        lower_bound: false,
-        why: Some(why.into()),
-        next: Vec::new(),
-        rated: None,
-        effective: None,
-        measured: None,
-    }
-}
-
 fn disks(machine: &Machine, sources: &[SourcePlan]) -> Vec<Resource> {
     let mut disks: Vec<Resource> = Vec::new();
     for source in sources {
@@ -80,7 +65,7 @@ fn disks(machine: &Machine, sources: &[SourcePlan]) -> Vec<Resource> {
             _ => (ResourceKind::Source, source.resource.as_str()),
         };
         let device = machine.disks.iter().find(|disk| disk.name == name);
-        disks.push(unknown(&source.resource, kind, why_unrated(machine, device)));
+        disks.push(Resource::unknown(&source.resource, kind, why_unrated(machine, device)));
     }
     disks
 }
@@ -139,7 +124,7 @@ fn link_disks(machine: &Machine, disks: &mut [Resource]) -> Links {
 /// Memory by its configured clock ÷ touches.
 fn memory(machine: &Machine, goal: &Goal, sources: &[SourcePlan], loopback: bool) -> Resource {
     let touches = memory_touches(goal, sources, loopback);
-    let mut memory = unknown("memory", ResourceKind::Memory, "");
+    let mut memory = Resource::unknown("memory", ResourceKind::Memory, "");
     match &machine.memory.rated_bytes_per_second {
         Fact::Known(rated) => {
             memory.rated = Some(*rated);
@@ -169,7 +154,7 @@ fn nics(machine: &Machine, paths: &[PathPlan], protocol: Protocol, loopback: boo
 }
 
 fn nic(machine: &Machine, path: &PathPlan, protocol: Protocol, loopback: bool) -> Resource {
-    let mut nic = unknown(&path.resource, ResourceKind::Nic, "");
+    let mut nic = Resource::unknown(&path.resource, ResourceKind::Nic, "");
     let name = path.nic.as_deref().unwrap_or_else(|| path.resource.trim_start_matches("nic:"));
     let rates =
         if loopback { Err("the host's own stack".into()) } else { nic_rates(machine, name, path, protocol) };
@@ -258,7 +243,7 @@ fn receivers(paths: &[PathPlan]) -> Vec<Resource> {
     for path in paths {
         if receivers.iter().all(|receiver| receiver.id != path.receiver) {
             let why = "what the receiver takes is known once it is measured";
-            receivers.push(unknown(&path.receiver, ResourceKind::Receiver, why));
+            receivers.push(Resource::unknown(&path.receiver, ResourceKind::Receiver, why));
         }
     }
     receivers

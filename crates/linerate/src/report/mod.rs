@@ -4,6 +4,7 @@
 //! Names in a run come from outside (devices, hosts, files, peers): everything that is shown goes through [`printable`].
 
 mod figure;
+mod flow;
 mod folder;
 mod html;
 mod json;
@@ -16,6 +17,7 @@ mod verdict;
 use crate::failure::Failure;
 use crate::probe::Machine;
 use crate::run::Run;
+pub use flow::{FlowReport, Step};
 pub use folder::Folder;
 pub use printable::printable;
 use std::path::Path;

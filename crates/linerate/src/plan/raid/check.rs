@@ -83,9 +83,9 @@ fn begun(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Check
     match array.degraded {
         Fact::Known(0) | Fact::Unknown { .. } => {}
         Fact::Known(missing) => remarks.push(bad(
-            format!("{missing} of its disks are missing or failed"),
-            "replace them (`mdadm --manage ARRAY --add DISK`, `lvconvert --repair`) before anything else: what is missing is \
-             computed from the others at each read",
+            format!("disks that are missing or failed: {missing}"),
+            "replace them (`mdadm --manage ARRAY --add DISK`, `lvconvert --repair`, `zpool replace`, `btrfs replace`) before \
+             anything else: what they held comes from the others at each read",
         )),
     }
     remarks.extend(requests.and_then(|(bytes, pattern)| fit(array, bytes, pattern)));

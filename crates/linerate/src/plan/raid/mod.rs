@@ -166,7 +166,7 @@ fn sound(ask: &Ask) -> Result<(), String> {
         Err(format!("{what} of {bytes} bytes: give a power of two from {least} to {most}, such as 4k"))
     };
     power("a physical block", ask.block_bytes, 512, 1 << 24)?;
-    power("a file system block", ask.file_system_block_bytes, 512, 1 << 16)?;
+    power("a file system block", ask.file_system_block_bytes, 1024, 1 << 16)?;
     let (request, block) = (ask.request_bytes, ask.block_bytes);
     if request < block {
         return Err(format!(
@@ -230,6 +230,9 @@ fn notes(layout: &Layout) -> Vec<String> {
     let largest = layout.level.system() == System::Zfs && layout.record_bytes == Some(record::MOST_BYTES);
     if largest && layout.request_bytes > record::MOST_BYTES {
         notes.push("ZFS: records to 16M are taken from OpenZFS 2.2 on (zfs_max_recordsize before)".into());
+    }
+    if layout.file_system_block_bytes > LEAST_CHUNK_BYTES && layout.level.system() == System::Md {
+        notes.push("blocks larger than a page of memory (4 KiB on x86) are mounted by XFS from Linux 6.12 on, by few others".into());
     }
     if layout.choices.len() > 1 {
         notes.push("try two or three of the chunks and keep what measures best".into());

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn long_lines_go_on_below() {
         let mut top = Branch::new("top");
-        top.push(Branch::new(format!("CPU      {}", vec!["twenty letters long"; 7].join(" · "))));
+        top.push(Branch::new(format!("CPU      {}", ["twenty letters long"; 7].join(" · "))));
         let text = top.show();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);

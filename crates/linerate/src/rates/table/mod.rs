@@ -12,11 +12,17 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// What there are tables of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// PCI Express, PCI, PCI-X.
     Pcie,
+    /// DIMMs, and the processors that they go with.
     Memory,
+    /// Between sockets, dies and the chipset.
     Interconnect,
+    /// Physical layers and goodput.
     Ethernet,
+    /// The optical transport network, SDH.
     Otn,
+    /// Between a host and its disks.
     Storage,
 }
 

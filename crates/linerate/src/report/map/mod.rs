@@ -7,9 +7,11 @@
 mod draw;
 mod edge;
 mod layout;
+mod leaf;
 mod machine;
 mod picture;
 mod style;
+mod tree;
 
 use crate::probe::Machine;
 

@@ -11,7 +11,7 @@ use super::verdict::{Verdict, both, named, resources, subject, verdict};
 use crate::diagnose::{Finding, Severity};
 use crate::plan::Origin;
 use crate::run::Run;
-use style::Style;
+pub(super) use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
 const SCREEN_LINES: usize = 40;

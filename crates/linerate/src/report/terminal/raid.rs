@@ -2,7 +2,7 @@
 //! that are there.
 
 use super::style::Style;
-use crate::plan::raid::{Checked, Layout, Line, Pattern, System, exact_size, quoted};
+use crate::plan::raid::{Checked, Layout, Level, Line, Pattern, System, exact_size, quoted};
 use crate::report::printable::{columns, printable, wrapped};
 
 /// Names of the lines stand in a column of this width.
@@ -188,8 +188,12 @@ pub(super) fn checked(arrays: &[Checked], width: usize, style: Style) -> String 
             crate::fact::Fact::Known(bytes) => exact_size(*bytes),
             crate::fact::Fact::Unknown { why } => format!("unknown ({})", printable(why)),
         };
-        lines.extend(labelled("chunk", &size(&array.chunk_bytes), width));
-        lines.extend(labelled("stripe", &size(&array.stripe_bytes), width));
+        if Level::of_array(&array.level).is_none_or(Level::is_striped) {
+            lines.extend(labelled("chunk", &size(&array.chunk_bytes), width));
+            lines.extend(labelled("stripe", &size(&array.stripe_bytes), width));
+        } else {
+            lines.extend(labelled("chunk", "none: a request is on one disk", width));
+        }
         if !array.file_systems.is_empty() {
             lines.extend(labelled("holds", &printable(&array.file_systems.join(", ")), width));
         }
@@ -207,7 +211,7 @@ pub(super) fn checked(arrays: &[Checked], width: usize, style: Style) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::raid::{Ask, Level, raid};
+    use crate::plan::raid::{Ask, Remark, raid};
 
     fn screen(level: Level, disks: u32, pattern: Pattern, width: usize) -> String {
         let ask = Ask {
@@ -242,6 +246,24 @@ mod tests {
         let joined = text.replace(" \\\n    ", " ");
         let line = joined.lines().find(|line| line.contains("mdadm --create")).expect("a line");
         assert_eq!(line.split_whitespace().filter(|word| word.starts_with("DISK")).count(), 50, "{line}");
+    }
+
+    #[test]
+    fn a_name_from_outside_does_not_act_on_the_terminal() {
+        let array = Checked {
+            name: "md\u{1b}[2J".into(),
+            level: "raid5".into(),
+            disks: crate::fact::Fact::Known(3),
+            data_disks: crate::fact::Fact::Known(2),
+            chunk_bytes: crate::fact::Fact::Known(512 << 10),
+            stripe_bytes: crate::fact::Fact::unknown("da\u{1b}maged"),
+            file_systems: vec!["xfs on /\n".into()],
+            remarks: vec![Remark { good: false, text: "\u{202e}x".into(), remedy: Some("do \u{7}".into()) }],
+        };
+        let text = checked(&[array], 80, Style { colour: false });
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
+        assert!(text.contains("3 disks, 2 of them data") && text.contains("512 KiB"), "{text}");
+        assert!(text.contains("change: "), "{text}");
     }
 
     #[test]

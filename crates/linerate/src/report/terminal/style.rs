@@ -4,21 +4,21 @@ use crate::diagnose::Severity;
 
 /// Puts attributes around a text, or leaves it plain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
-    pub(super) colour: bool,
+pub(in crate::report) struct Style {
+    pub(in crate::report) colour: bool,
 }
 
 impl Style {
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(in crate::report) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(in crate::report) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
     /// What stops the flow: bold and red.
-    pub(super) fn cut(self, text: &str) -> String {
+    pub(in crate::report) fn cut(self, text: &str) -> String {
         self.with("1;31", text)
     }
 

@@ -1,6 +1,7 @@
 //! Findings from the map: what can be said of a machine before anything is measured. Pure functions of the `Machine`; a gain is what
 //! the device itself could carry more, by arithmetic, and 0 where that takes a measurement.
 
+mod capacity;
 mod lanes;
 mod memory;
 mod nodes;

@@ -4,18 +4,14 @@
 //! lower one an endpoint or a switch's upstream port; between the two sides of a switch there is no link. Where the configuration
 //! space did not tell which is which (a user who is not root reads 64 bytes of it), the places alternate from the root bus down.
 
+pub(crate) use super::capacity::{nic_rate, payload, port_payload, raw};
 use crate::plan::links::{DEEPEST, Endpoint, synthetic_bridge, synthetic_endpoint};
-use crate::probe::{Controller, ControllerKind, Disk, DiskKind, Machine, Nic, PciDevice, PciLink, PortKind};
-use crate::rates::pcie::{self, Direction};
-use crate::units::bytes_per_second;
+use crate::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PciLink, PortKind};
+use crate::rates::pcie::Direction;
 use std::collections::BTreeMap;
 
 /// More PCI functions than any server has; a damaged file with more gets no statement about links.
 const MOST_FUNCTIONS: usize = 4096;
-/// Share of a SATA or SAS line rate that is data: 8b/10b.
-const SERIAL_CODE: f64 = 0.8;
-/// Drivers whose link rate is a constant, of no wire.
-const WITHOUT_WIRE: [&str; 4] = ["veth", "tun", "tap", "dummy"];
 /// Intel X722, the network part of the C620 chip set: its functions show a link of one lane that does not exist (`i40e_devids.h`).
 const X722: std::ops::RangeInclusive<u32> = 0x37ce..=0x37d3;
 
@@ -305,39 +301,7 @@ fn by_address_of<'a, T>(
     found
 }
 
-/// Bytes per second of a link that is up and has a wire; what crosses PCIe of it is the frame without preamble, check sequence and gap.
-pub(crate) fn nic_rate(nic: &Nic) -> Option<f64> {
-    let driver = nic.driver.known().map_or("", String::as_str);
-    let bits = nic.speed_bits_per_second.known().copied().filter(|bits| *bits > 0)?;
-    if nic.loopback || WITHOUT_WIRE.contains(&driver) {
-        return None;
-    }
-    let mtu = f64::from(nic.mtu.known().copied().unwrap_or(1500));
-    Some(bytes_per_second(bits) * (mtu + 14.0) / (mtu + 38.0))
-}
-
-/// Data rate of a SATA, SAS or Fibre Channel port as it runs; NVMe has no port but its PCIe link.
-pub(crate) fn port_payload(controller: &Controller) -> Option<f64> {
-    let line = bytes_per_second(*controller.link_bits_per_second.known()?);
-    match controller.kind {
-        ControllerKind::Sata | ControllerKind::Sas => Some(line * SERIAL_CODE),
-        ControllerKind::FibreChannel => Some(line),
-        ControllerKind::Nvme | ControllerKind::Scsi | ControllerKind::Other => None,
-    }
-}
-
 /// `domain:bus:device` without the function.
 pub(crate) fn card(address: &str) -> &str {
     address.rsplit_once('.').map_or(address, |(card, _)| card)
-}
-
-/// Rate after the encoding, bytes per second one way.
-pub(crate) fn raw(link: PciLink) -> Option<f64> {
-    pcie::raw_bytes_per_second(link.gt_per_second, link.width)
-}
-
-/// Payload one way with the function's MaxPayload.
-pub(crate) fn payload(link: PciLink, device: &PciDevice, direction: Direction) -> Option<f64> {
-    let most = device.express.max_payload_bytes.known().copied();
-    pcie::payload_bytes_per_second(link.gt_per_second, link.width, most, direction)
 }

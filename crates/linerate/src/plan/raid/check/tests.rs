@@ -104,7 +104,7 @@ fn what_is_beside_its_block_missing_or_announced_wrongly() {
     wrong.disks[4].optimal_io_bytes = Fact::Known(128 << 10);
     has(&wrong, None, &["announces 128 KiB", "the stripe is 192 KiB"]);
     wrong.disks[4].array = Some(Array { degraded: Fact::Known(1), ..array("raid5", 64 << 10, 4, 3) });
-    has(&wrong, None, &["1 of its disks are missing", "mdadm --manage"]);
+    has(&wrong, None, &["missing or failed: 1", "mdadm --manage"]);
     wrong.disks[4].array = Some(array("raid5", 6000, 4, 3));
     has(&wrong, None, &["6000 bytes is no whole number", "anew"]);
 }

@@ -1,0 +1,157 @@
+//! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
+
+use super::commands::{colour, print, width};
+use super::words::{PlanWhat, PlanWords, machine_of};
+use crate::diagnose::map_findings;
+use crate::failure::Failure;
+use crate::plan::flow::{End, Flow, ends, plan_flow};
+use crate::plan::machine_file;
+use crate::plan::parts::{Parts, from_machine};
+use crate::plan::sizing::size;
+use crate::plan::whatif::{Change, apply};
+use crate::probe::Machine;
+use crate::report::{FlowReport, Step};
+use std::io::Read;
+use std::path::Path;
+
+/// A saved machine or run that is larger is neither.
+const LARGEST_FILE_BYTES: u64 = 256 << 20;
+
+/// Does `linerate plan`, or what stands below it.
+pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
+    if let Some(PlanWhat::Raid(words)) = &words.what {
+        return super::raid::raid(words);
+    }
+    let (mut parts, machine) = match &words.machine {
+        Some(file) => read(file)?,
+        None => probed(machine_of(&words.told)?),
+    };
+    if let Some(mtu) = words.mtu {
+        change(&mut parts, &Change::Set(format!("mtu={mtu}")))?;
+    }
+    let mut flow_plan = plan_flow(&parts, &flow(&parts, words)?);
+    let before = flow_plan.ceiling.clone();
+    let mut steps = Vec::new();
+    for one in changes(words) {
+        let notes = change(&mut parts, &one)?;
+        let last = flow_plan.ceiling.bytes_per_second.known().copied();
+        flow_plan = plan_flow(&parts, &flow(&parts, words)?);
+        let now = flow_plan.ceiling.bytes_per_second.clone();
+        let gain = now.known().zip(last).map(|(now, last)| now - last);
+        steps.push(Step { change: one.to_string(), notes, bytes_per_second: now, gain });
+    }
+    let flow = flow(&parts, words)?;
+    let in_bits = flow.in_bits();
+    let sizing = words.target.map(|target| size(&parts, &flow, target));
+    let report = FlowReport {
+        processors: parts.processors.clone(),
+        before: (!steps.is_empty()).then_some(before),
+        steps,
+        plan: flow_plan,
+        sizing,
+        // Of what is there: what a change would make of it, the model says.
+        findings: machine.as_ref().map(map_findings).unwrap_or_default(),
+        in_bits,
+    };
+    if words.json {
+        print(&report.json())?;
+    } else {
+        print(&report.screen(width(), colour()))?;
+    }
+    Ok(0)
+}
+
+/// The parts of a machine that was probed, and the machine: a description holds no settings that could be wrong.
+fn probed(machine: Machine) -> (Parts, Option<Machine>) {
+    (from_machine(&machine), Some(machine))
+}
+
+/// The changes in the order in which they are made: room first, then what fills it.
+fn changes(words: &PlanWords) -> Vec<Change> {
+    let remove = words.remove.iter().cloned().map(Change::Remove);
+    let moves = words.moves.iter().cloned().map(Change::Move);
+    let add = words.add.iter().cloned().map(Change::Add);
+    let set = words.set.iter().cloned().map(Change::Set);
+    remove.chain(moves).chain(add).chain(set).collect()
+}
+
+fn change(parts: &mut Parts, one: &Change) -> Result<Vec<String>, Failure> {
+    apply(parts, one).map_err(Failure::Usage)
+}
+
+fn flow(parts: &Parts, words: &PlanWords) -> Result<Flow, Failure> {
+    let (from, to) = words.flow.ends();
+    let one_of = |given: &[String], default: &str| -> Result<Vec<End>, Failure> {
+        let own = [default.to_string()];
+        let named = if given.is_empty() { &own } else { given };
+        let mut all: Vec<End> = Vec::new();
+        for word in named {
+            for end in ends(parts, word).map_err(Failure::Lacks)? {
+                if !all.contains(&end) {
+                    all.push(end);
+                }
+            }
+        }
+        if all.len() > 1 && all.contains(&End::Memory) {
+            return Err(Failure::Usage("memory is an end by itself: name it or devices, not both".into()));
+        }
+        Ok(all)
+    };
+    let flow = Flow {
+        from: one_of(&words.from, from)?,
+        to: one_of(&words.to, to)?,
+        protocol: words.protocol.protocol(),
+        method: words.method.method(),
+    };
+    if flow.from == [End::Memory] && flow.to == [End::Memory] {
+        return Err(Failure::Usage("from memory to memory nothing moves: name a device at one end".into()));
+    }
+    if let Some(End::Device(id)) = flow.from.iter().find(|end| **end != End::Memory && flow.to.contains(end))
+    {
+        return Err(Failure::Usage(format!("{id} is both source and sink: name it at one end")));
+    }
+    if let Some(End::Device(id)) =
+        flow.from.iter().find(|end| matches!(end, End::Device(id) if id.starts_with("gpu:")))
+    {
+        return Err(Failure::Usage(format!("{id} is no source: a GPU takes bytes")));
+    }
+    Ok(flow)
+}
+
+/// A description, a machine or a run; which, the file itself tells.
+fn read(file: &Path) -> Result<(Parts, Option<Machine>), Failure> {
+    let shown = file.display();
+    let mut bytes = Vec::new();
+    let open =
+        std::fs::File::open(file).and_then(|file| file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes));
+    open.map_err(|error| {
+        Failure::Lacks(format!("{shown} cannot be read: {error}; check the path of --machine"))
+    })?;
+    if bytes.len() as u64 > LARGEST_FILE_BYTES {
+        return Err(Failure::Usage(format!("{shown} is larger than 256 MiB: no description of a machine")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        Failure::Usage(format!("{shown} is not text: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
+    })?;
+    if text.trim_start().starts_with('{') {
+        return Ok(probed(machine(&text, file)?));
+    }
+    let parts = machine_file::parse(&text).map_err(|error| Failure::Usage(format!("{shown}, {error}")))?;
+    Ok((parts, None))
+}
+
+/// The machine of `linerate probe --json`, or that of a run.
+fn machine(text: &str, file: &Path) -> Result<Machine, Failure> {
+    let shown = file.display();
+    let wrong = |error: serde_json::Error| {
+        Failure::Usage(format!(
+            "{shown} is neither a machine as `linerate probe --json` prints it nor a run.json: {error}"
+        ))
+    };
+    let mut value: serde_json::Value = serde_json::from_str(text).map_err(wrong)?;
+    let machine = match value.get_mut("machine") {
+        Some(machine) => machine.take(),
+        None => value,
+    };
+    serde_json::from_value(machine).map_err(wrong)
+}

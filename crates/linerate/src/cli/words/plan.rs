@@ -1,0 +1,142 @@
+//! `linerate plan`.
+
+use super::{EXIT_STATUS, MachineWords};
+use crate::cli::raid::RaidWords;
+use crate::plan::Protocol;
+use crate::plan::flow::Method;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `linerate plan`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PlanWords {
+    #[command(subcommand)]
+    pub what: Option<PlanWhat>,
+    /// Machine to plan for: a description in TOML, the output of `linerate probe --json`, or a run.json [default: this machine]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
+    pub machine: Option<PathBuf>,
+    #[command(flatten)]
+    pub told: MachineWords,
+    /// Where bytes come from and where they go
+    #[arg(long, value_enum, default_value_t = FlowWord::DiskToNetwork)]
+    pub flow: FlowWord,
+    /// Source in place of that of --flow: disk:NAME, nic:NAME, disk for all, or memory; repeat for several
+    #[arg(long, value_name = "END")]
+    pub from: Vec<String>,
+    /// Sink in place of that of --flow: nic:NAME, disk:NAME, gpu:NAME, nic for all, or memory; repeat for several
+    #[arg(long, value_name = "END")]
+    pub to: Vec<String>,
+    /// Transport over the NICs
+    #[arg(long, value_enum, default_value_t = PlanProtocol::Tcp)]
+    pub protocol: PlanProtocol,
+    /// MTU of every NIC [default: what each has]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..=65535))]
+    pub mtu: Option<u32>,
+    /// How bytes pass memory
+    #[arg(long, value_enum, default_value_t = MethodWord::Direct)]
+    pub method: MethodWord,
+    /// What if this part were taken away; repeat for several
+    #[arg(long, value_name = "NAME")]
+    pub remove: Vec<String>,
+    /// What if this card were in another slot, or this disk behind another controller, like eth0=slot3; after --remove
+    #[arg(long = "move", value_name = "NAME=PLACE")]
+    pub moves: Vec<String>,
+    /// What if there were one more part, like nic=100G:pcie3x16@node1 or disk=3.2GB/s:pcie3x4; after --move
+    #[arg(long, value_name = "KIND=PART[@PLACE]")]
+    pub add: Vec<String>,
+    /// What if a figure were another, like mtu=9000, eth0.pcie=3x16 or memory.clock=1600; after --add
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// List the parts that a flow of this rate needs, counted in line rate of the network, and the slots that cannot carry them
+    #[arg(long, value_name = "RATE", value_parser = target)]
+    pub target: Option<f64>,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What else `linerate plan` computes.
+#[derive(Debug, Subcommand)]
+pub enum PlanWhat {
+    /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
+    #[command(after_help = EXIT_STATUS)]
+    Raid(RaidWords),
+}
+
+/// `--flow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlowWord {
+    DiskToNetwork,
+    NetworkToDisk,
+    MemoryToNetwork,
+    NetworkToMemory,
+    DiskToMemory,
+    MemoryToDisk,
+    NetworkToGpu,
+    DiskToGpu,
+}
+
+impl FlowWord {
+    /// Source and sink in words of `--from` and `--to`.
+    pub fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            FlowWord::DiskToNetwork => ("disk", "nic"),
+            FlowWord::NetworkToDisk => ("nic", "disk"),
+            FlowWord::MemoryToNetwork => ("memory", "nic"),
+            FlowWord::NetworkToMemory => ("nic", "memory"),
+            FlowWord::DiskToMemory => ("disk", "memory"),
+            FlowWord::MemoryToDisk => ("memory", "disk"),
+            FlowWord::NetworkToGpu => ("nic", "gpu"),
+            FlowWord::DiskToGpu => ("disk", "gpu"),
+        }
+    }
+}
+
+/// `--protocol` of a plan: one flow has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlanProtocol {
+    Tcp,
+    Udp,
+}
+
+impl PlanProtocol {
+    /// The protocol.
+    pub fn protocol(self) -> Protocol {
+        match self {
+            PlanProtocol::Tcp => Protocol::Tcp,
+            PlanProtocol::Udp => Protocol::Udp,
+        }
+    }
+}
+
+/// `--method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MethodWord {
+    /// O_DIRECT and one copy into the socket, as linerate does it
+    Direct,
+    /// No copy
+    Zerocopy,
+    /// Through the page cache: one copy more
+    Cached,
+}
+
+impl MethodWord {
+    /// The method.
+    pub fn method(self) -> Method {
+        match self {
+            MethodWord::Direct => Method::Direct,
+            MethodWord::Zerocopy => Method::Zerocopy,
+            MethodWord::Cached => Method::Cached,
+        }
+    }
+}
+
+/// A rate of at least a megabit: less is a mistaken unit.
+fn target(text: &str) -> Result<f64, String> {
+    let rate = crate::units::parse_rate(text).map_err(|error| error.to_string())?;
+    if !(1.25e5..=1e13).contains(&rate) {
+        return Err(format!("“{text}” is no rate to plan a server for: write it like 40G"));
+    }
+    Ok(rate)
+}
