@@ -5,19 +5,23 @@
 
 mod control;
 mod firmware;
+mod foreign;
 mod machine;
 mod pci;
 mod run;
 mod sysroot;
+mod tarball;
 mod udp;
 mod words;
 
 pub use control::control;
 pub use firmware::{dmidecode, smbios};
+pub use foreign::lstopo;
 pub use machine::machine_toml;
 pub use pci::{lspci, pci_config};
 pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
+pub use tarball::tarball;
 pub use udp::udp;
 pub use words::{units, words};
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod capture;
 pub mod cli;
 pub mod diagnose;
 pub mod event;

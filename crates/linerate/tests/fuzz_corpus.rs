@@ -44,6 +44,16 @@ fn sysroot() {
 }
 
 #[test]
+fn tarball() {
+    replay("tarball", entries::tarball);
+}
+
+#[test]
+fn lstopo() {
+    replay("lstopo", entries::lstopo);
+}
+
+#[test]
 fn lspci() {
     replay("lspci", entries::lspci);
 }

@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// In the order of the path.
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule { room: "fact", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "units", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "failure", may: &[], why: "it is the ground that every room stands on" },
@@ -29,6 +29,11 @@ const RULES: [Rule; 17] = [
         room: "probe",
         may: &[],
         why: "it says what is there and knows nothing of what will be done with it",
+    },
+    Rule {
+        room: "capture",
+        may: &["probe"],
+        why: "it lays down what the probe reads, and the probe must not know of it",
     },
     Rule {
         room: "rates",
@@ -69,7 +74,10 @@ const RULES: [Rule; 17] = [
     },
     Rule {
         room: "cli",
-        may: &["probe", "rates", "plan", "flow", "agent", "measure", "diagnose", "report", "run", "event"],
+        may: &[
+            "probe", "capture", "rates", "plan", "flow", "agent", "measure", "diagnose", "report", "run",
+            "event",
+        ],
         why: "it calls the rooms, none calls it",
     },
     Rule { room: "lib", may: &[], why: "it only declares the rooms" },
@@ -140,7 +148,7 @@ fn unsafe_stands_only_in_the_system_crate() {
 fn sys_and_proc_are_opened_only_through_sysroot() {
     let mut broken = Vec::new();
     for (file, text) in sources(&crate_dir().join("src")) {
-        if file.ends_with("sysroot.rs") {
+        if file.starts_with("src/sysroot") {
             continue;
         }
         for line in proc_or_sys_opened(&file, &text) {

@@ -1,16 +1,17 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
+use super::capture::write_capture;
+use super::probe::show_probe;
 use super::progress::Progress;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use super::words::{
-    AgentWords, Command, DiagnoseWords, Generate, ProbeWords, ReportWords, RunWords, StageWord, Words,
-    listen_address,
+    AgentWords, Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words, listen_address,
 };
 use crate::agent::{Agent, DEFAULT_PORT, Key, MtuOf, Receivers, serve_own};
 use crate::diagnose::diagnose;
 use crate::failure::Failure;
 use crate::plan::Goal;
-use crate::probe::{probe, tree::show_tree};
+use crate::probe::probe;
 use crate::report::{self, Folder};
 use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
@@ -29,6 +30,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
     match words.command {
         Command::Run(words) => run(words),
         Command::Probe(words) => show_probe(&words),
+        Command::Capture(words) => write_capture(&words),
         Command::Plan(words) => super::plan::plan(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
@@ -125,38 +127,6 @@ pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
-}
-
-/// The live system, or a recorded one that is there.
-pub(super) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
-    match root {
-        None => Ok(Sysroot::live()),
-        Some(root) if root.join("sys").is_dir() || root.join("proc").is_dir() => Ok(Sysroot::recorded(root)),
-        Some(root) => Err(Failure::Lacks(format!(
-            "{}: holds neither sys/ nor proc/; name the folder of a recorded machine",
-            root.display()
-        ))),
-    }
-}
-
-fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
-    let machine = probe(&sysroot_of(words.root.as_deref())?);
-    if let Some(file) = &words.svg {
-        std::fs::write(file, report::map_svg(&machine)).map_err(|error| {
-            Failure::Lacks(format!(
-                "{}: the picture cannot be written: {error}; name a file in a folder that you may write to",
-                file.display()
-            ))
-        })?;
-    }
-    if words.json {
-        let json = serde_json::to_string_pretty(&machine)
-            .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;
-        print(&format!("{json}\n"))?;
-    } else {
-        print(&show_tree(&machine))?;
-    }
-    Ok(0)
 }
 
 fn agent(words: &AgentWords) -> Result<u8, Failure> {

@@ -1,7 +1,9 @@
 //! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
 
+mod capture;
 mod commands;
 mod plan;
+mod probe;
 mod progress;
 mod raid;
 mod rates;

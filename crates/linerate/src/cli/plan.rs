@@ -1,7 +1,7 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
-use super::commands::{colour, print, sysroot_of, width};
-use super::words::{PlanWhat, PlanWords};
+use super::commands::{colour, print, width};
+use super::words::{PlanWhat, PlanWords, machine_of};
 use crate::diagnose::map_findings;
 use crate::failure::Failure;
 use crate::plan::flow::{End, Flow, ends, plan_flow};
@@ -9,7 +9,7 @@ use crate::plan::machine_file;
 use crate::plan::parts::{Parts, from_machine};
 use crate::plan::sizing::size;
 use crate::plan::whatif::{Change, apply};
-use crate::probe::{Machine, probe};
+use crate::probe::Machine;
 use crate::report::{FlowReport, Step};
 use std::io::Read;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
     }
     let (mut parts, machine) = match &words.machine {
         Some(file) => read(file)?,
-        None => probed(probe(&sysroot_of(words.root.as_deref())?)),
+        None => probed(machine_of(&words.told)?),
     };
     if let Some(mtu) = words.mtu {
         change(&mut parts, &Change::Set(format!("mtu={mtu}")))?;

@@ -1,6 +1,7 @@
 //! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are there.
 
-use super::commands::{colour, print, sysroot_of, width};
+use super::commands::{colour, print, width};
+use super::words::sysroot_of;
 use crate::failure::Failure;
 use crate::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
 use crate::probe::probe;

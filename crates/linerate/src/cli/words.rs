@@ -1,11 +1,13 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
 
+mod machine;
 mod plan;
 
 use crate::measure::Stage;
 use crate::plan::Protocol;
 use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use machine::{MachineWords, machine_of, sysroot_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -35,6 +37,12 @@ pub enum Command {
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
     #[command(after_help = EXIT_STATUS)]
     Probe(ProbeWords),
+    /// Record this machine in a tarball that can be probed elsewhere, without what tells whose it is
+    ///
+    /// The tarball holds what the probe reads from /sys and /proc. Hardware and IP addresses, host names, serial numbers, UUIDs, folder
+    /// and volume names are replaced, the same thing by the same thing everywhere. Look into it before you give it away.
+    #[command(after_help = EXIT_STATUS)]
+    Capture(CaptureWords),
     /// Say what a flow could reach on this machine or on one described in a file, before anything is measured
     ///
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next, and what each change gains.
@@ -118,15 +126,28 @@ pub struct RunWords {
 /// `linerate probe`.
 #[derive(Debug, Args)]
 pub struct ProbeWords {
-    /// Read a recorded tree that holds sys/ and proc/ instead of this machine
-    #[arg(long, value_name = "DIR")]
-    pub root: Option<PathBuf>,
+    #[command(flatten)]
+    pub machine: MachineWords,
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,
     /// Write the machine as a block diagram, with rates on its links, into this file as well
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// `linerate capture`.
+#[derive(Debug, Args)]
+pub struct CaptureWords {
+    /// File to write, readable by its owner only [default: linerate-capture-DATE.tar.gz]
+    #[arg(long, value_name = "FILE.tar.gz")]
+    pub output: Option<PathBuf>,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Make a recorded tree, or a tarball of one, anonymous instead of this machine
+    #[arg(long, value_name = "DIR|FILE")]
+    pub root: Option<PathBuf>,
 }
 
 /// `linerate agent`.

@@ -10,6 +10,8 @@ pub mod cpu_list;
 mod crc32c;
 mod disk;
 mod file_system;
+mod fill;
+pub mod foreign;
 mod frequency;
 mod host;
 mod huge_pages;
@@ -35,11 +37,16 @@ pub mod tree;
 pub mod usage;
 
 use crate::sysroot::Sysroot;
+pub use fill::{ASKED, lacking};
 pub use machine::*;
 use std::cmp::Ordering;
 
 /// Reads what the server is.
 pub fn probe(sysroot: &Sysroot) -> Machine {
+    fill::with_asked(sysroot, read(sysroot))
+}
+
+fn read(sysroot: &Sysroot) -> Machine {
     let virtualisation = host::virtualisation(sysroot);
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
@@ -112,6 +119,11 @@ pub(crate) mod tests {
         /// One more file.
         pub(crate) fn put(&mut self, path: &str, text: &str) {
             std::fs::write(self.place(path), text).expect("a file");
+        }
+
+        /// One more file, of any bytes.
+        pub(crate) fn put_bytes(&mut self, path: &str, bytes: &[u8]) {
+            std::fs::write(self.place(path), bytes).expect("a file");
         }
 
         /// A symbolic link.

@@ -1,6 +1,6 @@
 //! `linerate plan`.
 
-use super::EXIT_STATUS;
+use super::{EXIT_STATUS, MachineWords};
 use crate::cli::raid::RaidWords;
 use crate::plan::Protocol;
 use crate::plan::flow::Method;
@@ -14,11 +14,10 @@ pub struct PlanWords {
     #[command(subcommand)]
     pub what: Option<PlanWhat>,
     /// Machine to plan for: a description in TOML, the output of `linerate probe --json`, or a run.json [default: this machine]
-    #[arg(long, value_name = "FILE", conflicts_with = "root")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
     pub machine: Option<PathBuf>,
-    /// Read a recorded tree that holds sys/ and proc/ instead of this machine
-    #[arg(long, value_name = "DIR")]
-    pub root: Option<PathBuf>,
+    #[command(flatten)]
+    pub told: MachineWords,
     /// Where bytes come from and where they go
     #[arg(long, value_enum, default_value_t = FlowWord::DiskToNetwork)]
     pub flow: FlowWord,

@@ -15,7 +15,6 @@ use crate::sysroot::Sysroot;
 use address::Address;
 use config::ConfigSpace;
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -78,10 +77,7 @@ fn device(
     let parent = directory.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let parent = parent.filter(|name| Address::parse(name).is_some()).map(str::to_string);
     let config = match sysroot.open(directory.join("config")) {
-        Ok(file) => config::of_registers(&|at| {
-            let mut bytes = [0; 4];
-            file.read_exact_at(&mut bytes, u64::try_from(at).ok()?).ok().map(|()| bytes)
-        }),
+        Ok(file) => config::of_registers(&|at| file.four_bytes(at)),
         // The reason stands at each fact: without the path, which the address tells.
         Err(why) => {
             let why = why.rsplit(": ").next().unwrap_or(&why);
@@ -226,7 +222,7 @@ mod tests {
         tree.put("sys/bus/pci/slots/7/address", "0000:01:00\n");
         tree.put("sys/bus/pci/slots/7-1/address", "0000:00:01\n");
         for (function, length) in [(&config, 256), (&config.replace("00.0/c", "00.1/c"), 64)] {
-            std::fs::write(tree.sysroot().path(function), &card[..length]).expect("a file");
+            tree.put_bytes(function, &card[..length]);
         }
         let devices = read(&tree.sysroot(), false);
         let [port, first, second, _] = devices.as_slice() else { panic!("{devices:?}") };
@@ -238,7 +234,7 @@ mod tests {
         assert_eq!(port.express.port.why(), Some("its configuration space: not there"));
         assert!(second.express.port.why().is_some_and(|why| why.contains("root reads it")));
         assert!(second.link.why().is_some_and(|why| why.contains("no PCIe link")));
-        std::fs::write(tree.sysroot().path(config.replace("00.0/c", "00.1/c")), &card).expect("a file");
+        tree.put_bytes(&config.replace("00.0/c", "00.1/c"), &card);
         let devices = read(&tree.sysroot(), true);
         assert_eq!(devices[2].link, Fact::Known(PciLink { gt_per_second: 5.0, width: 4 }));
         assert_eq!(devices[2].link_max, Fact::Known(PciLink { gt_per_second: 8.0, width: 8 }));

@@ -1,41 +1,106 @@
-//! The one door to `/sys` and `/proc`: the live system, or a directory where somebody recorded them.
+//! The one door to `/sys` and `/proc`: the live system, a directory where somebody recorded them, or a tarball of one.
 //!
 //! Readers ask for absolute paths (`/sys/class/net`); the root is put before them. Symbolic links of a recorded tree are
 //! resolved inside that tree, so that a reading never leaves it.
 
+mod archive;
+mod place;
+mod recording;
+mod walk;
+
 use crate::fact::Fact;
+use crate::failure::Failure;
+pub use archive::{Archive, Limits};
+pub use place::Opened;
+use place::{Kind, Place};
+pub use recording::{Recorded, Recording};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree costs no memory.
-const LARGEST_ATTRIBUTE_BYTES: u64 = 4 << 20;
+pub const LARGEST_ATTRIBUTE_BYTES: u64 = 4 << 20;
+
+/// In a tree that `linerate capture` made: the files that could not be read or were not asked for, each with the reason, as one JSON
+/// object. They lie in the tree as empty files.
+pub const UNREAD: &str = "linerate/unread.json";
 
 /// Where readers read from.
 #[derive(Clone, Debug)]
 pub struct Sysroot {
-    root: PathBuf,
+    place: Place,
+    /// Reasons of a captured tree's unread files, by path without the leading slash.
+    unread: Arc<BTreeMap<PathBuf, String>>,
+    /// Notes what is asked for.
+    recording: Option<Recording>,
 }
 
 impl Sysroot {
     /// The machine that linerate runs on.
     pub fn live() -> Self {
-        Sysroot { root: PathBuf::from("/") }
+        Sysroot { place: Place::Live, unread: Arc::default(), recording: None }
     }
 
     /// A recorded tree that holds `sys/` and `proc/`.
     pub fn recorded(root: impl Into<PathBuf>) -> Self {
-        Sysroot { root: root.into() }
+        Sysroot::of(Place::Directory(root.into()))
+    }
+
+    /// A recorded tree in an archive, held in memory.
+    pub fn archive(archive: Archive) -> Self {
+        Sysroot::of(Place::Archive(Arc::new(archive)))
+    }
+
+    /// What `--root` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
+    pub fn at(root: &Path) -> Result<Self, Failure> {
+        if root.is_dir() {
+            return match root.join("sys").is_dir() || root.join("proc").is_dir() {
+                true => Ok(Sysroot::recorded(root)),
+                false => Err(Failure::Lacks(format!(
+                    "{}: holds neither sys/ nor proc/; name the folder of a recorded machine, or its tarball",
+                    root.display()
+                ))),
+            };
+        }
+        Archive::open(root, &Limits::default()).map(Sysroot::archive).map_err(Failure::Lacks)
+    }
+
+    fn of(place: Place) -> Self {
+        let text = place.read(Path::new(UNREAD)).unwrap_or_default();
+        // A list that is damaged says nothing: those files are then empty.
+        Sysroot {
+            place,
+            unread: Arc::new(serde_json::from_slice(&text).unwrap_or_default()),
+            recording: None,
+        }
+    }
+
+    /// The same tree, with everything that is asked for noted. A live machine counts as recorded here, so that readers ask for the files
+    /// that they will ask for when the recording is read.
+    pub fn record(&self) -> (Self, Recording) {
+        let recording = Recording::default();
+        (Sysroot { recording: Some(recording.clone()), ..self.clone() }, recording)
     }
 
     /// True for the machine itself: then system calls may be asked, too.
     pub fn is_live(&self) -> bool {
-        self.root == Path::new("/")
+        matches!(self.place, Place::Live) && self.recording.is_none()
     }
 
-    /// The path under the root, symbolic links not followed.
-    pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
-        let path = absolute.as_ref();
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    /// What was left out when an archive was read, for the user: `proc/kcore (hard link)`. At most a few, then how many more.
+    pub fn left_out(&self) -> &[String] {
+        match &self.place {
+            Place::Archive(archive) => archive.left_out(),
+            _ => &[],
+        }
+    }
+
+    /// A file that `linerate capture` laid beside the recorded `sys` and `proc` (its path without a leading slash). A live machine has none,
+    /// nor has a tree that is being recorded anew.
+    pub fn beside(&self, path: &str) -> Option<Vec<u8>> {
+        let recorded = !matches!(self.place, Place::Live) && self.recording.is_none();
+        recorded.then(|| self.place.read(Path::new(path)).ok())?
     }
 
     /// The text of a file, trimmed at the end; the error is a phrase for `Fact::Unknown`.
@@ -47,27 +112,31 @@ impl Sysroot {
             .to_string())
     }
 
-    /// The bytes of a file; the error is a phrase for `Fact::Unknown`.
+    /// The bytes of a file, [`LARGEST_ATTRIBUTE_BYTES`] of them at most; the error is a phrase for `Fact::Unknown`.
     pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, String> {
-        use std::io::Read;
         let absolute = absolute.as_ref();
-        let mut bytes = Vec::new();
-        let read = self.open(absolute)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes);
-        read.map_err(|error| describe(absolute, &error))?;
-        Ok(bytes)
+        let path = self.resolve(absolute)?;
+        let read = match self.unread.get(&path) {
+            Some(why) => Err(why.clone()),
+            None => self.place.read(&path),
+        };
+        if let Some(recording) = &self.recording {
+            recording.file(path, &read);
+        }
+        read.map_err(|why| format!("{}: {why}", absolute.display()))
     }
 
     /// A file of which only pieces are read: of some files each byte costs a register access. The error is a phrase for
     /// `Fact::Unknown`.
-    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<std::fs::File, String> {
+    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<Opened, String> {
         let absolute = absolute.as_ref();
-        let path = self.resolve(absolute)?;
-        // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
-        if !self.is_live() && !std::fs::metadata(&path).map_err(|error| describe(absolute, &error))?.is_file()
-        {
-            return Err(format!("{}: no regular file", absolute.display()));
+        // In an archive it is in memory already; a recording wants it whole.
+        if matches!(self.place, Place::Archive(_)) || self.recording.is_some() {
+            return self.bytes(absolute).map(Opened::Memory);
         }
-        std::fs::File::open(path).map_err(|error| describe(absolute, &error))
+        let path = self.resolve(absolute)?;
+        let opened = self.unread.get(&path).map_or_else(|| self.place.open(&path), |why| Err(why.clone()));
+        opened.map(Opened::Disk).map_err(|why| format!("{}: {why}", absolute.display()))
     }
 
     /// A file's text as a fact.
@@ -93,101 +162,67 @@ impl Sysroot {
     /// Names in a directory, sorted; empty where it cannot be read.
     pub fn list(&self, absolute: impl AsRef<Path>) -> Vec<String> {
         let Ok(path) = self.resolve(absolute.as_ref()) else { return Vec::new() };
-        let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let Some(names) = self.place.names(&path) else { return Vec::new() };
+        if let Some(recording) = &self.recording {
+            recording.directory(&path, &names, &self.place);
+        }
+        let mut names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
 
     /// The absolute path (without the root) that a path leads to after all its symbolic links.
     pub fn follow(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
+        let absolute = absolute.as_ref();
         if self.is_live() {
-            return absolute.as_ref().canonicalize().ok();
+            return absolute.canonicalize().ok();
         }
-        let resolved = self.resolve(absolute.as_ref()).ok()?;
-        let inside = resolved.strip_prefix(&self.root).ok()?;
-        Some(Path::new("/").join(inside))
+        Some(Path::new("/").join(self.resolve(absolute).ok()?))
     }
 
     /// Something is there.
     pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
-        self.resolve(absolute.as_ref()).is_ok_and(|path| path.exists())
+        self.kind(absolute.as_ref()).is_some()
     }
 
     /// A directory is there (symbolic links followed).
     pub fn is_directory(&self, absolute: impl AsRef<Path>) -> bool {
-        self.resolve(absolute.as_ref()).is_ok_and(|path| path.is_dir())
+        self.kind(absolute.as_ref()) == Some(Kind::Directory)
     }
 
     /// Last component of what a symbolic link points to (`device/driver` → `mlx5_core`), which need not be there; `None`
     /// where the path is no link.
     pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
         let absolute = absolute.as_ref();
-        let directory = self.resolve(absolute.parent()?).ok()?;
-        let target = std::fs::read_link(directory.join(absolute.file_name()?)).ok()?;
+        let link = self.resolve(absolute.parent()?).ok()?.join(absolute.file_name()?);
+        let target = self.place.link(&link)?;
+        if let Some(recording) = &self.recording {
+            recording.link(&link, &target);
+        }
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Walks the path component by component; a link that is absolute or climbs stays within the root.
+    fn kind(&self, absolute: &Path) -> Option<Kind> {
+        let path = self.resolve(absolute).ok()?;
+        let kind = self.place.kind(&path)?;
+        if let Some(recording) = &self.recording {
+            recording.seen(path, kind);
+        }
+        Some(kind)
+    }
+
+    /// The path below the root, without a leading slash; its symbolic links are followed here, or by the kernel of the live machine.
     fn resolve(&self, absolute: &Path) -> Result<PathBuf, String> {
         if self.is_live() {
-            return Ok(absolute.to_path_buf());
+            return Ok(absolute.strip_prefix("/").unwrap_or(absolute).to_path_buf());
         }
-        let mut inside = PathBuf::new();
-        let mut pending: Vec<std::ffi::OsString> = components(absolute);
-        let mut links = 0;
-        while let Some(next) = pending.pop() {
-            if next == ".." {
-                inside.pop();
-                continue;
+        walk::resolve(absolute, |path| {
+            let target = self.place.link(path)?;
+            if let Some(recording) = &self.recording {
+                recording.link(path, &target);
             }
-            let candidate = inside.join(&next);
-            match std::fs::read_link(self.root.join(&candidate)) {
-                Ok(target) => {
-                    links += 1;
-                    if links > 40 {
-                        return Err(format!("{}: too many symbolic links", absolute.display()));
-                    }
-                    if target.is_absolute() {
-                        inside = PathBuf::new();
-                    }
-                    pending.extend(components(&target));
-                }
-                Err(_) => inside = candidate,
-            }
-        }
-        Ok(self.root.join(inside))
-    }
-}
-
-/// Components of a path, last first, without the root and `.`.
-fn components(path: &Path) -> Vec<std::ffi::OsString> {
-    use std::path::Component;
-    let mut parts: Vec<_> = path
-        .components()
-        .filter_map(|part| match part {
-            Component::Normal(name) => Some(name.to_os_string()),
-            Component::ParentDir => Some("..".into()),
-            _ => None,
+            Some(target)
         })
-        .collect();
-    parts.reverse();
-    parts
-}
-
-/// What failed, and why.
-fn describe(absolute: &Path, error: &std::io::Error) -> String {
-    format!("{}: {}", absolute.display(), plain(error))
-}
-
-/// An I/O error without the number that the standard library adds.
-fn plain(error: &std::io::Error) -> String {
-    use std::io::ErrorKind;
-    match error.kind() {
-        ErrorKind::NotFound => "not there".into(),
-        ErrorKind::PermissionDenied => "permission denied".into(),
-        _ => error.to_string(),
     }
 }
 

@@ -1,0 +1,83 @@
+//! Which machine a command is about: this one, a recorded one, or what other tools wrote about one. The same options in every command.
+
+use crate::cli::commands::complain;
+use crate::failure::Failure;
+use crate::probe::foreign::{self, ForeignSources, Named};
+use crate::probe::{Machine, probe};
+use crate::sysroot::Sysroot;
+use clap::Args;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The text of another tool about one machine is a few MB at most.
+const LARGEST_TEXT_BYTES: u64 = 16 << 20;
+
+/// The machine [default: this one]. Several together: each tells its part.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MachineWords {
+    /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
+    #[arg(long, value_name = "DIR|FILE")]
+    pub root: Option<PathBuf>,
+    /// Read what lspci printed about a machine (lspci -vv, best as root; -vt and -xxx, too)
+    #[arg(long, value_name = "FILE")]
+    pub lspci: Option<PathBuf>,
+    /// Read what dmidecode printed about a machine, or the table that it dumped
+    #[arg(long, value_name = "FILE")]
+    pub dmidecode: Option<PathBuf>,
+    /// Read what lstopo wrote about a machine (lstopo FILE.xml)
+    #[arg(long, value_name = "FILE")]
+    pub lstopo: Option<PathBuf>,
+    /// Read a topology of NCCL (NCCL_TOPO_DUMP_FILE)
+    #[arg(long, value_name = "FILE")]
+    pub nccl: Option<PathBuf>,
+}
+
+impl MachineWords {
+    /// It is this machine, not a recorded or a described one.
+    pub fn is_live(&self) -> bool {
+        [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl].into_iter().all(Option::is_none)
+    }
+}
+
+/// The machine that the words name.
+pub fn machine_of(words: &MachineWords) -> Result<Machine, Failure> {
+    if words.is_live() {
+        return Ok(probe(&Sysroot::live()));
+    }
+    let sources = ForeignSources {
+        tree: words.root.as_deref().map(|root| sysroot_of(Some(root))).transpose()?,
+        lspci: read(words.lspci.as_deref())?,
+        dmidecode: read(words.dmidecode.as_deref())?,
+        lstopo: read(words.lstopo.as_deref())?,
+        nccl: read(words.nccl.as_deref())?,
+    };
+    foreign::machine(&sources).map_err(Failure::Lacks)
+}
+
+/// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on standard error.
+pub fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
+    let Some(root) = root else { return Ok(Sysroot::live()) };
+    let sysroot = Sysroot::at(root)?;
+    if !sysroot.left_out().is_empty() {
+        complain(&format!("{}: left out {}", root.display(), sysroot.left_out().join(", ")));
+    }
+    Ok(sysroot)
+}
+
+/// A file of another tool.
+fn read(file: Option<&Path>) -> Result<Option<Named>, Failure> {
+    let Some(file) = file else { return Ok(None) };
+    let say = |why: String| Failure::Lacks(format!("{}: {why}", file.display()));
+    let opened =
+        std::fs::File::open(file).map_err(|error| say(format!("{error}; name a file that you may read")))?;
+    let mut bytes = Vec::new();
+    let read = opened.take(LARGEST_TEXT_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| say(format!("{error}; name a file that you may read")))?;
+    if bytes.len() as u64 > LARGEST_TEXT_BYTES {
+        return Err(say(format!(
+            "larger than {} MiB: not what such a tool writes",
+            LARGEST_TEXT_BYTES >> 20
+        )));
+    }
+    Ok(Some(Named { name: file.display().to_string(), bytes }))
+}

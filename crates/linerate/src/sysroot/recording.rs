@@ -1,0 +1,85 @@
+//! A note of everything that readers asked a tree for: enough to lay down a tree that answers the same.
+
+use super::place::{Kind, Place};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Why a file that was only listed has no content in the recording.
+const NOT_ASKED: &str = "not recorded";
+
+/// What was found at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// A file with its content.
+    File(Vec<u8>),
+    /// A file that could not be read, or that nobody asked to read, with the reason.
+    Unread(String),
+    /// A symbolic link and what it points to.
+    Link(PathBuf),
+    /// A directory.
+    Directory,
+}
+
+/// What was asked for, by path without a leading slash. Clones share one note.
+#[derive(Clone, Debug, Default)]
+pub struct Recording(Arc<Mutex<BTreeMap<PathBuf, Recorded>>>);
+
+impl Recording {
+    /// What was noted so far.
+    pub fn entries(&self) -> BTreeMap<PathBuf, Recorded> {
+        self.lock().clone()
+    }
+
+    pub(super) fn file(&self, path: PathBuf, read: &Result<Vec<u8>, String>) {
+        let mut entries = self.lock();
+        match read {
+            // A file that changes while it is recorded keeps its first content, as far as that was read.
+            Ok(bytes) if !matches!(entries.get(&path), Some(Recorded::File(_))) => {
+                entries.insert(path, Recorded::File(bytes.clone()));
+            }
+            Ok(_) => {}
+            Err(why) if why == "not there" => {}
+            Err(why) => match entries.get(&path) {
+                None => drop(entries.insert(path, Recorded::Unread(why.clone()))),
+                Some(Recorded::Unread(before)) if before == NOT_ASKED => {
+                    entries.insert(path, Recorded::Unread(why.clone()));
+                }
+                Some(_) => {}
+            },
+        }
+    }
+
+    pub(super) fn link(&self, path: &Path, target: &Path) {
+        self.lock().insert(path.to_path_buf(), Recorded::Link(target.to_path_buf()));
+    }
+
+    pub(super) fn seen(&self, path: PathBuf, kind: Kind) {
+        self.lock().entry(path).or_insert_with(|| match kind {
+            Kind::Directory => Recorded::Directory,
+            Kind::File => Recorded::Unread(NOT_ASKED.into()),
+        });
+    }
+
+    /// A directory with all its names, so that it lists the same again.
+    pub(super) fn directory(&self, path: &Path, names: &[OsString], place: &Place) {
+        self.seen(path.to_path_buf(), Kind::Directory);
+        for name in names {
+            let below = path.join(name);
+            match place.link(&below) {
+                Some(target) => self.link(&below, &target),
+                None => {
+                    if let Some(kind) = place.kind(&below) {
+                        self.seen(below, kind);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Recorded>> {
+        // Nothing panics while it is held; a poisoned note is as good as another.
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

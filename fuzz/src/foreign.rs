@@ -1,0 +1,25 @@
+//! What other tools wrote about a machine: the XML of lstopo and of NCCL.
+
+use linerate::probe::foreign::{ForeignSources, Named, machine};
+use linerate::probe::{Machine, tree};
+
+/// Any text as either. What comes of it can be shown, saved and read again.
+pub fn lstopo(input: &[u8]) {
+    let named = Some(Named { name: "given".into(), bytes: input.to_vec() });
+    for sources in [
+        ForeignSources { lstopo: named.clone(), ..Default::default() },
+        ForeignSources { nccl: named.clone(), ..Default::default() },
+        ForeignSources { lstopo: named.clone(), nccl: named.clone(), ..Default::default() },
+    ] {
+        match machine(&sources) {
+            Err(why) => assert!(why.starts_with("given: ") && why.len() > 10, "{why}"),
+            Ok(machine) => {
+                assert!(!tree::show_tree(&machine).is_empty());
+                let json = serde_json::to_string(&machine).expect("a machine is JSON");
+                if let Err(error) = serde_json::from_str::<Machine>(&json) {
+                    panic!("the machine cannot be read again: {error}: {json}");
+                }
+            }
+        }
+    }
+}
