@@ -12,6 +12,7 @@ mod identities;
 mod names;
 mod tarball;
 mod text;
+mod words;
 
 use crate::probe::{ASKED, Machine, lacking, probe, route, usage};
 use crate::sysroot::{Archive, Limits, Recorded, Sysroot};
@@ -97,7 +98,7 @@ fn asked(
 fn reasons(value: &mut Value, names: &Names) {
     match value {
         Value::Object(fields) => match fields.get_mut("unknown") {
-            Some(Value::String(why)) if files::is_kernels(why) => {}
+            Some(Value::String(why)) if words::is_kernels(why) => {}
             Some(Value::String(why)) => *why = names.words_in(why),
             _ => fields.values_mut().for_each(|value| reasons(value, names)),
         },

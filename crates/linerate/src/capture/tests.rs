@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::probe::tests::Tree;
+use proptest::prelude::*;
 use std::path::Path;
 
 const CARD: &str = "sys/devices/pci0000:00/0000:00:03.0";
@@ -61,6 +62,10 @@ fn server() -> Tree {
     let mut tree = Tree::new(&[
         ("proc/sys/kernel/hostname", "dtn7.surf.nl\n"),
         ("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n"),
+        (
+            "proc/cmdline",
+            "root=UUID=9f0b5d1e-77aa-4c0b-8000-0123456789ab iommu=pt token=tank-of-bob -- --key alice\n",
+        ),
         ("proc/version", "Linux version 6.1.0 (root@dtn7) (gcc 12.2.0)\n"),
         ("proc/meminfo", "MemTotal:  1000 kB\nMemAvailable: 900 kB\n"),
         ("proc/self/cgroup", "0::/user.slice/user-alice.slice\n"),
@@ -252,6 +257,7 @@ fn nothing_tells_whose_it_is_and_the_machine_is_the_same() {
         .collect();
     assert!(mounts[1].starts_with("/home/name") && mounts[1].ends_with(" dm-0"), "{mounts:?}");
     assert_eq!(mounts[0], "/ /dev/disk/by-uuid/00000000-0000-4000-8000-000000000002 nvme0n1p1");
+    assert_eq!(after.kernel.boot_options.known(), Some(&vec!["iommu=pt".to_string()]));
     assert!(after.file_systems[1].options.contains("sunit=128,swidth=512"));
     assert!(after.file_systems[2].options.contains("vers=4.2"), "{}", after.file_systems[2].options);
     let replaced = capture.replaced;
@@ -356,4 +362,37 @@ fn this_machine_replays() {
     let none: [String; 0] = [];
     assert_eq!(differences(&before, &after), none);
     assert!(!capture.entries.keys().any(|path| path.is_absolute() || path.starts_with(Path::new(".."))));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_rewritten_and_no_address_stays(
+        parts in proptest::collection::vec("(00:1b:21:6a:b2:[0-9a-f]{2}|dtn7|192\\.0\\.2\\.7|2001:db8::[0-9a-f]{1,4}|S4EVNF0M812345|[0-9a-f:.-]{0,40}|\\PC{0,6})", 0..12)
+    ) {
+        let text = parts.join(" ");
+        let mut names = Names::default();
+        identities::host_name("dtn7", &mut names);
+        identities::serial("S4EVNF0M812345", &mut names);
+        names.address(IpAddr::from([192, 0, 2, 7]));
+        names.text(&text);
+        names.settle();
+        let after = names.text(&text);
+        for telling in parts.iter().filter(|part| ["00:1b:21", "dtn7", "192.0.2.7", "2001:db8::", "S4EVNF0"].iter().any(|start| part.starts_with(start)) && part.len() < 18) {
+            let alone = after.split(' ').any(|word| word == telling);
+            prop_assert!(!alone, "{telling} stands in {after}");
+        }
+    }
+
+    #[test]
+    fn any_table_keeps_its_length_or_is_cut(bytes in proptest::collection::vec(any::<u8>(), 0..300), line in "\\PC{0,80}") {
+        let mut names = Names::default();
+        binary::smbios(&bytes, &mut names);
+        names.settle();
+        prop_assert!(binary::smbios(&bytes, &mut names).len() <= bytes.len());
+        prop_assert_eq!(binary::configuration(&bytes).len(), bytes.len());
+        let entries = BTreeMap::from(["mountinfo", "mounts", "cgroup", "route", "if_inet6", "fib_trie", "cmdline", "version", "wwid"].map(|name| {
+            (PathBuf::from("proc/self").join(name), Recorded::File(line.clone().into_bytes()))
+        }));
+        prop_assert_eq!(files::rewrite(&entries, &mut names).len(), entries.len());
+    }
 }

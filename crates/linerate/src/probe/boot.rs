@@ -47,7 +47,8 @@ pub fn options(sysroot: &Sysroot) -> Fact<Vec<String>> {
     sysroot.fact("/proc/cmdline").map(|line| chosen(&line))
 }
 
-fn chosen(line: &str) -> Vec<String> {
+/// Those options of a kernel's command line.
+pub fn chosen(line: &str) -> Vec<String> {
     // What follows `--` is for the first process.
     let words = line.split_ascii_whitespace().take_while(|word| *word != "--");
     // The kernel takes `-` and `_` in a name for the same.

@@ -3,7 +3,7 @@
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
 mod addresses;
-mod boot;
+pub mod boot;
 mod cache;
 mod cpu;
 pub mod cpu_list;
