@@ -209,11 +209,10 @@ fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
     let parts = from_machine(&probe(&Sysroot::recorded(&root)));
     let plan = flow(&parts, &["memory"], &["nic"], Protocol::Tcp, Method::Direct);
     assert!(plan.ceiling.cut.iter().all(|id| id.starts_with("nic:")), "{}", plan.sentence);
-    assert!(
-        plan.next.iter().all(|next| next.cut.iter().all(|id| !id.starts_with("pcie:"))),
-        "{}",
-        plan.sentence
-    );
+    // What comes next is the chip's link of 8 GT/s x8, not the one lane of 2.5 GT/s that each port shows.
+    let next = plan.next.as_ref().expect("a next limit");
+    let rate = next.bytes_per_second.known().copied();
+    assert!(rate.is_none_or(|rate| rate > 5e9), "{}", plan.sentence);
 }
 
 /// The program itself: exit status, standard output, standard error.

@@ -212,11 +212,10 @@ fn recorded_machines_that_are_none() {
     let ground = Ground::new();
     ground.file("file", 10);
     std::fs::create_dir(ground.path().join("empty")).expect("a folder");
-    for root in ["missing", "file", "empty"] {
-        ground
-            .run(&mut ground.linerate(&["probe", "--root", root]))
-            .gives(3)
-            .says(&[root, "recorded machine"]);
+    for (root, remedy) in
+        [("missing", "check the path"), ("file", "name a tarball"), ("empty", "recorded machine")]
+    {
+        ground.run(&mut ground.linerate(&["probe", "--root", root])).gives(3).says(&[root, remedy]);
     }
     for part in ["sys", "proc"] {
         std::fs::create_dir_all(ground.path().join("bare").join(part)).expect("a folder");
