@@ -129,9 +129,11 @@ fn a_real_server_and_a_virtual_one() {
         (4, 2),
         "the other socket has slots and no processor"
     );
+    // Its table breaks off behind type 11, for dmidecode too.
     let hyper_v = read("siderolabs-HyperV.dmi").memory;
     assert!(
         hyper_v.rated_bytes_per_second.why().is_some_and(|why| why.contains("a virtual machine (Hyper-V)"))
     );
-    assert!(hyper_v.channel_states.is_empty() && !hyper_v.modules.is_empty());
+    assert!(hyper_v.channel_states.is_empty());
+    assert!(table(&captures.join("smbios-bin/siderolabs-HyperV.dmi")).damage.is_some());
 }

@@ -87,27 +87,11 @@ pub fn apply(firmware: Result<Firmware, String>, machine: &mut Machine) {
             "no data sheet of this processor is known here",
         );
     }
-    let told = match &firmware.hypervisor {
-        Some(name) => {
-            let why = format!("a virtual machine ({name}): its DIMMs are made up");
-            channels::Told {
-                of_modules: vec![Fact::unknown(&why); firmware.modules.len()],
-                populated: Fact::unknown(why),
-                ..Default::default()
-            }
-        }
-        None if firmware.modules.is_empty() => channels::Told {
-            populated: Fact::unknown("the firmware lists no memory devices (SMBIOS type 17)"),
-            ..Default::default()
-        },
-        None => channels::tell(&firmware),
-    };
+    let told = channels::tell(&firmware);
     for (module, channel) in firmware.modules.iter_mut().zip(told.of_modules) {
         module.channel = channel;
     }
-    let first = firmware.sockets.iter().find(|socket| socket.populated);
-    let processor = first.and_then(|socket| socket.version.known());
-    let processor = processor.map_or(processor::Channels::Unknown, |version| processor::channels(version));
+    let processor = processor::of(&firmware.sockets);
     let states = bandwidth::states(&firmware.modules);
     memory.rated_bytes_per_second = bandwidth::rated(&firmware.modules, &states, &told.populated, processor);
     memory.channel_states = without_empty_sockets(states, &firmware.sockets);

@@ -1,6 +1,8 @@
 //! How many memory channels a processor has, by its name. No firmware tells it; the makers' data sheets do (Intel ARK, AMD's product
 //! pages, Ampere's and HiSilicon's briefs). A name that is not here is unknown, not guessed.
 
+use crate::probe::Socket;
+
 /// What a processor's name tells of its memory channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channels {
@@ -22,6 +24,12 @@ impl Channels {
             _ => None,
         }
     }
+}
+
+/// Channels of the first processor that is there: servers do not mix.
+pub(super) fn of(sockets: &[Socket]) -> Channels {
+    let first = sockets.iter().find(|socket| socket.populated);
+    first.and_then(|socket| socket.version.known()).map_or(Channels::Unknown, |version| channels(version))
 }
 
 /// Channels by the version string of SMBIOS type 4.

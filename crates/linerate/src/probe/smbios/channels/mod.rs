@@ -65,6 +65,12 @@ struct Board {
 /// Tells the channels.
 pub(super) fn tell(firmware: &Firmware) -> Told {
     let board = Board::new(firmware);
+    if let Some(name) = &firmware.hypervisor {
+        return board.untold(&format!("a virtual machine ({name}): its DIMMs are made up"));
+    }
+    if board.slots.is_empty() {
+        return board.untold("the firmware lists no memory devices (SMBIOS type 17)");
+    }
     if !board.slots.iter().any(|slot| slot.populated) {
         return board.untold("no slot holds a module");
     }
@@ -101,14 +107,12 @@ pub(super) fn tell(firmware: &Firmware) -> Told {
 
 impl Board {
     fn new(firmware: &Firmware) -> Self {
-        let of_the_first = firmware.sockets.iter().find(|socket| socket.populated);
-        let version = of_the_first.and_then(|socket| socket.version.known());
         let announced: Option<u64> =
             firmware.arrays.iter().map(|array| array.slots.known().copied().map(u64::from)).sum();
         Board {
             slots: firmware.modules.iter().map(Slot::new).collect(),
             sockets: u32::try_from(firmware.sockets.len()).unwrap_or(u32::MAX).max(1),
-            channels: version.map_or(Channels::Unknown, |version| processor::channels(version)),
+            channels: processor::of(&firmware.sockets),
             complete: announced.is_some_and(|slots| usize::try_from(slots) == Ok(firmware.modules.len())),
             dell: firmware.is_of(&["dell", "poweredge"]),
             supermicro: firmware.is_of(&["supermicro"]),
