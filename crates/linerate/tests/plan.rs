@@ -273,13 +273,13 @@ fn the_json_has_the_keys_of_the_contract() {
 fn a_probed_machine_reads_as_one_and_wrong_use_is_told() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| place.path().join(name).to_str().expect("a path").to_string();
-    let mut machine = linerate::probe::Machine::default();
-    machine.nics = vec![linerate::probe::Nic {
+    let nics = vec![linerate::probe::Nic {
         name: "eth0".into(),
         speed_bits_per_second: linerate::fact::Fact::Known(25_000_000_000),
         mtu: linerate::fact::Fact::Known(1500),
         ..Default::default()
     }];
+    let machine = linerate::probe::Machine { nics, ..Default::default() };
     let machine = serde_json::to_string(&machine).expect("JSON");
     std::fs::write(path("machine.json"), &machine).expect("a file");
     std::fs::write(path("run.json"), format!("{{\"machine\": {machine}}}")).expect("a file");
