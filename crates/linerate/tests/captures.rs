@@ -2,6 +2,9 @@
 //! node_exporter. The captures are no part of this project: without them (`LINERATE_CAPTURES`, or `../shared/captures` beside the
 //! workspace) these tests are skipped and say so.
 
+#[path = "support/place.rs"]
+mod place;
+
 #[path = "captures/storage.rs"]
 mod storage;
 
@@ -10,19 +13,10 @@ use linerate::probe::tree::show_tree;
 use linerate::probe::{DiskKind, Machine, PciLink, probe};
 use linerate::report::map_svg;
 use linerate::sysroot::Sysroot;
+use place::captures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-fn captures() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    if !place.is_dir() {
-        println!("skipped: no captures");
-        return None;
-    }
-    Some(place)
-}
 
 /// Files of a folder of the captures with a given ending, in order.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {

@@ -1,23 +1,17 @@
 //! Caches and NUMA distances of recorded trees against what hwloc's `lstopo` reads from the same trees. Without the captures
 //! (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace) this is skipped and says so.
 
+#[path = "support/place.rs"]
+mod place;
+
 use linerate::fact::Fact;
 use linerate::probe::cpu_list::parse_mask;
 use linerate::probe::{Machine, probe};
 use linerate::sysroot::Sysroot;
+use place::captures;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-fn captures() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    if !place.is_dir() {
-        println!("skipped: no captures");
-        return None;
-    }
-    Some(place)
-}
 
 /// Unpacks what of an archive tells of processors and nodes; `None` (and a message) where `tar` cannot.
 fn unpack(archive: &Path) -> Option<(tempfile::TempDir, PathBuf)> {

@@ -2,26 +2,20 @@
 //! The captures are no part of this project: without them (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace) these
 //! tests are skipped and say so.
 
+#[path = "support/place.rs"]
+mod place;
+
 use linerate::fact::Fact;
 use linerate::plan::{Goal, PathPlan, Protocol, SourcePlan, plan};
 use linerate::probe::foreign::{ForeignSources, Named, machine};
 use linerate::probe::tree::show_tree;
 use linerate::probe::{Machine, PciLink, probe};
 use linerate::sysroot::Sysroot;
+use place::captures;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn captures() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    if !place.is_dir() {
-        println!("skipped: no captures");
-        return None;
-    }
-    Some(place)
-}
 
 fn named(file: &Path) -> Option<Named> {
     let bytes = std::fs::read(file).expect("a capture");

@@ -1,25 +1,19 @@
 //! The readers of `lspci` against `lspci` itself, over the dumps that pciutils publishes for its own tests: the bytes decoded here, the
 //! words read here, and the words as they stand say the same. Skipped where the captures or pciutils are absent.
 
+#[path = "support/place.rs"]
+mod place;
+
 use linerate::fact::Fact;
 use linerate::probe::lspci::from_lspci;
 use linerate::probe::pci::ends::{self, Condition, Weaker};
 use linerate::probe::pci::topology;
 use linerate::probe::{PciDevice, PciLink, PortKind, probe};
 use linerate::sysroot::Sysroot;
+use place::captures;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-fn captures() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
-    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
-    if !place.is_dir() {
-        println!("skipped: no captures");
-        return None;
-    }
-    Some(place)
-}
 
 fn unpack(archive: &Path, members: &[&str]) -> Option<tempfile::TempDir> {
     let place = tempfile::tempdir().expect("a temporary directory");
