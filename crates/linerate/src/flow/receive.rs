@@ -336,6 +336,24 @@ mod tests {
         assert_eq!(answers[0].received_bytes, 3000);
     }
 
+    #[test]
+    fn naps_grow_while_batches_are_small_and_end_when_they_are_full() {
+        let mut nap = SHORTEST_NAP;
+        (0..10).for_each(|_| nap = nap_after(1, nap));
+        assert_eq!(nap, LONGEST_NAP);
+        assert_eq!(nap_after(BATCH / 2, nap), nap, "neither small nor full");
+        (0..10).for_each(|_| nap = nap_after(BATCH, nap));
+        assert_eq!(nap, SHORTEST_NAP);
+    }
+
+    #[test]
+    fn what_has_waited_is_told_and_a_clock_set_back_is_no_wait() {
+        let past = SystemTime::now() - Duration::from_millis(90);
+        assert!(held_nanos(Some(past)) >= 90_000_000);
+        assert_eq!(held_nanos(Some(SystemTime::now() + Duration::from_secs(60))), 0);
+        assert_eq!(held_nanos(None), 0);
+    }
+
     proptest! {
         #[test]
         fn a_trains_parts_are_the_train(train in proptest::collection::vec(any::<u8>(), 0..5000), datagram_bytes in 1usize..3000) {
