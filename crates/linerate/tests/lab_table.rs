@@ -76,23 +76,45 @@ fn check(row: &Row) {
     let made = self::lab(&up).output().expect("the lab script starts");
     assert!(made.status.success(), "lab up: {}", String::from_utf8_lossy(&made.stderr));
     for round in 0..rounds {
-        let (named, figures) = one_round(row, &lab.0, round);
-        named.unwrap_or_else(|wrong| panic!("{wrong}"));
-        // What is named must be the same every time. A figure that a neighbour on the same host has spoilt is taken once more.
-        if let Err(short) = figures {
-            eprintln!("measured again: {}", short.lines().next().unwrap_or_default());
-            let (named, figures) = one_round(row, &lab.0, round);
-            named.and(figures).unwrap_or_else(|wrong| panic!("again: {wrong}"));
+        let mut runs = vec![one_round(row, &lab.0, round)];
+        // What is named must be the same every time. A figure that a neighbour on the same host may have spoilt is measured five
+        // times, and its median counts.
+        while !missed(&runs).is_empty() && runs.len() < 5 {
+            eprintln!("measured again: row {}, round {round}: {}", row.name, missed(&runs).join("; "));
+            runs.push(one_round(row, &lab.0, round));
         }
+        assert!(missed(&runs).is_empty(), "row {}, round {round}: {}", row.name, missed(&runs).join("; "));
     }
 }
 
-/// Whether the right thing was named, and whether the figures hold.
-fn one_round(row: &Row, lab: &str, round: u32) -> (Result<(), String>, Result<(), String>) {
+/// A figure of one run, and what it must at least be.
+struct Figure {
+    what: String,
+    value: f64,
+    least: f64,
+}
+
+/// The figures of a run in which the right thing was named.
+fn one_round(row: &Row, lab: &str, round: u32) -> Vec<Figure> {
     let run = one_run(lab);
-    let text = serde_json::to_string_pretty(&run["diagnosis"]).expect("text");
-    let told = |wrong: String| format!("{wrong}: row {}, round {round}:\n{text}", row.name);
-    (right_name(row, &run).map_err(told), right_figures(row, &run).map_err(told))
+    right_name(row, &run).unwrap_or_else(|wrong| {
+        let text = serde_json::to_string_pretty(&run["diagnosis"]).expect("text");
+        panic!("{wrong}: row {}, round {round}:\n{text}", row.name)
+    });
+    figures(row, &run)
+}
+
+/// The figures whose median over the runs falls short (of an even number of runs, the lower middle one counts).
+fn missed(runs: &[Vec<Figure>]) -> Vec<String> {
+    let short = |which: usize| {
+        let mut values: Vec<f64> = runs.iter().map(|run| run[which].value).collect();
+        values.sort_by(f64::total_cmp);
+        let Figure { what, least, .. } = &runs[0][which];
+        let median = values[(values.len() - 1) / 2];
+        (median < *least)
+            .then(|| format!("{what}: median {median:.4e} of {values:.4?}, at least {least:.4e}"))
+    };
+    (0..runs[0].len()).filter_map(short).collect()
 }
 
 fn one_run(name: &str) -> Value {
@@ -151,23 +173,22 @@ fn right_name(row: &Row, run: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn right_figures(row: &Row, run: &Value) -> Result<(), String> {
-    for (protocol, limit) in
-        [("tcp", row.limit.map(|limit| limit.0)), ("udp", row.limit.map(|limit| limit.1))]
-    {
+fn figures(row: &Row, run: &Value) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let limits = [("tcp", row.limit.map(|limit| limit.0)), ("udp", row.limit.map(|limit| limit.1))];
+    for (protocol, limit) in limits {
         let part = by_protocol(run, protocol);
         let predicted = part["predicted"]["bytes_per_second"].as_f64().expect("predicted");
         let achieved = part["achieved"]["bytes_per_second"].as_f64().expect("achieved");
-        ensure(achieved >= row.achieves, || format!("{protocol} achieved {achieved}"))?;
-        ensure(achieved >= row.of_predicted * predicted, || {
-            format!("{protocol}: {achieved} of {predicted}")
-        })?;
+        let mut figure =
+            |what, value, least| figures.push(Figure { what: format!("{protocol} {what}"), value, least });
+        figure("achieved", achieved, row.achieves);
+        figure("achieved / predicted", achieved / predicted, row.of_predicted);
         if let Some(limit) = limit {
-            let off = (predicted / limit - 1.0).abs();
-            ensure(off <= 0.05, || format!("{protocol}: predicted {predicted}, the truth is {limit}"))?;
+            figure("predicted, 1 - its share off the truth", 1.0 - (predicted / limit - 1.0).abs(), 0.95);
         }
     }
-    Ok(())
+    figures
 }
 
 fn row(name: &'static str, up: &'static [&'static str], kind: &'static str, resources: usize) -> Row {
