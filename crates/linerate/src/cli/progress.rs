@@ -47,7 +47,7 @@ impl Default for Progress {
 
 fn rate(stage: Stage, bytes_per_second: f64) -> String {
     match stage {
-        Stage::Memory | Stage::Disk => show_bytes_rate(bytes_per_second),
+        Stage::Memory | Stage::Disk | Stage::Load => show_bytes_rate(bytes_per_second),
         Stage::Network | Stage::Path => show_bits_rate(bytes_per_second),
     }
 }

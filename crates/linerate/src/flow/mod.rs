@@ -4,6 +4,7 @@
 //! (`source`) and sends them on TCP or, held by a window, on UDP (`window`, `wire`). `receive` is the other end. Nothing here
 //! allocates, logs or locks per block; what happens is counted in `counters` and `progress` and read by somebody else.
 
+pub mod access;
 pub mod counters;
 pub mod lane;
 pub mod progress;

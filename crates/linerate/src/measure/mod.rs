@@ -1,5 +1,6 @@
 //! The third step: memory, disk, network, then the whole path. `measure(…) -> Measurements`.
 
+pub mod access;
 mod cached;
 mod disk;
 mod memory;
@@ -12,6 +13,7 @@ mod transfer;
 mod trust;
 mod window;
 
+pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
 pub use peers::Peers;
 pub use product::*;
 
@@ -70,6 +72,7 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> M
             Stage::Disk => disk::measure(&mut stages),
             Stage::Network if stages.plan.paths.is_empty() => {}
             Stage::Network => network::measure(&mut stages, peers),
+            Stage::Load => {} // a command of its own, no step of the path
             Stage::Path if stages.plan.lanes.is_empty() => {}
             Stage::Path => network::measure_path(&mut stages, peers),
         }
@@ -211,6 +214,8 @@ impl Measurement {
             lanes: Vec::new(),
             receiver: None,
             loss: 0.0,
+            access: None,
+            memory: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The product of measuring: every figure with its samples, its CPU cost, its method and the reasons to distrust it.
 
+use super::access::{AccessResult, MemoryPoint};
 use crate::plan::Protocol;
 pub use crate::probe::usage::CoreUse;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ pub type Measurements = Vec<Measurement>;
 pub enum Stage {
     Memory,
     Disk,
+    Load,
     Network,
     Path,
 }
@@ -22,6 +24,7 @@ impl std::fmt::Display for Stage {
         f.write_str(match self {
             Stage::Memory => "memory",
             Stage::Disk => "disk",
+            Stage::Load => "load",
             Stage::Network => "network",
             Stage::Path => "path",
         })
@@ -77,6 +80,12 @@ pub struct Measurement {
     /// Bytes that were sent and did not arrive, share of what was sent (UDP).
     #[serde(default)]
     pub loss: f64,
+    /// File access in detail (`linerate disk`, `linerate load`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Box<AccessResult>>,
+    /// Which memory access this is (`linerate memory`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryPoint>,
 }
 
 /// What held a stage that is not the resource it measured.

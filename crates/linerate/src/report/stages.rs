@@ -146,7 +146,7 @@ fn expected(run: &Run, known: &[&Resource], measurement: &Measurement) -> (Figur
             let rated = Figure::of_fact(&run.machine.memory.rated_bytes_per_second, Origin::Rated);
             return (rated, Figure::unknown(None));
         }
-        Stage::Disk => ResourceKind::Disk,
+        Stage::Disk | Stage::Load => ResourceKind::Disk,
         Stage::Network => ResourceKind::Nic,
         Stage::Path => {
             let ceiling =

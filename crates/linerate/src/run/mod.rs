@@ -6,12 +6,14 @@ pub mod conduct;
 mod paths;
 mod scratch;
 mod sources;
+mod stage_run;
 
 use crate::diagnose::Diagnosis;
 use crate::measure::Measurements;
 use crate::plan::{Goal, Plan};
 use crate::probe::Machine;
 use serde::{Deserialize, Serialize};
+pub use stage_run::StageRun;
 
 /// Schema number of `run.json`: additions are allowed within it, renames are not.
 pub const SCHEMA: u32 = 1;

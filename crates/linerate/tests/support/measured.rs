@@ -115,7 +115,7 @@ impl Spec {
             spread: short((high - low) / rate),
             cpu_seconds_per_gb: match stage {
                 Stage::Memory => 0.0,
-                Stage::Disk => 0.031,
+                Stage::Disk | Stage::Load => 0.031,
                 Stage::Network => 0.214,
                 Stage::Path => 0.268,
             },
@@ -138,6 +138,8 @@ impl Spec {
             lanes: Vec::new(),
             receiver: None,
             loss: 0.0,
+            access: None,
+            memory: None,
         }
     }
 

@@ -55,6 +55,8 @@ pub(in crate::diagnose) fn figure(stage: Stage, name: &str, resource: &str, mega
         lanes: Vec::new(),
         receiver: None,
         loss: 0.0,
+        access: None,
+        memory: None,
     }
 }
 
