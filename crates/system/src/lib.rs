@@ -17,4 +17,5 @@ pub mod limits;
 pub mod memory;
 pub mod ring;
 pub mod socket;
+pub mod storage;
 pub mod trains;
