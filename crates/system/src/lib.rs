@@ -19,4 +19,5 @@ pub mod memory;
 pub mod queue;
 pub mod ring;
 pub mod socket;
+pub mod storage;
 pub mod trains;

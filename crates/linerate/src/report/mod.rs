@@ -16,7 +16,7 @@ mod verdict;
 
 use crate::failure::Failure;
 use crate::probe::Machine;
-use crate::run::Run;
+use crate::run::{Run, StageRun};
 pub use flow::{FlowReport, Step};
 pub use folder::Folder;
 pub use printable::printable;
@@ -46,6 +46,16 @@ pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: b
 /// The run as pretty-printed `run.json`, with a newline at the end.
 pub fn json(run: &Run) -> String {
     json::write(run)
+}
+
+/// A benchmark of one stage as pretty-printed JSON, with a newline at the end.
+pub fn stage_json(run: &StageRun) -> String {
+    json::write(run)
+}
+
+/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
+pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::memory(run, width, colour)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another

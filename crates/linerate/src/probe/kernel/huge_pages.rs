@@ -1,7 +1,7 @@
 //! Huge pages: those set aside, and whether the kernel makes its own (`Documentation/admin-guide/mm/hugetlbpage.rst`, `transhuge.rst`).
 
-use super::machine::HugePages;
 use crate::fact::Fact;
+use crate::probe::machine::HugePages;
 use crate::sysroot::Sysroot;
 use std::path::Path;
 

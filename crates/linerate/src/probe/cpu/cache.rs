@@ -1,10 +1,9 @@
 //! Caches, each once with the processors that share it: `/sys/devices/system/cpu/cpu*/cache/index*`
 //! (`Documentation/ABI/testing/sysfs-devices-system-cpu`).
 
-use super::cpu::CPUS;
-use super::cpu_list;
-use super::machine::{Cache, LogicalCpu};
+use super::{CPUS, cpu_list};
 use crate::fact::Fact;
+use crate::probe::machine::{Cache, LogicalCpu};
 use crate::sysroot::Sysroot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

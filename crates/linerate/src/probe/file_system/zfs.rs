@@ -5,7 +5,7 @@ use crate::probe::machine::Array;
 use crate::sysroot::Sysroot;
 
 /// The pool of a dataset (`tank/data` → `tank`) as an array: its state, and why nothing else is told.
-pub(in crate::probe) fn read(sysroot: &Sysroot, dataset: &str) -> Array {
+pub(super) fn read(sysroot: &Sysroot, dataset: &str) -> Array {
     let pool = dataset.split(['/', '@']).next().unwrap_or_default();
     let why = format!("the kernel shows no devices of a ZFS pool: `zpool status -P {pool}` does");
     let state = match pool {

@@ -1,6 +1,6 @@
 //! Clock control: `/sys/devices/system/cpu/cpu*/cpufreq` (`Documentation/admin-guide/pm/cpufreq.rst`).
 
-use super::cpu::CPUS;
+use super::CPUS;
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;
 use std::path::PathBuf;

@@ -1,23 +1,23 @@
 //! btrfs over several devices: `/sys/fs/btrfs/UUID` (Documentation/ABI/testing/sysfs-fs-btrfs, fs/btrfs/sysfs.c).
 
-use super::array::{copies, data_disks, with_stripe};
 use crate::fact::Fact;
 use crate::probe::machine::Array;
+use crate::probe::storage::array::{copies, data_disks, with_stripe};
 use crate::sysroot::Sysroot;
 
 /// Bytes on one device before the next begins: fixed in the kernel (fs/btrfs/fs.h, `BTRFS_STRIPE_LEN`).
 const CHUNK_BYTES: u64 = 64 << 10;
 
 /// One mounted btrfs.
-pub(in crate::probe) struct Pool {
+pub(super) struct Pool {
     /// Block devices by kernel name.
-    pub(in crate::probe) devices: Vec<String>,
+    pub(super) devices: Vec<String>,
     /// How it spreads its data.
-    pub(in crate::probe) array: Array,
+    pub(super) array: Array,
 }
 
 /// All that are mounted.
-pub(in crate::probe) fn read(sysroot: &Sysroot) -> Vec<Pool> {
+pub(super) fn read(sysroot: &Sysroot) -> Vec<Pool> {
     let mut pools = Vec::new();
     for uuid in sysroot.list("/sys/fs/btrfs") {
         let place = format!("/sys/fs/btrfs/{uuid}");

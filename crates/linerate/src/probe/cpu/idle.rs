@@ -1,9 +1,9 @@
 //! Idle states: `/sys/devices/system/cpu/cpuidle` and `cpu*/cpuidle` (`Documentation/admin-guide/pm/cpuidle.rst`).
 
-use super::cpu::CPUS;
-use super::in_order;
-use super::machine::IdleState;
+use super::CPUS;
 use crate::fact::Fact;
+use crate::probe::in_order;
+use crate::probe::machine::IdleState;
 use crate::sysroot::Sysroot;
 use std::path::Path;
 

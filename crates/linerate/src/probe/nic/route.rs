@@ -1,8 +1,8 @@
 //! Which interface and which local address a packet to a peer takes.
 
-use super::machine::{Machine, Nic};
 use super::route_table;
 use crate::fact::Fact;
+use crate::probe::machine::{Machine, Nic};
 use crate::sysroot::Sysroot;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 

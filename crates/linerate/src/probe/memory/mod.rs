@@ -1,8 +1,10 @@
 //! Memory and the NUMA nodes that are online: `/proc/meminfo` and `/sys/devices/system/node`.
 
-use super::machine::{Memory, NumaNode};
-use super::{cpu_list, numa};
+mod numa;
+
 use crate::fact::Fact;
+use crate::probe::cpu_list;
+use crate::probe::machine::{Memory, NumaNode};
 use crate::sysroot::Sysroot;
 use std::path::Path;
 

@@ -1,21 +1,19 @@
 //! `linerate plan`: one screen, or the JSON of the contract.
 
-use super::figure::percent;
-use super::printable::{columns, printable, shortened, wrapped};
+mod needs;
+mod table;
+
+use super::printable::{printable, shortened, wrapped};
 use super::terminal::Style;
 use crate::diagnose::Finding;
 use crate::fact::Fact;
 use crate::plan::flow::FlowPlan;
-use crate::plan::sizing::{Sizing, SlotUse};
-use crate::plan::wording::{self, name, ranged};
-use crate::plan::{Bound, Origin, Resource, ResourceKind};
+use crate::plan::sizing::Sizing;
+use crate::plan::wording;
+use crate::plan::{Bound, Origin, ResourceKind};
 use crate::units::{show_bits_rate, show_bytes_rate};
 use serde_json::json;
 
-/// Rows of the table of resources; what is idle and does not bind is left out first.
-const MOST_ROWS: usize = 16;
-/// Resources whose use differs by less are alike.
-const LIKE: f64 = 0.02;
 /// Columns of the words before each text.
 const INDENT: usize = 10;
 
@@ -98,10 +96,13 @@ impl FlowReport {
         put(&mut lines, "ceiling", &self.ceiling(), width, |text| style.bold(text));
         put(&mut lines, "held by", &plan.sentence, width, str::to_string);
         self.gains(&mut lines, width);
+        self.left_out(&mut lines, width);
         lines.push(String::new());
-        lines.extend(self.table(width, style));
+        lines.extend(table::table(plan, width, style));
         self.placement(&mut lines, width);
-        self.sizing(&mut lines, width, style);
+        if let Some(sizing) = &self.sizing {
+            needs::needs(&mut lines, sizing, |rate| self.show(rate), width, style);
+        }
         for finding in &self.findings {
             put(
                 &mut lines,
@@ -188,76 +189,25 @@ impl FlowReport {
         }
     }
 
-    fn table(&self, width: usize, style: Style) -> Vec<String> {
-        let mut rows = rows(&self.plan);
-        let more = rows.len().saturating_sub(MOST_ROWS);
-        if more > 0 {
-            rows.sort_by_key(|row| !row.cut && row.used == 0.0);
-            rows.truncate(MOST_ROWS);
-        }
-        let name_width = rows.iter().map(|row| columns(&row.name)).max().unwrap_or(8).clamp(8, width / 3);
-        let head =
-            format!("{:name_width$}  {:>10}  {:>10}  {:>6}  note", "resource", "rated", "capacity", "used");
-        let mut lines = vec![style.dim(&head)];
-        for row in &rows {
-            let shown = shortened(&row.name, name_width);
-            let pad = " ".repeat(name_width.saturating_sub(columns(&shown)));
-            let used = row.capacity.map_or("–".to_string(), |_| percent(row.used));
-            let rate = |rate: Option<f64>| rate.map_or("unknown".to_string(), |rate| row.show(rate));
-            let text =
-                format!("{shown}{pad}  {:>10}  {:>10}  {used:>6}  ", rate(row.rated), rate(row.capacity));
-            let note = shortened(&row.note, width.saturating_sub(columns(&text)));
-            let line = format!("{text}{note}");
-            lines.push(if row.cut { style.cut(line.trim_end()) } else { line.trim_end().to_string() });
-        }
-        if more > 0 {
-            lines.push(style.dim(&format!("and {more} more, with --json")));
-        }
-        lines
-    }
-
-    fn sizing(&self, lines: &mut Vec<String>, width: usize, style: Style) {
-        let Some(sizing) = &self.sizing else { return };
-        lines.push(String::new());
-        let (line, payload) = (sizing.target_bytes_per_second, sizing.payload_bytes_per_second);
-        let text = format!("{} on the line, {} of payload, needs", self.show(line), self.show(payload));
-        put(lines, "target", &text, width, |text| style.bold(text));
-        for need in &sizing.needs {
-            let plural = if need.count == 1 { "" } else { "s" };
-            let there = need.there.map_or(String::new(), |there| format!("; the machine has {there}"));
-            let text = format!("{} {}{plural} ({}): {}{there}", need.count, need.part, need.what, need.why);
-            put(lines, "", &text, width, str::to_string);
-        }
-        if sizing.slots.is_empty() {
-            put(lines, "slots", "no slot of the machine is known", width, str::to_string);
+    /// What stands on the way and is not in the ceiling: without it a reader takes the ceiling for a promise.
+    fn left_out(&self, lines: &mut Vec<String>, width: usize) {
+        if self.plan.ceiling.bytes_per_second.known().is_none() {
             return;
         }
-        let alike = |a: &SlotUse, b: &SlotUse| a.link == b.link && a.takes == b.takes && a.why == b.why;
-        let mut groups: Vec<Vec<&SlotUse>> = Vec::new();
-        for slot in &sizing.slots {
-            match groups.iter_mut().find(|group| alike(group[0], slot)) {
-                Some(group) => group.push(slot),
-                None => groups.push(vec![slot]),
-            }
+        let resources = &self.plan.resources;
+        let unknown = resources.iter().filter(|resource| resource.origin == Origin::Unknown);
+        let unknown: Vec<&str> = unknown.map(|resource| resource.id.as_str()).collect();
+        let mut parts: Vec<String> = Vec::new();
+        if !unknown.is_empty() {
+            parts.push(format!("{}, of which no rate is known", wording::ids(&unknown)));
         }
-        for group in groups {
-            let names: Vec<&str> = group.iter().map(|slot| slot.slot.as_str()).collect();
-            let (verb, each) = if names.len() > 1 { ("take", " each") } else { ("takes", "") };
-            let what = match (group[0].takes, &group[0].why) {
-                (Some(part), _) => format!("{verb} a {part}{each}"),
-                (None, why) => format!("– {}", why.as_deref().unwrap_or_default()),
-            };
-            let text = format!("{} ({}) {what}", ranged(&names), group[0].link);
-            put(lines, "slot", &text, width, str::to_string);
+        if resources.iter().any(|resource| resource.kind == ResourceKind::Disk) {
+            parts.push("what the file system takes of the disks".into());
         }
-        let text = match sizing.without_slot {
-            0 => "every card has a slot".to_string(),
-            1 => "1 card is left without a slot that carries it".to_string(),
-            many => format!("{many} cards are left without a slot that carries them"),
-        };
-        put(lines, "slots", &text, width, |text| {
-            if sizing.without_slot > 0 { style.cut(text) } else { text.to_string() }
-        });
+        if !parts.is_empty() {
+            let text = format!("{}: the flow may be less", parts.join(", and "));
+            put(lines, "left out", &text, width, str::to_string);
+        }
     }
 
     fn placement(&self, lines: &mut Vec<String>, width: usize) {
@@ -278,66 +228,4 @@ fn put(lines: &mut Vec<String>, word: &str, text: &str, width: usize, style: imp
         let word = if index == 0 { word } else { "" };
         lines.push(format!("{word:<INDENT$}{}", style(line)));
     }
-}
-
-/// One resource, or several that are alike.
-struct Row {
-    name: String,
-    kind: ResourceKind,
-    rated: Option<f64>,
-    capacity: Option<f64>,
-    used: f64,
-    note: String,
-    cut: bool,
-}
-
-impl Row {
-    fn show(&self, rate: f64) -> String {
-        match self.kind {
-            ResourceKind::Nic | ResourceKind::Pcie | ResourceKind::SocketLink => show_bits_rate(rate),
-            _ => show_bytes_rate(rate),
-        }
-    }
-}
-
-/// Resources in the order of the bytes; neighbours that are alike are one row.
-fn rows(plan: &FlowPlan) -> Vec<Row> {
-    let is_cut = |resource: &Resource| plan.ceiling.cut.contains(&resource.id);
-    let alike = |a: &Resource, b: &Resource| {
-        a.kind == b.kind
-            && a.capacity == b.capacity
-            && a.rated == b.rated
-            && is_cut(a) == is_cut(b)
-            && a.why == b.why
-            && (a.utilisation - b.utilisation).abs() < LIKE
-    };
-    let mut groups: Vec<Vec<&Resource>> = Vec::new();
-    for resource in &plan.resources {
-        match groups.iter_mut().find(|group| alike(group[0], resource)) {
-            Some(group) => group.push(resource),
-            None => groups.push(vec![resource]),
-        }
-    }
-    let row = |group: &Vec<&Resource>| {
-        let first = group[0];
-        let names: Vec<&str> = group.iter().map(|resource| name(&resource.id)).collect();
-        let word = first.id.split_once(':').map_or(first.id.as_str(), |(word, _)| word);
-        let each = if group.len() > 1 { format!(" ({} alike)", group.len()) } else { String::new() };
-        let named =
-            if names == [word] { word.to_string() } else { format!("{word}:{}{each}", ranged(&names)) };
-        let known = first.origin != Origin::Unknown;
-        let cut = is_cut(first);
-        let why = first.why.clone().unwrap_or_default();
-        let note = if cut && why.is_empty() { "holds the flow".into() } else { why };
-        Row {
-            name: printable(&named),
-            kind: first.kind,
-            rated: first.rated,
-            capacity: known.then_some(first.capacity),
-            used: first.utilisation,
-            note: printable(&note),
-            cut,
-        }
-    };
-    groups.iter().map(row).collect()
 }

@@ -1,8 +1,13 @@
 //! Kernel version and the settings that bound a flow: `/proc/sys`, the memory-lock limit of this process, irqbalance.
 
-use super::machine::Kernel;
-use super::{boot, huge_pages};
+pub mod boot;
+pub mod host;
+mod huge_pages;
+pub mod interrupt;
+mod interrupt_table;
+
 use crate::fact::Fact;
+use crate::probe::machine::Kernel;
 use crate::sysroot::Sysroot;
 use std::str::FromStr;
 

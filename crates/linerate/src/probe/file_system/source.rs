@@ -1,8 +1,8 @@
 //! What stands behind a path that bytes are read from: its file system, the device that is mounted, and the disks at the bottom.
 
-use super::machine::{Disk, DiskKind, FileSystem, Machine};
-use super::{file_system, mount_table};
+use super::mount_table;
 use crate::fact::Fact;
+use crate::probe::machine::{Disk, DiskKind, FileSystem, Machine};
 use crate::sysroot::Sysroot;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
     let Some(mount) = mount_table::covering(&mounts, &path) else {
         return Fact::unknown(format!("{}: no file system of the mount table holds it", path.display()));
     };
-    let file_system = file_system::Below::read(sysroot, &machine.disks).file_system(mount);
+    let file_system = super::Below::read(sysroot, &machine.disks).file_system(mount);
     Fact::Known(Behind {
         device: file_system.source.clone(),
         leaves: leaves(&machine.disks, &file_system.devices),
@@ -72,7 +72,7 @@ fn no_device(kind: &str) -> String {
         }
         "overlay" => "an overlay lies on another file system that the mount table does not show".into(),
         "zfs" => "the disks of a ZFS pool are not readable from /sys".into(),
-        kind if file_system::is_network(kind) => {
+        kind if super::is_network(kind) => {
             format!("{kind} comes over a network: no disk of this machine is behind it")
         }
         kind => format!("no block device was found behind this {kind} file system"),
@@ -93,7 +93,7 @@ fn raw_device(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Option<Strin
         return Some(disk.name.clone());
     }
     path.strip_prefix("/dev").ok()?;
-    file_system::kernel_name(sysroot, &machine.disks, path)
+    super::kernel_name(sysroot, &machine.disks, path)
 }
 
 fn largest_block(disks: &[Disk], names: &[String], otherwise: &str) -> Fact<u32> {

@@ -1,16 +1,21 @@
 //! Processors: `/proc/cpuinfo`, `/sys/devices/system/cpu`, and what this process may use of them. Caches, clock and idle states have
 //! files of their own.
 
-use super::machine::{Cpu, LogicalCpu, NumaNode};
-use super::usage::Throttle;
-use super::{cache, cpu_list, crc32c, frequency, idle};
+mod cache;
+pub mod cpu_list;
+mod crc32c;
+mod frequency;
+mod idle;
+
 use crate::fact::Fact;
+use crate::probe::machine::{Cpu, LogicalCpu, NumaNode};
+use crate::probe::usage::Throttle;
 use crate::sysroot::Sysroot;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Where the kernel keeps what it knows of processors.
-pub(super) const CPUS: &str = "/sys/devices/system/cpu";
+const CPUS: &str = "/sys/devices/system/cpu";
 
 /// Reads the processors; the nodes tell which CPU is where.
 pub fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {

@@ -1,19 +1,15 @@
 //! The stripe that a file system believes to lie on, from its mount options: XFS `sunit` and `swidth`, ext4 `stripe`.
 
-use super::array::with_stripe;
 use crate::fact::Fact;
 use crate::probe::machine::Array;
+use crate::probe::storage::array::with_stripe;
 
 /// XFS counts in these (xfs(5)).
 const SECTOR_BYTES: u64 = 512;
 
 /// The stripe from the options of a mount; `None` where the file system was made without one. `block_bytes` is the file system's
 /// block, which ext4 counts in.
-pub(in crate::probe) fn read(
-    kind: &str,
-    options: &str,
-    block_bytes: impl FnOnce() -> Fact<u64>,
-) -> Option<Array> {
+pub(super) fn read(kind: &str, options: &str, block_bytes: impl FnOnce() -> Fact<u64>) -> Option<Array> {
     let number = |word: &str| {
         let value = options.split(',').find_map(|option| option.strip_prefix(word)?.strip_prefix('='))?;
         value.parse::<u64>().ok().filter(|number| *number > 0)

@@ -1,7 +1,7 @@
 //! What a NIC's driver tells over ethtool: rings, channels, offloads, coalescing, firmware, error correction. Only of the live machine.
 
-use super::machine::NicDetails;
 use crate::fact::Fact;
+use crate::probe::machine::NicDetails;
 use linerate_system::ethtool::{Channels, Duplex, Ethtool, Link};
 use std::io;
 

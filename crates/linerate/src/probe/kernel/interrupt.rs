@@ -1,9 +1,10 @@
 //! Interrupts of devices, and the processors that take them: `/sys/kernel/irq` or `/proc/interrupts`, `/proc/irq`, `msi_irqs` of PCI functions
 //! (`Documentation/core-api/irq/irq-affinity.rst`).
 
-use super::machine::{Interrupt, PciDevice};
-use super::{cpu_list, interrupt_table, pci};
+use super::interrupt_table;
 use crate::fact::Fact;
+use crate::probe::machine::{Interrupt, PciDevice};
+use crate::probe::{cpu_list, pci};
 use crate::sysroot::Sysroot;
 use std::collections::BTreeMap;
 use std::path::Path;

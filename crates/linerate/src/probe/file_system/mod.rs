@@ -1,11 +1,16 @@
 //! Mounted file systems that a block device or a network stands behind, the block devices that hold each, and how each spreads its data.
 
-use super::machine::{Array, Disk, FileSystem};
-use super::mount_table::{self, Mount};
-use super::storage::btrfs::{self, Pool};
-use super::storage::{stripe_options, zfs};
+mod btrfs;
+mod mount_table;
+pub mod source;
+mod stripe_options;
+mod zfs;
+
 use crate::fact::Fact;
+use crate::probe::machine::{Array, Disk, FileSystem};
 use crate::sysroot::Sysroot;
+use btrfs::Pool;
+use mount_table::Mount;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -22,7 +27,7 @@ pub fn read(sysroot: &Sysroot, disks: &[Disk]) -> Vec<FileSystem> {
 }
 
 /// What file systems lie on, read once for all mounts.
-pub(super) struct Below<'a> {
+struct Below<'a> {
     sysroot: &'a Sysroot,
     disks: &'a [Disk],
     by_number: HashMap<&'a str, &'a Disk>,
@@ -32,7 +37,7 @@ pub(super) struct Below<'a> {
 }
 
 impl<'a> Below<'a> {
-    pub(super) fn read(sysroot: &'a Sysroot, disks: &'a [Disk]) -> Self {
+    fn read(sysroot: &'a Sysroot, disks: &'a [Disk]) -> Self {
         let numbered = disks.iter().rev().filter_map(|disk| Some((disk.number.known()?.as_str(), disk)));
         let pools = btrfs::read(sysroot);
         let mut pool_of = HashMap::new();
@@ -45,7 +50,7 @@ impl<'a> Below<'a> {
     }
 
     /// One mount with its block devices by kernel name.
-    pub(super) fn file_system(&self, mount: &Mount) -> FileSystem {
+    fn file_system(&self, mount: &Mount) -> FileSystem {
         let devices = self.devices(mount);
         FileSystem {
             mount_point: mount.mount_point.clone(),
@@ -146,7 +151,7 @@ pub fn is_network(kind: &str) -> bool {
 }
 
 /// Kernel name of a device file: `/dev/sda1`, `/dev/mapper/vg-root`, `/dev/disk/by-id/…`; `None` where it is no block device.
-pub(super) fn kernel_name(sysroot: &Sysroot, disks: &[Disk], device: &Path) -> Option<String> {
+fn kernel_name(sysroot: &Sysroot, disks: &[Disk], device: &Path) -> Option<String> {
     let known = |name: &str| disks.iter().find(|disk| disk.name == name).map(|disk| disk.name.clone());
     // sysfs writes the slash in a device name (`cciss/c0d0`) as an exclamation mark.
     let in_dev =
@@ -170,7 +175,7 @@ pub(super) fn kernel_name(sysroot: &Sysroot, disks: &[Disk], device: &Path) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::disk;
+    use crate::probe::storage::disk;
     use crate::probe::tests::Tree;
 
     #[test]

@@ -1,8 +1,13 @@
 //! Network interfaces: `/sys/class/net`, and what the drivers themselves tell.
 
-use super::machine::{Nic, PciDevice};
-use super::{addresses, in_order, nic_details, pci};
+mod addresses;
+mod details;
+pub mod route;
+mod route_table;
+
 use crate::fact::Fact;
+use crate::probe::machine::{Nic, PciDevice};
+use crate::probe::{in_order, pci};
 use crate::sysroot::Sysroot;
 use linerate_system::ethtool::Ethtool;
 use std::path::Path;
@@ -16,7 +21,7 @@ pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
     let addresses = addresses::read(sysroot);
     let ethtool = match sysroot.is_live() {
         true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
-        false => Err(nic_details::RECORDED.to_string()),
+        false => Err(details::RECORDED.to_string()),
     };
     let mut names = sysroot.list(CLASS);
     // Files such as `bonding_masters` lie among the interfaces.
@@ -49,7 +54,7 @@ fn one(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: String, devic
             false => Fact::unknown("a virtual interface is on no node"),
         },
         addresses: Vec::new(),
-        details: nic_details::read(ethtool, &name),
+        details: details::read(ethtool, &name),
         name,
         state,
         driver,

@@ -1,9 +1,9 @@
 //! Block devices: `/sys/class/block`, with what each is made of (partition, dm, md) and the PCI function it hangs on.
 
-use super::machine::{Disk, DiskKind, PciDevice};
-use super::storage::{alignment, mapper, md, queue};
-use super::{in_order, pci};
+use super::{alignment, mapper, md, queue};
 use crate::fact::Fact;
+use crate::probe::machine::{Disk, DiskKind, PciDevice};
+use crate::probe::{in_order, pci};
 use crate::sysroot::Sysroot;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
