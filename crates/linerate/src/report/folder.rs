@@ -3,7 +3,7 @@
 //! Only files that it made itself are ever written again: a folder that holds one of its names already is refused.
 
 use crate::failure::Failure;
-use crate::run::Run;
+use crate::run::{Run, StageRun};
 use linerate_system::file::may_write_in;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,18 @@ impl Folder {
         Ok(folder)
     }
 
+    /// The same for a benchmark of one stage.
+    pub fn begin_stage(named: &Path, run: &StageRun) -> Result<Self, Failure> {
+        let (path, made) = make(Some(named), &run.started)?;
+        let folder = Folder(path);
+        folder.save_stage(run).inspect_err(|_| {
+            if made {
+                let _ = std::fs::remove_dir(&folder.0);
+            }
+        })?;
+        Ok(folder)
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
@@ -53,6 +65,11 @@ impl Folder {
     /// Saves `run.json` so that a reader finds the old one or the new one, never half of one.
     pub fn save(&self, run: &Run) -> Result<(), Failure> {
         self.put(RUN, &super::json(run))
+    }
+
+    /// Saves `run.json` of a benchmark of one stage.
+    pub fn save_stage(&self, run: &StageRun) -> Result<(), Failure> {
+        self.put(RUN, &super::stage_json(run))
     }
 
     /// Saves `report.html`.

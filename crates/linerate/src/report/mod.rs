@@ -16,7 +16,7 @@ mod verdict;
 
 use crate::failure::Failure;
 use crate::probe::Machine;
-use crate::run::Run;
+use crate::run::{Run, StageRun};
 pub use flow::{FlowReport, Step};
 pub use folder::Folder;
 pub use printable::printable;
@@ -31,6 +31,16 @@ pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
 /// Tables of rates for a screen of `width` columns (80 and more are laid out), sources below each.
 pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
     terminal::rates(tables, width, colour)
+}
+
+/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
+pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::access(run, width, colour)
+}
+
+/// A benchmark of one stage as pretty-printed JSON, with a newline at the end.
+pub fn stage_json(run: &StageRun) -> String {
+    json::write(run)
 }
 
 /// An array as it follows from the arithmetic, with the command lines that make it.

@@ -57,12 +57,13 @@ impl Prepared {
         check_memory(bench.sysroot, job)?;
         self.check_targets(bench, job)?;
         raise_open_files();
-        let wanted: Vec<(usize, usize, u64)> = (0..self.targets.len())
-            .filter(|source| self.targets[*source].kind == Kind::Directory)
-            .flat_map(|source| {
-                files_of(job, source).into_iter().map(move |(index, bytes)| (source, index, bytes))
-            })
-            .collect();
+        let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
+        for source in 0..job.sources.len() {
+            let target = self.target_of(job, source)?;
+            if self.targets[target].kind == Kind::Directory {
+                wanted.extend(files_of(job, source).into_iter().map(|(index, bytes)| (target, index, bytes)));
+            }
+        }
         self.check_room(&wanted)?;
         for (source, index, length) in &wanted {
             self.make(*source, *index, *length)?;
@@ -72,6 +73,27 @@ impl Prepared {
             self.fill(bench, job, &wanted)?;
         }
         Ok(())
+    }
+
+    /// A job has written its files: those that it wrote whole hold data now, and stamps of its own or none.
+    pub fn wrote(&mut self, job: &Job) {
+        if !job.writes() {
+            return;
+        }
+        let stamp = job.verify.then_some(job.transfer_bytes);
+        for source in 0..job.sources.len() {
+            let Ok(target) = self.target_of(job, source) else { continue };
+            for (index, length) in files_of(job, source) {
+                let known = self.made.iter_mut().find(|made| made.source == target && made.index == index);
+                let Some(made) = known else { continue };
+                let whole = job.seconds.is_none() && !job.reads();
+                if whole && made.written <= length {
+                    (made.written, made.stamped) = (length, stamp);
+                } else if made.stamped != stamp {
+                    made.stamped = None;
+                }
+            }
+        }
     }
 
     /// Files with a name that are there now.
@@ -99,13 +121,54 @@ impl Prepared {
         resource.strip_prefix("disk:").unwrap_or(&resource).to_string()
     }
 
+    /// Holds the block devices among a job's sources to be written, whether the job itself writes or not.
+    pub fn hold_devices(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
+        let device = |target: &&mut Target| {
+            matches!(target.kind, Kind::Device(_)) && job.sources.contains(&target.path)
+        };
+        let mut devices = self.targets.iter_mut().filter(device);
+        devices.try_for_each(|target| target.allow_writes(bench.sysroot, bench.machine, &self.permissions))
+    }
+
+    /// Writes the devices that are held once, from the first byte to the last.
+    pub fn fill_devices(&mut self, bench: &mut Bench<'_>, job: &Job) -> Result<(), Failure> {
+        let mut blanks = Vec::new();
+        for (source, target) in self.targets.iter().enumerate() {
+            let (Kind::Device(length), Some(_)) = (target.kind, target.held()) else { continue };
+            let how = Opening { write: true, direct: true, alone: false };
+            let file = open(&target.path, how).map_err(|error| not_made(&target.path, &error))?;
+            let file = AccessFile { file: Arc::new(file), label: target.path.display().to_string() };
+            let to = length / job.transfer_bytes * job.transfer_bytes;
+            blanks.push(Blank { made: source, source, file, from: 0, to });
+        }
+        lay_out(bench, blanks, job, None).map(drop)
+    }
+
+    /// Disks behind the sources of a job, each once.
+    pub fn devices_of(&self, job: &Job) -> Vec<String> {
+        let targets = (0..job.sources.len()).filter_map(|source| self.target_of(job, source).ok());
+        let mut devices: Vec<String> =
+            targets.flat_map(|target| self.targets[target].leaves.clone()).collect();
+        devices.sort();
+        devices.dedup();
+        devices
+    }
+
     /// Block devices that are held to be written, for preconditioning.
     pub fn held_devices(&self) -> impl Iterator<Item = (&Path, &File)> {
         self.targets.iter().filter_map(|target| Some((target.path.as_path(), target.held()?)))
     }
 
+    /// Which of the sources looked at a source of a job is: a job may use some of them. One that is named twice is two.
+    pub(super) fn target_of(&self, job: &Job, source: usize) -> Result<usize, Failure> {
+        let path = &job.sources[source];
+        let before = job.sources[..source].iter().filter(|other| *other == path).count();
+        let mut same = (0..self.targets.len()).filter(|target| self.targets[*target].path == *path);
+        same.nth(before).ok_or_else(|| Failure::Lacks(format!("source {}: not made ready", path.display())))
+    }
+
     fn check_targets(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
-        for target in &mut self.targets {
+        for target in self.targets.iter_mut().filter(|target| job.sources.contains(&target.path)) {
             if job.writes() {
                 target.allow_writes(bench.sysroot, bench.machine, &self.permissions)?;
             }
@@ -208,7 +271,8 @@ impl Prepared {
 
     /// The file and the part of it that a place of a job has, opened for one worker.
     pub(super) fn open_part(&self, job: &Job, place: Place, write: bool) -> Result<Part, Failure> {
-        let target = &self.targets[place.source];
+        let at = self.target_of(job, place.source)?;
+        let target = &self.targets[at];
         let short = |holds: u64| {
             Failure::Lacks(format!(
                 "{}: {} are too little for {} workers with requests of {}; fewer --workers or a smaller --transfer",
@@ -222,7 +286,7 @@ impl Prepared {
             Kind::Directory => {
                 let own = job.layout == Layout::FilePerWorker;
                 let index = if own { place.position as usize } else { 0 };
-                let made = self.find(place.source, index).ok_or_else(|| short(0))?;
+                let made = self.find(at, index).ok_or_else(|| short(0))?;
                 let holds = if made.written > 0 { made.written } else { made.length };
                 let area = if own { own_file(job, holds) } else { shared(job, place, holds) };
                 (area, holds, made.open(job.direct, true), made.label())
