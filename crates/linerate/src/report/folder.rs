@@ -45,12 +45,13 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The same for a benchmark of one stage.
+    /// As `begin`, for a benchmark of one stage.
     pub fn begin_stage(named: &Path, run: &StageRun) -> Result<Self, Failure> {
         let (path, made) = make(Some(named), &run.started)?;
         let folder = Folder(path);
         folder.save_stage(run).inspect_err(|_| {
             if made {
+                // Only ever removes an empty one.
                 let _ = std::fs::remove_dir(&folder.0);
             }
         })?;
@@ -67,7 +68,7 @@ impl Folder {
         self.put(RUN, &super::json(run))
     }
 
-    /// Saves `run.json` of a benchmark of one stage.
+    /// As `save`, for a benchmark of one stage.
     pub fn save_stage(&self, run: &StageRun) -> Result<(), Failure> {
         self.put(RUN, &super::stage_json(run))
     }

@@ -3,7 +3,6 @@
 use super::printable::{printable, shortened};
 use crate::failure::Failure;
 use crate::run::{Run, SCHEMA};
-use serde::Serialize;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ const FILE_NAME: &str = "run.json";
 const LARGEST_RUN_BYTES: u64 = 1 << 30;
 
 /// Pretty JSON with a newline at the end.
-pub(super) fn write(run: &impl Serialize) -> String {
+pub(super) fn write<R: serde::Serialize>(run: &R) -> String {
     match serde_json::to_string_pretty(run) {
         Ok(text) => text + "\n",
         // Only maps with keys that are not strings can fail, and a run has none; say it rather than panic.

@@ -38,11 +38,6 @@ pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
     terminal::access(run, width, colour)
 }
 
-/// A benchmark of one stage as pretty-printed JSON, with a newline at the end.
-pub fn stage_json(run: &StageRun) -> String {
-    json::write(run)
-}
-
 /// An array as it follows from the arithmetic, with the command lines that make it.
 pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)
@@ -56,6 +51,16 @@ pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: b
 /// The run as pretty-printed `run.json`, with a newline at the end.
 pub fn json(run: &Run) -> String {
     json::write(run)
+}
+
+/// A benchmark of one stage as pretty-printed JSON, with a newline at the end.
+pub fn stage_json(run: &StageRun) -> String {
+    json::write(run)
+}
+
+/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
+pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::memory(run, width, colour)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another

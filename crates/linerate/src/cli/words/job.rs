@@ -223,7 +223,8 @@ fn limit(text: &str) -> Result<f64, String> {
 }
 
 fn pattern(text: &str) -> Result<Order, String> {
-    let wrong = || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
+    let wrong =
+        || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
     let share = |text: &str| percent(text).map(|share| share / 100.0).map_err(|_| wrong());
     match text.split(':').collect::<Vec<_>>()[..] {
         ["sequential"] => Ok(Order::Sequential),

@@ -95,7 +95,17 @@ fn rows(measurement: &Measurement) -> Vec<[String; 9]> {
     if sides.is_empty() {
         let rate = show_bytes_rate(measurement.bytes_per_second);
         let empty = || "–".to_string();
-        return vec![[name, bound.to_string() + &rate, spread, empty(), empty(), empty(), empty(), empty(), cost]];
+        return vec![[
+            name,
+            bound.to_string() + &rate,
+            spread,
+            empty(),
+            empty(),
+            empty(),
+            empty(),
+            empty(),
+            cost,
+        ]];
     }
     let both = sides.len() > 1;
     let row = |(index, (word, side)): (usize, &(&str, &crate::measure::access::SideResult))| {

@@ -1,6 +1,7 @@
 //! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings, errors.
 
 mod access;
+mod memory;
 mod raid;
 mod rate_table;
 mod style;
@@ -27,6 +28,11 @@ pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour:
 /// Benchmarks of file access.
 pub(super) fn access(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
     access::screen(run, width, Style { colour })
+}
+
+/// What `linerate memory` measured.
+pub(super) fn memory(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
+    memory::screen(run, width, Style { colour })
 }
 
 /// An array and the command lines that make it.
