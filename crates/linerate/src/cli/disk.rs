@@ -43,10 +43,10 @@ pub fn disk(words: &DiskWords) -> Result<u8, Failure> {
             return Ok(());
         };
         if let Some(folder) = &folder {
-            return folder.save_stage(run);
+            return folder.save(run);
         }
         let mut place = saved.lock();
-        let new = Folder::begin_stage(path, run)?;
+        let new = Folder::begin(Some(path), run)?;
         *place = Some(new.path().to_path_buf());
         folder = Some(new);
         Ok(())
@@ -54,18 +54,21 @@ pub fn disk(words: &DiskWords) -> Result<u8, Failure> {
     let mut progress = Progress::new();
     let conducted = conduct_disk(&Sysroot::live(), &order, &stop, &mut progress, &mut save);
     progress.finish();
-    let run = conducted?;
+    let mut run = conducted?;
+    let page = folder.as_ref().map(|folder| folder.save_report(&run));
+    run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
     show(&run, words, folder.as_ref())
 }
 
 /// The table or the JSON on standard output; what failed on standard error.
 fn show(run: &StageRun, words: &DiskWords, folder: Option<&Folder>) -> Result<u8, Failure> {
     if words.json {
-        print(&report::stage_json(run))?;
+        print(&report::json(run))?;
     } else {
         print(&report::access(run, width(), colour()))?;
         if let Some(folder) = folder {
-            print(&format!("saved: {}/run.json\n", folder.path().display()))?;
+            let path = folder.path().display();
+            print(&format!("saved: {path}/run.json, {path}/report.html\n"))?;
         }
     }
     if let (Some(summary), true) = (summary(&run.errors), words.json || !std::io::stdout().is_terminal()) {

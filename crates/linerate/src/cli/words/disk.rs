@@ -36,7 +36,7 @@ pub struct DiskWords {
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Folder for run.json [default: nothing is saved]
+    /// Folder for run.json and report.html; made where it is absent [default: not saved]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -125,7 +125,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
             phase,
             stamper,
             numbers: start.files.iter().map(|file| file_number(&file.label)).collect(),
-            mix: Random::new(start.seed ^ 0x6d69_78),
+            mix: Random::new(start.seed ^ 0x006d_6978),
             flights: vec![nowhere; queue.slots()],
             read_slots,
             // The lowest last: they are taken first, and stay in the processor's caches.

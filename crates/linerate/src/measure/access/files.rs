@@ -19,6 +19,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What the names of our files begin with.
+const PREFIX: &str = "linerate-disk-";
+
 /// Sources looked at, and the files made in them. Made files without a name go with this value.
 #[derive(Debug)]
 pub struct Prepared {
@@ -40,7 +43,7 @@ struct Made {
     written: u64,
     /// Bytes that it may grow to.
     length: u64,
-    /// Data was stamped in requests of this size.
+    /// Data was stamped, in sectors of this size.
     stamped: Option<u64>,
 }
 
@@ -80,7 +83,7 @@ impl Prepared {
         if !job.writes() {
             return;
         }
-        let stamp = job.verify.then_some(job.transfer_bytes);
+        let stamp = job.stamp_sector_bytes();
         for source in 0..job.sources.len() {
             let Ok(target) = self.target_of(job, source) else { continue };
             for (index, length) in files_of(job, source) {
@@ -179,9 +182,10 @@ impl Prepared {
                     job.transfer_bytes, target.sector_bytes
                 )));
             }
-            if job.verify && !job.writes() && target.kind != Kind::Directory {
+            let ours = target.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+            if job.verify && !job.writes() && target.kind != Kind::Directory && !ours {
                 return Err(Failure::Usage(format!(
-                    "--verify: linerate did not write {shown}, so there is nothing to hold it against; name a directory"
+                    "--verify: linerate did not write {shown}, so there is nothing to hold it against; name a directory, or a file that --keep left"
                 )));
             }
         }
@@ -223,7 +227,7 @@ impl Prepared {
             return Ok(());
         }
         let directory = &self.targets[source].path;
-        let name = format!("linerate-disk-{}-{source}-{index}", std::process::id());
+        let name = format!("{PREFIX}{}-{source}-{index}", std::process::id());
         let path = directory.join(name);
         let nameless = if self.permissions.keep { None } else { create_nameless(directory, false).ok() };
         let file = match nameless {
@@ -246,7 +250,7 @@ impl Prepared {
         job: &Job,
         wanted: &[(usize, usize, u64)],
     ) -> Result<(), Failure> {
-        let stamp = job.verify.then_some(job.transfer_bytes);
+        let stamp = job.stamp_sector_bytes();
         let mut blanks = Vec::new();
         for (source, index, length) in wanted {
             let Some(at) = self.made.iter().position(|made| made.source == *source && made.index == *index)
@@ -357,6 +361,11 @@ impl Job {
             Access::Write => true,
             Access::Mixed { read_share } => read_share < 1.0,
         }
+    }
+
+    /// Stamped data is cut into sectors of this size; none: it is not stamped.
+    fn stamp_sector_bytes(&self) -> Option<u64> {
+        self.verify.then(|| if self.transfer_bytes.is_multiple_of(4096) { 4096 } else { 512 })
     }
 
     /// What is wrong with it whatever the machine, as a sentence.
