@@ -398,6 +398,12 @@ impl Job {
                 self.queue_depth
             ));
         }
+        if self.verify && !self.transfer_bytes.is_multiple_of(512) {
+            return Err(format!(
+                "--verify: checked data consists of sectors of 512 bytes, and --transfer {} is no multiple of them",
+                self.transfer_bytes
+            ));
+        }
         if self.verify
             && matches!(self.access, Access::Mixed { .. })
             && self.order != super::Order::Sequential
