@@ -62,7 +62,7 @@ pub enum Command {
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
     /// Without options: read, write, copy and triad through each cache level and memory, on one core and on all, with plain and with streaming
-    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a quarter of the available
+    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a third of the available
     /// memory. With --stride, --working-set or --cores: the grid of what was named.
     #[command(after_help = EXIT_STATUS)]
     Memory(super::memory::MemoryWords),
