@@ -1,4 +1,5 @@
 //! Benchmarks of one stage as files: their screens, pages and charts, their comparison, the formats of other tools.
 
+mod comparison;
 mod pages;
 mod sample;
