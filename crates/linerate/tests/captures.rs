@@ -304,14 +304,18 @@ fn snapshots_with_empty_and_unreadable_files() {
     }
 }
 
-#[test]
-fn what_node_exporter_reads_from_its_fixtures() {
-    let Some(captures) = captures() else { return };
-    let Some(place) = unpack(&captures.join("node_exporter/node_exporter-fixtures.tar.xz")) else { return };
+/// The machine of node_exporter's fixtures, and what node_exporter prints of it.
+fn node_exporter() -> Option<(Machine, String)> {
+    let place = unpack(&captures()?.join("node_exporter/node_exporter-fixtures.tar.xz"))?;
     let root = place.path().join("collector/fixtures");
     unpack_ttar(&std::fs::read(root.join("sys.ttar")).expect("the tree in text form"), &root);
-    let machine = read(&root);
     let text = std::fs::read_to_string(root.join("e2e-output.txt")).expect("its output");
+    Some((read(&root), text))
+}
+
+#[test]
+fn what_node_exporter_reads_from_its_fixtures() {
+    let Some((machine, text)) = node_exporter() else { return };
     let mut compared = 0;
     for line in text.lines() {
         let Some((metric, value)) = line.rsplit_once(' ') else { continue };

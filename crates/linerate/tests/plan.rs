@@ -251,6 +251,30 @@ fn the_screen_shows_before_and_after() {
     );
 }
 
+/// A ceiling is no promise: what is on the way and not in it stands right below.
+#[test]
+fn the_screen_says_what_the_ceiling_leaves_out() {
+    let file = folder().join("streaming-server.toml");
+    let words = ["--machine", file.to_str().expect("a path"), "--protocol", "udp"];
+    let told = |more: &[&str]| {
+        let (status, screen, _) = linerate(&[&words[..], more].concat());
+        assert_eq!(status, Some(0));
+        let words: Vec<&str> = screen.split_whitespace().collect();
+        words.join(" ")
+    };
+    let screen = told(&[]);
+    let all = "left out controller:hba0 and hba1 and cpu:0 and 1, of which no rate is known, and what the file system takes of the \
+               disks: the flow may be less";
+    assert!(screen.contains(all), "{screen}");
+    let screen = told(&["--flow", "memory-to-network"]);
+    assert!(
+        screen.contains("left out cpu:0 and 1, of which no rate is known: the flow may be less"),
+        "{screen}"
+    );
+    let screen = told(&["--flow", "memory-to-network", "--set", "cpu.cost=1.38"]);
+    assert!(!screen.contains("left out"), "{screen}");
+}
+
 #[test]
 fn the_json_has_the_keys_of_the_contract() {
     let file = folder().join("streaming-server.toml");

@@ -32,6 +32,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Probe(words) => show_probe(&words),
         Command::Capture(words) => write_capture(&words),
         Command::Plan(words) => super::plan::plan(&words),
+        Command::Memory(words) => super::memory::memory(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),

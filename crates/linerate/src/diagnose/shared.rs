@@ -64,17 +64,10 @@ fn fit_to_together(resources: &mut [Resource], is_one: impl Fn(&Resource) -> boo
 
 fn shared(id: &str, rate: f64, why: &str) -> Resource {
     Resource {
-        id: id.into(),
-        kind: ResourceKind::Controller,
         capacity: rate,
         origin: Origin::Measured,
-        utilisation: 0.0,
-        lower_bound: false,
-        why: Some(why.into()),
-        next: Vec::new(),
-        rated: None,
-        effective: None,
         measured: Some(rate),
+        ..Resource::unknown(id, ResourceKind::Controller, why)
     }
 }
 

@@ -125,6 +125,41 @@ fn what_was_held_is_a_lower_bound_and_labelled_so() {
     assert_eq!((nic.capacity, nic.origin, nic.lower_bound), (12.4e9, Origin::Effective, false));
 }
 
+/// With a file behind and without, a starved receiver takes more or less for the same CPU: only the lower of what held it is sure.
+#[test]
+fn of_two_figures_that_the_receiver_held_the_lower_counts() {
+    let two = Lab { disks: vec![200.0; 4], nics: vec![1237.5; 2], receiver: 140.0, ..Lab::default() };
+    let receiver = |change: &dyn Fn(&mut Measurement)| {
+        let mut case = two.measured();
+        let together = |figure: &&mut Measurement| figure.stage == Stage::Network && figure.together;
+        case.measurements.iter_mut().filter(together).for_each(change);
+        let diagnosis = case.diagnose();
+        assert_eq!(diagnosis.bottleneck.kind, ResourceKind::Receiver, "{}", diagnosis.bottleneck.sentence);
+        let found = diagnosis.resources.into_iter().find(|resource| resource.kind == ResourceKind::Receiver);
+        let found = found.expect("a receiver");
+        assert_eq!((found.origin, found.measured), (Origin::Measured, Some(found.capacity)));
+        found.capacity
+    };
+    // Whichever of the two it is.
+    let one_at = |with_file: bool, rate: f64| {
+        receiver(&move |figure| {
+            if figure.with_file == with_file {
+                figure.bytes_per_second = rate;
+            }
+        })
+    };
+    assert_eq!(one_at(true, 120e6), 120e6);
+    assert_eq!(one_at(false, 120e6), 120e6);
+    assert_eq!(one_at(true, 160e6), 140e6);
+    // A lower figure that something else held says nothing of the receiver.
+    let by_disks = |figure: &mut Measurement| {
+        if figure.with_file {
+            (figure.bytes_per_second, figure.held_by) = (120e6, Some(HeldBy::Generator));
+        }
+    };
+    assert_eq!(receiver(&by_disks), 140e6);
+}
+
 #[test]
 fn disks_that_share_a_controller() {
     let lab = Lab { disks: vec![200.0; 4], nics: vec![1237.5], ..Lab::default() };

@@ -94,22 +94,19 @@ pub(super) fn links(
 }
 
 fn as_resource(id: String, link: &Link) -> Resource {
-    let known = link.synthetic.is_none();
+    if let Some(why) = &link.synthetic {
+        return Resource::unknown(id, ResourceKind::Pcie, why);
+    }
+    let payload = match link.max_payload_bytes {
+        Some(bytes) => format!("MaxPayload {bytes} bytes"),
+        None => "MaxPayload taken as 128 bytes".into(),
+    };
     Resource {
-        id,
-        kind: ResourceKind::Pcie,
-        capacity: if known { link.effective } else { 0.0 },
-        origin: if known { Origin::Effective } else { Origin::Unknown },
-        utilisation: 0.0,
-        lower_bound: false,
-        why: Some(link.synthetic.clone().unwrap_or_else(|| match link.max_payload_bytes {
-            Some(bytes) => format!("MaxPayload {bytes} bytes"),
-            None => "MaxPayload taken as 128 bytes".into(),
-        })),
-        next: Vec::new(),
-        rated: known.then_some(link.rated),
-        effective: known.then_some(link.effective),
-        measured: None,
+        capacity: link.effective,
+        origin: Origin::Effective,
+        rated: Some(link.rated),
+        effective: Some(link.effective),
+        ..Resource::unknown(id, ResourceKind::Pcie, payload)
     }
 }
 

@@ -114,7 +114,7 @@ pub struct Resource {
 
 impl Resource {
     /// A resource whose capacity is not known, for this reason.
-    pub(super) fn unknown(id: impl Into<String>, kind: ResourceKind, why: impl Into<String>) -> Self {
+    pub fn unknown(id: impl Into<String>, kind: ResourceKind, why: impl Into<String>) -> Self {
         Resource {
             id: id.into(),
             kind,

@@ -2,43 +2,30 @@
 //!
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
-mod addresses;
-pub mod boot;
-mod cache;
 mod cpu;
-pub mod cpu_list;
-mod crc32c;
-mod disk;
 mod file_system;
 mod fill;
 pub mod foreign;
-mod frequency;
-mod host;
-mod huge_pages;
-mod idle;
-mod interrupt;
-mod interrupt_table;
 mod kernel;
 pub mod lspci;
 mod machine;
 mod memory;
-mod mount_table;
 mod nic;
-mod nic_details;
-mod numa;
 pub mod pci;
 mod power;
-pub mod route;
-mod route_table;
 pub mod smbios;
-pub mod source;
 mod storage;
 pub mod tree;
 pub mod usage;
 
 use crate::sysroot::Sysroot;
+pub use cpu::cpu_list;
+pub use file_system::source;
 pub use fill::{ASKED, lacking};
+pub use kernel::boot;
+use kernel::{host, interrupt};
 pub use machine::*;
+pub use nic::route;
 use std::cmp::Ordering;
 
 /// Reads what the server is.
@@ -50,7 +37,7 @@ fn read(sysroot: &Sysroot) -> Machine {
     let virtualisation = host::virtualisation(sysroot);
     let memory = memory::read(sysroot);
     let pci = pci::read(sysroot, virtualisation.known().is_some_and(|name| name != "none"));
-    let mut disks = disk::read(sysroot, &pci);
+    let mut disks = storage::disk::read(sysroot, &pci);
     let controllers = storage::controllers(sysroot, &mut disks, &pci);
     let disks: Vec<Disk> = disks.into_iter().map(|(disk, _)| disk).collect();
     let mut machine = Machine {

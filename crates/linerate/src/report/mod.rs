@@ -100,6 +100,11 @@ pub fn parse_saved(text: &[u8], name: &Path) -> Result<SavedRun, Failure> {
     json::parse_saved(text, name)
 }
 
+/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
+pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::memory(run, width, colour)
+}
+
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another
 /// schema, or lacks a field.
 pub fn read(path: &Path) -> Result<Run, Failure> {

@@ -1,6 +1,6 @@
 //! Controllers, arrays and queues of the recorded trees, against what libnvme, node_exporter and the trees' own projects say of them.
 
-use super::{captures, files, hwloc, read, root_within, unpack, unpack_ttar};
+use super::{captures, files, hwloc, node_exporter, read, root_within, unpack, unpack_ttar};
 use linerate::fact::Fact;
 use linerate::probe::{Array, Controller, ControllerKind, Disk, Machine};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,12 +175,7 @@ fn hosts_of_older_servers() {
 
 #[test]
 fn what_node_exporter_reads_of_arrays_and_ports() {
-    let Some(captures) = captures() else { return };
-    let Some(place) = unpack(&captures.join("node_exporter/node_exporter-fixtures.tar.xz")) else { return };
-    let root = place.path().join("collector/fixtures");
-    unpack_ttar(&std::fs::read(root.join("sys.ttar")).expect("the tree in text form"), &root);
-    let machine = read(&root);
-    let text = std::fs::read_to_string(root.join("e2e-output.txt")).expect("its output");
+    let Some((machine, text)) = node_exporter() else { return };
     let mut compared = 0;
     for line in text.lines() {
         let Some((metric, value)) = line.rsplit_once(' ') else { continue };

@@ -12,6 +12,8 @@ use serde::Serialize;
 const DEEPEST: usize = 16;
 /// XFS counts its mount options in sectors of this size, bytes.
 const SECTOR_BYTES: u64 = 512;
+/// Block of all but tiny ext4, bytes.
+const USUAL_BLOCK_BYTES: u64 = 4096;
 
 /// One array and what is to be said of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,7 +80,6 @@ fn is_array_itself(system: &FileSystem, array: &Array) -> bool {
 }
 
 fn begun(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Checked {
-    let stripe_bytes = stripe(array);
     let mut remarks = Vec::new();
     match array.degraded {
         Fact::Known(0) | Fact::Unknown { .. } => {}
@@ -95,16 +96,9 @@ fn begun(name: String, array: &Array, requests: Option<(u64, Pattern)>) -> Check
         disks: array.disks.clone(),
         data_disks: array.data_disks.clone(),
         chunk_bytes: array.chunk_bytes.clone(),
-        stripe_bytes,
+        stripe_bytes: array.stripe_bytes.clone(),
         file_systems: Vec::new(),
         remarks,
-    }
-}
-
-fn stripe(array: &Array) -> Fact<u64> {
-    match (&array.chunk_bytes, &array.data_disks) {
-        (Fact::Known(chunk), Fact::Known(data)) => Fact::Known(chunk.saturating_mul(u64::from(*data))),
-        (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
     }
 }
 
@@ -240,18 +234,18 @@ fn xfs(system: &FileSystem, place: &str, chunk: u64, data: u32) -> Remark {
     }
 }
 
-/// ext4 shows its stripe as a mount option, in blocks, where it has one; the block is 4 KiB on all but tiny file systems.
+/// ext4 shows its stripe as a mount option, in blocks, where it has one. A tree that does not tell the block leaves the usual one.
 fn ext4(system: &FileSystem, place: &str, chunk: u64, stripe: u64) -> Remark {
     let shown = system.options.split(',').find_map(|option| option.strip_prefix("stripe="));
-    let believed = match system.array.as_ref().map(self::stripe) {
-        Some(Fact::Known(bytes)) => Some(bytes),
-        _ => shown
-            .and_then(|blocks| blocks.parse::<u64>().ok())
-            .map(|blocks| blocks.saturating_mul(LEAST_CHUNK_BYTES)),
-    };
-    let (stride, width) = (chunk / LEAST_CHUNK_BYTES, stripe / LEAST_CHUNK_BYTES);
+    let blocks = shown.and_then(|blocks| blocks.parse::<u64>().ok()).filter(|blocks| *blocks > 0);
+    let told = system.array.as_ref().and_then(|array| array.stripe_bytes.known().copied());
+    let believed = told.or(blocks.map(|blocks| blocks.saturating_mul(USUAL_BLOCK_BYTES)));
+    let block = told.zip(blocks).map(|(bytes, blocks)| bytes / blocks).filter(|block| *block > 0);
+    let block = block.unwrap_or(USUAL_BLOCK_BYTES);
+    let (stride, width) = (chunk / block, stripe / block);
     let remedy = format!(
-        "tune2fs -E stride={stride},stripe_width={width} on its device (blocks of 4 KiB), then mount it again"
+        "tune2fs -E stride={stride},stripe_width={width} on its device (blocks of {}), then mount it again",
+        exact_size(block)
     );
     match believed {
         Some(believed) if believed == stripe => {

@@ -2,6 +2,7 @@
 
 use crate::fact::Fact;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Processors as the kernel shows them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,14 @@ pub struct Cpu {
     /// Sockets as the firmware describes them (SMBIOS type 4).
     #[serde(default)]
     pub sockets: Vec<Socket>,
+}
+
+impl Cpu {
+    /// The packages that these processors are in.
+    pub fn packages_of(&self, cpus: &[u32]) -> BTreeSet<u32> {
+        let of_them = self.logical.iter().filter(|cpu| cpus.contains(&cpu.id));
+        of_them.filter_map(|cpu| cpu.package.known().copied()).collect()
+    }
 }
 
 /// One logical processor.

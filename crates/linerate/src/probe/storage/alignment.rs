@@ -7,11 +7,7 @@ use crate::fact::Fact;
 /// The kernel's own rule is the larger of physical block and smallest good request (block/blk-settings.c,
 /// `queue_limit_alignment_offset`). The optimal request counts, too, where it is a stripe: a whole number of smallest requests that are
 /// larger than a block. Plain drives behind some SAS and USB bridges claim 16 or 32 MiB less a sector, which is no boundary.
-pub(in crate::probe) fn boundary(
-    physical: &Fact<u32>,
-    minimum: &Fact<u64>,
-    optimal: &Fact<u64>,
-) -> Fact<u64> {
+pub(super) fn boundary(physical: &Fact<u32>, minimum: &Fact<u64>, optimal: &Fact<u64>) -> Fact<u64> {
     let known = |fact: &Fact<u64>| fact.known().copied().unwrap_or(0);
     let physical = u64::from(physical.known().copied().unwrap_or(0));
     let (minimum, optimal) = (known(minimum), known(optimal));
@@ -21,13 +17,13 @@ pub(in crate::probe) fn boundary(
 }
 
 /// How far the start of a whole device lies behind its last boundary, from `alignment_offset`: the bytes up to its first one.
-pub(in crate::probe) fn of_device(alignment_offset: u64, boundary: u64) -> Option<u64> {
+pub(super) fn of_device(alignment_offset: u64, boundary: u64) -> Option<u64> {
     let first = alignment_offset.checked_rem(boundary)?;
     (boundary - first).checked_rem(boundary)
 }
 
 /// How far the start of a partition lies behind the last boundary, `device` being that of the device it is on.
-pub(in crate::probe) fn of_partition(start_bytes: u64, device: u64, boundary: u64) -> Option<u64> {
+pub(super) fn of_partition(start_bytes: u64, device: u64, boundary: u64) -> Option<u64> {
     let (start, device) = (start_bytes.checked_rem(boundary)?, device.checked_rem(boundary)?);
     let room = boundary - start;
     Some(if device < room { start + device } else { device - room })

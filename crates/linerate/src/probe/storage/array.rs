@@ -6,7 +6,7 @@ use crate::probe::machine::Array;
 /// Chunks of data in a stripe over `disks` members; `None` where so few members make no such array, or the level is not known here.
 ///
 /// Levels by md's and btrfs' names. `near` counts only for `raid10`; see [`Array::data_disks`] for what a stripe is there.
-pub(super) fn data_disks(level: &str, disks: u32, near: u32) -> Option<u32> {
+pub(in crate::probe) fn data_disks(level: &str, disks: u32, near: u32) -> Option<u32> {
     let without = |parity: u32| disks.checked_sub(parity).filter(|data| *data > 0);
     match level {
         "linear" | "raid1" | "raid1c3" | "raid1c4" | "single" | "dup" | "multipath" => {
@@ -25,7 +25,7 @@ pub(super) fn data_disks(level: &str, disks: u32, near: u32) -> Option<u32> {
 }
 
 /// How many times each byte is stored; `None` where the level is not known here.
-pub(super) fn copies(level: &str, disks: u32, raid10_copies: u32) -> Option<u32> {
+pub(in crate::probe) fn copies(level: &str, disks: u32, raid10_copies: u32) -> Option<u32> {
     match level {
         "linear" | "raid0" | "raid4" | "raid5" | "raid6" | "single" | "multipath" => Some(1),
         "raid1" => Some(disks),
@@ -38,7 +38,7 @@ pub(super) fn copies(level: &str, disks: u32, raid10_copies: u32) -> Option<u32>
 }
 
 /// Fills `stripe_bytes` from chunk and data disks.
-pub(super) fn with_stripe(mut array: Array) -> Array {
+pub(in crate::probe) fn with_stripe(mut array: Array) -> Array {
     array.stripe_bytes = match (&array.chunk_bytes, &array.data_disks) {
         (Fact::Known(chunk), Fact::Known(disks)) => Fact::from_option(
             chunk.checked_mul(u64::from(*disks)),

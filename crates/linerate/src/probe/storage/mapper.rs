@@ -10,7 +10,7 @@ use crate::sysroot::Sysroot;
 use std::path::Path;
 
 /// Name and maker of a dm device: `vg-lv` and `LVM` (of the uuid `LVM-…`).
-pub(in crate::probe) fn read(sysroot: &Sysroot, block: &Path) -> (Option<String>, Option<String>) {
+pub(super) fn read(sysroot: &Sysroot, block: &Path) -> (Option<String>, Option<String>) {
     let word = |file: &str| sysroot.text(block.join("dm").join(file)).ok().filter(|text| !text.is_empty());
     let maker = word("uuid").and_then(|uuid| Some(uuid.split_once('-')?.0.to_string()));
     (word("name"), maker)
@@ -18,7 +18,7 @@ pub(in crate::probe) fn read(sysroot: &Sysroot, block: &Path) -> (Option<String>
 
 /// How a dm device over several members spreads its data. `None` where it does not: paths to one device (multipath), a single member,
 /// an LVM volume with data apart from metadata or cache. `members` are those of its members that are known.
-pub(in crate::probe) fn array(device: &Disk, members: &[&Disk]) -> Option<Array> {
+pub(super) fn array(device: &Disk, members: &[&Disk]) -> Option<Array> {
     let part = |words: &[&str]| {
         let is_part = |name: &str| words.iter().any(|word| name.contains(word));
         members.iter().filter(|disk| disk.mapped_name.as_deref().is_some_and(is_part)).count()

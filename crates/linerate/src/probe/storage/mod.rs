@@ -1,24 +1,22 @@
 //! What block devices are made of, and the controllers that they hang on.
 
-pub(super) mod alignment;
-mod array;
+mod alignment;
+pub(super) mod array;
 mod ata;
-pub(super) mod btrfs;
+pub(super) mod disk;
 mod fibre_channel;
 mod link_rate;
-pub(super) mod mapper;
-pub(super) mod md;
+mod mapper;
+mod md;
 mod nvme;
 mod parallel;
-pub(super) mod queue;
+mod queue;
 mod sas;
 mod scsi;
-pub(super) mod stripe_options;
 mod virtio;
-pub(super) mod zfs;
 
-use super::in_order;
-use super::machine::{Controller, Disk, DiskKind, PciDevice};
+use crate::probe::in_order;
+use crate::probe::machine::{Controller, Disk, DiskKind, PciDevice};
 use crate::sysroot::Sysroot;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

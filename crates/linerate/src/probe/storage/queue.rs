@@ -7,7 +7,7 @@ use crate::sysroot::Sysroot;
 use std::path::Path;
 
 /// The facts of a whole device's queue, and its alignment; the other fields are left as they are by default.
-pub(in crate::probe) fn read(sysroot: &Sysroot, directory: &Path) -> Disk {
+pub(super) fn read(sysroot: &Sysroot, directory: &Path) -> Disk {
     let queue = directory.join("queue");
     let number = |file: &str| sysroot.parse::<u64>(queue.join(file));
     let kibibytes = |file: &str| number(file).map(|count| count.saturating_mul(1024));

@@ -71,13 +71,7 @@ pub(super) fn node(machine: &Machine, node: &NumaNode) -> Branch {
         [] => parts.push("no CPU".into()),
         cpus => parts.push(format!("cpus {}", cpu_list::show(cpus))),
     }
-    let packages: BTreeSet<u32> = machine
-        .cpu
-        .logical
-        .iter()
-        .filter(|cpu| node.cpus.contains(&cpu.id))
-        .filter_map(|cpu| cpu.package.known().copied())
-        .collect();
+    let packages = machine.cpu.packages_of(&node.cpus);
     // Which package a node is on is worth a word only where there are several.
     if machine.cpu.packages.known().is_some_and(|count| *count > 1) && !packages.is_empty() {
         let packages: Vec<u32> = packages.into_iter().collect();

@@ -18,6 +18,7 @@ pub(super) use text::screen;
 use super::figure::Unit;
 use super::json::SavedRun;
 use super::printable::printable;
+use super::stage::seconds_word;
 use crate::failure::Failure;
 use crate::measure::{Measurements, Stage};
 use crate::probe::Machine;
@@ -81,7 +82,10 @@ impl Row {
     /// A rate, `≥` where something else held it; links in bits.
     fn shown(&self, figure: &Rate) -> String {
         let bound = if figure.lower_bound { "≥ " } else { "" };
-        format!("{bound}{}", self.unit().show(figure.bytes_per_second))
+        match figure.seconds {
+            Some(seconds) => seconds_word(seconds),
+            None => format!("{bound}{}", self.unit().show(figure.bytes_per_second)),
+        }
     }
 
     fn unit(&self) -> Unit {
@@ -94,6 +98,9 @@ impl Row {
 pub struct Rate {
     /// Median, bytes per second.
     pub bytes_per_second: f64,
+    /// Seconds an access, where that is what was measured: what the rate is made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// None with fewer than three samples.
     pub interval: Option<Interval>,
     pub samples: usize,

@@ -72,6 +72,7 @@ fn figure(measurement: &Measurement) -> Option<Rate> {
     let samples: Vec<f64> = measurement.samples.iter().copied().filter_map(rate).collect();
     Some(Rate {
         bytes_per_second: rate(measurement.bytes_per_second)?,
+        seconds: measurement.memory.as_ref().and_then(|point| point.latency_seconds),
         interval: Interval::of(&samples),
         samples: samples.len(),
         lower_bound: measurement.lower_bound,

@@ -63,17 +63,11 @@ impl About {
 /// Disks and NICs as the probe saw them, for a run without a plan: their links are rated where they can be read.
 pub(super) fn probed(run: &Run) -> Vec<Resource> {
     let one = |id: String, kind, rated: Option<f64>, why: &str, next: Vec<String>| Resource {
-        id,
-        kind,
         capacity: rated.unwrap_or(0.0),
         origin: if rated.is_some() { Origin::Rated } else { Origin::Unknown },
-        utilisation: 0.0,
-        lower_bound: false,
-        why: Some(why.into()),
         next,
         rated,
-        effective: None,
-        measured: None,
+        ..Resource::unknown(id, kind, why)
     };
     let whole =
         |kind: DiskKind| matches!(kind, DiskKind::Nvme | DiskKind::Scsi | DiskKind::Virtio | DiskKind::Md);

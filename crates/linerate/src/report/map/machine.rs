@@ -49,13 +49,7 @@ pub(super) fn place(
 }
 
 fn one(machine: &Machine, node: &NumaNode) -> NodeBox {
-    let packages: BTreeSet<u32> = machine
-        .cpu
-        .logical
-        .iter()
-        .filter(|cpu| node.cpus.contains(&cpu.id))
-        .filter_map(|cpu| cpu.package.known().copied())
-        .collect();
+    let packages = machine.cpu.packages_of(&node.cpus);
     let list: Vec<u32> = packages.iter().copied().collect();
     let package = (!list.is_empty()).then(|| match list.as_slice() {
         [one] => format!("CPU package {one}"),

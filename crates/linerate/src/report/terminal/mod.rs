@@ -1,6 +1,7 @@
 //! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings, errors.
 
 pub(super) mod grid;
+mod memory;
 mod raid;
 mod rate_table;
 mod stage;
@@ -24,6 +25,11 @@ pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour:
     let style = Style { colour };
     let screens: Vec<String> = tables.iter().map(|table| rate_table::screen(table, width, style)).collect();
     screens.join("\n")
+}
+
+/// What `linerate memory` measured.
+pub(super) fn memory(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
+    memory::screen(run, width, Style { colour })
 }
 
 /// An array and the command lines that make it.

@@ -9,6 +9,7 @@ fn array(level: &str, chunk: u64, disks: u32, data: u32) -> Array {
         chunk_bytes: Fact::Known(chunk),
         disks: Fact::Known(disks),
         data_disks: Fact::Known(data),
+        stripe_bytes: Fact::Known(chunk.saturating_mul(data.into())),
         ..Array::default()
     }
 }
@@ -95,6 +96,16 @@ fn a_file_system_that_does_not_know_the_stripe() {
     has(&machine("ext4", "rw,stripe=x", None), None, &["does not know"]);
 }
 
+/// The probe knows ext4's block from the kernel: its word counts, not the usual 4 KiB.
+#[test]
+fn an_ext4_of_smaller_blocks_counts_in_its_own() {
+    let whole = |bytes| Array { stripe_bytes: Fact::Known(bytes), ..Array::default() };
+    let right = machine("ext4", "rw,stripe=192", Some(whole(192 << 10)));
+    has(&right, None, &["ok: ext4 on /data knows the stripe of 192 KiB"]);
+    let wrong = machine("ext4", "rw,stripe=48", Some(whole(48 << 10)));
+    has(&wrong, None, &["believes in a stripe of 48 KiB", "stride=64,stripe_width=192", "blocks of 1 KiB"]);
+}
+
 #[test]
 fn what_is_beside_its_block_missing_or_announced_wrongly() {
     let mut wrong = machine("btrfs", "rw", None);
@@ -143,7 +154,11 @@ fn a_file_system_of_several_disks_is_an_array_once() {
 #[test]
 fn what_is_not_known_is_not_judged() {
     let mut machine = machine("xfs", "rw", None);
-    machine.disks[4].array = Some(Array { chunk_bytes: Fact::unknown("damaged"), ..array("raid5", 0, 4, 3) });
+    machine.disks[4].array = Some(Array {
+        chunk_bytes: Fact::unknown("damaged"),
+        stripe_bytes: Fact::unknown("damaged"),
+        ..array("raid5", 0, 4, 3)
+    });
     let checked = &check(&machine, Some((1 << 20, Pattern::RandomRead)))[0];
     assert_eq!(checked.stripe_bytes, Fact::unknown("damaged"));
     assert!(checked.remarks.iter().all(|remark| remark.good), "{checked:?}");
