@@ -7,6 +7,7 @@ mod charts;
 mod compare;
 mod csv;
 mod figure;
+mod fio;
 mod flow;
 mod folder;
 mod html;
@@ -68,6 +69,11 @@ pub fn stage_html(run: &StageRun) -> String {
 /// One stage's benchmark as CSV, a line for each measurement.
 pub fn stage_csv(run: &StageRun) -> String {
     csv::csv(run)
+}
+
+/// One stage's benchmark in the shape of `fio --output-format=json`, a job for each measurement of files.
+pub fn stage_fio_json(run: &StageRun) -> String {
+    fio::json(run)
 }
 
 /// Runs of either kind side by side, by the files that they were read from. The first is what the others are held against.
