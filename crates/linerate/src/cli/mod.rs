@@ -3,6 +3,7 @@
 mod capture;
 mod commands;
 mod disk;
+mod compare;
 mod memory;
 mod plan;
 mod probe;
