@@ -21,7 +21,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    fn map(bytes: usize) -> io::Result<Self> {
+    pub(crate) fn map(bytes: usize) -> io::Result<Self> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let mapped_bytes = bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         // SAFETY: a new anonymous private mapping at an address of the kernel's choice touches no memory of ours.

@@ -31,6 +31,16 @@ pub fn size_of(file: &File) -> io::Result<u64> {
     Ok(metadata.len())
 }
 
+/// Gives a regular file that is shorter this length, with room on its disk; never makes it shorter, whoever else does the same.
+pub fn grow_to(file: &File, bytes: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() >= bytes {
+        return Ok(());
+    }
+    Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
+}
+
 /// Bytes free to us, and bytes in all, of the file system that holds `path`.
 pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
     let space = rustix::fs::statvfs(path)?;

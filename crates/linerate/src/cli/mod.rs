@@ -2,6 +2,7 @@
 
 mod capture;
 mod commands;
+mod memory;
 mod plan;
 mod probe;
 mod progress;

@@ -48,6 +48,13 @@ pub enum Command {
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next, and what each change gains.
     #[command(after_help = EXIT_STATUS)]
     Plan(PlanWords),
+    /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
+    ///
+    /// Without options: read, write, copy and triad through each cache level and memory, on one core and on all, with plain and with streaming
+    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a quarter of the available
+    /// memory. With --stride, --working-set or --cores: the grid of what was named.
+    #[command(after_help = EXIT_STATUS)]
+    Memory(super::memory::MemoryWords),
     /// Receive for a `linerate run` on another host
     ///
     /// Only a client with the key is admitted. Data is counted and thrown away.
@@ -253,7 +260,7 @@ impl StageWord {
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(super) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         _ => Err("give seconds, more than 0 and at most a day".into()),

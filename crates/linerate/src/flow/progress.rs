@@ -33,11 +33,16 @@ impl Progress {
 
     /// Adds completed bytes, now. Only the owning thread calls this.
     pub fn add(&self, bytes: u64) {
+        self.add_at(bytes, self.start.elapsed().as_nanos() as u64);
+    }
+
+    /// The same by a clock that was read already, nanoseconds since the common start.
+    pub fn add_at(&self, bytes: u64, nanos: u64) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
-        self.nanos.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.nanos.store(nanos, Ordering::Relaxed);
         self.version.store(version + 2, Ordering::Release);
     }
 

@@ -4,6 +4,7 @@ pub mod access;
 mod cached;
 mod disk;
 mod memory;
+pub mod memory_sweep;
 mod network;
 mod peers;
 mod product;

@@ -130,7 +130,7 @@ impl WorkerCounts {
 }
 
 /// Readings at one moment.
-struct Reading {
+pub(super) struct Reading {
     at: Instant,
     cpu: Duration,
     times: CpuTimes,
@@ -139,7 +139,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn now(sysroot: &Sysroot, workers: &[Arc<LaneCounters>]) -> Self {
+    /// Reads now.
+    pub(super) fn now(sysroot: &Sysroot, workers: &[Arc<LaneCounters>]) -> Self {
         Reading {
             workers: workers.iter().map(|counters| WorkerCounts::now(counters)).collect(),
             at: Instant::now(),
@@ -205,7 +206,8 @@ pub fn watch(
     Ok(seen)
 }
 
-fn fill_between(seen: &mut Seen, first: &Reading, last: &Reading) {
+/// What was between two readings.
+pub(super) fn fill_between(seen: &mut Seen, first: &Reading, last: &Reading) {
     seen.seconds = last.at.duration_since(first.at).as_secs_f64();
     seen.cpu_seconds = last.cpu.saturating_sub(first.cpu).as_secs_f64();
     seen.cores = last.times.since(&first.times);

@@ -3,14 +3,43 @@
 //! Only files that it made itself are ever written again: a folder that holds one of its names already is refused.
 
 use crate::failure::Failure;
-use crate::run::Run;
+use crate::run::{Run, StageRun};
 use linerate_system::file::may_write_in;
+use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a run leaves.
 const RUN: &str = "run.json";
 const REPORT: &str = "report.html";
+
+/// What a folder can hold: a value that is saved as `run.json` and shown as `report.html`.
+pub trait Product: Serialize {
+    /// RFC 3339, UTC: a folder that the user did not name is called after it.
+    fn started(&self) -> &str;
+    /// The whole page.
+    fn page(&self) -> String;
+}
+
+impl Product for Run {
+    fn started(&self) -> &str {
+        &self.started
+    }
+
+    fn page(&self) -> String {
+        super::html(self)
+    }
+}
+
+impl Product for StageRun {
+    fn started(&self) -> &str {
+        &self.started
+    }
+
+    fn page(&self) -> String {
+        super::stage_html(self)
+    }
+}
 
 /// Where one run is saved.
 #[derive(Debug)]
@@ -33,10 +62,10 @@ impl Folder {
     }
 
     /// Makes the folder and saves the first `run.json` in it; a folder that was made in vain goes again.
-    pub fn begin(named: Option<&Path>, run: &Run) -> Result<Self, Failure> {
-        let (path, made) = make(named, &run.started)?;
+    pub fn begin<P: Product>(named: Option<&Path>, product: &P) -> Result<Self, Failure> {
+        let (path, made) = make(named, product.started())?;
         let folder = Folder(path);
-        folder.save(run).inspect_err(|_| {
+        folder.save(product).inspect_err(|_| {
             if made {
                 // Only ever removes an empty one.
                 let _ = std::fs::remove_dir(&folder.0);
@@ -51,13 +80,13 @@ impl Folder {
     }
 
     /// Saves `run.json` so that a reader finds the old one or the new one, never half of one.
-    pub fn save(&self, run: &Run) -> Result<(), Failure> {
-        self.put(RUN, &super::json(run))
+    pub fn save<P: Product>(&self, product: &P) -> Result<(), Failure> {
+        self.put(RUN, &super::json(product))
     }
 
     /// Saves `report.html`.
-    pub fn save_report(&self, run: &Run) -> Result<(), Failure> {
-        self.put(REPORT, &super::html(run))
+    pub fn save_report<P: Product>(&self, product: &P) -> Result<(), Failure> {
+        self.put(REPORT, &product.page())
     }
 
     fn put(&self, name: &str, text: &str) -> Result<(), Failure> {

@@ -3,22 +3,26 @@
 //! Pure functions of the run: the same `run.json` gives the same screen and the same page anywhere, without the hardware.
 //! Names in a run come from outside (devices, hosts, files, peers): everything that is shown goes through [`printable`].
 
+mod charts;
 mod figure;
 mod flow;
 mod folder;
 mod html;
+mod job_words;
 mod json;
 mod map;
 mod printable;
+mod stage;
 mod stages;
 mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
 use crate::probe::Machine;
-use crate::run::Run;
+use crate::run::{Run, StageRun};
 pub use flow::{FlowReport, Step};
-pub use folder::Folder;
+pub use folder::{Folder, Product};
+pub use json::SavedRun;
 pub use printable::printable;
 use std::path::Path;
 
@@ -43,9 +47,34 @@ pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: b
     terminal::raid_check(arrays, width, colour)
 }
 
-/// The run as pretty-printed `run.json`, with a newline at the end.
-pub fn json(run: &Run) -> String {
-    json::write(run)
+/// A run, or one stage's benchmark, as pretty-printed `run.json`, with a newline at the end.
+pub fn json<P: Product>(product: &P) -> String {
+    json::write(product)
+}
+
+/// One stage's benchmark for a terminal, as long as it has figures; `width` and `colour` as for [`terminal`].
+pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::stage(run, width, colour)
+}
+
+/// One stage's benchmark as one HTML page that needs nothing else, with its charts.
+pub fn stage_html(run: &StageRun) -> String {
+    html::stage_page(run)
+}
+
+/// Reads a `run.json` of either kind, or the one in a folder; errors as of [`read`].
+pub fn read_saved(path: &Path) -> Result<SavedRun, Failure> {
+    json::read_saved(path)
+}
+
+/// The text of a `run.json` of either kind; `name` is what errors call it.
+pub fn parse_saved(text: &[u8], name: &Path) -> Result<SavedRun, Failure> {
+    json::parse_saved(text, name)
+}
+
+/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
+pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::memory(run, width, colour)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another

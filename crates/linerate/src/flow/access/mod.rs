@@ -1,10 +1,17 @@
 //! Reads and writes files as a benchmark asks: one worker is one pinned thread that keeps some requests in flight over its areas.
 //!
-//! `walk` says where each request goes, `tally` counts them with their latencies, `worker` is the loop. What is done with the figures
-//! (windows, medians, self-checks) is `measure::access`.
+//! `walk` says where each request goes (`draw` has the random numbers), `schedule` when, `stamp` what is in it; `tally` counts them with
+//! their latencies, `work` is the loop, over any `Queue`, and `worker` its thread with its engine. What is done with the figures (windows,
+//! medians, self-checks) is `measure::access`.
 
+mod draw;
+mod schedule;
+mod stamp;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod walk;
+mod work;
 mod worker;
 
 pub use tally::{AccessCounters, Tally};
@@ -72,7 +79,7 @@ pub struct AccessStart {
     pub pace: Pace,
     /// Bytes after which the worker has done its part; none: until it is stopped.
     pub amount_bytes: Option<u64>,
-    /// Flush to the device when the part is done, within the measured time.
+    /// Flush to the device when the part is done or the worker was stopped, within the measured time; not when it was abandoned.
     pub fsync_at_end: bool,
     /// Data is stamped and checked.
     pub stamp: Option<Stamp>,

@@ -19,6 +19,8 @@ pub struct AccessCounters {
     pub cpu_nanos: AtomicU64,
     /// It has ended.
     pub ended: AtomicBool,
+    /// Set by somebody else beside `stop`: what is under way is not waited for, and nothing is flushed (Ctrl-C).
+    pub abandon: AtomicBool,
 }
 
 impl AccessCounters {
@@ -29,6 +31,7 @@ impl AccessCounters {
             operations: AtomicU64::new(0),
             cpu_nanos: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            abandon: AtomicBool::new(false),
         }
     }
 }
@@ -50,9 +53,14 @@ impl Tally {
 
     /// One completed request.
     pub fn add(&mut self, bytes: u64, latency: Duration) {
-        self.operations += 1;
-        self.bytes += bytes;
-        self.latency.saturating_record(latency.as_nanos() as u64);
+        self.add_alike(1, bytes, latency.as_nanos() as u64);
+    }
+
+    /// So many of `bytes` each that took equally long.
+    pub fn add_alike(&mut self, operations: u64, bytes: u64, latency_nanos: u64) {
+        self.operations += operations;
+        self.bytes += operations * bytes;
+        self.latency.saturating_record_n(latency_nanos, operations);
     }
 
     /// Another worker's requests, too.

@@ -1,33 +1,34 @@
-//! The loop of a worker, and its start and end.
+//! A worker's thread: its engine, its start and its end.
 
-use super::{AccessCounters, AccessError, AccessStart, Outcome, Request, Tally, tally};
+use super::work::{Ends, Work, slots};
+use super::{AccessCounters, AccessError, AccessStart, Engine, Outcome, Tally, tally};
 use linerate_system::affinity;
-use linerate_system::buffers::{Lease, Pool};
-use linerate_system::counters::thread_cpu;
+use linerate_system::file::grow_to;
+use linerate_system::queue::Queue;
+use linerate_system::queue::mapped::MappedQueue;
+use linerate_system::queue::ring::RingQueue;
+use linerate_system::queue::sync::SyncQueue;
+use linerate_system::queue::threads::ThreadQueue;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A worker that has not seen the stop after this is held by the kernel within a call, and is left there.
+const PATIENCE: Duration = Duration::from_millis(900);
+/// How often `join` looks whether the worker was told to end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A running worker.
 #[derive(Debug)]
 pub struct RunningAccess {
-    thread: JoinHandle<io::Result<Outcome>>,
-}
-
-impl RunningAccess {
-    /// It has ended, by itself or because it was stopped.
-    pub fn ended(&self) -> bool {
-        self.thread.is_finished()
-    }
-
-    /// Waits for its end.
-    pub fn join(self) -> io::Result<Outcome> {
-        let panicked = |_| Err(io::Error::other("a worker's thread panicked: please report this"));
-        self.thread.join().unwrap_or_else(panicked)
-    }
+    result: Receiver<io::Result<Outcome>>,
+    label: String,
+    counters: Arc<AccessCounters>,
+    stop: Arc<AtomicBool>,
+    ending: Arc<AtomicBool>,
 }
 
 /// Starts a worker's thread. An error of one request is in its outcome; an error here or of `join` is one of setting it up.
@@ -36,69 +37,132 @@ pub fn start(
     counters: Arc<AccessCounters>,
     stop: Arc<AtomicBool>,
 ) -> io::Result<RunningAccess> {
-    let thread = std::thread::Builder::new().name("worker".into()).spawn(move || {
+    let ending = Arc::new(AtomicBool::new(false));
+    let (sender, result) = channel();
+    let running = RunningAccess {
+        result,
+        label: start.files.first().map(|file| file.label.clone()).unwrap_or_default(),
+        counters: Arc::clone(&counters),
+        stop: Arc::clone(&stop),
+        ending: Arc::clone(&ending),
+    };
+    let phase = next_phase();
+    std::thread::Builder::new().name("worker".into()).spawn(move || {
         if let Some(core) = start.core {
             // A core that went offline meanwhile: run anywhere rather than not at all.
             let _ = affinity::pin_to(core);
         }
-        let mut pool = Pool::new(1, start.transfer_bytes)?;
-        let lease = pool.take().ok_or(io::ErrorKind::OutOfMemory)?;
-        let outcome = blocking(start, lease, &counters, &stop);
+        affinity::wake_on_time();
+        let outcome = work(start, &counters, Ends { stop: &stop, ending: &ending }, phase);
         counters.ended.store(true, Ordering::Release);
-        Ok(outcome)
+        // Nobody waits any more: then nobody needs it.
+        let _ = sender.send(outcome);
     })?;
-    Ok(RunningAccess { thread })
+    Ok(running)
 }
 
-/// One request at a time, each a system call.
-fn blocking(
-    mut start: AccessStart,
-    mut lease: Lease,
-    counters: &AccessCounters,
-    stop: &AtomicBool,
-) -> Outcome {
-    let (mut reads, mut writes) = (Tally::new(), Tally::new());
-    let mut errors = Vec::new();
-    let cpu = thread_cpu();
-    let started = Instant::now();
-    let mut moved = 0;
-    while !stop.load(Ordering::Relaxed) && start.amount_bytes.is_none_or(|amount| moved < amount) {
-        let request = start.walk.step();
-        let before = Instant::now();
-        let reading = start.read_share >= 1.0;
-        let file = &start.files[request.file];
-        let result = if reading {
-            file.file.read_exact_at(lease.bytes_mut(), request.offset)
-        } else {
-            file.file.write_all_at(lease.bytes(), request.offset)
-        };
-        if let Err(error) = result {
-            errors.push(told(&file.label, request, reading, &error));
-            break;
+/// By which part of their interval the schedules of workers differ: multiples of the golden ratio, which lie apart however many there are.
+fn next_phase() -> f64 {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    (f64::from(STARTED.fetch_add(1, Ordering::Relaxed)) * 0.618_033_988_749_895).fract()
+}
+
+impl RunningAccess {
+    /// It has ended, by itself or because it was stopped.
+    pub fn ended(&self) -> bool {
+        self.counters.ended.load(Ordering::Acquire)
+    }
+
+    /// Waits for its end. One that the kernel holds is waited for a second after it was told to stop; its outcome then has only an error,
+    /// and what it did so far is in its counters.
+    pub fn join(self) -> io::Result<Outcome> {
+        let mut told: Option<Instant> = None;
+        loop {
+            match self.result.recv_timeout(LOOK) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other("a worker's thread panicked: please report this"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let abandoned = self.counters.abandon.load(Ordering::Relaxed);
+            let unseen = self.stop.load(Ordering::Relaxed) && !self.ending.load(Ordering::Acquire);
+            if !abandoned && !unseen {
+                told = None;
+            } else if told.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return Ok(self.held());
+            }
         }
-        let tally = if reading { &mut reads } else { &mut writes };
-        tally.add(start.transfer_bytes as u64, before.elapsed());
-        moved += start.transfer_bytes as u64;
-        counters.progress.add(start.transfer_bytes as u64);
-        counters.operations.store(reads.operations + writes.operations, Ordering::Relaxed);
     }
-    let seconds = |at: Instant| at.saturating_duration_since(start.begin).as_secs_f64();
-    Outcome {
-        reads,
-        writes,
-        lateness: tally::histogram(),
-        mean_depth: 1.0,
-        cpu_seconds: thread_cpu().saturating_sub(cpu).as_secs_f64(),
-        started_seconds: seconds(started),
-        ended_seconds: seconds(Instant::now()),
-        whole: errors.is_empty(),
-        errors,
-        corrupt: Vec::new(),
-        method: "pread, pwrite".into(),
+
+    fn held(&self) -> Outcome {
+        let why = "it was still held by a request a second after the stop: does the device hang?";
+        Outcome {
+            reads: Tally::new(),
+            writes: Tally::new(),
+            lateness: tally::histogram(),
+            mean_depth: 0.0,
+            cpu_seconds: self.counters.cpu_nanos.load(Ordering::Relaxed) as f64 / 1e9,
+            started_seconds: 0.0,
+            ended_seconds: self.counters.progress.mark().nanos as f64 / 1e9,
+            whole: false,
+            errors: vec![AccessError { label: self.label.clone(), offset: 0, why: why.into() }],
+            corrupt: Vec::new(),
+            method: "unknown".into(),
+        }
     }
 }
 
-fn told(label: &str, request: Request, reading: bool, error: &io::Error) -> AccessError {
-    let verb = if reading { "read" } else { "write" };
-    AccessError { label: label.into(), offset: request.offset, why: format!("{verb}: {error}") }
+/// With the engine that was asked for, or the next best.
+fn work(
+    mut start: AccessStart,
+    counters: &AccessCounters,
+    ends: Ends<'_>,
+    phase: f64,
+) -> io::Result<Outcome> {
+    if start.engine != Engine::IoUring {
+        start.queue_depth = 1;
+    }
+    let files: Vec<Arc<File>> = start.files.iter().map(|file| Arc::clone(&file.file)).collect();
+    let (slots, bytes) = (slots(&start), start.transfer_bytes);
+    match start.engine {
+        Engine::Psync => run(SyncQueue::new(slots, bytes, files)?, start, counters, ends, phase),
+        Engine::Mmap => {
+            let writes = start.read_share < 1.0;
+            if writes {
+                make_room(&start)?;
+            }
+            run(MappedQueue::new(slots, bytes, files, writes)?, start, counters, ends, phase)
+        }
+        Engine::IoUring if start.io_uring => match RingQueue::new(slots, bytes, files.clone()) {
+            Ok(ring) => run(ring, start, counters, ends, phase),
+            Err(error) => {
+                let threads = ThreadQueue::new(slots, bytes, files)?;
+                let mut outcome = run(threads, start, counters, ends, phase)?;
+                outcome.method = format!("{}: {error}", outcome.method);
+                Ok(outcome)
+            }
+        },
+        Engine::IoUring => run(ThreadQueue::new(slots, bytes, files)?, start, counters, ends, phase),
+    }
+}
+
+/// A mapping does not make its file longer, and a hole that the disk has no room for would end the copy.
+fn make_room(start: &AccessStart) -> io::Result<()> {
+    for (index, file) in start.files.iter().enumerate() {
+        grow_to(&file.file, start.walk.end_of(index)).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: cannot be given its length: {error}", file.label))
+        })?;
+    }
+    Ok(())
+}
+
+fn run(
+    mut queue: impl Queue,
+    start: AccessStart,
+    counters: &AccessCounters,
+    ends: Ends<'_>,
+    phase: f64,
+) -> io::Result<Outcome> {
+    Work::new(&mut queue, start, counters, ends, phase)?.run()
 }

@@ -1,4 +1,31 @@
-//! Memory bandwidth kernels: reading and copying large buffers with the widest vectors this processor has.
+//! Memory bandwidth kernels: reading, writing, copying with the widest vectors this processor has, plain and past the caches, at
+//! strides, and one access after the other.
+
+mod arena;
+mod chase;
+mod stores;
+mod stride;
+
+pub use arena::Arena;
+pub use chase::{chase, link_cycle};
+pub use stores::{Store, copy, fill, has_streaming, triad};
+pub use stride::{Strided, strided};
+
+/// The widest vectors that the kernels use on this processor, for the report.
+pub fn vectors() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            return "AVX-512";
+        }
+        if std::arch::is_x86_feature_detected!("avx") {
+            return "AVX";
+        }
+        "SSE2"
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    "the compiler's vectors"
+}
 
 /// Sums the buffer so that every cache line of it is read; the sum keeps the compiler from leaving the reads out.
 pub fn read_all(buffer: &[u64]) -> u64 {

@@ -1,0 +1,170 @@
+//! Runs one job on prepared sources: workers, a warm-up, windows; or each worker's part once. The figure with all that belongs to it.
+
+use super::Job;
+use super::crew::{Boundary, Crew, CrewMeter};
+use super::figure::{Watched, measurement};
+use super::files::Prepared;
+use crate::event::{Event, Listener};
+use crate::failure::Failure;
+use crate::measure::window::{Reading, Seen, Windows, fill_between, watch};
+use crate::measure::{Measurement, Stage};
+use crate::probe::Machine;
+use crate::sysroot::Sysroot;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Settling time before the first window, seconds.
+pub const WARM_UP_SECONDS: f64 = 0.3;
+/// A worker that completes less in a window has no rate of its own: then all are counted as one.
+const LEAST_COMPLETIONS: f64 = 8.0;
+/// Pause between two looks at workers that do their part once.
+const LOOK: Duration = Duration::from_millis(2);
+/// Time between two rates that the user sees.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// Where jobs are run, and who hears of it. Any number of jobs, one after another.
+pub struct Bench<'a> {
+    pub sysroot: &'a Sysroot,
+    pub machine: &'a Machine,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    pub listener: &'a mut dyn Listener,
+    /// io_uring may be used.
+    pub io_uring: bool,
+    /// Settling time of a timed job, seconds; not counted ([`WARM_UP_SECONDS`]).
+    pub warm_up_seconds: f64,
+    /// Windows of a timed job, each as long as the job says.
+    pub windows: u32,
+}
+
+impl Bench<'_> {
+    /// Processors that we may use.
+    pub fn cores(&self) -> Vec<u32> {
+        match self.machine.cpu.allowed.known() {
+            Some(allowed) if !allowed.is_empty() => allowed.clone(),
+            _ => self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
+        }
+    }
+
+    /// Ctrl-C.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there is no figure at all.
+pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<Measurement, Failure> {
+    let mut devices: Vec<String> = prepared.targets.iter().flat_map(|target| target.leaves.clone()).collect();
+    devices.sort();
+    devices.dedup();
+    let crew = Crew::start(bench, job, prepared)?;
+    let expected =
+        job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
+    let name = super::figure::title(job);
+    bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: expected });
+    let mut watched = match job.seconds {
+        Some(seconds) => in_windows(bench, &crew, seconds, &devices)?,
+        None => once(bench, &crew, &devices),
+    };
+    watched.area_bytes = crew.area_bytes;
+    watched.asked_bytes = crew.asked_bytes;
+    watched.cores.clone_from(&crew.cores);
+    let ended = crew.finish(bench.stop);
+    if ended.outcomes.is_empty() && !bench.stopped() {
+        let why = ended.errors.first().cloned().unwrap_or_else(|| "no worker could start".into());
+        return Err(Failure::Lacks(why));
+    }
+    Ok(measurement(bench, job, prepared, watched, ended))
+}
+
+fn in_windows(
+    bench: &mut Bench<'_>,
+    crew: &Crew,
+    seconds: f64,
+    devices: &[String],
+) -> Result<Watched, Failure> {
+    let windows = Windows {
+        warm_up: Duration::from_secs_f64(bench.warm_up_seconds),
+        window: Duration::from_secs_f64(seconds),
+        repeats: bench.windows.max(1),
+    };
+    let mut meter = CrewMeter {
+        counters: &crew.counters,
+        sysroot: bench.sysroot,
+        devices,
+        totals: Vec::new(),
+        first: Vec::new(),
+        boundaries: Vec::new(),
+    };
+    let mut glance = Glance::new();
+    let listener = &mut *bench.listener;
+    let mut tick = |_: f64| {
+        glance.look(crew, listener);
+        crew.alive()
+    };
+    let seen = watch(bench.sysroot, &[], &mut meter, windows, bench.stop, &mut tick);
+    let mut seen = seen.map_err(Failure::Lacks)?;
+    let CrewMeter { totals, first, boundaries, .. } = meter;
+    let completions = seldom(crew, &first, seen.samples.len());
+    if completions < LEAST_COMPLETIONS {
+        seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
+    }
+    let mut watched = Watched { seen, timed: true, ..Watched::default() };
+    if let [begin, .., end] = &boundaries[..] {
+        watched.between(begin, end);
+    }
+    Ok(watched)
+}
+
+/// Completions of the slowest worker in a window.
+fn seldom(crew: &Crew, first: &[crate::flow::progress::Mark], windows: usize) -> f64 {
+    let moved = crew.counters.iter().zip(first).map(|(counters, first)| {
+        let operations = counters.operations.load(Ordering::Relaxed).max(1);
+        let now = counters.progress.mark().bytes.max(1);
+        now.saturating_sub(first.bytes) as f64 * operations as f64 / now as f64
+    });
+    moved.fold(f64::MAX, f64::min) / windows.max(1) as f64
+}
+
+/// Each worker does its part once: as long as it takes.
+fn once(bench: &mut Bench<'_>, crew: &Crew, devices: &[String]) -> Watched {
+    let before = Reading::now(bench.sysroot, &[]);
+    let begin = Boundary::now(bench.sysroot, devices, &crew.counters);
+    let mut glance = Glance::new();
+    let mut watched = Watched::default();
+    while crew.alive() && !bench.stopped() {
+        glance.look(crew, bench.listener);
+        if watched.first_done.is_none() && crew.first_ended() {
+            watched.first_done = Some((crew.begin.elapsed().as_secs_f64(), crew.bytes()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut seen = Seen { bytes: crew.bytes(), cut_short: bench.stopped(), ..Seen::default() };
+    fill_between(&mut seen, &before, &Reading::now(bench.sysroot, &[]));
+    watched.seen = seen;
+    watched.between(&begin, &Boundary::now(bench.sysroot, devices, &crew.counters));
+    watched
+}
+
+/// The rate as the user sees it while it works.
+struct Glance {
+    at: Instant,
+    bytes: u64,
+}
+
+impl Glance {
+    fn new() -> Self {
+        Glance { at: Instant::now(), bytes: 0 }
+    }
+
+    fn look(&mut self, crew: &Crew, listener: &mut dyn Listener) {
+        let passed = self.at.elapsed();
+        if passed < GLANCE {
+            return;
+        }
+        let bytes = crew.bytes();
+        let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
+        *self = Glance { at: Instant::now(), bytes };
+        listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
+    }
+}

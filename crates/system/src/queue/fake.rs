@@ -1,0 +1,165 @@
+//! A seeded stand-in for the kernel with a clock of its own: short transfers, EIO, a full disk, late and lost completions, a stall.
+//!
+//! Its files are in memory, so that a test can look at what was written and damage what is read; its clock moves only within `turn`, so
+//! that ten seconds of a test take none.
+
+use super::{Action, Done, Queue, Transfer, check};
+use std::io;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// What goes wrong; how often in thousandths of the requests.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Fewer bytes are moved than asked for.
+    pub short: u32,
+    /// A read fails with EIO.
+    pub read_errors: u32,
+    /// A write fails with ENOSPC.
+    pub full: u32,
+    /// A completion never comes.
+    pub lost: u32,
+    /// A completion takes a hundred times as long.
+    pub late: u32,
+    /// Between these moments of the queue's time nothing completes.
+    pub stall: Option<Range<Duration>>,
+}
+
+/// How long a request takes: this, and up to as much again.
+const SERVICE: Duration = Duration::from_micros(100);
+
+/// The fake kernel with its device.
+#[derive(Debug)]
+pub struct FakeQueue {
+    /// The content of the files, all there is of them; a write past the end is ENOSPC, a read ends there.
+    pub files: Vec<Vec<u8>>,
+    blocks: Vec<Vec<u8>>,
+    busy: Vec<bool>,
+    /// When each ends, and how; none for what is lost.
+    pending: Vec<(Option<Duration>, Done)>,
+    faults: Faults,
+    state: u64,
+    begin: Instant,
+    clock: Duration,
+    /// When each request that moved bytes was submitted, and how many it asked for.
+    pub submitted: Vec<(Duration, usize)>,
+}
+
+impl FakeQueue {
+    /// The same seed gives the same faults in the same order.
+    pub fn new(seed: u64, slots: usize, block_bytes: usize, files: Vec<Vec<u8>>, faults: Faults) -> Self {
+        FakeQueue {
+            files,
+            blocks: vec![vec![0; block_bytes]; slots],
+            busy: vec![false; slots],
+            pending: Vec::new(),
+            faults,
+            state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            begin: Instant::now(),
+            clock: Duration::ZERO,
+            submitted: Vec::new(),
+        }
+    }
+
+    /// The zero of its clock.
+    pub fn begin(&self) -> Instant {
+        self.begin
+    }
+
+    /// Time passes without anything happening, as for a process that was stopped.
+    pub fn freeze(&mut self, time: Duration) {
+        self.clock += time;
+    }
+
+    fn random(&mut self) -> u32 {
+        // xorshift64*, Vigna 2016: good enough to pick faults.
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as u32
+    }
+
+    fn strikes(&mut self, thousandths: u32) -> bool {
+        thousandths > 0 && self.random() % 1000 < thousandths
+    }
+
+    fn perform(&mut self, slot: usize, transfer: &Transfer) -> io::Result<usize> {
+        let (errno, odds) = match transfer.action {
+            Action::Read => (libc::EIO, self.faults.read_errors),
+            Action::Write => (libc::ENOSPC, self.faults.full),
+            Action::Flush => return Ok(0),
+        };
+        if self.strikes(odds) {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let asked =
+            if self.strikes(self.faults.short) { transfer.length.div_ceil(2) } else { transfer.length };
+        let size = self.files[transfer.file].len();
+        let start = usize::try_from(transfer.offset).unwrap_or(usize::MAX).min(size);
+        let length = asked.min(size - start);
+        let place = &mut self.files[transfer.file][start..start + length];
+        let block = &mut self.blocks[slot][transfer.from..transfer.from + length];
+        match transfer.action {
+            Action::Read => block.copy_from_slice(place),
+            Action::Write if length == 0 => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+            _ => place.copy_from_slice(block),
+        }
+        Ok(length)
+    }
+}
+
+impl Queue for FakeQueue {
+    fn slots(&self) -> usize {
+        self.busy.len()
+    }
+
+    fn block(&mut self, slot: usize) -> Option<&mut [u8]> {
+        if self.busy[slot] { None } else { Some(&mut self.blocks[slot]) }
+    }
+
+    fn submit(&mut self, slot: usize, transfer: Transfer) {
+        check(&transfer, self.files.len(), self.blocks[slot].len());
+        assert!(!self.busy[slot], "the slot is taken");
+        self.busy[slot] = true;
+        if transfer.action != Action::Flush {
+            self.submitted.push((self.clock, transfer.length));
+        }
+        let result = self.perform(slot, &transfer);
+        let takes = SERVICE + SERVICE * (self.random() % 100) / 100;
+        let mut end = self.clock + if self.strikes(self.faults.late) { takes * 100 } else { takes };
+        if let Some(stall) = &self.faults.stall
+            && stall.contains(&end)
+        {
+            end = stall.end + takes;
+        }
+        let end = if self.strikes(self.faults.lost) { None } else { Some(end) };
+        self.pending.push((end, Done { slot, result }));
+    }
+
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+        let first = self.pending.iter().filter_map(|(end, _)| *end).min();
+        // A call takes some time, too.
+        let until = self.clock + wait.unwrap_or_default() + Duration::from_nanos(200);
+        if wait.is_some() {
+            self.clock = first.map_or(until, |first| first.clamp(self.clock, until));
+        }
+        let now = self.clock;
+        for (_, ended) in self.pending.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)) {
+            self.busy[ended.slot] = false;
+            done.push(ended);
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn now(&self) -> Instant {
+        self.begin + self.clock
+    }
+
+    fn method(&self) -> String {
+        "fake".into()
+    }
+}
