@@ -2,8 +2,8 @@
 
 mod capture;
 mod commands;
-mod disk;
 mod compare;
+mod disk;
 mod memory;
 mod plan;
 mod probe;
