@@ -12,7 +12,7 @@ use crate::diagnose::diagnose;
 use crate::failure::Failure;
 use crate::plan::Goal;
 use crate::probe::probe;
-use crate::report::{self, Folder};
+use crate::report::{self, Folder, Product, SavedRun};
 use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
 use crate::sysroot::Sysroot;
@@ -32,10 +32,12 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Probe(words) => show_probe(&words),
         Command::Capture(words) => write_capture(&words),
         Command::Plan(words) => super::plan::plan(&words),
+        Command::Disk(words) => super::disk::disk(&words),
         Command::Memory(words) => super::memory::memory(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Compare(words) => super::compare::compare(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
@@ -106,7 +108,7 @@ fn show_run(mut run: Run, folder: Option<&Folder>, json: bool) -> Result<u8, Fai
 }
 
 /// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing failed.
-fn summary(errors: &[String]) -> Option<String> {
+pub(super) fn summary(errors: &[String]) -> Option<String> {
     let (first, others) = errors.split_first()?;
     Some(match others.len() {
         0 => first.clone(),
@@ -193,13 +195,24 @@ fn rediagnose(words: &DiagnoseWords) -> Result<u8, Failure> {
 }
 
 fn show_report(words: &ReportWords) -> Result<u8, Failure> {
-    let run = report::read(&words.run)?;
-    match &words.html {
-        Some(path) => write_page(path, &report::html(&run))?,
-        None if words.json => print(&report::json(&run))?,
-        None => print(&screen_of(&run))?,
+    match report::read_saved(&words.run)? {
+        SavedRun::Run(run) => show_saved(words, &*run, || screen_of(&run))?,
+        SavedRun::Stage(run) => show_saved(words, &*run, || report::stage_terminal(&run, width(), colour()))?,
     }
     Ok(0)
+}
+
+/// A saved product as page, JSON or screen.
+fn show_saved<P: Product>(
+    words: &ReportWords,
+    product: &P,
+    screen: impl Fn() -> String,
+) -> Result<(), Failure> {
+    match &words.html {
+        Some(path) => write_page(path, &product.page()),
+        None if words.json => print(&report::json(product)),
+        None => print(&screen()),
+    }
 }
 
 fn write_page(path: &Path, page: &str) -> Result<(), Failure> {

@@ -99,7 +99,7 @@ pub fn memory(words: &MemoryWords) -> Result<u8, Failure> {
     let mut run = StageRun::begin(Stage::Memory, "memory".into(), machine.clone());
     run.findings = map_findings(&machine);
     run.findings.retain(|finding| finding.id.starts_with("memory-"));
-    let folder = words.output.as_deref().map(|named| Folder::begin_stage(named, &run)).transpose()?;
+    let folder = words.output.as_deref().map(|named| Folder::begin(Some(named), &run)).transpose()?;
     let mut progress = Progress::new();
     if words.stores.contains(&StoreWord::Streaming) && !linerate_system::memory::has_streaming() {
         progress
@@ -110,7 +110,7 @@ pub fn memory(words: &MemoryWords) -> Result<u8, Failure> {
     let mut save = |measurements: &[Measurement]| {
         if let Some(folder) = &folder {
             so_far.measurements = measurements.to_vec();
-            saving = folder.save_stage(&so_far).err();
+            saving = folder.save(&so_far).err();
         }
     };
     let done = sweep(
@@ -134,15 +134,18 @@ pub fn memory(words: &MemoryWords) -> Result<u8, Failure> {
 
 /// The end: saved, printed, and on standard error what failed.
 fn show(mut run: StageRun, notes: &[String], folder: Option<&Folder>, json: bool) -> Result<u8, Failure> {
-    if let Some(failure) = folder.and_then(|folder| folder.save_stage(&run).err()) {
+    if let Some(failure) =
+        folder.and_then(|folder| folder.save(&run).and_then(|()| folder.save_report(&run)).err())
+    {
         run.errors.push(failure.to_string());
     }
-    let text = if json { report::stage_json(&run) } else { report::memory(&run, width(), colour()) };
+    let text = if json { report::json(&run) } else { report::memory(&run, width(), colour()) };
     let printed = print(&text);
     run.errors.extend(printed.err().map(|failure| failure.to_string()));
     notes.iter().for_each(|note| complain(note));
     if let (Some(folder), true) = (folder, !json) {
-        print(&format!("saved: {}/run.json\n", folder.path().display()))?;
+        let path = folder.path().display();
+        print(&format!("saved: {path}/run.json, {path}/report.html\n"))?;
     }
     if let Some((first, others)) = run.errors.split_first() {
         complain(&match others.len() {

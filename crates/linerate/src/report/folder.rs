@@ -2,15 +2,69 @@
 //!
 //! Only files that it made itself are ever written again: a folder that holds one of its names already is refused.
 
+use super::{Comparison, SavedRun};
 use crate::failure::Failure;
 use crate::run::{Run, StageRun};
 use linerate_system::file::may_write_in;
+use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a run leaves.
 const RUN: &str = "run.json";
+const COMPARISON: &str = "compare.json";
 const REPORT: &str = "report.html";
+
+/// What a folder can hold: a value that is saved as `run.json` and shown as `report.html`.
+pub trait Product: Serialize {
+    /// The file that it is saved as.
+    const FILE: &'static str = RUN;
+    /// RFC 3339, UTC: a folder that the user did not name is called after it.
+    fn started(&self) -> &str;
+    /// The whole page.
+    fn page(&self) -> String;
+}
+
+impl Product for Run {
+    fn started(&self) -> &str {
+        &self.started
+    }
+
+    fn page(&self) -> String {
+        super::html(self)
+    }
+}
+
+impl Product for StageRun {
+    fn started(&self) -> &str {
+        &self.started
+    }
+
+    fn page(&self) -> String {
+        super::stage_html(self)
+    }
+}
+
+/// A comparison, and the runs that its plots are made of.
+#[derive(Debug, Serialize)]
+pub struct Compared<'a> {
+    #[serde(flatten)]
+    pub comparison: &'a Comparison,
+    #[serde(skip)]
+    pub runs: &'a [(PathBuf, SavedRun)],
+}
+
+impl Product for Compared<'_> {
+    const FILE: &'static str = COMPARISON;
+
+    fn started(&self) -> &str {
+        self.comparison.runs.first().map_or("", |run| &run.started)
+    }
+
+    fn page(&self) -> String {
+        super::compare_html(self.comparison, self.runs)
+    }
+}
 
 /// Where one run is saved.
 #[derive(Debug)]
@@ -33,23 +87,10 @@ impl Folder {
     }
 
     /// Makes the folder and saves the first `run.json` in it; a folder that was made in vain goes again.
-    pub fn begin(named: Option<&Path>, run: &Run) -> Result<Self, Failure> {
-        let (path, made) = make(named, &run.started)?;
+    pub fn begin<P: Product>(named: Option<&Path>, product: &P) -> Result<Self, Failure> {
+        let (path, made) = make(named, product.started())?;
         let folder = Folder(path);
-        folder.save(run).inspect_err(|_| {
-            if made {
-                // Only ever removes an empty one.
-                let _ = std::fs::remove_dir(&folder.0);
-            }
-        })?;
-        Ok(folder)
-    }
-
-    /// As `begin`, for a benchmark of one stage.
-    pub fn begin_stage(named: &Path, run: &StageRun) -> Result<Self, Failure> {
-        let (path, made) = make(Some(named), &run.started)?;
-        let folder = Folder(path);
-        folder.save_stage(run).inspect_err(|_| {
+        folder.save(product).inspect_err(|_| {
             if made {
                 // Only ever removes an empty one.
                 let _ = std::fs::remove_dir(&folder.0);
@@ -63,19 +104,14 @@ impl Folder {
         &self.0
     }
 
-    /// Saves `run.json` so that a reader finds the old one or the new one, never half of one.
-    pub fn save(&self, run: &Run) -> Result<(), Failure> {
-        self.put(RUN, &super::json(run))
-    }
-
-    /// As `save`, for a benchmark of one stage.
-    pub fn save_stage(&self, run: &StageRun) -> Result<(), Failure> {
-        self.put(RUN, &super::stage_json(run))
+    /// Saves its file so that a reader finds the old one or the new one, never half of one.
+    pub fn save<P: Product>(&self, product: &P) -> Result<(), Failure> {
+        self.put(P::FILE, &super::json(product))
     }
 
     /// Saves `report.html`.
-    pub fn save_report(&self, run: &Run) -> Result<(), Failure> {
-        self.put(REPORT, &super::html(run))
+    pub fn save_report<P: Product>(&self, product: &P) -> Result<(), Failure> {
+        self.put(REPORT, &product.page())
     }
 
     fn put(&self, name: &str, text: &str) -> Result<(), Failure> {
@@ -105,7 +141,8 @@ fn lacks(path: &Path, error: &io::Error) -> Failure {
 
 /// Wrong use: the folder holds something that we would write over.
 fn refuse_used(folder: &Path) -> Result<(), Failure> {
-    let used = [RUN.to_string(), REPORT.to_string(), new_name(RUN), new_name(REPORT)];
+    let names = [RUN, COMPARISON, REPORT];
+    let used: Vec<String> = names.iter().flat_map(|name| [name.to_string(), new_name(name)]).collect();
     match used.iter().find(|name| folder.join(name).symlink_metadata().is_ok()) {
         None => Ok(()),
         Some(name) => Err(Failure::Usage(format!(

@@ -2,7 +2,9 @@
 
 use super::printable::{printable, shortened};
 use crate::failure::Failure;
-use crate::run::{Run, SCHEMA};
+use crate::run::{Run, SCHEMA, StageRun};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +15,8 @@ const FILE_NAME: &str = "run.json";
 const LARGEST_RUN_BYTES: u64 = 1 << 30;
 
 /// Pretty JSON with a newline at the end.
-pub(super) fn write<R: serde::Serialize>(run: &R) -> String {
-    match serde_json::to_string_pretty(run) {
+pub(super) fn write<P: Serialize>(product: &P) -> String {
+    match serde_json::to_string_pretty(product) {
         Ok(text) => text + "\n",
         // Only maps with keys that are not strings can fail, and a run has none; say it rather than panic.
         Err(error) => {
@@ -31,12 +33,50 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
 
 /// The text of a file; `file` is its name for errors.
 pub(super) fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
+    let (text, kind) = checked(bytes, file)?;
+    match kind {
+        Kind::Run => whole(text, file, "run"),
+        Kind::Stage => Err(Failure::Usage(format!(
+            "{} is a benchmark of one stage, not a whole run; `linerate report` shows it, `linerate compare` sets it beside others",
+            file.display()
+        ))),
+    }
+}
+
+/// What a `run.json` holds: everything that `linerate run` left, or one stage's benchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SavedRun {
+    Run(Box<Run>),
+    Stage(Box<StageRun>),
+}
+
+/// Reads a file, or `run.json` in a folder, of either kind.
+pub(super) fn read_saved(path: &Path) -> Result<SavedRun, Failure> {
+    let file = locate(path)?;
+    parse_saved(&bytes_of(&file)?, &file)
+}
+
+/// The text of a file of either kind.
+pub(super) fn parse_saved(bytes: &[u8], file: &Path) -> Result<SavedRun, Failure> {
+    let (text, kind) = checked(bytes, file)?;
+    Ok(match kind {
+        Kind::Run => SavedRun::Run(Box::new(whole(text, file, "run")?)),
+        Kind::Stage => SavedRun::Stage(Box::new(whole(text, file, "benchmark")?)),
+    })
+}
+
+enum Kind {
+    Run,
+    Stage,
+}
+
+/// First as any JSON, so that a syntax error, a foreign file and one of another schema are told apart.
+fn checked<'a>(bytes: &'a [u8], file: &Path) -> Result<(&'a str, Kind), Failure> {
     let shown = file.display();
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
         Failure::Usage(format!("{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run"))
     })?;
-    // First as any JSON, so that a syntax error and a foreign file are told apart.
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
         Failure::Usage(format!(
             "{shown} is not JSON: line {}, column {}: {}. It may be cut off or not written by linerate; run `linerate run` again",
@@ -46,10 +86,17 @@ pub(super) fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
         ))
     })?;
     check_schema(&value, file)?;
+    // Only a single stage's file says which stage it is; only a whole run has a goal.
+    let stage = value.get("stage").is_some() && value.get("goal").is_none();
+    Ok((text, if stage { Kind::Stage } else { Kind::Run }))
+}
+
+fn whole<P: DeserializeOwned>(text: &str, file: &Path, what: &str) -> Result<P, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::Usage(format!(
-            "{shown} is JSON of schema {SCHEMA}, but not a whole run: line {}, column {}: {}. It may have been edited, or written \
-             by another tool; give the {FILE_NAME} that `linerate run` left",
+            "{} is JSON of schema {SCHEMA}, but not a whole {what}: line {}, column {}: {}. It may have been edited, or written \
+             by another tool; give the {FILE_NAME} that linerate left",
+            file.display(),
             error.line(),
             error.column(),
             reason(&error)

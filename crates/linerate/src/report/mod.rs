@@ -3,13 +3,19 @@
 //! Pure functions of the run: the same `run.json` gives the same screen and the same page anywhere, without the hardware.
 //! Names in a run come from outside (devices, hosts, files, peers): everything that is shown goes through [`printable`].
 
+mod charts;
+mod compare;
+mod csv;
 mod figure;
+mod fio;
 mod flow;
 mod folder;
 mod html;
+mod job_words;
 mod json;
 mod map;
 mod printable;
+mod stage;
 mod stages;
 mod terminal;
 mod verdict;
@@ -17,10 +23,12 @@ mod verdict;
 use crate::failure::Failure;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
+pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
 pub use flow::{FlowReport, Step};
-pub use folder::Folder;
+pub use folder::{Compared, Folder, Product};
+pub use json::SavedRun;
 pub use printable::printable;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as
 /// 60, more as 110), with ANSI colours where `colour` is true. Ends with a newline.
@@ -33,6 +41,11 @@ pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) 
     terminal::rates(tables, width, colour)
 }
 
+/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
+pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::access(run, width, colour)
+}
+
 /// An array as it follows from the arithmetic, with the command lines that make it.
 pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)
@@ -43,14 +56,59 @@ pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: b
     terminal::raid_check(arrays, width, colour)
 }
 
-/// The run as pretty-printed `run.json`, with a newline at the end.
-pub fn json(run: &Run) -> String {
-    json::write(run)
+/// A run, or one stage's benchmark, as pretty-printed `run.json`, with a newline at the end.
+pub fn json<P: Product>(product: &P) -> String {
+    json::write(product)
 }
 
-/// A benchmark of one stage as pretty-printed JSON, with a newline at the end.
-pub fn stage_json(run: &StageRun) -> String {
-    json::write(run)
+/// One stage's benchmark for a terminal, as long as it has figures; `width` and `colour` as for [`terminal`].
+pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::stage(run, width, colour)
+}
+
+/// One stage's benchmark as one HTML page that needs nothing else, with its charts.
+pub fn stage_html(run: &StageRun) -> String {
+    html::stage_page(run)
+}
+
+/// One stage's benchmark as CSV, a line for each measurement.
+pub fn stage_csv(run: &StageRun) -> String {
+    csv::csv(run)
+}
+
+/// One stage's benchmark in the shape of `fio --output-format=json`, a job for each measurement of files.
+pub fn stage_fio_json(run: &StageRun) -> String {
+    fio::json(run)
+}
+
+/// Runs of either kind side by side, by the files that they were read from. The first is what the others are held against.
+pub fn compare(runs: &[(PathBuf, SavedRun)]) -> Result<Comparison, Failure> {
+    compare::compare(runs)
+}
+
+/// A comparison for a terminal; `width` and `colour` as for [`terminal`].
+pub fn compare_terminal(comparison: &Comparison, width: usize, colour: bool) -> String {
+    compare::screen(comparison, width, colour)
+}
+
+/// A comparison as CSV, a line for each rate of each run.
+pub fn compare_csv(comparison: &Comparison) -> String {
+    compare::csv(comparison)
+}
+
+/// A comparison as one HTML page with the plots of all runs over each other.
+pub fn compare_html(comparison: &Comparison, runs: &[(PathBuf, SavedRun)]) -> String {
+    compare::page(comparison, runs)
+}
+
+/// Reads a `run.json` of either kind, or the one in a folder; errors as of [`read`].
+pub fn read_saved(path: &Path) -> Result<SavedRun, Failure> {
+    json::read_saved(path)
+}
+
+/// The text of a `run.json` of either kind; `name` is what errors call it.
+pub fn parse_saved(text: &[u8], name: &Path) -> Result<SavedRun, Failure> {
+    json::parse_saved(text, name)
 }
 
 /// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.

@@ -12,8 +12,12 @@ const EVIDENCE_SHOWN: usize = 16;
 
 /// The section with the cards.
 pub(super) fn section(run: &Run) -> String {
-    let Some(diagnosis) = &run.diagnosis else { return String::new() };
-    if diagnosis.findings.is_empty() {
+    run.diagnosis.as_ref().map_or_else(String::new, |diagnosis| cards(&diagnosis.findings))
+}
+
+/// The same of findings from anywhere.
+pub(super) fn cards(findings: &[Finding]) -> String {
+    if findings.is_empty() {
         return card(
             "findings",
             "Findings",
@@ -21,7 +25,7 @@ pub(super) fn section(run: &Run) -> String {
             "<p class=\"empty\">Nothing was found that is wrong or worth changing.</p>",
         );
     }
-    let cards: String = diagnosis.findings.iter().map(finding).collect();
+    let cards: String = findings.iter().map(finding).collect();
     card("findings", "Findings", "", &format!("<div class=\"cards\">{cards}</div>"))
 }
 

@@ -4,7 +4,7 @@ use super::findings::with_code;
 use super::text::{escape, letter_tag, section as card};
 use crate::fact::Fact;
 use crate::plan::Origin;
-use crate::probe::{Disk, Nic};
+use crate::probe::{Disk, Machine, Nic};
 use crate::report::figure::{Figure, Unit, quantity};
 use crate::run::Run;
 use crate::units;
@@ -14,15 +14,14 @@ use std::path::Path;
 const ROWS_SHOWN: usize = 12;
 
 /// The section with the facts.
-pub(super) fn section(run: &Run) -> String {
-    let mut body = format!("<dl class=\"facts\">{}{}</dl>", processor(run), kernel(run));
-    let nics: Vec<String> = run.machine.nics.iter().map(nic).collect();
+pub(super) fn section(machine: &Machine) -> String {
+    let mut body = format!("<dl class=\"facts\">{}{}</dl>", processor(machine), kernel(machine));
+    let nics: Vec<String> = machine.nics.iter().map(nic).collect();
     let head = format!("interface|speed {}|MTU|state|driver|queues|node|PCI", letter_tag(Origin::Rated));
     body += &table("Network interfaces", &head, &nics);
-    let disks: Vec<String> = run.machine.disks.iter().map(disk).collect();
+    let disks: Vec<String> = machine.disks.iter().map(disk).collect();
     body += &table("Block devices", "device|kind|size|model|node|PCI|on", &disks);
-    let mounts: Vec<String> = run
-        .machine
+    let mounts: Vec<String> = machine
         .file_systems
         .iter()
         .map(|fs| {
@@ -48,13 +47,13 @@ fn item(name: &str, html: &str) -> String {
     format!("<div><dt>{name}</dt><dd>{html}</dd></div>")
 }
 
-fn processor(run: &Run) -> String {
-    let cpu = &run.machine.cpu;
-    let memory = &run.machine.memory;
+fn processor(machine: &Machine) -> String {
+    let cpu = &machine.cpu;
+    let memory = &machine.memory;
     let rated = Figure::of_fact(&memory.rated_bytes_per_second, Origin::Rated);
     let online = cpu.logical.iter().filter(|cpu| cpu.online).count();
     [
-        fact("virtualisation", &run.machine.virtualisation, String::clone),
+        fact("virtualisation", &machine.virtualisation, String::clone),
         fact("processor", &cpu.model, String::clone),
         fact("packages", &cpu.packages, u32::to_string),
         fact("physical cores", &cpu.physical_cores, u32::to_string),
@@ -74,8 +73,8 @@ fn processor(run: &Run) -> String {
     .concat()
 }
 
-fn kernel(run: &Run) -> String {
-    let kernel = &run.machine.kernel;
+fn kernel(machine: &Machine) -> String {
+    let kernel = &machine.kernel;
     let size = |bytes: &u64| if *bytes == u64::MAX { "unlimited".into() } else { units::show_size(*bytes) };
     [
         fact("kernel", &kernel.release, String::clone),
@@ -180,7 +179,7 @@ pub(super) fn reproduce(run: &Run) -> String {
     card("again", "How to do this again", "", &body)
 }
 
-fn list(title: &str, items: &[String]) -> String {
+pub(super) fn list(title: &str, items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
     }

@@ -12,6 +12,7 @@ mod layout;
 mod machine;
 mod pipes;
 mod probed;
+mod stage;
 mod stages;
 mod style;
 pub(super) mod text;
@@ -21,6 +22,7 @@ use super::figure::{Figure, Unit, percent};
 use super::verdict::{Verdict, named, resources, subject, verdict};
 use crate::plan::Origin;
 use crate::run::Run;
+pub(super) use stage::stage_page;
 use text::{escape, kept_together, letter_tag, word_tag};
 
 /// No script runs, nothing is loaded: also if a text should slip through the escaping.
@@ -31,23 +33,28 @@ pub(super) fn page(run: &Run) -> String {
     let verdict = verdict(run);
     let mut body = header(run, &verdict);
     body += "<main>\n";
-    body += &errors(run);
+    body += &errors(&run.errors);
     body += &diagram::section(run, &verdict);
     body += &waterfall::section(run, &verdict);
     body += &findings::section(run);
     body += &stages::section(run, &verdict);
     body += &cores::section(run);
     body += &lanes::section(run);
-    body += &machine::section(run);
+    body += &machine::section(&run.machine);
     body += &machine::reproduce(run);
     body += "</main>\n";
+    document(&title(run, &verdict), "", &body)
+}
+
+/// One page with the style sheet, and what else of style it needs.
+pub(in crate::report) fn document(title: &str, more_style: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
-        escape(&title(run, &verdict)),
+         <title>{}</title>\n<style>\n{}{more_style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escape(title),
         style::sheet(),
     )
 }
@@ -125,15 +132,16 @@ fn legend() -> String {
     )
 }
 
-fn errors(run: &Run) -> String {
-    if run.errors.is_empty() {
+/// What failed, in a frame of its own; nothing where nothing did.
+fn errors(errors: &[String]) -> String {
+    if errors.is_empty() {
         return String::new();
     }
     let items: String =
-        run.errors.iter().map(|error| format!("<li>{}</li>", findings::with_code(error))).collect();
+        errors.iter().map(|error| format!("<li>{}</li>", findings::with_code(error))).collect();
     format!(
         "<section class=\"errors\" role=\"alert\" aria-labelledby=\"errors-h\"><h2 id=\"errors-h\">Partial: {} went wrong</h2>\
          <ul>{items}</ul></section>\n",
-        if run.errors.len() == 1 { "one thing".to_string() } else { format!("{} things", run.errors.len()) }
+        if errors.len() == 1 { "one thing".to_string() } else { format!("{} things", errors.len()) }
     )
 }

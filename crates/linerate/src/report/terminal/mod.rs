@@ -1,8 +1,11 @@
 //! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings, errors.
 
+mod access;
+pub(super) mod grid;
 mod memory;
 mod raid;
 mod rate_table;
+mod stage;
 mod style;
 mod table;
 
@@ -12,6 +15,7 @@ use super::verdict::{Verdict, both, named, resources, subject, verdict};
 use crate::diagnose::{Finding, Severity};
 use crate::plan::Origin;
 use crate::run::Run;
+pub(super) use stage::screen as stage;
 pub(super) use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
@@ -22,6 +26,11 @@ pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour:
     let style = Style { colour };
     let screens: Vec<String> = tables.iter().map(|table| rate_table::screen(table, width, style)).collect();
     screens.join("\n")
+}
+
+/// Benchmarks of file access.
+pub(super) fn access(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
+    access::screen(run, width, Style { colour })
 }
 
 /// What `linerate memory` measured.
@@ -182,15 +191,20 @@ fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style
 }
 
 fn error_lines(run: &Run, shown: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    if run.errors.is_empty() {
+    error_text(&run.errors, shown, text_lines, width, style)
+}
+
+/// What failed, in red; nothing where nothing did.
+fn error_text(errors: &[String], shown: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+    if errors.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![String::new(), style.cut("errors: the results are partial")];
-    for error in run.errors.iter().take(shown) {
+    for error in errors.iter().take(shown) {
         lines
             .extend(limited(&printable(error), width - 2, text_lines).iter().map(|line| format!("  {line}")));
     }
-    let left = run.errors.len().saturating_sub(shown);
+    let left = errors.len().saturating_sub(shown);
     if left > 0 {
         lines.push(style.dim(&format!("  and {left} more, in run.json")));
     }

@@ -1,0 +1,148 @@
+//! The screen of one stage's benchmark: what was run, a line for each measurement, the answer, findings, errors.
+
+use super::grid::{Column, column, lines};
+use super::{Style, cost, error_text, finding_text};
+use crate::report::figure::{Unit, percent};
+use crate::report::printable::{printable, wrapped};
+use crate::report::stage::{StageRow, operations_word, rows, seconds_word, sentence};
+use crate::run::StageRun;
+
+const COLUMNS: [Column; 8] = [
+    column("measurement", true, 0),
+    column("rate", false, 0),
+    column("spread", false, 1),
+    column("IOPS", false, 0),
+    column("p50", false, 4),
+    column("p99", false, 2),
+    column("CPU s/GB", false, 5),
+    column("to know", true, 6),
+];
+
+const STEPS: [Column; 6] = [
+    column("load", true, 0),
+    column("IOPS", false, 0),
+    column("mean", false, 0),
+    column("p99", false, 1),
+    column("p99.9", false, 2),
+    column("", true, 3),
+];
+
+const DEVICES: [Column; 4] = [
+    column("devices", true, 0),
+    column("rate", false, 0),
+    column("of the sum", false, 1),
+    column("spread", false, 2),
+];
+
+/// The whole screen, a newline at its end.
+pub(in crate::report) fn screen(run: &StageRun, width: usize, colour: bool) -> String {
+    let width = width.clamp(60, 140);
+    let style = Style { colour };
+    let head = format!(
+        "linerate {} {} on {}: {}",
+        printable(&run.version),
+        run.stage,
+        printable(&run.host),
+        printable(&run.name)
+    );
+    let mut text: Vec<String> = wrapped(&head, width).iter().map(|line| style.bold(line)).collect();
+    for table in [measurements(run, width), steps(run, width), devices(run, width)] {
+        if table.len() > 1 {
+            text.push(String::new());
+            text.push(style.dim(&table[0]));
+            text.extend_from_slice(&table[1..]);
+        }
+    }
+    text.push(String::new());
+    text.extend(wrapped(&sentence(run), width).iter().map(|line| style.bold(line)));
+    text.extend(remarks(run, width, style));
+    if !run.findings.is_empty() {
+        text.extend([String::new(), style.bold("findings")]);
+        text.extend(run.findings.iter().flat_map(|finding| finding_text(finding, 4, width, style)));
+    }
+    text.extend(error_text(&run.errors, 5, 3, width, style));
+    text.join("\n") + "\n"
+}
+
+/// Of a load test and of memory at many strides, the curve says it shorter.
+fn measurements(run: &StageRun, width: usize) -> Vec<String> {
+    if run.load.is_some() {
+        return Vec::new();
+    }
+    let cells = |row: &StageRow| {
+        vec![
+            row.name.clone(),
+            row.measured(),
+            row.spread(),
+            row.operations.map(operations_word).unwrap_or_default(),
+            row.latency.map(|latency| seconds_word(latency.p50)).unwrap_or_default(),
+            row.latency.map(|latency| seconds_word(latency.p99)).unwrap_or_default(),
+            if row.measurement.cpu_seconds_per_gb > 0.0 {
+                cost(row.measurement.cpu_seconds_per_gb)
+            } else {
+                String::new()
+            },
+            row.measurement.flags.iter().map(|flag| printable(flag)).collect::<Vec<_>>().join(", "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows(run).iter().map(cells).collect();
+    lines(&COLUMNS, &rows, width)
+}
+
+fn steps(run: &StageRun, width: usize) -> Vec<String> {
+    let Some(curve) = &run.load else { return Vec::new() };
+    let row = |(index, point): (usize, &crate::measure::access::LoadPoint)| {
+        let load = match point.offered {
+            Some(offered) => format!("{}/s", operations_word(offered)),
+            None if point.workers == 1 => "1 worker".into(),
+            None => format!("{} workers", point.workers),
+        };
+        let mut notes = Vec::new();
+        if curve.knee == Some(index) {
+            notes.push("knee");
+        }
+        if !point.within_limit {
+            notes.push("past the limit");
+        }
+        let seconds = [point.latency.mean, point.latency.p99, point.latency.p99_9].map(seconds_word);
+        let [mean, p99, p99_9] = seconds;
+        vec![load, operations_word(point.operations_per_second), mean, p99, p99_9, notes.join(", ")]
+    };
+    let rows: Vec<Vec<String>> = curve.points.iter().enumerate().map(row).collect();
+    lines(&STEPS, &rows, width)
+}
+
+fn devices(run: &StageRun, width: usize) -> Vec<String> {
+    let Some(scaling) = &run.scaling else { return Vec::new() };
+    let row = |step: &crate::measure::access::ScalingStep| {
+        vec![
+            step.devices.to_string(),
+            Unit::Bytes.show(step.bytes_per_second),
+            percent(step.share),
+            percent(step.spread),
+        ]
+    };
+    let rows: Vec<Vec<String>> = scaling.steps.iter().map(row).collect();
+    lines(&DEVICES, &rows, width)
+}
+
+/// What the columns have no room for, each once with how many rows it holds of.
+fn remarks(run: &StageRun, width: usize, style: Style) -> Vec<String> {
+    let rows = rows(run);
+    let all: Vec<(String, &str)> = rows
+        .iter()
+        .flat_map(|row| row.remarks().into_iter().map(|remark| (remark, row.name.as_str())))
+        .collect();
+    let mut told: Vec<&str> = Vec::new();
+    let mut text = Vec::new();
+    for (remark, name) in &all {
+        if told.contains(&remark.as_str()) {
+            continue;
+        }
+        told.push(remark);
+        let count = all.iter().filter(|(other, _)| other == remark).count();
+        let whose = if count == 1 { (*name).to_string() } else { format!("{count} rows") };
+        text.extend(wrapped(&format!("{remark}: {whose}"), width).iter().map(|line| style.dim(line)));
+    }
+    text
+}
