@@ -64,6 +64,9 @@ pub trait Queue {
     /// with nothing under way it waits for just that long.
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()>;
 
+    /// Lets a turn that waits do so for this many completions rather than for the first, where that spares calls of the kernel.
+    fn gather(&mut self, _completions: usize) {}
+
     /// Requests that were submitted and whose end was not told yet.
     fn in_flight(&self) -> usize;
 

@@ -37,6 +37,7 @@ pub struct RingQueue {
     blocks_a_buffer: usize,
     queued: u32,
     in_flight: usize,
+    gather: usize,
     descriptor: i32,
     descriptor_flag: u32,
     deferred: bool,
@@ -111,6 +112,7 @@ impl RingQueue {
             blocks_a_buffer,
             queued: 0,
             in_flight: 0,
+            gather: 1,
             deferred,
             buffers_registered,
             files_registered,
@@ -155,6 +157,8 @@ impl RingQueue {
             minimum_wait_micros: 0,
             time: std::ptr::from_ref(&time) as u64,
         };
+        // With nothing under way it waits for the time alone.
+        let least = if wait.is_some() { self.gather.min(self.in_flight).max(1) } else { 0 };
         let flags = ENTER_GETEVENTS | ENTER_EXT_ARG | self.descriptor_flag;
         // SAFETY: the argument and the time behind it outlive the call, and what the queue's entries point to outlives their requests.
         let answer = unsafe {
@@ -162,7 +166,7 @@ impl RingQueue {
                 libc::SYS_io_uring_enter,
                 self.descriptor,
                 self.queued,
-                u32::from(wait.is_some()),
+                least as u32,
                 flags,
                 std::ptr::from_ref(&argument),
                 size_of::<WaitArgument>(),
@@ -262,6 +266,10 @@ impl Queue for RingQueue {
         Ok(())
     }
 
+    fn gather(&mut self, completions: usize) {
+        self.gather = completions.max(1);
+    }
+
     fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -315,5 +323,43 @@ impl Drop for RingQueue {
             // SAFETY: no request is under way, so the kernel writes there no more; nothing uses the arena after this.
             unsafe { ManuallyDrop::drop(&mut self.arena) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_in_memory_promise_not_to_wait() {
+        let waits = |directory: &str| -> Option<(bool, bool)> {
+            let file = Arc::new(tempfile::tempfile_in(directory).ok()?);
+            let queue = RingQueue::new(1, 4096, vec![Arc::clone(&file)]).ok()?;
+            let flags = rustix::fs::fcntl_getfl(&queue.files[0]).ok()?;
+            Some((lies_in_memory(&file), flags.contains(rustix::fs::OFlags::NONBLOCK)))
+        };
+        for directory in ["/dev/shm", "/tmp", "/var/tmp"] {
+            match waits(directory) {
+                Some((in_memory, promised)) => assert_eq!(in_memory, promised, "{directory}"),
+                None => eprintln!("skipped: no file in {directory}, or no io_uring"),
+            }
+        }
+    }
+
+    #[test]
+    fn requests_left_under_way_end_with_the_queue() {
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        let file: Arc<File> = Arc::new(std::os::fd::OwnedFd::from(reader).into());
+        let Ok(mut queue) = RingQueue::new(2, 4096, vec![file]) else {
+            eprintln!("skipped: no io_uring here");
+            return;
+        };
+        // Nobody writes to the pipe: this read would wait for ever.
+        queue.submit(0, Transfer { action: Action::Read, file: 0, offset: u64::MAX, from: 0, length: 1 });
+        queue.turn(Some(Duration::from_millis(20)), &mut Vec::new()).expect("a turn");
+        assert_eq!(queue.in_flight(), 1);
+        let before = Instant::now();
+        drop(queue);
+        assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
     }
 }

@@ -103,4 +103,16 @@ mod tests {
             "more than the longest counts as the longest"
         );
     }
+
+    #[test]
+    fn a_tally_takes_no_more_memory_however_long_it_counts() {
+        let mut tally = Tally::new();
+        let room = tally.latency.distinct_values();
+        for shift in 0..64 {
+            tally.add_alike(1 << 20, 4096, 1u64 << shift);
+        }
+        tally.add_alike(1 << 40, 4096, u64::MAX);
+        assert_eq!(tally.latency.distinct_values(), room);
+        assert_eq!(tally.operations, (64 << 20) + (1 << 40));
+    }
 }

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// Requests that are handed to the kernel in one call.
 const BATCH: usize = 32;
+/// In a closed loop this part of the depth may come back together: at depth 64 that spares a sixth of the CPU time of a request. One
+/// that came back waits for half as many others on average, so that no latency is told longer by more than a sixteenth of the mean.
+const GATHERED: usize = 8;
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
 /// After a stop, what is under way is waited for as long as something comes back within this time; a second is all that Ctrl-C may take.
@@ -120,6 +123,9 @@ impl<'a, Q: Queue> Work<'a, Q> {
             if let Some(block) = queue.block(slot) {
                 Random::new(start.seed.wrapping_add(slot as u64)).fill(block);
             }
+        }
+        if start.pace == Pace::Closed {
+            queue.gather(start.queue_depth / GATHERED);
         }
         let nowhere = Flight { request: Request { file: 0, offset: 0 }, since: 0, moved: 0 };
         Ok(Work {
