@@ -2,6 +2,7 @@
 
 mod capture;
 mod commands;
+mod compare;
 mod disk;
 mod memory;
 mod plan;

@@ -62,7 +62,7 @@ pub enum Command {
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
     /// Without options: read, write, copy and triad through each cache level and memory, on one core and on all, with plain and with streaming
-    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a quarter of the available
+    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a third of the available
     /// memory. With --stride, --working-set or --cores: the grid of what was named.
     #[command(after_help = EXIT_STATUS)]
     Memory(super::memory::MemoryWords),
@@ -77,6 +77,11 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
+    /// Set runs side by side: file systems, kernels, before and after a change
+    ///
+    /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said first, and what only one run
+    /// measured is listed.
+    Compare(super::compare::CompareWords),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesWords),
