@@ -3,6 +3,7 @@
 mod capture;
 mod commands;
 mod compare;
+mod disk;
 mod memory;
 mod plan;
 mod probe;

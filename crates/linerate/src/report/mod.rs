@@ -41,6 +41,11 @@ pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) 
     terminal::rates(tables, width, colour)
 }
 
+/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
+pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::access(run, width, colour)
+}
+
 /// An array as it follows from the arithmetic, with the command lines that make it.
 pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)

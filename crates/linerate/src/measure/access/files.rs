@@ -19,6 +19,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What the names of our files begin with.
+const PREFIX: &str = "linerate-disk-";
+
 /// Sources looked at, and the files made in them. Made files without a name go with this value.
 #[derive(Debug)]
 pub struct Prepared {
@@ -40,7 +43,7 @@ struct Made {
     written: u64,
     /// Bytes that it may grow to.
     length: u64,
-    /// Data was stamped in requests of this size.
+    /// Data was stamped, in sectors of this size.
     stamped: Option<u64>,
 }
 
@@ -57,12 +60,13 @@ impl Prepared {
         check_memory(bench.sysroot, job)?;
         self.check_targets(bench, job)?;
         raise_open_files();
-        let wanted: Vec<(usize, usize, u64)> = (0..self.targets.len())
-            .filter(|source| self.targets[*source].kind == Kind::Directory)
-            .flat_map(|source| {
-                files_of(job, source).into_iter().map(move |(index, bytes)| (source, index, bytes))
-            })
-            .collect();
+        let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
+        for source in 0..job.sources.len() {
+            let target = self.target_of(job, source)?;
+            if self.targets[target].kind == Kind::Directory {
+                wanted.extend(files_of(job, source).into_iter().map(|(index, bytes)| (target, index, bytes)));
+            }
+        }
         self.check_room(&wanted)?;
         for (source, index, length) in &wanted {
             self.make(*source, *index, *length)?;
@@ -72,6 +76,27 @@ impl Prepared {
             self.fill(bench, job, &wanted)?;
         }
         Ok(())
+    }
+
+    /// A job has written its files: those that it wrote whole hold data now, and stamps of its own or none.
+    pub fn wrote(&mut self, job: &Job) {
+        if !job.writes() {
+            return;
+        }
+        let stamp = job.stamp_sector_bytes();
+        for source in 0..job.sources.len() {
+            let Ok(target) = self.target_of(job, source) else { continue };
+            for (index, length) in files_of(job, source) {
+                let known = self.made.iter_mut().find(|made| made.source == target && made.index == index);
+                let Some(made) = known else { continue };
+                let whole = job.seconds.is_none() && !job.reads();
+                if whole && made.written <= length {
+                    (made.written, made.stamped) = (length, stamp);
+                } else if made.stamped != stamp {
+                    made.stamped = None;
+                }
+            }
+        }
     }
 
     /// Files with a name that are there now.
@@ -99,13 +124,54 @@ impl Prepared {
         resource.strip_prefix("disk:").unwrap_or(&resource).to_string()
     }
 
+    /// Holds the block devices among a job's sources to be written, whether the job itself writes or not.
+    pub fn hold_devices(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
+        let device = |target: &&mut Target| {
+            matches!(target.kind, Kind::Device(_)) && job.sources.contains(&target.path)
+        };
+        let mut devices = self.targets.iter_mut().filter(device);
+        devices.try_for_each(|target| target.allow_writes(bench.sysroot, bench.machine, &self.permissions))
+    }
+
+    /// Writes the devices that are held once, from the first byte to the last.
+    pub fn fill_devices(&mut self, bench: &mut Bench<'_>, job: &Job) -> Result<(), Failure> {
+        let mut blanks = Vec::new();
+        for (source, target) in self.targets.iter().enumerate() {
+            let (Kind::Device(length), Some(_)) = (target.kind, target.held()) else { continue };
+            let how = Opening { write: true, direct: true, alone: false };
+            let file = open(&target.path, how).map_err(|error| not_made(&target.path, &error))?;
+            let file = AccessFile { file: Arc::new(file), label: target.path.display().to_string() };
+            let to = length / job.transfer_bytes * job.transfer_bytes;
+            blanks.push(Blank { made: source, source, file, from: 0, to });
+        }
+        lay_out(bench, blanks, job, None).map(drop)
+    }
+
+    /// Disks behind the sources of a job, each once.
+    pub fn devices_of(&self, job: &Job) -> Vec<String> {
+        let targets = (0..job.sources.len()).filter_map(|source| self.target_of(job, source).ok());
+        let mut devices: Vec<String> =
+            targets.flat_map(|target| self.targets[target].leaves.clone()).collect();
+        devices.sort();
+        devices.dedup();
+        devices
+    }
+
     /// Block devices that are held to be written, for preconditioning.
     pub fn held_devices(&self) -> impl Iterator<Item = (&Path, &File)> {
         self.targets.iter().filter_map(|target| Some((target.path.as_path(), target.held()?)))
     }
 
+    /// Which of the sources looked at a source of a job is: a job may use some of them. One that is named twice is two.
+    pub(super) fn target_of(&self, job: &Job, source: usize) -> Result<usize, Failure> {
+        let path = &job.sources[source];
+        let before = job.sources[..source].iter().filter(|other| *other == path).count();
+        let mut same = (0..self.targets.len()).filter(|target| self.targets[*target].path == *path);
+        same.nth(before).ok_or_else(|| Failure::Lacks(format!("source {}: not made ready", path.display())))
+    }
+
     fn check_targets(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
-        for target in &mut self.targets {
+        for target in self.targets.iter_mut().filter(|target| job.sources.contains(&target.path)) {
             if job.writes() {
                 target.allow_writes(bench.sysroot, bench.machine, &self.permissions)?;
             }
@@ -116,9 +182,10 @@ impl Prepared {
                     job.transfer_bytes, target.sector_bytes
                 )));
             }
-            if job.verify && !job.writes() && target.kind != Kind::Directory {
+            let ours = target.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+            if job.verify && !job.writes() && target.kind != Kind::Directory && !ours {
                 return Err(Failure::Usage(format!(
-                    "--verify: linerate did not write {shown}, so there is nothing to hold it against; name a directory"
+                    "--verify: linerate did not write {shown}, so there is nothing to hold it against; name a directory, or a file that --keep left"
                 )));
             }
         }
@@ -160,7 +227,7 @@ impl Prepared {
             return Ok(());
         }
         let directory = &self.targets[source].path;
-        let name = format!("linerate-disk-{}-{source}-{index}", std::process::id());
+        let name = format!("{PREFIX}{}-{source}-{index}", std::process::id());
         let path = directory.join(name);
         let nameless = if self.permissions.keep { None } else { create_nameless(directory, false).ok() };
         let file = match nameless {
@@ -183,7 +250,7 @@ impl Prepared {
         job: &Job,
         wanted: &[(usize, usize, u64)],
     ) -> Result<(), Failure> {
-        let stamp = job.verify.then_some(job.transfer_bytes);
+        let stamp = job.stamp_sector_bytes();
         let mut blanks = Vec::new();
         for (source, index, length) in wanted {
             let Some(at) = self.made.iter().position(|made| made.source == *source && made.index == *index)
@@ -208,7 +275,8 @@ impl Prepared {
 
     /// The file and the part of it that a place of a job has, opened for one worker.
     pub(super) fn open_part(&self, job: &Job, place: Place, write: bool) -> Result<Part, Failure> {
-        let target = &self.targets[place.source];
+        let at = self.target_of(job, place.source)?;
+        let target = &self.targets[at];
         let short = |holds: u64| {
             Failure::Lacks(format!(
                 "{}: {} are too little for {} workers with requests of {}; fewer --workers or a smaller --transfer",
@@ -222,7 +290,7 @@ impl Prepared {
             Kind::Directory => {
                 let own = job.layout == Layout::FilePerWorker;
                 let index = if own { place.position as usize } else { 0 };
-                let made = self.find(place.source, index).ok_or_else(|| short(0))?;
+                let made = self.find(at, index).ok_or_else(|| short(0))?;
                 let holds = if made.written > 0 { made.written } else { made.length };
                 let area = if own { own_file(job, holds) } else { shared(job, place, holds) };
                 (area, holds, made.open(job.direct, true), made.label())
@@ -295,6 +363,11 @@ impl Job {
         }
     }
 
+    /// Stamped data is cut into sectors of this size; none: it is not stamped.
+    fn stamp_sector_bytes(&self) -> Option<u64> {
+        self.verify.then(|| if self.transfer_bytes.is_multiple_of(4096) { 4096 } else { 512 })
+    }
+
     /// What is wrong with it whatever the machine, as a sentence.
     pub fn check(&self) -> Result<(), String> {
         if self.sources.is_empty() || self.workers == 0 || self.transfer_bytes == 0 || self.queue_depth == 0 {
@@ -323,6 +396,12 @@ impl Job {
             return Err(format!(
                 "--queue-depth {}: with --engine psync or mmap a worker has one request in flight; give more --workers instead",
                 self.queue_depth
+            ));
+        }
+        if self.verify && !self.transfer_bytes.is_multiple_of(512) {
+            return Err(format!(
+                "--verify: checked data consists of sectors of 512 bytes, and --transfer {} is no multiple of them",
+                self.transfer_bytes
             ));
         }
         if self.verify
