@@ -119,10 +119,11 @@ impl Crew {
         let mut ended = Ended::default();
         let mut since = None;
         while self.alive() {
-            if interrupted.load(Ordering::Relaxed)
-                && since.get_or_insert_with(Instant::now).elapsed() > LAST_REQUESTS
-            {
-                break;
+            if interrupted.load(Ordering::Relaxed) {
+                self.counters.iter().for_each(|counters| counters.abandon.store(true, Ordering::Relaxed));
+                if since.get_or_insert_with(Instant::now).elapsed() > LAST_REQUESTS {
+                    break;
+                }
             }
             std::thread::sleep(LOOK);
         }
