@@ -181,7 +181,7 @@ fn buffers_beyond_the_memory_are_refused_before_anything_starts() {
     };
     let failure = Room::new().run(&job, Permissions::default()).map(drop).expect_err("too much");
     assert_eq!(failure.exit_status(), 3);
-    assert!(failure.to_string().contains("of buffers"), "{failure}");
+    assert!(failure.to_string().contains("with their buffers"), "{failure}");
 }
 
 #[test]
