@@ -9,6 +9,7 @@ mod crew;
 mod diskstats;
 mod figure;
 mod files;
+pub mod fio_job;
 mod job;
 mod lay_out;
 mod made;
