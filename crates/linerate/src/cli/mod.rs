@@ -3,6 +3,7 @@
 mod capture;
 mod commands;
 mod disk;
+mod load;
 mod memory;
 mod plan;
 mod probe;
