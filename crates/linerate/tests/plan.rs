@@ -333,6 +333,22 @@ fn a_probed_machine_reads_as_one_and_wrong_use_is_told() {
     }
 }
 
+/// A slow disk in a catalogue and a fast target: billions of cards, of which three have a slot. This took hours.
+#[test]
+fn a_target_out_of_this_world_is_sized_at_once() {
+    let text = "[processor]\ncores = 4\n[[slot]]\nname = \"s\"\ncount = 4\npcie = \"2.0 x8\"\n\
+                [[nic]]\nname = \"eth0\"\non = \"s0\"\npcie = \"2.0 x8\"\nrate = \"10G\"\n\
+                [[disk]]\nname = \"d\"\non = \"s1\"\npcie = \"2.0 x4\"\nread = \"1kB/s\"\n";
+    let parts = linerate::plan::machine_file::parse(text).expect("a machine");
+    let all = |word| ends(&parts, word).expect("ends");
+    let wanted = Flow { from: all("disk"), to: all("nic"), protocol: Protocol::Tcp, method: Method::Direct };
+    let sizing = size(&parts, &wanted, 1e13);
+    let need = |part: &str| sizing.needs.iter().find(|need| need.part == part).expect("a need").count;
+    assert_eq!(need("disk"), u32::MAX);
+    let takes = sizing.slots.iter().filter(|slot| slot.takes.is_some()).count();
+    assert_eq!((sizing.slots.len(), takes, sizing.without_slot), (4, 4, u32::MAX));
+}
+
 /// No figure of a result may slip into a file of parts.
 #[test]
 fn machine_files_hold_no_results() {

@@ -62,7 +62,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
         "backing_file" => whole(text, |file| words.path(file)),
         "name" if is("dm/name") => whole(text, |name| words.word(name)),
         "route" | "ipv6_route" | "if_inet6" => lines(&mut |line| hexadecimal(line, words.names)),
-        "fib_trie" => lines(&mut |line| dotted(line, words.names)),
+        "fib_trie" => lines(&mut |line| words.names.dotted(line)),
         // Some installations put secrets on that line.
         "cmdline" => words.names.text(&boot::chosen(text).join(" ")),
         "version" => text
@@ -71,7 +71,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
             .collect::<Vec<_>>()
             .join(" "),
         "address" => {
-            let text = dotted(text, words.names);
+            let text = words.names.dotted(text);
             words.names.text(&text)
         }
         _ if identities::is_identity(path) => {
@@ -124,21 +124,4 @@ fn hexadecimal(line: &str, names: &mut Names) -> String {
 /// What stands after each word of a line: a blank, a tab, at the end nothing.
 fn separators(line: &str) -> impl Iterator<Item = &str> {
     line.matches([' ', '\t']).chain(std::iter::once(""))
-}
-
-/// Every dotted address of a line, whether noted or not.
-fn dotted(line: &str, names: &mut Names) -> String {
-    let is_part = |c: char| c.is_ascii_digit() || c == '.';
-    let mut rewritten = String::new();
-    let mut rest = line;
-    while let Some(start) = rest.find(is_part) {
-        let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |length| start + length);
-        rewritten.push_str(&rest[..start]);
-        match rest[start..end].parse::<Ipv4Addr>() {
-            Ok(address) => rewritten.push_str(&names.address(address.into()).to_string()),
-            Err(_) => rewritten.push_str(&rest[start..end]),
-        }
-        rest = &rest[end..];
-    }
-    rewritten + rest
 }

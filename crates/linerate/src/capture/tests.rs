@@ -264,6 +264,32 @@ fn nothing_tells_whose_it_is_and_the_machine_is_the_same() {
     assert_eq!((replaced.hardware_addresses, replaced.uuids, replaced.left_out), (1, 2, 0), "{replaced:?}");
 }
 
+/// What file systems of networks write into the mount table beside `host:/path`.
+#[test]
+fn mounts_tell_no_address_no_user_and_no_share() {
+    let tree = Tree::new(&[(
+        "proc/self/mountinfo",
+        "20 1 0:20 / /mnt/a rw - ceph 192.0.2.7:6789,192.0.2.8:6789:/vol rw,name=carol,mon_addr=192.0.2.9:6789\n\
+         21 1 0:21 / /mnt/b rw - cifs //filer/share rw,vers=3.1.1,unc=\\134\\134filer\\134share,prefixpath=payroll,username=carol\n\
+         22 1 0:22 / /mnt/c rw - 9p hostshare rw,trans=virtio,version=9p2000.L,uname=carol,aname=payroll\n\
+         23 1 0:23 / /mnt/d rw - gpfs payroll rw,relatime,dev=payroll\n\
+         24 1 0:24 / /mnt/e rw - fuse.sshfs carol@filer:payroll rw,user_id=1000,max_read=131072\n\
+         25 1 0:25 / /mnt/f rw - lustre 192.0.2.10@tcp:/payroll rw,flock\n\
+         26 1 0:26 / /mnt/g rw - ecryptfs /home/carol/.Private rw,ecryptfs_sig=9dbb5b8f1a2c3d4e,ecryptfs_cipher=aes\n",
+    )]);
+    let capture = capture(&tree.sysroot()).expect("a capture");
+    let Some(Recorded::File(bytes)) = capture.entries.get(Path::new("proc/self/mountinfo")) else {
+        panic!("the mount table is in the capture");
+    };
+    let text = String::from_utf8_lossy(bytes);
+    for telling in ["192.0.2", "carol", "filer", "share", "payroll", "9dbb5b8f"] {
+        assert!(!text.contains(telling), "{telling} stands in {text}");
+    }
+    for kept in ["vers=3.1.1", "trans=virtio,version=9p2000.L", "max_read=131072", ":6789", "aes", " gpfs "] {
+        assert!(text.contains(kept), "{kept} is not in {text}");
+    }
+}
+
 #[test]
 fn routes_lead_where_they_led() {
     let tree = server();

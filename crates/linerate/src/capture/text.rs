@@ -28,6 +28,23 @@ impl Names {
         rewritten
     }
 
+    /// The text with every IPv4 address replaced, whether noted elsewhere or not: where four numbers are never a version.
+    pub fn dotted(&mut self, text: &str) -> String {
+        let is_part = |c: char| c.is_ascii_digit() || c == '.';
+        let mut rewritten = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find(is_part) {
+            let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |length| start + length);
+            rewritten.push_str(&rest[..start]);
+            match rest[start..end].parse::<Ipv4Addr>() {
+                Ok(address) => rewritten.push_str(&self.address(address.into()).to_string()),
+                Err(_) => rewritten.push_str(&rest[start..end]),
+            }
+            rest = &rest[end..];
+        }
+        rewritten + rest
+    }
+
     /// The owner's words in a sentence or a path.
     pub fn words_in(&self, text: &str) -> String {
         let is_part = |c: char| c.is_alphanumeric() || "-_.@+".contains(c);

@@ -156,8 +156,25 @@ impl Words<'_> {
 
     /// Mount options: what names a place, a user or a host is replaced, figures and switches stay.
     fn options(&mut self, options: &str) -> String {
-        const TELLING: [&str; 9] =
-            ["user", "username", "domain", "servern", "nodename", "label", "fsname", "name", "clientid"];
+        const TELLING: [&str; 17] = [
+            "user",
+            "username",
+            "uname",
+            "aname",
+            "domain",
+            "servern",
+            "nodename",
+            "label",
+            "fsname",
+            "name",
+            "clientid",
+            "unc",
+            "prefixpath",
+            "dev",
+            "fsid",
+            "ecryptfs_sig",
+            "ecryptfs_fnek_sig",
+        ];
         let mut option = |option: &str| -> String {
             let Some((key, value)) = option.split_once('=') else { return self.names.text(option) };
             let value = match value.parse::<IpAddr>() {
@@ -166,7 +183,11 @@ impl Words<'_> {
                 Err(_) if value.contains('/') => {
                     value.split(':').map(|path| self.path(path)).collect::<Vec<_>>().join(":")
                 }
-                Err(_) => self.names.text(value),
+                Err(_) => {
+                    // With a port, or several: `mon_addr=192.0.2.7:6789`.
+                    let value = self.names.dotted(value);
+                    self.names.text(&value)
+                }
             };
             format!("{key}={value}")
         };

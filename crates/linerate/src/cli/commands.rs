@@ -38,6 +38,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Compare(words) => super::compare::compare(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }

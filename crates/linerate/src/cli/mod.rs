@@ -2,6 +2,7 @@
 
 mod capture;
 mod commands;
+mod compare;
 mod disk;
 mod load;
 mod memory;

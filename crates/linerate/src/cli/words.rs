@@ -85,6 +85,11 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
+    /// Set runs side by side: file systems, kernels, before and after a change
+    ///
+    /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said first, and what only one run
+    /// measured is listed.
+    Compare(super::compare::CompareWords),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesWords),

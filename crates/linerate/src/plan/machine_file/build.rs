@@ -222,8 +222,8 @@ impl Builder {
                 format!("a disk in {up} needs its own link: add pcie = \"3x4\", or name its controller");
             return Err((span, message));
         }
-        let there =
-            self.parts.devices.iter().filter(|other| other.place == Place::Joint(up.to_string())).count();
+        let place = Place::Joint(up.to_string());
+        let there = self.parts.devices.iter().filter(|other| other.place == place).count();
         let ports = self.parts.joint(up).and_then(|joint| joint.disk_ports);
         match ports {
             Some(ports) if there >= ports as usize => Err((

@@ -40,14 +40,18 @@ pub(super) fn fill(parts: &Parts, mut cards: Vec<Cards>) -> (Vec<SlotUse>, u32) 
         .filter_map(|slot| Some((slot, slot.link?, None)))
         .collect();
     cards.sort_by(|a, b| b.bytes_per_second.total_cmp(&a.bytes_per_second));
-    let mut without = 0;
+    let mut without = 0u32;
     for card in &cards {
-        for _ in 0..card.count {
+        for placed in 0..card.count {
             let free = slots.iter_mut().filter(|(_, link, takes)| takes.is_none() && carries(*link, card));
             let width = |link: PciLink| link.gt_per_second * f64::from(link.width);
             match free.min_by(|a, b| width(a.1).total_cmp(&width(b.1))) {
                 Some((_, _, takes)) => *takes = Some(card.part),
-                None => without += 1,
+                // Nor do the others of its kind: there may be millions.
+                None => {
+                    without = without.saturating_add(card.count - placed);
+                    break;
+                }
             }
         }
     }

@@ -123,13 +123,11 @@ fn array(array: &Array) -> String {
         Some(disks) => format!("{} of {disks}", array.level),
         None => array.level.clone(),
     }];
-    if let Some(chunk) = array.chunk_bytes.known() {
-        parts.push(format!("chunk {}", show_size(*chunk)));
-        let data = array.data_disks.known().filter(|disks| **disks > 1);
-        parts.extend(
-            data.map(|disks| format!("stripe {}", show_size(chunk.saturating_mul(u64::from(*disks))))),
-        );
-    }
+    let chunk = array.chunk_bytes.known();
+    parts.extend(chunk.map(|chunk| format!("chunk {}", show_size(*chunk))));
+    // ext4 knows the stripe alone.
+    let stripe = array.stripe_bytes.known().filter(|stripe| Some(*stripe) != chunk);
+    parts.extend(stripe.map(|stripe| format!("stripe {}", show_size(*stripe))));
     parts.extend(array.degraded.known().filter(|count| **count > 0).map(|count| format!("{count} missing")));
     parts.join(", ")
 }

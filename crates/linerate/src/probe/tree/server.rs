@@ -288,6 +288,7 @@ pub(crate) fn server() -> Machine {
             chunk_bytes: known(512 << 10),
             disks: known(8),
             data_disks: known(6),
+            stripe_bytes: known(3 << 20),
             degraded: known(0),
             ..Default::default()
         }),
@@ -375,6 +376,7 @@ pub(crate) fn server() -> Machine {
                 level: "striped".into(),
                 chunk_bytes: known(64 << 10),
                 data_disks: known(6),
+                stripe_bytes: known(6 * (64 << 10)),
                 ..Default::default()
             }),
             ..Default::default()

@@ -159,6 +159,18 @@ fn hundreds_of_interfaces_are_counted() {
     assert!(text.lines().count() < 40, "{text}");
 }
 
+/// ext4's mount options tell the stripe alone.
+#[test]
+fn a_stripe_without_a_chunk_is_shown() {
+    let mut machine = super::server::server();
+    let made_for = machine.file_systems[0].array.as_mut().expect("what XFS was made for");
+    made_for.level = "stripe".into();
+    (made_for.chunk_bytes, made_for.data_disks) = (Fact::unknown("x"), Fact::unknown("x"));
+    made_for.stripe_bytes = Fact::Known(1 << 20);
+    let text = show_tree(&machine);
+    assert!(text.contains("(made for stripe, stripe 1 MiB)"), "{text}");
+}
+
 #[test]
 fn a_server_with_everything() {
     insta::assert_snapshot!(show_tree(&super::server::server()), @r"

@@ -4,6 +4,7 @@ use super::branch::Branch;
 use super::disks::has_bytes;
 use crate::fact::Fact;
 use crate::probe::machine::Machine;
+use std::collections::BTreeSet;
 
 /// More names than these are counted.
 const NAMED: usize = 4;
@@ -20,7 +21,8 @@ pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
     cpu_and_memory(machine, &mut found);
     kernel(machine, &mut found);
     added(machine, &mut found);
-    for device in machine.pci.iter().filter(|device| functions.contains(&device.address)) {
+    let functions: BTreeSet<&str> = functions.iter().map(String::as_str).collect();
+    for device in machine.pci.iter().filter(|device| functions.contains(device.address.as_str())) {
         // A device whose maximum is known and that runs on no link now says so in its line.
         if device.link_max.known().is_none() {
             found.of("PCIe link", &device.address, &device.link);

@@ -60,8 +60,9 @@ pub(super) fn read(plain: impl Read, compression: &str, limits: &Limits) -> Resu
         let mut entry = entry.map_err(|error| damaged(error, &before))?;
         budget.content();
         members += 1;
-        if members > limits.members {
-            return Err(format!("more than {} members: no recorded machine", limits.members));
+        // One member of a deep path makes dozens of folders: what is counted is what takes memory.
+        if members.max(tree.len() as u64) > limits.members {
+            return Err(format!("more than {} files and folders: no recorded machine", limits.members));
         }
         let name = entry.path_bytes().into_owned();
         before = shorten(&name);
@@ -79,17 +80,14 @@ pub(super) fn read(plain: impl Read, compression: &str, limits: &Limits) -> Resu
                 let kept = entry.by_ref().take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes);
                 kept.map_err(|error| damaged(error, &before))?;
                 kept_bytes += bytes.len() as u64;
-                if kept_bytes > limits.kept_bytes {
-                    return Err(format!(
-                        "its files hold more than {} bytes: no recorded machine",
-                        limits.kept_bytes
-                    ));
-                }
                 Node::File(bytes.into())
             }
             EntryType::Directory => Node::Directory(BTreeMap::new()),
             EntryType::Symlink => match link_target(&entry, limits) {
-                Some(target) => Node::Link(target),
+                Some(target) => {
+                    kept_bytes += target.as_os_str().len() as u64;
+                    Node::Link(target)
+                }
                 None => {
                     left_out.add(&name, "a link to a path that is empty or too long");
                     continue;
@@ -102,6 +100,10 @@ pub(super) fn read(plain: impl Read, compression: &str, limits: &Limits) -> Resu
             }
         };
         read_past(&mut entry, &budget).map_err(|error| damaged(error, &before))?;
+        kept_bytes += name.len() as u64;
+        if kept_bytes > limits.kept_bytes {
+            return Err(format!("its files hold more than {} bytes: no recorded machine", limits.kept_bytes));
+        }
         tree.put(&path, node);
     }
     if members == 0 {

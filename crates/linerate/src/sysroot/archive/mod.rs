@@ -17,9 +17,9 @@ use tree::{Node, Tree};
 pub struct Limits {
     /// Bytes after decompression, padding and members that are left out included.
     pub unpacked_bytes: u64,
-    /// Bytes of all file contents kept in memory.
+    /// Bytes of all names, link targets and file contents kept in memory.
     pub kept_bytes: u64,
-    /// Members.
+    /// Members, and files, links and folders that they make.
     pub members: u64,
     /// Bytes of one member's header: its name and what it links to.
     pub header_bytes: u64,

@@ -175,7 +175,17 @@ fn bombs_end_at_the_limits() {
     assert!(said.contains("header is larger than 8192"), "{said}");
     let names: Vec<String> = (0..30).map(|at| format!("proc/{at}")).collect();
     let many: Vec<_> = names.iter().map(|name| file(name, "")).collect();
-    assert!(refused(&tarball(&many), &small).contains("more than 20 members"));
+    assert!(refused(&tarball(&many), &small).contains("more than 20 files and folders"));
+    // Few members, each in folders of its own.
+    let own: Vec<String> = (0..10).map(|at| format!("proc/{at}/{at}/{at}")).collect();
+    let own: Vec<_> = own.iter().map(|name| file(name, "")).collect();
+    assert!(refused(&tarball(&own), &small).contains("more than 20 files and folders"));
+    // Links take memory, too.
+    let target = "t".repeat(50);
+    let links = Limits { kept_bytes: 200, ..small.clone() };
+    let linked =
+        [link("proc/a", &target), link("proc/b", &target), link("proc/c", &target), link("proc/d", &target)];
+    assert!(refused(&tarball(&linked), &links).contains("more than 200 bytes"));
     let large = "x".repeat(40 << 10);
     assert!(refused(&tarball(&[file("proc/a", &large), file("proc/b", &large)]), &small).contains("65536"));
     let deep = "d/".repeat(20) + "x";

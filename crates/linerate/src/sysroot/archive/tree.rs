@@ -47,6 +47,11 @@ impl Tree {
         }
     }
 
+    /// Files, links and folders, those among them that no member named.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Makes the nearest folder that holds `sys` or `proc` the root; false where there is none.
     pub fn descend_to_root(&mut self) -> bool {
         let mut level = vec![self.root];
