@@ -4,6 +4,7 @@ mod capture;
 mod commands;
 mod compare;
 mod disk;
+mod load;
 mod memory;
 mod plan;
 mod probe;
