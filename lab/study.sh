@@ -2,11 +2,12 @@
 # A study: the same `linerate disk` over several file systems, each on disks of the same speed, and the comparison of what came of it.
 
 # What is measured where nothing is told after `--`.
-readonly study_job=(--workers 1,2,4,8 --transfer 1M --pattern sequential --access read,write --amount 16M --seconds 2)
+readonly study_job=(--workers 1,2,4 --queue-depth 4 --transfer 1M --pattern sequential --access read,write --amount 16M --seconds 2)
 
 # All layouts are up at once and are visited in turn, so that a machine that gets slower gets slower for all of them.
 command_study() {
-  local layouts=(xfs ext4 btrfs) disks_words=4x50 rounds=5 output=linerate-study job=()
+  local disks_words=4x50 rounds=5 output=linerate-study job=()
+  layouts=(xfs ext4 btrfs) # not local: what takes the labs down runs when this function is gone
   parse_study_options "$@"
   need_root study
   linerate=$(find_linerate)
@@ -79,8 +80,8 @@ parse_study_options() {
       *) wrong_use "\`lab study\` has no option $option" ;;
     esac
   done
-  mapfile -t disks < <(speeds "$disks_words" 100000 disks) || exit 2
-  ((${#disks[@]})) || exit 2 # its sentence was said
+  value=$(speeds "$disks_words" 100000 disks)
+  mapfile -t disks <<<"$value"
   ((${#layouts[@]} >= 2)) || wrong_use "a study wants two layouts or more, like --fs xfs,btrfs"
   for layout in "${layouts[@]}"; do check_file_system "$layout" "${#disks[@]}"; done
   (($(printf '%s\n' "${layouts[@]}" | sort -u | wc -l) == ${#layouts[@]})) || wrong_use "“${layouts[*]}” has a layout twice"
