@@ -170,7 +170,9 @@ fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
     let write = [&["--source", device.text(), "--access", "write"], &QUICK[..]].concat();
     refused(&ran(&write), 2, "--destroy-data");
     let allowed = [&write[..], &["--destroy-data", device.text()]].concat();
-    json(&allowed, 0);
+    let run = json(&[&allowed[..], &["--discard", "--fill"]].concat(), 0);
+    let changes = run["changes"].to_string();
+    assert!(changes.contains("discarded all data of") && changes.contains("filled"), "{changes}");
     if Command::new("mkfs.ext4").arg("-V").stderr(Stdio::null()).status().is_err() {
         eprintln!("skipped: no mkfs.ext4 to mount the device with");
         return;
