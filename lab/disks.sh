@@ -5,8 +5,10 @@
 make_disks() {
   local fs=$1 file_mib=$2 i pids=() failed=()
   shift 2
-  make_store "$(($# * $(image_mib "$file_mib") + pool_mib))"
+  local mib=$(($# * $(image_mib "$file_mib")))
+  make_store "$((mib + pool_mib + (shared ? mib / 8 + 256 : 0)))"
   make_pool
+  if ((shared)); then make_base "$((mib + mib / 16 + 192))"; fi
   for ((i = 0; i < $#; i++)); do
     make_disk "$i" "$fs" "$file_mib" 2>"$lab_dir/error$i" &
     pids+=($!)
@@ -43,12 +45,30 @@ make_store() {
   ln -s "$store" "$lab_dir/images"
 }
 
+# make_base MIB: one device with a file system, on which the disks' images will lie, so that all of them share its speed.
+make_base() {
+  local image device
+  image=$(readlink -f "$lab_dir/images")/base
+  attempt "the image below all disks cannot be made" truncate -s "$1M" "$image"
+  device=$(losetup -f --show "$image") || die "no loop device could be had from /dev/loop-control"
+  attempt "mkfs.xfs failed on $device" mkfs.xfs -q -K "$device"
+  echo "$device" >"$lab_dir/device-base"
+  mkdir "$lab_dir/base"
+  attempt "$device cannot be mounted" mount -t xfs -o noatime,nosuid,nodev "$device" "$lab_dir/base"
+}
+
+throttle_base() {
+  if (($1)); then limit_disk "$(<"$lab_dir/device-base")" "$1"; fi
+}
+
 # make_disk I FS FILE_MIB; the last line on stderr says why it failed.
 make_disk() {
-  local image mountpoint=$lab_dir/disk$1 device
+  local image mountpoint=$lab_dir/disk$1 device direct=()
   image=$(readlink -f "$lab_dir/images")/disk$1
+  # On a shared device past its page cache, which would answer otherwise.
+  if ((shared)); then image=$lab_dir/base/disk$1 direct=(--direct-io=on); fi
   attempt "its image cannot be made" truncate -s "$(image_mib "$3")M" "$image"
-  device=$(losetup -f --show "$image") || die "no loop device could be had from /dev/loop-control"
+  device=$(losetup -f --show "${direct[@]}" "$image") || die "no loop device could be had from /dev/loop-control"
   attempt "mkfs.$2 failed on $device" make_file_system "$2" "$device"
   echo "$device" >"$lab_dir/device$1"
   mkdir "$mountpoint"
@@ -104,12 +124,13 @@ throttle_disks() {
   done
 }
 
-# Loop devices on an image of this lab, whatever else of it is left.
+# lab_loops disk|base: loop devices on such an image of this lab, whatever else of it is left.
 lab_loops() {
   local store
   store=$(cat "$lab_dir/store" 2>/dev/null) || store=$lab_dir/images
   losetup --list --noheadings --raw --output NAME,BACK-FILE 2>/dev/null |
-    awk -v a="$store/disk" -v b="$lab_dir/images/disk" 'index($2, a) == 1 || index($2, b) == 1 { print $1 }'
+    awk -v a="$store/$1" -v b="$lab_dir/images/$1" -v c="$lab_dir/base/$1" \
+      'index($2, a) == 1 || index($2, b) == 1 || index($2, c) == 1 { print $1 }'
 }
 
 # Mount points of this lab, the last mounted first.
@@ -120,10 +141,13 @@ lab_mounts() {
 remove_disks() {
   local place
   for place in $(lab_mounts); do
+    [[ $place == "$lab_dir/images" || $place == "$lab_dir/base" ]] || unmount "$place"
+  done
+  remove_loops disk
+  for place in $(lab_mounts); do
     [[ $place == "$lab_dir/images" ]] || unmount "$place"
   done
-  for place in $(lab_loops); do losetup -d "$place" 2>/dev/null || true; done
-  wait_for_loops
+  remove_loops base
   for place in $(lab_mounts); do unmount "$place"; done
   if [[ -s $lab_dir/store ]]; then rm -rf --one-file-system -- "$(<"$lab_dir/store")"; fi
 }
@@ -139,11 +163,12 @@ unmount() {
   echo "lab: $1 was in use by a process outside the lab; it goes when that ends" >&2
 }
 
-# The kernel lets go of a loop device a moment after it was told to.
-wait_for_loops() {
-  local tries
+# remove_loops disk|base; the kernel lets go of a loop device a moment after it was told to.
+remove_loops() {
+  local tries device
+  for device in $(lab_loops "$1"); do losetup -d "$device" 2>/dev/null || true; done
   for ((tries = 0; tries < 50; tries++)); do
-    [[ -n $(lab_loops) ]] || return 0
+    [[ -n $(lab_loops "$1") ]] || return 0
     sleep 0.02
   done
 }

@@ -99,6 +99,7 @@ parse_up_options() {
       --nics) list=$(speeds "$value" 400000 NICs); mapfile -t nics <<<"$list" ;;
       --mtu) mtu=$(number "$value" 65535 MTU); ((mtu >= 576)) || wrong_use "an MTU of $mtu is below IPv4's 576" ;;
       --file-size) file_mib=$(mebibytes "$value") ;;
+      --shared) shared=$(number "$value" 100000 "speed of a device") ;;
       --server-cpu) server_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --peer-cpu) peer_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --fs) fs=$value; [[ $fs == xfs || $fs == ext4 ]] || wrong_use "“$fs” is no file system of the lab: xfs or ext4" ;;
@@ -134,6 +135,7 @@ show_status() {
     device=$(awk -v place="$lab_dir/disk$i" '$2 == place { sub("/dev/", "", $1); print $1 }' /proc/mounts)
     printf '  disk%d  %-14s %-8s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "$device" "$lab_dir/disk$i/data"
   done
+  if ((shared)); then echo "  all disks lie on one device of $shared MB/s"; fi
   for i in "${!nics[@]}"; do
     printf '  nic%d   %-14s MTU %d, %s to the peer’s %s\n' "$i" "$(speed_words "${nics[i]}" Mb/s shaped)" "$mtu" \
       "$(address "$i" 1)" "$(address "$i" 2)"

@@ -9,6 +9,8 @@ pub enum Event {
     Step(&'static str),
     /// A measurement began; it will take about `seconds`.
     Started { stage: Stage, name: String, seconds: f64 },
+    /// All that is still to be measured will take about `seconds`.
+    Remaining { seconds: f64 },
     /// A look at the running measurement.
     Progress { stage: Stage, bytes_per_second: f64 },
     /// A measurement ended.

@@ -41,6 +41,13 @@ pub fn grow_to(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
+/// Whether the file's system keeps it in memory, tmpfs or ramfs: then there is no device to wait for (but swap).
+pub fn lies_in_memory(file: &File) -> bool {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    rustix::fs::fstatfs(file).is_ok_and(|system| [TMPFS, RAMFS].contains(&(system.f_type as u64)))
+}
+
 /// Bytes free to us, and bytes in all, of the file system that holds `path`.
 pub fn space_at(path: &Path) -> io::Result<(u64, u64)> {
     let space = rustix::fs::statvfs(path)?;

@@ -33,10 +33,12 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Probe(words) => show_probe(&words),
         Command::Capture(words) => write_capture(&words),
         Command::Plan(words) => super::plan::plan(&words),
+        Command::Disk(words) => super::disk::disk(&words),
         Command::Memory(words) => super::memory::memory(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
+        Command::Compare(words) => super::compare::compare(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
@@ -107,7 +109,7 @@ fn show_run(mut run: Run, folder: Option<&Folder>, json: bool) -> Result<u8, Fai
 }
 
 /// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing failed.
-fn summary(errors: &[String]) -> Option<String> {
+pub(super) fn summary(errors: &[String]) -> Option<String> {
     let (first, others) = errors.split_first()?;
     Some(match others.len() {
         0 => first.clone(),

@@ -2,6 +2,8 @@
 
 mod capture;
 mod commands;
+mod compare;
+mod disk;
 mod memory;
 mod plan;
 mod probe;

@@ -5,13 +5,16 @@ use crate::measure::{Measurement, Stage};
 use crate::units::{show_bits_rate, show_bytes_rate};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shows what happens on a terminal; elsewhere it is silent.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     terminal: bool,
+    begin: Instant,
+    /// When all that is still to be measured will be done, as far as that is known.
+    end: Option<Instant>,
 }
 
 impl Progress {
@@ -24,12 +27,33 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(120));
-        Progress { bar, terminal }
+        Progress { bar, terminal, begin: Instant::now(), end: None }
     }
 
     /// Removes the line.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// So much is still to come: what takes more than a moment has a bar that fills.
+    fn expect(&mut self, left: Duration) {
+        let end = Instant::now() + left;
+        self.end = Some(end);
+        if left < Duration::from_secs(2) && self.bar.length().is_none() {
+            return;
+        }
+        if let Ok(style) = ProgressStyle::with_template("{elapsed:>3} [{bar:20}] {wide_msg}") {
+            self.bar.set_style(style.progress_chars("=> "));
+        }
+        self.bar.set_length((end - self.begin).as_millis() as u64);
+    }
+
+    /// ` · 42 s left`, where that is known and worth a word.
+    fn left(&self) -> String {
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs());
+        left.filter(|left| *left >= 2).map_or_else(String::new, |left| {
+            format!(" · {} left", humantime::format_duration(Duration::from_secs(left)))
+        })
     }
 
     fn line(&self, text: &str) {
@@ -65,12 +89,20 @@ impl Listener for Progress {
                 step => step.to_string(),
             }),
             Event::Started { stage, name, seconds } => {
-                self.bar.set_message(format!("{stage}: {name} ({seconds:.1} s)"));
+                let length = if *seconds > 0.0 { format!(" ({seconds:.1} s)") } else { String::new() };
+                self.bar.set_message(format!("{stage}: {name}{length}"));
             }
             Event::Progress { stage, bytes_per_second } if *bytes_per_second > 0.0 => {
+                if self.bar.length().is_some() {
+                    self.bar.set_position(self.begin.elapsed().as_millis() as u64);
+                }
                 let message = self.bar.message();
                 let label = message.split(" · ").next().unwrap_or_default().to_string();
-                self.bar.set_message(format!("{label} · {}", rate(*stage, *bytes_per_second)));
+                let rate = rate(*stage, *bytes_per_second);
+                self.bar.set_message(format!("{label} · {rate}{}", self.left()));
+            }
+            Event::Remaining { seconds } => {
+                self.expect(Duration::from_secs_f64(seconds.clamp(0.0, 1e6)));
             }
             Event::Progress { .. } => {}
             Event::Measured(measurement) => self.line(&done(measurement)),

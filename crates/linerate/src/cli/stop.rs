@@ -65,6 +65,9 @@ pub fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failu
 
 fn interrupted(folder: Option<&Path>) -> String {
     match folder {
+        Some(folder) if folder.as_os_str().is_empty() => {
+            "interrupted, and something hangs: what was measured before is lost".into()
+        }
         Some(folder) => format!(
             "interrupted, and something hangs: what was measured before is in {}",
             folder.join("run.json").display()

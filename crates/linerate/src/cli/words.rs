@@ -1,5 +1,7 @@
 //! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
 
+mod disk;
+mod job;
 mod machine;
 mod plan;
 
@@ -7,6 +9,8 @@ use crate::measure::Stage;
 use crate::plan::Protocol;
 use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use disk::DiskWords;
+pub use job::JobWords;
 pub use machine::{MachineWords, machine_of, sysroot_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,10 +52,17 @@ pub enum Command {
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next, and what each change gains.
     #[command(after_help = EXIT_STATUS)]
     Plan(PlanWords),
+    /// Measure disks and file systems: patterns, sizes, depths, many workers, many devices
+    ///
+    /// Without options: a scratch file in the current directory, read and written in sequence and at random, in less than a minute.
+    /// Options that take a list make a grid of all combinations. Files that are there and block devices are only read, unless their
+    /// loss is named by --destroy-data.
+    #[command(after_help = EXIT_STATUS)]
+    Disk(Box<DiskWords>),
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
     /// Without options: read, write, copy and triad through each cache level and memory, on one core and on all, with plain and with streaming
-    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a quarter of the available
+    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a third of the available
     /// memory. With --stride, --working-set or --cores: the grid of what was named.
     #[command(after_help = EXIT_STATUS)]
     Memory(super::memory::MemoryWords),
@@ -66,6 +77,11 @@ pub enum Command {
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Report(ReportWords),
+    /// Set runs side by side: file systems, kernels, before and after a change
+    ///
+    /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said first, and what only one run
+    /// measured is listed.
+    Compare(super::compare::CompareWords),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesWords),

@@ -14,7 +14,7 @@ const QUOTA_USED: f64 = 0.85;
 /// Steal above this means that another machine on the same host takes our time.
 const STEAL: f64 = 0.05;
 /// Samples wider apart than this do not deserve one number.
-const SPREAD: f64 = 0.10;
+pub(super) const SPREAD: f64 = 0.10;
 /// Datagram loss that is worth a flag.
 const LOSS: f64 = 0.001;
 

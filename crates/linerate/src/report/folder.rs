@@ -2,6 +2,7 @@
 //!
 //! Only files that it made itself are ever written again: a folder that holds one of its names already is refused.
 
+use super::{Comparison, SavedRun};
 use crate::failure::Failure;
 use crate::run::{Run, StageRun};
 use linerate_system::file::may_write_in;
@@ -11,10 +12,13 @@ use std::path::{Path, PathBuf};
 
 /// What a run leaves.
 const RUN: &str = "run.json";
+const COMPARISON: &str = "compare.json";
 const REPORT: &str = "report.html";
 
 /// What a folder can hold: a value that is saved as `run.json` and shown as `report.html`.
 pub trait Product: Serialize {
+    /// The file that it is saved as.
+    const FILE: &'static str = RUN;
     /// RFC 3339, UTC: a folder that the user did not name is called after it.
     fn started(&self) -> &str;
     /// The whole page.
@@ -38,6 +42,27 @@ impl Product for StageRun {
 
     fn page(&self) -> String {
         super::stage_html(self)
+    }
+}
+
+/// A comparison, and the runs that its plots are made of.
+#[derive(Debug, Serialize)]
+pub struct Compared<'a> {
+    #[serde(flatten)]
+    pub comparison: &'a Comparison,
+    #[serde(skip)]
+    pub runs: &'a [(PathBuf, SavedRun)],
+}
+
+impl Product for Compared<'_> {
+    const FILE: &'static str = COMPARISON;
+
+    fn started(&self) -> &str {
+        self.comparison.runs.first().map_or("", |run| &run.started)
+    }
+
+    fn page(&self) -> String {
+        super::compare_html(self.comparison, self.runs)
     }
 }
 
@@ -79,9 +104,9 @@ impl Folder {
         &self.0
     }
 
-    /// Saves `run.json` so that a reader finds the old one or the new one, never half of one.
+    /// Saves its file so that a reader finds the old one or the new one, never half of one.
     pub fn save<P: Product>(&self, product: &P) -> Result<(), Failure> {
-        self.put(RUN, &super::json(product))
+        self.put(P::FILE, &super::json(product))
     }
 
     /// Saves `report.html`.
@@ -116,7 +141,8 @@ fn lacks(path: &Path, error: &io::Error) -> Failure {
 
 /// Wrong use: the folder holds something that we would write over.
 fn refuse_used(folder: &Path) -> Result<(), Failure> {
-    let used = [RUN.to_string(), REPORT.to_string(), new_name(RUN), new_name(REPORT)];
+    let names = [RUN, COMPARISON, REPORT];
+    let used: Vec<String> = names.iter().flat_map(|name| [name.to_string(), new_name(name)]).collect();
     match used.iter().find(|name| folder.join(name).symlink_metadata().is_ok()) {
         None => Ok(()),
         Some(name) => Err(Failure::Usage(format!(

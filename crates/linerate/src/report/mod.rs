@@ -4,7 +4,10 @@
 //! Names in a run come from outside (devices, hosts, files, peers): everything that is shown goes through [`printable`].
 
 mod charts;
+mod compare;
+mod csv;
 mod figure;
+mod fio;
 mod flow;
 mod folder;
 mod html;
@@ -20,11 +23,12 @@ mod verdict;
 use crate::failure::Failure;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
+pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
 pub use flow::{FlowReport, Step};
-pub use folder::{Folder, Product};
+pub use folder::{Compared, Folder, Product};
 pub use json::SavedRun;
 pub use printable::printable;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as
 /// 60, more as 110), with ANSI colours where `colour` is true. Ends with a newline.
@@ -35,6 +39,11 @@ pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
 /// Tables of rates for a screen of `width` columns (80 and more are laid out), sources below each.
 pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
     terminal::rates(tables, width, colour)
+}
+
+/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
+pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
+    terminal::access(run, width, colour)
 }
 
 /// An array as it follows from the arithmetic, with the command lines that make it.
@@ -60,6 +69,36 @@ pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
 /// One stage's benchmark as one HTML page that needs nothing else, with its charts.
 pub fn stage_html(run: &StageRun) -> String {
     html::stage_page(run)
+}
+
+/// One stage's benchmark as CSV, a line for each measurement.
+pub fn stage_csv(run: &StageRun) -> String {
+    csv::csv(run)
+}
+
+/// One stage's benchmark in the shape of `fio --output-format=json`, a job for each measurement of files.
+pub fn stage_fio_json(run: &StageRun) -> String {
+    fio::json(run)
+}
+
+/// Runs of either kind side by side, by the files that they were read from. The first is what the others are held against.
+pub fn compare(runs: &[(PathBuf, SavedRun)]) -> Result<Comparison, Failure> {
+    compare::compare(runs)
+}
+
+/// A comparison for a terminal; `width` and `colour` as for [`terminal`].
+pub fn compare_terminal(comparison: &Comparison, width: usize, colour: bool) -> String {
+    compare::screen(comparison, width, colour)
+}
+
+/// A comparison as CSV, a line for each rate of each run.
+pub fn compare_csv(comparison: &Comparison) -> String {
+    compare::csv(comparison)
+}
+
+/// A comparison as one HTML page with the plots of all runs over each other.
+pub fn compare_html(comparison: &Comparison, runs: &[(PathBuf, SavedRun)]) -> String {
+    compare::page(comparison, runs)
 }
 
 /// Reads a `run.json` of either kind, or the one in a folder; errors as of [`read`].

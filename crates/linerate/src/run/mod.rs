@@ -3,6 +3,7 @@
 //! `conduct` does the run: probe → plan → measure → diagnose. `sources`, `scratch` and `paths` make what the user named ready for it.
 
 pub mod conduct;
+pub mod disk;
 mod paths;
 mod scratch;
 mod sources;

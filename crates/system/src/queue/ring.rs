@@ -5,6 +5,7 @@
 
 use super::{Action, Done, Queue, Transfer, check};
 use crate::buffers::Region;
+use crate::file::lies_in_memory;
 use io_uring::{IoUring, opcode, squeue, types};
 use std::fs::File;
 use std::io;
@@ -82,6 +83,7 @@ impl RingQueue {
         if !ring.params().is_feature_ext_arg() {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        files.iter().filter(|file| lies_in_memory(file)).for_each(|file| promise_not_to_wait(file));
         let descriptors: Vec<i32> = files.iter().map(|file| file.as_raw_fd()).collect();
         let files_registered = ring.submitter().register_files(&descriptors).is_ok();
         let blocks_a_buffer = (MOST_BUFFER_BYTES / stride).clamp(1, slots);
@@ -180,6 +182,14 @@ impl RingQueue {
             done.push(Done { slot, result });
         }
     }
+}
+
+/// tmpfs has no flag for reads that do not wait, so io_uring hands each to another thread, though none waits for a device. O_NONBLOCK is
+/// taken for that flag (`io_file_get_flags`, io_uring/rw.c): then the submitting call does the read. Buffered writes stay with the thread.
+fn promise_not_to_wait(file: &File) {
+    let flags = rustix::fs::fcntl_getfl(file).map(|flags| flags | rustix::fs::OFlags::NONBLOCK);
+    // Where it cannot be set, the other thread does them.
+    let _ = flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags));
 }
 
 /// The best ring that this kernel makes, and whether its completions wait until they are asked for.

@@ -116,7 +116,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
         // Their first bytes differ, so that devices that look for equal blocks find none.
         for slot in read_slots..queue.slots() {
             if let Some(block) = queue.block(slot) {
-                Random::new(start.seed ^ (slot as u64) << 32).fill(block);
+                Random::new(start.seed.wrapping_add(slot as u64)).fill(block);
             }
         }
         let nowhere = Flight { request: Request { file: 0, offset: 0 }, since: 0, moved: 0 };
@@ -125,7 +125,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
             phase,
             stamper,
             numbers: start.files.iter().map(|file| file_number(&file.label)).collect(),
-            mix: Random::new(start.seed ^ 0x006d_6978),
+            mix: Random::new(!start.seed),
             flights: vec![nowhere; queue.slots()],
             read_slots,
             // The lowest last: they are taken first, and stay in the processor's caches.

@@ -1,6 +1,7 @@
 //! Runs one job on prepared sources: workers, a warm-up, windows; or each worker's part once. The figure with all that belongs to it.
 
 use super::Job;
+use super::burst::burst;
 use super::crew::{Boundary, Crew, CrewMeter};
 use super::figure::{Watched, measurement};
 use super::files::Prepared;
@@ -19,6 +20,10 @@ pub const WARM_UP_SECONDS: f64 = 0.3;
 const LEAST_COMPLETIONS: f64 = 8.0;
 /// Pause between two looks at workers that do their part once.
 const LOOK: Duration = Duration::from_millis(2);
+/// Length of the windows in which a burst is looked for, seconds: long enough for a few requests, short beside any bucket.
+pub const SHORT_WINDOW_SECONDS: f64 = 0.1;
+/// So many of them at most are kept; an hour of a slow burst is told by longer ones.
+const MOST_SHORT_WINDOWS: usize = 600;
 /// Time between two rates that the user sees.
 const GLANCE: Duration = Duration::from_millis(250);
 
@@ -54,9 +59,7 @@ impl Bench<'_> {
 
 /// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there is no figure at all.
 pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<Measurement, Failure> {
-    let mut devices: Vec<String> = prepared.targets.iter().flat_map(|target| target.leaves.clone()).collect();
-    devices.sort();
-    devices.dedup();
+    let devices = prepared.devices_of(job);
     let crew = Crew::start(bench, job, prepared)?;
     let expected =
         job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
@@ -97,9 +100,11 @@ fn in_windows(
         boundaries: Vec::new(),
     };
     let mut glance = Glance::new();
+    let mut series = Series::new(crew);
     let listener = &mut *bench.listener;
     let mut tick = |_: f64| {
         glance.look(crew, listener);
+        series.look(crew);
         crew.alive()
     };
     let seen = watch(bench.sysroot, &[], &mut meter, windows, bench.stop, &mut tick);
@@ -109,7 +114,8 @@ fn in_windows(
     if completions < LEAST_COMPLETIONS {
         seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
     }
-    let mut watched = Watched { seen, timed: true, ..Watched::default() };
+    let burst = burst(&series.rates(), series.window.as_secs_f64());
+    let mut watched = Watched { seen, timed: true, burst, ..Watched::default() };
     if let [begin, .., end] = &boundaries[..] {
         watched.between(begin, end);
     }
@@ -166,5 +172,44 @@ impl Glance {
         let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
         *self = Glance { at: Instant::now(), bytes };
         listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
+    }
+}
+
+/// Bytes of all workers at even distances from their start, warm-up included: a bucket begins to empty with the first request.
+struct Series {
+    begin: Instant,
+    window: Duration,
+    bytes: Vec<(Duration, u64)>,
+}
+
+impl Series {
+    fn new(crew: &Crew) -> Self {
+        let window = Duration::from_secs_f64(SHORT_WINDOW_SECONDS);
+        Series { begin: crew.begin, window, bytes: vec![(Duration::ZERO, 0)] }
+    }
+
+    fn look(&mut self, crew: &Crew) {
+        let now = self.begin.elapsed();
+        if now < self.window * self.bytes.len() as u32 {
+            return;
+        }
+        self.bytes.push((now, crew.bytes()));
+        if self.bytes.len() > MOST_SHORT_WINDOWS {
+            // Twice as long, half as many: the memory that it takes has an end.
+            let mut index = 0;
+            self.bytes.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.window *= 2;
+        }
+    }
+
+    fn rates(&self) -> Vec<f64> {
+        let rate = |pair: &[(Duration, u64)]| {
+            let seconds = (pair[1].0 - pair[0].0).as_secs_f64();
+            pair[1].1.saturating_sub(pair[0].1) as f64 / seconds.max(1e-9)
+        };
+        self.bytes.windows(2).map(rate).collect()
     }
 }

@@ -4,7 +4,7 @@ use super::checks::{self, Facts};
 use super::conduct::Bench;
 use super::crew::{Boundary, Ended};
 use super::files::Prepared;
-use super::{Access, AccessResult, DeviceUse, Engine, Job, Latency, Layout, Order, SideResult};
+use super::{Access, AccessResult, Burst, DeviceUse, Engine, Job, Latency, Layout, Order, SideResult};
 use crate::flow::access::{AccessError, Outcome, Tally};
 use crate::measure::window::Seen;
 use crate::measure::{Measurement, Stage, trust};
@@ -21,6 +21,8 @@ pub struct Watched {
     pub devices: Vec<DeviceUse>,
     /// When the first worker had done its part (seconds since the common zero), and the bytes of all until then.
     pub first_done: Option<(f64, u64)>,
+    /// A change of level in the series of short windows.
+    pub burst: Option<Burst>,
     pub area_bytes: u64,
     pub asked_bytes: u64,
     pub cores: Vec<u32>,
@@ -58,6 +60,11 @@ pub fn measurement(
     measurement.method = method(job, &outcomes);
     failed.extend(told(prepared, outcomes.iter().flat_map(|outcome| &outcome.errors)));
     let corrupt = told(prepared, outcomes.iter().flat_map(|outcome| &outcome.corrupt));
+    let burst = watched.burst.take();
+    if let Some(burst) = &burst {
+        // A mean of both would be neither; what lasts is what counts.
+        measurement.bytes_per_second = burst.sustained_bytes_per_second;
+    }
     let rate = measurement.bytes_per_second;
     let side = |tally: &Tally| side(tally, rate, reads.bytes + writes.bytes);
     let mut result = AccessResult {
@@ -68,7 +75,7 @@ pub fn measurement(
         last_done_bytes_per_second: last_done,
         devices: std::mem::take(&mut watched.devices),
         checks: super::Checks::default(),
-        burst: None,
+        burst,
         steady: None,
         corrupt: job.verify.then_some(corrupt),
         errors: failed,
@@ -79,6 +86,9 @@ pub fn measurement(
     measurement.held_by = trust::held_by(&watched.seen, None);
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags = flags;
+    if result.burst.is_some() {
+        measurement.flags.push("burst".into());
+    }
     trust::flag(&mut measurement, &watched.seen, &watched.cores);
     measurement.access = Some(Box::new(result));
     measurement
@@ -128,8 +138,9 @@ fn latency(tally: &Tally) -> Latency {
 
 /// The one resource that was used, or `all`.
 fn resource(job: &Job, prepared: &Prepared) -> String {
-    let used = job.sources.len().min(job.workers as usize).min(prepared.targets.len());
-    let mut names: Vec<String> = (0..used).map(|source| prepared.resource(source)).collect();
+    let used = job.sources.len().min(job.workers as usize);
+    let targets = (0..used).filter_map(|source| prepared.target_of(job, source).ok());
+    let mut names: Vec<String> = targets.map(|target| prepared.resource(target)).collect();
     names.sort();
     names.dedup();
     if let [one] = &names[..] { one.clone() } else { "all".into() }
@@ -154,7 +165,14 @@ pub fn title(job: &Job) -> String {
         Layout::Segmented => ", segmented",
         Layout::Strided => ", strided",
     };
-    format!("{order} {access}, {} × {}, {workers}{layout}", show_size(job.transfer_bytes), job.queue_depth)
+    let engine = match job.engine {
+        Engine::IoUring => "",
+        Engine::Psync => ", psync",
+        Engine::Mmap => ", mmap",
+    };
+    let cache = if job.direct || job.engine == Engine::Mmap { "" } else { ", buffered" };
+    let size = show_size(job.transfer_bytes);
+    format!("{order} {access}, {size} × {}, {workers}{layout}{engine}{cache}", job.queue_depth)
 }
 
 fn method(job: &Job, outcomes: &[Outcome]) -> String {

@@ -2,16 +2,23 @@
 //!
 //! `Prepared` makes what a job needs ready (files made and written, devices held), `conduct` runs the job on it, as often as one likes.
 
+mod burst;
 mod checks;
 mod conduct;
 mod crew;
 mod diskstats;
 mod figure;
 mod files;
+pub mod fio_job;
 mod job;
 mod lay_out;
+mod made;
+mod merge;
+mod opened;
 mod parts;
 mod result;
+mod scaling;
+mod steady;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -19,5 +26,8 @@ mod tests;
 pub use conduct::{Bench, WARM_UP_SECONDS, conduct};
 pub use files::Prepared;
 pub use job::*;
+pub use merge::merged;
 pub use result::*;
+pub use scaling::{Reached, numbers, scaling};
+pub use steady::{MOST_ROUNDS, WINDOW_ROUNDS, steady};
 pub use target::Permissions;

@@ -55,7 +55,7 @@ pub fn shared(job: &Job, place: Place, length: u64) -> Option<Area> {
     if job.layout == Layout::Strided {
         let block = job.block_bytes.min(length / place.of / transfer * transfer);
         let row = block * place.of;
-        let blocks = length.checked_div(row).map_or(0, |rows| job.segments.min(rows));
+        let blocks = length.checked_div(row).map_or(0, |fit| job.segments.min(fit));
         let area =
             Area { file: 0, offset: place.position * block, block_bytes: block, stride_bytes: row, blocks };
         return (blocks > 0).then_some(area);

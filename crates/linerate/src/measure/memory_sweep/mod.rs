@@ -27,6 +27,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use worker::Work;
 
+/// Windows in which nothing was completed are taken again, so many times as long.
+const WINDOWS_LONGER: [u32; 3] = [1, 4, 16];
+
 /// What is done with the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kernel {
@@ -65,6 +68,12 @@ impl Kernel {
     }
 }
 
+/// Arrays of a kernel by its word; 1 for words of a newer linerate.
+pub fn arrays_of(kernel: &str) -> u64 {
+    let all = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad, Kernel::Latency];
+    all.into_iter().find(|known| known.word() == kernel).map_or(1, Kernel::arrays)
+}
+
 /// Bytes that cross the bus for each one counted, where nothing is in a cache: with plain stores the line written is read first
 /// (write-allocate). Some processors leave that out for whole lines under load (Intel's SpecI2M), so it is what crosses at most.
 pub fn bus_factor(kernel: &str, store: Option<&str>) -> f64 {
@@ -99,7 +108,7 @@ pub fn sweep(mut sweep: Sweep<'_>, order: &MemoryOrder, points: &[Point]) -> Mea
         let name = point.name();
         let seconds = windows.total().as_secs_f64();
         sweep.listener.hear(&Event::Started { stage: Stage::Memory, name: name.clone(), seconds });
-        match measure_point(&mut sweep, &mut arenas, point, windows) {
+        match measure_awake(&mut sweep, &mut arenas, point, windows) {
             Ok(measurement) if measurement.samples.is_empty() => {} // Ctrl-C before the first sample
             Ok(measurement) => {
                 sweep.listener.hear(&Event::Measured(Box::new(measurement.clone())));
@@ -115,6 +124,23 @@ pub fn sweep(mut sweep: Sweep<'_>, order: &MemoryOrder, points: &[Point]) -> Mea
     }
     done.notes = arenas.notes;
     done
+}
+
+/// Measures a point; again, over longer windows, where a worker was kept from its core for a whole one.
+fn measure_awake(
+    sweep: &mut Sweep<'_>,
+    arenas: &mut Arenas,
+    point: &Point,
+    windows: Windows,
+) -> Result<Measurement, String> {
+    for longer in WINDOWS_LONGER {
+        let windows = Windows { window: windows.window * longer, ..windows };
+        let measurement = measure_point(sweep, arenas, point, windows)?;
+        if measurement.samples.iter().all(|sample| *sample > 0.0) {
+            return Ok(measurement);
+        }
+    }
+    Err("no access ended within a sample: other programs take the cores; use longer --seconds".into())
 }
 
 fn measure_point(

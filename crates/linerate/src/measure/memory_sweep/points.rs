@@ -15,13 +15,13 @@ const TIMES_LAST_LEVEL: u64 = 4;
 /// Where the kernel tells no cache, this is taken for the last level.
 const ASSUMED_LAST_LEVEL_BYTES: u64 = 64 << 20;
 /// This share of the available memory is used at most.
-const SHARE_OF_AVAILABLE: u64 = 4;
+const SHARE_OF_AVAILABLE: u64 = 3;
 /// An array is no smaller: a loop's start and end would be measured.
 const SMALLEST_ARRAY_BYTES: u64 = 2048;
 /// Strides of the default programme: from a word to a page.
 const STRIDES: [u64; 11] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 /// The default programme's measuring takes so long at most, seconds; memory is touched before.
-const PROGRAMME_SECONDS: f64 = 18.0;
+const PROGRAMME_SECONDS: f64 = 12.0;
 /// Longest and shortest default sample, seconds.
 const SAMPLE_SECONDS: (f64, f64) = (0.02, 0.1);
 
@@ -300,7 +300,7 @@ impl Maker<'_> {
         };
         if matches!(set, WorkingSet::Bytes(_)) && wanted.saturating_mul(arrays) > most {
             return Err(format!(
-                "a working set of {}: linerate takes a quarter of the available memory at most, {}; name less",
+                "a working set of {}: linerate takes a third of the available memory at most, {}; name less",
                 show_size(wanted * arrays),
                 show_size(most)
             ));

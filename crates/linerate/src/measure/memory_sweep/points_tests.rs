@@ -82,7 +82,7 @@ fn arrays_are_four_times_the_last_level_where_there_is_room() {
     assert_eq!((point.array_bytes * 2, point.small_arrays), (64 << 20, false), "of both cores");
     machine.memory.available_bytes = known(128 << 20);
     let point = copy(&machine);
-    assert!(point.working_set_bytes() <= 32 << 20 && point.small_arrays, "a quarter, and it says so");
+    assert!(point.working_set_bytes() <= 43 << 20 && point.small_arrays, "a third, and it says so");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_does_not_fit_is_refused_with_the_numbers() {
     let machine = machine(1);
     let refused = |order: MemoryOrder| points(&machine, &order).expect_err("refused");
     let set = |set| MemoryOrder { working_sets: vec![set], ..MemoryOrder::default() };
-    assert!(refused(set(WorkingSet::Bytes(1 << 40))).contains("quarter of the available memory"));
+    assert!(refused(set(WorkingSet::Bytes(1 << 40))).contains("third of the available memory"));
     assert!(refused(set(WorkingSet::Bytes(100))).contains("name at least"));
     assert!(refused(set(WorkingSet::Level(4))).contains("L4"));
     let cores = MemoryOrder { cores: vec![Cores::Some(9)], ..MemoryOrder::default() };

@@ -4,16 +4,16 @@ use super::arenas::Share;
 use super::points::{CONTIGUOUS_BYTES, Point};
 use super::{Kernel, Store};
 use crate::flow::counters::LaneCounters;
+use linerate_system::affinity;
 use linerate_system::memory::{Strided, chase, copy, fill, link_cycle, read_all, strided, triad};
-use linerate_system::{affinity, counters::thread_cpu};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes of one link of the chase.
 pub const LINK_BYTES: u64 = 8;
 /// At most this much of an array before the next look at `end`, bytes.
-const CHUNK_BYTES: usize = 2 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 /// Words touched between two marks: the clock is read once for so many.
-const BATCH_WORDS: u64 = 1 << 18;
+const BATCH_WORDS: u64 = 1 << 17;
 /// Links followed between two marks.
 const BATCH_LINKS: usize = 1 << 13;
 /// A page: one word of each is touched to have it.
@@ -74,7 +74,6 @@ pub fn run(
     while work.in_cache && round.passes == 0 && !end.load(Ordering::Relaxed) {
         round.step();
     }
-    let cpu = thread_cpu();
     ready.fetch_add(1, Ordering::Release);
     while !end.load(Ordering::Relaxed) {
         let (mut words, mut bytes) = (0, 0);
@@ -84,8 +83,6 @@ pub fn run(
             bytes += moved.1;
         }
         counters.progress.add(bytes);
-        let used = thread_cpu().saturating_sub(cpu);
-        counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 }
 

@@ -104,7 +104,7 @@ fn em(c: char) -> f64 {
 }
 
 /// A card of the page with its heading; `id` names it for links within the page.
-pub(super) fn section(id: &str, title: &str, intro: &str, body: &str) -> String {
+pub(in crate::report) fn section(id: &str, title: &str, intro: &str, body: &str) -> String {
     let intro = if intro.is_empty() { String::new() } else { format!("<p class=\"intro\">{intro}</p>") };
     format!(
         "<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{title}</h2>{intro}{body}</section>\n"

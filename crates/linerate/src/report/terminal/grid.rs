@@ -4,8 +4,8 @@ use super::super::printable::{columns, shortened};
 
 /// One column.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::report) struct Column {
-    pub(in crate::report) head: &'static str,
+pub(in crate::report) struct Column<'a> {
+    pub(in crate::report) head: &'a str,
     /// Words stand at the left, numbers at the right.
     pub(in crate::report) left: bool,
     /// Dropped first where it is highest; 0: never.
@@ -16,7 +16,7 @@ pub(in crate::report) struct Column {
 const LEAST: usize = 12;
 
 /// A column from its head.
-pub(in crate::report) const fn column(head: &'static str, left: bool, expendable: u8) -> Column {
+pub(in crate::report) const fn column(head: &str, left: bool, expendable: u8) -> Column<'_> {
     Column { head, left, expendable }
 }
 

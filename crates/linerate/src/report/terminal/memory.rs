@@ -149,6 +149,14 @@ impl<'a> Row<'a> {
             return format!("{cores:>3} core{plural} of node {from}, memory of {to} ");
         }
         match first.stride_bytes {
+            4 if first.level == "memory" => {
+                // The arrays of a row are alike, the sets of one, two and three of them are not.
+                let arrays = crate::measure::memory_sweep::arrays_of(&first.kernel);
+                format!(
+                    "{cores:>3} core{plural} memory {} each ",
+                    show_size(first.working_set_bytes / arrays)
+                )
+            }
             4 => format!("{cores:>3} core{plural} {:<6} {size} ", printable(&first.level)),
             stride => {
                 format!("{cores:>3} core{plural} {:<6} every {} ", printable(&first.level), show_size(stride))

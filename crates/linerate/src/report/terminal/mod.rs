@@ -1,5 +1,6 @@
 //! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings, errors.
 
+mod access;
 pub(super) mod grid;
 mod memory;
 mod raid;
@@ -25,6 +26,11 @@ pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour:
     let style = Style { colour };
     let screens: Vec<String> = tables.iter().map(|table| rate_table::screen(table, width, style)).collect();
     screens.join("\n")
+}
+
+/// Benchmarks of file access.
+pub(super) fn access(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
+    access::screen(run, width, Style { colour })
 }
 
 /// What `linerate memory` measured.

@@ -1,0 +1,54 @@
+//! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
+
+use super::commands::{colour, print, width};
+use super::words::EXIT_STATUS;
+use crate::failure::Failure;
+use crate::report::{self, Compared, Folder, SavedRun};
+use clap::Args;
+use std::path::PathBuf;
+
+/// `linerate compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_STATUS)]
+pub struct CompareWords {
+    /// run.json files, or folders that hold one; the first is what the others are held against
+    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    pub runs: Vec<PathBuf>,
+    /// Print a line for each rate of each run as CSV
+    #[arg(long)]
+    pub csv: bool,
+    /// Print the comparison as JSON on standard output, and nothing else
+    #[arg(long, conflicts_with = "csv")]
+    pub json: bool,
+    /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing is saved]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Does the command.
+pub(super) fn compare(words: &CompareWords) -> Result<u8, Failure> {
+    // Asked before the files are read, which may be large.
+    if words.output.is_some() {
+        Folder::check(words.output.as_deref())?;
+    }
+    let read = |path: &PathBuf| Ok((path.clone(), report::read_saved(path)?));
+    let runs: Vec<(PathBuf, SavedRun)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
+    let comparison = report::compare(&runs)?;
+    let compared = Compared { comparison: &comparison, runs: &runs };
+    let mut text = if words.csv {
+        report::compare_csv(&comparison)
+    } else if words.json {
+        report::json(&compared)
+    } else {
+        report::compare_terminal(&comparison, width(), colour())
+    };
+    if let Some(place) = &words.output {
+        let folder = Folder::begin(Some(place), &compared)?;
+        folder.save_report(&compared)?;
+        if !words.csv && !words.json {
+            text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
+        }
+    }
+    print(&text)?;
+    Ok(0)
+}

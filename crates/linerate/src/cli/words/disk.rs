@@ -1,0 +1,42 @@
+//! `linerate disk`.
+
+use super::JobWords;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `linerate disk`.
+#[derive(Debug, Args)]
+pub struct DiskWords {
+    #[command(flatten)]
+    pub job: JobWords,
+    /// Visits of each combination, in an order that favours none; the figure is their median
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Passes of a job that writes an amount; the last counts, since the first one allocates
+    #[arg(long, value_name = "PASSES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Measure until the device is steady by SNIA's rule: of the last 5 measurements none is 20 % off and they drift by at most 10 %
+    #[arg(long, conflicts_with = "scaling")]
+    pub steady_state: bool,
+    /// Each source alone, then 1, 2, 3 … all of them at once: what is reached of the sum, and where it levels off
+    #[arg(long)]
+    pub scaling: bool,
+    /// Discard all data of the block devices named by --destroy-data first (TRIM)
+    #[arg(long, requires = "destroy_data")]
+    pub discard: bool,
+    /// Write the block devices named by --destroy-data once in full first
+    #[arg(long, requires = "destroy_data")]
+    pub fill: bool,
+    /// Empty the page cache of the whole machine before each measurement (root only): other programs read from disk again
+    #[arg(long)]
+    pub drop_caches: bool,
+    /// What to call the result, such as a file system's name [default: the first source]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for run.json and report.html; made where it is absent [default: not saved]
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}

@@ -1,0 +1,256 @@
+//! What is read and written, and how: the options of `linerate disk`.
+
+use crate::measure::access::{Access, Engine, Layout, Order, Permissions};
+use crate::run::disk::{Grid, Parts};
+use crate::units::{parse_rate, parse_size};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// The seed where none is told: any will do, the same each time.
+const USUAL_SEED: u64 = 20_121_221;
+
+/// What to read and write. Options that take a list make a grid of all combinations.
+#[derive(Clone, Debug, Args)]
+pub struct JobWords {
+    /// Directory to make files in, or file or block device to read; repeat for several, workers are dealt round them [default: .]
+    #[arg(long, value_name = "PATH")]
+    pub source: Vec<PathBuf>,
+    /// Workers, such as 33,66,132 [default: one a source]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub workers: Vec<u32>,
+    /// Bytes a request, such as 1M,4M,16M [default: 1M in sequence, 4k at random]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transfer)]
+    pub transfer: Vec<u64>,
+    /// Requests in flight of each worker, such as 1,16 [default: 16, with psync and mmap 1]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub queue_depth: Vec<u32>,
+    /// read, write or mixed (see --read-share) [default: read,write in directories, else read]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
+    pub access: Vec<AccessWord>,
+    /// Share of the requests of mixed access that read, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 70.0, value_parser = percent)]
+    pub read_share: f64,
+    /// sequential, random, zipf:THETA or hot:PERCENT:HITS (20:80: a fifth of the places gets 80 % of the requests) [default:
+    /// sequential,random; with --transfer sequential]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pattern)]
+    pub pattern: Vec<Order>,
+    /// A file for each worker, or one shared by all workers of a source: in one piece each, or in strides
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [LayoutWord::FilePerWorker])]
+    pub layout: Vec<LayoutWord>,
+    /// What moves the bytes
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [EngineWord::IoUring])]
+    pub engine: Vec<EngineWord>,
+    /// Length of one measurement in seconds [default: 2; with --amount, --block or --segments each worker does its part once]
+    #[arg(long, value_name = "SECONDS", value_parser = super::positive)]
+    pub seconds: Option<f64>,
+    /// Bytes of each worker [default: what fits 1G a source]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub amount: Option<u64>,
+    /// Contiguous bytes of each worker [default: all of its part; strided: one request]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub block: Option<u64>,
+    /// Blocks of each worker
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub segments: Option<u64>,
+    /// Through the page cache instead of past it (O_DIRECT)
+    #[arg(long)]
+    pub buffered: bool,
+    /// Flush to the device at the end of writing, within the measured time
+    #[arg(long)]
+    pub fsync: bool,
+    /// No worker reads what it wrote
+    #[arg(long)]
+    pub reorder: bool,
+    /// Stamp what is written with its place and a checksum, and check what is read
+    #[arg(long)]
+    pub verify: bool,
+    /// Requests a second of all workers together, sent on schedule; latency counts from then
+    #[arg(long, value_name = "REQUESTS", value_parser = requests, conflicts_with = "limit")]
+    pub rate: Option<f64>,
+    /// Bytes a second of all workers together at most, such as 8MiB/s, held evenly
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub limit: Option<f64>,
+    /// Of the random offsets, of the data and of the order of measurements
+    #[arg(long, value_name = "NUMBER", default_value_t = USUAL_SEED)]
+    pub seed: u64,
+    /// Keep the files that linerate makes, under the name linerate-disk-…
+    #[arg(long)]
+    pub keep: bool,
+    /// Block device, or file that is there, whose data may be destroyed by writing; repeat for several. Never one that is in use
+    #[arg(long, value_name = "NAME")]
+    pub destroy_data: Vec<String>,
+    /// Do not use io_uring, even where it is allowed
+    #[arg(long)]
+    pub no_io_uring: bool,
+}
+
+impl JobWords {
+    /// The grid of all combinations; `seconds` where neither a length nor an amount was told.
+    pub fn grid(&self, seconds: f64) -> Grid {
+        let sources = if self.source.is_empty() { vec![PathBuf::from(".")] } else { self.source.clone() };
+        let may_write = sources.iter().all(|path| path.is_dir()) || !self.destroy_data.is_empty();
+        let once = self.amount.is_some() || self.block.is_some() || self.segments.is_some();
+        let accesses = match &self.access[..] {
+            [] if may_write => vec![AccessWord::Read, AccessWord::Write],
+            [] => vec![AccessWord::Read],
+            told => told.to_vec(),
+        };
+        let orders = match (&self.pattern[..], &self.transfer[..]) {
+            ([], []) => vec![Order::Sequential, Order::Random],
+            ([], _) => vec![Order::Sequential],
+            (told, _) => told.to_vec(),
+        };
+        Grid {
+            sources,
+            workers: self.workers.clone(),
+            transfers: self.transfer.clone(),
+            queue_depths: self.queue_depth.clone(),
+            accesses: accesses.into_iter().map(|word| word.access(self.read_share / 100.0)).collect(),
+            orders,
+            layouts: self.layout.iter().copied().map(LayoutWord::layout).collect(),
+            engines: self.engine.iter().copied().map(EngineWord::engine).collect(),
+            parts: Parts { amount_bytes: self.amount, block_bytes: self.block, segments: self.segments },
+            direct: !self.buffered,
+            fsync: self.fsync,
+            reorder: self.reorder,
+            verify: self.verify,
+            seconds: self.seconds.or(if once { None } else { Some(seconds) }),
+            requests_per_second: self.rate,
+            limit_bytes_per_second: self.limit,
+            seed: self.seed,
+        }
+    }
+
+    /// What the user allows.
+    pub fn permissions(&self) -> Permissions {
+        Permissions { destroy_data: self.destroy_data.clone(), keep: self.keep, shorten_after: None }
+    }
+}
+
+/// `--access`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccessWord {
+    Read,
+    Write,
+    Mixed,
+}
+
+impl AccessWord {
+    fn access(self, read_share: f64) -> Access {
+        match self {
+            AccessWord::Read => Access::Read,
+            AccessWord::Write => Access::Write,
+            AccessWord::Mixed => Access::Mixed { read_share },
+        }
+    }
+}
+
+/// `--layout`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LayoutWord {
+    FilePerWorker,
+    Segmented,
+    Strided,
+}
+
+impl LayoutWord {
+    fn layout(self) -> Layout {
+        match self {
+            LayoutWord::FilePerWorker => Layout::FilePerWorker,
+            LayoutWord::Segmented => Layout::Segmented,
+            LayoutWord::Strided => Layout::Strided,
+        }
+    }
+}
+
+/// `--engine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineWord {
+    /// Many requests in flight; blocking calls on threads where it is not allowed
+    IoUring,
+    /// pread and pwrite: one request in flight a worker
+    Psync,
+    /// A mapping of the file
+    Mmap,
+}
+
+impl EngineWord {
+    fn engine(self) -> Engine {
+        match self {
+            EngineWord::IoUring => Engine::IoUring,
+            EngineWord::Psync => Engine::Psync,
+            EngineWord::Mmap => Engine::Mmap,
+        }
+    }
+}
+
+fn transfer(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    if !(1..=1 << 30).contains(&bytes) {
+        return Err(format!("{bytes} bytes: a request has at most 1G"));
+    }
+    Ok(bytes)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    match parse_size(text).map_err(|error| error.to_string())? {
+        bytes @ 1..=0x0fff_ffff_ffff_ffff => Ok(bytes),
+        bytes => Err(format!("{bytes} bytes: give a size like 1G")),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
+        _ => Err("give percent, from 0 to 100".into()),
+    }
+}
+
+fn requests(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
+        _ => Err("give requests a second, more than 0".into()),
+    }
+}
+
+/// Rates of disks are in bytes; fio's `8MiB/s` is understood as well as `8MB/s`.
+fn limit(text: &str) -> Result<f64, String> {
+    let binary = text.trim().strip_suffix("/s").filter(|size| size.ends_with("iB"));
+    match binary {
+        Some(size) => parse_size(size).map(|bytes| bytes as f64).map_err(|error| error.to_string()),
+        None => parse_rate(text).map_err(|error| error.to_string()),
+    }
+}
+
+fn pattern(text: &str) -> Result<Order, String> {
+    let wrong =
+        || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
+    let share = |text: &str| percent(text).map(|share| share / 100.0).map_err(|_| wrong());
+    match text.split(':').collect::<Vec<_>>()[..] {
+        ["sequential"] => Ok(Order::Sequential),
+        ["random"] => Ok(Order::Random),
+        ["zipf", theta] => match theta.parse::<f64>() {
+            Ok(theta) if theta > 0.0 && theta <= 5.0 => Ok(Order::Zipf { theta }),
+            _ => Err(wrong()),
+        },
+        ["hot", places, hits] => Ok(Order::Hot { share: share(places)?, hits: share(hits)? }),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_and_limits_as_they_are_written() {
+        assert_eq!(pattern("zipf:1.2"), Ok(Order::Zipf { theta: 1.2 }));
+        assert_eq!(pattern("hot:20:80"), Ok(Order::Hot { share: 0.2, hits: 0.8 }));
+        for wrong in ["", "seq", "zipf", "zipf:x", "zipf:-1", "hot:20", "hot:120:1"] {
+            assert!(pattern(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(limit("8MiB/s"), Ok(8_388_608.0));
+        assert_eq!(limit("8MB/s"), Ok(8e6));
+        assert!(limit("8MiB").is_err() && limit("fast").is_err());
+    }
+}

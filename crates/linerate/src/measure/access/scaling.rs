@@ -1,0 +1,103 @@
+//! More and more devices: what each step reaches of the sum of the same devices alone, and from where on another brings nothing.
+
+use super::{Scaling, ScalingStep};
+use crate::measure::statistics::{median, spread};
+
+/// Another device that brings less than this share of one brings nothing.
+const BRINGS: f64 = 0.1;
+
+/// What one number of devices reached in its repeats, bytes per second.
+#[derive(Clone, Debug, Default)]
+pub struct Reached {
+    pub devices: u32,
+    pub samples: Vec<f64>,
+}
+
+/// The curve. `alone` has the rate of each device by itself, in the order in which they join; steps are of rising numbers.
+pub fn scaling(alone: &[f64], reached: &[Reached]) -> Scaling {
+    let step = |reached: &Reached| {
+        let sum: f64 = alone.iter().take(reached.devices as usize).sum();
+        let bytes_per_second = median(&reached.samples);
+        ScalingStep {
+            devices: reached.devices,
+            bytes_per_second,
+            share: if sum > 0.0 { bytes_per_second / sum } else { 0.0 },
+            spread: spread(&reached.samples),
+        }
+    };
+    let steps: Vec<ScalingStep> = reached.iter().map(step).collect();
+    let levels_off_at = levels_off(&steps, median(alone));
+    Scaling { steps, levels_off_at, held_by: None }
+}
+
+/// The first number of devices from which on none of those that follow brings a tenth of one.
+fn levels_off(steps: &[ScalingStep], one: f64) -> Option<u32> {
+    let brings_nothing = |at: usize| {
+        let from = &steps[at];
+        let later = &steps[at + 1..];
+        !later.is_empty()
+            && later.iter().all(|step| {
+                let more = f64::from(step.devices - from.devices);
+                step.bytes_per_second - from.bytes_per_second < BRINGS * one * more
+            })
+    };
+    (0..steps.len()).find(|at| brings_nothing(*at)).map(|at| steps[at].devices)
+}
+
+/// How many devices are measured together: each number up to eight, then ever larger ones, and all.
+pub fn numbers(devices: u32) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (1..=devices.min(8)).collect();
+    let mut next = 12;
+    while next < devices {
+        numbers.push(next);
+        next = if next % 3 == 0 { next / 3 * 4 } else { next / 2 * 3 };
+    }
+    if devices > 8 {
+        numbers.push(devices);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(rates: &[f64]) -> Scaling {
+        let step = |(index, rate): (usize, &f64)| Reached {
+            devices: index as u32 + 1,
+            samples: vec![*rate * 0.99, *rate, *rate * 1.01],
+        };
+        let steps: Vec<Reached> = rates.iter().enumerate().map(step).collect();
+        scaling(&vec![100e6; rates.len()], &steps)
+    }
+
+    #[test]
+    fn a_common_limit_is_where_the_curve_levels_off() {
+        let found = curve(&[100e6, 199e6, 298e6, 301e6, 299e6, 300e6, 302e6, 298e6]);
+        assert_eq!(found.levels_off_at, Some(3));
+        assert!((found.steps[1].share - 0.995).abs() < 1e-9);
+        assert!((found.steps[7].share - 0.3725).abs() < 1e-9);
+        assert!((found.steps[0].spread - 0.02).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_straight_line_never_levels_off() {
+        assert_eq!(curve(&[100e6, 200e6, 300e6, 400e6]).levels_off_at, None);
+        assert_eq!(curve(&[100e6]).levels_off_at, None);
+        // It bends, and still each brings a third of a device.
+        assert_eq!(curve(&[100e6, 150e6, 183e6, 216e6]).levels_off_at, None);
+    }
+
+    #[test]
+    fn what_falls_has_levelled_off_before() {
+        assert_eq!(curve(&[100e6, 200e6, 180e6, 150e6]).levels_off_at, Some(2));
+    }
+
+    #[test]
+    fn many_devices_are_not_measured_in_each_number() {
+        assert_eq!(numbers(3), [1, 2, 3]);
+        assert_eq!(numbers(8), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(numbers(64), [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64]);
+        assert_eq!(numbers(9), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+}

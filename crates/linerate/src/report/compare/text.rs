@@ -1,0 +1,168 @@
+//! The comparison as a screen: what is unlike, a line for each measurement, what only one run has.
+
+use super::{Comparison, Difference, LEAST_SAMPLES, Verdict};
+use crate::report::figure::percent;
+use crate::report::printable::{shortened, wrapped};
+use crate::report::terminal::Style;
+use crate::report::terminal::grid::{Column, column, lines};
+
+/// Measurements of one run alone that are named; more are counted.
+const ONLY_SHOWN: usize = 6;
+
+/// From this ratio on it is told as one.
+const TIMES_FROM: f64 = 2.0;
+
+/// Letters of a run's name at the head of a column.
+const HEAD: usize = 18;
+
+/// The whole screen, a newline at its end.
+pub(in crate::report) fn screen(comparison: &Comparison, width: usize, colour: bool) -> String {
+    let width = width.clamp(60, 140);
+    let style = Style { colour };
+    let mut text = head(comparison, width, style);
+    text.extend(unlike(comparison, width, style));
+    if !comparison.rows.is_empty() {
+        let table = table(comparison, width);
+        text.push(String::new());
+        text.push(style.dim(&table[0]));
+        text.extend_from_slice(&table[1..]);
+    }
+    for answer in &comparison.answers {
+        let told: Vec<String> = comparison
+            .runs
+            .iter()
+            .zip(&answer.answers)
+            .map(|(run, answer)| format!("{} {answer}", run.label))
+            .collect();
+        text.extend(wrapped(&format!("{}: {}", answer.question, told.join("; ")), width));
+    }
+    text.push(String::new());
+    text.extend(wrapped(&summary(comparison), width).iter().map(|line| style.bold(line)));
+    text.extend(only(comparison, width, style));
+    text.join("\n") + "\n"
+}
+
+fn head(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {
+    let mut text = Vec::new();
+    for (index, run) in comparison.runs.iter().enumerate() {
+        let word = if index == 0 { "compared with " } else { "              " };
+        let partial = if run.partial { ", partial" } else { "" };
+        let line = format!("{word}{}: {} on {}, {}{partial}", run.label, run.command, run.host, run.started);
+        text.push(if index == 0 { style.bold(&shortened(&line, width)) } else { shortened(&line, width) });
+    }
+    text
+}
+
+fn unlike(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {
+    if comparison.unlike.is_empty() {
+        return Vec::new();
+    }
+    let mut text = vec![String::new(), style.cut("unlike machines: a difference may be theirs")];
+    for fact in &comparison.unlike {
+        let line = format!("  {}: {}", fact.what, fact.values.join(" | "));
+        text.extend(
+            wrapped(&line, width)
+                .iter()
+                .enumerate()
+                .map(|(index, line)| if index == 0 { format!("  {line}") } else { format!("    {line}") })
+                .map(|line| shortened(&line, width)),
+        );
+    }
+    text
+}
+
+fn table(comparison: &Comparison, width: usize) -> Vec<String> {
+    let heads: Vec<String> = comparison.runs.iter().map(|run| shortened(&run.label, HEAD)).collect();
+    let mut all: Vec<Column> = vec![column("measurement", true, 0)];
+    for (index, head) in heads.iter().enumerate() {
+        all.push(column(head, false, 0));
+        if index > 0 {
+            all.push(column("", true, 0));
+        }
+    }
+    let rows: Vec<Vec<String>> = comparison
+        .rows
+        .iter()
+        .map(|row| {
+            let mut cells = vec![format!("{} {}", row.stage, row.name)];
+            if row.name.contains(&row.stage.to_string())
+                || comparison.runs.iter().all(|run| run.command != "run")
+            {
+                cells = vec![row.name.clone()];
+            }
+            for (index, (figure, against)) in row.figures.iter().zip(&row.against_first).enumerate() {
+                cells.push(figure.as_ref().map_or("–".into(), |figure| row.shown(figure)));
+                if index > 0 {
+                    cells.push(against.as_ref().map(verdict_word).unwrap_or_default());
+                }
+            }
+            cells
+        })
+        .collect();
+    lines(&all, &rows, width)
+}
+
+/// `+12 % (+8 to +17 %)`, or that no difference was shown.
+pub(super) fn verdict_word(difference: &Difference) -> String {
+    let times = difference.ratio >= TIMES_FROM;
+    let word = change(difference.ratio, times);
+    match (difference.verdict, difference.ratio_interval) {
+        (Verdict::NoDifferenceShown, _) => "no difference shown".into(),
+        (Verdict::TooFewSamples, _) => format!("{word} (too few samples)"),
+        (_, None) => word,
+        (_, Some(interval)) => {
+            let low = change(interval.low, times);
+            format!("{word} ({} to {})", low.trim_end_matches(" %"), change(interval.high, times))
+        }
+    }
+}
+
+/// `+12 %`, `−3.4 %`; or `×4.2`.
+fn change(ratio: f64, times: bool) -> String {
+    if times {
+        return format!("×{ratio:.1}");
+    }
+    let sign = if ratio < 1.0 { "−" } else { "+" };
+    format!("{sign}{}", percent((ratio - 1.0).abs()))
+}
+
+/// How many rows differ, in one sentence, for each run but the first.
+pub(super) fn summary(comparison: &Comparison) -> String {
+    let Some(first) = comparison.runs.first() else { return String::new() };
+    let mut sentences = Vec::new();
+    for (index, run) in comparison.runs.iter().enumerate().skip(1) {
+        let of = |wanted: Verdict| {
+            let rows = comparison.rows.iter().filter_map(|row| row.against_first[index]);
+            rows.filter(|difference| difference.verdict == wanted).count()
+        };
+        let (higher, lower) = (of(Verdict::Higher), of(Verdict::Lower));
+        let (same, few) = (of(Verdict::NoDifferenceShown), of(Verdict::TooFewSamples));
+        let mut parts = vec![format!("faster in {higher}"), format!("slower in {lower}")];
+        parts.push(format!("no difference shown in {same}"));
+        if few > 0 {
+            parts.push(format!("too few samples in {few} (fewer than {LEAST_SAMPLES})"));
+        }
+        sentences.push(format!("{} against {}: {}.", run.label, first.label, parts.join(", ")));
+    }
+    sentences.join(" ")
+}
+
+fn only(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {
+    let mut text = Vec::new();
+    for run in &comparison.runs {
+        let own: Vec<&str> = comparison
+            .only
+            .iter()
+            .filter(|only| only.run == run.label)
+            .map(|only| only.name.as_str())
+            .collect();
+        if own.is_empty() {
+            continue;
+        }
+        let more = own.len().saturating_sub(ONLY_SHOWN);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        let line = format!("only in {}: {}{more}", run.label, own[..own.len().min(ONLY_SHOWN)].join("; "));
+        text.extend(wrapped(&line, width).iter().map(|line| style.dim(line)));
+    }
+    text
+}

@@ -1,0 +1,234 @@
+//! `linerate disk`: the cells of a grid, each measured several times in an order that favours none; or ever more devices at once.
+
+mod grid;
+mod precondition;
+mod scaling;
+mod sizes;
+
+use super::StageRun;
+use crate::event::{Event, Listener};
+use crate::failure::Failure;
+use crate::measure::access::{
+    Bench, Job, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct, merged, steady,
+};
+use crate::measure::{Measurement, Stage};
+use crate::probe::probe;
+use crate::sysroot::Sysroot;
+pub use grid::{Grid, Parts};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// A disk that is slow gets shorter files rather than a longer wait, where their size was not asked for.
+const WRITING_SECONDS: u64 = 8;
+
+/// What to measure, and how often.
+#[derive(Clone, Debug)]
+pub struct DiskOrder {
+    /// What the user calls it; none: the first source.
+    pub name: Option<String>,
+    pub grid: Grid,
+    pub permissions: Permissions,
+    /// Visits of each cell.
+    pub repeats: u32,
+    /// Passes of a job that writes an amount; the last counts.
+    pub rounds: u32,
+    /// Rounds until SNIA's steady state, whose window then counts.
+    pub steady_state: bool,
+    /// 1, 2, 3 … all sources, instead of the grid.
+    pub scaling: bool,
+    /// Empty the page cache of the machine before each visit.
+    pub drop_caches: bool,
+    /// Discard the named block devices first, then write them whole.
+    pub discard: bool,
+    pub fill: bool,
+    /// io_uring may be used.
+    pub io_uring: bool,
+}
+
+/// Called with all that is known after each figure.
+pub type Save<'a> = &'a mut dyn FnMut(&StageRun) -> Result<(), Failure>;
+
+/// Does all of it. A `Failure` means that nothing was measured; what fails later is in `StageRun::errors`.
+pub fn conduct_disk(
+    sysroot: &Sysroot,
+    order: &DiskOrder,
+    stop: &AtomicBool,
+    listener: &mut dyn Listener,
+    save: Save<'_>,
+) -> Result<StageRun, Failure> {
+    listener.hear(&Event::Step("probe"));
+    let machine = probe(sysroot);
+    let mut permissions = order.permissions.clone();
+    if order.grid.sizes_itself() {
+        permissions.shorten_after = Some(std::time::Duration::from_secs(WRITING_SECONDS));
+    }
+    let cells = order.grid.cells()?;
+    let name = order.name.clone().unwrap_or_else(|| name_of(&order.grid));
+    let mut run = StageRun::begin(Stage::Disk, name, machine.clone());
+    let mut bench = Bench {
+        sysroot,
+        machine: &machine,
+        stop,
+        listener,
+        io_uring: order.io_uring,
+        warm_up_seconds: WARM_UP_SECONDS,
+        windows: 1,
+    };
+    let mut prepared = Prepared::new(&bench, &order.grid.sources, permissions)?;
+    let ready = make_ready(&mut bench, order, &cells, &mut prepared);
+    if let Err(failure) = ready {
+        prepared.remove();
+        return Err(failure);
+    }
+    run.changes = precondition::changes(order, &prepared);
+    save(&run)?;
+    let mut session = Session { bench, order, prepared, run: &mut run, save, visits: Vec::new() };
+    let failed = match order.scaling {
+        true => scaling::measure(&mut session, &cells),
+        false => session.measure(&cells),
+    };
+    let kept = session.prepared.kept();
+    run.changes.extend(kept.into_iter().map(|path| format!("made {path}, which was to be kept")));
+    if let Err(failure) = failed {
+        if run.measurements.is_empty() {
+            return Err(failure);
+        }
+        run.errors.push(failure.to_string());
+    }
+    if stop.load(Ordering::Relaxed) {
+        if run.measurements.is_empty() {
+            return Err(Failure::Interrupted);
+        }
+        run.errors.push("interrupted: what was measured until then is here".into());
+    }
+    if let Err(failure) = save(&run) {
+        run.errors.push(failure.to_string());
+    }
+    Ok(run)
+}
+
+fn make_ready(
+    bench: &mut Bench<'_>,
+    order: &DiskOrder,
+    cells: &[Job],
+    prepared: &mut Prepared,
+) -> Result<(), Failure> {
+    cells.iter().try_for_each(|job| job.check().map_err(Failure::Usage))?;
+    precondition::precondition(bench, order, cells, prepared)?;
+    cells.iter().try_for_each(|job| prepared.ready_for(bench, job))
+}
+
+fn name_of(grid: &Grid) -> String {
+    grid.sources.first().map_or_else(String::new, |path| path.display().to_string())
+}
+
+/// One command at work.
+struct Session<'a, 'b> {
+    bench: Bench<'b>,
+    order: &'a DiskOrder,
+    prepared: Prepared,
+    run: &'a mut StageRun,
+    save: Save<'a>,
+    /// Of each cell, in the order of the cells.
+    visits: Vec<Vec<Measurement>>,
+}
+
+impl Session<'_, '_> {
+    /// All cells, `repeats` times, each time in another order.
+    fn measure(&mut self, cells: &[Job]) -> Result<(), Failure> {
+        self.visits = vec![Vec::new(); cells.len()];
+        let total = cells.len() * self.order.repeats as usize;
+        let begin = Instant::now();
+        let mut done = 0;
+        for repeat in 0..self.order.repeats {
+            for cell in grid::shuffled(cells.len(), self.order.grid.seed.wrapping_add(u64::from(repeat))) {
+                if self.bench.stopped() {
+                    return Ok(());
+                }
+                self.tell_remaining(cells, done, total, begin);
+                let visit = self.visit(&cells[cell], repeat)?;
+                self.keep(cell, visit, repeat + 1 == self.order.repeats)?;
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// One visit: in steady state as many rounds as that takes.
+    fn visit(&mut self, job: &Job, repeat: u32) -> Result<Measurement, Failure> {
+        if self.order.steady_state {
+            return self.until_steady(job);
+        }
+        let writes_once = job.seconds.is_none() && job.writes();
+        if writes_once && repeat == 0 {
+            for _ in 1..self.order.rounds {
+                self.once(job)?;
+            }
+        }
+        self.once(job)
+    }
+
+    fn until_steady(&mut self, job: &Job) -> Result<Measurement, Failure> {
+        let mut rounds: Vec<Measurement> = Vec::new();
+        loop {
+            rounds.push(self.once(job)?);
+            let rates: Vec<f64> = rounds.iter().map(|round| round.bytes_per_second).collect();
+            let state = steady(&rates);
+            if state.reached || state.rounds >= MOST_ROUNDS || self.bench.stopped() {
+                let from = rounds.len().saturating_sub(WINDOW_ROUNDS);
+                let mut whole = merged(&rounds[from..]).ok_or(Failure::Interrupted)?;
+                if !state.reached {
+                    whole.flags.push("not-steady".into());
+                }
+                if let Some(access) = &mut whole.access {
+                    access.steady = Some(state);
+                }
+                return Ok(whole);
+            }
+        }
+    }
+
+    /// The job, once, with caches dropped before where that was asked for.
+    fn once(&mut self, job: &Job) -> Result<Measurement, Failure> {
+        if self.order.drop_caches {
+            linerate_system::storage::drop_caches().map_err(precondition::not_dropped)?;
+        }
+        self.prepared.ready_for(&mut self.bench, job)?;
+        let measurement = conduct(&mut self.bench, job, &self.prepared)?;
+        if measurement.access.as_ref().is_some_and(|access| access.errors.is_empty()) && !self.bench.stopped()
+        {
+            self.prepared.wrote(job);
+        }
+        Ok(measurement)
+    }
+
+    /// One more visit of a cell: the run holds the figure of all so far.
+    fn keep(&mut self, cell: usize, visit: Measurement, last: bool) -> Result<(), Failure> {
+        if visit.samples.is_empty() && self.bench.stopped() {
+            return Ok(());
+        }
+        let failed = visit.access.iter().flat_map(|access| {
+            let corrupt = access.corrupt.iter().flatten().map(|what| format!("corrupt: {what}"));
+            access.errors.iter().cloned().chain(corrupt)
+        });
+        for what in failed {
+            if !self.run.errors.contains(&what) {
+                self.bench.listener.hear(&Event::Failed(what.clone()));
+                self.run.errors.push(what);
+            }
+        }
+        self.visits[cell].push(visit);
+        if last && let Some(whole) = merged(&self.visits[cell]) {
+            self.bench.listener.hear(&Event::Measured(Box::new(whole)));
+        }
+        self.run.measurements = self.visits.iter().filter_map(|visits| merged(visits)).collect();
+        (self.save)(self.run)
+    }
+
+    fn tell_remaining(&mut self, cells: &[Job], done: usize, total: usize, begin: Instant) {
+        let timed: f64 = cells.iter().filter_map(|job| job.seconds).sum::<f64>() / cells.len().max(1) as f64;
+        let each =
+            if done > 0 { begin.elapsed().as_secs_f64() / done as f64 } else { timed + WARM_UP_SECONDS };
+        self.bench.listener.hear(&Event::Remaining { seconds: each * (total - done) as f64 });
+    }
+}

@@ -1,0 +1,176 @@
+//! `linerate disk` on disks of known speeds: it scales as they do, finds where a common limit holds them, and tells a burst from what lasts.
+//!
+//! Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The tests measure: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// A figure that a neighbour on the same host may have spoilt is measured so often, and its median counts.
+const MOST_RUNS: usize = 5;
+
+struct Lab(String);
+
+impl Lab {
+    /// Made with these options; none where this machine cannot have a lab.
+    fn up(test: &str, options: &[&str]) -> Option<Lab> {
+        if let Some(lacking) = lacking() {
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            eprintln!("skipped: {lacking}");
+            return None;
+        }
+        let lab = Lab(format!("disk-{test}-{}", std::process::id()));
+        lab.succeed("up", &[&["--nics", "0", "--file-size", "96M"], options].concat());
+        Some(lab)
+    }
+
+    fn command(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut child = Command::new(folder().join("lab"));
+        child.args([command, "--name", &self.0]).args(arguments).stdin(Stdio::null());
+        child
+    }
+
+    fn succeed(&self, command: &str, arguments: &[&str]) -> String {
+        let output = self.command(command, arguments).output().expect("the lab script starts");
+        assert!(output.status.success(), "lab {command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn sources(&self) -> Vec<String> {
+        self.succeed("sources", &[]).lines().map(String::from).collect()
+    }
+
+    /// `linerate disk` on the server's side, for JSON.
+    fn disk(&self, words: &[&str]) -> Command {
+        // ./test names the release build.
+        let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
+        let mut command = self.command("run", &["--", &program, "disk", "--json"]);
+        command.args(words);
+        command
+    }
+
+    fn scaling(&self) -> Value {
+        let sources = self.sources();
+        let mut words = vec!["--scaling", "--access", "read", "--pattern", "sequential", "--seconds", "0.8"];
+        sources.iter().for_each(|source| words.extend(["--source", source]));
+        let output = self.disk(&words).output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.command("down", &[]).output();
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab")
+}
+
+/// Why there can be no lab here.
+fn lacking() -> Option<String> {
+    if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
+        return Some("LINERATE_LAB=0".into());
+    }
+    let user = Command::new("id").arg("-u").output().ok()?;
+    if String::from_utf8_lossy(&user.stdout).trim() != "0" {
+        return Some("a lab needs root".into());
+    }
+    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc"];
+    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
+    if let Some(tool) = missing {
+        return Some(format!("a lab needs {tool}"));
+    }
+    let may = Command::new("unshare").args(["--mount", "--net", "true"]).stderr(Stdio::null()).status();
+    (!may.is_ok_and(|status| status.success())).then(|| "this root may not make namespaces".into())
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) / 2]
+}
+
+/// Measures until the median over the runs is at least this for each step, at most five times; gives the medians.
+fn medians(least: f64, mut run: impl FnMut() -> Vec<f64>) -> Vec<f64> {
+    let mut runs = vec![run()];
+    loop {
+        let steps = 0..runs[0].len();
+        let medians: Vec<f64> =
+            steps.map(|step| middle(runs.iter().map(|run| run[step]).collect())).collect();
+        if medians.iter().all(|median| *median >= least) || runs.len() >= MOST_RUNS {
+            return medians;
+        }
+        eprintln!("measured again: {medians:.4?}, at least {least}");
+        runs.push(run());
+    }
+}
+
+#[test]
+fn eight_disks_bring_eight_times_one() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("scaling", &["--disks", "8x100"]) else { return };
+    let shares = medians(0.99, || {
+        let run = lab.scaling();
+        assert!(run["scaling"]["levels_off_at"].is_null(), "{}", run["scaling"]);
+        let steps = run["scaling"]["steps"].as_array().expect("steps");
+        assert_eq!(steps.len(), 8);
+        steps.iter().map(|step| step["share"].as_f64().expect("a share")).collect()
+    });
+    assert!(shares.iter().all(|share| *share >= 0.99), "shares of the sum alone: {shares:.4?}");
+}
+
+#[test]
+fn a_limit_that_all_disks_share_is_found_at_three_and_named() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("shared", &["--disks", "8x100", "--shared", "300"]) else { return };
+    let run = lab.scaling();
+    let scaling = &run["scaling"];
+    assert_eq!(scaling["levels_off_at"], 3, "{scaling}");
+    let held_by = scaling["held_by"].as_str().expect("somebody is blamed");
+    // The device below all images, by the kernel's name.
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
+    let place = format!("{}/base", lab.0);
+    let base = mounts.lines().find(|line| line.split(' ').nth(1).is_some_and(|path| path.ends_with(&place)));
+    let base = base.and_then(|line| line.split(' ').next()).expect("the base is mounted");
+    let base = base.trim_start_matches("/dev/");
+    assert!(held_by.contains(&format!("{base}, which all of them lie on")), "{base}: {held_by}");
+}
+
+#[test]
+fn a_bucket_that_empties_gives_two_rates_and_its_size() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("burst", &["--disks", "1x400"]) else { return };
+    let source = &lab.sources()[0];
+    let words = ["--source", source, "--access", "read", "--pattern", "sequential", "--repeats", "1"];
+    let child = lab.disk(&[&words[..], &["--seconds", "6"]].concat()).stdout(Stdio::piped()).spawn();
+    let child = child.expect("it starts");
+    std::thread::sleep(Duration::from_millis(2500));
+    // The bucket is empty: from now on the device gives a quarter.
+    let mount = format!("findmnt --noheadings --output SOURCE --target {source}");
+    let slower = format!(
+        "source {}/limits.sh; group=linerate-{}; limit_disk \"$({mount})\" 100",
+        folder().display(),
+        lab.0
+    );
+    let slowed = Command::new("bash").args(["-c", &slower]).output().expect("bash");
+    assert!(slowed.status.success(), "{}", String::from_utf8_lossy(&slowed.stderr));
+    let output = child.wait_with_output().expect("it ends");
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let measurement = &run["measurements"][0];
+    let burst = &measurement["access"]["burst"];
+    let of = |name: &str| burst[name].as_f64().unwrap_or_else(|| panic!("no {name}: {measurement}"));
+    let (fast, slow) = (of("burst_bytes_per_second"), of("sustained_bytes_per_second"));
+    assert!((0.85..1.1).contains(&(fast / 400e6)), "burst {fast:.3e}");
+    assert!((0.9..1.1).contains(&(slow / 100e6)), "sustained {slow:.3e}");
+    // Started by then for 2.5 s less its own start.
+    let bucket = of("bucket_bytes") / 300e6;
+    assert!((0.7 * of("seconds")..1.2 * of("seconds")).contains(&bucket), "bucket of {bucket} s: {burst}");
+    assert_eq!(measurement["bytes_per_second"], burst["sustained_bytes_per_second"]);
+    assert!(measurement["flags"].to_string().contains("burst"));
+}
