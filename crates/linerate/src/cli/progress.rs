@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 pub struct Progress {
     bar: ProgressBar,
     terminal: bool,
+    begin: Instant,
     /// When all that is still to be measured will be done, as far as that is known.
     end: Option<Instant>,
 }
@@ -26,12 +27,25 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(120));
-        Progress { bar, terminal, end: None }
+        Progress { bar, terminal, begin: Instant::now(), end: None }
     }
 
     /// Removes the line.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// So much is still to come: what takes more than a moment has a bar that fills.
+    fn expect(&mut self, left: Duration) {
+        let end = Instant::now() + left;
+        self.end = Some(end);
+        if left < Duration::from_secs(2) && self.bar.length().is_none() {
+            return;
+        }
+        if let Ok(style) = ProgressStyle::with_template("{elapsed:>3} [{bar:20}] {wide_msg}") {
+            self.bar.set_style(style.progress_chars("=> "));
+        }
+        self.bar.set_length((end - self.begin).as_millis() as u64);
     }
 
     /// ` · 42 s left`, where that is known and worth a word.
@@ -79,13 +93,16 @@ impl Listener for Progress {
                 self.bar.set_message(format!("{stage}: {name}{length}"));
             }
             Event::Progress { stage, bytes_per_second } if *bytes_per_second > 0.0 => {
+                if self.bar.length().is_some() {
+                    self.bar.set_position(self.begin.elapsed().as_millis() as u64);
+                }
                 let message = self.bar.message();
                 let label = message.split(" · ").next().unwrap_or_default().to_string();
                 let rate = rate(*stage, *bytes_per_second);
                 self.bar.set_message(format!("{label} · {rate}{}", self.left()));
             }
             Event::Remaining { seconds } => {
-                self.end = Some(Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 1e6)));
+                self.expect(Duration::from_secs_f64(seconds.clamp(0.0, 1e6)));
             }
             Event::Progress { .. } => {}
             Event::Measured(measurement) => self.line(&done(measurement)),

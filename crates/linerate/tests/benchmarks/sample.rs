@@ -224,6 +224,7 @@ pub fn load(name: &str, most: f64) -> StageRun {
     run.load = Some(LoadCurve {
         points: points.to_vec(),
         knee: Some(4),
+        knee_workers: None,
         highest: Some(128.0),
         limit: "100 ms mean access time".into(),
     });

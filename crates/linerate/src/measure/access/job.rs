@@ -1,6 +1,7 @@
 //! What to read or write: one cell of a benchmark's matrix. Saved with its result, so that it can be done again.
 
 pub use crate::flow::access::Engine;
+use crate::units::show_size;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -78,4 +79,80 @@ pub enum Layout {
     Strided,
     /// One file a source; each worker has one contiguous part of it.
     Segmented,
+}
+
+impl Job {
+    /// It reads at all.
+    pub fn reads(&self) -> bool {
+        match self.access {
+            Access::Read => true,
+            Access::Write => false,
+            Access::Mixed { read_share } => read_share > 0.0,
+        }
+    }
+
+    /// It writes at all.
+    pub fn writes(&self) -> bool {
+        match self.access {
+            Access::Read => false,
+            Access::Write => true,
+            Access::Mixed { read_share } => read_share < 1.0,
+        }
+    }
+
+    /// Its files have to hold data before it begins. Timed writes go round: what they write over is there from the first window on.
+    pub(super) fn needs_data(&self) -> bool {
+        self.reads() || self.seconds.is_some() || self.engine == Engine::Mmap
+    }
+
+    /// Stamped data is cut into sectors of this size; none: it is not stamped.
+    pub(super) fn stamp_sector_bytes(&self) -> Option<u64> {
+        self.verify.then(|| if self.transfer_bytes.is_multiple_of(4096) { 4096 } else { 512 })
+    }
+
+    /// What is wrong with it whatever the machine, as a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if self.sources.is_empty() || self.workers == 0 || self.transfer_bytes == 0 || self.queue_depth == 0 {
+            return Err(
+                "a job needs a source, a worker, a transfer size and a queue depth of at least 1".into()
+            );
+        }
+        if self.block_bytes == 0
+            || !self.block_bytes.is_multiple_of(self.transfer_bytes)
+            || self.segments == 0
+        {
+            return Err(format!(
+                "--block {}: no multiple of the transfer size of {}; give one, such as {}",
+                show_size(self.block_bytes),
+                show_size(self.transfer_bytes),
+                show_size(self.transfer_bytes * 64)
+            ));
+        }
+        if self.requests_per_second.is_some() && self.limit_bytes_per_second.is_some() {
+            return Err(
+                "--rate and --limit: one of them at a time; --rate sends on schedule, --limit holds back"
+                    .into(),
+            );
+        }
+        if self.engine != Engine::IoUring && self.queue_depth > 1 {
+            return Err(format!(
+                "--queue-depth {}: with --engine psync or mmap a worker has one request in flight; give more --workers instead",
+                self.queue_depth
+            ));
+        }
+        if self.verify && !self.transfer_bytes.is_multiple_of(512) {
+            return Err(format!(
+                "--verify: checked data consists of sectors of 512 bytes, and --transfer {} is no multiple of them",
+                self.transfer_bytes
+            ));
+        }
+        if self.verify
+            && matches!(self.access, Access::Mixed { .. })
+            && self.order != Order::Sequential
+            && self.queue_depth > 1
+        {
+            return Err("--verify: reads and writes in flight over the same blocks at random cannot be told apart; use --queue-depth 1".into());
+        }
+        Ok(())
+    }
 }

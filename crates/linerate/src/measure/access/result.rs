@@ -136,6 +136,9 @@ pub struct LoadCurve {
     /// Index of the knee among the points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<usize>,
+    /// Closed loop: users at which the asymptotes meet, capacity × the time of an answer when nobody else asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub knee_workers: Option<f64>,
     /// Highest rate (open loop) or number of workers (closed loop) that kept the limit, and the limit in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<f64>,

@@ -5,9 +5,9 @@ use crate::probe::source::devices_behind;
 use crate::probe::{DiskKind, Machine};
 use crate::sysroot::Sysroot;
 use linerate_system::file::size_of;
-use linerate_system::storage::{Opening, open};
+use linerate_system::storage::{Opening, open, reopen};
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -139,15 +139,28 @@ impl Target {
         Ok(())
     }
 
+    /// A handle of its own on a file or a device, past the page cache where that is wished and works.
+    pub fn open(&self, direct: bool, write: bool) -> io::Result<File> {
+        let how = Opening { write, direct, alone: false };
+        // The device that was found unused, whatever its name leads to by now.
+        let opened = self.alone.as_ref().map_or_else(|| open(&self.path, how), |held| reopen(held, how));
+        match opened {
+            Err(error) if direct && error.kind() == ErrorKind::InvalidInput => self.open(false, write),
+            opened => opened,
+        }
+    }
+
     /// The handle that holds the device alone.
     pub fn held(&self) -> Option<&File> {
         self.alone.as_ref()
     }
 
+    /// A bare name is that of a device: files of one name are many.
     fn is_called(&self, name: &str) -> bool {
         let name = Path::new(name);
+        let device = matches!(self.kind, Kind::Device(_));
         name == self.path
-            || self.path.file_name().is_some_and(|own| own == name.as_os_str())
+            || device && self.path.file_name().is_some_and(|own| own == name.as_os_str())
             || name.canonicalize().is_ok_and(|real| self.path.canonicalize().is_ok_and(|own| own == real))
     }
 }
@@ -210,13 +223,11 @@ mod tests {
         let refused = target.allow_writes(&sysroot, &machine, &Permissions::default()).expect_err("refused");
         assert_eq!(refused.exit_status(), 2);
         assert!(refused.to_string().contains("--destroy-data"), "{refused}");
-        for name in [
-            file.path().display().to_string(),
-            file.path().file_name().expect("a name").to_string_lossy().into(),
-        ] {
-            let named = Permissions { destroy_data: vec![name], ..Permissions::default() };
-            target.allow_writes(&sysroot, &machine, &named).expect("named");
-        }
+        let bare = file.path().file_name().expect("a name").to_string_lossy().into_owned();
+        let named = |name: String| Permissions { destroy_data: vec![name], ..Permissions::default() };
+        assert!(target.allow_writes(&sysroot, &machine, &named(bare)).is_err(), "files of one name are many");
+        let path = file.path().display().to_string();
+        target.allow_writes(&sysroot, &machine, &named(path)).expect("named");
     }
 
     #[test]

@@ -72,9 +72,15 @@ fn figures(measurements: &[Measurement], width: usize, style: Style) -> Vec<Stri
     };
     let mut lines = vec![style.dim(&line(&HEADS.map(String::from)))];
     let all = measurements.len() <= MOST_WITH_CHECKS;
+    // What all have in common is said once.
+    let common = measurements.iter().all(|one| one.method == measurements[0].method);
     for measurement in measurements {
         lines.extend(self::rows(measurement).iter().map(&line));
-        lines.extend(below(measurement, all, width, style));
+        lines.extend(below(measurement, all, common, width, style));
+    }
+    if common {
+        let method = format!("by {}", measurements[0].method);
+        lines.extend(labelled("moved", &method, width).iter().map(|line| style.dim(line)));
     }
     lines
 }
@@ -131,11 +137,12 @@ fn rows(measurement: &Measurement) -> Vec<[String; 9]> {
 }
 
 /// The self-checks of a figure; what does not hold together stands out.
-fn below(measurement: &Measurement, all: bool, width: usize, style: Style) -> Vec<String> {
+fn below(measurement: &Measurement, all: bool, common: bool, width: usize, style: Style) -> Vec<String> {
     let Some(access) = measurement.access.as_deref() else { return Vec::new() };
     let mut lines = Vec::new();
     if all {
-        lines.extend(indented(&checked(measurement, access), width).iter().map(|line| style.dim(line)));
+        let method = (!common).then(|| printable(&measurement.method));
+        lines.extend(indented(&checked(access, method), width).iter().map(|line| style.dim(line)));
     }
     let mut told: Vec<String> = Vec::new();
     if let Some(burst) = &access.burst {
@@ -171,12 +178,12 @@ fn below(measurement: &Measurement, all: bool, width: usize, style: Style) -> Ve
     lines
 }
 
-fn checked(measurement: &Measurement, access: &AccessResult) -> String {
+fn checked(access: &AccessResult, method: Option<String>) -> String {
     let checks = &access.checks;
-    let mut parts = vec![format!(
-        "depth {:.1} of {:.0}, by rate × latency {:.1}",
-        checks.reached_depth, checks.asked_depth, checks.little_depth
-    )];
+    let mut parts = vec![format!("depth {:.1} of {:.0}", checks.reached_depth, checks.asked_depth)];
+    if access.job.seconds.is_some() {
+        parts.push(format!("by rate × latency {:.1}", checks.little_depth));
+    }
     parts.push(format!("generator {} of the CPUs", percent(checks.generator_cpu)));
     if access.job.requests_per_second.is_some() {
         parts.push(format!(
@@ -193,7 +200,7 @@ fn checked(measurement: &Measurement, access: &AccessResult) -> String {
         ));
     }
     parts.extend(devices(access));
-    parts.push(printable(&measurement.method));
+    parts.extend(method);
     parts.join("; ")
 }
 
