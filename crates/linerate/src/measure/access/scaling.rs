@@ -26,19 +26,21 @@ pub fn scaling(alone: &[f64], reached: &[Reached]) -> Scaling {
         }
     };
     let steps: Vec<ScalingStep> = reached.iter().map(step).collect();
-    let levels_off_at = levels_off(&steps, median(alone));
+    let levels_off_at = levels_off(reached, median(alone));
     Scaling { steps, levels_off_at, held_by: None }
 }
 
-/// The first number of devices from which on none of those that follow brings a tenth of one.
-fn levels_off(steps: &[ScalingStep], one: f64) -> Option<u32> {
+/// The first number of devices from which on none of those that follow brings a tenth of one. By the best repeat of each: what else
+/// the machine does makes a repeat slower, never faster.
+fn levels_off(steps: &[Reached], one: f64) -> Option<u32> {
+    let best = |step: &Reached| step.samples.iter().copied().fold(0.0, f64::max);
     let brings_nothing = |at: usize| {
         let from = &steps[at];
         let later = &steps[at + 1..];
         !later.is_empty()
             && later.iter().all(|step| {
                 let more = f64::from(step.devices - from.devices);
-                step.bytes_per_second - from.bytes_per_second < BRINGS * one * more
+                best(step) - best(from) < BRINGS * one * more
             })
     };
     (0..steps.len()).find(|at| brings_nothing(*at)).map(|at| steps[at].devices)
@@ -86,6 +88,16 @@ mod tests {
         assert_eq!(curve(&[100e6]).levels_off_at, None);
         // It bends, and still each brings a third of a device.
         assert_eq!(curve(&[100e6, 150e6, 183e6, 216e6]).levels_off_at, None);
+    }
+
+    #[test]
+    fn a_repeat_that_was_disturbed_is_no_level() {
+        let reached = [(1, [100e6; 3]), (2, [199e6, 200e6, 120e6]), (3, [180e6, 190e6, 298e6])];
+        let reached: Vec<Reached> = reached
+            .iter()
+            .map(|(devices, samples)| Reached { devices: *devices, samples: samples.to_vec() })
+            .collect();
+        assert_eq!(scaling(&[100e6; 3], &reached).levels_off_at, None);
     }
 
     #[test]
