@@ -9,6 +9,11 @@ make_disks() {
   make_store "$((mib + pool_mib + (shared ? mib / 8 + 256 : 0)))"
   make_pool
   if ((shared)); then make_base "$((mib + mib / 16 + 192))"; fi
+  if is_array "$fs"; then
+    make_array "$fs" "$file_mib" "$#"
+    rm -f "$lab_dir/images/pool"
+    return
+  fi
   for ((i = 0; i < $#; i++)); do
     make_disk "$i" "$fs" "$file_mib" 2>"$lab_dir/error$i" &
     pids+=($!)
@@ -63,25 +68,53 @@ throttle_base() {
 
 # make_disk I FS FILE_MIB; the last line on stderr says why it failed.
 make_disk() {
-  local image mountpoint=$lab_dir/disk$1 device direct=()
-  image=$(readlink -f "$lab_dir/images")/disk$1
-  # On a shared device past its page cache, which would answer otherwise.
-  if ((shared)); then image=$lab_dir/base/disk$1 direct=(--direct-io=on); fi
-  attempt "its image cannot be made" truncate -s "$(image_mib "$3")M" "$image"
-  device=$(losetup -f --show "${direct[@]}" "$image") || die "no loop device could be had from /dev/loop-control"
+  local mountpoint=$lab_dir/disk$1 device
+  make_device "$1" "$3"
+  device=$(<"$lab_dir/device$1")
   attempt "mkfs.$2 failed on $device" make_file_system "$2" "$device"
-  echo "$device" >"$lab_dir/device$1"
   mkdir "$mountpoint"
   attempt "$device cannot be mounted" mount -t "$2" -o noatime,nosuid,nodev "$device" "$mountpoint"
   fill "$mountpoint/data" "$3" "$1"
   sync -f "$mountpoint"
 }
 
+# make_device I FILE_MIB: an image and its loop device, which is written down.
+make_device() {
+  local image device direct=()
+  image=$(readlink -f "$lab_dir/images")/disk$1
+  # On a shared device past its page cache, which would answer otherwise.
+  if ((shared)); then image=$lab_dir/base/disk$1 direct=(--direct-io=on); fi
+  attempt "its image cannot be made" truncate -s "$(image_mib "$2")M" "$image"
+  device=$(losetup -f --show "${direct[@]}" "$image") || die "no loop device could be had from /dev/loop-control"
+  echo "$device" >"$lab_dir/device$1"
+}
+
 make_file_system() {
   case $1 in
     xfs) mkfs.xfs -q -K "$2" ;;
     ext4) mkfs.ext4 -q -b 4096 -m 0 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$2" ;;
+    btrfs) mkfs.btrfs -q -K "$2" ;;
   esac
+}
+
+# One file system over all disks.
+is_array() {
+  [[ $1 == btrfs-raid* ]]
+}
+
+# make_array FS FILE_MIB COUNT: data and metadata at that level over all devices, mounted as disk0.
+make_array() {
+  local level=${1#btrfs-} i devices=() options=noatime,nosuid,nodev
+  for ((i = 0; i < $3; i++)); do
+    make_device "$i" "$2"
+    devices+=("$(<"$lab_dir/device$i")")
+    options+=,device=${devices[i]} # so that nothing has to have looked for its members
+  done
+  attempt "mkfs.btrfs failed on ${devices[*]}" mkfs.btrfs -q -K -d "$level" -m "$level" "${devices[@]}"
+  mkdir "$lab_dir/disk0"
+  attempt "${devices[0]} cannot be mounted" mount -t btrfs -o "$options" "${devices[0]}" "$lab_dir/disk0"
+  fill "$lab_dir/disk0/data" "$2" 0
+  sync -f "$lab_dir/disk0"
 }
 
 # The bytes that the data files are made of: random ones, so that nothing on the way can compress them or leave them out.

@@ -28,12 +28,29 @@ need_tools() {
   case $1 in
     xfs) wanted+=(mkfs.xfs:xfsprogs) ;;
     ext4) wanted+=(mkfs.ext4:e2fsprogs) ;;
+    btrfs*) wanted+=(mkfs.btrfs:btrfs-progs btrfs:btrfs-progs) ;;
   esac
   for tool in "${wanted[@]}"; do
     package=${tool#*:} tool=${tool%:*}
     command -v "$tool" >/dev/null || missing+=("$tool (apt install $package)")
   done
   ((${#missing[@]} == 0)) || die "the lab needs $(joined "${missing[@]}"), which this machine lacks" 3
+}
+
+# need_kernel FS: the kernel can mount it, by itself or by a module.
+need_kernel() {
+  local kind=${1%%-*}
+  grep -qw "$kind" /proc/filesystems || modprobe -q "$kind" 2>/dev/null || true
+  grep -qw "$kind" /proc/filesystems || die "this kernel has no $kind; choose another file system with --fs" 3
+}
+
+# check_file_system FS DISKS
+check_file_system() {
+  case $1 in
+    xfs | ext4 | btrfs) ;;
+    btrfs-raid0 | btrfs-raid1) (($2 >= 2)) || wrong_use "$1 wants two disks or more, like --disks 2x50" ;;
+    *) wrong_use "“$1” is no file system of the lab: xfs, ext4, btrfs, btrfs-raid0 or btrfs-raid1" ;;
+  esac
 }
 
 joined() {
@@ -103,10 +120,11 @@ parse_up_options() {
       --shared) shared=$(number "$value" 100000 "speed of a device") ;;
       --server-cpu) server_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --peer-cpu) peer_cpu=$(number "$value" 100000 "percentage of a core") ;;
-      --fs) fs=$value; [[ $fs == xfs || $fs == ext4 ]] || wrong_use "“$fs” is no file system of the lab: xfs or ext4" ;;
+      --fs) fs=$value ;;
       *) wrong_use "\`lab up\` has no option $option" ;;
     esac
   done
+  check_file_system "$fs" "${#disks[@]}"
   choose_name "$chosen"
 }
 
@@ -129,12 +147,14 @@ quota_words() {
 }
 
 show_status() {
-  local i device
-  echo "lab “$name” is up"
+  local i device place
+  echo "lab “$name” is up, $fs"
   for i in "${!disks[@]}"; do
     # The kernel's name of it is what linerate calls it.
-    device=$(awk -v place="$lab_dir/disk$i" '$2 == place { sub("/dev/", "", $1); print $1 }' /proc/mounts)
-    printf '  disk%d  %-14s %-8s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "$device" "$lab_dir/disk$i/data"
+    device=$(<"$lab_dir/device$i")
+    place=$lab_dir/disk$i/data
+    if is_array "$fs" && ((i > 0)); then place="(part of disk0)"; fi
+    printf '  disk%d  %-14s %-8s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "${device#/dev/}" "$place"
   done
   if ((shared)); then echo "  all disks lie on one device of $shared MB/s"; fi
   if ((iops)); then echo "  each disk answers $iops requests a second"; fi

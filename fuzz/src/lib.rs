@@ -23,7 +23,7 @@ pub use run::{run_edits, run_json};
 pub use sysroot::sysroot;
 pub use tarball::tarball;
 pub use udp::udp;
-pub use words::{units, words};
+pub use words::{fio_job, units, words};
 
 /// Values taken from the front of an input; zeros where nothing is left.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);

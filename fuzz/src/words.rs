@@ -20,6 +20,28 @@ pub fn units(input: &[u8]) {
     }
 }
 
+/// fio's job files: jobs that can be done, or one short sentence with a line that is there.
+pub fn fio_job(input: &[u8]) {
+    use linerate::measure::access::fio_job;
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match fio_job::parse(text) {
+        Ok(jobs) => {
+            assert!(!jobs.is_empty());
+            for job in jobs {
+                assert!(job.workers > 0 && job.queue_depth > 0 && job.transfer_bytes > 0, "{job:?}");
+                assert!(!job.sources.is_empty() && job.amount_bytes != Some(0), "{job:?}");
+                let rates = [job.seconds, job.requests_per_second, job.limit_bytes_per_second];
+                assert!(rates.into_iter().flatten().all(|value| value.is_finite() && value > 0.0), "{job:?}");
+            }
+        }
+        Err(error) => {
+            assert!(error.line >= 1 && error.line <= text.lines().count().max(1), "{error}");
+            let said = error.to_string();
+            assert!(!said.chars().any(char::is_control) && said.chars().count() < 500, "{said:?}");
+        }
+    }
+}
+
 /// CPU lists and masks, peers, addresses to listen on, keys.
 pub fn words(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };

@@ -87,3 +87,8 @@ fn dmidecode() {
 fn machine_toml() {
     replay("machine_toml", entries::machine_toml);
 }
+
+#[test]
+fn fio_job() {
+    replay("fio_job", entries::fio_job);
+}

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The tests measure: one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A figure that a neighbour on the same host may have spoilt is measured so often, and its median counts.
-const MOST_RUNS: usize = 5;
+const MOST_RUNS: usize = 3;
 
 struct Lab(String);
 
@@ -96,7 +96,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values[(values.len() - 1) / 2]
 }
 
-/// Measures until the median over the runs is at least this for each step, at most five times; gives the medians.
+/// Measures until the median over the runs is at least this for each step, at most three times; gives the medians.
 fn medians(least: f64, mut run: impl FnMut() -> Vec<f64>) -> Vec<f64> {
     let mut runs = vec![run()];
     loop {

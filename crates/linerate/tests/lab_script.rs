@@ -259,6 +259,7 @@ fn wrong_words_make_nothing() {
         ["--disks", "1,"],
         ["--mtu", "9"],
         ["--fs", "fat"],
+        ["--fs", "btrfs-raid5"],
         ["--file-size", "7k"],
         ["--server-cpu", "-4"],
     ] {
@@ -267,6 +268,95 @@ fn wrong_words_make_nothing() {
         assert_eq!(said(&output).lines().count(), 1, "one sentence: {}", said(&output));
         lab.assert_nothing_remains("wrong words");
     }
+}
+
+/// Why no lab with btrfs can be made here.
+fn lacking_btrfs() -> Option<&'static str> {
+    let tools = Command::new("sh").args(["-c", "command -v mkfs.btrfs && command -v btrfs"]).output();
+    if !tools.is_ok_and(|output| output.status.success()) {
+        return Some("a lab with btrfs needs btrfs-progs; ./test installs it");
+    }
+    let kinds = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let module =
+        || Command::new("modprobe").args(["-q", "btrfs"]).status().is_ok_and(|status| status.success());
+    (!kinds.contains("btrfs") && !module()).then_some("this kernel has no btrfs")
+}
+
+#[test]
+fn one_file_system_over_all_disks_is_one_source() {
+    let Some(lab) = Lab::named("btrfs") else { return };
+    if let Some(lacking) = lacking_btrfs() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    for (kind, disks, places) in [("btrfs", "2x0", 2), ("btrfs-raid0", "2x0", 1), ("btrfs-raid1", "3x0", 1)] {
+        lab.succeed("up", &["--disks", disks, "--nics", "0", "--file-size", "8M", "--fs", kind]);
+        assert_eq!(lab.succeed("mounts", &[]).lines().count(), places, "{kind}");
+        let sources = lab.succeed("sources", &[]);
+        assert_eq!(sources.lines().count(), places, "{kind}");
+        for file in sources.lines() {
+            assert_eq!(std::fs::metadata(file).expect("data").len(), 8 << 20, "{kind}: {file}");
+        }
+        let mounted = lab.succeed("mounts", &[]);
+        let place = mounted.lines().next().expect("a place");
+        let used = Command::new("btrfs").args(["filesystem", "df", place]).output().expect("btrfs");
+        let used = String::from_utf8_lossy(&used.stdout).to_ascii_lowercase();
+        let level = kind.strip_prefix("btrfs-").unwrap_or("single");
+        assert!(used.contains(&format!("data, {level}")), "{kind}: {used}");
+        lab.succeed("down", &[]);
+        lab.assert_nothing_remains(kind);
+    }
+    let one = lab.call("up", &["--disks", "1x0", "--fs", "btrfs-raid1"]);
+    assert_eq!(
+        (one.status.code(), said(&one).contains("two disks or more")),
+        (Some(2), true),
+        "{}",
+        said(&one)
+    );
+}
+
+#[test]
+fn a_study_ends_in_the_comparison_and_leaves_only_its_results() {
+    let Some(_lab) = Lab::named("study") else { return };
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let output = place.path().join("results");
+    let output_word = output.to_string_lossy();
+    let study = ["study", "--fs", "xfs,ext4", "--disks", "2x0", "--rounds", "3", "--output", &output_word];
+    let job = [
+        "--",
+        "--workers",
+        "1",
+        "--access",
+        "read",
+        "--pattern",
+        "random",
+        "--amount",
+        "4M",
+        "--seconds",
+        "0.2",
+    ];
+    let child = Command::new(script())
+        .args(study)
+        .args(job)
+        .env("LINERATE", env!("CARGO_BIN_EXE_linerate"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the lab script starts");
+    let labs = Lab { name: format!("linerate-study-{}", child.id()) };
+    let ended = child.wait_with_output().expect("the study ends");
+    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
+    labs.assert_nothing_remains("a study");
+    let screen = String::from_utf8_lossy(&ended.stdout);
+    assert!(screen.contains("ext4 against xfs:") && !screen.contains("too few"), "{screen}");
+    assert_eq!(entries(&output_word).len(), 7, "three rounds of two layouts, and their comparison");
+    assert!(output.join("comparison/report.html").exists());
+    let again = Command::new(script()).args(study).output().expect("the lab script starts");
+    let there =
+        said(&again).contains("is there already") || said(&again).contains("there is no linerate yet");
+    assert!(there && again.status.code() != Some(0), "{}", said(&again));
+    labs.assert_nothing_remains("a study that was refused");
 }
 
 #[test]
@@ -342,7 +432,7 @@ fn without_root_it_says_so() {
     }
     let open: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(copy.path(), open).expect("mode");
-    for command in ["up", "down", "run", "peer", "demo"] {
+    for command in ["up", "down", "run", "peer", "demo", "study"] {
         let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
         let output = Command::new("setpriv")
             .args(nobody)

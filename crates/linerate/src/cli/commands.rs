@@ -17,6 +17,7 @@ use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
 use crate::sysroot::Sysroot;
 use clap::CommandFactory;
+use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -185,9 +186,7 @@ fn rediagnose(words: &DiagnoseWords) -> Result<u8, Failure> {
     };
     let diagnosis = diagnose(&run.machine, &run.goal, plan, &run.measurements);
     if words.json {
-        let json = serde_json::to_string_pretty(&diagnosis)
-            .map_err(|error| Failure::Lacks(format!("the diagnosis cannot be written as JSON: {error}")))?;
-        print(&format!("{json}\n"))?;
+        print_json(&diagnosis)?;
     } else {
         run.diagnosis = Some(diagnosis);
         print(&screen_of(&run))?;
@@ -248,6 +247,13 @@ pub fn complain(sentence: &str) {
 /// peer's: none of them acts on the terminal.
 fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", report::printable(line));
+}
+
+/// A product on standard output, and nothing else.
+pub(super) fn print_json(product: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(product)
+        .map_err(|error| Failure::Lacks(format!("the result cannot be written as JSON: {error}")))?;
+    print(&format!("{json}\n"))
 }
 
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.

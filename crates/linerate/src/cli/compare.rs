@@ -14,6 +14,9 @@ pub struct CompareWords {
     /// run.json files, or folders that hold one; the first is what the others are held against
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     pub runs: Vec<PathBuf>,
+    /// Take runs of the same name for repeats of one another: their samples become one
+    #[arg(long)]
+    pub join: bool,
     /// Print a line for each rate of each run as CSV
     #[arg(long)]
     pub csv: bool,
@@ -32,7 +35,15 @@ pub(super) fn compare(words: &CompareWords) -> Result<u8, Failure> {
         Folder::check(words.output.as_deref())?;
     }
     let read = |path: &PathBuf| Ok((path.clone(), report::read_saved(path)?));
-    let runs: Vec<(PathBuf, SavedRun)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
+    let mut runs: Vec<(PathBuf, SavedRun)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
+    if words.join {
+        runs = report::joined(runs);
+    }
+    if runs.len() < 2 {
+        return Err(Failure::Usage(
+            "with --join all runs are one, since they have the same name; name them apart with --name when measuring".into(),
+        ));
+    }
     let comparison = report::compare(&runs)?;
     let compared = Compared { comparison: &comparison, runs: &runs };
     let mut text = if words.csv {

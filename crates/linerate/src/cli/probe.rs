@@ -1,6 +1,6 @@
 //! `linerate probe`: what the server is.
 
-use super::commands::print;
+use super::commands::{print, print_json};
 use super::words::{ProbeWords, machine_of};
 use crate::failure::Failure;
 use crate::probe::tree::show_tree;
@@ -18,9 +18,7 @@ pub fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
         })?;
     }
     if words.json {
-        let json = serde_json::to_string_pretty(&machine)
-            .map_err(|error| Failure::Lacks(format!("the machine cannot be written as JSON: {error}")))?;
-        print(&format!("{json}\n"))?;
+        print_json(&machine)?;
     } else {
         print(&show_tree(&machine))?;
     }

@@ -1,6 +1,6 @@
 //! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are there.
 
-use super::commands::{colour, print, width};
+use super::commands::{colour, print, print_json, width};
 use super::words::sysroot_of;
 use crate::failure::Failure;
 use crate::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
@@ -8,7 +8,6 @@ use crate::probe::probe;
 use crate::report;
 use crate::units::parse_size;
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 use std::path::PathBuf;
 
 /// `linerate plan raid`.
@@ -153,7 +152,8 @@ pub fn raid(words: &RaidWords) -> Result<u8, Failure> {
     })
     .map_err(Failure::Usage)?;
     if words.json {
-        return print_json(&layout);
+        print_json(&layout)?;
+        return Ok(0);
     }
     print(&report::raid(&layout, width(), colour()))?;
     Ok(0)
@@ -171,16 +171,10 @@ fn check_arrays(words: &RaidWords) -> Result<u8, Failure> {
         )));
     }
     if words.json {
-        return print_json(&arrays);
+        print_json(&arrays)?;
+        return Ok(0);
     }
     print(&report::raid_check(&arrays, width(), colour()))?;
-    Ok(0)
-}
-
-fn print_json(product: &impl Serialize) -> Result<u8, Failure> {
-    let json = serde_json::to_string_pretty(product)
-        .map_err(|error| Failure::Lacks(format!("the result cannot be written as JSON: {error}")))?;
-    print(&format!("{json}\n"))?;
     Ok(0)
 }
 

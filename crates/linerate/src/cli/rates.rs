@@ -1,6 +1,6 @@
 //! `linerate rates`: the published rates as tables, and the goodput of a link.
 
-use super::commands::{colour, print, width};
+use super::commands::{colour, print, print_json, width};
 use super::words::{EXIT_STATUS, ProtocolWord};
 use crate::failure::Failure;
 use crate::plan::Protocol;
@@ -120,9 +120,7 @@ fn stack(words: &GoodputWords, protocol: Protocol) -> Stack {
 
 fn show(tables: &[Table], json: bool) -> Result<u8, Failure> {
     if json {
-        let text = serde_json::to_string_pretty(tables)
-            .map_err(|error| Failure::Lacks(format!("the tables cannot be written as JSON: {error}")))?;
-        print(&format!("{text}\n"))?;
+        print_json(tables)?;
     } else {
         print(&report::rates(tables, width().max(LEAST_WIDTH), colour()))?;
     }

@@ -5,7 +5,7 @@
 //! histograms of depth and latency, and percentiles beside the six that it keeps. `tests/benchmarks/formats.rs` holds the list to fio.
 
 use super::figure::rate;
-use super::stage::name;
+use super::printable::printable;
 use crate::measure::access::{Access, AccessResult, DeviceUse, Engine, Job, Latency, Order, SideResult};
 use crate::measure::statistics::median;
 use crate::measure::{CoreUse, Measurement};
@@ -38,7 +38,7 @@ fn job(index: usize, m: &Measurement, access: &AccessResult) -> Value {
     let (user, system) = processor(m, access);
     let write_share = share_of_writes(access);
     json!({
-        "jobname": name(m),
+        "jobname": printable(&m.name),
         "groupid": index,
         // fio gives an errno; linerate tells errors in words, in run.json.
         "error": if access.errors.is_empty() { 0 } else { 5 },

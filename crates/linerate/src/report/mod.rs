@@ -86,6 +86,11 @@ pub fn compare(runs: &[(PathBuf, SavedRun)]) -> Result<Comparison, Failure> {
     compare::compare(runs)
 }
 
+/// Runs of the same name as repeats of one another: one for each name, with the samples of all.
+pub fn joined(runs: Vec<(PathBuf, SavedRun)>) -> Vec<(PathBuf, SavedRun)> {
+    compare::joined(runs)
+}
+
 /// A comparison for a terminal; `width` and `colour` as for [`terminal`].
 pub fn compare_terminal(comparison: &Comparison, width: usize, colour: bool) -> String {
     compare::screen(comparison, width, colour)

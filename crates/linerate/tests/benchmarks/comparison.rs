@@ -129,6 +129,26 @@ fn whole_runs_compare_too_and_the_same_name_is_told_apart() {
 }
 
 #[test]
+fn runs_of_one_name_are_repeats_where_that_is_asked_for() {
+    let single = |name: &str, read: f64| {
+        let mut run = small(name, 80e6);
+        run.measurements.iter_mut().for_each(|m| m.samples = vec![m.bytes_per_second]);
+        (run.measurements[0].bytes_per_second, run.measurements[0].samples) = (read, vec![read]);
+        saved(name, run)
+    };
+    let rates = [100e6, 101e6, 99e6, 100.5e6];
+    let runs = rates.iter().flat_map(|rate| [single("xfs", *rate), single("btrfs", rate * 0.5)]).collect();
+    let joined = report::joined(runs);
+    let comparison = compared(&joined);
+    let labels: Vec<&str> = comparison.runs.iter().map(|run| run.label.as_str()).collect();
+    assert_eq!(labels, ["xfs", "btrfs"]);
+    let read = &comparison.rows[0];
+    assert!(read.figures.iter().flatten().all(|figure| figure.samples == 4));
+    assert_eq!(read.figures[0].as_ref().map(|figure| figure.bytes_per_second), Some(100.25e6));
+    assert_eq!(read.against_first[1].map(|difference| difference.verdict), Some(Verdict::Lower));
+}
+
+#[test]
 fn csv_has_a_line_for_each_rate() {
     let runs = [saved("a", small("x,y", 80e6)), saved("b", small("b", 42e6))];
     let csv = report::compare_csv(&compared(&runs));

@@ -1,7 +1,7 @@
 //! One sentence, the right exit status, nothing lost, no file left.
 
 use super::places::{Loop, Tmpfs, lacking, succeed};
-use super::{QUICK, disk, json, names, ran, said, text};
+use super::{QUICK, disk, json, names, place, ran, said, text};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +19,7 @@ fn refused(output: &Output, status: i32, says: &str) {
 
 #[test]
 fn words_that_contradict_each_other() {
-    let place = tempfile::tempdir().expect("a directory");
+    let Some(place) = place() else { return };
     let source = text(place.path());
     let cases: [(&[&str], i32, &str); 9] = [
         (&["--transfer", "1000", "--block", "1000"], 2, "sector"),
@@ -40,16 +40,16 @@ fn words_that_contradict_each_other() {
 
 #[test]
 fn more_workers_than_memory_for_their_buffers() {
-    let place = tempfile::tempdir().expect("a directory");
+    let Some(place) = place() else { return };
     let file = place.path().join("theirs");
     File::create(&file).expect("made").set_len(1 << 40).expect("sparse");
     let words = ["--source", text(&file), "--workers", "1000", "--transfer", "1G", "--queue-depth", "4"];
-    refused(&ran(&words), 3, "of buffers");
+    refused(&ran(&words), 3, "with their buffers");
 }
 
 #[test]
 fn a_file_of_the_user_is_never_written_unless_its_loss_is_named() {
-    let place = tempfile::tempdir().expect("a directory");
+    let Some(place) = place() else { return };
     let file = place.path().join("theirs");
     std::fs::write(&file, vec![7; 8 << 20]).expect("written");
     let words = [&["--source", text(&file), "--access", "write"], &QUICK[..]].concat();
@@ -112,6 +112,47 @@ fn a_disk_that_becomes_full_while_files_are_written() {
         .status();
     refused(&child.wait_with_output().expect("it ends"), 3, "became full");
     assert!(names(&place.path).iter().all(|name| name == "filler" || name == "rest"));
+}
+
+#[test]
+fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let place = Tmpfs::new(200, "");
+    let words = [
+        "--source",
+        text(&place.path),
+        "--buffered",
+        "--access",
+        "write",
+        "--transfer",
+        "1M",
+        "--amount",
+        "150M",
+        "--limit",
+        "25MB/s",
+        "--repeats",
+        "1",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let child = disk(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let rest = format!("of={}", place.path.join("rest").display());
+    let _ = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M", "count=400", "status=none", &rest])
+        .stderr(Stdio::null())
+        .status();
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("became full"), "{}", said(&output));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let written = run["measurements"][0]["access"]["writes"]["bytes"].as_u64().expect("bytes");
+    assert!(written > 0 && written < 150 << 20, "{written}");
+    assert_eq!(names(&place.path), ["rest"]);
 }
 
 #[test]
@@ -187,7 +228,7 @@ fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
 
 #[test]
 fn ctrl_c_gives_the_results_so_far_and_leaves_nothing() {
-    let place = tempfile::tempdir().expect("a directory");
+    let Some(place) = place() else { return };
     let words = ["--source", text(place.path()), "--access", "read", "--seconds", "0.05", "--block", "4M"];
     let mut child = disk(&[&words[..], &["--repeats", "1000", "--json"]].concat())
         .stdout(Stdio::piped())

@@ -1,8 +1,29 @@
 //! `linerate disk`.
 
 use super::JobWords;
+use crate::cli::output::OutputWords;
 use clap::Args;
 use std::path::PathBuf;
+
+/// What a job file says itself.
+const JOB_OPTIONS: [&str; 16] = [
+    "source",
+    "workers",
+    "transfer",
+    "queue_depth",
+    "access",
+    "read_share",
+    "pattern",
+    "layout",
+    "engine",
+    "seconds",
+    "amount",
+    "block",
+    "segments",
+    "buffered",
+    "rate",
+    "limit",
+];
 
 /// `linerate disk`.
 #[derive(Debug, Args)]
@@ -33,10 +54,9 @@ pub struct DiskWords {
     /// What to call the result, such as a file system's name [default: the first source]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
-    /// Folder for run.json and report.html; made where it is absent [default: not saved]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    /// Do what a job file of fio says, as far as linerate has it, instead of the options of the job; what it has not is refused by name
+    #[arg(long, value_name = "FILE", conflicts_with_all = JOB_OPTIONS)]
+    pub fio_job: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputWords,
 }

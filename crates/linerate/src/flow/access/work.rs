@@ -19,6 +19,8 @@ const BATCH: usize = 32;
 const TURN_WAIT: Duration = Duration::from_millis(50);
 /// After a stop, what is under way is waited for as long as something comes back within this time; a second is all that Ctrl-C may take.
 const DRAIN_NANOS: u64 = 600_000_000;
+/// The same after a Ctrl-C, all in all.
+const ABANDON_NANOS: u64 = 200_000_000;
 /// How often the CPU time is looked at.
 const CPU_NANOS: u64 = 5_000_000;
 /// No more errors, and no more damaged blocks, are kept of a worker.
@@ -373,12 +375,17 @@ impl<'a, Q: Queue> Work<'a, Q> {
 
     /// After the stop: what is under way comes home, as long as the device shows life.
     fn drain(&mut self, mut now: u64, done: &mut Vec<Done>) -> io::Result<u64> {
-        let mut patience = now + DRAIN_NANOS;
-        while self.queue.in_flight() > 0 && now < patience {
+        let (stopped, mut life) = (now, now);
+        while self.queue.in_flight() > 0 {
+            let (since, patience) =
+                if self.abandoned() { (stopped, ABANDON_NANOS) } else { (life, DRAIN_NANOS) };
+            if now - since >= patience {
+                break;
+            }
             let before = self.queue.in_flight();
             now = self.turn(Some(TURN_WAIT), now, done)?;
-            if self.queue.in_flight() < before && !self.abandoned() {
-                patience = now + DRAIN_NANOS;
+            if self.queue.in_flight() < before {
+                life = now;
             }
         }
         if self.queue.in_flight() > 0 && !self.abandoned() {

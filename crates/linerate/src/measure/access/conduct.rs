@@ -2,9 +2,10 @@
 
 use super::Job;
 use super::burst::burst;
-use super::crew::{Boundary, Crew, CrewMeter};
+use super::crew::Crew;
 use super::figure::{Watched, measurement};
 use super::files::Prepared;
+use super::meter::{Boundary, CrewMeter};
 use crate::event::{Event, Listener};
 use crate::failure::Failure;
 use crate::measure::window::{Reading, Seen, Windows, fill_between, watch};
@@ -66,7 +67,7 @@ pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<
     let name = super::figure::title(job);
     bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: expected });
     let mut watched = match job.seconds {
-        Some(seconds) => in_windows(bench, &crew, seconds, &devices)?,
+        Some(seconds) => in_windows(bench, &crew, job, seconds, &devices)?,
         None => once(bench, &crew, &devices),
     };
     watched.area_bytes = crew.area_bytes;
@@ -83,6 +84,7 @@ pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<
 fn in_windows(
     bench: &mut Bench<'_>,
     crew: &Crew,
+    job: &Job,
     seconds: f64,
     devices: &[String],
 ) -> Result<Watched, Failure> {
@@ -95,8 +97,12 @@ fn in_windows(
         counters: &crew.counters,
         sysroot: bench.sysroot,
         devices,
+        begin: crew.begin,
+        transfer_bytes: job.transfer_bytes,
+        queue_depth: u64::from(job.queue_depth),
         totals: Vec::new(),
         first: Vec::new(),
+        last: Vec::new(),
         boundaries: Vec::new(),
     };
     let mut glance = Glance::new();

@@ -1,14 +1,11 @@
 //! The workers of one job: started together, watched together, ended together.
 
 use super::conduct::Bench;
-use super::diskstats::Diskstats;
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
 use super::{Access, Job, Order};
 use crate::failure::Failure;
 use crate::flow::access::{self, AccessCounters, AccessStart, Outcome, Pace, RunningAccess, Stamp, Walk};
-use crate::flow::progress::Mark;
-use crate::measure::window::{Meter, WorkerSeen};
 use crate::sysroot::Sysroot;
 use crate::units::show_size;
 use std::sync::Arc;
@@ -17,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Share of the available memory that buffers may take.
 const BUFFER_SHARE: f64 = 0.5;
+/// What a worker takes beside its buffers: three histograms with three digits, its thread, its ring.
+const WORKER_BYTES: u128 = 1 << 20;
 /// After Ctrl-C, workers whose requests hang in the kernel are left behind after this.
 const LAST_REQUESTS: Duration = Duration::from_millis(600);
 /// Pause between two looks at workers that end.
@@ -119,10 +118,11 @@ impl Crew {
         let mut ended = Ended::default();
         let mut since = None;
         while self.alive() {
-            if interrupted.load(Ordering::Relaxed)
-                && since.get_or_insert_with(Instant::now).elapsed() > LAST_REQUESTS
-            {
-                break;
+            if interrupted.load(Ordering::Relaxed) {
+                self.counters.iter().for_each(|counters| counters.abandon.store(true, Ordering::Relaxed));
+                if since.get_or_insert_with(Instant::now).elapsed() > LAST_REQUESTS {
+                    break;
+                }
             }
             std::thread::sleep(LOOK);
         }
@@ -145,65 +145,6 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Reads the workers' progress and, with the first and the last marks, the devices.
-#[derive(Debug)]
-pub struct CrewMeter<'a> {
-    pub counters: &'a [Arc<AccessCounters>],
-    pub sysroot: &'a Sysroot,
-    pub devices: &'a [String],
-    /// Of all workers as one, at each mark.
-    pub totals: Vec<Mark>,
-    /// Fewest completions of one worker between two marks are told by these: each worker's bytes at the first mark.
-    pub first: Vec<Mark>,
-    pub boundaries: Vec<Boundary>,
-}
-
-/// One moment: the devices, each worker's CPU time.
-#[derive(Clone, Debug)]
-pub struct Boundary {
-    pub at: Instant,
-    pub devices: Diskstats,
-    pub cpu_nanos: Vec<u64>,
-}
-
-impl Boundary {
-    /// Now.
-    pub fn now(sysroot: &Sysroot, devices: &[String], counters: &[Arc<AccessCounters>]) -> Self {
-        Boundary {
-            at: Instant::now(),
-            devices: Diskstats::read(sysroot, devices),
-            cpu_nanos: counters.iter().map(|counters| counters.cpu_nanos.load(Ordering::Relaxed)).collect(),
-        }
-    }
-
-    /// CPU use of each worker since an earlier moment.
-    pub fn workers_since(&self, earlier: &Boundary) -> Vec<WorkerSeen> {
-        let nanos = self.at.duration_since(earlier.at).as_nanos().max(1) as f64;
-        let share = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / nanos;
-        let shares = self.cpu_nanos.iter().zip(&earlier.cpu_nanos).map(share);
-        shares
-            .map(|cpu_share| WorkerSeen { cpu_share: cpu_share.min(1.0), ..WorkerSeen::default() })
-            .collect()
-    }
-}
-
-impl Meter for CrewMeter<'_> {
-    fn marks(&mut self) -> Result<Vec<Mark>, String> {
-        let marks: Vec<Mark> = self.counters.iter().map(|counters| counters.progress.mark()).collect();
-        let bytes = marks.iter().map(|mark| mark.bytes).sum();
-        let nanos = marks.iter().map(|mark| mark.nanos).max().unwrap_or(0);
-        self.totals.push(Mark { bytes, nanos });
-        if self.first.is_empty() {
-            self.first.clone_from(&marks);
-        }
-        Ok(marks)
-    }
-
-    fn boundary(&mut self) {
-        self.boundaries.push(Boundary::now(self.sysroot, self.devices, self.counters));
     }
 }
 
@@ -242,14 +183,15 @@ fn cores_for(bench: &Bench<'_>, job: &Job) -> Vec<u32> {
 
 /// Buffers that do not fit into memory would be measured as swapping, or end the process.
 pub(super) fn check_memory(sysroot: &Sysroot, job: &Job) -> Result<(), Failure> {
-    let need = u128::from(job.workers) * u128::from(job.queue_depth) * u128::from(job.transfer_bytes);
+    let buffers = u128::from(job.queue_depth) * u128::from(job.transfer_bytes);
+    let need = u128::from(job.workers) * (buffers + WORKER_BYTES);
     let need = u64::try_from(need).unwrap_or(u64::MAX);
     let Some(available) = available_bytes(sysroot) else { return Ok(()) };
     if need as f64 <= available as f64 * BUFFER_SHARE {
         return Ok(());
     }
     Err(Failure::Lacks(format!(
-        "{} workers × {} requests × {} need {} of buffers, and {} of memory are available, of which half may be used; fewer --workers, a smaller --queue-depth or --transfer",
+        "{} workers × {} requests × {} need {} with their buffers, and {} of memory are available, of which half may be used; fewer --workers, a smaller --queue-depth or --transfer",
         job.workers,
         job.queue_depth,
         show_size(job.transfer_bytes),

@@ -2,8 +2,9 @@
 
 use super::checks::{self, Facts};
 use super::conduct::Bench;
-use super::crew::{Boundary, Ended};
+use super::crew::Ended;
 use super::files::Prepared;
+use super::meter::Boundary;
 use super::{Access, AccessResult, Burst, DeviceUse, Engine, Job, Latency, Layout, Order, SideResult};
 use crate::flow::access::{AccessError, Outcome, Tally};
 use crate::measure::window::Seen;

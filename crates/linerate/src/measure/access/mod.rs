@@ -14,6 +14,7 @@ mod job;
 mod lay_out;
 mod made;
 mod merge;
+mod meter;
 mod opened;
 mod parts;
 mod result;

@@ -5,6 +5,7 @@
 
 mod csv;
 mod interval;
+mod join;
 mod page;
 mod pair;
 mod text;
@@ -12,6 +13,7 @@ mod unlike;
 
 pub(super) use csv::csv;
 pub use interval::{Interval, LEAST_SAMPLES, Verdict};
+pub(super) use join::joined;
 pub(super) use page::page;
 pub(super) use text::screen;
 

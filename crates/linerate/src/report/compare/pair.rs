@@ -9,10 +9,10 @@ use crate::report::printable::printable;
 use crate::report::stage::{name, operations_word, seconds_word};
 
 /// The same key is the same measurement; the k-th of a key pairs with the k-th.
-type Key = (Stage, String, usize);
+pub(super) type Key = (Stage, String, usize);
 
 /// All measurements of one run with their keys.
-fn keyed(run: &SavedRun) -> Vec<(Key, &Measurement)> {
+pub(super) fn keyed(run: &SavedRun) -> Vec<(Key, &Measurement)> {
     let mut keyed: Vec<(Key, &Measurement)> = Vec::new();
     for measurement in run.measurements() {
         let mut words = name(measurement);

@@ -146,12 +146,37 @@ impl Session<'_, '_> {
                     return Ok(());
                 }
                 self.tell_remaining(cells, done, total, begin);
-                let visit = self.visit(&cells[cell], repeat)?;
-                self.keep(cell, visit, repeat + 1 == self.order.repeats)?;
+                self.visit_and_keep(cell, &cells[cell], repeat, |visit| visit)?;
                 done += 1;
             }
         }
         Ok(())
+    }
+
+    /// One visit of a cell. One that cannot be is told, and takes nothing from the others; before there is any figure it ends all.
+    fn visit_and_keep(
+        &mut self,
+        cell: usize,
+        job: &Job,
+        repeat: u32,
+        named: impl FnOnce(Measurement) -> Measurement,
+    ) -> Result<(), Failure> {
+        match self.visit(job, repeat) {
+            Ok(visit) => self.keep(cell, named(visit), repeat + 1 == self.order.repeats),
+            Err(Failure::Interrupted) => Ok(()),
+            Err(failure) if self.run.measurements.is_empty() => Err(failure),
+            Err(failure) => {
+                self.failed(failure.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn failed(&mut self, what: String) {
+        if !self.run.errors.contains(&what) {
+            self.bench.listener.hear(&Event::Failed(what.clone()));
+            self.run.errors.push(what);
+        }
     }
 
     /// One visit: in steady state as many rounds as that takes.
@@ -211,12 +236,7 @@ impl Session<'_, '_> {
             let corrupt = access.corrupt.iter().flatten().map(|what| format!("corrupt: {what}"));
             access.errors.iter().cloned().chain(corrupt)
         });
-        for what in failed {
-            if !self.run.errors.contains(&what) {
-                self.bench.listener.hear(&Event::Failed(what.clone()));
-                self.run.errors.push(what);
-            }
-        }
+        failed.for_each(|what| self.failed(what));
         self.visits[cell].push(visit);
         if last && let Some(whole) = merged(&self.visits[cell]) {
             self.bench.listener.hear(&Event::Measured(Box::new(whole)));

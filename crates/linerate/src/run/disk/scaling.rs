@@ -41,8 +41,8 @@ pub fn measure(session: &mut Session<'_, '_>, cells: &[Job]) -> Result<(), Failu
                 return Ok(());
             }
             session.tell_remaining(&jobs, done, total, begin);
-            let visit = session.visit(&jobs[at], repeat)?;
-            session.keep(at, named(visit, &jobs[at]), repeat + 1 == session.order.repeats)?;
+            let job = &jobs[at];
+            session.visit_and_keep(at, job, repeat, |visit| named(visit, job))?;
             done += 1;
         }
         conclude(session, &alone, &steps);
