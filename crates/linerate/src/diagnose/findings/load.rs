@@ -25,8 +25,7 @@ pub fn load_findings(curve: &LoadCurve, measurements: &[Measurement]) -> Vec<Fin
     let plural = if knee.workers == 1 { "worker" } else { "workers" };
     let where_ = format!(
         "It levels off at {:.0} requests/s, from {} {plural} on",
-        curve.points.iter().map(|point| point.operations_per_second).fold(0.0, f64::max),
-        knee.workers
+        knee.operations_per_second, knee.workers
     );
     let (by, remedy) = match device {
         _ if last.checks.generator_cpu > GENERATOR_BUSY => (
