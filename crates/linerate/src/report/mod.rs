@@ -21,6 +21,7 @@ mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
+use crate::measure::Stage;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
 pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
@@ -61,9 +62,13 @@ pub fn json<P: Product>(product: &P) -> String {
     json::write(product)
 }
 
-/// One stage's benchmark for a terminal, as long as it has figures; `width` and `colour` as for [`terminal`].
+/// One stage's benchmark for a terminal, as the command that measured it shows it; `width` and `colour` as for [`terminal`].
 pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::stage(run, width, colour)
+    match run.stage {
+        Stage::Memory => terminal::memory(run, width, colour),
+        Stage::Load => terminal::stage(run, width, colour),
+        Stage::Disk | Stage::Network | Stage::Path => terminal::access(run, width, colour),
+    }
 }
 
 /// One stage's benchmark as one HTML page that needs nothing else, with its charts.

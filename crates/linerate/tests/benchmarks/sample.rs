@@ -120,6 +120,8 @@ pub fn measured(job: Job, samples: &[f64]) -> Measurement {
         Access::Write => 0.0,
         Access::Mixed { read_share } => read_share,
     };
+    let direction = if read_share > 0.0 { "read" } else { "write" };
+    let name = format!("sequential {direction}, {} KiB, {} workers", job.transfer_bytes >> 10, job.workers);
     let access = AccessResult {
         reads: (read_share > 0.0).then(|| side(read_share)),
         writes: (read_share < 1.0).then(|| side(1.0 - read_share)),
@@ -146,7 +148,7 @@ pub fn measured(job: Job, samples: &[f64]) -> Measurement {
         errors: Vec::new(),
         job,
     };
-    Measurement { access: Some(Box::new(access)), ..bare(Stage::Disk, "job", samples) }
+    Measurement { access: Some(Box::new(access)), ..bare(Stage::Disk, &name, samples) }
 }
 
 /// A measurement with nothing but its samples.

@@ -1,7 +1,7 @@
 //! The comparison as one HTML page: unlike machines first, the plots of all runs over each other, every row with its intervals.
 
-use super::text::{summary, verdict_word};
-use super::{Comparison, Row, Verdict};
+use super::text::{summaries, verdict_word};
+use super::{Comparison, Rate, Row, Verdict};
 use crate::report::charts::{self, Named};
 use crate::report::html::document;
 use crate::report::html::text::{at, escape, section as card};
@@ -10,15 +10,15 @@ use std::path::PathBuf;
 
 /// Of the picture of the intervals.
 const WIDTH: f64 = 190.0;
-const LINE: f64 = 10.0;
+const LINE: f64 = 14.0;
 
 const STYLE: &str = "\
 .verdict{white-space:nowrap}.verdict.higher{color:var(--good);font-weight:650}.verdict.lower{color:var(--cut);font-weight:650}\
 .verdict.same,.verdict.few{color:var(--soft)}\
-.intervals{display:block;background:var(--faint);border-radius:4px}.intervals path.iv{stroke-width:5;stroke:var(--used);opacity:.55}\
-.intervals circle{fill:var(--ink)}.intervals .first path.iv{stroke:var(--soft)}\
+.intervals{display:block;background:var(--faint);border-radius:4px}.intervals path.iv{stroke-width:6;stroke:var(--used);opacity:.55}\
+.intervals circle{fill:var(--ink)}.intervals.first path.iv{stroke:var(--soft)}\
 section.unlike{border:2px solid var(--warn)}section.unlike h2{color:var(--warn)}\
-table.comparison{min-width:760px}";
+table.comparison{min-width:860px}table.comparison tbody th{vertical-align:top;max-width:300px}table.comparison tbody tr:last-child>*{border-bottom-color:var(--line)}table.comparison td{vertical-align:middle;padding-top:3px;padding-bottom:3px}";
 
 /// The whole page; the runs themselves give the plots.
 pub(in crate::report) fn page(comparison: &Comparison, runs: &[(PathBuf, SavedRun)]) -> String {
@@ -50,10 +50,18 @@ pub(in crate::report) fn page(comparison: &Comparison, runs: &[(PathBuf, SavedRu
 fn header(comparison: &Comparison) -> String {
     let labels: Vec<String> =
         comparison.runs.iter().map(|run| format!("<span>{}</span>", escape(&run.label))).collect();
+    let sentences = summaries(comparison);
+    let (title, more) = match &sentences[..] {
+        [one] => (one.clone(), String::new()),
+        all => {
+            let items: String = all.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
+            (format!("{} runs side by side", comparison.runs.len()), format!("<ul>{items}</ul>"))
+        }
+    };
     format!(
-        "<header>\n<p class=\"kicker\">linerate compare</p>\n<p class=\"subject kicker\">{}</p>\n<h1 class=\"long\">{}</h1>\n</header>\n",
+        "<header>\n<p class=\"kicker\">linerate compare</p>\n<p class=\"subject kicker\">{}</p>\n<h1 class=\"long\">{}</h1>\n{more}</header>\n",
         labels.join(""),
-        escape(&summary(comparison))
+        escape(&title)
     )
 }
 
@@ -86,46 +94,56 @@ fn rows(comparison: &Comparison) -> String {
     if comparison.rows.is_empty() {
         return String::new();
     }
-    let mut heads = String::from("<th scope=\"col\">measurement</th>");
-    for (index, run) in comparison.runs.iter().enumerate() {
-        heads += &format!("<th scope=\"col\" class=\"r\">{}</th>", escape(&run.label));
-        if index > 0 {
-            heads += "<th scope=\"col\">against the first</th>";
-        }
-    }
-    heads += "<th scope=\"col\">intervals, a scale for each row</th>";
-    let lines: String = comparison.rows.iter().map(|row| line(comparison, row)).collect();
+    let heads: String = [
+        "measurement",
+        "run",
+        "rate",
+        "against the first",
+        "intervals, a scale for each measurement",
+        "to know",
+    ]
+    .iter()
+    .map(|head| format!("<th scope=\"col\"{}>{head}</th>", if *head == "rate" { " class=\"r\"" } else { "" }))
+    .collect();
+    let lines: String = comparison.rows.iter().map(|row| of_row(comparison, row)).collect();
     let intro = "Medians. A difference is called one only where the 95 % intervals of the repeats part; the figures in brackets are the least \
                  and the largest difference that the intervals allow. With 3 to 5 repeats the interval is Student’s, with 6 and more that of \
                  the median by order statistics. What changed between the runs beside what you changed is in no interval.";
     let body = format!(
-        "<div class=\"scroll\"><table class=\"comparison\"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>"
+        "<div class=\"scroll\"><table class=\"comparison\"><thead><tr>{heads}</tr></thead>{lines}</table></div>"
     );
     card("rows", "Measurements", intro, &body)
 }
 
-fn line(comparison: &Comparison, row: &Row) -> String {
+/// A line for each run that measured it, the name before all of them.
+fn of_row(comparison: &Comparison, row: &Row) -> String {
     let stage = if comparison.runs.iter().any(|run| run.command == "run") {
         format!(" <span class=\"note\">{}</span>", row.stage)
     } else {
         String::new()
     };
-    let mut html = format!("<tr><th scope=\"row\">{}{stage}</th>", escape(&row.name));
-    for (index, (figure, against)) in row.figures.iter().zip(&row.against_first).enumerate() {
-        let chips = figure.iter().flat_map(|figure| &figure.flags);
-        let chips: String =
-            chips.map(|flag| format!(" <span class=\"chip warn\">{}</span>", escape(flag))).collect();
-        html += &format!(
-            "<td class=\"r num\"><b>{}</b>{chips}</td>",
-            figure.as_ref().map_or("–".into(), |figure| row.shown(figure))
-        );
-        if index > 0 {
-            html += &against.map_or("<td></td>".into(), |against| {
-                format!("<td class=\"verdict {}\">{}</td>", class(against.verdict), verdict_word(&against))
-            });
-        }
+    let scale = Scale::over(row);
+    let mut lines: Vec<String> = Vec::new();
+    for ((run, figure), against) in comparison.runs.iter().zip(&row.figures).zip(&row.against_first) {
+        let Some(figure) = figure else { continue };
+        let verdict = against.map_or("<td></td>".into(), |against| {
+            format!("<td class=\"verdict {}\">{}</td>", class(against.verdict), verdict_word(&against))
+        });
+        let chips: String = figure
+            .flags
+            .iter()
+            .map(|flag| format!("<span class=\"chip\">{}</span> ", escape(flag)))
+            .collect();
+        lines.push(format!(
+            "<td>{}</td><td class=\"r num\"><b>{}</b></td>{verdict}<td>{}</td><td>{chips}</td>",
+            escape(&run.label),
+            row.shown(figure),
+            picture(row, figure, &scale, against.is_none())
+        ));
     }
-    html + &format!("<td>{}</td></tr>", picture(comparison, row))
+    let name =
+        format!("<th scope=\"rowgroup\" rowspan=\"{}\">{}{stage}</th>", lines.len(), escape(&row.name));
+    format!("<tbody><tr>{name}{}</tr></tbody>", lines.join("</tr><tr>"))
 }
 
 fn class(verdict: Verdict) -> &'static str {
@@ -137,50 +155,45 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A bar from end to end of each run's interval, a dot at its median, below each other.
-fn picture(comparison: &Comparison, row: &Row) -> String {
-    let ends = row.figures.iter().flatten().flat_map(|figure| {
-        let middle = figure.bytes_per_second;
-        figure.interval.map_or([middle, middle], |interval| [interval.low, interval.high])
-    });
-    let (low, high) = ends.fold((f64::MAX, 0.0f64), |(low, high), end| (low.min(end), high.max(end)));
-    if high <= 0.0 {
-        return "–".into();
+/// Least and largest end of all intervals of a row.
+struct Scale {
+    from: f64,
+    width: f64,
+}
+
+impl Scale {
+    fn over(row: &Row) -> Self {
+        let ends = row.figures.iter().flatten().flat_map(|figure| {
+            let middle = figure.bytes_per_second;
+            figure.interval.map_or([middle, middle], |interval| [interval.low, interval.high])
+        });
+        let (low, high) = ends.fold((f64::MAX, 0.0f64), |(low, high), end| (low.min(end), high.max(end)));
+        // Equal figures shall not fill the whole width with their last digit.
+        let width = (high - low).max(high * 0.02).max(f64::MIN_POSITIVE);
+        Scale { from: (low + high - width) / 2.0, width }
     }
-    // Equal figures shall not fill the whole width with their last digit.
-    let width = (high - low).max(high * 0.02);
-    let from = (low + high - width) / 2.0;
-    let place = |value: f64| 5.0 + ((value - from) / width).clamp(0.0, 1.0) * (WIDTH - 10.0);
-    let height = LINE * row.figures.len() as f64;
-    let said: Vec<String> = comparison
-        .runs
-        .iter()
-        .zip(&row.figures)
-        .filter_map(|(run, figure)| {
-            let figure = figure.as_ref()?;
-            let interval =
-                figure.interval.map(|i| format!(", {}", row.unit().show_range(i.low.max(0.0), i.high)));
-            Some(format!("{}: {}{}", run.label, row.shown(figure), interval.unwrap_or_default()))
-        })
-        .collect();
-    let said = escape(&said.join("; "));
+
+    fn place(&self, value: f64) -> f64 {
+        5.0 + ((value - self.from) / self.width).clamp(0.0, 1.0) * (WIDTH - 10.0)
+    }
+}
+
+/// A bar from end to end of the interval, a dot at the median.
+fn picture(row: &Row, figure: &Rate, scale: &Scale, first: bool) -> String {
+    let range = figure.interval.map(|interval| row.unit().show_range(interval.low.max(0.0), interval.high));
+    let said = range.unwrap_or_else(|| "too few samples for an interval".into());
     let mut svg = format!(
-        "<svg class=\"intervals\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{said}\"><title>{said}</title>\
-         ",
+        "<svg class=\"intervals{}\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{said}\"><title>{said}</title>",
+        if first { " first" } else { "" },
         w = at(WIDTH),
-        h = at(height)
+        h = at(LINE)
     );
-    for (index, figure) in row.figures.iter().enumerate() {
-        let Some(figure) = figure else { continue };
-        let y = at(LINE * (index as f64 + 0.5));
-        svg += if index == 0 { "<g class=\"first\">" } else { "<g>" };
-        if let Some(interval) = figure.interval {
-            let (low, high) = (place(interval.low), place(interval.high));
-            svg += &format!("<path class=\"iv\" d=\"M{} {y}H{}\"/>", at(low), at(high.max(low + 1.5)));
-        }
-        svg += &format!("<circle cx=\"{}\" cy=\"{y}\" r=\"2.6\"/></g>", at(place(figure.bytes_per_second)));
+    let y = at(LINE / 2.0);
+    if let Some(interval) = figure.interval {
+        let (low, high) = (scale.place(interval.low), scale.place(interval.high));
+        svg += &format!("<path class=\"iv\" d=\"M{} {y}H{}\"/>", at(low), at(high.max(low + 1.5)));
     }
-    svg + "</svg>"
+    svg + &format!("<circle cx=\"{}\" cy=\"{y}\" r=\"3\"/></svg>", at(scale.place(figure.bytes_per_second)))
 }
 
 fn answers(comparison: &Comparison) -> String {

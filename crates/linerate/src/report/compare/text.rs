@@ -1,10 +1,10 @@
 //! The comparison as a screen: what is unlike, a line for each measurement, what only one run has.
 
-use super::{Comparison, Difference, LEAST_SAMPLES, Verdict};
+use super::{Comparison, Difference, LEAST_SAMPLES, Rate, Row, Verdict};
 use crate::report::figure::percent;
 use crate::report::printable::{shortened, wrapped};
 use crate::report::terminal::Style;
-use crate::report::terminal::grid::{Column, column, lines};
+use crate::report::terminal::grid::{column, lines};
 
 /// Measurements of one run alone that are named; more are counted.
 const ONLY_SHOWN: usize = 6;
@@ -37,7 +37,9 @@ pub(in crate::report) fn screen(comparison: &Comparison, width: usize, colour: b
         text.extend(wrapped(&format!("{}: {}", answer.question, told.join("; ")), width));
     }
     text.push(String::new());
-    text.extend(wrapped(&summary(comparison), width).iter().map(|line| style.bold(line)));
+    for sentence in summaries(comparison) {
+        text.extend(wrapped(&sentence, width).iter().map(|line| style.bold(line)));
+    }
     text.extend(only(comparison, width, style));
     text.join("\n") + "\n"
 }
@@ -71,35 +73,68 @@ fn unlike(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {
     text
 }
 
+/// Two runs side by side; more below each other, since a screen is not that wide.
 fn table(comparison: &Comparison, width: usize) -> Vec<String> {
     let heads: Vec<String> = comparison.runs.iter().map(|run| shortened(&run.label, HEAD)).collect();
-    let mut all: Vec<Column> = vec![column("measurement", true, 0)];
-    for (index, head) in heads.iter().enumerate() {
-        all.push(column(head, false, 0));
-        if index > 0 {
-            all.push(column("", true, 0));
-        }
-    }
+    let [first, second] = &heads[..] else { return long_table(comparison, width) };
+    let all = [
+        column("measurement", true, 0),
+        column(first, false, 0),
+        column(second, false, 0),
+        column("", true, 0),
+    ];
     let rows: Vec<Vec<String>> = comparison
         .rows
         .iter()
         .map(|row| {
-            let mut cells = vec![format!("{} {}", row.stage, row.name)];
-            if row.name.contains(&row.stage.to_string())
-                || comparison.runs.iter().all(|run| run.command != "run")
-            {
-                cells = vec![row.name.clone()];
-            }
-            for (index, (figure, against)) in row.figures.iter().zip(&row.against_first).enumerate() {
-                cells.push(figure.as_ref().map_or("–".into(), |figure| row.shown(figure)));
-                if index > 0 {
-                    cells.push(against.as_ref().map(verdict_word).unwrap_or_default());
-                }
-            }
+            let mut cells = vec![named(comparison, row)];
+            cells.extend(row.figures.iter().map(|figure| rate_word(row, figure.as_ref())));
+            cells.extend(
+                row.against_first
+                    .iter()
+                    .skip(1)
+                    .map(|against| against.as_ref().map(verdict_word).unwrap_or_default()),
+            );
             cells
         })
         .collect();
     lines(&all, &rows, width)
+}
+
+fn long_table(comparison: &Comparison, width: usize) -> Vec<String> {
+    let all = [
+        column("measurement", true, 0),
+        column("run", true, 0),
+        column("rate", false, 0),
+        column("against the first", true, 0),
+    ];
+    let mut rows = Vec::new();
+    for row in &comparison.rows {
+        let mut name = named(comparison, row);
+        for ((run, figure), against) in comparison.runs.iter().zip(&row.figures).zip(&row.against_first) {
+            let Some(figure) = figure else { continue };
+            let verdict = against.as_ref().map(verdict_word).unwrap_or_default();
+            // The name stands before the first of its lines only.
+            rows.push(vec![
+                std::mem::take(&mut name),
+                shortened(&run.label, HEAD),
+                row.shown(figure),
+                verdict,
+            ]);
+        }
+    }
+    lines(&all, &rows, width)
+}
+
+/// With its stage, where runs have several.
+fn named(comparison: &Comparison, row: &Row) -> String {
+    let stage = row.stage.to_string();
+    let single = comparison.runs.iter().all(|run| run.command != "run");
+    if single || row.name.contains(&stage) { row.name.clone() } else { format!("{stage} {}", row.name) }
+}
+
+fn rate_word(row: &Row, figure: Option<&Rate>) -> String {
+    figure.map_or("–".into(), |figure| row.shown(figure))
 }
 
 /// `+12 % (+8 to +17 %)`, or that no difference was shown.
@@ -126,9 +161,9 @@ fn change(ratio: f64, times: bool) -> String {
     format!("{sign}{}", percent((ratio - 1.0).abs()))
 }
 
-/// How many rows differ, in one sentence, for each run but the first.
-pub(super) fn summary(comparison: &Comparison) -> String {
-    let Some(first) = comparison.runs.first() else { return String::new() };
+/// How many rows differ, in one sentence for each run but the first.
+pub(super) fn summaries(comparison: &Comparison) -> Vec<String> {
+    let Some(first) = comparison.runs.first() else { return Vec::new() };
     let mut sentences = Vec::new();
     for (index, run) in comparison.runs.iter().enumerate().skip(1) {
         let of = |wanted: Verdict| {
@@ -144,7 +179,7 @@ pub(super) fn summary(comparison: &Comparison) -> String {
         }
         sentences.push(format!("{} against {}: {}.", run.label, first.label, parts.join(", ")));
     }
-    sentences.join(" ")
+    sentences
 }
 
 fn only(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {

@@ -70,7 +70,10 @@ fn devices(run: &SavedRun, machine: &Machine) -> String {
     for measurement in run.measurements() {
         let told =
             measurement.access.iter().flat_map(|access| &access.devices).map(|device| device.name.as_str());
-        for name in told.chain(measurement.resource.strip_prefix("disk:")) {
+        // What lies over several devices is called by all of them.
+        let resource =
+            measurement.resource.strip_prefix("disk:").into_iter().flat_map(|names| names.split('+'));
+        for name in told.chain(resource) {
             if !names.contains(&name) {
                 names.push(name);
             }

@@ -1,22 +1,10 @@
-//! The screen of one stage's benchmark: what was run, a line for each measurement, the answer, findings, errors.
+//! The screen of a load test: what was run, a line for each step, the answer, findings, errors.
 
 use super::grid::{Column, column, lines};
-use super::{Style, cost, error_text, finding_text};
-use crate::report::figure::{Unit, percent};
+use super::{Style, error_text, finding_text};
 use crate::report::printable::{printable, wrapped};
-use crate::report::stage::{StageRow, operations_word, rows, seconds_word, sentence};
+use crate::report::stage::{operations_word, rows, seconds_word, sentence};
 use crate::run::StageRun;
-
-const COLUMNS: [Column; 8] = [
-    column("measurement", true, 0),
-    column("rate", false, 0),
-    column("spread", false, 1),
-    column("IOPS", false, 0),
-    column("p50", false, 4),
-    column("p99", false, 2),
-    column("CPU s/GB", false, 5),
-    column("to know", true, 6),
-];
 
 const STEPS: [Column; 6] = [
     column("load", true, 0),
@@ -25,13 +13,6 @@ const STEPS: [Column; 6] = [
     column("p99", false, 1),
     column("p99.9", false, 2),
     column("", true, 3),
-];
-
-const DEVICES: [Column; 4] = [
-    column("devices", true, 0),
-    column("rate", false, 0),
-    column("of the sum", false, 1),
-    column("spread", false, 2),
 ];
 
 /// The whole screen, a newline at its end.
@@ -46,12 +27,11 @@ pub(in crate::report) fn screen(run: &StageRun, width: usize, colour: bool) -> S
         printable(&run.name)
     );
     let mut text: Vec<String> = wrapped(&head, width).iter().map(|line| style.bold(line)).collect();
-    for table in [measurements(run, width), steps(run, width), devices(run, width)] {
-        if table.len() > 1 {
-            text.push(String::new());
-            text.push(style.dim(&table[0]));
-            text.extend_from_slice(&table[1..]);
-        }
+    let table = steps(run, width);
+    if table.len() > 1 {
+        text.push(String::new());
+        text.push(style.dim(&table[0]));
+        text.extend_from_slice(&table[1..]);
     }
     text.push(String::new());
     text.extend(wrapped(&sentence(run), width).iter().map(|line| style.bold(line)));
@@ -62,31 +42,6 @@ pub(in crate::report) fn screen(run: &StageRun, width: usize, colour: bool) -> S
     }
     text.extend(error_text(&run.errors, 5, 3, width, style));
     text.join("\n") + "\n"
-}
-
-/// Of a load test and of memory at many strides, the curve says it shorter.
-fn measurements(run: &StageRun, width: usize) -> Vec<String> {
-    if run.load.is_some() {
-        return Vec::new();
-    }
-    let cells = |row: &StageRow| {
-        vec![
-            row.name.clone(),
-            row.measured(),
-            row.spread(),
-            row.operations.map(operations_word).unwrap_or_default(),
-            row.latency.map(|latency| seconds_word(latency.p50)).unwrap_or_default(),
-            row.latency.map(|latency| seconds_word(latency.p99)).unwrap_or_default(),
-            if row.measurement.cpu_seconds_per_gb > 0.0 {
-                cost(row.measurement.cpu_seconds_per_gb)
-            } else {
-                String::new()
-            },
-            row.measurement.flags.iter().map(|flag| printable(flag)).collect::<Vec<_>>().join(", "),
-        ]
-    };
-    let rows: Vec<Vec<String>> = rows(run).iter().map(cells).collect();
-    lines(&COLUMNS, &rows, width)
 }
 
 fn steps(run: &StageRun, width: usize) -> Vec<String> {
@@ -110,20 +65,6 @@ fn steps(run: &StageRun, width: usize) -> Vec<String> {
     };
     let rows: Vec<Vec<String>> = curve.points.iter().enumerate().map(row).collect();
     lines(&STEPS, &rows, width)
-}
-
-fn devices(run: &StageRun, width: usize) -> Vec<String> {
-    let Some(scaling) = &run.scaling else { return Vec::new() };
-    let row = |step: &crate::measure::access::ScalingStep| {
-        vec![
-            step.devices.to_string(),
-            Unit::Bytes.show(step.bytes_per_second),
-            percent(step.share),
-            percent(step.spread),
-        ]
-    };
-    let rows: Vec<Vec<String>> = scaling.steps.iter().map(row).collect();
-    lines(&DEVICES, &rows, width)
 }
 
 /// What the columns have no room for, each once with how many rows it holds of.
