@@ -192,9 +192,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn traffic_is_what_counting_gives(chunk in 1u64..12, disks in 3u32..8, request in 1u64..150, six in any::<bool>()) {
+    fn traffic_is_what_counting_gives(chunk in 1u64..12, disks in 4u32..8, request in 1u64..150, six in any::<bool>()) {
         let level = if six { Level::Raid6 } else { Level::Raid5 };
-        prop_assume!(disks >= 4);
         let data = u64::from(level.data_disks(disks));
         let parity = u64::from(level.parity());
         let seen = traffic(level, disks, Some(chunk), request, Pattern::SequentialWrite);
