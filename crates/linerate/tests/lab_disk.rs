@@ -56,6 +56,8 @@ impl Lab {
     fn scaling(&self) -> Value {
         let sources = self.sources();
         let mut words = vec!["--scaling", "--access", "read", "--pattern", "sequential", "--seconds", "0.8"];
+        // A deep queue lets the throttle give more at first than it takes back in a short window.
+        words.extend(["--queue-depth", "4"]);
         sources.iter().for_each(|source| words.extend(["--source", source]));
         let output = self.disk(&words).output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
