@@ -201,7 +201,26 @@ struct Steps<'a, 'b> {
 }
 
 impl Server for Steps<'_, '_> {
+    /// A device that fails once is asked once more: the search goes on where that goes well, and its figure keeps the error.
     fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended> {
+        let (point, errors) = self.once(offer)?;
+        let Some(error) = errors.into_iter().next() else { return Ok(point) };
+        self.bench.listener.hear(&Event::Note(format!("{error}; the step is taken again")));
+        let (point, errors) = self.once(offer)?;
+        match errors.into_iter().next() {
+            Some(error) => Err(Ended::Failed(error)),
+            None => Ok(point),
+        }
+    }
+
+    fn workers(&self, wanted: u32) -> u32 {
+        self.shape.users(wanted)
+    }
+}
+
+impl Steps<'_, '_> {
+    /// One measurement: its point, and what failed in it.
+    fn once(&mut self, offer: Offer) -> Result<(LoadPoint, Vec<String>), Ended> {
         if self.bench.stopped() {
             return Err(Ended::Stopped);
         }
@@ -228,15 +247,7 @@ impl Server for Steps<'_, '_> {
         if let Err(failure) = (self.save)(self.run) {
             return Err(Ended::Failed(failure.to_string()));
         }
-        // A device that fails is no faster or slower: the search ends.
-        match errors.into_iter().next() {
-            Some(error) => Err(Ended::Failed(error)),
-            None => Ok(point),
-        }
-    }
-
-    fn workers(&self, wanted: u32) -> u32 {
-        self.shape.users(wanted)
+        Ok((point, errors))
     }
 }
 
