@@ -63,7 +63,7 @@ make_base() {
 }
 
 throttle_base() {
-  if (($1)); then limit_disk "$(<"$lab_dir/device-base")" "$1"; fi
+  if (($1)); then limit_disk "$(<"$lab_dir/device-base")" "$1" 0; fi
 }
 
 # make_disk I FS FILE_MIB; the last line on stderr says why it failed.
@@ -148,11 +148,12 @@ fill() {
   done
 }
 
-# throttle_disks SPEED…: last of all, so that `up` itself is not slowed.
+# throttle_disks REQUESTS_PER_SECOND SPEED…: last of all, so that `up` itself is not slowed.
 throttle_disks() {
-  local i=0 speed
+  local i=0 speed requests=$1
+  shift
   for speed in "$@"; do
-    limit_disk "$(<"$lab_dir/device$i")" "$speed"
+    limit_disk "$(<"$lab_dir/device$i")" "$speed" "$requests"
     i=$((i + 1))
   done
 }

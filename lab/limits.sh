@@ -64,18 +64,22 @@ limit_cpu() {
   fi
 }
 
-# limit_disk DEVICE MB_PER_SECOND: reads and writes of the server's group, each.
+# limit_disk DEVICE MB_PER_SECOND REQUESTS_PER_SECOND: reads and writes of the server's group, each; 0 = no limit.
 limit_disk() {
-  local version mountpoint number bytes=$(($2 * 1000000)) key
-  (($2)) || return 0
+  local version mountpoint number bytes=$(($2 * 1000000)) key line
+  (($2 || $3)) || return 0
   number=$(<"/sys/class/block/${1#/dev/}/dev")
   controller_home blkio
   if ((version == 1)); then
     for key in read write; do
-      echo "$number $bytes" >"$mountpoint/$group/server/blkio.throttle.${key}_bps_device"
+      if (($2)); then echo "$number $bytes" >"$mountpoint/$group/server/blkio.throttle.${key}_bps_device"; fi
+      if (($3)); then echo "$number $3" >"$mountpoint/$group/server/blkio.throttle.${key}_iops_device"; fi
     done
   else
-    echo "$number rbps=$bytes wbps=$bytes" >"$mountpoint/$group/server/io.max"
+    line=$number
+    if (($2)); then line+=" rbps=$bytes wbps=$bytes"; fi
+    if (($3)); then line+=" riops=$3 wiops=$3"; fi
+    echo "$line" >"$mountpoint/$group/server/io.max"
   fi
 }
 

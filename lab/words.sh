@@ -116,6 +116,7 @@ parse_up_options() {
       --nics) list=$(speeds "$value" 400000 NICs); mapfile -t nics <<<"$list" ;;
       --mtu) mtu=$(number "$value" 65535 MTU); ((mtu >= 576)) || wrong_use "an MTU of $mtu is below IPv4's 576" ;;
       --file-size) file_mib=$(mebibytes "$value") ;;
+      --iops) iops=$(number "$value" 10000000 "number of requests a second") ;;
       --shared) shared=$(number "$value" 100000 "speed of a device") ;;
       --server-cpu) server_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --peer-cpu) peer_cpu=$(number "$value" 100000 "percentage of a core") ;;
@@ -156,6 +157,7 @@ show_status() {
     printf '  disk%d  %-14s %-8s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "${device#/dev/}" "$place"
   done
   if ((shared)); then echo "  all disks lie on one device of $shared MB/s"; fi
+  if ((iops)); then echo "  each disk answers $iops requests a second"; fi
   for i in "${!nics[@]}"; do
     printf '  nic%d   %-14s MTU %d, %s to the peer’s %s\n' "$i" "$(speed_words "${nics[i]}" Mb/s shaped)" "$mtu" \
       "$(address "$i" 1)" "$(address "$i" 2)"

@@ -33,6 +33,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Capture(words) => write_capture(&words),
         Command::Plan(words) => super::plan::plan(&words),
         Command::Disk(words) => super::disk::disk(&words),
+        Command::Load(words) => super::load::load(&words),
         Command::Memory(words) => super::memory::memory(&words),
         Command::Agent(words) => agent(&words),
         Command::Diagnose(words) => rediagnose(&words),

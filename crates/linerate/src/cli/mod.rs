@@ -5,6 +5,7 @@ mod commands;
 mod compare;
 mod disk;
 mod fio_job;
+mod load;
 mod memory;
 mod output;
 mod plan;

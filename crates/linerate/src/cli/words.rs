@@ -2,6 +2,7 @@
 
 mod disk;
 mod job;
+mod load;
 mod machine;
 mod plan;
 
@@ -11,6 +12,7 @@ use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use disk::DiskWords;
 pub use job::JobWords;
+pub use load::LoadWords;
 pub use machine::{MachineWords, machine_of, sysroot_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,6 +61,12 @@ pub enum Command {
     /// loss is named by --destroy-data.
     #[command(after_help = EXIT_STATUS)]
     Disk(Box<DiskWords>),
+    /// Find how many requests a second storage answers as ever more users ask, or the highest rate under a limit of latency
+    ///
+    /// Without options: random reads of 8 KiB from a scratch file in the current directory, by ever more users until the mean access time passes
+    /// 100 ms; the curve and its knee. With --rate or --find-rate requests are sent on schedule, and a stall is paid by all that it held up.
+    #[command(after_help = EXIT_STATUS)]
+    Load(Box<LoadWords>),
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
     /// Without options: read, write, copy and triad through each cache level and memory, on one core and on all, with plain and with streaming

@@ -13,6 +13,7 @@ use crate::measure::Measurements;
 use crate::plan::{Bound, Goal, Plan, Protocol};
 use crate::probe::Machine;
 use figures::Figures;
+pub use findings::load_findings;
 pub(crate) use findings::map::topology;
 pub use findings::map::{EdgeState, PcieEdge, map_findings, pcie_edges};
 use predict::{Prediction, predict};

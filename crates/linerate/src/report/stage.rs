@@ -203,14 +203,26 @@ fn load_sentence(curve: &LoadCurve) -> Option<String> {
             operations_word(point.operations_per_second)
         )
     };
+    let paced = curve.points.iter().any(|point| point.offered.is_some());
+    let unit = if paced { " requests/s" } else { " workers" };
     let highest = curve.highest.map(|highest| {
         let limit = if curve.limit.is_empty() {
             String::new()
         } else {
             format!(" within {}", printable(&curve.limit))
         };
-        format!(" The most{limit} is {}.", operations_word(highest))
+        format!(" The most{limit} is {}{unit}.", operations_word(highest))
     });
+    if paced {
+        // On schedule there is no knee: the highest rate is the answer, or the one that was asked for.
+        let point = curve.knee.and_then(|knee| curve.points.get(knee)).or(curve.points.last())?;
+        return Some(format!(
+            "{}, p99 {}.{}",
+            words(point),
+            seconds_word(point.latency.p99),
+            highest.unwrap_or_default()
+        ));
+    }
     match curve.knee.and_then(|knee| curve.points.get(knee)) {
         Some(knee) => Some(format!("The knee is at {}.{}", words(knee), highest.unwrap_or_default())),
         None => Some(format!(

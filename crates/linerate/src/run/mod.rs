@@ -4,6 +4,7 @@
 
 pub mod conduct;
 pub mod disk;
+pub mod load;
 mod paths;
 mod scratch;
 mod sources;

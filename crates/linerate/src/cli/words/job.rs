@@ -184,7 +184,7 @@ impl EngineWord {
     }
 }
 
-fn transfer(text: &str) -> Result<u64, String> {
+pub(super) fn transfer(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|error| error.to_string())?;
     if !(1..=1 << 30).contains(&bytes) {
         return Err(format!("{bytes} bytes: a request has at most 1G"));
@@ -199,14 +199,14 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
         _ => Err("give percent, from 0 to 100".into()),
     }
 }
 
-fn requests(text: &str) -> Result<f64, String> {
+pub(super) fn requests(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
         _ => Err("give requests a second, more than 0".into()),
@@ -222,7 +222,7 @@ fn limit(text: &str) -> Result<f64, String> {
     }
 }
 
-fn pattern(text: &str) -> Result<Order, String> {
+pub(super) fn pattern(text: &str) -> Result<Order, String> {
     let wrong =
         || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
     let share = |text: &str| percent(text).map(|share| share / 100.0).map_err(|_| wrong());

@@ -4,9 +4,12 @@
 mod cpu;
 mod disk;
 mod limits;
+mod load;
 pub(crate) mod map;
 mod network;
 mod trust;
+
+pub use load::load_findings;
 
 use super::figures::Figures;
 use super::predict::Prediction;

@@ -19,6 +19,8 @@ const FLAT: f64 = 1.05;
 /// Repeats of the lowest number that was too much, and how often that may turn out wrong.
 const LAST_WORD: usize = 7;
 const MOST_DOUBTS: usize = 4;
+/// At most so many times as many users at once.
+const LEAP: f64 = 8.0;
 /// Steps with one user: R is their median.
 const ALONE: usize = 3;
 
@@ -131,12 +133,15 @@ impl Search<'_> {
     fn next(&self, workers: u32, used: f64) -> u32 {
         let mut next = (f64::from(workers) * GROWTH).ceil();
         let points = self.steps.points();
-        if let [.., before, _, last] = &points[..]
-            && last.1.operations_per_second < before.1.operations_per_second * FLAT
+        if let [.., before, between, last] = &points[..]
+            && [between, last].iter().all(|(_, point)| {
+                (LEVEL..FLAT)
+                    .contains(&(point.operations_per_second / before.1.operations_per_second.max(1e-9)))
+            })
             && used > 0.0
         {
-            // A little beyond it.
-            next = next.max(f64::from(workers) / used * 1.02);
+            // A little beyond it, and no further at once than the eye follows on the curve.
+            next = next.max((f64::from(workers) / used * 1.02).min(f64::from(workers) * LEAP));
         }
         let next = next.min(f64::from(self.most)) as u32;
         self.server.workers(next).clamp(workers + 1, self.most.max(workers + 1))

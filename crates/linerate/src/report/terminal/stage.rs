@@ -54,7 +54,7 @@ fn steps(run: &StageRun, width: usize) -> Vec<String> {
         };
         let mut notes = Vec::new();
         if curve.knee == Some(index) {
-            notes.push("knee");
+            notes.push(if point.offered.is_some() { "highest" } else { "knee" });
         }
         if !point.within_limit {
             notes.push("past the limit");

@@ -1,0 +1,114 @@
+//! `linerate load` on a disk that answers 2,000 requests a second: it finds them, and the same knee each time.
+//!
+//! Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// The tests measure: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+const REQUESTS_PER_SECOND: f64 = 2000.0;
+/// A figure that a neighbour on the same host may have spoilt is measured so often, and its median counts.
+const MOST_RUNS: usize = 5;
+
+struct Lab(String);
+
+impl Lab {
+    /// One throttled disk; none where this machine cannot have a lab.
+    fn up(test: &str) -> Option<Lab> {
+        if let Some(lacking) = lacking() {
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            eprintln!("skipped: {lacking}");
+            return None;
+        }
+        let lab = Lab(format!("load-{test}-{}", std::process::id()));
+        let options = ["--disks", "1x0", "--iops", "2000", "--nics", "0", "--file-size", "96M"];
+        let output = lab.command("up", &options).output().expect("the lab script starts");
+        assert!(output.status.success(), "lab up: {}", String::from_utf8_lossy(&output.stderr));
+        Some(lab)
+    }
+
+    fn command(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut child = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/lab"));
+        child.args([command, "--name", &self.0]).args(arguments).stdin(Stdio::null());
+        child
+    }
+
+    /// `linerate load` on the server's side, for JSON.
+    fn load(&self, words: &[&str]) -> Value {
+        let sources = self.command("sources", &[]).output().expect("the lab script starts");
+        let source = String::from_utf8(sources.stdout).expect("text");
+        // ./test names the release build.
+        let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
+        let begin = ["--", &program, "load", "--json", "--source", source.trim()];
+        let output = self.command("run", &[&begin[..], words].concat()).output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.command("down", &[]).output();
+    }
+}
+
+/// Why there can be no lab here.
+fn lacking() -> Option<String> {
+    if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
+        return Some("LINERATE_LAB=0".into());
+    }
+    let user = Command::new("id").arg("-u").output().ok()?;
+    if String::from_utf8_lossy(&user.stdout).trim() != "0" {
+        return Some("a lab needs root".into());
+    }
+    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc"];
+    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
+    if let Some(tool) = missing {
+        return Some(format!("a lab needs {tool}"));
+    }
+    let may = Command::new("unshare").args(["--mount", "--net", "true"]).stderr(Stdio::null()).status();
+    (!may.is_ok_and(|status| status.success())).then(|| "this root may not make namespaces".into())
+}
+
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[(sorted.len() - 1) / 2]
+}
+
+#[test]
+fn two_thousand_requests_a_second_are_found_and_the_knee_stays() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("knee") else { return };
+    let (mut rates, mut knees) = (Vec::new(), Vec::new());
+    for _ in 0..MOST_RUNS {
+        let run = lab.load(&["--workers", "48", "--seconds", "0.5"]);
+        let curve = &run["load"];
+        let knee = curve["knee"].as_u64().expect("it levels off") as usize;
+        knees.push(curve["knee_workers"].as_f64().expect("its users"));
+        rates.push(curve["points"][knee]["operations_per_second"].as_f64().expect("a rate"));
+        let finding = run["findings"].as_array().and_then(|all| all.first()).expect("a finding");
+        assert_eq!(finding["id"], "load-levels-off");
+    }
+    let rate = middle(&rates);
+    assert!((rate / REQUESTS_PER_SECOND - 1.0).abs() <= 0.02, "{rates:?} requests a second");
+    let knee = middle(&knees);
+    assert!(knees.iter().all(|one| (one / knee - 1.0).abs() <= 0.10), "knees at {knees:?} users");
+}
+
+#[test]
+fn the_highest_rate_under_a_limit_lies_just_below() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("rate") else { return };
+    let mut rates = Vec::new();
+    for _ in 0..3 {
+        let run = lab.load(&["--find-rate", "--keep", "p99=100ms", "--seconds", "0.3"]);
+        rates.push(run["load"]["highest"].as_f64().expect("a rate"));
+    }
+    let rate = middle(&rates);
+    // The throttle lets a tenth of a second's worth through at once, which a step may live on.
+    assert!((0.85..1.05).contains(&(rate / REQUESTS_PER_SECOND)), "{rates:?} requests a second");
+}
