@@ -1,6 +1,7 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
-use super::commands::{colour, complain, print, summary, width};
+use super::commands::{colour, complain, summary, width};
+use super::output::FormatWord;
 use super::progress::Progress;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use super::words::LoadWords;
@@ -20,14 +21,14 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 pub fn load(words: &LoadWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words)?;
-    if let Some(folder) = &words.output {
+    if let Some(folder) = words.output.folder() {
         Folder::check(Some(folder))?;
     }
     let saved = Saved::default();
     end_what_hangs(&stop, &saved)?;
     let mut folder: Option<Folder> = None;
     let mut save = |run: &StageRun| -> Result<(), Failure> {
-        let Some(path) = &words.output else {
+        let Some(path) = words.output.folder() else {
             // From here on Ctrl-C ends with what was measured.
             saved.lock().get_or_insert_with(Default::default);
             return Ok(());
@@ -86,18 +87,13 @@ fn order(words: &LoadWords) -> Result<LoadOrder, Failure> {
     })
 }
 
-/// The curve or the JSON on standard output; what failed on standard error.
+/// The result on standard output; what failed on standard error.
 fn show(run: &StageRun, words: &LoadWords, folder: Option<&Folder>) -> Result<u8, Failure> {
-    if words.json {
-        print(&report::json(run))?;
-    } else {
-        print(&report::stage_terminal(run, width(), colour()))?;
-        if let Some(folder) = folder {
-            let path = folder.path().display();
-            print(&format!("saved: {path}/run.json, {path}/report.html\n"))?;
-        }
-    }
-    if let (Some(summary), true) = (summary(&run.errors), words.json || !std::io::stdout().is_terminal()) {
+    words.output.print(run, folder, || report::stage_terminal(run, width(), colour()))?;
+    let read_by_a_program = words.output.format() != FormatWord::Text;
+    if let (Some(summary), true) =
+        (summary(&run.errors), read_by_a_program || !std::io::stdout().is_terminal())
+    {
         complain(&summary);
     }
     Ok(u8::from(!run.errors.is_empty()))

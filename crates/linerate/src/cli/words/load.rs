@@ -1,6 +1,7 @@
 //! `linerate load`.
 
 use super::job::{pattern, percent, requests, transfer};
+use crate::cli::output::OutputWords;
 use crate::measure::access::Order;
 use crate::measure::load::{Keep, Statistic};
 use crate::units::parse_size;
@@ -63,12 +64,8 @@ pub struct LoadWords {
     /// What to call the result [default: the first source]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Print the result as JSON on standard output, and nothing else
-    #[arg(long)]
-    pub json: bool,
-    /// Folder for run.json and report.html; made where it is absent [default: not saved]
-    #[arg(long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputWords,
 }
 
 fn keep(text: &str) -> Result<Keep, String> {
