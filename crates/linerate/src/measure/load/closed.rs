@@ -151,9 +151,11 @@ impl Search<'_> {
     fn knee(&self) -> Option<f64> {
         let points = self.steps.points();
         let alone = points.first().filter(|(offer, _)| offer.workers == 1)?.1.operations_per_second;
-        let rates = || points.iter().map(|(_, point)| point.operations_per_second);
-        let most = rates().fold(0.0, f64::max);
-        let level: Vec<f64> = rates().filter(|rate| *rate >= LEVEL * most).collect();
+        let mut rates: Vec<f64> = points.iter().map(|(_, point)| point.operations_per_second).collect();
+        rates.sort_by(|one, other| other.total_cmp(one));
+        // The second highest: a throttle that let a bucket through at once made the highest.
+        let most = rates.get(1).or(rates.first()).copied()?;
+        let level: Vec<f64> = rates.into_iter().filter(|rate| *rate >= LEVEL * most).collect();
         let capacity = median(&level);
         let last = points.last().map(|(offer, _)| f64::from(offer.workers))?;
         let levelled = level.len() >= 3 || self.keep_is_passed(&points);
