@@ -3,6 +3,10 @@
 //! LINERATE_LAB_ROUNDS=1 takes all eight disks and the default repeats; without it, half of them twice, for the sake of time.
 //! Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
 
+#[path = "support/lab.rs"]
+mod lab_here;
+
+use lab_here::lacking;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -80,24 +84,6 @@ impl Drop for Lab {
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab")
-}
-
-/// Why there can be no lab here.
-fn lacking() -> Option<String> {
-    if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
-        return Some("LINERATE_LAB=0".into());
-    }
-    let user = Command::new("id").arg("-u").output().ok()?;
-    if String::from_utf8_lossy(&user.stdout).trim() != "0" {
-        return Some("a lab needs root".into());
-    }
-    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc"];
-    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
-    if let Some(tool) = missing {
-        return Some(format!("a lab needs {tool}"));
-    }
-    let may = Command::new("unshare").args(["--mount", "--net", "true"]).stderr(Stdio::null()).status();
-    (!may.is_ok_and(|status| status.success())).then(|| "this root may not make namespaces".into())
 }
 
 fn middle(mut values: Vec<f64>) -> f64 {

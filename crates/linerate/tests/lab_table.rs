@@ -3,6 +3,10 @@
 //! One test a row; TCP and UDP in one run each. LINERATE_LAB_ROUNDS=5 repeats each row, and the same thing must be named every
 //! time. Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
 
+#[path = "support/lab.rs"]
+mod lab_here;
+
+use lab_here::lacking;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -45,20 +49,6 @@ fn lab(arguments: &[&str]) -> Command {
     let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
     command.args(arguments).env("LINERATE", program).stdin(Stdio::null());
     command
-}
-
-/// Why there can be no lab here.
-fn lacking() -> Option<String> {
-    if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
-        return Some("LINERATE_LAB=0".into());
-    }
-    let user = Command::new("id").arg("-u").output().ok()?;
-    if String::from_utf8_lossy(&user.stdout).trim() != "0" {
-        return Some("a lab needs root".into());
-    }
-    let tools = ["mkfs.xfs", "losetup", "nsenter", "flock", "ip", "tc"];
-    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
-    missing.map(|tool| format!("a lab needs {tool}"))
 }
 
 fn check(row: &Row) {
