@@ -43,7 +43,8 @@ impl Area {
 }
 
 /// In which order.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase", tag = "kind")]
 pub enum Order {
     Sequential,
     /// Each place equally likely.

@@ -3,7 +3,7 @@
 use super::conduct::Bench;
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
-use super::{Access, Job, Order};
+use super::{Access, Job};
 use crate::failure::Failure;
 use crate::flow::access::{self, AccessCounters, AccessStart, Outcome, Pace, RunningAccess, Stamp, Walk};
 use crate::sysroot::Sysroot;
@@ -67,7 +67,7 @@ impl Crew {
             let label = part.file.label.clone();
             let seed = job.seed.wrapping_add((worker as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let amount = part.area.block_bytes * part.area.blocks;
-            let walk = Walk::new(vec![part.area], order(job.order), job.transfer_bytes, seed)
+            let walk = Walk::new(vec![part.area], job.order, job.transfer_bytes, seed)
                 .ok_or_else(|| Failure::Lacks(format!("{label}: no request fits into it")))?;
             let start = AccessStart {
                 core: crew.cores.get(worker).copied(),
@@ -145,15 +145,6 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-fn order(order: Order) -> access::Order {
-    match order {
-        Order::Sequential => access::Order::Sequential,
-        Order::Random => access::Order::Random,
-        Order::Zipf { theta } => access::Order::Zipf { theta },
-        Order::Hot { share, hits } => access::Order::Hot { share, hits },
     }
 }
 

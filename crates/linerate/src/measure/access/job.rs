@@ -1,6 +1,6 @@
 //! What to read or write: one cell of a benchmark's matrix. Saved with its result, so that it can be done again.
 
-pub use crate::flow::access::Engine;
+pub use crate::flow::access::{Engine, Order};
 use crate::units::show_size;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -49,23 +49,6 @@ pub enum Access {
     /// This share of the requests reads, the others write.
     Mixed {
         read_share: f64,
-    },
-}
-
-/// Order of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "kind")]
-pub enum Order {
-    Sequential,
-    Random,
-    /// The k-th most popular place is asked for in proportion to k^-theta.
-    Zipf {
-        theta: f64,
-    },
-    /// This share of the places gets this share of the requests.
-    Hot {
-        share: f64,
-        hits: f64,
     },
 }
 
