@@ -11,6 +11,7 @@ pub mod progress;
 pub mod receive;
 pub mod source;
 pub mod start;
+pub mod stream;
 pub mod udp;
 pub mod window;
 pub mod wire;
