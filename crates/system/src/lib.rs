@@ -16,6 +16,7 @@ pub mod io;
 pub mod limits;
 pub mod mapping;
 pub mod memory;
+pub mod qdisc;
 pub mod queue;
 pub mod ring;
 pub mod socket;
