@@ -6,6 +6,7 @@
 use super::secret::Token;
 use crate::flow::stream::{StreamSample, StreamSpec};
 use crate::plan::Protocol;
+use crate::probe::counters::NetworkCounters;
 use crate::probe::usage::{CpuTimes, Throttle};
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +14,6 @@ use serde::{Deserialize, Serialize};
 ///
 /// 2: streams of `linerate network`, and the host's network counters.
 pub const PROTOCOL: u32 = 2;
-
-/// What the host's network has counted, layer by layer.
-pub type NetworkCounters = serde_json::Map<String, serde_json::Value>;
 
 /// What a client asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +33,11 @@ pub enum Request {
     /// End the test.
     Close,
     /// What has the host's network counted since it was started?
-    Counters,
+    Counters {
+        /// Interfaces to tell of; empty: all.
+        #[serde(default)]
+        interfaces: Vec<String>,
+    },
 }
 
 /// What the agent answers.

@@ -7,6 +7,7 @@ use super::protocol::{Hello, OpenRequest, Opened, PROTOCOL, Reply, Request, Samp
 use super::server::Shared;
 use super::trial::{Trial, Whose};
 use super::wire::Timed;
+use crate::probe::counters;
 use crate::probe::usage::{CpuTimes, Throttle};
 use crate::sysroot::Sysroot;
 use std::io::ErrorKind;
@@ -132,14 +133,23 @@ impl Session<'_> {
                 self.trial = None;
                 Reply::Closed(last)
             }
-            Ok(Request::Counters) => Reply::Counters { counters: Box::default() },
+            Ok(Request::Counters { interfaces }) => {
+                Reply::Counters { counters: Box::new(counters::read(&self.sysroot, &interfaces)) }
+            }
             Ok(Request::Hello { .. }) => Reply::Error { text: "a second hello".into() },
             Err(Broken::Message(error)) => {
                 Reply::Error { text: format!("a request is not understood: {error}") }
             }
             Err(broken) => return Err(broken),
         };
-        channel.send(Timed::new(stream, MESSAGE), &reply)
+        match channel.send(Timed::new(stream, MESSAGE), &reply) {
+            // Nothing of it was sent: a host may have more interfaces than fit.
+            Err(Broken::TooLong(limit)) => {
+                let text = format!("the answer is longer than {limit} bytes; ask for fewer interfaces");
+                channel.send(Timed::new(stream, MESSAGE), &Reply::Error { text })
+            }
+            sent => sent,
+        }
     }
 
     fn open(&mut self, request: OpenRequest) -> Result<Opened, String> {

@@ -2,19 +2,22 @@
 
 use super::client::{STEP, Session, unreachable_peer};
 use super::engine::{self, StreamSocket};
-use super::protocol::{NetworkCounters, Reply, Request, StreamTicket};
+use super::protocol::{Reply, Request, StreamTicket};
 use super::secret::Token;
 use crate::failure::Failure;
 use crate::flow::stream::StreamSpec;
 use crate::plan::Protocol;
+use crate::probe::counters::NetworkCounters;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 impl Session {
-    /// What the agent's host has counted on its network since it was started.
+    /// What the agent's host has counted on its network since it was started: all of it, and the interface that this session leads to
+    /// (all of them where that is not known).
     pub fn counters(&self) -> Result<NetworkCounters, Failure> {
-        match self.ask(&Request::Counters)? {
+        let interfaces = self.hello().interface.iter().cloned().collect();
+        match self.ask(&Request::Counters { interfaces })? {
             Reply::Counters { counters } => Ok(*counters),
             _ => Err(self.out_of_turn()),
         }
