@@ -5,13 +5,16 @@
 
 pub mod addresses;
 pub mod affinity;
+pub mod batch;
 pub mod blocking;
 pub mod buffers;
+pub mod connection;
 pub mod counters;
 pub mod device;
 pub mod ethtool;
 pub mod fake;
 pub mod file;
+pub mod handover;
 pub mod io;
 pub mod limits;
 pub mod mapping;
@@ -22,3 +25,4 @@ pub mod ring;
 pub mod socket;
 pub mod storage;
 pub mod trains;
+pub mod zerocopy;
