@@ -5,6 +5,7 @@
 
 mod admission;
 mod allow;
+mod bound;
 mod client;
 mod clients;
 mod engine;
@@ -19,6 +20,7 @@ mod protocol;
 mod secret;
 mod server;
 mod session;
+mod ssh;
 mod stream_client;
 mod trial;
 mod udp;
@@ -26,6 +28,7 @@ mod wire;
 mod wish;
 
 pub use allow::{AllowList, Network};
+pub use bound::Way;
 pub use client::{Cutter, Session};
 pub use clients::ClientLimits;
 pub use engine::StreamSocket;
@@ -35,7 +38,7 @@ pub use limits::{Limits, Settings};
 #[doc(hidden)]
 pub use noise::fuzzing;
 pub use own::{OwnAgent, serve_own, serve_own_on};
-pub use peer::parse_peer;
+pub use peer::{Peer, find_peers, parse_peer};
 pub use protocol::{
     Hello, LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample, StreamTicket,
 };
