@@ -4,6 +4,7 @@ use super::admission::lock;
 use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
 use super::protocol::{Hello, LaneTicket, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
+use super::secret::Token;
 use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
 use crate::failure::Failure;
 use socket2::{Domain, Socket, Type};
@@ -13,7 +14,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// Connecting, the handshake, the admission of a data stream: each ends within this.
-const STEP: Duration = Duration::from_secs(3);
+pub(super) const STEP: Duration = Duration::from_secs(3);
 /// A request is answered within this; to end a test may take the agent two seconds of it.
 const CALL: Duration = Duration::from_secs(5);
 
@@ -42,6 +43,7 @@ impl Session {
         let mut line = Line { stream, channel, broken: false };
         let hello = Request::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
         match line.ask(address, &hello, STEP)? {
+            Reply::Hello(hello) if hello.protocol != PROTOCOL => Err(older(address, &hello)),
             Reply::Hello(hello) => Ok(Session { address, hello, line: Mutex::new(line) }),
             _ => Err(out_of_turn(address)),
         }
@@ -69,9 +71,9 @@ impl Session {
 
     /// Begins a test; its tickets must be used within ten seconds. One test at a time.
     pub fn open(&self, request: OpenRequest) -> Result<Opened, Failure> {
-        let lanes = request.lanes.len();
+        let wanted = (request.lanes.len(), request.streams.len());
         match self.ask(&Request::Open(request))? {
-            Reply::Opened(opened) if opened.lanes.len() == lanes => Ok(opened),
+            Reply::Opened(opened) if (opened.lanes.len(), opened.streams.len()) == wanted => Ok(opened),
             _ => Err(out_of_turn(self.address)),
         }
     }
@@ -105,24 +107,7 @@ impl Session {
         };
         let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None).map_err(here)?;
         prepare(&socket).map_err(here)?;
-        socket
-            .connect_timeout(&self.address.into(), STEP)
-            .map_err(|error| unreachable_peer(self.address, &error))?;
-        let stream: TcpStream = socket.into();
-        self.show_token(&stream, ticket).map_err(|error| {
-            Failure::Lacks(match error.kind() {
-                ErrorKind::TimedOut => format!(
-                    "the agent at {} did not admit a data stream within {} s: it is overloaded or lost",
-                    self.address,
-                    STEP.as_secs()
-                ),
-                _ => format!(
-                    "the agent at {} refused a data stream: its token was used before, or came later than ten seconds ({error})",
-                    self.address
-                ),
-            })
-        })?;
-        Ok(stream)
+        self.admitted_tcp(socket, &ticket.token)
     }
 
     /// Where the datagrams of a UDP lane go to.
@@ -132,10 +117,10 @@ impl Session {
         Some(address)
     }
 
-    fn show_token(&self, stream: &TcpStream, ticket: &LaneTicket) -> io::Result<()> {
+    pub(super) fn show_token(&self, stream: &TcpStream, token: &Token) -> io::Result<()> {
         let mut wire = Timed::new(stream, STEP);
         let mut opening = DATA_MAGIC.to_vec();
-        opening.extend(ticket.token.bytes());
+        opening.extend(token.bytes());
         wire.write_all(&opening)?;
         let mut answer = [0];
         wire.read_exact(&mut answer)?;
@@ -146,7 +131,11 @@ impl Session {
         stream.set_write_timeout(None)
     }
 
-    fn ask(&self, request: &Request) -> Result<Reply, Failure> {
+    pub(super) fn out_of_turn(&self) -> Failure {
+        out_of_turn(self.address)
+    }
+
+    pub(super) fn ask(&self, request: &Request) -> Result<Reply, Failure> {
         lock(&self.line).ask(self.address, request, CALL)
     }
 }
@@ -182,7 +171,7 @@ impl Line {
     }
 }
 
-fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
+pub(super) fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
     let port = address.port();
     let cause = match error.kind() {
         ErrorKind::ConnectionRefused => format!("nothing listens on port {port} there"),
@@ -224,6 +213,17 @@ fn refused(address: SocketAddr, broken: &Broken) -> Failure {
         ),
         other => format!("the agent at {address} cannot be talked to: {other}"),
     })
+}
+
+/// An agent that did not refuse us by itself.
+fn older(address: SocketAddr, hello: &Hello) -> Failure {
+    Failure::Lacks(format!(
+        "the agent at {address} runs linerate {} (agent protocol {}), this is linerate {} (agent protocol {PROTOCOL}); install the \
+         same version on both hosts",
+        hello.version,
+        hello.protocol,
+        env!("CARGO_PKG_VERSION")
+    ))
 }
 
 /// The agent went away in the middle.

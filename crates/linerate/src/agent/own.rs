@@ -3,9 +3,10 @@
 //! The key goes over its standard input, which no other user can read (unlike arguments and environment); the address that it got
 //! comes back as a line. It ends when its standard input does: so also when we are killed.
 
+use super::host::InterfaceOf;
 use super::key::Key;
 use super::secret::SECRET_BYTES;
-use super::server::{Agent, MtuOf, Receivers};
+use super::server::{Agent, Receivers};
 use crate::failure::Failure;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -120,8 +121,12 @@ fn read_address(output: impl Read + Send + 'static) -> Result<SocketAddr, String
 }
 
 /// `linerate agent --own`: key from standard input, address to standard output, then serves until standard input closes.
-pub fn serve_own(listen: &[SocketAddr], receivers: Receivers, mtu_of: MtuOf) -> Result<(), Failure> {
-    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, mtu_of)
+pub fn serve_own(
+    listen: &[SocketAddr],
+    receivers: Receivers,
+    interface_of: InterfaceOf,
+) -> Result<(), Failure> {
+    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of)
 }
 
 /// As [`serve_own`], on other ends than the standard ones.
@@ -130,7 +135,7 @@ pub fn serve_own_on(
     mut output: impl Write,
     listen: &[SocketAddr],
     receivers: Receivers,
-    mtu_of: MtuOf,
+    interface_of: InterfaceOf,
 ) -> Result<(), Failure> {
     let mut line = String::new();
     let read = (&mut input).take(2 * SECRET_BYTES as u64 + 2).read_line(&mut line);
@@ -140,7 +145,7 @@ pub fn serve_own_on(
             "--own reads its key from standard input: {why}; it is for linerate's own use"
         ))
     })?;
-    let agent = Agent::bind(listen, key, receivers, mtu_of)?;
+    let agent = Agent::bind(listen, key, receivers, interface_of)?;
     let address = agent.local_addresses().first().copied();
     let address = address.ok_or_else(|| Failure::Lacks("the agent has no address to listen on".into()))?;
     writeln!(output, "{ADDRESS_PREFIX}{address}")

@@ -7,7 +7,7 @@ use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use super::words::{
     AgentWords, Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words, listen_address,
 };
-use crate::agent::{Agent, DEFAULT_PORT, Key, MtuOf, Receivers, serve_own};
+use crate::agent::{Agent, DEFAULT_PORT, Interface, InterfaceOf, Key, Receivers, serve_own};
 use crate::diagnose::diagnose;
 use crate::failure::Failure;
 use crate::plan::Goal;
@@ -141,12 +141,12 @@ fn agent(words: &AgentWords) -> Result<u8, Failure> {
         .map(|text| listen_address(text).map_err(Failure::Usage))
         .collect::<Result<_, _>>()?;
     if words.own {
-        serve_own(&listen, Receivers::default(), mtu_of())?;
+        serve_own(&listen, Receivers::default(), interface_of())?;
         return Ok(0);
     }
     let stop = stop_on_signals()?;
     let (key, made) = Key::find_or_make(words.key_file.as_deref())?;
-    let agent = Agent::bind(&listen, key.clone(), Receivers::default(), mtu_of())?;
+    let agent = Agent::bind(&listen, key.clone(), Receivers::default(), interface_of())?;
     let mut text = String::new();
     if let (true, Some(path)) = (made, &words.key_file) {
         text.push_str(&format!("made a new key in {}\n", path.display()));
@@ -165,14 +165,15 @@ fn agent(words: &AgentWords) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Name and MTU of the interface that holds an address.
-fn mtu_of() -> MtuOf {
+/// The interface that holds an address.
+fn interface_of() -> InterfaceOf {
     Arc::new(|address: IpAddr| {
         let machine = probe(&Sysroot::live());
         let nic =
             machine.nics.into_iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
-        let mtu = *nic.mtu.known()?;
-        Some((nic.name, mtu))
+        let node = nic.node.known().and_then(|node| machine.memory.nodes.iter().find(|one| one.id == *node));
+        let cores = node.map(|node| node.cpus.clone()).unwrap_or_default();
+        Some(Interface { name: nic.name, mtu: nic.mtu.known().copied(), cores })
     })
 }
 
