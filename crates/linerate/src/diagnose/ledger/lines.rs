@@ -150,7 +150,7 @@ fn program(datagrams: u64, bytes: u64, streams: &Streams) -> Passed {
     Passed {
         layer: Layer::Application,
         interface: None,
-        counter: if udp { "numbers of the datagrams" } else { "bytes of the streams" }.into(),
+        counter: if udp { "numbers of the datagrams" } else { "bytes of the streams" },
         datagrams: udp.then_some(datagrams),
         bytes: Some(bytes),
         unit: if udp { Unit::Datagrams } else { Unit::Bytes },
