@@ -48,7 +48,7 @@ const RULES: [Rule; 19] = [
     },
     Rule {
         room: "agent",
-        may: &["probe::usage", "plan::Protocol", "flow"],
+        may: &["probe::usage", "probe::counters", "plan::Protocol", "flow"],
         why: "the other host has neither our plan nor our measurements",
     },
     Rule {

@@ -29,10 +29,10 @@ const PART_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES - TAG_BYTES - FLAG_BYTES;
 
 /// Largest first message of a client, which nobody vouches for yet.
 pub const HELLO_LIMIT_BYTES: usize = 1024;
-/// Largest request.
-pub const REQUEST_LIMIT_BYTES: usize = 64 << 10;
-/// Largest reply: 256 lanes and a thousand cores fit.
-pub const REPLY_LIMIT_BYTES: usize = 1 << 20;
+/// Largest request: 256 streams fit.
+pub const REQUEST_LIMIT_BYTES: usize = 256 << 10;
+/// Largest reply: 256 streams and a thousand cores fit, and so do the counters of dozens of NICs.
+pub const REPLY_LIMIT_BYTES: usize = 4 << 20;
 
 /// Why the channel cannot go on. After any of these it is of no use any more.
 #[derive(Debug, Error)]

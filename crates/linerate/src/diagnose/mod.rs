@@ -4,6 +4,7 @@ mod cost;
 mod cut;
 mod figures;
 mod findings;
+pub mod ledger;
 mod predict;
 mod product;
 mod shared;

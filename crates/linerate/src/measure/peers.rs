@@ -69,7 +69,7 @@ impl Peers {
             let request = OpenRequest {
                 lanes: mine.iter().map(|_| LaneRequest { protocol }).collect(),
                 verify,
-                receive_buffer_bytes: None,
+                ..OpenRequest::default()
             };
             match session.open(request) {
                 Ok(opened) => {

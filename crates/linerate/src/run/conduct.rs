@@ -51,7 +51,7 @@ pub fn conduct(
         if let Some(name) = &goal.congestion_control {
             paths::check_congestion_control(sysroot, name)?;
         }
-        ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref())?;
+        ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref(), stop)?;
     }
     let scratch = scratch_directories(&goal, order);
     if !scratch.is_empty() {

@@ -1,8 +1,12 @@
 //! What the tests of the agent share: an agent on a thread, receivers that only count, and patience.
 
-use linerate::agent::{Agent, Key, LaneRequest, Limits, MtuOf, OpenRequest, Receivers, Sample, Session};
+use linerate::agent::{
+    Agent, Interface, InterfaceOf, Key, LaneRequest, Limits, OpenRequest, Receivers, Sample, Session,
+    Settings, StreamSocket,
+};
 use linerate::failure::Failure;
 use linerate::flow::receive::Received;
+use linerate::flow::stream::{StreamCounters, StreamSpec};
 use linerate::plan::Protocol;
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -65,7 +69,12 @@ pub fn count_udp(
     Ok(())
 }
 
-pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp };
+/// Stands where the engine of `flow::stream` would.
+pub fn no_stream(_: &StreamSpec, _: StreamSocket, _: &StreamCounters, _: &AtomicBool) -> io::Result<()> {
+    Err(io::Error::other("no stream in this test"))
+}
+
+pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, stream: no_stream };
 
 /// An agent on a thread of this process.
 pub struct Running {
@@ -81,12 +90,13 @@ impl Running {
         Running::with(Limits::default(), COUNTING, "127.0.0.1:0")
     }
 
-    pub fn with(limits: Limits, receivers: Receivers, listen: &str) -> Running {
+    pub fn with(settings: impl Into<Settings>, receivers: Receivers, listen: &str) -> Running {
         let key = Key::random().expect("a key");
-        let mtu_of: MtuOf = Arc::new(|ip| ip.is_loopback().then(|| ("lo".to_string(), 65_536)));
+        let loopback = || Interface { name: "lo".into(), mtu: Some(65_536), cores: vec![0, 1] };
+        let interface_of: InterfaceOf = Arc::new(move |ip| ip.is_loopback().then(loopback));
         let listen = [listen.parse().expect("an address")];
-        let agent =
-            Arc::new(Agent::bind_with(&listen, key.clone(), receivers, mtu_of, limits).expect("an agent"));
+        let agent = Agent::bind_with(&listen, key.clone(), receivers, interface_of, settings.into());
+        let agent = Arc::new(agent.expect("an agent"));
         let stop = Arc::new(AtomicBool::new(false));
         let (serving, ended) = (agent.clone(), stop.clone());
         let thread = std::thread::spawn(move || serving.serve(&ended));
@@ -122,7 +132,7 @@ pub fn until(what: &str, reached: impl Fn() -> bool) {
 
 pub fn lanes(protocols: &[Protocol]) -> OpenRequest {
     let lanes = protocols.iter().map(|protocol| LaneRequest { protocol: *protocol }).collect();
-    OpenRequest { lanes, verify: true, receive_buffer_bytes: Some(128 << 10) }
+    OpenRequest { lanes, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
 }
 
 pub fn sample_when(session: &Session, reached: impl Fn(&Sample) -> bool) -> Sample {

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 fn another_protocol_version_is_told_with_both_versions() {
     let running = Running::start();
     let text = future_client(&running);
-    for part in ["agent protocol 1", "agent protocol 99", "9.9.9", env!("CARGO_PKG_VERSION")] {
+    for part in ["agent protocol 2", "agent protocol 99", "9.9.9", env!("CARGO_PKG_VERSION")] {
         assert!(text.contains(part), "{part} in {text}");
     }
     running.awaits_load((0, 0, 0));
