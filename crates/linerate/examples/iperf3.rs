@@ -3,7 +3,7 @@
 //! `iperf3 client HOST[:PORT] [key=value]…` (keys: udp, reverse, bidir, parallel, seconds, omit, bytes, len, window, rate, congestion, cores)
 //! prints the outcome as JSON; `iperf3 server [ADDRESS:PORT]` answers until it is stopped.
 
-use linerate::iperf3::{Direction, Test, parse_address, run_client};
+use linerate::iperf3::{Direction, Event, Limits, Server, Test, parse_address, run_client};
 use linerate::plan::Protocol;
 use linerate::units::{parse_rate, parse_size};
 use std::error::Error;
@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.split_first() {
         Some((role, [server, settings @ ..])) if role == "client" => client(server, settings, &stop),
+        Some((role, addresses)) if role == "server" => serve(addresses, &stop),
         _ => Err("give client HOST[:PORT]: see the head of this file".into()),
     }
 }
@@ -52,5 +53,19 @@ fn client(server: &str, settings: &[String], stop: &AtomicBool) -> Result<(), Bo
         );
     })?;
     println!("{}", serde_json::to_string_pretty(&outcome)?);
+    Ok(())
+}
+
+fn serve(addresses: &[String], stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+    let addresses = addresses.iter().map(|address| address.parse()).collect::<Result<Vec<_>, _>>()?;
+    let server = Server::bind(&addresses)?;
+    eprintln!("listening on {:?}", server.local_addresses());
+    server.serve(stop, &Limits::default(), &mut |event| match event {
+        Event::Ended(outcome) => match serde_json::to_string(outcome) {
+            Ok(text) => println!("{text}"),
+            Err(error) => eprintln!("{error}"),
+        },
+        event => eprintln!("{event:?}"),
+    })?;
     Ok(())
 }

@@ -1,18 +1,19 @@
 //! iperf3's client: connects, asks, opens the streams, lets them run, and exchanges results.
 
 use super::control::{Control, ControlError, RESULTS_BYTES};
+use super::cpu::CpuMeter;
 use super::crew::{Crew, DataStream, Order, stream_id};
 use super::errors::server_error;
-use super::figures::{CpuUse, Outcome, Progress, StreamFigures};
+use super::exchange::{results, take_results};
+use super::figures::{Outcome, Progress};
 use super::open::Route;
 use super::parameters::Parameters;
-use super::results::{Results, StreamResult};
+use super::results::Results;
 use super::running::Recorder;
 use super::state::{Cookie, State};
 use super::{Direction, Test};
 use crate::failure::Failure;
 use crate::plan::Protocol;
-use linerate_system::counters::process_cpu_split;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -326,58 +327,6 @@ fn order(test: &Test) -> Order {
     }
 }
 
-/// Our side of the exchange.
-pub fn results(outcome: &Outcome) -> Results {
-    let sends = outcome.local.iter().any(|stream| stream.sender);
-    let streams = outcome.local.iter().map(|stream| StreamResult {
-        id: stream.id,
-        bytes: stream.bytes,
-        retransmits: stream.retransmits,
-        jitter_seconds: stream.jitter_seconds.unwrap_or(0.0),
-        lost: stream.lost.unwrap_or(0) + stream.omitted.1,
-        omitted_lost: Some(stream.omitted.1),
-        packets: stream.packets.unwrap_or(0) + stream.omitted.0,
-        omitted_packets: Some(stream.omitted.0),
-        seconds: stream.seconds,
-    });
-    Results {
-        cpu: outcome.cpu_local,
-        sender_has_retransmits: match sends {
-            true => i32::from(outcome.test.protocol == Protocol::Tcp),
-            false => -1,
-        },
-        congestion_control: outcome.congestion_local.clone(),
-        streams: streams.collect(),
-    }
-}
-
-/// What the other end told.
-pub fn take_results(outcome: &mut Outcome, theirs: &Results) {
-    let udp = outcome.test.protocol == Protocol::Udp;
-    outcome.cpu_remote = Some(theirs.cpu);
-    outcome.congestion_remote = theirs.congestion_control.clone();
-    let told = theirs.streams.iter().filter_map(|stream| {
-        // A stream that we do not have is not believed.
-        let ours = outcome.local.iter().find(|ours| ours.id == stream.id)?;
-        let (sender, udp_receiver) = (!ours.sender, udp && ours.sender);
-        // Before 3.13 a peer did not tell what it omitted: about as much as we did.
-        let omitted_packets = stream.omitted_packets.unwrap_or(ours.omitted.0);
-        let omitted_lost = stream.omitted_lost.unwrap_or(0);
-        Some(StreamFigures {
-            id: stream.id,
-            sender,
-            bytes: stream.bytes,
-            seconds: if stream.seconds > 0.0 { stream.seconds } else { ours.seconds },
-            retransmits: stream.retransmits.filter(|_| sender && !udp),
-            jitter_seconds: udp_receiver.then_some(stream.jitter_seconds),
-            lost: udp_receiver.then(|| stream.lost.saturating_sub(omitted_lost)),
-            packets: udp.then(|| stream.packets.saturating_sub(omitted_packets)),
-            ..StreamFigures::default()
-        })
-    });
-    outcome.remote = told.collect();
-}
-
 fn unreachable(address: SocketAddr, error: &io::Error, stop: &AtomicBool) -> Failure {
     if stop.load(Ordering::Relaxed) {
         return Failure::Interrupted;
@@ -396,25 +345,5 @@ fn refused(address: SocketAddr, error: &ControlError) -> Failure {
     match error {
         ControlError::Stopped => Failure::Interrupted,
         error => Failure::Lacks(format!("iperf3 server {address}: {error}")),
-    }
-}
-
-/// This process's CPU time over a test.
-pub struct CpuMeter {
-    start: Instant,
-    before: (Duration, Duration),
-}
-
-impl CpuMeter {
-    pub fn start() -> CpuMeter {
-        CpuMeter { start: Instant::now(), before: process_cpu_split() }
-    }
-
-    pub fn used(&self) -> CpuUse {
-        let (user, system) = process_cpu_split();
-        let wall = self.start.elapsed().as_secs_f64().max(1e-9);
-        let share = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() / wall * 100.0;
-        let (user, system) = (share(user, self.before.0), share(system, self.before.1));
-        CpuUse { total: user + system, user, system }
     }
 }

@@ -272,13 +272,16 @@ impl Member {
         Some(sample(tcp_details(stream).ok()?, congestion_control(stream)))
     }
 
-    /// Whether the other end's kernel has all that was sent.
+    /// Bytes of the stream that the other end's kernel has; none where the kernel does not tell.
+    pub fn acknowledged_bytes(&self) -> Option<u64> {
+        let DataSocket::Tcp(stream) = &*self.socket else { return None };
+        tcp_details(stream).ok().map(|details| details.acknowledged_bytes)
+    }
+
+    /// Whether that is all that was sent.
     fn acknowledged(&self) -> bool {
-        let DataSocket::Tcp(stream) = &*self.socket else { return true };
         let sent = self.tally.counted().bytes;
-        // The cookie was sent before.
-        self.tally.error().is_some()
-            || tcp_details(stream).is_ok_and(|details| details.acknowledged_bytes >= sent)
+        self.tally.error().is_some() || self.acknowledged_bytes().is_none_or(|arrived| arrived >= sent)
     }
 }
 

@@ -6,8 +6,10 @@
 mod address;
 mod client;
 mod control;
+mod cpu;
 mod crew;
 mod errors;
+mod exchange;
 mod figures;
 mod open;
 mod pace;
@@ -15,6 +17,7 @@ mod parameters;
 mod results;
 mod running;
 mod sequence;
+mod server;
 mod state;
 mod tally;
 mod tcp;
@@ -24,6 +27,7 @@ mod udp;
 pub use address::{DEFAULT_PORT, parse_address};
 pub use client::run_client;
 pub use figures::{CpuUse, Interval, Outcome, Progress, StreamFigures};
+pub use server::{Event, Limits, Server};
 pub use test::{Direction, Test};
 
 /// What strangers send, for the fuzzer: bytes in, nothing but values out.

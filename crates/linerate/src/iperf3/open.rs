@@ -23,6 +23,7 @@ const ADMISSION_AGAIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 /// Room for bursts; the kernel may grant less.
 const UDP_BUFFER_BYTES: usize = 8 << 20;
+const ALL_UDP_BUFFERS: usize = 64 << 20;
 
 /// Where connections come from and go to.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Route<'_> {
         let socket = self.socket(Type::DGRAM)?;
         socket.connect(&self.address.into())?;
         let socket: UdpSocket = socket.into();
-        udp_buffers(&socket, test.window_bytes);
+        udp_buffers(&socket, test.window_bytes, test.parallel);
         socket.set_read_timeout(Some(LOOK))?;
         let (start, mut asked) = (Instant::now(), None::<Instant>);
         let mut datagram = [0; 64];
@@ -131,7 +132,7 @@ fn set_up(socket: &Socket, test: &Test) -> io::Result<()> {
 }
 
 /// As `sysctl net.ipv4.tcp_available_congestion_control` names them.
-pub fn set_congestion_control(socket: &Socket, name: &str) -> io::Result<()> {
+fn set_congestion_control(socket: &Socket, name: &str) -> io::Result<()> {
     socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
         let remedy = "`sysctl net.ipv4.tcp_allowed_congestion_control` lists those that may be used";
         io::Error::new(error.kind(), format!("congestion control {name}: {error}; {remedy}"))
@@ -139,8 +140,10 @@ pub fn set_congestion_control(socket: &Socket, name: &str) -> io::Result<()> {
 }
 
 /// Buffers of a UDP stream: the kernel's default holds a tenth of a millisecond at 10 Gb/s.
-pub fn udp_buffers(socket: &UdpSocket, window_bytes: Option<u64>) {
-    let bytes = window_bytes.map_or(UDP_BUFFER_BYTES, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+pub fn udp_buffers(socket: &UdpSocket, window_bytes: Option<u64>, streams: u32) {
+    let share = ALL_UDP_BUFFERS / streams.max(1) as usize;
+    let own = share.clamp(256 << 10, UDP_BUFFER_BYTES);
+    let bytes = window_bytes.map_or(own, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     // What is granted stands in the figures.
     let _ = socket::set_send_buffer(socket, bytes);
     let _ = socket::set_receive_buffer(socket, bytes);

@@ -41,7 +41,7 @@ pub fn send(mut stream: &TcpStream, order: &Order, flags: &Flags, tally: &Tally)
         flags.give_back(wish - sent);
         tally.progress.add(sent as u64);
         if let Some(pace) = &mut pace {
-            pace.sent(sent);
+            pace.sent(sent, Instant::now());
         }
     }
     Ok(())

@@ -102,7 +102,7 @@ pub fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> 
                 refusals = 0;
                 tally.datagrams_sent(wish as u64, packets);
                 if let Some(pace) = &mut pace {
-                    pace.sent(wish);
+                    pace.sent(wish, Instant::now());
                 }
             }
             Err(error) => {
