@@ -1,6 +1,7 @@
 //! The client's side of an agent: one session, its tests, and data streams that open with their tickets. Every call ends in time.
 
 use super::admission::lock;
+use super::bound::{Way, bound};
 use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
 use super::protocol::{Hello, LaneTicket, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
@@ -15,10 +16,13 @@ use std::time::Duration;
 
 /// Connecting, the handshake, the admission of a data stream: each ends within this.
 pub(super) const STEP: Duration = Duration::from_secs(3);
-/// A request is answered within this; to end a test may take the agent two seconds of it.
-const CALL: Duration = Duration::from_secs(5);
+/// A request is answered within this; a host whose cores are all busy answers in some milliseconds.
+const CALL: Duration = Duration::from_secs(3);
+/// To end a test may take the agent two seconds.
+const CLOSE: Duration = Duration::from_secs(4);
 
-/// A session with an agent. Ask for a sample at least every minute: an idle session is dropped. Dropping this ends it and its test.
+/// A session with an agent. Ask for a sample at least every minute, and every ten seconds while the agent sends datagrams: a session
+/// that says nothing is dropped. Dropping this ends it and its test.
 pub struct Session {
     address: SocketAddr,
     hello: Hello,
@@ -35,9 +39,16 @@ struct Line {
 impl Session {
     /// Connects, shows the key, and learns who the agent is.
     pub fn connect(address: SocketAddr, key: &Key) -> Result<Session, Failure> {
-        let stream =
-            TcpStream::connect_timeout(&address, STEP).map_err(|error| unreachable_peer(address, &error))?;
-        prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error)))?;
+        Session::connect_by(address, key, Way::default())
+    }
+
+    /// As [`Session::connect`], from an address or over an interface of this host: the one that its streams take. An agent sends
+    /// datagrams only to the address that its session came from.
+    pub fn connect_by(address: SocketAddr, key: &Key, way: Way<'_>) -> Result<Session, Failure> {
+        let socket = bound(address, Type::STREAM, way, |_| Ok(()))?;
+        socket.connect_timeout(&address.into(), STEP).map_err(|error| unreachable_peer(address, &error))?;
+        let stream: TcpStream = socket.into();
+        prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error), STEP))?;
         let channel =
             noise::initiate(Timed::new(&stream, STEP), key).map_err(|broken| refused(address, &broken))?;
         let mut line = Line { stream, channel, broken: false };
@@ -88,7 +99,7 @@ impl Session {
 
     /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the lanes have ended.
     pub fn close(&self) -> Result<Sample, Failure> {
-        match self.ask(&Request::Close)? {
+        match lock(&self.line).ask(self.address, &Request::Close, CLOSE)? {
             Reply::Closed(sample) => Ok(sample),
             _ => Err(out_of_turn(self.address)),
         }
@@ -156,7 +167,7 @@ impl Line {
     /// One request, one reply; an error of the agent's becomes ours.
     fn ask(&mut self, address: SocketAddr, request: &Request, time: Duration) -> Result<Reply, Failure> {
         if self.broken {
-            return Err(lost(address, &Broken::Closed));
+            return Err(lost(address, &Broken::Closed, time));
         }
         let mut wire = Timed::new(&self.stream, time);
         let asked = self.channel.send(&mut wire, request);
@@ -165,7 +176,7 @@ impl Line {
             Ok(reply) => Ok(reply),
             Err(broken) => {
                 self.broken = true;
-                Err(lost(address, &broken))
+                Err(lost(address, &broken, time))
             }
         }
     }
@@ -227,14 +238,14 @@ fn older(address: SocketAddr, hello: &Hello) -> Failure {
 }
 
 /// The agent went away in the middle.
-fn lost(address: SocketAddr, broken: &Broken) -> Failure {
+fn lost(address: SocketAddr, broken: &Broken, time: Duration) -> Failure {
     Failure::Lacks(match broken {
         Broken::Closed => format!(
             "the agent at {address} is gone: it closed the connection; was it stopped? Start `linerate agent` there again"
         ),
         Broken::Late => format!(
             "the agent at {address} is gone: no answer within {} s; is the host down, the cable out or the CPU overloaded?",
-            CALL.as_secs()
+            time.as_secs()
         ),
         other => format!("the agent at {address} is lost: {other}"),
     })

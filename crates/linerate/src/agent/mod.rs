@@ -5,9 +5,9 @@
 
 mod admission;
 mod allow;
+mod bound;
 mod client;
 mod clients;
-mod engine;
 mod host;
 mod key;
 mod lane;
@@ -19,23 +19,25 @@ mod protocol;
 mod secret;
 mod server;
 mod session;
+mod ssh;
 mod stream_client;
 mod trial;
 mod udp;
 mod wire;
 mod wish;
 
+pub use crate::flow::stream::StreamSocket;
 pub use allow::{AllowList, Network};
+pub use bound::Way;
 pub use client::{Cutter, Session};
 pub use clients::ClientLimits;
-pub use engine::StreamSocket;
 pub use host::{Interface, InterfaceOf};
 pub use key::{KEY_VARIABLE, Key};
 pub use limits::{Limits, Settings};
 #[doc(hidden)]
 pub use noise::fuzzing;
 pub use own::{OwnAgent, serve_own, serve_own_on};
-pub use peer::parse_peer;
+pub use peer::{Peer, find_peers, parse_peer};
 pub use protocol::{
     Hello, LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample, StreamTicket,
 };

@@ -5,6 +5,7 @@
 
 use super::host::InterfaceOf;
 use super::key::Key;
+use super::limits::Settings;
 use super::secret::SECRET_BYTES;
 use super::server::{Agent, Receivers};
 use crate::failure::Failure;
@@ -14,12 +15,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Before the address, on the line that tells it.
-const ADDRESS_PREFIX: &str = "linerate agent listens on ";
+pub(super) const ADDRESS_PREFIX: &str = "linerate agent listens on ";
 /// A process that has not told its address by then never will.
 const START: Duration = Duration::from_secs(5);
+/// An agent of somebody's own without a session for this long ends.
+const FORGOTTEN: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
 /// The address comes within this much output.
 const LARGEST_OUTPUT_BYTES: u64 = 4096;
 
@@ -125,8 +129,9 @@ pub fn serve_own(
     listen: &[SocketAddr],
     receivers: Receivers,
     interface_of: InterfaceOf,
+    settings: Settings,
 ) -> Result<(), Failure> {
-    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of)
+    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of, settings)
 }
 
 /// As [`serve_own`], on other ends than the standard ones.
@@ -136,6 +141,7 @@ pub fn serve_own_on(
     listen: &[SocketAddr],
     receivers: Receivers,
     interface_of: InterfaceOf,
+    settings: Settings,
 ) -> Result<(), Failure> {
     let mut line = String::new();
     let read = (&mut input).take(2 * SECRET_BYTES as u64 + 2).read_line(&mut line);
@@ -145,7 +151,7 @@ pub fn serve_own_on(
             "--own reads its key from standard input: {why}; it is for linerate's own use"
         ))
     })?;
-    let agent = Agent::bind(listen, key, receivers, interface_of)?;
+    let agent = Agent::bind_with(listen, key, receivers, interface_of, settings)?;
     let address = agent.local_addresses().first().copied();
     let address = address.ok_or_else(|| Failure::Lacks("the agent has no address to listen on".into()))?;
     writeln!(output, "{ADDRESS_PREFIX}{address}")
@@ -160,6 +166,23 @@ pub fn serve_own_on(
             ended.store(true, Ordering::Release);
         })
         .map_err(|error| Failure::Lacks(format!("the agent cannot start a thread: {error}")))?;
-    agent.serve(&stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| end_when_forgotten(&agent, &stop));
+        agent.serve(&stop);
+    });
     Ok(())
+}
+
+/// A client host that lost its power closes no pipe: without a session for this long nobody will come any more.
+fn end_when_forgotten(agent: &Agent, stop: &AtomicBool) {
+    let mut alone = Instant::now();
+    while !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK);
+        if agent.load().0 > 0 {
+            alone = Instant::now();
+        }
+        if alone.elapsed() > FORGOTTEN {
+            stop.store(true, Ordering::Release);
+        }
+    }
 }

@@ -1,15 +1,16 @@
 //! The client's end of a stream of `linerate network`: its socket, bound and prepared, admitted by its ticket.
 
+use super::bound::{Way, bound};
 use super::client::{STEP, Session, unreachable_peer};
-use super::engine::{self, StreamSocket};
 use super::protocol::{Reply, Request, StreamTicket};
 use super::secret::Token;
 use crate::failure::Failure;
 use crate::flow::stream::StreamSpec;
+use crate::flow::stream::{self as engine, StreamSocket};
 use crate::plan::Protocol;
 use crate::probe::counters::NetworkCounters;
-use socket2::{Domain, Socket, Type};
-use std::io::{self, ErrorKind};
+use socket2::{Socket, Type};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 impl Session {
@@ -42,48 +43,13 @@ impl Session {
                 )));
             }
         };
-        let socket = self.bound(spec, local, device)?;
+        let kind = if spec.protocol == Protocol::Udp { Type::DGRAM } else { Type::STREAM };
+        let way = Way { local, device };
+        let socket = bound(self.address(), kind, way, |socket| engine::prepare(spec, socket))?;
         match udp_port {
             None => self.admitted_tcp(socket, token).map(StreamSocket::Tcp),
             Some(port) => self.admitted_udp(socket, token, *port),
         }
-    }
-
-    /// A socket that is prepared and bound, but not connected.
-    fn bound(
-        &self,
-        spec: &StreamSpec,
-        local: Option<SocketAddr>,
-        device: Option<&str>,
-    ) -> Result<Socket, Failure> {
-        let kind = if spec.protocol == Protocol::Udp { Type::DGRAM } else { Type::STREAM };
-        let here = |what: &str, error: io::Error| {
-            Failure::Lacks(format!("no socket for a stream to {}: {what}: {error}", self.address()))
-        };
-        let socket = Socket::new(Domain::for_address(self.address()), kind, None)
-            .map_err(|error| here("it cannot be made", error))?;
-        engine::prepare(spec, &socket).map_err(|error| here("its options are refused", error))?;
-        if let Some(device) = device {
-            socket.bind_device(Some(device.as_bytes())).map_err(|error| {
-                let cure = match error.kind() {
-                    ErrorKind::PermissionDenied => "; that needs CAP_NET_RAW: run as root",
-                    _ => "",
-                };
-                here(&format!("it cannot be bound to the interface {device}{cure}"), error)
-            })?;
-        }
-        if let Some(local) = local {
-            socket.bind(&local.into()).map_err(|error| {
-                let what = match error.kind() {
-                    ErrorKind::AddrNotAvailable => {
-                        format!("no interface of this host has the address {}", local.ip())
-                    }
-                    _ => format!("it cannot be bound to {local}"),
-                };
-                here(&what, error)
-            })?;
-        }
-        Ok(socket)
     }
 
     pub(super) fn admitted_tcp(&self, socket: Socket, token: &Token) -> Result<TcpStream, Failure> {

@@ -1,6 +1,6 @@
 //! What the user named with `--peer`, made ready to be sent to: a control session each, and the interface that leads there.
 
-use crate::agent::{Key, OwnAgent, Session, parse_peer};
+use crate::agent::{Key, OwnAgent, Peer, Session, find_peers};
 use crate::fact::Fact;
 use crate::failure::Failure;
 use crate::plan::PathPlan;
@@ -9,14 +9,17 @@ use crate::sysroot::Sysroot;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-/// The ways to the peers. Dropping it ends an agent of our own.
+/// The ways to the peers. Dropping it ends the agents that were started for it.
 #[derive(Default)]
 pub struct Paths {
     pub plans: Vec<PathPlan>,
     pub sessions: Vec<Session>,
     /// The receiver on loopback, where no peer was named.
     pub own: Option<OwnAgent>,
+    /// Those that were named.
+    peers: Vec<Peer>,
 }
 
 /// Connects to every peer, or starts a receiver of our own on loopback where none is named.
@@ -25,6 +28,7 @@ pub fn prepare(
     machine: &Machine,
     peers: &[String],
     key_file: Option<&Path>,
+    stop: &AtomicBool,
 ) -> Result<Paths, Failure> {
     let mut paths = Paths::default();
     if peers.is_empty() {
@@ -33,10 +37,9 @@ pub fn prepare(
         paths.own = Some(own);
         return Ok(paths);
     }
-    let addresses: Vec<SocketAddr> = peers.iter().map(|peer| parse_peer(peer)).collect::<Result<_, _>>()?;
-    let key = Key::find(key_file)?;
-    for address in addresses {
-        paths.connect(sysroot, machine, address, &key)?;
+    for peer in find_peers(peers, key_file, stop)? {
+        paths.connect(sysroot, machine, peer.address, &peer.key)?;
+        paths.peers.push(peer);
     }
     Ok(paths)
 }

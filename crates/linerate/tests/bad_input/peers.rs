@@ -155,7 +155,7 @@ fn a_peer_that_is_no_address() {
     let agent = AgentProcess::start();
     let ground = Ground::new();
     ground.file("source", 4 << 20);
-    for peer in ["", "host:0", "a b", "http://host/", "ssh://host"] {
+    for peer in ["", "host:0", "a b", "http://host/", "ssh://-host", "ssh://a b@host"] {
         let words = short("path", &["--source", "source", "--key-file", &agent.key()])
             .iter()
             .map(|word| word.to_string())
