@@ -48,6 +48,11 @@ pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
     terminal::access(run, width, colour)
 }
 
+/// Where every packet of a test went: a line a layer, with what each dropped and the cure. Ends with a newline.
+pub fn ledger(ledger: &crate::diagnose::ledger::Ledger, width: usize, colour: bool) -> String {
+    terminal::ledger(ledger, width, colour)
+}
+
 /// An array as it follows from the arithmetic, with the command lines that make it.
 pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)

@@ -2,6 +2,7 @@
 
 mod access;
 pub(super) mod grid;
+mod ledger;
 mod memory;
 mod network;
 mod pinning;
@@ -34,6 +35,11 @@ pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour:
 /// Benchmarks of file access.
 pub(super) fn access(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
     access::screen(run, width, Style { colour })
+}
+
+/// Where every packet went.
+pub(super) fn ledger(ledger: &crate::diagnose::ledger::Ledger, width: usize, colour: bool) -> String {
+    ledger::screen(ledger, width, Style { colour })
 }
 
 /// What `linerate memory` measured.
