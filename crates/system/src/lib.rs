@@ -5,20 +5,26 @@
 
 pub mod addresses;
 pub mod affinity;
+pub mod batch;
 pub mod blocking;
 pub mod buffers;
+pub mod connection;
 pub mod counters;
 pub mod device;
 pub mod ethtool;
 pub mod fake;
 pub mod file;
+pub mod handover;
 pub mod io;
 pub mod limits;
 pub mod mapping;
 pub mod memory;
 pub mod qdisc;
 pub mod queue;
+pub mod readiness;
 pub mod ring;
 pub mod socket;
 pub mod storage;
+pub mod tcp_details;
 pub mod trains;
+pub mod zerocopy;

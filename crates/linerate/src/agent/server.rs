@@ -2,7 +2,6 @@
 
 use super::admission::{Places, Tokens, Visit, WaitingRoom};
 use super::clients::Clients;
-use super::engine::{self, Content, StreamSocket};
 use super::host::InterfaceOf;
 use super::key::Key;
 use super::lane::{Lane, Receive, Work};
@@ -13,6 +12,7 @@ use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
 use super::{DEFAULT_PORT, noise, session};
 use crate::failure::Failure;
 use crate::flow::receive::{Received, receive_tcp, receive_udp};
+use crate::flow::stream::{self as engine, Content, StreamSocket};
 use crate::flow::stream::{StreamCounters, StreamSpec};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};

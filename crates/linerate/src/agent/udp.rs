@@ -1,9 +1,9 @@
 //! The agent's end of a data stream over UDP: a socket and a thread for it, and whom it believes.
 
-use super::engine::{self, StreamSocket};
 use super::lane::{Lane, Work};
 use super::secret::Token;
 use super::server::{Receivers, Shared, size_buffer};
+use crate::flow::stream::{self as engine, StreamSocket};
 use crate::flow::stream::{Role, StreamCounters, StreamSpec};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;

@@ -8,6 +8,7 @@ mod disk;
 mod fio_job;
 mod load;
 mod memory;
+mod network;
 mod output;
 mod plan;
 mod probe;

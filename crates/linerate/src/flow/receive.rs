@@ -187,20 +187,26 @@ fn admit_and_receive(
 ///
 /// Small is few trains and a small part of the socket's buffer. The sender keeps at most half a buffer on the way: a receiver that
 /// sleeps while that much lies there makes it wait. (With the usual `net.core.rmem_max` of 208 KiB that held UDP at 80 MB/s.)
-struct Naps {
+pub(super) struct Naps {
     small_bytes: u64,
 }
 
 impl Naps {
-    fn for_buffer(buffer_bytes: u64) -> Self {
+    /// The nap to begin with.
+    pub(super) const SHORTEST: Duration = SHORTEST_NAP;
+
+    /// For a socket whose buffer holds so much payload.
+    pub(super) fn for_buffer(buffer_bytes: u64) -> Self {
         Naps { small_bytes: buffer_bytes / 32 }
     }
 
-    fn is_small(&self, taken: usize, bytes: u64) -> bool {
+    /// A batch after which to nap.
+    pub(super) fn is_small(&self, taken: usize, bytes: u64) -> bool {
         taken < BATCH / 2 && bytes < self.small_bytes
     }
 
-    fn after(&self, taken: usize, bytes: u64, nap: Duration) -> Duration {
+    /// The next nap, after one of `nap`.
+    pub(super) fn after(&self, taken: usize, bytes: u64, nap: Duration) -> Duration {
         let next = if taken >= BATCH || bytes >= 2 * self.small_bytes {
             nap / 2
         } else if self.is_small(taken, bytes) {

@@ -9,9 +9,9 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Linux takes at most 64 segments a call before 6.9 (UDP_MAX_SEGMENTS), 128 since.
-const MOST_SEGMENTS: usize = 64;
+pub(super) const MOST_SEGMENTS: usize = 64;
 /// The largest UDP payload of a call over IPv4.
-const MOST_TRAIN_BYTES: usize = 65_507;
+pub(super) const MOST_TRAIN_BYTES: usize = 65_507;
 /// After the last payload its fate is asked for this long: within the second in which Ctrl-C ends.
 const SETTLE_WAIT: Duration = Duration::from_millis(250);
 /// Admission is tried again after this long, and given up after `ADMISSION_TRIES`.
@@ -40,6 +40,15 @@ pub struct UdpSender {
     pub receiver_buffer_bytes: u64,
 }
 
+/// What is known of a path when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// The receiver's buffer, bytes.
+    pub receiver_buffer_bytes: u64,
+    /// A round trip while nothing else is sent.
+    pub trip: Duration,
+}
+
 impl UdpSender {
     /// Shows the token to the receiver that `socket` is connected to, and sets up datagrams of `datagram_bytes`.
     pub fn admit(socket: UdpSocket, token: Token, datagram_bytes: usize) -> io::Result<Self> {
@@ -51,20 +60,35 @@ impl UdpSender {
         let _ = socket::set_arrival_times(&socket);
         let segments =
             if segmentation { (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS) } else { 1 };
-        Ok(UdpSender {
-            window: Window::new(receiver_buffer_bytes, trip),
+        let path = Path { receiver_buffer_bytes, trip };
+        Ok(Self {
+            segmentation,
+            ..Self::over(socket, token, datagram_bytes, segments * datagram_bytes, path)
+        })
+    }
+
+    /// A path that was admitted and set up elsewhere.
+    pub fn over(
+        socket: UdpSocket,
+        token: Token,
+        datagram_bytes: usize,
+        train_bytes: usize,
+        path: Path,
+    ) -> Self {
+        UdpSender {
+            window: Window::new(path.receiver_buffer_bytes, path.trip),
             answers: TrainReceiver::new(4),
             datagram_bytes,
-            train_bytes: segments * datagram_bytes,
-            segmentation,
+            train_bytes,
+            segmentation: train_bytes > datagram_bytes,
             start: Instant::now(),
             unprobed_bytes: 0,
             asked: None,
-            trip,
-            receiver_buffer_bytes,
+            trip: path.trip,
+            receiver_buffer_bytes: path.receiver_buffer_bytes,
             socket,
             token,
-        })
+        }
     }
 
     /// The socket, for the ring.

@@ -17,6 +17,7 @@ mod map;
 mod printable;
 mod stage;
 mod stages;
+mod stream_words;
 mod terminal;
 mod verdict;
 
@@ -67,7 +68,8 @@ pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
     match run.stage {
         Stage::Memory => terminal::memory(run, width, colour),
         Stage::Load => terminal::stage(run, width, colour),
-        Stage::Disk | Stage::Network | Stage::Path => terminal::access(run, width, colour),
+        Stage::Network => terminal::network(run, width, colour),
+        Stage::Disk | Stage::Path => terminal::access(run, width, colour),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::SCHEMA;
 use crate::diagnose::Finding;
+use crate::diagnose::ledger::MeasuredLedger;
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 use crate::probe::Machine;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub struct StageRun {
     /// `load`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadCurve>,
+    /// `network`: where every packet went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ledgers: Vec<MeasuredLedger>,
     #[serde(default)]
     pub findings: Vec<Finding>,
     /// What failed along the way; not empty means partial results.
@@ -54,6 +58,7 @@ impl StageRun {
             measurements: Vec::new(),
             scaling: None,
             load: None,
+            ledgers: Vec::new(),
             findings: Vec::new(),
             errors: Vec::new(),
             changes: Vec::new(),

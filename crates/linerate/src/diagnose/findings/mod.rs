@@ -7,9 +7,11 @@ mod limits;
 mod load;
 pub(crate) mod map;
 mod network;
+mod streams;
 mod trust;
 
 pub use load::load_findings;
+pub use streams::stream_findings;
 
 use super::figures::Figures;
 use super::predict::Prediction;

@@ -21,9 +21,9 @@ pub(super) fn lines(
     (receiver, received): (&End, &[Told]),
     streams: &Streams,
 ) -> Vec<LedgerLine> {
-    let out = outgoing(sender, streams).into_iter().map(|passed| line(sender, passed, sent, streams));
-    let mut lines: Vec<LedgerLine> = out.collect();
-    let mut way_in = incoming(receiver, streams);
+    let out = outgoing(sender, sent, streams).into_iter();
+    let mut lines: Vec<LedgerLine> = out.map(|passed| line(sender, passed, sent, streams)).collect();
+    let mut way_in = incoming(receiver, received, streams);
     // A loss on the wire is of no interface.
     if received.iter().any(|one| one.layer == Layer::Wire) {
         let wire = Passed {
@@ -88,7 +88,7 @@ fn line(end: &End, passed: Passed, told: &[Told], streams: &Streams) -> LedgerLi
 }
 
 /// From the program to the wire.
-fn outgoing(sender: &End, streams: &Streams) -> Vec<Passed> {
+fn outgoing(sender: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
     let sent = &streams.sent;
     let mut passed = vec![program(sent.datagrams, sent.bytes, streams)];
     passed.push(match streams.protocol {
@@ -104,7 +104,7 @@ fn outgoing(sender: &End, streams: &Streams) -> Vec<Passed> {
         let counts = root.and_then(|qdisc| Some((*qdisc.packets.known()?, *qdisc.bytes.known()?)));
         let header = passed::ip_header_bytes(streams) + 14;
         let payload = counts.map(|(packets, bytes)| passed::payload(bytes, packets, header));
-        if root.is_some() || one.qdiscs.known().is_none() {
+        if root.is_some() || one.qdiscs.known().is_none() || queue_drops(told, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", payload, streams));
         }
         let payload = passed::of_interface(one, streams, "tx").map(|(_, payload)| payload);
@@ -113,12 +113,20 @@ fn outgoing(sender: &End, streams: &Streams) -> Vec<Passed> {
     passed
 }
 
+/// A discipline without a queue (a filter of clsact) counts nothing that passed.
+fn queue_drops(told: &[Told], interface: &str) -> bool {
+    told.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
+}
+
 /// From the wire to the program.
-fn incoming(receiver: &End, streams: &Streams) -> Vec<Passed> {
+fn incoming(receiver: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
     let mut passed = Vec::new();
     for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
         let payload = passed::of_interface(one, streams, "rx").map(|(_, payload)| payload);
         passed.push(of_payload(Layer::NicRing, &one.name, "rx_packets", payload, streams));
+        if queue_drops(told, &one.name) {
+            passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", None, streams));
+        }
     }
     passed.push(counted(Layer::Softnet, "softnet processed", None, Unit::Packets));
     passed.push(ip(receiver, streams, ("InReceives", "InOctets")));
@@ -150,7 +158,7 @@ fn program(datagrams: u64, bytes: u64, streams: &Streams) -> Passed {
     Passed {
         layer: Layer::Application,
         interface: None,
-        counter: if udp { "numbers of the datagrams" } else { "bytes of the streams" }.into(),
+        counter: if udp { "numbers of the datagrams" } else { "bytes of the streams" },
         datagrams: udp.then_some(datagrams),
         bytes: Some(bytes),
         unit: if udp { Unit::Datagrams } else { Unit::Bytes },

@@ -9,12 +9,14 @@ mod catalogue;
 mod drops;
 mod findings;
 mod lines;
+mod measured;
 mod passed;
 mod product;
 mod share;
 mod socket;
 
 pub use drops::drops;
+pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;
 
 use crate::plan::Protocol;

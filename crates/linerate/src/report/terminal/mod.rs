@@ -3,6 +3,8 @@
 mod access;
 pub(super) mod grid;
 mod memory;
+mod network;
+mod pinning;
 mod raid;
 mod rate_table;
 mod stage;
@@ -15,6 +17,7 @@ use super::verdict::{Verdict, both, named, resources, subject, verdict};
 use crate::diagnose::{Finding, Severity};
 use crate::plan::Origin;
 use crate::run::Run;
+pub(super) use network::screen as network;
 pub(super) use stage::screen as stage;
 pub(super) use style::Style;
 

@@ -1,0 +1,59 @@
+//! The receiving end of a TCP stream: takes the bytes until the sender ends it.
+
+use super::tcp_view::TcpView;
+use super::{CpuClock, StreamCounters, StreamSpec, bump, only_waiting};
+use linerate_system::buffers::Pool;
+use linerate_system::socket;
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Bytes a read: large enough that calls do not cost, small enough to stay in the second-level cache.
+const READ_BYTES: usize = 512 << 10;
+
+/// Receives until the other end's end, or `stop`.
+pub(super) fn receive(
+    spec: &StreamSpec,
+    stream: &TcpStream,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+    clock: &mut CpuClock,
+) -> io::Result<()> {
+    // Waking up for each segment costs a receiver more than copying it.
+    let _ = socket::set_receive_low_water(stream, READ_BYTES / 2);
+    let mut pool = Pool::new(1, READ_BYTES)?;
+    let Some(mut lease) = pool.take() else { return Err(io::ErrorKind::OutOfMemory.into()) };
+    let buffer = lease.bytes_mut();
+    let mut digest = spec.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
+    let mut view = TcpView::new(stream, counters);
+    let mut reader = stream;
+    let result = loop {
+        if stop.load(Ordering::Relaxed) {
+            break Ok(());
+        }
+        match reader.read(buffer) {
+            Ok(0) => break Ok(()),
+            Ok(length) => {
+                if let Some(digest) = &mut digest {
+                    digest.update(&buffer[..length]);
+                }
+                counters.progress.add(length as u64);
+                bump(&counters.calls, 1);
+            }
+            Err(error) if only_waiting(&error) => {}
+            Err(error) => {
+                let text = format!("the sender's connection broke before its end: {error}");
+                break Err(io::Error::new(error.kind(), text));
+            }
+        }
+        let now = Instant::now();
+        clock.tick(now, &counters.cpu_nanos);
+        view.tick(now);
+    };
+    if let Some(digest) = digest {
+        counters.checksum.store(digest.finalize(), Ordering::Relaxed);
+    }
+    view.store();
+    result
+}

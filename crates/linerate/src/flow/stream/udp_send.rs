@@ -1,0 +1,342 @@
+//! The sending end of a UDP stream: numbered datagrams in trains, several trains a call; held by the receiver's feedback, or by a rate.
+
+use super::super::udp::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Path, UdpSender, passing};
+use super::super::wire::Token;
+use super::content;
+use super::datagram::{HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Message, Tags};
+use super::open;
+use super::pace::Pace;
+use super::{
+    Content, CpuClock, STOP_CHECK, SendMethod, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone,
+};
+use linerate_system::batch::TrainSender;
+use linerate_system::{affinity, socket};
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Trains a call: more are worth nothing (reference figures: 8 trains a call 96 Gb/s, one 72).
+const TRAINS: usize = 8;
+/// Datagrams a call where the kernel does not cut trains.
+const DATAGRAMS: usize = 64;
+/// The other end is asked whether it is there this often, and given up after so many times: 5 s.
+const HELLO_WAIT: Duration = Duration::from_millis(100);
+const HELLO_TRIES: u32 = 50;
+/// The end is said again this often, and this many times: within the second in which Ctrl-C ends.
+const END_WAIT: Duration = Duration::from_millis(25);
+const END_TRIES: u32 = 20;
+/// A full queue is given this long.
+const REFUSED_WAIT: Duration = Duration::from_micros(100);
+/// The receiver's port answered with errors so often in a row: it is gone.
+const MOST_REFUSALS: u32 = 50;
+/// A receiver that answers nothing for this long is gone.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sends until the limit, or `stop`.
+pub(super) fn send(
+    spec: &StreamSpec,
+    socket: UdpSocket,
+    token: Token,
+    content: Content,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+    clock: &mut CpuClock,
+) -> io::Result<()> {
+    if !matches!(content, Content::Memory) {
+        let why = "files go over TCP in a stream; `linerate run` streams them over UDP";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
+    let tags = Tags::of(&token);
+    let start = Instant::now();
+    let Some(path) = say_hello(&socket, &token, &tags, stop)? else { return Ok(()) };
+    let trains = Trains::new(spec, &socket, &tags)?;
+    affinity::wake_on_time();
+    let mut sender =
+        Sender { counters, stop, clock, start, tags, trains, number: 0, left: spec.limit_bytes, refusals: 0 };
+    let result = match spec.bytes_per_second {
+        Some(rate) => sender.send_paced(&socket, rate),
+        None => {
+            let (datagram, train) = (sender.trains.datagram_bytes, sender.trains.train_bytes);
+            let mut path = UdpSender::over(socket.try_clone()?, token, datagram, train, path);
+            sender.send_by_window(&mut path)
+        }
+    };
+    socket.set_nonblocking(false)?;
+    let sent = sender.number;
+    say_the_end(&socket, &tags, sent)?;
+    match result {
+        Err(error) if other_end_gone(&error) && stop.load(Ordering::Relaxed) => Ok(()),
+        Err(error) if other_end_gone(&error) => {
+            let text = format!("the receiver's port was closed before the end: {error}; did its agent stop?");
+            Err(io::Error::new(error.kind(), text))
+        }
+        result => result,
+    }
+}
+
+/// Asks until the receiver answers: what is sent before it is ready would fill its buffer. None: stopped.
+fn say_hello(socket: &UdpSocket, token: &Token, tags: &Tags, stop: &AtomicBool) -> io::Result<Option<Path>> {
+    let mut answer = [0u8; 2 * MESSAGE_BYTES];
+    socket.set_read_timeout(Some(HELLO_WAIT))?;
+    for _ in 0..HELLO_TRIES {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let asked = Instant::now();
+        let _ = socket.send(&tags.message(Message::Hello(0)));
+        while let Some(length) = receive_until(socket, &mut answer, asked + HELLO_WAIT)? {
+            let answer = &answer[..length];
+            if let Some(Message::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
+                // Whichever question is answered: too long a trip is corrected by the first feedback.
+                return Ok(Some(Path { receiver_buffer_bytes, trip: asked.elapsed() }));
+            }
+            if open::is_admission(answer, token) {
+                open::answer(socket, token); // our first answer was lost
+            }
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "the receiver does not answer: a firewall between the hosts may drop UDP, or its agent has ended",
+    ))
+}
+
+/// The next datagram until a moment, if one comes.
+fn receive_until(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> io::Result<Option<usize>> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match socket.recv(datagram) {
+            Ok(length) => return Ok(Some(length)),
+            Err(error) if only_waiting(&error) => {}
+            // A port that is closed says so at once.
+            Err(error) if other_end_gone(&error) => std::thread::sleep(left.min(Duration::from_millis(10))),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Says how much there was until the receiver has heard it, or it is gone.
+fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
+    let mut answer = [0u8; 2 * MESSAGE_BYTES];
+    for _ in 0..END_TRIES {
+        if socket.send(&tags.message(Message::End(sent))).is_err_and(|error| other_end_gone(&error)) {
+            return Ok(());
+        }
+        let until = Instant::now() + END_WAIT;
+        while let Some(length) = receive_until(socket, &mut answer, until)? {
+            if matches!(tags.read_message(&answer[..length]), Some(Message::Ended(_))) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The buffers of a batch, and how they are cut.
+struct Trains {
+    batch: TrainSender,
+    datagram_bytes: usize,
+    train_bytes: usize,
+}
+
+impl Trains {
+    fn new(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> io::Result<Self> {
+        let datagram_bytes = (spec.datagram_bytes as usize).clamp(MESSAGE_BYTES, MOST_TRAIN_BYTES);
+        let segments = (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS);
+        let cut = spec.method != SendMethod::Datagrams
+            && segments > 1
+            && socket::set_segment_bytes(socket, datagram_bytes as u16).is_ok();
+        Ok(if cut {
+            Trains::of(TRAINS, segments, datagram_bytes, tags)
+        } else {
+            let _ = socket::set_segment_bytes(socket, 0);
+            Trains::single(datagram_bytes, tags)
+        })
+    }
+
+    fn single(datagram_bytes: usize, tags: &Tags) -> Self {
+        let batch = (TRAINS * MOST_TRAIN_BYTES / datagram_bytes).clamp(1, DATAGRAMS);
+        Trains::of(batch, 1, datagram_bytes, tags)
+    }
+
+    fn of(batch: usize, segments: usize, datagram_bytes: usize, tags: &Tags) -> Self {
+        let train_bytes = segments * datagram_bytes;
+        let mut batch = TrainSender::new(batch, train_bytes);
+        for index in 0..batch.batch() {
+            let train = batch.train_mut(index);
+            content::fill(train);
+            // The tags stay, only numbers and times change from call to call.
+            for datagram in train.chunks_mut(datagram_bytes) {
+                tags.write(Header { number: 0, sent_nanos: 0 }, datagram);
+            }
+        }
+        Trains { batch, datagram_bytes, train_bytes }
+    }
+
+    /// The most bytes of a call.
+    fn most_bytes(&self) -> usize {
+        self.batch.batch() * self.train_bytes
+    }
+
+    /// Numbers the datagrams of the first `bytes`.
+    fn number(&mut self, tags: &Tags, first: u64, sent_nanos: u64, bytes: usize) {
+        let (mut number, mut left) = (first, bytes);
+        for index in 0..bytes.div_ceil(self.train_bytes) {
+            let length = left.min(self.train_bytes);
+            for datagram in self.batch.train_mut(index)[..length].chunks_mut(self.datagram_bytes) {
+                tags.write(Header { number, sent_nanos }, datagram);
+                number += 1;
+            }
+            left -= length;
+        }
+    }
+}
+
+struct Sender<'a> {
+    counters: &'a StreamCounters,
+    stop: &'a AtomicBool,
+    clock: &'a mut CpuClock,
+    start: Instant,
+    tags: Tags,
+    trains: Trains,
+    /// Of the next datagram.
+    number: u64,
+    /// Payload bytes until the stream ends by itself.
+    left: Option<u64>,
+    /// Answers of a closed port in a row.
+    refusals: u32,
+}
+
+impl Sender<'_> {
+    /// Bytes of the next call, of at most `most`: whole datagrams, but for the last of the stream, which is a header at least.
+    fn next_bytes(&self, most: usize) -> usize {
+        let datagram = self.trains.datagram_bytes;
+        let whole = most.min(self.trains.most_bytes()) / datagram * datagram;
+        match self.left {
+            Some(0) => 0,
+            Some(left) if left < whole as u64 => {
+                let (left, rest) = (left as usize, left as usize % datagram);
+                if rest == 0 { left } else { left - rest + rest.max(HEADER_BYTES) }
+            }
+            _ => whole,
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.left == Some(0) || self.number >= MOST_DATAGRAMS
+    }
+
+    /// Sends up to `bytes` now; how many the kernel took: none where it refused for a moment.
+    fn send_now(&mut self, socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
+        let now = Instant::now();
+        let nanos = now.duration_since(self.start).as_nanos() as u64;
+        self.trains.number(&self.tags, self.number, nanos, bytes);
+        let taken = match self.trains.batch.send(socket, bytes) {
+            Ok(taken) => taken,
+            Err(error) => return self.refused(socket, error),
+        };
+        self.refusals = 0;
+        self.number += taken.div_ceil(self.trains.datagram_bytes) as u64;
+        self.left = self.left.map(|left| left.saturating_sub(taken as u64));
+        self.counters.progress.add(taken as u64);
+        self.counters.datagrams.store(self.number, Ordering::Relaxed);
+        bump(&self.counters.calls, 1);
+        if self.trains.train_bytes > self.trains.datagram_bytes {
+            bump(&self.counters.trains, taken.div_ceil(self.trains.train_bytes) as u64);
+        }
+        self.clock.tick(now, &self.counters.cpu_nanos);
+        Ok(taken)
+    }
+
+    fn refused(&mut self, socket: &UdpSocket, error: io::Error) -> io::Result<usize> {
+        if passing(&error) {
+            bump(&self.counters.refused_sends, 1);
+            std::thread::sleep(REFUSED_WAIT);
+            return Ok(0);
+        }
+        if other_end_gone(&error) {
+            // The ICMP error of an earlier datagram; one may be a passing trouble of the path.
+            self.refusals += 1;
+            std::thread::sleep(Duration::from_millis(1));
+            return if self.refusals < MOST_REFUSALS { Ok(0) } else { Err(error) };
+        }
+        if self.trains.train_bytes > self.trains.datagram_bytes && cannot_cut(&error) {
+            socket::set_segment_bytes(socket, 0)?;
+            self.trains = Trains::single(self.trains.datagram_bytes, &self.tags);
+            return Ok(0);
+        }
+        Err(explained(error, self.trains.datagram_bytes))
+    }
+
+    /// Without a rate: as fast as the receiver's answers allow.
+    fn send_by_window(&mut self, path: &mut UdpSender) -> io::Result<()> {
+        while !self.over() {
+            let allowed = path.may_send(self.trains.most_bytes());
+            let bytes = self.next_bytes(allowed);
+            if bytes == 0 {
+                path.wait_for_room().or_else(|error| self.heard_refusal(error))?;
+                if path.silent_for() > PATIENCE {
+                    let why = "the receiver has answered nothing for 20 s: is its host up, the link plugged in and its agent running?";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
+                self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
+                continue;
+            }
+            let taken = self.send_now(path.socket(), bytes)?;
+            if taken > 0 {
+                path.sent(taken).or_else(|error| self.heard_refusal(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn heard_refusal(&mut self, error: io::Error) -> io::Result<()> {
+        self.refusals += 1;
+        if !other_end_gone(&error) || self.refusals >= MOST_REFUSALS {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(())
+    }
+
+    /// At a rate, whatever the receiver makes of it: bursts of half a millisecond.
+    fn send_paced(&mut self, socket: &UdpSocket, rate: f64) -> io::Result<()> {
+        let mut pace = Pace::new(rate, Instant::now());
+        while !self.over() {
+            let wait = pace.wait(Instant::now());
+            if !wait.is_zero() {
+                std::thread::sleep(wait.min(STOP_CHECK));
+                self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
+                continue;
+            }
+            let burst = pace.burst_bytes(self.trains.datagram_bytes, self.trains.most_bytes());
+            let taken = self.send_now(socket, self.next_bytes(burst))?;
+            if taken > 0 {
+                pace.sent(taken, Instant::now());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernel or the device cannot cut trains: no checksum offload (EIO), or datagrams larger than the MTU (EINVAL, EMSGSIZE).
+fn cannot_cut(error: &io::Error) -> bool {
+    const EIO: i32 = 5;
+    const EINVAL: i32 = 22;
+    const EMSGSIZE: i32 = 90;
+    matches!(error.raw_os_error(), Some(EIO | EINVAL | EMSGSIZE))
+}
+
+fn explained(error: io::Error, datagram_bytes: usize) -> io::Error {
+    let text = match error.raw_os_error() {
+        Some(90) => format!("datagrams of {datagram_bytes} bytes are too large for this path: {error}"),
+        Some(1) => format!("sending was forbidden: {error}; a firewall of this host may refuse it"),
+        _ => return error,
+    };
+    io::Error::new(error.kind(), text)
+}

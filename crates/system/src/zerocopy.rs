@@ -1,0 +1,253 @@
+//! MSG_ZEROCOPY on TCP: sends that the kernel reads from our pages later, and its word on when it is done and whether it copied.
+//! See <https://docs.kernel.org/networking/msg_zerocopy.html>.
+//!
+//! A block that was sent may not change until the kernel is done with it: it stays here as a lease, out of reach.
+
+use crate::buffers::Lease;
+use std::collections::VecDeque;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// The newest sends that were not told of yet are waited for this long at the end.
+const LAST_WAIT: Duration = Duration::from_millis(300);
+
+/// What became of the sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Sends that the kernel is done with.
+    pub sends: u64,
+    /// Those of them that it had copied all the same.
+    pub copied: u64,
+}
+
+/// Zerocopy sends on one socket and the blocks that are under way.
+#[derive(Debug)]
+pub struct ZeroCopy<S: AsFd> {
+    socket: S,
+    /// The number of each send that is under way, and its block where it was the last of it.
+    under_way: VecDeque<(u32, Option<Lease>)>,
+    /// The block that is being sent.
+    current: Option<Current>,
+    next: u32,
+    told: Told,
+}
+
+#[derive(Debug)]
+struct Current {
+    lease: Lease,
+    from: usize,
+    length: usize,
+}
+
+/// From `linux/errqueue.h`.
+const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
+const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+
+impl<S: AsFd> ZeroCopy<S> {
+    /// Sets SO_ZEROCOPY (TCP since Linux 4.14).
+    pub fn new(socket: S) -> io::Result<Self> {
+        let on = 1i32;
+        // SAFETY: the pointer and length describe one i32 that lives through the call.
+        let answer = unsafe {
+            libc::setsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ZEROCOPY,
+                std::ptr::from_ref(&on).cast(),
+                size_of::<i32>() as libc::socklen_t,
+            )
+        };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(ZeroCopy { socket, under_way: VecDeque::new(), current: None, next: 0, told: Told::default() })
+    }
+
+    /// Takes a block of which `length` bytes are to be sent; only when nothing of the one before is `left`.
+    pub fn give(&mut self, lease: Lease, length: usize) {
+        debug_assert!(self.current.is_none(), "a block before the last one was sent");
+        let length = length.min(lease.len());
+        self.current = Some(Current { lease, from: 0, length });
+    }
+
+    /// Bytes of the current block that were not sent yet.
+    pub fn left(&self) -> usize {
+        self.current.as_ref().map_or(0, |current| current.length - current.from)
+    }
+
+    /// Sends what is left of the current block; how much of it the kernel took.
+    ///
+    /// ENOBUFS means that the kernel will not track more sends (`net.core.optmem_max`, RLIMIT_MEMLOCK): `reap` some, then try again.
+    pub fn send(&mut self) -> io::Result<usize> {
+        let Some(current) = &mut self.current else { return Ok(0) };
+        let part = &current.lease.bytes()[current.from..current.length];
+        let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
+        // SAFETY: the part lies within the lease; the kernel may read it until it says so in the error queue, and until then the lease
+        // stays in `current` or in `under_way`.
+        let sent =
+            unsafe { libc::send(self.socket.as_fd().as_raw_fd(), part.as_ptr().cast(), part.len(), flags) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        current.from += sent as usize;
+        let over = current.from >= current.length;
+        let lease = if over { self.current.take().map(|current| current.lease) } else { None };
+        self.under_way.push_back((self.next, lease));
+        self.next = self.next.wrapping_add(1);
+        Ok(sent as usize)
+    }
+
+    /// Sends that the kernel is not done with.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// What became of the sends so far.
+    pub fn told(&self) -> Told {
+        self.told
+    }
+
+    /// Takes what the kernel has told, and gives back the blocks that it is done with. Never waits.
+    ///
+    /// The kernel tells of sends in ranges, on TCP in their order but for retransmissions; a block is given back when all older ones are.
+    pub fn reap(&mut self, blocks: &mut Vec<Lease>) -> io::Result<()> {
+        while let Some(done) = read_done(&self.socket)? {
+            let count = done.last.wrapping_sub(done.first).wrapping_add(1);
+            self.told.sends += u64::from(count);
+            self.told.copied += if done.copied { u64::from(count) } else { 0 };
+            while let Some((number, _)) = self.under_way.front() {
+                // Serial numbers (RFC 1982): done is what is not after the range's last.
+                if (done.last.wrapping_sub(*number) as i32) < 0 {
+                    break;
+                }
+                blocks.extend(self.under_way.pop_front().and_then(|(_, lease)| lease));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the kernel has told of something, at most so long.
+    pub fn wait(&self, time: Duration) -> io::Result<()> {
+        // A socket with something in its error queue polls as POLLERR, which need not be asked for.
+        let mut poll = libc::pollfd { fd: self.socket.as_fd().as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one pollfd that lives through the call.
+        let answer = unsafe { libc::poll(&mut poll, 1, i32::try_from(time.as_millis()).unwrap_or(i32::MAX)) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl<S: AsFd> Drop for ZeroCopy<S> {
+    /// Waits a moment for what is under way; what the kernel may still read keeps its memory for ever rather than be reused.
+    fn drop(&mut self) {
+        let (patience, mut blocks) = (Instant::now() + LAST_WAIT, Vec::new());
+        while !self.under_way.is_empty() && Instant::now() < patience {
+            if self.reap(&mut blocks).is_err() {
+                break;
+            }
+            if !self.under_way.is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if !self.under_way.is_empty()
+            && let Some(current) = self.current.take()
+        {
+            std::mem::forget(current.lease);
+        }
+        self.under_way.drain(..).filter_map(|(_, lease)| lease).for_each(std::mem::forget);
+    }
+}
+
+/// Sends `first..=last` are done.
+struct Done {
+    first: u32,
+    last: u32,
+    copied: bool,
+}
+
+fn read_done(socket: &impl AsFd) -> io::Result<Option<Done>> {
+    let mut control = [0u64; 16];
+    // SAFETY: msghdr is plain data for which all zeros is a valid value.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control) as _;
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: the header points at a control area of the stated length, which lives through the call.
+    let answer = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut header, flags) };
+    if answer < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        };
+    }
+    // SAFETY: the control area was filled by the kernel, which keeps the chain of messages within msg_controllen.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(&header);
+        while !message.is_null() {
+            let kind = ((*message).cmsg_level, (*message).cmsg_type);
+            if matches!(kind, (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)) {
+                let error = libc::CMSG_DATA(message).cast::<libc::sock_extended_err>().read_unaligned();
+                if error.ee_errno == 0 && error.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
+                    let copied = error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0;
+                    return Ok(Some(Done { first: error.ee_info, last: error.ee_data, copied }));
+                }
+            }
+            message = libc::CMSG_NXTHDR(&header, message);
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::Pool;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn every_send_is_told_of_and_every_block_comes_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (mut receiver, _) = listener.accept().expect("accepted");
+        let taker = std::thread::spawn(move || {
+            let mut received = Vec::new();
+            receiver.read_to_end(&mut received).map(|_| received)
+        });
+        let mut pool = Pool::new(4, 1 << 16).expect("a pool");
+        let mut free: Vec<Lease> = std::iter::from_fn(|| pool.take()).collect();
+        let mut zerocopy = ZeroCopy::new(&sender).expect("zerocopy on TCP");
+        let mut sends = 0;
+        for round in 0..32u8 {
+            let mut block = loop {
+                if let Some(block) = free.pop() {
+                    break block;
+                }
+                zerocopy.wait(Duration::from_millis(100)).expect("polled");
+                zerocopy.reap(&mut free).expect("told");
+            };
+            block.bytes_mut().fill(round);
+            zerocopy.give(block, 1 << 16);
+            while zerocopy.left() > 0 {
+                zerocopy.send().expect("sent");
+                sends += 1;
+            }
+        }
+        let patience = Instant::now() + Duration::from_secs(5);
+        while zerocopy.under_way() > 0 && Instant::now() < patience {
+            zerocopy.wait(Duration::from_millis(100)).expect("polled");
+            zerocopy.reap(&mut free).expect("told");
+        }
+        assert_eq!((zerocopy.told().sends, free.len()), (sends, 4));
+        assert!(zerocopy.told().copied <= sends, "{:?}", zerocopy.told());
+        drop(zerocopy);
+        drop(sender);
+        let received = taker.join().expect("the taker").expect("received");
+        assert!(
+            received.chunks(1 << 16).zip(0..32u8).all(|(block, round)| block.iter().all(|b| *b == round))
+        );
+        assert_eq!(received.len(), 32 << 16);
+    }
+}
