@@ -2,9 +2,13 @@
 //!
 //! The receivers are stand-ins that only count; those of `flow` have their own tests.
 
+mod bounds;
+mod clock;
 mod endings;
+mod malformed;
 mod own;
 mod running;
 mod sessions;
 mod strangers;
+mod streams;
 mod versions;
