@@ -102,7 +102,7 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
     // The agent's end is told its rate; who moves more all the same is ended, in either direction.
     let take = session.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect("a stream");
     let give = session.connect_stream(&opened.streams[2], &ours, None, None).expect("a stream");
-    let (linerate::agent::StreamSocket::Tcp(mut take), linerate::agent::StreamSocket::Tcp(mut give)) =
+    let (linerate::flow::stream::StreamSocket::Tcp(mut take), linerate::agent::StreamSocket::Tcp(mut give)) =
         (take, give)
     else {
         panic!("both are TCP");

@@ -2,11 +2,11 @@
 
 use linerate::agent::{
     Agent, Interface, InterfaceOf, Key, LaneRequest, Limits, OpenRequest, Receivers, Sample, Session,
-    Settings, StreamSocket,
+    Settings,
 };
 use linerate::failure::Failure;
 use linerate::flow::receive::Received;
-use linerate::flow::stream::{Role, SendMethod, StreamCounters, StreamSpec};
+use linerate::flow::stream::{Role, SendMethod, StreamCounters, StreamSocket, StreamSpec};
 use linerate::plan::Protocol;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -80,7 +80,7 @@ pub fn careless_stream(
     counters.calls.store(spec.core.map_or(0, |core| u64::from(core) + 1), Ordering::Relaxed);
     counters.trains.store(spec.bytes_per_second.map_or(0, |rate| rate as u64), Ordering::Relaxed);
     let StreamSocket::Tcp(mut stream) = socket else {
-        return Err(io::Error::other("these tests stream over TCP"));
+        return Err(io::Error::other("who streams over UDP in these tests has the real engine"));
     };
     stream.set_read_timeout(Some(Duration::from_millis(50)))?;
     stream.set_write_timeout(Some(Duration::from_millis(50)))?;

@@ -89,7 +89,7 @@ fn a_stream_leaves_by_the_address_and_interface_that_it_shall() {
     let opened = session.open(streams(vec![send.clone(); 3])).expect("opened");
     let local = Some(([127, 0, 0, 5], 0).into());
     let stream = session.connect_stream(&opened.streams[0], &send, local, None).expect("a stream");
-    let linerate::agent::StreamSocket::Tcp(stream) = stream else { panic!("TCP") };
+    let linerate::flow::stream::StreamSocket::Tcp(stream) = stream else { panic!("TCP") };
     assert_eq!(stream.local_addr().expect("an address").ip().to_string(), "127.0.0.5");
     let foreign = Some("192.0.2.1:0".parse().expect("an address"));
     let text =
