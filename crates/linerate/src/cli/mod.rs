@@ -13,6 +13,7 @@ mod probe;
 mod progress;
 mod raid;
 mod rates;
+mod saving;
 mod stop;
 mod words;
 

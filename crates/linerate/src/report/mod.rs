@@ -21,7 +21,6 @@ mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
-use crate::measure::Stage;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
 pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
@@ -42,11 +41,6 @@ pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) 
     terminal::rates(tables, width, colour)
 }
 
-/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
-pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::access(run, width, colour)
-}
-
 /// An array as it follows from the arithmetic, with the command lines that make it.
 pub fn raid(layout: &crate::plan::raid::Layout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)
@@ -64,11 +58,7 @@ pub fn json<P: Product>(product: &P) -> String {
 
 /// One stage's benchmark for a terminal, as the command that measured it shows it; `width` and `colour` as for [`terminal`].
 pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
-    match run.stage {
-        Stage::Memory => terminal::memory(run, width, colour),
-        Stage::Load => terminal::stage(run, width, colour),
-        Stage::Disk | Stage::Network | Stage::Path => terminal::access(run, width, colour),
-    }
+    terminal::stage(run, width, colour)
 }
 
 /// One stage's benchmark as one HTML page that needs nothing else, with its charts.
@@ -119,11 +109,6 @@ pub fn read_saved(path: &Path) -> Result<SavedRun, Failure> {
 /// The text of a `run.json` of either kind; `name` is what errors call it.
 pub fn parse_saved(text: &[u8], name: &Path) -> Result<SavedRun, Failure> {
     json::parse_saved(text, name)
-}
-
-/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
-pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::memory(run, width, colour)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another

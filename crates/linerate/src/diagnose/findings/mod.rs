@@ -1,6 +1,7 @@
 //! What is wrong or worth changing: one file a group, one function a finding. To add one: a function `fn(&Context) -> Vec<Finding>`
 //! (or `Option`), its line in [`all`], and a test with the figures that make it speak and those that do not.
 
+mod access;
 mod cpu;
 mod disk;
 mod limits;
@@ -9,6 +10,7 @@ pub(crate) mod map;
 mod network;
 mod trust;
 
+pub use access::disk_findings;
 pub use load::load_findings;
 
 use super::figures::Figures;
