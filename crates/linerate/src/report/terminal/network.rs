@@ -200,7 +200,8 @@ fn buffers(measurement: &Measurement, result: &StreamsResult) -> Option<String> 
 /// Ledgers in which something is missing, whole; of the others one line.
 fn ledgers(run: &StageRun, width: usize, style: Style) -> Vec<String> {
     let udp = |one: &&MeasuredLedger| one.ledger.protocol == Protocol::Udp;
-    let missing = |one: &&MeasuredLedger| one.ledger.lost_datagrams != 0 || one.ledger.unaccounted_datagrams != 0;
+    let missing =
+        |one: &&MeasuredLedger| one.ledger.lost_datagrams != 0 || one.ledger.unaccounted_datagrams != 0;
     let (open, closed): (Vec<_>, Vec<_>) = run.ledgers.iter().filter(udp).partition(missing);
     let mut text = Vec::new();
     if !closed.is_empty() {
@@ -210,7 +211,10 @@ fn ledgers(run: &StageRun, width: usize, style: Style) -> Vec<String> {
     }
     for one in open {
         let arrow = if one.direction == Direction::Receive { "←" } else { "→" };
-        text.extend([String::new(), style.bold(&format!("ledger of {} {arrow}", printable(&one.measurement)))]);
+        text.extend([
+            String::new(),
+            style.bold(&format!("ledger of {} {arrow}", printable(&one.measurement))),
+        ]);
         text.extend(super::ledger::screen(&one.ledger, width, style).lines().map(String::from));
     }
     text

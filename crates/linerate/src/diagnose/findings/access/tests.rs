@@ -102,6 +102,8 @@ impl Shape {
             loss: 0.0,
             access: Some(Box::new(access)),
             memory: None,
+            congestion_controls: Vec::new(),
+            streams: None,
         }
     }
 }
