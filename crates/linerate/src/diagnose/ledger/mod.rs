@@ -104,3 +104,6 @@ fn in_the_same_counters(sender: &End, receiver: &End, streams: &Streams) -> Vec<
     let taken = told(receiver, "Udp InDatagrams", passed::udp_taken_by_others(receiver, streams));
     out.into_iter().chain(taken).collect()
 }
+
+#[cfg(test)]
+mod tests;

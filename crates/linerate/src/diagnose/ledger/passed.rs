@@ -50,7 +50,7 @@ pub(super) fn datagrams_into_ip(receiver: &End, streams: &Streams) -> Option<u64
         true => counters.count6(&format!("Ip6{name}")),
         false => counters.count("IpExt", name),
     };
-    let all: Option<u64> = marks.iter().map(|name| one(name)).sum();
+    let all = marks.iter().try_fold(0u64, |sum, name| Some(sum.saturating_add(one(name)?)));
     let others = match streams.ipv6 {
         true => counters.count6("Icmp6InMsgs").unwrap_or(0),
         false => counters.count("Icmp", "InMsgs").unwrap_or(0),
@@ -97,6 +97,5 @@ pub(super) fn of_interfaces(end: &End, streams: &Streams, way: &str) -> Option<u
         let (_, payload) = of_interface(one, streams, way)?;
         datagrams(payload, streams)
     });
-    let all: Vec<Option<u64>> = each.collect();
-    if all.is_empty() { None } else { all.into_iter().sum() }
+    each.reduce(|sum, one| Some(sum?.saturating_add(one?))).flatten()
 }
