@@ -24,7 +24,7 @@ mod verdict;
 use crate::failure::Failure;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
-pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
+pub use compare::{Comparison, Detail, Difference, Interval, Quantity, Rate, Sampled, Verdict};
 pub use flow::{FlowReport, Step};
 pub use folder::{Compared, Folder, Product};
 pub use json::SavedRun;
