@@ -44,13 +44,17 @@ impl Default for Receivers {
     }
 }
 
-/// An agent sends what it has in memory: never a file of its host.
+/// An agent sends what it makes in memory: never a file of its host.
 fn stream(
     spec: &StreamSpec,
     socket: StreamSocket,
     counters: &StreamCounters,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    if let Some(core) = spec.core {
+        // A core that is not there, or not ours: run anywhere rather than not at all.
+        let _ = linerate_system::affinity::pin_to(core);
+    }
     engine::run(spec, socket, Content::Memory, counters, stop)
 }
 

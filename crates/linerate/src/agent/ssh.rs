@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// What runs there. Quoted: to some shells brackets are a pattern.
 const COMMAND: &str = "linerate agent --own --listen '[::]:0'";
 /// ssh itself gives up connecting after this, seconds.
-const CONNECT_SECONDS: &str = "10";
+const CONNECT_SECONDS: &str = "8";
 /// Logging in and starting the program may take so long in all.
-const START: Duration = Duration::from_secs(20);
+const START: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
 /// A greeting of the host may come before the address, at most this much.
 const LARGEST_OUTPUT_BYTES: u64 = 64 << 10;

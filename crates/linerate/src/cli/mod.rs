@@ -15,6 +15,7 @@ mod probe;
 mod progress;
 mod raid;
 mod rates;
+mod saving;
 mod stop;
 mod words;
 

@@ -16,7 +16,7 @@ use crate::probe::Machine;
 use figures::Figures;
 pub(crate) use findings::map::topology;
 pub use findings::map::{EdgeState, PcieEdge, map_findings, pcie_edges};
-pub use findings::{load_findings, stream_findings};
+pub use findings::{disk_findings, load_findings, stream_findings};
 use predict::{Prediction, predict};
 pub use product::*;
 

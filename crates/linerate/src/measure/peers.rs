@@ -99,12 +99,12 @@ impl Peers {
                 if let Some(name) = &goal.congestion_control {
                     socket.set_tcp_congestion(name.as_bytes())?;
                 }
-                socket.bind(&std::net::SocketAddr::new(path.local, 0).into())
+                socket.bind(&path.local_socket().into())
             });
             return stream.map(Destination::Tcp).map_err(|failure| failure.to_string());
         };
         let here = |error: std::io::Error| format!("no UDP path to {address}: {error}");
-        let socket = UdpSocket::bind((path.local, 0)).map_err(here)?;
+        let socket = UdpSocket::bind(path.local_socket()).map_err(here)?;
         socket.connect(address).map_err(here)?;
         let datagram = datagram_bytes(path, goal);
         let sender = UdpSender::admit(socket, *ticket.token.bytes(), datagram).map_err(here)?;

@@ -22,7 +22,6 @@ mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
-use crate::measure::Stage;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
 pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
@@ -41,11 +40,6 @@ pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
 /// Tables of rates for a screen of `width` columns (80 and more are laid out), sources below each.
 pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) -> String {
     terminal::rates(tables, width, colour)
-}
-
-/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
-pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::access(run, width, colour)
 }
 
 /// Where every packet of a test went: a line a layer, with what each dropped and the cure. Ends with a newline.
@@ -70,12 +64,7 @@ pub fn json<P: Product>(product: &P) -> String {
 
 /// One stage's benchmark for a terminal, as the command that measured it shows it; `width` and `colour` as for [`terminal`].
 pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
-    match run.stage {
-        Stage::Memory => terminal::memory(run, width, colour),
-        Stage::Load => terminal::stage(run, width, colour),
-        Stage::Network => terminal::network(run, width, colour),
-        Stage::Disk | Stage::Path => terminal::access(run, width, colour),
-    }
+    terminal::stage(run, width, colour)
 }
 
 /// One stage's benchmark as one HTML page that needs nothing else, with its charts.
@@ -126,11 +115,6 @@ pub fn read_saved(path: &Path) -> Result<SavedRun, Failure> {
 /// The text of a `run.json` of either kind; `name` is what errors call it.
 pub fn parse_saved(text: &[u8], name: &Path) -> Result<SavedRun, Failure> {
     json::parse_saved(text, name)
-}
-
-/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
-pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::memory(run, width, colour)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another

@@ -5,12 +5,8 @@ use linerate::diagnose::ledger::{Layer, Ledger, LedgerLine};
 
 /// The line of a layer of a host that dropped something.
 fn dropping(ledger: &Ledger, host: &str, layer: Layer) -> LedgerLine {
-    let lines = ledger.lines.iter().filter(|line| line.host == host && line.layer == layer);
-    lines
-        .into_iter()
-        .find(|line| line.dropped > 0)
-        .cloned()
-        .unwrap_or_else(|| panic!("{host} {layer} dropped nothing"))
+    let mut lines = ledger.lines.iter().filter(|line| line.host == host && line.layer == layer);
+    lines.find(|line| line.dropped > 0).cloned().unwrap_or_else(|| panic!("{host} {layer} dropped nothing"))
 }
 
 /// All is accounted for, by these lines alone.

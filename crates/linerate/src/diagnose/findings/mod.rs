@@ -1,6 +1,7 @@
 //! What is wrong or worth changing: one file a group, one function a finding. To add one: a function `fn(&Context) -> Vec<Finding>`
 //! (or `Option`), its line in [`all`], and a test with the figures that make it speak and those that do not.
 
+mod access;
 mod cpu;
 mod disk;
 mod limits;
@@ -10,6 +11,7 @@ mod network;
 mod streams;
 mod trust;
 
+pub use access::disk_findings;
 pub use load::load_findings;
 pub use streams::stream_findings;
 

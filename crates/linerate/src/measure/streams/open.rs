@@ -204,6 +204,6 @@ fn connect(
 ) -> Result<StreamSocket, String> {
     let path = &bench.paths[wanted.path];
     let device = bench.bind_device.then_some(path.nic.as_deref()).flatten();
-    let local = std::net::SocketAddr::new(path.local, 0);
+    let local = path.local_socket();
     session.connect_stream(ticket, &wanted.spec, Some(local), device).map_err(|failure| failure.to_string())
 }

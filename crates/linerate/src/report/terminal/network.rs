@@ -3,6 +3,7 @@
 
 use super::grid::{Column, column, lines};
 use super::{Style, error_text, finding_text};
+use crate::diagnose::ledger::MeasuredLedger;
 use crate::measure::Measurement;
 use crate::measure::streams::{Direction, PathMtu, RoundTrips, StreamFigure, StreamsResult, Trial};
 use crate::plan::Protocol;
@@ -27,9 +28,8 @@ const FIGURES: [Column; 8] = [
 const FINDING_LINES: usize = 4;
 
 /// The whole screen, a newline at its end.
-pub(in crate::report) fn screen(run: &StageRun, width: usize, colour: bool) -> String {
+pub(super) fn screen(run: &StageRun, width: usize, style: Style) -> String {
     let width = width.clamp(60, 140);
-    let style = Style { colour };
     let head = format!(
         "linerate {} {} from {}: {}",
         printable(&run.version),
@@ -51,6 +51,7 @@ pub(in crate::report) fn screen(run: &StageRun, width: usize, colour: bool) -> S
         text.extend(labelled(label, &told, width));
     }
     text.extend(super::pinning::table(&run.measurements, width, style));
+    text.extend(ledgers(run, width, style));
     if !run.findings.is_empty() {
         text.extend([String::new(), style.bold("findings")]);
         text.extend(
@@ -194,6 +195,29 @@ fn buffers(measurement: &Measurement, result: &StreamsResult) -> Option<String> 
         asked(result.job.receive_buffer_bytes),
         needed.unwrap_or_default()
     ))
+}
+
+/// Ledgers in which something is missing, whole; of the others one line.
+fn ledgers(run: &StageRun, width: usize, style: Style) -> Vec<String> {
+    let udp = |one: &&MeasuredLedger| one.ledger.protocol == Protocol::Udp;
+    let missing =
+        |one: &&MeasuredLedger| one.ledger.lost_datagrams != 0 || one.ledger.unaccounted_datagrams != 0;
+    let (open, closed): (Vec<_>, Vec<_>) = run.ledgers.iter().filter(udp).partition(missing);
+    let mut text = Vec::new();
+    if !closed.is_empty() {
+        let figures = if closed.len() == 1 { "figure" } else { "figures" };
+        let all = format!("every datagram of {} UDP {figures} arrived", closed.len());
+        text.extend(labelled("ledger", &all, width));
+    }
+    for one in open {
+        let arrow = if one.direction == Direction::Receive { "←" } else { "→" };
+        text.extend([
+            String::new(),
+            style.bold(&format!("ledger of {} {arrow}", printable(&one.measurement))),
+        ]);
+        text.extend(super::ledger::screen(&one.ledger, width, style).lines().map(String::from));
+    }
+    text
 }
 
 /// `label  text`, wrapped under the text.
