@@ -25,6 +25,15 @@ use share::signed;
 
 /// The ledger of the streams of one direction. Pure; total: what is not known leaves a line without figures.
 pub fn ledger(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
+    if sender.host != receiver.host {
+        return of_hosts(sender, receiver, streams);
+    }
+    // Two namespaces of one machine, or two machines that somebody named alike.
+    let called = |end: &End, role: &str| End { host: format!("{} ({role})", end.host), ..end.clone() };
+    of_hosts(&called(sender, "sender"), &called(receiver, "receiver"), streams)
+}
+
+fn of_hosts(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
     let mut sent: Vec<Told> = told(&sender.counters, sender.interface.as_deref());
     sent.retain(|one| lines::is_outgoing(one) && belongs(one, streams.protocol));
     let mut received: Vec<Told> = told(&receiver.counters, receiver.interface.as_deref());

@@ -68,7 +68,7 @@ pub struct Received {
     pub bytes: u64,
     /// UDP: all that came, doubles with them, foreign ones not.
     pub datagrams: u64,
-    /// UDP with GRO: trains of them.
+    /// UDP with GRO: trains of two and more of them.
     pub trains: u64,
     pub duplicated: u64,
     /// Datagrams of nobody's that came to our sockets.
