@@ -11,6 +11,7 @@ mod fio;
 mod flow;
 mod folder;
 mod html;
+pub mod iperf3_json;
 mod job_words;
 mod json;
 mod map;
