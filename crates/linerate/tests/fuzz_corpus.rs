@@ -29,6 +29,11 @@ fn udp() {
 }
 
 #[test]
+fn stream() {
+    replay("stream", entries::stream);
+}
+
+#[test]
 fn run_json() {
     replay("run_json", entries::run_json);
 }

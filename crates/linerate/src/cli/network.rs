@@ -8,7 +8,7 @@ use super::words::NetworkWords;
 use crate::failure::Failure;
 use crate::report::{self, Folder};
 use crate::run::StageRun;
-use crate::run::network::{NetworkOrder, conduct_network};
+use crate::run::network::{NetworkOrder, conduct_iperf3, conduct_network};
 use crate::sysroot::Sysroot;
 use std::io::IsTerminal;
 
@@ -38,7 +38,11 @@ pub fn network(words: &NetworkWords) -> Result<u8, Failure> {
         Ok(())
     };
     let mut progress = Progress::new();
-    let conducted = conduct_network(&Sysroot::live(), &order, &stop, &mut progress, &mut save);
+    let live = Sysroot::live();
+    let conducted = match &words.iperf3 {
+        Some(server) => conduct_iperf3(&live, &order, server, &stop, &mut progress, &mut save),
+        None => conduct_network(&live, &order, &stop, &mut progress, &mut save),
+    };
     progress.finish();
     let mut run = conducted?;
     let page = folder.as_ref().map(|folder| folder.save_report(&run));

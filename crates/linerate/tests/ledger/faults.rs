@@ -5,7 +5,7 @@ use linerate::diagnose::ledger::{Layer, Ledger, LedgerLine};
 
 /// The line of a layer of a host that dropped something.
 fn dropping(ledger: &Ledger, host: &str, layer: Layer) -> LedgerLine {
-    let lines = ledger.lines.iter().filter(|line| line.host == host && line.layer == layer);
+    let mut lines = ledger.lines.iter().filter(|line| line.host == host && line.layer == layer);
     lines.find(|line| line.dropped > 0).cloned().unwrap_or_else(|| panic!("{host} {layer} dropped nothing"))
 }
 

@@ -18,6 +18,9 @@ pub struct NetworkWords {
     /// File with the agents' key [default: the digits in LINERATE_KEY]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+    /// Measure against an iperf3 server instead of an agent; port 5201 where none is given
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "compare_pinning", "verify"])]
+    pub iperf3: Option<String>,
     /// What to measure
     #[arg(long, value_enum, default_value_t = ProtocolWord::Both)]
     pub protocol: ProtocolWord,

@@ -22,6 +22,7 @@ mod spec;
 mod tcp_receive;
 mod tcp_send;
 mod tcp_view;
+mod trains;
 mod udp_receive;
 mod udp_send;
 

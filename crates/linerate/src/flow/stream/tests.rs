@@ -1,5 +1,7 @@
 //! Both ends of streams over loopback.
 
+mod relay;
+
 use super::*;
 use crate::plan::Protocol;
 use std::net::TcpListener;

@@ -86,17 +86,10 @@ pub(super) fn describe(bench: &Bench<'_>, job: &StreamsJob, name: &str, observed
     let cores: Vec<u32> = streams.iter().filter_map(|stream| stream.core).collect();
     trust::flag(&mut measurement, seen, &cores);
     let asking = observed.streams.iter().find(|stream| stream.wanted.asks());
-    measurement.streams = Some(Box::new(StreamsResult {
-        job: job.clone(),
-        paths: path_figures(bench, observed, &streams),
-        streams,
-        idle_latency: None,
-        loaded_latency: asking.and_then(|stream| RoundTrips::of(&stream.own_end)),
-        methods: Vec::new(),
-        search: None,
-        path_mtus: Vec::new(),
-        counters: observed.counters.clone(),
-    }));
+    let mut result = StreamsResult::plain(job.clone(), path_figures(bench, observed, &streams), streams);
+    result.loaded_latency = asking.and_then(|stream| RoundTrips::of(&stream.own_end));
+    result.counters.clone_from(&observed.counters);
+    measurement.streams = Some(Box::new(result));
     measurement
 }
 

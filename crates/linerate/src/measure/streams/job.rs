@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Which way the bulk goes, seen from here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
+    #[default]
     Send,
     Receive,
     /// Both at once, each with all streams.

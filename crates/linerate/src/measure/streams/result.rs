@@ -34,6 +34,23 @@ pub struct StreamsResult {
     pub counters: Vec<HostCounters>,
 }
 
+impl StreamsResult {
+    /// Streams without what is found out beside them.
+    pub fn plain(job: StreamsJob, paths: Vec<PathFigure>, streams: Vec<StreamFigure>) -> Self {
+        StreamsResult {
+            job,
+            paths,
+            streams,
+            idle_latency: None,
+            loaded_latency: None,
+            methods: Vec::new(),
+            search: None,
+            path_mtus: Vec::new(),
+            counters: Vec::new(),
+        }
+    }
+}
+
 /// One path in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathFigure {
@@ -50,7 +67,7 @@ pub struct PathFigure {
 }
 
 /// One stream, both of its ends, over its whole life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamFigure {
     /// Name of its path.
     pub path: String,

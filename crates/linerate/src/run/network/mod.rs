@@ -1,6 +1,7 @@
 //! `linerate network`: ways to the peers, a short calibration, then each protocol in each direction over all NICs at once; what each path
 //! carries in one packet, what a request takes beside the bulk, and both hosts' counters before and after.
 
+mod iperf3;
 mod order;
 mod steps;
 
@@ -17,6 +18,7 @@ use crate::measure::{Stage, Windows};
 use crate::plan::{PathPlan, path_rate};
 use crate::probe::{Machine, probe};
 use crate::sysroot::Sysroot;
+pub use iperf3::conduct_iperf3;
 pub use order::NetworkOrder;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
