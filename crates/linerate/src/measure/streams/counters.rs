@@ -1,7 +1,9 @@
 //! What both hosts' kernels counted while a figure was measured: what the ledger is made of.
 
 use super::Bench;
+use crate::fact::Fact;
 use crate::probe::counters::{NetworkCounters, read};
+use linerate_system::drop_trace::DropTrace;
 use serde::{Deserialize, Serialize};
 
 /// One host's counters over the time of a figure, from before its first datagram to after its last.
@@ -48,6 +50,28 @@ pub(super) fn read_all(bench: &Bench<'_>) -> Vec<Option<HostCounters>> {
         }));
     }
     all
+}
+
+/// The kernel's own reasons of dropped packets, while it is there.
+pub(super) struct Reasons(Result<DropTrace, String>);
+
+impl Reasons {
+    /// Begins to trace, if that was asked for.
+    pub(super) fn trace(bench: &Bench<'_>) -> Self {
+        if !bench.trace_drops {
+            return Reasons(Err("not traced: --trace-drops does".into()));
+        }
+        Reasons(DropTrace::start().map_err(|error| format!("skb:kfree_skb cannot be traced: {error}")))
+    }
+
+    /// What it told, into our own host's counters.
+    pub(super) fn fill(self, hosts: &mut [HostCounters]) {
+        let told = self.0.and_then(|trace| trace.read().map_err(|error| format!("the trace: {error}")));
+        let reasons = told.map_or_else(Fact::unknown, |drops| Fact::Known(drops.reasons));
+        for host in hosts.iter_mut().filter(|host| !host.peer) {
+            host.counters.drop_reasons = reasons.clone();
+        }
+    }
 }
 
 /// Several addresses may lead to one agent.

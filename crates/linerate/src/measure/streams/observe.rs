@@ -5,7 +5,7 @@
 //! way; then the agents' senders stop, and our receivers take theirs.
 
 use super::Bench;
-use super::counters::{self, HostCounters};
+use super::counters::{self, HostCounters, Reasons};
 use super::job::Direction;
 use super::open::{Connected, Wanted};
 use crate::agent::{Sample, Session};
@@ -61,6 +61,7 @@ pub(super) struct Running<'a, 'b> {
     /// The agents' samples just before our senders started.
     before: Vec<Option<Sample>>,
     counters: Vec<Option<HostCounters>>,
+    reasons: Option<Reasons>,
     failures: Vec<String>,
 }
 
@@ -107,9 +108,11 @@ impl<'a, 'b> Running<'a, 'b> {
             stop_receivers: Arc::default(),
             before: Vec::new(),
             counters: Vec::new(),
+            reasons: None,
             failures: Vec::new(),
         };
         running.counters = counters::read_all(running.bench);
+        running.reasons = Some(Reasons::trace(running.bench));
         let sample = |session: &Session| session.sample().ok();
         running.before = running.bench.sessions.iter().map(sample).collect();
         let clock = Instant::now();
@@ -297,7 +300,12 @@ impl<'a, 'b> Running<'a, 'b> {
                 self.failures.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
             }
         }
-        counters::between(std::mem::take(&mut self.counters), counters::read_all(self.bench))
+        let after = counters::read_all(self.bench);
+        let mut hosts = counters::between(std::mem::take(&mut self.counters), after);
+        if let Some(reasons) = self.reasons.take() {
+            reasons.fill(&mut hosts);
+        }
+        hosts
     }
 
     fn join(&mut self, direction: Direction) {
