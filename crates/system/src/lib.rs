@@ -26,6 +26,5 @@ pub mod readiness;
 pub mod ring;
 pub mod socket;
 pub mod storage;
-pub mod tcp_details;
 pub mod trains;
 pub mod zerocopy;

@@ -83,7 +83,6 @@ impl AgentWords {
             ClientLimits { streams, memory_bytes: self.memory_limit, bytes_per_second: self.rate_limit };
         let limits = Limits {
             tests: self.tests as usize,
-            lanes: streams,
             test_time: self.time_limit.map(Duration::from_secs_f64),
             client,
             ..Limits::default()

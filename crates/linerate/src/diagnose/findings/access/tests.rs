@@ -78,6 +78,7 @@ impl Shape {
             steady: None,
             corrupt: None,
             errors: Vec::new(),
+            visits: Vec::new(),
             job: self.job,
         };
         Measurement {
