@@ -92,18 +92,16 @@ fn stream(index: usize, figure: &StreamFigure, seconds: f64) -> Stream {
         tcp: figure.tcp.clone(),
         ..Interval::default()
     });
-    let end = |sender: bool| StreamFigures {
-        id,
-        sender,
-        bytes: total,
-        seconds,
-        retransmits: figure.tcp.as_ref().filter(|_| sender).map(|tcp| tcp.retransmits),
-        jitter_seconds: (udp && !sender).then_some(figure.jitter_seconds),
-        lost: udp.then(|| of_windows(figure.lost)),
-        packets: udp.then(|| of_windows(figure.sent_datagrams)),
-        reordered: udp.then(|| of_windows(figure.reordered)),
-        tcp: figure.tcp.clone().filter(|_| sender),
-        ..StreamFigures::default()
+    let end = |sender: bool| {
+        let mut end = StreamFigures::default();
+        (end.id, end.sender, end.bytes, end.seconds) = (id, sender, total, seconds);
+        end.retransmits = figure.tcp.as_ref().filter(|_| sender).map(|tcp| tcp.retransmits);
+        end.jitter_seconds = (udp && !sender).then_some(figure.jitter_seconds);
+        end.lost = udp.then(|| of_windows(figure.lost));
+        end.packets = udp.then(|| of_windows(figure.sent_datagrams));
+        end.reordered = udp.then(|| of_windows(figure.reordered));
+        end.tcp = figure.tcp.clone().filter(|_| sender);
+        end
     };
     Stream {
         sends,

@@ -59,8 +59,26 @@ fn of_hosts(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
         unaccounted_datagrams,
         unaccounted_bytes: unaccounted_bytes(streams, (lost_datagrams, lost_bytes), unaccounted_datagrams),
         others,
+        reasons: reasons(sender).into_iter().chain(reasons(receiver)).collect(),
         findings: findings::findings((sender, &sent), (receiver, &received), streams, unaccounted_datagrams),
     }
+}
+
+/// Reasons that are worth a line.
+const MOST_REASONS: usize = 8;
+
+/// What the kernel of a host says of its drops, most first.
+fn reasons(end: &End) -> Vec<Reason> {
+    let known = end.counters.drop_reasons.known().into_iter().flatten();
+    let one = |(reason, counted): (&String, &u64)| Reason {
+        host: end.host.clone(),
+        reason: reason.clone(),
+        counted: *counted,
+    };
+    let mut all: Vec<Reason> = known.filter(|(_, counted)| **counted > 0).map(one).collect();
+    all.sort_by(|a, b| b.counted.cmp(&a.counted).then_with(|| a.reason.cmp(&b.reason)));
+    all.truncate(MOST_REASONS);
+    all
 }
 
 /// Counters of the other protocol say nothing of these streams.

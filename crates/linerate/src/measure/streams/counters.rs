@@ -1,9 +1,7 @@
 //! What both hosts' kernels counted while a figure was measured: what the ledger is made of.
 
 use super::Bench;
-use crate::fact::Fact;
-use crate::probe::counters::{NetworkCounters, read};
-use linerate_system::drop_trace::DropTrace;
+use crate::probe::counters::{DropReasons, NetworkCounters, read_with};
 use serde::{Deserialize, Serialize};
 
 /// One host's counters over the time of a figure, from before its first datagram to after its last.
@@ -23,7 +21,7 @@ pub struct HostCounters {
 }
 
 /// Of each host once: ours, then each agent's by its first path. None where an agent did not answer.
-pub(super) fn read_all(bench: &Bench<'_>) -> Vec<Option<HostCounters>> {
+pub(super) fn read_all(bench: &Bench<'_>, reasons: &DropReasons) -> Vec<Option<HostCounters>> {
     let nics: Vec<String> = bench.paths.iter().filter_map(|path| path.nic.clone()).collect();
     let host = bench.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
     let own = HostCounters {
@@ -31,7 +29,7 @@ pub(super) fn read_all(bench: &Bench<'_>) -> Vec<Option<HostCounters>> {
         peer: false,
         paths: bench.paths.iter().map(|path| path.name.clone()).collect(),
         interface: nics.first().cloned(),
-        counters: read(bench.sysroot, &nics),
+        counters: read_with(bench.sysroot, &nics, reasons),
     };
     let mut all = vec![Some(own)];
     let mut known: Vec<&str> = Vec::new();
@@ -50,28 +48,6 @@ pub(super) fn read_all(bench: &Bench<'_>) -> Vec<Option<HostCounters>> {
         }));
     }
     all
-}
-
-/// The kernel's own reasons of dropped packets, while it is there.
-pub(super) struct Reasons(Result<DropTrace, String>);
-
-impl Reasons {
-    /// Begins to trace, if that was asked for.
-    pub(super) fn trace(bench: &Bench<'_>) -> Self {
-        if !bench.trace_drops {
-            return Reasons(Err("not traced: --trace-drops does".into()));
-        }
-        Reasons(DropTrace::start().map_err(|error| format!("skb:kfree_skb cannot be traced: {error}")))
-    }
-
-    /// What it told, into our own host's counters.
-    pub(super) fn fill(self, hosts: &mut [HostCounters]) {
-        let told = self.0.and_then(|trace| trace.read().map_err(|error| format!("the trace: {error}")));
-        let reasons = told.map_or_else(Fact::unknown, |drops| Fact::Known(drops.reasons));
-        for host in hosts.iter_mut().filter(|host| !host.peer) {
-            host.counters.drop_reasons = reasons.clone();
-        }
-    }
 }
 
 /// Several addresses may lead to one agent.
