@@ -12,6 +12,7 @@ pub mod event;
 pub mod fact;
 pub mod failure;
 pub mod flow;
+pub mod iperf3;
 pub mod measure;
 pub mod plan;
 pub mod probe;

@@ -97,3 +97,8 @@ fn machine_toml() {
 fn fio_job() {
     replay("fio_job", entries::fio_job);
 }
+
+#[test]
+fn network_counters() {
+    replay("network_counters", entries::network_counters);
+}

@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// In the order of the path.
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule { room: "fact", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "units", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "failure", may: &[], why: "it is the ground that every room stands on" },
@@ -48,13 +48,18 @@ const RULES: [Rule; 18] = [
     },
     Rule {
         room: "agent",
-        may: &["probe::usage", "plan::Protocol", "flow"],
+        may: &["probe::usage", "probe::counters", "plan::Protocol", "flow"],
         why: "the other host has neither our plan nor our measurements",
+    },
+    Rule {
+        room: "iperf3",
+        may: &["probe::usage", "plan::Protocol", "flow"],
+        why: "it speaks another tool's protocol and knows no plan of ours",
     },
     Rule { room: "event", may: &["measure"], why: "it carries what measuring tells, and is heard by anyone" },
     Rule {
         room: "measure",
-        may: &["probe", "rates", "plan", "flow", "agent", "event"],
+        may: &["probe", "rates", "plan", "flow", "agent", "iperf3", "event"],
         why: "it does not judge its figures",
     },
     Rule {
@@ -64,19 +69,19 @@ const RULES: [Rule; 18] = [
     },
     Rule {
         room: "run",
-        may: &["probe", "plan", "agent", "event", "measure", "diagnose"],
+        may: &["probe", "plan", "agent", "iperf3", "event", "measure", "diagnose"],
         why: "it takes the steps in turn and keeps their products; how they look is the report's",
     },
     Rule {
         room: "report",
-        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event"],
+        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3"],
         why: "it shows products, it makes none",
     },
     Rule {
         room: "cli",
         may: &[
             "probe", "capture", "rates", "plan", "flow", "agent", "measure", "diagnose", "report", "run",
-            "event",
+            "event", "iperf3",
         ],
         why: "it calls the rooms, none calls it",
     },

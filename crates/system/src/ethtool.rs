@@ -7,6 +7,7 @@ mod driver;
 mod features;
 mod link;
 mod settings;
+mod statistics;
 mod strings;
 
 pub use driver::Driver;

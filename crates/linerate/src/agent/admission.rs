@@ -126,7 +126,7 @@ impl Drop for Visit {
 }
 
 /// What counts as one origin: an IPv4 address, or an IPv6 network of 64 bits, for a host can have all addresses of it.
-fn origin(address: IpAddr) -> IpAddr {
+pub(super) fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
         v4 => v4,
@@ -201,7 +201,10 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clients::{ClientLimits, Clients, Rate};
+    use super::super::lane::{Receive, Work};
     use super::*;
+    use crate::flow::receive::Received;
     use std::io::Read;
     use std::net::TcpListener;
     use std::time::Duration;
@@ -250,10 +253,16 @@ mod tests {
 
     #[test]
     fn a_token_works_once_and_not_after_its_time() {
-        let places = Places::new(8);
+        let (places, clients) = (Places::new(8), Clients::new(ClientLimits::default()));
         let lane = |time| {
             let place = places.take().expect("a place");
-            Arc::new(Lane::new(crate::plan::Protocol::Tcp, Instant::now(), time, place))
+            let client = "192.0.2.1".parse().expect("an address");
+            let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
+            let received = Received::new(Instant::now());
+            let protocol = crate::plan::Protocol::Tcp;
+            let receive = Receive { protocol, verify: false, receive_buffer_bytes: None, received };
+            let work = Work::Receive(Box::new(receive));
+            Arc::new(Lane::new(work, client, time, share, place))
         };
         let tokens = Tokens::default();
         let (one, late, never) = (Token::random(), Token::random(), Token::random());

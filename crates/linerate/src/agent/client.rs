@@ -1,9 +1,11 @@
 //! The client's side of an agent: one session, its tests, and data streams that open with their tickets. Every call ends in time.
 
 use super::admission::lock;
+use super::bound::{Way, bound};
 use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
 use super::protocol::{Hello, LaneTicket, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
+use super::secret::Token;
 use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
 use crate::failure::Failure;
 use socket2::{Domain, Socket, Type};
@@ -13,11 +15,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// Connecting, the handshake, the admission of a data stream: each ends within this.
-const STEP: Duration = Duration::from_secs(3);
-/// A request is answered within this; to end a test may take the agent two seconds of it.
-const CALL: Duration = Duration::from_secs(5);
+pub(super) const STEP: Duration = Duration::from_secs(3);
+/// A request is answered within this; a host whose cores are all busy answers in some milliseconds.
+const CALL: Duration = Duration::from_secs(3);
+/// To end a test may take the agent two seconds.
+const CLOSE: Duration = Duration::from_secs(4);
 
-/// A session with an agent. Ask for a sample at least every minute: an idle session is dropped. Dropping this ends it and its test.
+/// A session with an agent. Ask for a sample at least every minute, and every ten seconds while the agent sends datagrams: a session
+/// that says nothing is dropped. Dropping this ends it and its test.
 pub struct Session {
     address: SocketAddr,
     hello: Hello,
@@ -34,14 +39,22 @@ struct Line {
 impl Session {
     /// Connects, shows the key, and learns who the agent is.
     pub fn connect(address: SocketAddr, key: &Key) -> Result<Session, Failure> {
-        let stream =
-            TcpStream::connect_timeout(&address, STEP).map_err(|error| unreachable_peer(address, &error))?;
-        prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error)))?;
+        Session::connect_by(address, key, Way::default())
+    }
+
+    /// As [`Session::connect`], from an address or over an interface of this host: the one that its streams take. An agent sends
+    /// datagrams only to the address that its session came from.
+    pub fn connect_by(address: SocketAddr, key: &Key, way: Way<'_>) -> Result<Session, Failure> {
+        let socket = bound(address, Type::STREAM, way, |_| Ok(()))?;
+        socket.connect_timeout(&address.into(), STEP).map_err(|error| unreachable_peer(address, &error))?;
+        let stream: TcpStream = socket.into();
+        prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error), STEP))?;
         let channel =
             noise::initiate(Timed::new(&stream, STEP), key).map_err(|broken| refused(address, &broken))?;
         let mut line = Line { stream, channel, broken: false };
         let hello = Request::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
         match line.ask(address, &hello, STEP)? {
+            Reply::Hello(hello) if hello.protocol != PROTOCOL => Err(older(address, &hello)),
             Reply::Hello(hello) => Ok(Session { address, hello, line: Mutex::new(line) }),
             _ => Err(out_of_turn(address)),
         }
@@ -69,9 +82,9 @@ impl Session {
 
     /// Begins a test; its tickets must be used within ten seconds. One test at a time.
     pub fn open(&self, request: OpenRequest) -> Result<Opened, Failure> {
-        let lanes = request.lanes.len();
+        let wanted = (request.lanes.len(), request.streams.len());
         match self.ask(&Request::Open(request))? {
-            Reply::Opened(opened) if opened.lanes.len() == lanes => Ok(opened),
+            Reply::Opened(opened) if (opened.lanes.len(), opened.streams.len()) == wanted => Ok(opened),
             _ => Err(out_of_turn(self.address)),
         }
     }
@@ -86,7 +99,7 @@ impl Session {
 
     /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the lanes have ended.
     pub fn close(&self) -> Result<Sample, Failure> {
-        match self.ask(&Request::Close)? {
+        match lock(&self.line).ask(self.address, &Request::Close, CLOSE)? {
             Reply::Closed(sample) => Ok(sample),
             _ => Err(out_of_turn(self.address)),
         }
@@ -105,24 +118,7 @@ impl Session {
         };
         let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None).map_err(here)?;
         prepare(&socket).map_err(here)?;
-        socket
-            .connect_timeout(&self.address.into(), STEP)
-            .map_err(|error| unreachable_peer(self.address, &error))?;
-        let stream: TcpStream = socket.into();
-        self.show_token(&stream, ticket).map_err(|error| {
-            Failure::Lacks(match error.kind() {
-                ErrorKind::TimedOut => format!(
-                    "the agent at {} did not admit a data stream within {} s: it is overloaded or lost",
-                    self.address,
-                    STEP.as_secs()
-                ),
-                _ => format!(
-                    "the agent at {} refused a data stream: its token was used before, or came later than ten seconds ({error})",
-                    self.address
-                ),
-            })
-        })?;
-        Ok(stream)
+        self.admitted_tcp(socket, &ticket.token)
     }
 
     /// Where the datagrams of a UDP lane go to.
@@ -132,10 +128,10 @@ impl Session {
         Some(address)
     }
 
-    fn show_token(&self, stream: &TcpStream, ticket: &LaneTicket) -> io::Result<()> {
+    pub(super) fn show_token(&self, stream: &TcpStream, token: &Token) -> io::Result<()> {
         let mut wire = Timed::new(stream, STEP);
         let mut opening = DATA_MAGIC.to_vec();
-        opening.extend(ticket.token.bytes());
+        opening.extend(token.bytes());
         wire.write_all(&opening)?;
         let mut answer = [0];
         wire.read_exact(&mut answer)?;
@@ -146,7 +142,11 @@ impl Session {
         stream.set_write_timeout(None)
     }
 
-    fn ask(&self, request: &Request) -> Result<Reply, Failure> {
+    pub(super) fn out_of_turn(&self) -> Failure {
+        out_of_turn(self.address)
+    }
+
+    pub(super) fn ask(&self, request: &Request) -> Result<Reply, Failure> {
         lock(&self.line).ask(self.address, request, CALL)
     }
 }
@@ -167,7 +167,7 @@ impl Line {
     /// One request, one reply; an error of the agent's becomes ours.
     fn ask(&mut self, address: SocketAddr, request: &Request, time: Duration) -> Result<Reply, Failure> {
         if self.broken {
-            return Err(lost(address, &Broken::Closed));
+            return Err(lost(address, &Broken::Closed, time));
         }
         let mut wire = Timed::new(&self.stream, time);
         let asked = self.channel.send(&mut wire, request);
@@ -176,13 +176,13 @@ impl Line {
             Ok(reply) => Ok(reply),
             Err(broken) => {
                 self.broken = true;
-                Err(lost(address, &broken))
+                Err(lost(address, &broken, time))
             }
         }
     }
 }
 
-fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
+pub(super) fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
     let port = address.port();
     let cause = match error.kind() {
         ErrorKind::ConnectionRefused => format!("nothing listens on port {port} there"),
@@ -206,8 +206,8 @@ fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
 fn refused(address: SocketAddr, broken: &Broken) -> Failure {
     Failure::Lacks(match broken {
         Broken::Closed => format!(
-            "the agent at {address} refused the key: it has another one; give the one that `linerate agent` printed there, with \
-             --key-file FILE or LINERATE_KEY"
+            "the agent at {address} refused the key: it has another one (give the one that `linerate agent` printed there, with \
+             --key-file FILE or LINERATE_KEY), or its --allow list does not have this host"
         ),
         Broken::OtherVersion(digit) => format!(
             "the agent at {address} speaks version {digit} of the control channel, this linerate {} speaks version {}; install the \
@@ -226,15 +226,26 @@ fn refused(address: SocketAddr, broken: &Broken) -> Failure {
     })
 }
 
+/// An agent that did not refuse us by itself.
+fn older(address: SocketAddr, hello: &Hello) -> Failure {
+    Failure::Lacks(format!(
+        "the agent at {address} runs linerate {} (agent protocol {}), this is linerate {} (agent protocol {PROTOCOL}); install the \
+         same version on both hosts",
+        hello.version,
+        hello.protocol,
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
 /// The agent went away in the middle.
-fn lost(address: SocketAddr, broken: &Broken) -> Failure {
+fn lost(address: SocketAddr, broken: &Broken, time: Duration) -> Failure {
     Failure::Lacks(match broken {
         Broken::Closed => format!(
             "the agent at {address} is gone: it closed the connection; was it stopped? Start `linerate agent` there again"
         ),
         Broken::Late => format!(
             "the agent at {address} is gone: no answer within {} s; is the host down, the cable out or the CPU overloaded?",
-            CALL.as_secs()
+            time.as_secs()
         ),
         other => format!("the agent at {address} is lost: {other}"),
     })

@@ -1,36 +1,64 @@
-//! One receiving lane: its counters, its thread's life, and how it is ended from outside.
+//! One data stream of a test: what its thread does and counts, its life, and how it is ended from outside.
 
 use super::admission::{Place, lock};
+use super::clients::Share;
 use super::protocol::LaneSample;
 use crate::flow::receive::Received;
+use crate::flow::stream::{StreamCounters, StreamSample, StreamSpec};
 use crate::plan::Protocol;
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A lane of a session, from its ticket to its last byte.
+/// A stream that is faster than it may be is let go on until it is ahead by so much of a second: bursts are no offence.
+const AHEAD_SECONDS: f64 = 0.5;
+/// And by this factor: the limit is of payload, and a sender that paces by trains is not exact.
+const AHEAD_FACTOR: f64 = 1.1;
+
+/// A data stream of a session, from its ticket to its last byte.
 pub struct Lane {
+    pub work: Work,
+    /// The client's address, as its control connection proved it.
+    pub client: IpAddr,
+    /// The ticket is not taken after this moment.
+    pub expires: Instant,
+    stop: AtomicBool,
+    life: Mutex<Life>,
+    changed: Condvar,
+    /// What it takes from its client's share of this host.
+    share: Share,
+    _place: Place,
+}
+
+/// What the thread of a data stream does.
+pub enum Work {
+    /// Receives a lane of `linerate run`.
+    Receive(Box<Receive>),
+    /// This end of a stream of `linerate network`.
+    Stream { spec: Box<StreamSpec>, counters: Box<StreamCounters> },
+}
+
+/// A lane: its bytes are counted and thrown away.
+pub struct Receive {
     pub protocol: Protocol,
     /// Checksum the bytes (TCP).
     pub verify: bool,
     /// SO_RCVBUF asked for, bytes.
     pub receive_buffer_bytes: Option<u64>,
-    /// The ticket is not taken after this moment.
-    pub expires: Instant,
     /// What its thread counts.
     pub received: Received,
-    stop: AtomicBool,
-    life: Mutex<Life>,
-    changed: Condvar,
-    _place: Place,
 }
 
 struct Life {
     phase: Phase,
-    /// The stream in its receiver's hands, to cut it.
+    /// The stream in its thread's hands, to cut it.
     stream: Option<TcpStream>,
+    /// When its thread began.
+    began: Option<Instant>,
+    /// UDP: somebody showed the token.
+    met: bool,
     error: Option<String>,
 }
 
@@ -50,47 +78,60 @@ struct Finish<'a>(&'a Lane);
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
         let error = std::thread::panicking()
-            .then(|| "the receiver failed (a defect of linerate: please report it)".into());
+            .then(|| "its thread failed (a defect of linerate: please report it)".into());
         self.0.finish(error);
     }
 }
 
 impl Lane {
-    /// A lane whose ticket is good for `life`; `start` is the clock of its session.
-    pub fn new(protocol: Protocol, start: Instant, life: Duration, place: Place) -> Self {
+    /// A data stream whose ticket is good for `life`.
+    pub fn new(work: Work, client: IpAddr, life: Duration, share: Share, place: Place) -> Self {
+        let fresh = Life { phase: Phase::Waiting, stream: None, began: None, met: false, error: None };
         Lane {
-            protocol,
-            verify: false,
-            receive_buffer_bytes: None,
+            work,
+            client,
             expires: Instant::now() + life,
-            received: Received::new(start),
             stop: AtomicBool::new(false),
-            life: Mutex::new(Life { phase: Phase::Waiting, stream: None, error: None }),
+            life: Mutex::new(fresh),
             changed: Condvar::new(),
+            share,
             _place: place,
         }
     }
 
-    /// Receives on the calling thread until the stream ends or the lane is stopped. `stream`: a handle to cut it by.
-    pub fn run(
-        &self,
-        stream: Option<TcpStream>,
-        receive: impl FnOnce(&Received, &AtomicBool) -> io::Result<()>,
-    ) {
+    /// Its transport.
+    pub fn protocol(&self) -> Protocol {
+        match &self.work {
+            Work::Receive(receive) => receive.protocol,
+            Work::Stream { spec, .. } => spec.protocol,
+        }
+    }
+
+    /// Works on the calling thread until the stream ends or is stopped. `stream`: a handle to cut it by.
+    pub fn run(&self, stream: Option<TcpStream>, work: impl FnOnce(&AtomicBool) -> io::Result<()>) {
         let mut life = lock(&self.life);
         if life.phase != Phase::Waiting {
             return;
         }
         life.phase = Phase::Running;
+        life.met = stream.is_some();
         life.stream = stream;
+        life.began = Some(Instant::now());
         drop(life);
         let _finish = Finish(self);
-        // After `stop` an error is only the way in which the receiver was ended.
-        if let Err(error) = receive(&self.received, &self.stop)
+        // After `stop` an error is only the way in which the thread was ended.
+        if let Err(error) = work(&self.stop)
             && !self.stop.load(Ordering::Acquire)
         {
             self.finish(Some(error.to_string()));
         }
+    }
+
+    /// UDP: somebody showed the token.
+    pub fn met(&self) {
+        let mut life = lock(&self.life);
+        life.met = true;
+        life.began = Some(Instant::now());
     }
 
     /// No more will come; the first reason stays.
@@ -99,36 +140,70 @@ impl Lane {
         life.phase = Phase::Finished;
         life.stream = None;
         life.error = life.error.take().or(error);
-        self.received.ended.store(true, Ordering::Release);
+        let ended = match &self.work {
+            Work::Receive(receive) => &receive.received.ended,
+            Work::Stream { counters, .. } => &counters.ended,
+        };
+        ended.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// Ends a lane whose ticket nobody used in time.
+    /// Ends a stream whose ticket nobody used in time.
     pub fn expire(&self) {
         if Instant::now() < self.expires {
             return;
         }
         let unused = "its token was not used in time";
-        let mut life = lock(&self.life);
+        let life = lock(&self.life);
         match life.phase {
             Phase::Waiting => {
                 drop(life);
                 self.finish(Some(unused.into()));
             }
-            // A UDP receiver runs from the start; that it admitted somebody shows in its counters.
-            Phase::Running if self.protocol == Protocol::Udp && self.untouched() => {
-                life.error.get_or_insert_with(|| unused.into());
-                self.stop.store(true, Ordering::Release);
+            // A UDP thread runs from the start; that it admitted somebody shows in its counters.
+            Phase::Running if !life.met && self.untouched() => {
+                drop(life);
+                self.end(unused);
             }
             _ => {}
         }
     }
 
     fn untouched(&self) -> bool {
-        self.received.datagrams.load(Ordering::Relaxed) == 0 && self.received.progress.mark().bytes == 0
+        let (datagrams, progress) = match &self.work {
+            Work::Receive(receive) => (&receive.received.datagrams, &receive.received.progress),
+            Work::Stream { counters, .. } => (&counters.datagrams, &counters.progress),
+        };
+        datagrams.load(Ordering::Relaxed) == 0 && progress.mark().bytes == 0
     }
 
-    /// Asks the receiver to end; a lane that nobody came to ends at once.
+    /// Has it end for a reason of ours, which its sample tells.
+    pub fn end(&self, why: &str) {
+        let mut life = lock(&self.life);
+        if life.phase != Phase::Finished {
+            life.error.get_or_insert_with(|| why.into());
+            drop(life);
+            self.stop();
+        }
+    }
+
+    /// Ends a stream that moves more than its share.
+    pub fn hold_to_share(&self) {
+        let (Some(limit), Work::Stream { counters, .. }) = (self.rate_limit(), &self.work) else {
+            return;
+        };
+        let Some(began) = lock(&self.life).began else { return };
+        let seconds = began.elapsed().as_secs_f64();
+        let bytes = counters.progress.mark().bytes as f64;
+        if bytes > limit * (AHEAD_FACTOR * seconds + AHEAD_SECONDS) {
+            self.end(&format!(
+                "it moved more than the {} that the agent allows it; start it there with a higher --rate-limit",
+                crate::units::show_bits_rate(limit)
+            ));
+        }
+    }
+
+    /// Asks the thread to end; a lane that nobody came to ends at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         if lock(&self.life).phase == Phase::Waiting {
@@ -151,9 +226,9 @@ impl Lane {
         waited.unwrap_or_else(PoisonError::into_inner).0.phase == Phase::Finished
     }
 
-    /// How far it is.
-    pub fn sample(&self) -> LaneSample {
-        let received = &self.received;
+    /// How far a lane is.
+    pub fn sample(&self, receive: &Receive) -> LaneSample {
+        let received = &receive.received;
         // First, so that the figures of an ended lane are final.
         let ended = received.ended.load(Ordering::Acquire);
         let mark = received.progress.mark();
@@ -168,5 +243,17 @@ impl Lane {
             ended,
             error: lock(&self.life).error.clone(),
         }
+    }
+
+    /// How far a stream is; nothing where it is a lane.
+    pub fn stream_sample(&self) -> StreamSample {
+        let Work::Stream { counters, .. } = &self.work else { return StreamSample::default() };
+        let sample = counters.sample();
+        StreamSample { error: lock(&self.life).error.clone(), ..sample }
+    }
+
+    /// Payload that it may move, bytes per second; none: as fast as it goes.
+    pub fn rate_limit(&self) -> Option<f64> {
+        self.share.bytes_per_second()
     }
 }

@@ -4,9 +4,14 @@
 //! for a run without `--peer`. One TCP port serves control and data: the first four bytes of a connection tell which (`wire`).
 
 mod admission;
+mod allow;
+mod bound;
 mod client;
+mod clients;
+mod host;
 mod key;
 mod lane;
+mod limits;
 mod noise;
 mod own;
 mod peer;
@@ -14,17 +19,30 @@ mod protocol;
 mod secret;
 mod server;
 mod session;
+mod ssh;
+mod stream_client;
+mod trial;
+mod udp;
 mod wire;
+mod wish;
 
+pub use crate::flow::stream::StreamSocket;
+pub use allow::{AllowList, Network};
+pub use bound::Way;
 pub use client::{Cutter, Session};
+pub use clients::ClientLimits;
+pub use host::{Interface, InterfaceOf};
 pub use key::{KEY_VARIABLE, Key};
+pub use limits::{Limits, Settings};
 #[doc(hidden)]
 pub use noise::fuzzing;
 pub use own::{OwnAgent, serve_own, serve_own_on};
-pub use peer::parse_peer;
-pub use protocol::{Hello, LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample};
+pub use peer::{Peer, find_peers, parse_peer};
+pub use protocol::{
+    Hello, LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample, StreamTicket,
+};
 pub use secret::Token;
-pub use server::{Agent, Limits, MtuOf, Receivers};
+pub use server::{Agent, Receivers};
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 
 /// The port that an agent listens on, unless told otherwise.

@@ -29,10 +29,10 @@ const PART_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES - TAG_BYTES - FLAG_BYTES;
 
 /// Largest first message of a client, which nobody vouches for yet.
 pub const HELLO_LIMIT_BYTES: usize = 1024;
-/// Largest request.
-pub const REQUEST_LIMIT_BYTES: usize = 64 << 10;
-/// Largest reply: 256 lanes and a thousand cores fit.
-pub const REPLY_LIMIT_BYTES: usize = 1 << 20;
+/// Largest request: 256 streams fit.
+pub const REQUEST_LIMIT_BYTES: usize = 256 << 10;
+/// Largest reply: 256 streams and a thousand cores fit, and so do the counters of dozens of NICs.
+pub const REPLY_LIMIT_BYTES: usize = 4 << 20;
 
 /// Why the channel cannot go on. After any of these it is of no use any more.
 #[derive(Debug, Error)]
@@ -310,9 +310,14 @@ mod tests {
         }
 
         #[test]
-        fn random_plaintext_under_the_right_key_never_panics(text in "\\PC{0,300}", parts: bool) {
+        fn random_plaintext_under_the_right_key_never_panics(text in "\\PC{0,300}", whole in 0..4) {
             let (mut client, mut agent) = pair();
-            let text = if parts { format!("{{\"ask\":\"open\",\"lanes\":[{text}]}}") } else { text };
+            let text = match whole {
+                0 => text,
+                1 => format!("{{\"ask\":\"open\",\"lanes\":[{text}]}}"),
+                2 => format!("{{\"ask\":\"open\",\"streams\":[{{{text}}}]}}"),
+                _ => format!("{{\"answer\":\"sample\",\"streams\":[{{{text}}}]}}"),
+            };
             let frames = client.encrypt(text.as_bytes()).expect("frames");
             let _ = agent.receive::<Request>(frames.as_slice(), REQUEST_LIMIT_BYTES);
             let frames = agent.encrypt(text.as_bytes()).expect("frames");

@@ -3,9 +3,11 @@
 //! The key goes over its standard input, which no other user can read (unlike arguments and environment); the address that it got
 //! comes back as a line. It ends when its standard input does: so also when we are killed.
 
+use super::host::InterfaceOf;
 use super::key::Key;
+use super::limits::Settings;
 use super::secret::SECRET_BYTES;
-use super::server::{Agent, MtuOf, Receivers};
+use super::server::{Agent, Receivers};
 use crate::failure::Failure;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -13,12 +15,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Before the address, on the line that tells it.
-const ADDRESS_PREFIX: &str = "linerate agent listens on ";
+pub(super) const ADDRESS_PREFIX: &str = "linerate agent listens on ";
 /// A process that has not told its address by then never will.
 const START: Duration = Duration::from_secs(5);
+/// An agent of somebody's own without a session for this long ends.
+const FORGOTTEN: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
 /// The address comes within this much output.
 const LARGEST_OUTPUT_BYTES: u64 = 4096;
 
@@ -120,8 +125,13 @@ fn read_address(output: impl Read + Send + 'static) -> Result<SocketAddr, String
 }
 
 /// `linerate agent --own`: key from standard input, address to standard output, then serves until standard input closes.
-pub fn serve_own(listen: &[SocketAddr], receivers: Receivers, mtu_of: MtuOf) -> Result<(), Failure> {
-    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, mtu_of)
+pub fn serve_own(
+    listen: &[SocketAddr],
+    receivers: Receivers,
+    interface_of: InterfaceOf,
+    settings: Settings,
+) -> Result<(), Failure> {
+    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of, settings)
 }
 
 /// As [`serve_own`], on other ends than the standard ones.
@@ -130,7 +140,8 @@ pub fn serve_own_on(
     mut output: impl Write,
     listen: &[SocketAddr],
     receivers: Receivers,
-    mtu_of: MtuOf,
+    interface_of: InterfaceOf,
+    settings: Settings,
 ) -> Result<(), Failure> {
     let mut line = String::new();
     let read = (&mut input).take(2 * SECRET_BYTES as u64 + 2).read_line(&mut line);
@@ -140,7 +151,7 @@ pub fn serve_own_on(
             "--own reads its key from standard input: {why}; it is for linerate's own use"
         ))
     })?;
-    let agent = Agent::bind(listen, key, receivers, mtu_of)?;
+    let agent = Agent::bind_with(listen, key, receivers, interface_of, settings)?;
     let address = agent.local_addresses().first().copied();
     let address = address.ok_or_else(|| Failure::Lacks("the agent has no address to listen on".into()))?;
     writeln!(output, "{ADDRESS_PREFIX}{address}")
@@ -155,6 +166,23 @@ pub fn serve_own_on(
             ended.store(true, Ordering::Release);
         })
         .map_err(|error| Failure::Lacks(format!("the agent cannot start a thread: {error}")))?;
-    agent.serve(&stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| end_when_forgotten(&agent, &stop));
+        agent.serve(&stop);
+    });
     Ok(())
+}
+
+/// A client host that lost its power closes no pipe: without a session for this long nobody will come any more.
+fn end_when_forgotten(agent: &Agent, stop: &AtomicBool) {
+    let mut alone = Instant::now();
+    while !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK);
+        if agent.load().0 > 0 {
+            alone = Instant::now();
+        }
+        if alone.elapsed() > FORGOTTEN {
+            stop.store(true, Ordering::Release);
+        }
+    }
 }

@@ -1,21 +1,61 @@
 //! `--peer`: how a user names an agent.
 
-use super::DEFAULT_PORT;
+use super::ssh::{SshAgent, SshHost};
+use super::{DEFAULT_PORT, Key};
 use crate::failure::Failure;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A name server that does not answer is not waited for longer.
 const RESOLVE: Duration = Duration::from_secs(5);
 
+/// An agent to connect to. One that was started over ssh ends when this is dropped.
+pub struct Peer {
+    pub address: SocketAddr,
+    pub key: Key,
+    _launched: Option<SshAgent>,
+}
+
+/// The agents that were named with `--peer`: all names are read before anything is done, then agents are started where `ssh://` asks
+/// for it. The key is asked for only where somebody else has started the agent. `stop` (Ctrl-C) ends the waiting.
+pub fn find_peers(
+    peers: &[String],
+    key_file: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Vec<Peer>, Failure> {
+    enum Named {
+        Address(SocketAddr),
+        Ssh(SshHost),
+    }
+    let named: Vec<Named> = peers
+        .iter()
+        .map(|text| match SshHost::parse(text).map_err(Failure::Usage)? {
+            Some(host) => Ok(Named::Ssh(host)),
+            None => parse_peer(text).map(Named::Address),
+        })
+        .collect::<Result<_, Failure>>()?;
+    let shared = match named.iter().any(|name| matches!(name, Named::Address(_))) {
+        true => Some(Key::find(key_file)?),
+        false => None,
+    };
+    let ready = named.into_iter().filter_map(|name| match name {
+        Named::Address(address) => shared.clone().map(|key| Ok(Peer { address, key, _launched: None })),
+        Named::Ssh(host) => Some(SshAgent::start(&host, stop).map(|agent| Peer {
+            address: agent.address(),
+            key: agent.key().clone(),
+            _launched: Some(agent),
+        })),
+    });
+    ready.collect()
+}
+
 /// Reads `HOST`, `HOST:PORT`, `[V6]:PORT`, `[V6]` or `V6`; the port is 7411 where none is given. Names are resolved.
 pub fn parse_peer(text: &str) -> Result<SocketAddr, Failure> {
     let (host, port) = split(text).map_err(Failure::Usage)?;
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, port));
-    }
-    resolve(&host, port).map_err(|why| {
+    resolve_host(&host, port).map_err(|why| {
         Failure::Lacks(format!(
             "--peer {text}: {host} has no address: {why}; check the name, or give its address"
         ))
@@ -24,12 +64,6 @@ pub fn parse_peer(text: &str) -> Result<SocketAddr, Failure> {
 
 /// Host and port, by form alone; the error is a sentence.
 pub(super) fn split(text: &str) -> Result<(String, u16), String> {
-    if text.starts_with("ssh://") {
-        return Err(format!(
-            "--peer {text}: linerate cannot start an agent over ssh yet, that comes with a later version; start `linerate agent` \
-             there yourself and give --peer HOST"
-        ));
-    }
     let wrong =
         |why: &str| format!("--peer {text}: {why}; write HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address");
     let (host, port) = match text.strip_prefix('[') {
@@ -48,7 +82,8 @@ pub(super) fn split(text: &str) -> Result<(String, u16), String> {
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let letter = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_' | ':' | '%');
-    if host.is_empty() || host.len() > 253 || !host.chars().all(letter) {
+    // A leading “-” would be an option to ssh.
+    if host.is_empty() || host.len() > 253 || host.starts_with('-') || !host.chars().all(letter) {
         return Err(wrong("that is no host"));
     }
     // Interface names may follow a “%”; the address before it must be one.
@@ -65,6 +100,14 @@ pub(super) fn split(text: &str) -> Result<(String, u16), String> {
         },
     };
     Ok((host.to_string(), port))
+}
+
+/// Its addresses are looked up as those of `HOST` are.
+pub(super) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, String> {
+    match host.parse::<IpAddr>() {
+        Ok(address) => Ok(SocketAddr::new(address, port)),
+        Err(_) => resolve(host, port),
+    }
 }
 
 /// Asks the resolver on a thread of its own, because it has no timeout that we could set.
@@ -134,12 +177,6 @@ mod tests {
             let failure = parse_peer(text).expect_err(text);
             assert!(matches!(failure, Failure::Usage(_)), "{text}: {failure}");
         }
-    }
-
-    #[test]
-    fn ssh_is_told_to_come_later() {
-        let failure = parse_peer("ssh://host").expect_err("refused");
-        assert!(matches!(&failure, Failure::Usage(text) if text.contains("later version")), "{failure}");
     }
 
     #[test]

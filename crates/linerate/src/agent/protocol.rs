@@ -1,14 +1,19 @@
 //! What client and agent say to each other inside the encrypted channel: one request, one reply, in turn.
 //!
-//! `Hello` opens a session. Then tests follow one another: `Open` (lanes and their tokens), `Sample` as often as wished, `Close`.
+//! `Hello` opens a session. Then tests follow one another: `Open` (lanes or streams, and their tokens), `Sample` as often as wished,
+//! `Close`. `Counters` can be asked at any time.
 
 use super::secret::Token;
+use crate::flow::stream::{StreamSample, StreamSpec};
 use crate::plan::Protocol;
+use crate::probe::counters::NetworkCounters;
 use crate::probe::usage::{CpuTimes, Throttle};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. `Hello` and `Error` stay as they are in every version, so that a mismatch can be told.
-pub const PROTOCOL: u32 = 1;
+///
+/// 2: streams of `linerate network`, and the host's network counters.
+pub const PROTOCOL: u32 = 2;
 
 /// What a client asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,6 +32,12 @@ pub enum Request {
     Sample,
     /// End the test.
     Close,
+    /// What has the host's network counted since it was started?
+    Counters {
+        /// Interfaces to tell of; empty: all.
+        #[serde(default)]
+        interfaces: Vec<String>,
+    },
 }
 
 /// What the agent answers.
@@ -38,6 +49,10 @@ pub enum Reply {
     Sample(Sample),
     /// The last sample of a test.
     Closed(Sample),
+    /// The host's network counters.
+    Counters {
+        counters: Box<NetworkCounters>,
+    },
     /// The request cannot be done; a sentence for the user.
     Error {
         text: String,
@@ -63,13 +78,41 @@ pub struct Hello {
     /// MTU of that interface, bytes.
     #[serde(default)]
     pub interface_mtu: Option<u32>,
+    /// Logical processors on the NUMA node of that interface; empty where it is on none, or where the agent pins no thread.
+    #[serde(default)]
+    pub interface_cores: Vec<u32>,
+    /// Release of the kernel, such as 6.18.5.
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// Congestion control of TCP where a stream names none.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    /// Those that a stream may name.
+    #[serde(default)]
+    pub congestion_controls: Vec<String>,
+    /// `net.core.rmem_max`: the largest receive buffer that can be asked for, bytes.
+    #[serde(default)]
+    pub receive_buffer_max_bytes: Option<u64>,
+    /// `net.core.wmem_max`, likewise for sending.
+    #[serde(default)]
+    pub send_buffer_max_bytes: Option<u64>,
+    /// Payload that all streams of a client together may move, bytes per second.
+    #[serde(default)]
+    pub rate_limit: Option<f64>,
+    /// Length of one test, seconds; then the agent ends it.
+    #[serde(default)]
+    pub time_limit_seconds: Option<f64>,
 }
 
-/// A test: its lanes, and what to do with the bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A test: its lanes or streams, and what to do with the bytes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// One for each data stream.
+    /// One for each data stream of a `linerate run`.
+    #[serde(default)]
     pub lanes: Vec<LaneRequest>,
+    /// One for each stream of a `linerate network`: what the agent's end does.
+    #[serde(default)]
+    pub streams: Vec<StreamSpec>,
     /// Checksum the bytes (TCP).
     #[serde(default)]
     pub verify: bool,
@@ -78,16 +121,38 @@ pub struct OpenRequest {
     pub receive_buffer_bytes: Option<u64>,
 }
 
-/// One data stream.
+/// One data stream of a lane.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LaneRequest {
     pub protocol: Protocol,
 }
 
-/// The right to one data stream for each lane, in the order of the request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The right to one data stream for each lane and each stream, in the order of the request.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Opened {
+    #[serde(default)]
     pub lanes: Vec<LaneTicket>,
+    #[serde(default)]
+    pub streams: Vec<StreamTicket>,
+}
+
+/// What became of the wish for one stream. A refused one does not keep the others from running.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamTicket {
+    /// To be used once, within ten seconds.
+    Granted {
+        /// What the stream must open with.
+        token: Token,
+        /// UDP: where to send to, on the address of the control connection.
+        #[serde(default)]
+        udp_port: Option<u16>,
+        /// The agent's limit for this stream, bytes per second: to be kept by the end that sends.
+        #[serde(default)]
+        bytes_per_second: Option<f64>,
+    },
+    /// Why not, a sentence for the user.
+    Refused { why: String },
 }
 
 /// The right to one data stream: to be used once, within ten seconds.
@@ -107,6 +172,9 @@ pub struct Sample {
     pub nanos: u64,
     /// Each lane, in the order of the request; empty between tests.
     pub lanes: Vec<LaneSample>,
+    /// Each stream, likewise; one that was refused has ended, with the reason.
+    #[serde(default)]
+    pub streams: Vec<StreamSample>,
     /// CPU time of all threads of the agent since its start, user and system, nanoseconds.
     pub process_cpu_nanos: u64,
     /// CPU quota of the agent's control group; two samples give the share of throttled periods.

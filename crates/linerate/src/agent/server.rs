@@ -1,14 +1,19 @@
 //! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
 
 use super::admission::{Places, Tokens, Visit, WaitingRoom};
+use super::clients::Clients;
+use super::host::InterfaceOf;
 use super::key::Key;
-use super::lane::Lane;
+use super::lane::{Lane, Receive, Work};
+use super::limits::Settings;
 use super::protocol::Request;
 use super::secret::{SECRET_BYTES, random, to_hex};
 use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
 use super::{DEFAULT_PORT, noise, session};
 use crate::failure::Failure;
 use crate::flow::receive::{Received, receive_tcp, receive_udp};
+use crate::flow::stream::{self as engine, Content, StreamSocket};
+use crate::flow::stream::{StreamCounters, StreamSpec};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -19,64 +24,52 @@ use std::time::{Duration, Instant};
 /// How often a waiting thread looks whether it shall stop.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What to do with an admitted data stream; the default is the real receivers of `flow`.
+/// All tests together may have so many times the streams of one.
+const STREAMS_OF_ALL: usize = 4;
+
+/// What to do with an admitted data stream; the default is what `flow` does.
 #[derive(Clone, Copy)]
 pub struct Receivers {
     /// Receives a TCP stream until its end or `stop`: stream, verify, counters, stop.
     pub tcp: fn(TcpStream, bool, &Received, &AtomicBool) -> io::Result<()>,
     /// Admits the sender that shows the token, then receives until `stop`: socket, token, counters, stop.
     pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Received, &AtomicBool) -> io::Result<()>,
+    /// This end of an admitted stream: what to do, its socket, counters, stop.
+    pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &AtomicBool) -> io::Result<()>,
 }
 
 impl Default for Receivers {
     fn default() -> Self {
-        Receivers { tcp: receive_tcp, udp: receive_udp }
+        Receivers { tcp: receive_tcp, udp: receive_udp, stream }
     }
 }
 
-/// Name and MTU of the interface that holds an address of this host; the caller knows (it has the probe).
-pub type MtuOf = Arc<dyn Fn(IpAddr) -> Option<(String, u32)> + Send + Sync>;
-
-/// Bounds on everything that comes from outside.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections that have shown neither key nor token.
-    pub unknown_connections: usize,
-    /// Time that such a connection has to show one.
-    pub admission: Duration,
-    /// Control connections at once.
-    pub sessions: usize,
-    /// Lanes of one session.
-    pub lanes: usize,
-    /// Time in which a token must be used.
-    pub token_life: Duration,
-    /// Time between two requests after which a session is dropped.
-    pub idle: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            unknown_connections: 64,
-            admission: Duration::from_secs(3),
-            sessions: 64,
-            lanes: 256,
-            token_life: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
-        }
+/// An agent sends what it makes in memory: never a file of its host.
+fn stream(
+    spec: &StreamSpec,
+    socket: StreamSocket,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    if let Some(core) = spec.core {
+        // A core that is not there, or not ours: run anywhere rather than not at all.
+        let _ = linerate_system::affinity::pin_to(core);
     }
+    engine::run(spec, socket, Content::Memory, counters, stop)
 }
 
 /// What all threads of an agent share.
 pub(super) struct Shared {
     key: Key,
     pub receivers: Receivers,
-    pub mtu_of: MtuOf,
+    pub interface_of: InterfaceOf,
     /// Differs between any two starts.
     pub instance: String,
-    pub limits: Limits,
+    pub settings: Settings,
     pub tokens: Tokens,
     pub sessions: Arc<Places>,
+    pub tests: Arc<Places>,
+    pub clients: Arc<Clients>,
     pub lanes: Arc<Places>,
     room: Arc<WaitingRoom>,
     stopping: AtomicBool,
@@ -101,9 +94,9 @@ impl Agent {
         listen: &[SocketAddr],
         key: Key,
         receivers: Receivers,
-        mtu_of: MtuOf,
+        interface_of: InterfaceOf,
     ) -> Result<Agent, Failure> {
-        Agent::bind_with(listen, key, receivers, mtu_of, Limits::default())
+        Agent::bind_with(listen, key, receivers, interface_of, Settings::default())
     }
 
     /// As [`Agent::bind`], with other bounds.
@@ -111,8 +104,8 @@ impl Agent {
         listen: &[SocketAddr],
         key: Key,
         receivers: Receivers,
-        mtu_of: MtuOf,
-        limits: Limits,
+        interface_of: InterfaceOf,
+        settings: Settings,
     ) -> Result<Agent, Failure> {
         let every = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT))];
         let wanted = if listen.is_empty() { &every } else { listen };
@@ -120,15 +113,18 @@ impl Agent {
         let instance = random::<8>().map_err(|error| {
             Failure::Lacks(format!("the agent cannot start: /dev/urandom cannot be read: {error}"))
         })?;
+        let limits = settings.limits;
         let shared = Shared {
             key,
             receivers,
-            mtu_of,
+            interface_of,
             instance: to_hex(&instance),
-            limits,
+            settings,
             tokens: Tokens::default(),
             sessions: Places::new(limits.sessions),
-            lanes: Places::new(limits.sessions.saturating_mul(limits.lanes)),
+            tests: Places::new(limits.tests),
+            clients: Clients::new(limits.client),
+            lanes: Places::new(limits.lanes.saturating_mul(STREAMS_OF_ALL)),
             room: Arc::new(WaitingRoom::new(limits.unknown_connections)),
             stopping: AtomicBool::new(false),
         };
@@ -211,6 +207,8 @@ fn open_listener(address: SocketAddr, dual: bool) -> io::Result<TcpListener> {
 fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         match listener.accept() {
+            // Before a thread is spent on it, and told nothing: closed.
+            Ok((_, address)) if !shared.settings.allow.admits(address.ip()) => {}
             Ok((stream, address)) => {
                 let theirs = shared.clone();
                 let serve = move |stream, visit| visited(stream, visit, &theirs);
@@ -226,7 +224,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
 
 /// A connection that nobody vouches for: it has `admission` to show the key or a token, and gets no byte before.
 fn visited(stream: Arc<TcpStream>, visit: Visit, shared: &Shared) {
-    let deadline = Instant::now() + shared.limits.admission;
+    let deadline = Instant::now() + shared.settings.limits.admission;
     let mut wire = Timed::until(&stream, deadline);
     let mut magic = [0; 4];
     if wire.read_exact(&mut magic).is_err() {
@@ -267,27 +265,42 @@ fn data(stream: Arc<TcpStream>, deadline: Instant, visit: Visit, shared: &Shared
     let Some(lane) = shared.tokens.claim(&token) else { return };
     // The waiting room let go of it: nobody else holds it.
     let Ok(stream) = Arc::try_unwrap(stream) else { return };
-    if let Err(error) = receive(stream, &lane, shared) {
+    if let Err(error) = serve_tcp(stream, &lane, shared) {
         lane.finish(Some(format!("its connection failed at the start: {error}")));
     }
 }
 
-fn receive(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> {
-    size_buffer(SockRef::from(&stream), lane)?;
+fn serve_tcp(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> {
+    let stream = match &lane.work {
+        Work::Receive(receive) => {
+            size_buffer(SockRef::from(&stream), receive)?;
+            stream
+        }
+        Work::Stream { spec, .. } => {
+            let socket = Socket::from(stream);
+            engine::prepare(spec, &socket)?;
+            socket.into()
+        }
+    };
     let handle = stream.try_clone()?;
-    Timed::new(&stream, shared.limits.admission).write_all(&[ADMITTED])?;
+    Timed::new(&stream, shared.settings.limits.admission).write_all(&[ADMITTED])?;
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
-    lane.run(Some(handle), |received, stop| (shared.receivers.tcp)(stream, lane.verify, received, stop));
+    lane.run(Some(handle), |stop| match &lane.work {
+        Work::Receive(receive) => (shared.receivers.tcp)(stream, receive.verify, &receive.received, stop),
+        Work::Stream { spec, counters } => {
+            (shared.receivers.stream)(spec, StreamSocket::Tcp(stream), counters, stop)
+        }
+    });
     Ok(())
 }
 
 /// Asks for the receive buffer that the client wants, and notes what the kernel grants (at most twice `net.core.rmem_max`).
-pub(super) fn size_buffer(socket: SockRef<'_>, lane: &Lane) -> io::Result<()> {
-    if let Some(bytes) = lane.receive_buffer_bytes {
+pub(super) fn size_buffer(socket: SockRef<'_>, receive: &Receive) -> io::Result<()> {
+    if let Some(bytes) = receive.receive_buffer_bytes {
         // The kernel takes a C int.
         socket.set_recv_buffer_size(bytes.clamp(1, 1 << 30) as usize)?;
     }
-    lane.received.buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
+    receive.received.buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
     Ok(())
 }

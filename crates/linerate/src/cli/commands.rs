@@ -4,14 +4,10 @@ use super::capture::write_capture;
 use super::probe::show_probe;
 use super::progress::Progress;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
-use super::words::{
-    AgentWords, Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words, listen_address,
-};
-use crate::agent::{Agent, DEFAULT_PORT, Key, MtuOf, Receivers, serve_own};
+use super::words::{Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words};
 use crate::diagnose::diagnose;
 use crate::failure::Failure;
 use crate::plan::Goal;
-use crate::probe::probe;
 use crate::report::{self, Folder, Product, SavedRun};
 use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
@@ -19,9 +15,7 @@ use crate::sysroot::Sysroot;
 use clap::CommandFactory;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Width of the screen where none is told.
 const DEFAULT_WIDTH: usize = 100;
@@ -36,7 +30,8 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Disk(words) => super::disk::disk(&words),
         Command::Load(words) => super::load::load(&words),
         Command::Memory(words) => super::memory::memory(&words),
-        Command::Agent(words) => agent(&words),
+        Command::Network(words) => super::network::network(&words),
+        Command::Agent(words) => super::agent::agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
         Command::Compare(words) => super::compare::compare(&words),
@@ -132,48 +127,6 @@ pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
-}
-
-fn agent(words: &AgentWords) -> Result<u8, Failure> {
-    let listen: Vec<SocketAddr> = words
-        .listen
-        .iter()
-        .map(|text| listen_address(text).map_err(Failure::Usage))
-        .collect::<Result<_, _>>()?;
-    if words.own {
-        serve_own(&listen, Receivers::default(), mtu_of())?;
-        return Ok(0);
-    }
-    let stop = stop_on_signals()?;
-    let (key, made) = Key::find_or_make(words.key_file.as_deref())?;
-    let agent = Agent::bind(&listen, key.clone(), Receivers::default(), mtu_of())?;
-    let mut text = String::new();
-    if let (true, Some(path)) = (made, &words.key_file) {
-        text.push_str(&format!("made a new key in {}\n", path.display()));
-    }
-    for address in agent.local_addresses() {
-        text.push_str(&format!("listening on {address}\n"));
-    }
-    let port = agent.local_addresses().first().map_or(DEFAULT_PORT, SocketAddr::port);
-    let host = Sysroot::live().text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "THIS-HOST".into());
-    text.push_str(&format!("on the other host, with its sources:\n  {}\n", key.paste_line(&host, port)));
-    text.push_str(
-        "UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n",
-    );
-    print(&text)?;
-    agent.serve(&stop);
-    Ok(0)
-}
-
-/// Name and MTU of the interface that holds an address.
-fn mtu_of() -> MtuOf {
-    Arc::new(|address: IpAddr| {
-        let machine = probe(&Sysroot::live());
-        let nic =
-            machine.nics.into_iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
-        let mtu = *nic.mtu.known()?;
-        Some((nic.name, mtu))
-    })
 }
 
 fn rediagnose(words: &DiagnoseWords) -> Result<u8, Failure> {

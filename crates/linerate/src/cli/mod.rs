@@ -1,5 +1,6 @@
 //! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
 
+mod agent;
 mod capture;
 mod commands;
 mod compare;
@@ -7,14 +8,17 @@ mod disk;
 mod fio_job;
 mod load;
 mod memory;
+mod network;
 mod output;
 mod plan;
 mod probe;
 mod progress;
 mod raid;
 mod rates;
+mod saving;
 mod stop;
 mod words;
 
+pub use agent::listen_address;
 pub use commands::{complain, execute};
-pub use words::{Command, Words, listen_address};
+pub use words::{Command, Words};

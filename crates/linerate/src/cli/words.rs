@@ -4,6 +4,7 @@ mod disk;
 mod job;
 mod load;
 mod machine;
+mod network;
 mod plan;
 
 use crate::measure::Stage;
@@ -14,7 +15,7 @@ pub use disk::DiskWords;
 pub use job::JobWords;
 pub use load::LoadWords;
 pub use machine::{MachineWords, machine_of, sysroot_of};
-use std::net::SocketAddr;
+pub use network::{MethodWord, NetworkWords};
 use std::path::PathBuf;
 
 pub use plan::*;
@@ -74,11 +75,19 @@ pub enum Command {
     /// memory. With --stride, --working-set or --cores: the grid of what was named.
     #[command(after_help = EXIT_STATUS)]
     Memory(super::memory::MemoryWords),
-    /// Receive for a `linerate run` on another host
+    /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped a packet
     ///
-    /// Only a client with the key is admitted. Data is counted and thrown away.
+    /// Without options: TCP and UDP, sending and receiving, to a receiver of our own on loopback, in about half a minute. With --peer for each
+    /// NIC: to `linerate agent` on other hosts. The way of sending is chosen by short trials; what a path carries in one packet is found by
+    /// sending; round trips are measured idle and beside the bulk.
     #[command(after_help = EXIT_STATUS)]
-    Agent(AgentWords),
+    Network(Box<NetworkWords>),
+    /// Be the other end for a linerate on another host
+    ///
+    /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in memory and goes only to who
+    /// asked for it. Several clients may measure at once, each within its bounds.
+    #[command(after_help = EXIT_STATUS)]
+    Agent(super::agent::AgentWords),
     /// Redo the diagnosis of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Diagnose(DiagnoseWords),
@@ -179,20 +188,6 @@ pub struct CaptureWords {
     /// Make a recorded tree, or a tarball of one, anonymous instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
-}
-
-/// `linerate agent`.
-#[derive(Debug, Args)]
-pub struct AgentWords {
-    /// Address to listen on; repeat for several [default: every address, port 7411]
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
-    pub listen: Vec<String>,
-    /// File with the key; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY]
-    #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
-    /// For linerate's own use: key from standard input, ends with it
-    #[arg(long, hide = true, conflicts_with = "key_file")]
-    pub own: bool,
 }
 
 /// `linerate diagnose`.
@@ -300,15 +295,6 @@ fn block(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// An address to listen on; without a port 7411 is meant.
-pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    let bare = || text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().ok();
-    let with_port = text.parse::<SocketAddr>().ok();
-    with_port.or_else(|| bare().map(|ip| SocketAddr::new(ip, crate::agent::DEFAULT_PORT))).ok_or_else(|| {
-        format!("“{text}” is no address to listen on: write it like 0.0.0.0:7411, [::]:7411 or 192.0.2.7")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,14 +303,5 @@ mod tests {
     #[test]
     fn the_definitions_agree_with_themselves() {
         Words::command().debug_assert();
-    }
-
-    #[test]
-    fn addresses_with_and_without_a_port() {
-        assert_eq!(listen_address("127.0.0.1:0"), Ok(SocketAddr::from(([127, 0, 0, 1], 0))));
-        assert_eq!(listen_address("127.0.0.1"), Ok(SocketAddr::from(([127, 0, 0, 1], 7411))));
-        assert_eq!(listen_address("[::1]:5").map(|address| address.port()), Ok(5));
-        assert_eq!(listen_address("::").map(|address| address.port()), Ok(7411));
-        assert!(listen_address("here").is_err());
     }
 }

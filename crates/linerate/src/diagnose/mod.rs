@@ -4,6 +4,7 @@ mod cost;
 mod cut;
 mod figures;
 mod findings;
+pub mod ledger;
 mod predict;
 mod product;
 mod shared;
@@ -13,9 +14,9 @@ use crate::measure::Measurements;
 use crate::plan::{Bound, Goal, Plan, Protocol};
 use crate::probe::Machine;
 use figures::Figures;
-pub use findings::load_findings;
 pub(crate) use findings::map::topology;
 pub use findings::map::{EdgeState, PcieEdge, map_findings, pcie_edges};
+pub use findings::{disk_findings, load_findings, stream_findings};
 use predict::{Prediction, predict};
 pub use product::*;
 

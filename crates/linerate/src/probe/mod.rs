@@ -2,6 +2,7 @@
 //!
 //! Readers go through `Sysroot` only; what cannot be read is `Fact::Unknown` with its reason.
 
+pub mod counters;
 mod cpu;
 mod file_system;
 mod fill;

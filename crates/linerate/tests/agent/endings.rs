@@ -1,7 +1,9 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
-use crate::running::{COUNTING, Running, count_udp, heard, lanes, refusal, sample_when, until};
-use linerate::agent::{Agent, Key, Limits, MtuOf, Receivers, Session};
+use crate::running::{
+    COUNTING, Running, careless_stream, count_udp, heard, lanes, refusal, sample_when, until,
+};
+use linerate::agent::{Agent, InterfaceOf, Key, Limits, Receivers, Session};
 use linerate::flow::receive::Received;
 use linerate::plan::Protocol;
 use std::io::{self, Read, Write};
@@ -33,8 +35,11 @@ fn stubborn(mut stream: TcpStream, _: bool, received: &Received, _: &AtomicBool)
 
 #[test]
 fn a_receiver_that_does_not_stop_is_cut() {
-    let running =
-        Running::with(Limits::default(), Receivers { tcp: stubborn, udp: count_udp }, "127.0.0.1:0");
+    let running = Running::with(
+        Limits::default(),
+        Receivers { tcp: stubborn, udp: count_udp, stream: careless_stream },
+        "127.0.0.1:0",
+    );
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
     let _stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
@@ -49,8 +54,11 @@ fn panicking(_: TcpStream, _: bool, _: &Received, _: &AtomicBool) -> io::Result<
 
 #[test]
 fn a_panic_ends_its_lane_or_session_and_nothing_else() {
-    let running =
-        Running::with(Limits::default(), Receivers { tcp: panicking, udp: count_udp }, "127.0.0.1:0");
+    let running = Running::with(
+        Limits::default(),
+        Receivers { tcp: panicking, udp: count_udp, stream: careless_stream },
+        "127.0.0.1:0",
+    );
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
     session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("admitted");
@@ -59,7 +67,7 @@ fn a_panic_ends_its_lane_or_session_and_nothing_else() {
     session.close().expect("closed");
 
     let key = Key::random().expect("a key");
-    let sick: MtuOf = Arc::new(|_| panic!("a session's defect (wanted by this test)"));
+    let sick: InterfaceOf = Arc::new(|_| panic!("a session's defect (wanted by this test)"));
     let listen = ["127.0.0.1:0".parse().expect("an address")];
     let agent = Agent::bind(&listen, key.clone(), COUNTING, sick).expect("an agent");
     let stop = AtomicBool::new(false);

@@ -1,7 +1,7 @@
 //! The agent of our own on loopback: a second process.
 
 use crate::running::COUNTING;
-use linerate::agent::{Key, OwnAgent, Session, serve_own, serve_own_on};
+use linerate::agent::{Key, OwnAgent, Session, Settings, serve_own, serve_own_on};
 use linerate::failure::Failure;
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn own_agent_process() {
     }
     println!();
     let listen = ["127.0.0.1:0".parse().expect("an address")];
-    serve_own(&listen, COUNTING, Arc::new(|_| None)).expect("served");
+    serve_own(&listen, COUNTING, Arc::new(|_| None), Settings::default()).expect("served");
 }
 
 fn own_agent_command() -> std::process::Command {
@@ -53,7 +53,14 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
     let (from_agent, output) = io::pipe().expect("a pipe");
     let listen = ["127.0.0.1:0".parse().expect("an address")];
     let serving = std::thread::spawn(move || {
-        serve_own_on(BufReader::new(input), output, &listen, COUNTING, Arc::new(|_| None))
+        serve_own_on(
+            BufReader::new(input),
+            output,
+            &listen,
+            COUNTING,
+            Arc::new(|_| None),
+            Settings::default(),
+        )
     });
     let key = Key::random().expect("a key");
     writeln!(to_agent, "{}", key.to_hex()).expect("the key");
@@ -64,6 +71,13 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
     drop(to_agent);
     serving.join().expect("the agent ends").expect("without a failure");
 
-    let refused = serve_own_on(&b"no key\n"[..], io::sink(), &listen, COUNTING, Arc::new(|_| None));
+    let refused = serve_own_on(
+        &b"no key\n"[..],
+        io::sink(),
+        &listen,
+        COUNTING,
+        Arc::new(|_| None),
+        Settings::default(),
+    );
     assert!(matches!(refused, Err(Failure::Usage(text)) if text.contains("standard input")));
 }

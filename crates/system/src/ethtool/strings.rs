@@ -1,4 +1,4 @@
-//! Sets of names that the kernel keeps: features of interfaces, link modes.
+//! Sets of names: features of interfaces and link modes, which the kernel keeps, and a driver's counters.
 
 use super::{Ethtool, text};
 use std::io;
@@ -10,9 +10,14 @@ const NAME_WORDS: usize = 8;
 /// The kernel has 64 features and some 130 link modes; a set that claims more than this is not asked for.
 const MOST_NAMES: u32 = 4096;
 
-/// Sets that are the kernel's own: their length never changes while it runs (`enum ethtool_stringset`).
+/// Room for the names of a driver, of which nobody knows that their number stays: 2 MiB of pages that are mostly never touched.
+const ROOM_NAMES: usize = 16 * MOST_NAMES as usize;
+
+/// Sets of names (`enum ethtool_stringset`).
 #[derive(Clone, Copy)]
 pub(super) enum Set {
+    /// ETH_SS_STATS: the driver's own, and as many as it likes.
+    Statistics = 1,
     /// ETH_SS_FEATURES.
     Features = 4,
     /// ETH_SS_LINK_MODES; kernels before 5.7 have none.
@@ -28,6 +33,16 @@ struct SetInfo {
     length: u32,
 }
 
+impl Set {
+    /// How many names to have room for, where the kernel says that there are `length`: the kernel's own never change while it runs.
+    pub(super) fn room(self, length: u32) -> usize {
+        match self {
+            Set::Statistics => ROOM_NAMES,
+            Set::Features | Set::LinkModes => length as usize,
+        }
+    }
+}
+
 impl Ethtool {
     /// The names of a set, by the number of their bit. Any interface may be asked.
     pub(super) fn names(&self, interface: &str, set: Set) -> io::Result<Vec<String>> {
@@ -36,12 +51,12 @@ impl Ethtool {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel claims thousands of names"));
         }
         // struct ethtool_gstrings: command, set, length, then the names.
-        let mut words = vec![0u32; 3 + length as usize * NAME_WORDS];
+        let mut words = vec![0u32; 3 + set.room(length) * NAME_WORDS];
         words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, set as u32, length]);
-        // SAFETY: the kernel writes the three words and as many names of 32 bytes as the set has, which is `length`: it was
-        // asked for just now, and for the sets of `Set` it is a constant of the running kernel.
+        // SAFETY: the kernel writes the three words and as many names of 32 bytes as the set has. Of the kernel's
+        // own sets `length`, asked for just now, is a constant while it runs; a driver would have to get 16 times more in between.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
-        let names = words[3..].chunks_exact(NAME_WORDS).take(words[2] as usize);
+        let names = words[3..].chunks_exact(NAME_WORDS).take(words[2].min(length) as usize);
         Ok(names
             .map(|name| {
                 let bytes: Vec<u8> = name.iter().flat_map(|word| word.to_ne_bytes()).collect();

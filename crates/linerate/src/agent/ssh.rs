@@ -1,0 +1,334 @@
+//! `--peer ssh://[USER@]HOST[:PORT]`: an agent that is started over ssh for one run, and ends with it.
+//!
+//! ssh admits us there; the key of the control channel is made here and goes over ssh's standard input, so that no list of processes
+//! shows it. The agent listens on a port that its kernel picks and ends when its standard input does: also when we are killed.
+
+use super::admission::lock;
+use super::key::{KEY_VARIABLE, Key};
+use super::own::ADDRESS_PREFIX;
+use super::peer::{resolve_host, split};
+use crate::failure::Failure;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What runs there. Quoted: to some shells brackets are a pattern.
+const COMMAND: &str = "linerate agent --own --listen '[::]:0'";
+/// ssh itself gives up connecting after this, seconds.
+const CONNECT_SECONDS: &str = "8";
+/// Logging in and starting the program may take so long in all.
+const START: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(20);
+/// A greeting of the host may come before the address, at most this much.
+const LARGEST_OUTPUT_BYTES: u64 = 64 << 10;
+/// Of what it complains about, the end is kept.
+const KEPT_LINES: usize = 3;
+/// After ssh has ended, its last words have this long to come.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Where to log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshHost {
+    /// As the user wrote it.
+    text: String,
+    user: Option<String>,
+    host: String,
+    /// Port of ssh; none: as ssh's own configuration says.
+    port: Option<u16>,
+}
+
+impl SshHost {
+    /// Reads `ssh://[USER@]HOST[:PORT]`; none: it is no such name. The error is a sentence.
+    pub fn parse(text: &str) -> Result<Option<SshHost>, String> {
+        let Some(rest) = text.strip_prefix("ssh://") else { return Ok(None) };
+        let wrong = |why: &str| {
+            format!("--peer {text}: {why}; write ssh://HOST, ssh://USER@HOST or ssh://USER@HOST:PORT")
+        };
+        let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
+        let letter =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_' | '@' | '\\');
+        if user.is_some_and(|user| user.is_empty() || user.starts_with('-') || !user.chars().all(letter)) {
+            return Err(wrong("that is no user"));
+        }
+        let (host, _) = split(place).map_err(|_| wrong("that is no host"))?;
+        let named =
+            place.strip_prefix('[').map_or(place, |place| place.split_once(']').map_or("", |(_, port)| port));
+        let port = match named.matches(':').count() {
+            1 => named.rsplit(':').next().and_then(|digits| digits.parse().ok()),
+            _ => None,
+        };
+        Ok(Some(SshHost { text: text.into(), user: user.map(str::to_string), host, port }))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("ssh");
+        // BatchMode: a question for a password would wait behind our screen for ever.
+        command
+            .args(["-T", "-x", "-o", "BatchMode=yes", "-o"])
+            .arg(format!("ConnectTimeout={CONNECT_SECONDS}"));
+        if let Some(port) = self.port {
+            command.args(["-p", &port.to_string()]);
+        }
+        if let Some(user) = &self.user {
+            command.args(["-l", user]);
+        }
+        command.args(["--", &self.host, COMMAND]);
+        command
+    }
+
+    fn lacks(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::Lacks(format!(
+            "--peer {}: {why}; or start `linerate agent` there yourself and give --peer {}",
+            self.text, self.host
+        ))
+    }
+}
+
+/// An agent that was started over ssh; dropping this ends it.
+pub struct SshAgent {
+    child: Child,
+    _stdin: ChildStdin,
+    address: SocketAddr,
+    key: Key,
+}
+
+impl SshAgent {
+    /// Logs in, starts an agent, learns its port.
+    pub fn start(host: &SshHost, stop: &AtomicBool) -> Result<SshAgent, Failure> {
+        let key = Key::random()?;
+        let mut command = host.command();
+        // A group of its own: Ctrl-C at our terminal is for us; the agent is needed until the results are saved.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.env_remove(KEY_VARIABLE);
+        let mut child = command.spawn().map_err(|error| {
+            host.lacks(format!("ssh cannot be started here: {error}; is OpenSSH installed?"))
+        })?;
+        match SshAgent::greet(host, &mut child, &key, stop) {
+            Ok((stdin, address)) => Ok(SshAgent { child, _stdin: stdin, address, key }),
+            Err(failure) => {
+                end(&mut child);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Gives it the key and waits for its port.
+    fn greet(
+        host: &SshHost,
+        child: &mut Child,
+        key: &Key,
+        stop: &AtomicBool,
+    ) -> Result<(ChildStdin, SocketAddr), Failure> {
+        let (Some(mut stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(host.lacks("ssh has no pipes"));
+        };
+        let (tell, told) = channel();
+        spawn(host, move || read_address(stdout, &tell))?;
+        let complaints = Complaints::of(host, stderr)?;
+        // If it has ended already, its complaint says why.
+        let _ = writeln!(stdin, "{}", key.to_hex()).and_then(|()| stdin.flush());
+        let listens = await_address(host, child, &told, &complaints, stop)?;
+        let address = resolve_host(&host.host, listens.port()).map_err(|why| {
+            host.lacks(format!(
+                "ssh reaches it, but {} has no address for data: {why}; an alias of ssh's configuration is none",
+                host.host
+            ))
+        })?;
+        Ok((stdin, address))
+    }
+
+    /// Where it listens, as this host reaches it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its key, made for this one run.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl Drop for SshAgent {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// The agent there ends because its standard input does.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn spawn(host: &SshHost, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
+    let thread = std::thread::Builder::new().name("ssh".into()).spawn(work);
+    thread.map_err(|error| host.lacks(format!("no thread to listen to ssh: {error}")))
+}
+
+/// Tells the address once it is there; then swallows what may come, so that nobody there waits for us.
+fn read_address(output: impl Read, tell: &Sender<SocketAddr>) {
+    let mut output = BufReader::new(output);
+    let lines = (&mut output).take(LARGEST_OUTPUT_BYTES).split(b'\n').map_while(Result::ok);
+    let mut told = lines.filter_map(|line| {
+        String::from_utf8_lossy(&line).trim().strip_prefix(ADDRESS_PREFIX)?.trim().parse().ok()
+    });
+    if let Some(address) = told.next() {
+        let _ = tell.send(address);
+    }
+    drop(told);
+    let _ = std::io::copy(&mut output, &mut std::io::sink());
+}
+
+/// The last lines of what ssh and the shell there complain about.
+struct Complaints {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Complaints {
+    fn of(host: &SshHost, output: impl Read + Send + 'static) -> Result<Complaints, Failure> {
+        let lines = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = lines.clone();
+        let reader = spawn(host, move || {
+            let mut output = BufReader::new(output);
+            let mut line = Vec::new();
+            while let Ok(1..) = (&mut output).take(1024).read_until(b'\n', &mut line) {
+                let text = String::from_utf8_lossy(&line).trim().to_string();
+                let mut kept = lock(&kept);
+                kept.extend((!text.is_empty()).then_some(text));
+                while kept.len() > KEPT_LINES {
+                    kept.pop_front();
+                }
+                line.clear();
+            }
+        })?;
+        Ok(Complaints { lines, reader })
+    }
+
+    /// All that came until now. A connection that ssh shares with later ones may hold the pipe open for long.
+    fn last_words(&self) -> String {
+        let patience = Instant::now() + LAST_WORDS;
+        while !self.reader.is_finished() && Instant::now() < patience {
+            std::thread::sleep(LOOK);
+        }
+        lock(&self.lines).iter().map(String::as_str).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn await_address(
+    host: &SshHost,
+    child: &mut Child,
+    told: &Receiver<SocketAddr>,
+    complaints: &Complaints,
+    stop: &AtomicBool,
+) -> Result<SocketAddr, Failure> {
+    let began = Instant::now();
+    while began.elapsed() < START {
+        let ended = child.try_wait().ok().flatten();
+        if let Ok(address) = told.try_recv() {
+            return Ok(address);
+        }
+        if let Some(status) = ended {
+            return Err(host.lacks(why_it_ended(host, status, &complaints.last_words())));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Err(host.lacks(format!(
+        "no agent there told its port within {} s{}; does ssh, or a login script there, wait for something? Try \
+         `ssh -o BatchMode=yes {} linerate --version`",
+        START.as_secs(),
+        in_brackets(&complaints.last_words()),
+        host.host
+    )))
+}
+
+fn in_brackets(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(" ({said})") }
+}
+
+fn why_it_ended(host: &SshHost, status: ExitStatus, said: &str) -> String {
+    let words = in_brackets(said);
+    match status.code() {
+        Some(255) => format!(
+            "ssh cannot log in there{words}; it must work without a question: try `ssh -o BatchMode=yes {} true`",
+            host.host
+        ),
+        Some(126 | 127) => format!(
+            "linerate is not installed there, or not in the PATH of its shell{words}: copy the program to a folder of that PATH"
+        ),
+        Some(0) => format!(
+            "what ran there ended without telling a port{words}: is `linerate` there this program, of this version?"
+        ),
+        Some(code) => format!("the agent there ended with status {code}{words}"),
+        None => format!("ssh was killed{words}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let host = SshHost::parse(text).expect(text).expect("an ssh name");
+        host.command().get_args().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn names_become_words_of_ssh() {
+        let plain = words("ssh://host");
+        assert_eq!(plain[plain.len() - 3..], ["--", "host", COMMAND]);
+        assert!(plain.contains(&"BatchMode=yes".to_string()) && !plain.contains(&"-p".to_string()));
+        let all = words("ssh://a.user@host.example:2222").join(" ");
+        assert!(all.contains("-p 2222 -l a.user -- host.example "), "{all}");
+        let six = words("ssh://me@[2001:db8::7]:22").join(" ");
+        assert!(six.contains("-p 22 -l me -- 2001:db8::7 "), "{six}");
+        for text in ["ssh://[2001:db8::7]", "ssh://2001:db8::7"] {
+            let six = words(text).join(" ");
+            assert!(six.contains("-- 2001:db8::7 ") && !six.contains("-p"), "{six}");
+        }
+        assert_eq!(SshHost::parse("host:22"), Ok(None));
+    }
+
+    #[test]
+    fn wrong_forms_and_options_in_disguise_are_refused() {
+        for text in [
+            "ssh://",
+            "ssh://@host",
+            "ssh://-oProxyCommand=x",
+            "ssh://-F",
+            "ssh://-l@host",
+            "ssh://a b@host",
+            "ssh://host/path",
+            "ssh://host:0",
+            "ssh://host:x",
+            "ssh://u;x@host",
+            "ssh://[::1",
+        ] {
+            let why = SshHost::parse(text).expect_err(text);
+            assert!(why.contains(text) && why.contains("write ssh://HOST"), "{why}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_becomes_an_option(rest in "\\PC{0,24}") {
+            if let Ok(Some(host)) = SshHost::parse(&format!("ssh://{rest}")) {
+                prop_assert!(!host.host.starts_with('-') && !host.host.is_empty());
+                prop_assert!(host.user.is_none_or(|user| !user.starts_with('-') && !user.is_empty()));
+            }
+        }
+    }
+}

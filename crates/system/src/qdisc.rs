@@ -1,0 +1,271 @@
+//! Queueing disciplines of all interfaces and what they count (RTM_GETQDISC over rtnetlink, `net/sched/sch_api.c`): what `tc -s qdisc` shows.
+//! A question that needs no privilege. Of the network namespace of the process.
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+
+/// `parent` of an interface's outermost discipline (TC_H_ROOT).
+pub const ROOT: u32 = 0xffff_ffff;
+/// `parent` of `ingress` and `clsact` (TC_H_INGRESS).
+pub const INGRESS: u32 = 0xffff_fff1;
+
+/// One discipline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qdisc {
+    /// Index of the interface.
+    pub interface: i32,
+    /// Major number in the upper half; 0 for those that the kernel put there by itself.
+    pub handle: u32,
+    /// [`ROOT`], [`INGRESS`], or a class.
+    pub parent: u32,
+    /// `pfifo_fast`, `tbf`, …
+    pub kind: String,
+    /// Bytes that passed.
+    pub bytes: Option<u64>,
+    /// Packets that passed: segments of trains.
+    pub packets: Option<u64>,
+    pub queue: Option<Queue>,
+}
+
+/// `struct gnet_stats_queue`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Waiting now.
+    pub packets: u32,
+    /// Waiting now.
+    pub bytes: u32,
+    pub drops: u32,
+    pub requeues: u32,
+    pub overlimits: u32,
+}
+
+const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// NLM_F_REQUEST and NLM_F_DUMP.
+const DUMP: u16 = 0x301;
+/// `struct nlmsghdr`, `struct tcmsg`.
+const HEAD_BYTES: usize = 16;
+const TCMSG_BYTES: usize = 20;
+const TCA_KIND: u16 = 1;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_PKT64: u16 = 8;
+/// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+const TYPE_MASK: u16 = 0x3fff;
+/// A server with 128 queues on each of 16 cards has 2,000.
+const MOST: usize = 65_536;
+
+/// All of them.
+pub fn read() -> io::Result<Vec<Qdisc>> {
+    // NETLINK_ROUTE is protocol 0.
+    let socket =
+        rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    // An unconnected netlink socket sends to the kernel.
+    rustix::net::send(&socket, &request(), SendFlags::empty())?;
+    let mut found = Vec::new();
+    // The kernel fills at most 32 KiB a message of a dump (`netlink_recvmsg`).
+    let mut buffer = vec![0u8; 64 << 10];
+    loop {
+        let (received, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
+        if received == 0 || parse(&buffer[..received], &mut found)? == Dump::Ended {
+            return Ok(found);
+        }
+    }
+}
+
+fn request() -> Vec<u8> {
+    let mut message = Vec::with_capacity(HEAD_BYTES + TCMSG_BYTES);
+    message.extend(((HEAD_BYTES + TCMSG_BYTES) as u32).to_ne_bytes());
+    message.extend(RTM_GETQDISC.to_ne_bytes());
+    message.extend(DUMP.to_ne_bytes());
+    // Sequence number, port, and a tcmsg that names nothing: all interfaces.
+    message.resize(HEAD_BYTES + TCMSG_BYTES, 0);
+    message
+}
+
+/// Whether more messages follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dump {
+    GoesOn,
+    Ended,
+}
+
+/// Takes what one datagram of a dump holds. What is cut short or of another kind is left out; an error that the kernel tells is one.
+pub fn parse(datagram: &[u8], found: &mut Vec<Qdisc>) -> io::Result<Dump> {
+    let mut rest = datagram;
+    while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {
+        let length = length as usize;
+        let Some(message) = rest.get(..length).filter(|message| message.len() >= HEAD_BYTES) else { break };
+        let body = &message[HEAD_BYTES..];
+        match kind {
+            NLMSG_DONE => return Ok(Dump::Ended),
+            NLMSG_ERROR => match u32_at(body, 0).map(|number| number as i32) {
+                Some(number @ -4095..=-1) => return Err(io::Error::from_raw_os_error(-number)),
+                // An acknowledgement.
+                _ => return Ok(Dump::Ended),
+            },
+            RTM_NEWQDISC if found.len() < MOST => found.extend(qdisc(body)),
+            _ => {}
+        }
+        rest = rest.get(aligned(length)..).unwrap_or_default();
+    }
+    Ok(Dump::GoesOn)
+}
+
+fn qdisc(body: &[u8]) -> Option<Qdisc> {
+    let mut found = Qdisc {
+        interface: u32_at(body, 4)? as i32,
+        handle: u32_at(body, 8)?,
+        parent: u32_at(body, 12)?,
+        ..Qdisc::default()
+    };
+    for (kind, value) in attributes(body.get(TCMSG_BYTES..)?) {
+        match kind {
+            TCA_KIND => {
+                let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
+                found.kind = String::from_utf8_lossy(&value[..end]).into_owned();
+            }
+            TCA_STATS2 => statistics(value, &mut found),
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+fn statistics(nested: &[u8], found: &mut Qdisc) {
+    let mut packets64 = None;
+    for (kind, value) in attributes(nested) {
+        match kind {
+            // struct gnet_stats_basic: u64 bytes, u32 packets.
+            TCA_STATS_BASIC => {
+                found.bytes = u64_at(value, 0);
+                found.packets = u32_at(value, 8).map(u64::from);
+            }
+            // Only where more than 2³² packets passed, before 5.x never.
+            TCA_STATS_PKT64 => packets64 = u64_at(value, 0),
+            TCA_STATS_QUEUE => found.queue = queue(value),
+            _ => {}
+        }
+    }
+    found.packets = packets64.or(found.packets);
+}
+
+fn queue(value: &[u8]) -> Option<Queue> {
+    Some(Queue {
+        packets: u32_at(value, 0)?,
+        bytes: u32_at(value, 4)?,
+        drops: u32_at(value, 8)?,
+        requeues: u32_at(value, 12)?,
+        overlimits: u32_at(value, 16)?,
+    })
+}
+
+/// Type and value of each attribute (`struct nlattr`), up to the first that is damaged.
+fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16_at(rest, 0)?);
+        let kind = u16_at(rest, 2)? & TYPE_MASK;
+        let value = rest.get(4..length)?;
+        rest = rest.get(aligned(length)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// NLMSG_ALIGN, NLA_ALIGN.
+fn aligned(length: usize) -> usize {
+    length.saturating_add(3) & !3
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().copied().map(u16::from_ne_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let mut bytes = ((HEAD_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.resize(HEAD_BYTES, 0);
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn a_token_bucket_with_drops() {
+        let basic = [&5_000_000_000u64.to_ne_bytes()[..], &7u32.to_ne_bytes()].concat();
+        let nested = [
+            attribute(TCA_STATS_BASIC, &basic),
+            attribute(TCA_STATS_PKT64, &4_294_967_303u64.to_ne_bytes()),
+            attribute(TCA_STATS_QUEUE, &words(&[1, 1500, 42, 3, 99])),
+        ]
+        .concat();
+        let mut body = words(&[0, 2, 0x8001_0000, ROOT, 2]);
+        body.extend(attribute(TCA_KIND, b"tbf\0"));
+        body.extend(attribute(2, &[0; 36]));
+        body.extend(attribute(TCA_STATS2 | 0x8000, &nested));
+        let mut datagram = message(RTM_NEWQDISC, &body);
+        datagram.extend(message(NLMSG_DONE, &[0; 4]));
+        let mut found = Vec::new();
+        assert_eq!(parse(&datagram, &mut found).expect("a dump"), Dump::Ended);
+        let queue = Queue { packets: 1, bytes: 1500, drops: 42, requeues: 3, overlimits: 99 };
+        let expected = Qdisc {
+            interface: 2,
+            handle: 0x8001_0000,
+            parent: ROOT,
+            kind: "tbf".into(),
+            bytes: Some(5_000_000_000),
+            packets: Some(4_294_967_303),
+            queue: Some(queue),
+        };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn an_error_of_the_kernel_is_told() {
+        let datagram = message(NLMSG_ERROR, &(-1i32).to_ne_bytes());
+        let error = parse(&datagram, &mut Vec::new()).expect_err("EPERM");
+        assert_eq!(error.raw_os_error(), Some(1));
+    }
+
+    #[test]
+    fn the_live_ones() {
+        let found = read().expect("a dump needs no privilege");
+        assert!(found.iter().all(|qdisc| qdisc.interface > 0 && !qdisc.kind.is_empty()), "{found:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_left_out(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let mut found = Vec::new();
+            let _ = parse(&bytes, &mut found);
+            let _ = parse(&message(RTM_NEWQDISC, &bytes), &mut found);
+            prop_assert!(found.len() <= 2 + bytes.len() / HEAD_BYTES);
+        }
+    }
+}
