@@ -14,6 +14,7 @@ mod html;
 pub mod iperf3_json;
 mod job_words;
 mod json;
+mod ledger_words;
 mod map;
 mod printable;
 mod stage;
