@@ -7,7 +7,7 @@ use super::protocol::{Hello, OpenRequest, Opened, PROTOCOL, Reply, Request, Samp
 use super::server::Shared;
 use super::trial::{Trial, Whose};
 use super::wire::Timed;
-use crate::probe::counters::{self, DropReasons};
+use crate::probe::counters;
 use crate::probe::usage::{CpuTimes, Throttle};
 use crate::sysroot::Sysroot;
 use std::io::ErrorKind;
@@ -23,8 +23,6 @@ struct Session<'a> {
     shared: &'a Shared,
     whose: Whose,
     sysroot: Sysroot,
-    /// From the first question for counters on.
-    reasons: Option<DropReasons>,
     trial: Option<Trial<'a>>,
     _place: Place,
 }
@@ -75,7 +73,7 @@ fn welcome<'a>(
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
     let whose = Whose { local, client, start: Instant::now() };
-    Ok((Session { shared, whose, sysroot, reasons: None, trial: None, _place: place }, hello))
+    Ok((Session { shared, whose, sysroot, trial: None, _place: place }, hello))
 }
 
 /// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
@@ -136,10 +134,7 @@ impl Session<'_> {
                 Reply::Closed(last)
             }
             Ok(Request::Counters { interfaces }) => {
-                let reasons = self.reasons.get_or_insert_with(|| DropReasons::start(&self.sysroot));
-                Reply::Counters {
-                    counters: Box::new(counters::read_with(&self.sysroot, &interfaces, reasons)),
-                }
+                Reply::Counters { counters: Box::new(counters::read(&self.sysroot, &interfaces)) }
             }
             Ok(Request::Hello { .. }) => Reply::Error { text: "a second hello".into() },
             Err(Broken::Message(error)) => {

@@ -7,7 +7,7 @@ use linerate_system::affinity;
 use linerate_system::connection::{TcpView, unacknowledged_bytes, view};
 use socket2::SockRef;
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -169,11 +169,24 @@ impl Crew {
         self.flags.stop_sending.store(true, Ordering::Relaxed);
         for member in self.members.iter_mut().filter(|member| member.sender) {
             member.join();
+            // Nagle's algorithm holds back the last piece until the one before is acknowledged; this lets it go (tcp(7)).
+            if let DataSocket::Tcp(stream) = &*member.socket {
+                let _ = stream.set_nodelay(true);
+            }
         }
         let start = Instant::now();
         let waiting = |crew: &Crew| crew.members.iter().any(|member| member.sender && !member.acknowledged());
         while start.elapsed() < patience && waiting(self) {
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Says on the sending connections that nothing more comes. iperf3's client reads whole blocks: it would wait for the rest of one.
+    pub fn close_senders(&self) {
+        for member in self.members.iter().filter(|member| member.sender) {
+            if let DataSocket::Tcp(stream) = &*member.socket {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
         }
     }
 

@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 /// An interval shorter than this part of a whole one is put to the one before.
 const STUB: f64 = 0.1;
 
-/// The word that ends a test comes at most so long after the last byte of one that was running.
-const LATE_END: Duration = Duration::from_millis(50);
-
 /// One stream at one moment.
 #[derive(Clone, Debug, Default)]
 struct Sample {
@@ -136,11 +133,10 @@ impl Recorder {
 
     /// The last interval and the totals, when nothing moves any more. `ended`: when the test was over, since the start.
     pub fn finish(mut self, crew: &Crew, ended: Duration) -> Vec<StreamFigures> {
-        // A receiver's clock stops with its last byte: what came after the end was sent before it, and the word that ends a test may be
-        // a moment later than the data. Where nothing came for longer, that is part of the figure.
+        // What came after the end was sent before it.
         let received = crew.members.iter().zip(crew.counted()).filter(|(member, _)| !member.sender);
         let last = Duration::from_nanos(received.map(|(_, counted)| counted.nanos).max().unwrap_or(0));
-        let receivers_end = if last + LATE_END < ended { ended } else { last };
+        let receivers_end = ended.max(last);
         let stub = ended.saturating_sub(self.since) < self.interval.mul_f64(STUB);
         self.close(crew, ended.max(self.since));
         if stub {

@@ -13,7 +13,7 @@ fn every_mode_completes_and_both_ends_agree() {
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         for direction in [Direction::Send, Direction::Receive, Direction::Both] {
             in_a_few_tries(|| {
-                let test = Test { direction, parallel: 2, seconds: 0.5, ..short(protocol) };
+                let test = Test { direction, parallel: 2, ..short(protocol) };
                 let outcome = our_client(server.address, &test);
                 let theirs = server.ended();
                 assert_eq!(theirs.error, None);

@@ -9,7 +9,8 @@ use crate::measure::{Measurement, trust};
 pub fn merged(visits: &[Measurement]) -> Option<Measurement> {
     let mut order: Vec<&Measurement> = visits.iter().collect();
     order.sort_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
-    let mut whole = (*order.get(order.len().checked_sub(1)? / 2)?).clone();
+    // Of an even number the upper one: of two visits one may have seen nothing at all.
+    let mut whole = (*order.get(order.len() / 2)?).clone();
     let rates: Vec<f64> = visits.iter().map(|visit| visit.bytes_per_second).collect();
     let of_the_middle = whole.bytes_per_second;
     whole.bytes_per_second = median(&rates);

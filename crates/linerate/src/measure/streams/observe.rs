@@ -104,7 +104,10 @@ impl<'a, 'b> Running<'a, 'b> {
     /// Starts our ends. `contents`: what each sends, in their order.
     pub fn start(bench: &'a mut Bench<'b>, connected: Vec<Connected>, contents: Vec<Content>) -> Self {
         let mut running = Running {
-            reasons: DropReasons::start(bench.sysroot),
+            reasons: match bench.trace_drops {
+                true => DropReasons::start(bench.sysroot),
+                false => DropReasons::none("not traced: --trace-drops does"),
+            },
             bench,
             streams: Vec::new(),
             stop_senders: Arc::default(),

@@ -21,6 +21,11 @@ impl DropReasons {
         })
     }
 
+    /// None, and why.
+    pub fn none(why: &str) -> Self {
+        DropReasons(Err(why.into()))
+    }
+
     /// Packets by reason since the start, of the whole host.
     pub fn read(&self) -> Fact<BTreeMap<String, u64>> {
         match &self.0 {
