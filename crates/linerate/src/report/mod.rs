@@ -15,6 +15,7 @@ mod iperf3_ends;
 pub mod iperf3_json;
 mod job_words;
 mod json;
+mod ledger_words;
 mod map;
 mod printable;
 mod stage;

@@ -9,6 +9,7 @@ mod diagram;
 mod findings;
 mod lanes;
 mod layout;
+mod ledger;
 mod machine;
 mod pipes;
 mod probed;

@@ -3,8 +3,8 @@
 use super::grid::{Column, column};
 use super::style::Style;
 use super::{grid, printable, wrapped};
-use crate::diagnose::ledger::{Drop, Ledger, LedgerLine, Unit};
-use crate::plan::Protocol;
+use crate::diagnose::ledger::{Drop, Ledger, LedgerLine};
+use crate::report::ledger_words::{cured, dropped, grouped, others, place, reasons, result, unit};
 
 const COLUMNS: [Column; 6] = [
     column("where", true, 0),
@@ -32,13 +32,9 @@ pub(super) fn screen(ledger: &Ledger, width: usize, style: Style) -> String {
 }
 
 fn row(line: &LedgerLine) -> Vec<String> {
-    let place = match &line.interface {
-        Some(interface) => format!("{} {} {}", line.host, line.layer, interface),
-        None => format!("{} {}", line.host, line.layer),
-    };
     let number = |value: Option<u64>| value.map_or_else(String::new, grouped);
     vec![
-        printable(place.trim()),
+        printable(&place(line)),
         number(line.datagrams),
         number(line.bytes),
         if line.dropped > 0 { grouped(line.dropped) } else { "–".into() },
@@ -47,90 +43,18 @@ fn row(line: &LedgerLine) -> Vec<String> {
     ]
 }
 
-fn unit(unit: Unit) -> String {
-    match unit {
-        Unit::Datagrams => "datagrams".into(),
-        Unit::Trains { datagrams_each } => format!("trains of {datagrams_each:.1}"),
-        Unit::Packets => "packets".into(),
-        Unit::Fragments => "fragments".into(),
-        Unit::Bytes => "bytes".into(),
-    }
-}
-
 /// What a counter says, and the cure where something of ours was lost by it.
 fn told(drop: &Drop, line: &LedgerLine, width: usize) -> Vec<String> {
-    let counted = match drop.unit {
-        Unit::Trains { datagrams_each } => {
-            format!("{} trains of {datagrams_each:.1}", grouped(drop.counted))
-        }
-        _ => grouped(drop.counted),
-    };
-    let mut text = format!("{}: {counted}: {}", drop.counter, drop.meaning);
-    if line.dropped > 0 && (drop.datagrams > 0 || line.datagrams.is_none()) {
-        text += &format!(". Cure: {}", drop.cure);
-    }
-    let indented = wrapped(&printable(&text), width.saturating_sub(4));
-    indented.into_iter().map(|line| format!("    {line}")).collect()
-}
-
-fn result(ledger: &Ledger) -> String {
-    if ledger.protocol == Protocol::Tcp {
-        return match ledger.unaccounted_bytes {
-            0 => "every byte arrived".into(),
-            bytes => format!("{bytes} bytes were sent and not taken by the end"),
-        };
-    }
-    match (ledger.lost_datagrams, ledger.unaccounted_datagrams) {
-        (0, 0) => "nothing is lost".into(),
-        (lost, 0) => format!("{} datagrams lost, all of them accounted for", signed(lost)),
-        (lost, unaccounted) => {
-            format!("{} datagrams lost, {} unaccounted", signed(lost), signed(unaccounted))
-        }
-    }
-}
-
-fn others(ledger: &Ledger) -> String {
-    let all = ledger.others.iter().map(|one| {
-        format!("{} in {} of {}", grouped(one.counted), printable(&one.counter), printable(&one.host))
-    });
-    let all: Vec<String> = all.collect();
-    if all.is_empty() { String::new() } else { format!("not of these streams: {}", all.join("; ")) }
-}
-
-/// The kernel's own reasons, of all traffic of the hosts.
-fn reasons(ledger: &Ledger) -> String {
-    let all = ledger.reasons.iter().map(|one| {
-        format!("{} × {} on {}", grouped(one.counted), printable(&one.reason), printable(&one.host))
-    });
-    let all: Vec<String> = all.collect();
-    if all.is_empty() {
-        String::new()
-    } else {
-        format!("the kernel's reasons for all drops: {}", all.join("; "))
-    }
-}
-
-fn signed(value: i64) -> String {
-    format!("{}{}", if value < 0 { "−" } else { "" }, grouped(value.unsigned_abs()))
-}
-
-/// With a comma after each three digits.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let cure = if cured(drop, line) { format!(". Cure: {}", drop.cure) } else { String::new() };
+    let text = printable(&format!("{}{cure}", dropped(drop)));
+    wrapped(&text, width.saturating_sub(4)).into_iter().map(|line| format!("    {line}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::ledger::{Layer, Others, Reason};
+    use crate::diagnose::ledger::{Layer, Others, Reason, Unit};
+    use crate::plan::Protocol;
 
     fn line(layer: Layer, interface: Option<&str>, datagrams: Option<u64>) -> LedgerLine {
         LedgerLine {
@@ -200,16 +124,5 @@ mod tests {
                 assert!(!line.contains('\u{1b}') && !line.contains('\u{202e}'), "{line}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_left_is_told() {
-        let mut ledger = ledger();
-        ledger.unaccounted_datagrams = -7;
-        assert!(result(&ledger).ends_with("−7 unaccounted"));
-        ledger.protocol = Protocol::Tcp;
-        ledger.unaccounted_bytes = 0;
-        assert_eq!(result(&ledger), "every byte arrived");
-        assert_eq!(grouped(1_000), "1,000");
     }
 }
