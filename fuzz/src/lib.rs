@@ -6,6 +6,7 @@
 mod control;
 mod firmware;
 mod foreign;
+mod iperf3;
 mod machine;
 mod pci;
 mod run;
@@ -17,6 +18,7 @@ mod words;
 pub use control::control;
 pub use firmware::{dmidecode, smbios};
 pub use foreign::lstopo;
+pub use iperf3::iperf3;
 pub use machine::machine_toml;
 pub use pci::{lspci, pci_config};
 pub use run::{run_edits, run_json};

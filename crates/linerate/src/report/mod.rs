@@ -12,6 +12,7 @@ mod flow;
 mod folder;
 mod html;
 pub mod iperf3_json;
+pub mod iperf3_text;
 mod job_words;
 mod json;
 mod map;
