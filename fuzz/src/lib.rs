@@ -6,6 +6,7 @@
 mod control;
 mod firmware;
 mod foreign;
+mod iperf3;
 mod machine;
 mod network_counters;
 mod pci;
@@ -19,6 +20,7 @@ mod words;
 pub use control::control;
 pub use firmware::{dmidecode, smbios};
 pub use foreign::lstopo;
+pub use iperf3::iperf3;
 pub use machine::machine_toml;
 pub use network_counters::network_counters;
 pub use pci::{lspci, pci_config};

@@ -24,6 +24,11 @@ fn control() {
 }
 
 #[test]
+fn iperf3() {
+    replay("iperf3", entries::iperf3);
+}
+
+#[test]
 fn udp() {
     replay("udp", entries::udp);
 }

@@ -230,6 +230,15 @@ mod tests {
         assert_eq!(message(&[0, 0, 0, 3, b'{', b'}', 0], 10).expect("an object"), serde_json::json!({}));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes: Vec<u8>) {
+            crate::iperf3::fuzzing::parameters(&bytes);
+            crate::iperf3::fuzzing::results(&bytes);
+            crate::iperf3::fuzzing::cookie(&bytes);
+        }
+    }
+
     #[test]
     fn nesting_is_bounded() {
         let mut deep = 20_000u32.to_be_bytes().to_vec();

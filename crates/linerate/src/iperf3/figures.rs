@@ -81,7 +81,7 @@ pub struct StreamFigures {
     pub error: Option<String>,
     /// Datagrams and losses of the warm-up, which the protocol wants told.
     #[serde(skip)]
-    pub(super) omitted: (u64, u64),
+    pub omitted: (u64, u64),
 }
 
 impl StreamFigures {

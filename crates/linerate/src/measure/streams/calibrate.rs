@@ -38,9 +38,9 @@ pub struct Trial {
 /// Ways of sending from memory over TCP.
 const FROM_MEMORY: [(SendMethod, u32); 4] = [
     (SendMethod::Write, 128 << 10),
-    (SendMethod::Write, 1 << 20),
-    (SendMethod::Sendfile, 1 << 20),
-    (SendMethod::Zerocopy, 1 << 20),
+    (SendMethod::Write, 512 << 10),
+    (SendMethod::Sendfile, 512 << 10),
+    (SendMethod::Zerocopy, 512 << 10),
 ];
 /// Of a file that the page cache holds.
 const FROM_CACHE: [(SendMethod, u32); 3] =

@@ -98,7 +98,7 @@ impl StreamsJob {
             path: None,
             behind: Behind::Memory,
             method: usual_method(protocol),
-            write_bytes: 128 << 10,
+            write_bytes: 512 << 10,
             datagram_bytes: None,
             bytes_per_second: None,
             congestion_control: None,
