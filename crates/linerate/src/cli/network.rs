@@ -79,6 +79,7 @@ fn order(words: &NetworkWords) -> NetworkOrder {
         verify: words.verify,
         latency: !words.no_latency,
         bind_device: words.bind_device,
+        trace_drops: words.trace_drops,
         seconds: words.seconds,
         repeats: words.repeats,
     }

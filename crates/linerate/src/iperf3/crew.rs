@@ -4,10 +4,10 @@ use super::tally::{Counted, Tally};
 use super::{tcp, udp};
 use crate::flow::stream::TcpSample;
 use linerate_system::affinity;
-use linerate_system::tcp_details::{TcpDetails, tcp_details};
+use linerate_system::connection::{TcpView, unacknowledged_bytes, view};
 use socket2::SockRef;
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -169,11 +169,24 @@ impl Crew {
         self.flags.stop_sending.store(true, Ordering::Relaxed);
         for member in self.members.iter_mut().filter(|member| member.sender) {
             member.join();
+            // Nagle's algorithm holds back the last piece until the one before is acknowledged; this lets it go (tcp(7)).
+            if let DataSocket::Tcp(stream) = &*member.socket {
+                let _ = stream.set_nodelay(true);
+            }
         }
         let start = Instant::now();
         let waiting = |crew: &Crew| crew.members.iter().any(|member| member.sender && !member.acknowledged());
         while start.elapsed() < patience && waiting(self) {
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Says on the sending connections that nothing more comes. iperf3's client reads whole blocks: it would wait for the rest of one.
+    pub fn close_senders(&self) {
+        for member in self.members.iter().filter(|member| member.sender) {
+            if let DataSocket::Tcp(stream) = &*member.socket {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
         }
     }
 
@@ -269,45 +282,48 @@ impl Member {
     /// The kernel's view of a connection.
     pub fn tcp(&self) -> Option<TcpSample> {
         let DataSocket::Tcp(stream) = &*self.socket else { return None };
-        Some(sample(tcp_details(stream).ok()?, congestion_control(stream)))
+        Some(sample(&view(stream).ok()?, congestion_control(stream)))
     }
 
     /// Bytes of the stream that the other end's kernel has; none where the kernel does not tell.
     pub fn acknowledged_bytes(&self) -> Option<u64> {
         let DataSocket::Tcp(stream) = &*self.socket else { return None };
-        tcp_details(stream).ok().map(|details| details.acknowledged_bytes)
+        view(stream).ok().map(|view| view.info.acknowledged_bytes)
     }
 
-    /// Whether that is all that was sent.
+    /// Whether that is all that was sent, or so little is missing that it is only the acknowledgement: receivers put off that of less than
+    /// two segments, by 40 ms (RFC 1122 4.2.3.2), which would count as time of the test.
     fn acknowledged(&self) -> bool {
-        let sent = self.tally.counted().bytes;
-        self.tally.error().is_some() || self.acknowledged_bytes().is_none_or(|arrived| arrived >= sent)
+        let DataSocket::Tcp(stream) = &*self.socket else { return true };
+        let Ok(missing) = unacknowledged_bytes(stream) else { return true };
+        let segment = view(stream).map_or(0, |view| view.info.segment_bytes as usize);
+        self.tally.error().is_some() || missing <= 2 * segment
     }
 }
 
 /// Its congestion control; empty where the kernel does not tell.
-pub fn congestion_control(stream: &TcpStream) -> String {
+fn congestion_control(stream: &TcpStream) -> String {
     let name = SockRef::from(stream).tcp_congestion().unwrap_or_default();
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
 }
 
-fn sample(details: TcpDetails, congestion_control: String) -> TcpSample {
+fn sample(view: &TcpView, congestion_control: String) -> TcpSample {
+    let info = &view.info;
     TcpSample {
-        retransmits: details.retransmits.into(),
-        rtt_micros: details.rtt_us,
-        rtt_variation_micros: details.rtt_variation_us,
+        retransmits: info.retransmits.into(),
+        rtt_micros: info.rtt_us,
+        rtt_variation_micros: view.rtt_variation_us,
         // Unmeasured: all ones (struct minmax, include/linux/win_minmax.h).
-        min_rtt_micros: if details.min_rtt_us == u32::MAX { 0 } else { details.min_rtt_us },
-        congestion_window_bytes: u64::from(details.congestion_window_segments)
-            * u64::from(details.segment_bytes),
-        send_window_bytes: details.send_window_bytes.into(),
-        delivery_rate: details.delivery_rate,
-        busy_micros: details.busy_us,
-        receiver_limited_micros: details.receiver_limited_us,
-        send_buffer_limited_micros: details.send_buffer_limited_us,
-        segment_bytes: details.segment_bytes,
-        path_mtu: details.path_mtu,
+        min_rtt_micros: if view.min_rtt_us == u32::MAX { 0 } else { view.min_rtt_us },
+        congestion_window_bytes: u64::from(view.congestion_window_segments) * u64::from(info.segment_bytes),
+        send_window_bytes: view.send_window_bytes.into(),
+        delivery_rate: view.delivery_rate,
+        busy_micros: info.busy_us,
+        receiver_limited_micros: info.receiver_limited_us,
+        send_buffer_limited_micros: info.send_buffer_limited_us,
+        segment_bytes: info.segment_bytes,
+        path_mtu: view.path_mtu,
         congestion_control,
     }
 }

@@ -30,6 +30,8 @@ pub use figures::{CpuUse, Interval, Outcome, Progress, StreamFigures};
 pub use server::{Event, Limits, Server};
 pub use test::{Direction, Test};
 
+pub use crate::flow::stream::TcpSample;
+
 /// What strangers send, for the fuzzer: bytes in, nothing but values out.
 pub mod fuzzing {
     use super::{control, parameters, results};

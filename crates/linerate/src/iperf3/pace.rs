@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 const MOST_LATE: Duration = Duration::from_millis(500);
 /// Who is a little late catches up at so many times the rate: faster would overflow buffers that hold the rate well.
 const CATCH_UP: f64 = 2.0;
+/// Of that rate, so much time's worth may go at once: a sleeper wakes up a fraction of a millisecond late each time.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// Shorter waits are spun: to sleep takes about as long.
 const SPIN: Duration = Duration::from_micros(30);
 /// A sleeper looks at its flag this often.
@@ -61,7 +63,8 @@ impl Pace {
     pub fn sent(&mut self, bytes: usize, now: Instant) {
         self.sent += bytes as f64;
         let gap = bytes as f64 / self.bytes_per_second / CATCH_UP;
-        self.earliest = now + Duration::from_secs_f64(gap.min(1e9));
+        let since = now.checked_sub(AT_ONCE).unwrap_or(now);
+        self.earliest = self.earliest.max(since) + Duration::from_secs_f64(gap.min(1e9));
     }
 }
 
@@ -112,7 +115,7 @@ mod tests {
                     sent += 1000;
                 }
             }
-            let most = 1000 + 2_000_000 * (now - late).as_micros() / 1_000_000;
+            let most = 2_000_000 * (now - late + AT_ONCE).as_micros() / 1_000_000;
             assert!(sent <= most + 1000, "{sent} bytes after {:?}", now - late);
         }
         // Half a second of the stall is made up for.

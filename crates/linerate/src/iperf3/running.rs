@@ -134,8 +134,9 @@ impl Recorder {
     /// The last interval and the totals, when nothing moves any more. `ended`: when the test was over, since the start.
     pub fn finish(mut self, crew: &Crew, ended: Duration) -> Vec<StreamFigures> {
         // What came after the end was sent before it.
-        let last = crew.counted().iter().map(|counted| counted.nanos).max().unwrap_or(0);
-        let receivers_end = ended.max(Duration::from_nanos(last));
+        let received = crew.members.iter().zip(crew.counted()).filter(|(member, _)| !member.sender);
+        let last = Duration::from_nanos(received.map(|(_, counted)| counted.nanos).max().unwrap_or(0));
+        let receivers_end = ended.max(last);
         let stub = ended.saturating_sub(self.since) < self.interval.mul_f64(STUB);
         self.close(crew, ended.max(self.since));
         if stub {

@@ -29,7 +29,7 @@ pub struct Test {
     pub omit_seconds: f64,
     /// Ends after so many bytes of all streams together.
     pub bytes: Option<u64>,
-    /// Bytes a call (TCP) or of a datagram (UDP); none: 128 KiB, or what fits the path.
+    /// Bytes a call (TCP) or of a datagram (UDP); none: 256 KiB, or what fits the path.
     pub block_bytes: Option<u32>,
     /// Socket buffers of both ends; none: the kernel's.
     pub window_bytes: Option<u64>,

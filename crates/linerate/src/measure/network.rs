@@ -67,6 +67,7 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
         sessions: peers.sessions(),
         loopback: stages.plan.loopback,
         bind_device: false,
+        trace_drops: false,
         windows: windows(stages, stages.plan.schedule.alone_seconds),
         stop: stages.stop,
         listener: &mut *stages.listener,

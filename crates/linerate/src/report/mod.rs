@@ -11,6 +11,8 @@ mod fio;
 mod flow;
 mod folder;
 mod html;
+mod iperf3_ends;
+pub mod iperf3_json;
 mod job_words;
 mod json;
 mod map;
@@ -24,7 +26,7 @@ mod verdict;
 use crate::failure::Failure;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
-pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
+pub use compare::{Comparison, Detail, Difference, Interval, Quantity, Rate, Sampled, Verdict};
 pub use flow::{FlowReport, Step};
 pub use folder::{Compared, Folder, Product};
 pub use json::SavedRun;
@@ -80,6 +82,11 @@ pub fn stage_csv(run: &StageRun) -> String {
 /// One stage's benchmark in the shape of `fio --output-format=json`, a job for each measurement of files.
 pub fn stage_fio_json(run: &StageRun) -> String {
     fio::json(run)
+}
+
+/// The network's figures in the shape of `iperf3 -J`, one document after the other.
+pub fn stage_iperf3_json(run: &StageRun) -> String {
+    iperf3_ends::documents(run)
 }
 
 /// Runs of either kind side by side, by the files that they were read from. The first is what the others are held against.

@@ -1,10 +1,11 @@
 //! Streams in words that the screen and the page share: what to know of a figure, what was tried, how a rate was found.
 
-use super::figure::quantity;
+use super::figure::{percent, quantity};
 use super::printable::printable;
 use crate::measure::streams::SendMethod;
 use crate::measure::streams::{StreamFigure, StreamsResult, Trial};
 use crate::measure::{HeldBy, Measurement};
+use crate::plan::Protocol;
 use crate::units::{show_bits_rate, show_size};
 
 /// What held it, flags, and what the datagrams tell.
@@ -44,6 +45,27 @@ pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
     let flags = measurement.flags.iter().filter(|flag| !known.contains(&flag.as_str()));
     remarks.extend(flags.map(|flag| printable(flag)));
     remarks
+}
+
+/// The most of each protocol over everything at once, and what was lost; none where no streams were measured.
+pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
+    let most = |protocol: Protocol| {
+        let of = measurements.iter().filter(|m| m.streams.is_some() && m.protocol == Some(protocol));
+        of.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
+    };
+    let told: Vec<String> = [Protocol::Tcp, Protocol::Udp]
+        .into_iter()
+        .filter_map(most)
+        .map(|m| format!("{} ({})", show_bits_rate(m.bytes_per_second), printable(&m.name)))
+        .collect();
+    let udp = || measurements.iter().filter(|m| m.streams.is_some() && m.protocol == Some(Protocol::Udp));
+    let worst = udp().map(|m| m.loss).fold(0.0, f64::max);
+    let lost = match udp().next() {
+        None => String::new(),
+        Some(_) if worst == 0.0 => "; no datagram was lost".into(),
+        Some(_) => format!("; up to {} of the datagrams were lost", percent(worst)),
+    };
+    (!told.is_empty()).then(|| format!("At most {}{lost}.", told.join(" and ")))
 }
 
 /// `sendfile of 1 MiB 94.1 Gb/s at 0.06 CPU s/GB (chosen), send of …`.

@@ -131,3 +131,15 @@ fn the_way_of_sending_is_chosen_and_said() {
     let carried = &result["path_mtus"][0];
     assert!(carried["found_bytes"].as_u64().is_some_and(|bytes| bytes >= 1500), "{carried}");
 }
+
+#[test]
+fn dashboards_of_iperf3_read_it() {
+    let words = ["--protocol", "udp", "--direction", "send", "--no-latency", "--output", "iperf3-json"];
+    let output = network(&[&QUICK[..], &words].concat()).output().expect("it starts");
+    let document = json(&output);
+    let end = &document["end"];
+    assert!(end["sum"]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{end}");
+    assert_eq!(end["sum"]["lost_packets"], 0, "{end}");
+    assert_eq!(document["intervals"].as_array().map(Vec::len), Some(2));
+    assert_eq!(document["start"]["test_start"]["protocol"], "UDP");
+}

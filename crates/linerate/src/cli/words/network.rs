@@ -66,6 +66,10 @@ pub struct NetworkWords {
     /// Bind the sockets of a path to its interface (SO_BINDTODEVICE; needs root)
     #[arg(long)]
     pub bind_device: bool,
+    /// Have the kernel tell its own reasons of packets dropped on this host (skb:kfree_skb; needs root, and makes a tracefs instance that is
+    /// removed again)
+    #[arg(long)]
+    pub trace_drops: bool,
     /// Checksum what is sent and what arrives
     #[arg(long)]
     pub verify: bool,

@@ -94,7 +94,9 @@ fn outgoing(sender: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
     passed.push(match streams.protocol {
         Protocol::Udp => {
             let unit = unit(sender.offload.segmented, sent.datagrams, sent.trains);
-            counted(Layer::Udp, "Udp OutDatagrams", sender.counters.both("Udp", "OutDatagrams"), unit)
+            let others = passed::udp_sent_by_others(sender, streams).unwrap_or(0);
+            let count = sender.counters.both("Udp", "OutDatagrams");
+            counted(Layer::Udp, "Udp OutDatagrams", count.map(|count| count.saturating_sub(others)), unit)
         }
         Protocol::Tcp => counted(Layer::Tcp, "Tcp OutSegs", None, Unit::Packets),
     });
@@ -133,13 +135,14 @@ fn incoming(receiver: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
     let received = &streams.received;
     match streams.protocol {
         Protocol::Udp => {
-            let unit = unit(receiver.offload.coalesced, received.datagrams, received.trains);
-            passed.push(counted(
-                Layer::Udp,
-                "Udp InDatagrams",
-                receiver.counters.both("Udp", "InDatagrams"),
-                unit,
-            ));
+            let others = passed::udp_taken_by_others(receiver, streams).unwrap_or(0);
+            let count =
+                receiver.counters.both("Udp", "InDatagrams").map(|count| count.saturating_sub(others));
+            // Fewer than there were datagrams: with UDP_GRO it counts trains.
+            let own = received.datagrams.saturating_add(received.foreign);
+            let trains = count.filter(|count| *count < own);
+            let unit = unit(trains.is_some(), own, trains.unwrap_or(0));
+            passed.push(counted(Layer::Udp, "Udp InDatagrams", count, unit));
         }
         Protocol::Tcp => passed.push(counted(Layer::Tcp, "Tcp InSegs", None, Unit::Packets)),
     }

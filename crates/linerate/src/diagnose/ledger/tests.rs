@@ -204,6 +204,7 @@ fn nothing_known_is_a_ledger_without_figures() {
     let ledger = ledger(&End::default(), &End::default(), &streams(10, 10));
     adds_up(&ledger);
     assert!(ledger.findings.is_empty());
+    assert_eq!(ledger.lines.first().map(|line| line.host.trim()), Some("(sender)"), "both have one name");
     let json = serde_json::to_string(&ledger).expect("JSON");
     assert_eq!(serde_json::from_str::<Ledger>(&json).expect("a ledger"), ledger);
 }

@@ -21,8 +21,10 @@ const END_WAIT: Duration = Duration::from_millis(25);
 const END_TRIES: u32 = 20;
 /// A full queue is given this long.
 const REFUSED_WAIT: Duration = Duration::from_micros(100);
-/// The receiver's port answered with errors so often in a row: it is gone.
-const MOST_REFUSALS: u32 = 50;
+/// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets the next send pass.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+/// A sender whose next burst is further off than this says that it is still there.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// A receiver that answers nothing for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -45,8 +47,17 @@ pub(super) fn send(
     let Some(path) = say_hello(&socket, &token, &tags, stop)? else { return Ok(()) };
     let trains = Trains::new(spec, &socket, &tags)?;
     affinity::wake_on_time();
-    let mut sender =
-        Sender { counters, stop, clock, start, tags, trains, number: 0, left: spec.limit_bytes, refusals: 0 };
+    let mut sender = Sender {
+        counters,
+        stop,
+        clock,
+        start,
+        tags,
+        trains,
+        number: 0,
+        left: spec.limit_bytes,
+        refusals: None,
+    };
     let result = match spec.bytes_per_second {
         Some(rate) => sender.send_paced(&socket, rate),
         None => {
@@ -141,8 +152,8 @@ struct Sender<'a> {
     number: u64,
     /// Payload bytes until the stream ends by itself.
     left: Option<u64>,
-    /// Answers of a closed port in a row.
-    refusals: u32,
+    /// The first and the last answer of a closed port.
+    refusals: Option<(Instant, Instant)>,
 }
 
 impl Sender<'_> {
@@ -173,7 +184,6 @@ impl Sender<'_> {
             Ok(taken) => taken,
             Err(error) => return self.refused(socket, error),
         };
-        self.refusals = 0;
         self.number += taken.div_ceil(self.trains.datagram_bytes) as u64;
         self.left = self.left.map(|left| left.saturating_sub(taken as u64));
         self.counters.progress.add(taken as u64);
@@ -193,10 +203,7 @@ impl Sender<'_> {
             return Ok(0);
         }
         if other_end_gone(&error) {
-            // The ICMP error of an earlier datagram; one may be a passing trouble of the path.
-            self.refusals += 1;
-            std::thread::sleep(Duration::from_millis(1));
-            return if self.refusals < MOST_REFUSALS { Ok(0) } else { Err(error) };
+            return self.heard_refusal(error).map(|()| 0);
         }
         if self.trains.are_cut() && cannot_cut(&error) {
             socket::set_segment_bytes(socket, 0)?;
@@ -228,9 +235,13 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// The ICMP error of an earlier datagram; one may be a passing trouble of the path.
     fn heard_refusal(&mut self, error: io::Error) -> io::Result<()> {
-        self.refusals += 1;
-        if !other_end_gone(&error) || self.refusals >= MOST_REFUSALS {
+        let now = Instant::now();
+        let (first, _) =
+            self.refusals.filter(|(_, last)| now.duration_since(*last) < REFUSED_FOR).unwrap_or((now, now));
+        self.refusals = Some((first, now));
+        if !other_end_gone(&error) || now.duration_since(first) > REFUSED_FOR {
             return Err(error);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -240,13 +251,20 @@ impl Sender<'_> {
     /// At a rate, whatever the receiver makes of it: bursts of half a millisecond.
     fn send_paced(&mut self, socket: &UdpSocket, rate: f64) -> io::Result<()> {
         let mut pace = Pace::new(rate, Instant::now());
+        let mut spoke = Instant::now();
         while !self.over() {
-            let wait = pace.wait(Instant::now());
+            let now = Instant::now();
+            let wait = pace.wait(now);
             if !wait.is_zero() {
+                if now.duration_since(spoke) > SIGN_OF_LIFE {
+                    let _ = socket.send(&self.tags.message(Message::Hello(0)));
+                    spoke = now;
+                }
                 std::thread::sleep(wait.min(STOP_CHECK));
                 self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
                 continue;
             }
+            spoke = now;
             let burst = pace.burst_bytes(self.trains.datagram_bytes, self.trains.most_bytes());
             let taken = self.send_now(socket, self.next_bytes(burst))?;
             if taken > 0 {

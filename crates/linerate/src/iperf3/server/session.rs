@@ -181,6 +181,7 @@ impl Session<'_> {
         // What lies in our buffers the client will not read any more: sent is what arrived.
         let arrived: Vec<Option<u64>> =
             crew.members.iter().map(|member| member.acknowledged_bytes()).collect();
+        crew.close_senders();
         if told.is_ok() && parameters.direction != Direction::Receive {
             crew.drain(QUIET, SETTLE);
         }

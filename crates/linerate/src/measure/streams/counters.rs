@@ -1,7 +1,7 @@
 //! What both hosts' kernels counted while a figure was measured: what the ledger is made of.
 
 use super::Bench;
-use crate::probe::counters::{NetworkCounters, read};
+use crate::probe::counters::{DropReasons, NetworkCounters, read_with};
 use serde::{Deserialize, Serialize};
 
 /// One host's counters over the time of a figure, from before its first datagram to after its last.
@@ -21,7 +21,7 @@ pub struct HostCounters {
 }
 
 /// Of each host once: ours, then each agent's by its first path. None where an agent did not answer.
-pub(super) fn read_all(bench: &Bench<'_>) -> Vec<Option<HostCounters>> {
+pub(super) fn read_all(bench: &Bench<'_>, reasons: &DropReasons) -> Vec<Option<HostCounters>> {
     let nics: Vec<String> = bench.paths.iter().filter_map(|path| path.nic.clone()).collect();
     let host = bench.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
     let own = HostCounters {
@@ -29,7 +29,7 @@ pub(super) fn read_all(bench: &Bench<'_>) -> Vec<Option<HostCounters>> {
         peer: false,
         paths: bench.paths.iter().map(|path| path.name.clone()).collect(),
         interface: nics.first().cloned(),
-        counters: read(bench.sysroot, &nics),
+        counters: read_with(bench.sysroot, &nics, reasons),
     };
     let mut all = vec![Some(own)];
     let mut known: Vec<&str> = Vec::new();

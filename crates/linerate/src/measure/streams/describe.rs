@@ -113,6 +113,7 @@ fn figure(bench: &Bench<'_>, job: &StreamsJob, stream: &Watched, seconds: f64) -
         core: stream.wanted.spec.core,
         peer_core: stream.wanted.peer_core,
         bytes_per_second: rate,
+        samples: stream.samples.clone(),
         sent_bytes: sender.bytes,
         sent_datagrams: sender.datagrams,
         trains: sender.trains,

@@ -117,6 +117,7 @@ fn stream(outcome: &Outcome, ours: &StreamFigures, path: &str) -> StreamFigure {
         path: path.to_string(),
         direction: if ours.sender { Direction::Send } else { Direction::Receive },
         bytes_per_second: told.bits_per_second() / 8.0,
+        samples: samples(std::slice::from_ref(ours)),
         sent_bytes: sent.bytes,
         sent_datagrams: sent.packets.unwrap_or(expected),
         received_bytes: told.bytes,

@@ -53,6 +53,8 @@ pub struct Bench<'a> {
     pub loopback: bool,
     /// Bind data sockets to the NIC of their path (SO_BINDTODEVICE).
     pub bind_device: bool,
+    /// Have the kernel tell its own reasons of dropped packets (root; a tracefs instance of our own, removed again).
+    pub trace_drops: bool,
     pub windows: Windows,
     pub stop: &'a AtomicBool,
     pub listener: &'a mut dyn Listener,

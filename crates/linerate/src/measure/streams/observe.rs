@@ -14,6 +14,7 @@ use crate::flow::progress::Mark;
 use crate::flow::stream::{Content, RunningStream, StreamCounters, StreamSample, start};
 use crate::measure::Stage;
 use crate::measure::window::{Reading, Seen, WorkerSeen, fill_between};
+use crate::probe::counters::DropReasons;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -61,6 +62,8 @@ pub(super) struct Running<'a, 'b> {
     /// The agents' samples just before our senders started.
     before: Vec<Option<Sample>>,
     counters: Vec<Option<HostCounters>>,
+    /// Of our own drops, while the streams run.
+    reasons: DropReasons,
     failures: Vec<String>,
 }
 
@@ -101,6 +104,10 @@ impl<'a, 'b> Running<'a, 'b> {
     /// Starts our ends. `contents`: what each sends, in their order.
     pub fn start(bench: &'a mut Bench<'b>, connected: Vec<Connected>, contents: Vec<Content>) -> Self {
         let mut running = Running {
+            reasons: match bench.trace_drops {
+                true => DropReasons::start(bench.sysroot),
+                false => DropReasons::none("not traced: --trace-drops does"),
+            },
             bench,
             streams: Vec::new(),
             stop_senders: Arc::default(),
@@ -109,7 +116,7 @@ impl<'a, 'b> Running<'a, 'b> {
             counters: Vec::new(),
             failures: Vec::new(),
         };
-        running.counters = counters::read_all(running.bench);
+        running.counters = counters::read_all(running.bench, &running.reasons);
         let sample = |session: &Session| session.sample().ok();
         running.before = running.bench.sessions.iter().map(sample).collect();
         let clock = Instant::now();
@@ -297,7 +304,8 @@ impl<'a, 'b> Running<'a, 'b> {
                 self.failures.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
             }
         }
-        counters::between(std::mem::take(&mut self.counters), counters::read_all(self.bench))
+        let after = counters::read_all(self.bench, &self.reasons);
+        counters::between(std::mem::take(&mut self.counters), after)
     }
 
     fn join(&mut self, direction: Direction) {

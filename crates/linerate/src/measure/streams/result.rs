@@ -81,6 +81,9 @@ pub struct StreamFigure {
     pub peer_core: Option<u32>,
     /// Mean over all windows, bytes of payload per second at the receiver.
     pub bytes_per_second: f64,
+    /// Each window.
+    #[serde(default)]
+    pub samples: Vec<f64>,
     /// Payload bytes and datagrams as the sender counted them.
     pub sent_bytes: u64,
     #[serde(default)]

@@ -81,7 +81,7 @@ fn table(results: &[(&Measurement, &StreamsResult)]) -> String {
     let mut body = String::new();
     for (measurement, result) in results {
         body += &format!(
-            "<tr><th scope=\"rowgroup\" colspan=\"11\">{} <span class=\"muted\">{}</span></th></tr>",
+            "<tr><th scope=\"rowgroup\" colspan=\"11\"><b>{}</b> – {}</th></tr>",
             escape(&measurement.name),
             escape(&measurement.method)
         );

@@ -26,6 +26,7 @@ pub(super) fn screen(ledger: &Ledger, width: usize, style: Style) -> String {
         lines.extend(line.drops.iter().flat_map(|drop| told(drop, line, width)));
     }
     lines.extend(wrapped(&result(ledger), width).iter().map(|line| style.bold(line)));
+    lines.extend(wrapped(&reasons(ledger), width).iter().map(|line| style.dim(line)));
     lines.extend(wrapped(&others(ledger), width).iter().map(|line| style.dim(line)));
     lines.join("\n") + "\n"
 }
@@ -96,6 +97,19 @@ fn others(ledger: &Ledger) -> String {
     if all.is_empty() { String::new() } else { format!("not of these streams: {}", all.join("; ")) }
 }
 
+/// The kernel's own reasons, of all traffic of the hosts.
+fn reasons(ledger: &Ledger) -> String {
+    let all = ledger.reasons.iter().map(|one| {
+        format!("{} × {} on {}", grouped(one.counted), printable(&one.reason), printable(&one.host))
+    });
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("the kernel's reasons for all drops: {}", all.join("; "))
+    }
+}
+
 fn signed(value: i64) -> String {
     format!("{}{}", if value < 0 { "−" } else { "" }, grouped(value.unsigned_abs()))
 }
@@ -116,7 +130,7 @@ fn grouped(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnose::ledger::{Layer, Others};
+    use crate::diagnose::ledger::{Layer, Others, Reason};
 
     fn line(layer: Layer, interface: Option<&str>, datagrams: Option<u64>) -> LedgerLine {
         LedgerLine {
@@ -156,6 +170,7 @@ mod tests {
                 counter: "Udp OutDatagrams".into(),
                 counted: 1_234_567,
             }],
+            reasons: vec![Reason { host: "alpha".into(), reason: "QDISC_DROP".into(), counted: 834 }],
             findings: Vec::new(),
         }
     }
@@ -169,6 +184,7 @@ mod tests {
         alpha qdisc eth0       3,312      4,875,264   36,688  qdisc counter        datagrams
             tbf 8001: drops: 834 trains of 44.0: the queue of tbf was full. Cure: a longer queue
         36,688 datagrams lost, all of them accounted for
+        the kernel's reasons for all drops: 834 × QDISC_DROP on alpha
         not of these streams: 1,234,567 in Udp OutDatagrams of alpha
         ");
     }

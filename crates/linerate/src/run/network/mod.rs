@@ -56,6 +56,7 @@ pub fn conduct_network(
         sessions: &ways.sessions,
         loopback,
         bind_device: order.bind_device,
+        trace_drops: order.trace_drops,
         windows: Windows {
             warm_up: Duration::from_secs_f64(WARM_UP_SECONDS),
             window: Duration::from_secs_f64(order.seconds),

@@ -39,6 +39,7 @@ pub struct NetworkOrder {
     /// Round trips, idle and beside the bulk.
     pub latency: bool,
     pub bind_device: bool,
+    pub trace_drops: bool,
     pub seconds: f64,
     pub repeats: u32,
 }

@@ -28,6 +28,9 @@ const SCHEDULER_SHOWS: f64 = 100_000.0;
 /// Tells what it finds in all measurements together.
 type Find = fn(&Machine, &[Cell]) -> Vec<Finding>;
 
+/// Flags of figures that something else had a part in.
+const OF_OTHERS: [&str; 4] = ["page-cache", "core-saturated", "steal", "quota"];
+
 /// One measurement of file access that has a figure.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'a> {
@@ -44,8 +47,8 @@ impl Cell<'_> {
     fn of_devices(&self) -> bool {
         let job = &self.access.job;
         let paced = job.requests_per_second.is_some() || job.limit_bytes_per_second.is_some();
-        let cached = self.figure.flags.iter().any(|flag| flag == "page-cache");
-        !paced && !cached && self.access.checks.generator_cpu <= GENERATOR_BUSY
+        let flagged = self.figure.flags.iter().any(|flag| OF_OTHERS.contains(&flag.as_str()));
+        !paced && !flagged && self.access.checks.generator_cpu <= GENERATOR_BUSY
     }
 
     fn operations_per_second(&self) -> f64 {
@@ -198,15 +201,10 @@ fn device_idles(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         let share = cell.busiest().map_or(1.0, |device| device.utilisation);
         cell.of_devices() && cell.access.devices.len() == 1 && (0.05..IDLES_BELOW).contains(&share)
     };
-    let fastest = cells.iter().filter(|cell| cell.of_devices()).map(|cell| cell.figure.bytes_per_second);
-    let fastest = fastest.fold(0.0, f64::max);
-    // What is the fastest of all already asks for no more than that.
     let idle: Vec<&Cell> = cells.iter().filter(idles).collect();
     let Some((cell, device)) = idle.iter().find_map(|cell| Some((cell, cell.busiest()?))) else {
         return Vec::new();
     };
-    let rate = cell.figure.bytes_per_second;
-    let gain = (rate / device.utilisation - rate).min((fastest - rate).max(rate * (1.0 / IDLES_BELOW - 1.0)));
     let mut found = finding(
         "queue-too-shallow",
         Severity::Slow,
@@ -223,7 +221,7 @@ fn device_idles(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         }),
         "more requests in flight (--queue-depth, --workers); a program that reads by itself: larger requests, read-ahead, or more threads",
     );
-    found.gain = gain;
+    found.gain = cell.figure.bytes_per_second * (1.0 / device.utilisation - 1.0);
     vec![found]
 }
 
