@@ -84,7 +84,7 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         flooding.store(false, Ordering::Relaxed);
         let rate = connections.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
         println!("{rate:.0} connections a second");
-        assert!(rate > 500.0, "no flood: {rate:.0} connections a second");
+        assert!(rate > 100.0, "no flood: {rate:.0} connections a second");
     });
     let patience = Instant::now() + Duration::from_secs(10);
     while !session.sample().expect("a sample").lanes[0].ended {
