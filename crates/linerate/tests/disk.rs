@@ -4,6 +4,8 @@
 mod bad;
 #[path = "disk/places.rs"]
 mod places;
+#[path = "disk/steady.rs"]
+mod steady;
 
 use serde_json::Value;
 use std::io::Read;

@@ -34,6 +34,11 @@ fn udp() {
 }
 
 #[test]
+fn stream() {
+    replay("stream", entries::stream);
+}
+
+#[test]
 fn run_json() {
     replay("run_json", entries::run_json);
 }
@@ -96,4 +101,9 @@ fn machine_toml() {
 #[test]
 fn fio_job() {
     replay("fio_job", entries::fio_job);
+}
+
+#[test]
+fn network_counters() {
+    replay("network_counters", entries::network_counters);
 }

@@ -59,7 +59,7 @@ const RULES: [Rule; 19] = [
     Rule { room: "event", may: &["measure"], why: "it carries what measuring tells, and is heard by anyone" },
     Rule {
         room: "measure",
-        may: &["probe", "rates", "plan", "flow", "agent", "event"],
+        may: &["probe", "rates", "plan", "flow", "agent", "iperf3", "event"],
         why: "it does not judge its figures",
     },
     Rule {
@@ -69,7 +69,7 @@ const RULES: [Rule; 19] = [
     },
     Rule {
         room: "run",
-        may: &["probe", "plan", "agent", "event", "measure", "diagnose"],
+        may: &["probe", "plan", "agent", "iperf3", "event", "measure", "diagnose"],
         why: "it takes the steps in turn and keeps their products; how they look is the report's",
     },
     Rule {

@@ -11,6 +11,7 @@ pub mod buffers;
 pub mod connection;
 pub mod counters;
 pub mod device;
+pub mod drop_trace;
 pub mod ethtool;
 pub mod fake;
 pub mod file;

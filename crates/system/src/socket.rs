@@ -58,6 +58,14 @@ pub fn set_arrival_times(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
+/// No datagram of this socket is cut into fragments, here or on the way, and sizes are not held to what the kernel has learned of the path
+/// (IP_PMTUDISC_PROBE, ip(7)): a size that our own interface cannot carry is refused, everything else is tried.
+pub fn forbid_fragments(socket: &impl AsFd) -> io::Result<()> {
+    // A socket of IPv6 may carry IPv4 (mapped addresses): both, as far as they apply.
+    let v6 = set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
+    set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE).or(v6)
+}
+
 /// A reader sleeps until this many bytes are there (SO_RCVLOWAT), the stream ends, or its window is nearly full.
 pub fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))

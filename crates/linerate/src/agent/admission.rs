@@ -201,7 +201,7 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clients::{ClientLimits, Clients};
+    use super::super::clients::{ClientLimits, Clients, Rate};
     use super::super::lane::{Receive, Work};
     use super::*;
     use crate::flow::receive::Received;
@@ -257,7 +257,7 @@ mod tests {
         let lane = |time| {
             let place = places.take().expect("a place");
             let client = "192.0.2.1".parse().expect("an address");
-            let share = clients.take(client, 0, 0.0).expect("a share");
+            let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
             let received = Received::new(Instant::now());
             let protocol = crate::plan::Protocol::Tcp;
             let receive = Receive { protocol, verify: false, receive_buffer_bytes: None, received };

@@ -206,8 +206,8 @@ pub(super) fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failur
 fn refused(address: SocketAddr, broken: &Broken) -> Failure {
     Failure::Lacks(match broken {
         Broken::Closed => format!(
-            "the agent at {address} refused the key: it has another one; give the one that `linerate agent` printed there, with \
-             --key-file FILE or LINERATE_KEY"
+            "the agent at {address} refused the key: it has another one (give the one that `linerate agent` printed there, with \
+             --key-file FILE or LINERATE_KEY), or its --allow list does not have this host"
         ),
         Broken::OtherVersion(digit) => format!(
             "the agent at {address} speaks version {digit} of the control channel, this linerate {} speaks version {}; install the \

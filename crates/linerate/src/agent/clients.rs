@@ -26,6 +26,19 @@ impl Default for ClientLimits {
     }
 }
 
+/// Payload of a stream, bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    pub wish: f64,
+    /// Its part of what its client has left.
+    pub dealt: f64,
+}
+
+impl Rate {
+    /// As fast as it goes.
+    pub const UNBOUND: Rate = Rate { wish: f64::INFINITY, dealt: f64::INFINITY };
+}
+
 /// All clients that have streams.
 pub struct Clients {
     limits: ClientLimits,
@@ -64,8 +77,8 @@ impl Clients {
         self.limits.bytes_per_second.map(|limit| (limit - used).max(0.0))
     }
 
-    /// Takes what a stream needs: memory, and at most so much rate (where there is a limit).
-    pub fn take(self: &Arc<Self>, client: IpAddr, memory_bytes: u64, rate: f64) -> Result<Share, String> {
+    /// Takes what a stream needs: memory, and so much rate (where there is a limit).
+    pub fn take(self: &Arc<Self>, client: IpAddr, memory_bytes: u64, rate: Rate) -> Result<Share, String> {
         let client = origin(client);
         let mut inside = lock(&self.inside);
         let used = inside.entry(client).or_default();
@@ -88,7 +101,7 @@ impl Clients {
 
 impl ClientLimits {
     /// The rate for one more stream, where there is a limit; or why it does not fit.
-    fn fit(&self, used: &Used, memory_bytes: u64, rate: f64) -> Result<Option<f64>, String> {
+    fn fit(&self, used: &Used, memory_bytes: u64, rate: Rate) -> Result<Option<f64>, String> {
         if used.streams >= self.streams {
             return Err(format!(
                 "a client may have {} streams there at once; take fewer, or start the agent with a higher --streams",
@@ -103,15 +116,15 @@ impl ClientLimits {
             ));
         }
         let Some(limit) = self.bytes_per_second else { return Ok(None) };
-        let granted = rate.min(limit - used.bytes_per_second);
-        if granted < limit * SMALLEST_SHARE && granted < rate {
+        let left = limit - used.bytes_per_second;
+        if left < rate.wish.min(limit * SMALLEST_SHARE) {
             return Err(format!(
                 "this client's streams have all of the {} that the agent allows it; wait until they have ended, or start it there \
                  with a higher --rate-limit",
                 show_bits_rate(limit)
             ));
         }
-        Ok(Some(granted))
+        Ok(Some(rate.dealt.min(left)))
     }
 }
 
@@ -159,39 +172,43 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    fn rate(rate: f64) -> Rate {
+        Rate { wish: rate, dealt: rate }
+    }
+
     #[test]
     fn each_client_has_its_own_bounds_and_gets_back_what_it_gives() {
         let limits = ClientLimits { streams: 2, memory_bytes: 100, bytes_per_second: Some(10.0) };
         let clients = Clients::new(limits);
         let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
-        let first = clients.take(one, 60, 6.0).expect("it fits");
+        let first = clients.take(one, 60, rate(6.0)).expect("it fits");
         assert_eq!((first.bytes_per_second(), clients.rate_left(one)), (Some(6.0), Some(4.0)));
-        let why = clients.take(one, 60, 1.0).map(drop).expect_err("too much memory");
+        let why = clients.take(one, 60, rate(1.0)).map(drop).expect_err("too much memory");
         assert!(why.contains("--memory-limit"), "{why}");
-        let second = clients.take(one, 40, f64::INFINITY).expect("the rest");
+        let second = clients.take(one, 40, rate(f64::INFINITY)).expect("the rest");
         assert_eq!(second.bytes_per_second(), Some(4.0));
-        let why = clients.take(one, 0, 1.0).map(drop).expect_err("too many");
+        let why = clients.take(one, 0, rate(1.0)).map(drop).expect_err("too many");
         assert!(why.contains("--streams"), "{why}");
-        clients.take(other, 100, 10.0).map(drop).expect("another client's bounds are its own");
+        clients.take(other, 100, rate(10.0)).map(drop).expect("another client's bounds are its own");
         drop(second);
         assert_eq!(clients.rate_left(one), Some(4.0));
-        let _again = clients.take(one, 0, 4.0).expect("it fits");
+        let _again = clients.take(one, 0, rate(4.0)).expect("it fits");
         drop(first);
-        let _six = clients.take(one, 0, 6.0).expect("it fits");
-        let why = clients.take(address("192.0.2.1"), 0, 1.0).map(drop).expect_err("two streams");
+        let _six = clients.take(one, 0, rate(6.0)).expect("it fits");
+        let why = clients.take(address("192.0.2.1"), 0, rate(1.0)).map(drop).expect_err("two streams");
         assert!(why.contains("--streams"), "{why}");
     }
 
     #[test]
     fn a_rate_that_is_used_up_is_refused_and_nobody_who_left_is_kept() {
         let clients = Clients::new(ClientLimits { bytes_per_second: Some(1e9), ..ClientLimits::default() });
-        let all = clients.take(address("2001:db8::1"), 0, f64::INFINITY).expect("all of it");
-        let why = clients.take(address("2001:db8::2"), 0, 1e9).map(drop).expect_err("the same network");
+        let all = clients.take(address("2001:db8::1"), 0, rate(f64::INFINITY)).expect("all of it");
+        let why = clients.take(address("2001:db8::2"), 0, rate(1e9)).map(drop).expect_err("the same network");
         assert!(why.contains("--rate-limit") && why.contains("8"), "{why}");
         drop(all);
         assert_eq!(clients.len(), 0);
         let unlimited = Clients::new(ClientLimits { streams: 0, ..ClientLimits::default() });
-        assert!(unlimited.take(address("::1"), 0, 1.0).is_err());
+        assert!(unlimited.take(address("::1"), 0, rate(1.0)).is_err());
         assert_eq!((unlimited.len(), unlimited.rate_left(address("::1"))), (0, None));
     }
 

@@ -310,9 +310,14 @@ mod tests {
         }
 
         #[test]
-        fn random_plaintext_under_the_right_key_never_panics(text in "\\PC{0,300}", parts: bool) {
+        fn random_plaintext_under_the_right_key_never_panics(text in "\\PC{0,300}", whole in 0..4) {
             let (mut client, mut agent) = pair();
-            let text = if parts { format!("{{\"ask\":\"open\",\"lanes\":[{text}]}}") } else { text };
+            let text = match whole {
+                0 => text,
+                1 => format!("{{\"ask\":\"open\",\"lanes\":[{text}]}}"),
+                2 => format!("{{\"ask\":\"open\",\"streams\":[{{{text}}}]}}"),
+                _ => format!("{{\"answer\":\"sample\",\"streams\":[{{{text}}}]}}"),
+            };
             let frames = client.encrypt(text.as_bytes()).expect("frames");
             let _ = agent.receive::<Request>(frames.as_slice(), REQUEST_LIMIT_BYTES);
             let frames = agent.encrypt(text.as_bytes()).expect("frames");

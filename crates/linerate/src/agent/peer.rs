@@ -1,6 +1,7 @@
 //! `--peer`: how a user names an agent.
 
-use super::ssh::{SshAgent, SshHost};
+use super::ssh::SshAgent;
+use super::ssh_host::SshHost;
 use super::{DEFAULT_PORT, Key};
 use crate::failure::Failure;
 use std::io;

@@ -2,19 +2,17 @@
 
 use super::admission::{Places, Tokens, Visit, WaitingRoom};
 use super::clients::Clients;
-use super::engine::{self, Content, StreamSocket};
 use super::host::InterfaceOf;
 use super::key::Key;
-use super::lane::{Lane, Receive, Work};
 use super::limits::Settings;
 use super::protocol::Request;
 use super::secret::{SECRET_BYTES, random, to_hex};
-use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
-use super::{DEFAULT_PORT, noise, session};
+use super::wire::{CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
+use super::{DEFAULT_PORT, noise, session, tcp};
 use crate::failure::Failure;
 use crate::flow::receive::{Received, receive_tcp, receive_udp};
-use crate::flow::stream::{StreamCounters, StreamSpec};
-use socket2::{Domain, SockRef, Socket, Type};
+use crate::flow::stream::{self as engine, Content, StreamCounters, StreamSocket, StreamSpec};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -44,13 +42,17 @@ impl Default for Receivers {
     }
 }
 
-/// An agent sends what it has in memory: never a file of its host.
+/// An agent sends what it makes in memory: never a file of its host.
 fn stream(
     spec: &StreamSpec,
     socket: StreamSocket,
     counters: &StreamCounters,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    if let Some(core) = spec.core {
+        // A core that is not there, or not ours: run anywhere rather than not at all.
+        let _ = linerate_system::affinity::pin_to(core);
+    }
     engine::run(spec, socket, Content::Memory, counters, stop)
 }
 
@@ -228,7 +230,7 @@ fn visited(stream: Arc<TcpStream>, visit: Visit, shared: &Shared) {
     }
     match magic {
         CONTROL_MAGIC => control(&stream, wire, visit, shared),
-        DATA_MAGIC => data(stream, deadline, visit, shared),
+        DATA_MAGIC => tcp::data(stream, deadline, visit, shared),
         // Another version of linerate is told which one this is.
         [a, b, c, _] if [a, b, c] == CONTROL_MAGIC[..3] => {
             let _ = wire.write_all(&CONTROL_MAGIC);
@@ -250,53 +252,4 @@ fn control(stream: &TcpStream, mut wire: Timed<'_>, visit: Visit, shared: &Share
     {
         session::serve(stream, channel, &hello, shared);
     }
-}
-
-/// A data stream: its token admits it to its lane, and this thread becomes the lane's receiver.
-fn data(stream: Arc<TcpStream>, deadline: Instant, visit: Visit, shared: &Shared) {
-    let mut token = [0; SECRET_BYTES];
-    if Timed::until(&stream, deadline).read_exact(&mut token).is_err() || !visit.leave() {
-        return;
-    }
-    let Some(lane) = shared.tokens.claim(&token) else { return };
-    // The waiting room let go of it: nobody else holds it.
-    let Ok(stream) = Arc::try_unwrap(stream) else { return };
-    if let Err(error) = serve_tcp(stream, &lane, shared) {
-        lane.finish(Some(format!("its connection failed at the start: {error}")));
-    }
-}
-
-fn serve_tcp(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> {
-    let stream = match &lane.work {
-        Work::Receive(receive) => {
-            size_buffer(SockRef::from(&stream), receive)?;
-            stream
-        }
-        Work::Stream { spec, .. } => {
-            let socket = Socket::from(stream);
-            engine::prepare(spec, &socket)?;
-            socket.into()
-        }
-    };
-    let handle = stream.try_clone()?;
-    Timed::new(&stream, shared.settings.limits.admission).write_all(&[ADMITTED])?;
-    stream.set_read_timeout(None)?;
-    stream.set_write_timeout(None)?;
-    lane.run(Some(handle), |stop| match &lane.work {
-        Work::Receive(receive) => (shared.receivers.tcp)(stream, receive.verify, &receive.received, stop),
-        Work::Stream { spec, counters } => {
-            (shared.receivers.stream)(spec, StreamSocket::Tcp(stream), counters, stop)
-        }
-    });
-    Ok(())
-}
-
-/// Asks for the receive buffer that the client wants, and notes what the kernel grants (at most twice `net.core.rmem_max`).
-pub(super) fn size_buffer(socket: SockRef<'_>, receive: &Receive) -> io::Result<()> {
-    if let Some(bytes) = receive.receive_buffer_bytes {
-        // The kernel takes a C int.
-        socket.set_recv_buffer_size(bytes.clamp(1, 1 << 30) as usize)?;
-    }
-    receive.received.buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
-    Ok(())
 }

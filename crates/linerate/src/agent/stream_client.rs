@@ -2,11 +2,11 @@
 
 use super::bound::{Way, bound};
 use super::client::{STEP, Session, unreachable_peer};
-use super::engine::{self, StreamSocket};
 use super::protocol::{Reply, Request, StreamTicket};
 use super::secret::Token;
 use crate::failure::Failure;
 use crate::flow::stream::StreamSpec;
+use crate::flow::stream::{self as engine, StreamSocket};
 use crate::plan::Protocol;
 use crate::probe::counters::NetworkCounters;
 use socket2::{Socket, Type};

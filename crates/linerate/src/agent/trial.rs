@@ -1,7 +1,7 @@
 //! The running test of a session: its lanes and streams, from their tokens to their last samples.
 
 use super::admission::Place;
-use super::clients::deal;
+use super::clients::{Rate, deal};
 use super::host::congestion_controls;
 use super::lane::{Lane, Receive, Work};
 use super::protocol::{LaneTicket, OpenRequest, Opened, StreamTicket};
@@ -84,7 +84,7 @@ impl<'a> Trial<'a> {
         let (verify, receive_buffer_bytes) = (request.verify, request.receive_buffer_bytes);
         let work = Work::Receive(Box::new(Receive { protocol, verify, receive_buffer_bytes, received }));
         let memory = receive_buffer_bytes.map_or(LANE_BYTES, |bytes| bytes.saturating_mul(2));
-        let (lane, token, udp_port) = self.admit(work, memory, f64::INFINITY)?;
+        let (lane, token, udp_port) = self.admit(work, memory, Rate::UNBOUND)?;
         self.lanes.push(lane);
         Ok(LaneTicket { token, udp_port })
     }
@@ -100,7 +100,8 @@ impl<'a> Trial<'a> {
             .map(|(spec, checked)| checked.as_ref().map_or(0.0, |()| wish::rate(spec, left)))
             .collect();
         let dealt = deal(left, &wishes);
-        let tickets = specs.into_iter().zip(checked).zip(dealt).map(|((spec, checked), rate)| match checked
+        let rates = wishes.into_iter().zip(dealt).map(|(wish, dealt)| Rate { wish, dealt });
+        let tickets = specs.into_iter().zip(checked).zip(rates).map(|((spec, checked), rate)| match checked
             .and_then(|()| self.open_stream(spec, rate))
         {
             Ok((lane, ticket)) => {
@@ -115,9 +116,9 @@ impl<'a> Trial<'a> {
         tickets.collect()
     }
 
-    fn open_stream(&self, mut spec: StreamSpec, rate: f64) -> Result<(Arc<Lane>, StreamTicket), String> {
+    fn open_stream(&self, mut spec: StreamSpec, rate: Rate) -> Result<(Arc<Lane>, StreamTicket), String> {
         if self.shared.clients.limits().bytes_per_second.is_some() && spec.role == Role::Send {
-            spec.bytes_per_second = Some(rate);
+            spec.bytes_per_second = Some(rate.dealt);
         }
         if !self.shared.settings.pin {
             spec.core = None;
@@ -135,7 +136,7 @@ impl<'a> Trial<'a> {
         &self,
         work: Work,
         memory_bytes: u64,
-        rate: f64,
+        rate: Rate,
     ) -> Result<(Arc<Lane>, Token, Option<u16>), String> {
         let full = "all its streams are taken; wait until another client has finished";
         let place = self.shared.lanes.take().ok_or(full)?;

@@ -1,10 +1,11 @@
 //! The agent's end of a data stream over UDP: a socket and a thread for it, and whom it believes.
 
-use super::engine::{self, StreamSocket};
+use super::allow::AllowList;
 use super::lane::{Lane, Work};
 use super::secret::Token;
-use super::server::{Receivers, Shared, size_buffer};
-use crate::flow::stream::{Role, StreamCounters, StreamSpec};
+use super::server::Shared;
+use super::tcp::size_buffer;
+use crate::flow::stream::{self as engine, Role, StreamSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -25,49 +26,50 @@ pub fn start(lane: &Arc<Lane>, token: Token, local: SocketAddr, shared: &Shared)
         size_buffer(SockRef::from(&socket), receive)?;
     }
     let port = socket.local_addr()?.port();
-    let (lane, receivers, allow) = (lane.clone(), shared.receivers, shared.settings.allow.clone());
+    let (lane, receivers) = (lane.clone(), shared.receivers);
+    let door = Door { token, allow: shared.settings.allow.clone() };
     std::thread::Builder::new().name("udp stream".into()).spawn(move || {
         lane.run(None, |stop| match &lane.work {
-            Work::Receive(receive) => (receivers.udp)(socket, token.bytes(), &receive.received, stop),
+            Work::Receive(receive) => (receivers.udp)(socket, door.token.bytes(), &receive.received, stop),
             Work::Stream { spec, counters } => {
-                let admits = |from: SocketAddr| allow.admits(from.ip());
-                serve(&lane, spec, counters, socket, &token, receivers, &admits, stop)
+                if !door.admit(&lane, spec.role, &socket, stop)? {
+                    return Ok(());
+                }
+                let socket = StreamSocket::Udp { socket, token: *door.token.bytes() };
+                (receivers.stream)(spec, socket, counters, stop)
             }
         });
     })?;
     Ok(port)
 }
 
-/// Waits for who shows the token, then does what the stream is for.
-///
-/// A datagram's sender address is easily forged: whoever has a key could have this host flood somebody else. So bulk data goes to the
-/// address only that proved itself by the handshake of its control connection.
-#[allow(clippy::too_many_arguments)]
-fn serve(
-    lane: &Lane,
-    spec: &StreamSpec,
-    counters: &StreamCounters,
-    socket: UdpSocket,
-    token: &Token,
-    receivers: Receivers,
-    admits: &dyn Fn(SocketAddr) -> bool,
-    stop: &AtomicBool,
-) -> io::Result<()> {
-    if !engine::accept_udp(&socket, token.bytes(), stop)? {
-        return Ok(());
+/// Who is let in to a stream.
+struct Door {
+    token: Token,
+    allow: AllowList,
+}
+
+impl Door {
+    /// Waits for who shows the token; false: nobody came.
+    ///
+    /// A datagram's sender address is easily forged: whoever has a key could have this host flood somebody else. So bulk data goes to
+    /// the address only that proved itself by the handshake of its control connection.
+    fn admit(&self, lane: &Lane, role: Role, socket: &UdpSocket, stop: &AtomicBool) -> io::Result<bool> {
+        if !engine::accept_udp(socket, self.token.bytes(), stop)? {
+            return Ok(false);
+        }
+        let from = socket.peer_addr()?.ip().to_canonical();
+        if !self.allow.admits(from) {
+            return Err(io::Error::other(format!("{from} is not on the agent's --allow list")));
+        }
+        if role == Role::Send && from != lane.client {
+            return Err(io::Error::other(format!(
+                "its token came from {from}, its control connection from {}: the agent sends datagrams to the latter only; use a \
+                 session from the address that shall receive",
+                lane.client
+            )));
+        }
+        lane.met();
+        Ok(true)
     }
-    let from = socket.peer_addr()?;
-    if !admits(from) {
-        return Err(io::Error::other(format!("{} is not on the agent's --allow list", from.ip())));
-    }
-    if spec.role == Role::Send && from.ip().to_canonical() != lane.client {
-        return Err(io::Error::other(format!(
-            "its token came from {}, its control connection from {}: the agent sends datagrams to the latter only; use a session \
-             from the address that shall receive",
-            from.ip(),
-            lane.client
-        )));
-    }
-    lane.met();
-    (receivers.stream)(spec, StreamSocket::Udp { socket, token: *token.bytes() }, counters, stop)
 }

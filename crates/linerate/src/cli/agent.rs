@@ -8,9 +8,10 @@ use crate::agent::{
     Settings, serve_own,
 };
 use crate::failure::Failure;
+use crate::iperf3;
 use crate::probe::probe;
 use crate::sysroot::Sysroot;
-use crate::units::{parse_rate, parse_size};
+use crate::units::{bits_per_second, parse_rate, parse_size, show_bits_rate};
 use clap::{Args, ValueEnum};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -47,6 +48,10 @@ pub struct AgentWords {
     /// Pin the threads of streams to the cores that the client names, or let the kernel place them
     #[arg(long, value_enum, default_value_t = PinWord::Auto)]
     pub pin: PinWord,
+    /// Answer iperf3's clients as well, on port 5201 of the same addresses, one test at a time. Its protocol knows no key: whoever can connect
+    /// can test, within the limits above
+    #[arg(long)]
+    pub iperf3: bool,
     /// For linerate's own use: key from standard input, ends with it
     #[arg(long, hide = true, conflicts_with = "key_file")]
     pub own: bool,
@@ -78,13 +83,26 @@ impl AgentWords {
             ClientLimits { streams, memory_bytes: self.memory_limit, bytes_per_second: self.rate_limit };
         let limits = Limits {
             tests: self.tests as usize,
-            lanes: streams,
             test_time: self.time_limit.map(Duration::from_secs_f64),
             client,
             ..Limits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
         Settings { limits, allow, pin: self.pin == PinWord::Auto }
+    }
+}
+
+impl AgentWords {
+    /// The client's bounds as far as iperf3's protocol can keep them.
+    fn iperf3_limits(&self) -> iperf3::Limits {
+        let usual = iperf3::Limits::default();
+        iperf3::Limits {
+            seconds: self.time_limit.unwrap_or(usual.seconds),
+            streams: self.streams.min(usual.streams),
+            bits_per_second: self.rate_limit.map(|rate| bits_per_second(rate) as u64),
+            buffer_bytes: self.memory_limit.min(usual.buffer_bytes),
+            ..usual
+        }
     }
 }
 
@@ -116,9 +134,41 @@ pub fn agent(words: &AgentWords) -> Result<u8, Failure> {
     text.push_str(
         "UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n",
     );
+    let iperf3 = if words.iperf3 { Some(iperf3::Server::bind(&iperf3_addresses(&listen))?) } else { None };
+    for address in iperf3.iter().flat_map(iperf3::Server::local_addresses) {
+        text.push_str(&format!("answering iperf3 on {address}\n"));
+    }
     print(&text)?;
-    agent.serve(&stop);
+    std::thread::scope(|scope| {
+        if let Some(server) = &iperf3 {
+            let limits = words.iperf3_limits();
+            let stop = &stop;
+            scope.spawn(move || server.serve(stop, &limits, &mut told));
+        }
+        agent.serve(&stop);
+    });
     Ok(0)
+}
+
+/// The same addresses with iperf3's port; none: every address.
+fn iperf3_addresses(listen: &[SocketAddr]) -> Vec<SocketAddr> {
+    listen.iter().map(|address| SocketAddr::new(address.ip(), iperf3::DEFAULT_PORT)).collect()
+}
+
+/// A line for each test of an iperf3's client.
+fn told(event: &iperf3::Event) {
+    let line = match event {
+        iperf3::Event::Ended(outcome) => {
+            let from = outcome.addresses.map_or_else(String::new, |(_, client)| format!(" of {client}"));
+            let rate = |ours| show_bits_rate(outcome.received_bytes_per_second(ours));
+            let error = outcome.error.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            format!("iperf3 test{from}: {} received, {} sent{error}\n", rate(false), rate(true))
+        }
+        iperf3::Event::Refused { client, why } => format!("iperf3 client {client} refused: {why}\n"),
+        iperf3::Event::Started { .. } | iperf3::Event::Progress(_) => return,
+    };
+    // Nobody may read it any more.
+    let _ = print(&line);
 }
 
 /// The interface that holds an address, and the cores next to it.

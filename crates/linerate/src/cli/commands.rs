@@ -30,6 +30,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Disk(words) => super::disk::disk(&words),
         Command::Load(words) => super::load::load(&words),
         Command::Memory(words) => super::memory::memory(&words),
+        Command::Network(words) => super::network::network(&words),
         Command::Agent(words) => super::agent::agent(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),

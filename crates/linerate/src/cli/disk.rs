@@ -1,17 +1,15 @@
 //! `linerate disk`: the words made into a grid, the library called, the table printed and saved.
 
-use super::commands::{colour, complain, summary, width};
+use super::commands::complain;
 use super::fio_job::{self, joined};
-use super::output::FormatWord;
 use super::progress::Progress;
-use super::stop::{Saved, end_what_hangs, stop_on_signals};
+use super::saving::Saving;
+use super::stop::stop_on_signals;
 use super::words::DiskWords;
 use crate::failure::Failure;
-use crate::report::{self, Folder};
 use crate::run::StageRun;
 use crate::run::disk::{DiskOrder, Grid, conduct_disk};
 use crate::sysroot::Sysroot;
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take less than a minute.
@@ -21,34 +19,11 @@ const USUAL_SECONDS: f64 = 2.0;
 pub fn disk(words: &DiskWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let parts = parts(words)?;
-    if let Some(folder) = words.output.folder() {
-        Folder::check(Some(folder))?;
-    }
-    let saved = Saved::default();
-    end_what_hangs(&stop, &saved)?;
-    let mut folder: Option<Folder> = None;
-    let mut save = |run: &StageRun| -> Result<(), Failure> {
-        let Some(path) = words.output.folder() else {
-            // From here on Ctrl-C ends with what was measured.
-            saved.lock().get_or_insert_with(Default::default);
-            return Ok(());
-        };
-        if let Some(folder) = &folder {
-            return folder.save(run);
-        }
-        let mut place = saved.lock();
-        let new = Folder::begin(Some(path), run)?;
-        *place = Some(new.path().to_path_buf());
-        folder = Some(new);
-        Ok(())
-    };
+    let mut saving = Saving::begin(&words.output, &stop)?;
     let mut progress = Progress::new();
-    let conducted = conduct_all(&parts, &stop, &mut progress, &mut save);
+    let conducted = conduct_all(&parts, &stop, &mut progress, &mut |run| saving.save(run));
     progress.finish();
-    let mut run = conducted?;
-    let page = folder.as_ref().map(|folder| folder.save_report(&run));
-    run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
-    show(&run, words, folder.as_ref())
+    saving.finish(conducted?)
 }
 
 /// What is done one after the other: the grid of the command line, or each section of a job file under its name.
@@ -109,16 +84,4 @@ fn conduct_all(
         }
     }
     whole.ok_or(Failure::Interrupted)
-}
-
-/// The result on standard output; what failed on standard error.
-fn show(run: &StageRun, words: &DiskWords, folder: Option<&Folder>) -> Result<u8, Failure> {
-    words.output.print(run, folder, || report::access(run, width(), colour()))?;
-    let read_by_a_program = words.output.format() != FormatWord::Text;
-    if let (Some(summary), true) =
-        (summary(&run.errors), read_by_a_program || !std::io::stdout().is_terminal())
-    {
-        complain(&summary);
-    }
-    Ok(u8::from(!run.errors.is_empty()))
 }

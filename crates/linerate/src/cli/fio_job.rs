@@ -1,6 +1,7 @@
 //! `linerate disk --fio-job FILE`: the sections of a job file as grids of one job each, done one after the other.
 
 use super::words::JobWords;
+use crate::diagnose::disk_findings;
 use crate::failure::Failure;
 use crate::measure::access::fio_job::{self, FioJob};
 use crate::run::StageRun;
@@ -52,9 +53,10 @@ pub(super) fn joined(before: Option<&StageRun>, next: &StageRun, section: Option
         run.measurements.extend(measurements);
         run.errors.extend(next.errors.iter().cloned());
         run.changes.extend(next.changes.iter().cloned());
-        run.findings.extend(next.findings.iter().cloned());
     } else {
         run.measurements = measurements;
     }
+    // Under their names, and of one section beside another.
+    run.findings = disk_findings(&run.machine, &run.measurements);
     run
 }

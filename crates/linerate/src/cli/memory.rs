@@ -139,7 +139,7 @@ fn show(mut run: StageRun, notes: &[String], folder: Option<&Folder>, json: bool
     {
         run.errors.push(failure.to_string());
     }
-    let text = if json { report::json(&run) } else { report::memory(&run, width(), colour()) };
+    let text = if json { report::json(&run) } else { report::stage_terminal(&run, width(), colour()) };
     let printed = print(&text);
     run.errors.extend(printed.err().map(|failure| failure.to_string()));
     notes.iter().for_each(|note| complain(note));

@@ -8,12 +8,14 @@ mod disk;
 mod fio_job;
 mod load;
 mod memory;
+mod network;
 mod output;
 mod plan;
 mod probe;
 mod progress;
 mod raid;
 mod rates;
+mod saving;
 mod stop;
 mod words;
 

@@ -19,7 +19,7 @@ pub struct OutputWords {
     /// What to print on standard output [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<FormatWord>,
-    /// Folder for run.json and report.html; made where it is absent [default: not saved]. `csv` and `fio-json` stand for --format instead
+    /// Folder for run.json and report.html; made where it is absent [default: not saved]. `csv`, `fio-json` and `iperf3-json` stand for --format instead
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
@@ -35,6 +35,8 @@ pub enum FormatWord {
     Csv,
     /// As `fio --output-format=json`, a job for each measurement
     FioJson,
+    /// As `iperf3 -J`, a document for each figure of the network
+    Iperf3Json,
 }
 
 impl OutputWords {
@@ -56,6 +58,7 @@ impl OutputWords {
         match self.output.as_deref()?.to_str()? {
             "csv" => Some(FormatWord::Csv),
             "fio-json" => Some(FormatWord::FioJson),
+            "iperf3-json" => Some(FormatWord::Iperf3Json),
             _ => None,
         }
     }
@@ -71,6 +74,7 @@ impl OutputWords {
             FormatWord::Json => print(&report::json(run)),
             FormatWord::Csv => print(&report::stage_csv(run)),
             FormatWord::FioJson => print(&report::stage_fio_json(run)),
+            FormatWord::Iperf3Json => print(&report::stage_iperf3_json(run)),
             FormatWord::Text => {
                 let saved = folder.map(|folder| folder.path().display().to_string());
                 let saved = saved.map(|path| format!("saved: {path}/run.json, {path}/report.html\n"));

@@ -4,6 +4,7 @@ mod disk;
 mod job;
 mod load;
 mod machine;
+mod network;
 mod plan;
 
 use crate::measure::Stage;
@@ -14,6 +15,7 @@ pub use disk::DiskWords;
 pub use job::JobWords;
 pub use load::LoadWords;
 pub use machine::{MachineWords, machine_of, sysroot_of};
+pub use network::{MethodWord, NetworkWords};
 use std::path::PathBuf;
 
 pub use plan::*;
@@ -73,6 +75,13 @@ pub enum Command {
     /// memory. With --stride, --working-set or --cores: the grid of what was named.
     #[command(after_help = EXIT_STATUS)]
     Memory(super::memory::MemoryWords),
+    /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped a packet
+    ///
+    /// Without options: TCP and UDP, sending and receiving, to a receiver of our own on loopback, in about half a minute. With --peer for each
+    /// NIC: to `linerate agent` on other hosts. The way of sending is chosen by short trials; what a path carries in one packet is found by
+    /// sending; round trips are measured idle and beside the bulk.
+    #[command(after_help = EXIT_STATUS)]
+    Network(Box<NetworkWords>),
     /// Be the other end for a linerate on another host
     ///
     /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in memory and goes only to who

@@ -14,9 +14,9 @@ use crate::measure::Measurements;
 use crate::plan::{Bound, Goal, Plan, Protocol};
 use crate::probe::Machine;
 use figures::Figures;
-pub use findings::load_findings;
 pub(crate) use findings::map::topology;
 pub use findings::map::{EdgeState, PcieEdge, map_findings, pcie_edges};
+pub use findings::{disk_findings, load_findings, stream_findings};
 use predict::{Prediction, predict};
 pub use product::*;
 

@@ -135,7 +135,8 @@ impl Outcome {
         let ours = self.local.iter().filter(|stream| stream.sender == sent_by_us);
         let received =
             ours.map(|ours| if sent_by_us { self.remote_of(ours.id).unwrap_or(ours) } else { ours });
-        received.map(|stream| stream.bits_per_second() / 8.0).sum()
+        // Of nothing the sum of floats is −0.
+        received.map(|stream| stream.bits_per_second() / 8.0).fold(0.0, |sum, rate| sum + rate)
     }
 }
 

@@ -11,6 +11,7 @@ mod peers;
 mod product;
 mod running;
 pub mod statistics;
+pub mod streams;
 mod transfer;
 mod trust;
 mod window;
@@ -26,7 +27,8 @@ use crate::sysroot::Sysroot;
 use running::Running;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use window::{Meter, Seen, Windows, watch};
+pub use window::Windows;
+use window::{Meter, Seen, watch};
 
 /// Opening, connecting and stopping of one measurement on a slow machine, seconds.
 const STARTING_SECONDS: f64 = 0.5;
@@ -218,6 +220,8 @@ impl Measurement {
             loss: 0.0,
             access: None,
             memory: None,
+            congestion_controls: Vec::new(),
+            streams: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Stages;
 use super::peers::Peers;
 use super::product::Stage;
+use super::streams::{Bench, Direction, StreamsJob, Trial, compare_congestion_controls};
 use super::transfer;
 use super::window::Windows;
 use crate::plan::schedule::alone_paths;
@@ -36,6 +37,7 @@ pub(super) struct Flow {
 pub fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
     let paths = stages.plan.paths.len();
     for protocol in stages.goal.protocols.clone() {
+        let mut tried = congestion_controls(stages, peers, protocol);
         for behind in [Behind::Memory, Behind::Cached] {
             let groups = alone_paths(stages.plan).map(Some).filter(|_| paths > 1).chain([None]);
             for group in groups.collect::<Vec<_>>() {
@@ -47,10 +49,30 @@ pub fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
                     stages.leave_out(&format!("{} {}", flow.stage, flow.name));
                     continue;
                 }
-                one(stages, peers, flow);
+                one(stages, peers, flow, &mut tried);
             }
         }
     }
+}
+
+/// A short A/B before the figures, where the user has named none: on some systems the default is several times slower than another.
+fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protocol) -> Vec<Trial> {
+    if protocol != Protocol::Tcp || stages.goal.congestion_control.is_some() || stages.stopped() {
+        return Vec::new();
+    }
+    let mut bench = Bench {
+        sysroot: stages.sysroot,
+        machine: stages.machine,
+        paths: &stages.plan.paths,
+        sessions: peers.sessions(),
+        loopback: stages.plan.loopback,
+        bind_device: false,
+        trace_drops: false,
+        windows: windows(stages, stages.plan.schedule.alone_seconds),
+        stop: stages.stop,
+        listener: &mut *stages.listener,
+    };
+    compare_congestion_controls(&mut bench, &StreamsJob::plain(protocol, Direction::Send))
 }
 
 /// Measures all lanes from disk to peer, for each protocol.
@@ -70,7 +92,7 @@ pub fn measure_path(stages: &mut Stages<'_>, peers: &mut Peers) {
             together: true,
             windows: windows(stages, schedule.path_seconds),
         };
-        one(stages, peers, flow);
+        one(stages, peers, flow, &mut Vec::new());
     }
 }
 
@@ -111,11 +133,15 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
     }
 }
 
-fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow) {
+/// `tried`: goes with the first figure.
+fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<Trial>) {
     stages.started(flow.stage, &flow.name, flow.windows);
     let label = format!("{} {}", flow.stage, flow.name);
     match transfer::run(stages, peers, &flow) {
-        Ok(Some(measurement)) => stages.measured(measurement),
+        Ok(Some(mut measurement)) => {
+            measurement.congestion_controls = std::mem::take(tried);
+            stages.measured(measurement);
+        }
         Ok(None) => {}
         Err(why) => {
             // Lanes that did not start leave the test open at the agents, which then refuse the next.

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Headers of IP and UDP within the MTU: 20 + 8, with IPv6 40 + 8 (RFC 791, 768, 8200).
-const UDP_OVERHEAD_V4: u32 = 28;
-const UDP_OVERHEAD_V6: u32 = 48;
+pub(super) const IP_AND_UDP_V4_BYTES: u32 = 28;
+pub(super) const IP_AND_UDP_V6_BYTES: u32 = 48;
 /// Larger than a jumbo frame brings nothing: only loopback has such an MTU.
 const LARGEST_MTU: u32 = 9000;
 
@@ -99,12 +99,12 @@ impl Peers {
                 if let Some(name) = &goal.congestion_control {
                     socket.set_tcp_congestion(name.as_bytes())?;
                 }
-                socket.bind(&std::net::SocketAddr::new(path.local, 0).into())
+                socket.bind(&path.local_socket().into())
             });
             return stream.map(Destination::Tcp).map_err(|failure| failure.to_string());
         };
         let here = |error: std::io::Error| format!("no UDP path to {address}: {error}");
-        let socket = UdpSocket::bind((path.local, 0)).map_err(here)?;
+        let socket = UdpSocket::bind(path.local_socket()).map_err(here)?;
         socket.connect(address).map_err(here)?;
         let datagram = datagram_bytes(path, goal);
         let sender = UdpSender::admit(socket, *ticket.token.bytes(), datagram).map_err(here)?;
@@ -156,10 +156,15 @@ pub fn datagram_bytes(path: &crate::plan::PathPlan, goal: &Goal) -> usize {
     if let Some(bytes) = goal.datagram_bytes {
         return bytes.clamp(16, 65_507) as usize;
     }
+    largest_datagram_bytes(path) as usize
+}
+
+/// The largest payload of a datagram that is one frame of the path, by what both ends' interfaces say.
+pub(super) fn largest_datagram_bytes(path: &crate::plan::PathPlan) -> u32 {
     let ours = path.mtu.known().copied().unwrap_or(1500);
     let theirs = path.peer_mtu.known().copied().unwrap_or(ours);
-    let overhead = if path.peer.is_ipv6() { UDP_OVERHEAD_V6 } else { UDP_OVERHEAD_V4 };
-    ours.min(theirs).min(LARGEST_MTU).saturating_sub(overhead).max(64) as usize
+    let overhead = if path.peer.is_ipv6() { IP_AND_UDP_V6_BYTES } else { IP_AND_UDP_V4_BYTES };
+    ours.min(theirs).min(LARGEST_MTU).saturating_sub(overhead).max(64)
 }
 
 /// The samples of the plan's lanes, in their order; each session counts its own lanes from 0.

@@ -1,6 +1,7 @@
 //! The product of measuring: every figure with its samples, its CPU cost, its method and the reasons to distrust it.
 
 use super::access::{AccessResult, MemoryPoint};
+use super::streams::{StreamsResult, Trial};
 use crate::plan::Protocol;
 pub use crate::probe::usage::CoreUse;
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,12 @@ pub struct Measurement {
     /// Which memory access this is (`linerate memory`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryPoint>,
+    /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub congestion_controls: Vec<Trial>,
+    /// Streams in detail (`linerate network`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Box<StreamsResult>>,
 }
 
 /// What held a stage that is not the resource it measured.

@@ -13,8 +13,8 @@ pub(super) const FEWEST_READS: u32 = 2;
 
 /// A logical processor that lanes may use.
 #[derive(Clone, Debug)]
-struct Core {
-    id: u32,
+pub(super) struct Core {
+    pub(super) id: u32,
     node: Fact<u32>,
     /// 0 for the first thread of its physical core, 1 for the second, …
     thread: usize,
@@ -70,18 +70,17 @@ pub(super) fn readers(sources: &[SourcePlan]) -> Vec<Lane> {
     sources.iter().enumerate().map(reader).collect()
 }
 
-/// Logical processors that are allowed and that no lane is pinned to, for receivers on this machine; all allowed ones where lanes took
-/// every one. The last comes first, since lanes take from the start.
-pub fn spare_cores(machine: &Machine, lanes: &[Lane]) -> Vec<u32> {
+/// Logical processors that are allowed and that none of ours is pinned to (`used`), for receivers on this machine; all allowed ones where
+/// every one is used. The last comes first, since lanes take from the start.
+pub fn spare_cores(machine: &Machine, used: &[u32]) -> Vec<u32> {
     let mut all: Vec<u32> = usable_cores(machine).iter().map(|core| core.id).collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
-    let spare: Vec<u32> =
-        all.iter().copied().filter(|core| lanes.iter().all(|lane| lane.core != *core)).collect();
+    let spare: Vec<u32> = all.iter().copied().filter(|core| !used.contains(core)).collect();
     if spare.is_empty() { all } else { spare }
 }
 
 /// Online and allowed processors in the kernel's order. Never empty: processor 0 where nothing could be read.
-fn usable_cores(machine: &Machine) -> Vec<Core> {
+pub(super) fn usable_cores(machine: &Machine) -> Vec<Core> {
     let online: Vec<_> = machine.cpu.logical.iter().filter(|cpu| cpu.online).collect();
     let permitted = |id: &u32| machine.cpu.allowed.known().is_none_or(|allowed| allowed.contains(id));
     let mut usable: Vec<_> = online.iter().copied().filter(|cpu| permitted(&cpu.id)).collect();
@@ -107,7 +106,7 @@ fn usable_cores(machine: &Machine) -> Vec<Core> {
 }
 
 /// The first half (rounded up) of each thread rank: with one thread a core that is the first half of the cores.
-fn first_half(cores: Vec<Core>) -> Vec<Core> {
+pub(super) fn first_half(cores: Vec<Core>) -> Vec<Core> {
     let of_rank = |thread: usize| cores.iter().filter(|core| core.thread == thread).count();
     let mut taken = Vec::new();
     for core in &cores {
@@ -120,7 +119,7 @@ fn first_half(cores: Vec<Core>) -> Vec<Core> {
 }
 
 /// The least used core of the NIC's node, else of the disk's node, else of all.
-fn take_core(cores: &mut [Core], nic_node: &Fact<u32>, disk_node: &Fact<u32>) -> (u32, Fact<u32>) {
+pub(super) fn take_core(cores: &mut [Core], nic_node: &Fact<u32>, disk_node: &Fact<u32>) -> (u32, Fact<u32>) {
     let on = |core: &Core, node: &Fact<u32>| node.known().is_some() && core.node.known() == node.known();
     let node = [nic_node, disk_node].into_iter().find(|node| cores.iter().any(|core| on(core, node)));
     let chosen = cores
@@ -137,7 +136,7 @@ fn take_core(cores: &mut [Core], nic_node: &Fact<u32>, disk_node: &Fact<u32>) ->
 }
 
 /// Each path's share of a source's bytes: its rate ÷ all rates; equal where one of them is unknown.
-fn shares(paths: &[PathPlan]) -> Vec<f64> {
+pub(super) fn shares(paths: &[PathPlan]) -> Vec<f64> {
     let rates: Vec<f64> = paths
         .iter()
         .map_while(|path| path.rate.known().copied().filter(|rate| rate.is_finite() && *rate > 0.0))

@@ -12,6 +12,7 @@ pub mod raid;
 mod resources;
 pub mod schedule;
 pub mod sizing;
+mod streams;
 pub mod whatif;
 pub mod wording;
 
@@ -20,7 +21,8 @@ use capacity::Model;
 pub use lanes::spare_cores;
 pub use pool::lane_pool_bytes;
 pub use product::*;
-pub use resources::memory_touches;
+pub use resources::{memory_touches, path_rate};
+pub use streams::{Pin, Placed, place_streams};
 
 /// Bytes a read where neither the user nor the source says.
 pub const DEFAULT_BLOCK_BYTES: u64 = 1 << 20;

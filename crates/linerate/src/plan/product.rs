@@ -2,7 +2,7 @@
 
 use crate::fact::Fact;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::path::PathBuf;
 
 /// What the user asked for.
@@ -184,6 +184,18 @@ pub struct PathPlan {
     pub peer_mtu: Fact<u32>,
     /// Payload rate for planning the split, bytes per second (effective).
     pub rate: Fact<f64>,
+}
+
+impl PathPlan {
+    /// What a socket to the peer is bound to: the local address, and for a link-local one (RFC 4291) the interface that the peer's names.
+    pub fn local_socket(&self) -> SocketAddr {
+        match (self.local, self.peer) {
+            (IpAddr::V6(local), SocketAddr::V6(peer)) if local.is_unicast_link_local() => {
+                SocketAddrV6::new(local, 0, 0, peer.scope_id()).into()
+            }
+            (local, _) => SocketAddr::new(local, 0),
+        }
+    }
 }
 
 /// One pinned worker's share of the flow.

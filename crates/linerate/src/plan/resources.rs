@@ -38,7 +38,7 @@ pub(super) fn resources(
 }
 
 /// Payload rate of a path by its NIC's data sheet, for planning the split.
-pub(super) fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact<f64> {
+pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact<f64> {
     let Some(name) = &path.nic else { return Fact::unknown("no interface is known for the route") };
     match nic_rates(machine, name, path, protocol) {
         Ok((_, effective)) => Fact::Known(effective),

@@ -8,7 +8,7 @@ use crate::measure::access::{AccessResult, Job, Latency, MemoryPoint, SideResult
 use crate::run::StageRun;
 
 /// Columns of every line, in their order.
-const HEADS: [&str; 45] = [
+const HEADS: [&str; 54] = [
     "stage",
     "run",
     "measurement",
@@ -54,6 +54,15 @@ const HEADS: [&str; 45] = [
     "requests_per_second_asked",
     "method",
     "sources",
+    "protocol",
+    "direction",
+    "streams",
+    "congestion_control",
+    "loss",
+    "retransmits",
+    "jitter_seconds",
+    "peer_cpu_seconds_per_gb",
+    "loaded_p99_seconds",
 ];
 
 /// The whole benchmark.
@@ -89,7 +98,26 @@ fn fields(run: &StageRun, m: &Measurement) -> Vec<String> {
     let sources =
         job.map(|job| job.sources.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
     fields.push(sources.unwrap_or_default().join(" "));
+    fields.extend(of_streams(m));
     fields
+}
+
+fn of_streams(m: &Measurement) -> Vec<String> {
+    let Some(result) = m.streams.as_deref() else { return vec![String::new(); 9] };
+    let told: Vec<u64> = result.streams.iter().filter_map(|s| Some(s.tcp.as_ref()?.retransmits)).collect();
+    let retransmits = if told.is_empty() { String::new() } else { told.iter().sum::<u64>().to_string() };
+    let jitter = result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max);
+    vec![
+        result.job.protocol.to_string(),
+        result.job.direction.to_string(),
+        result.streams.len().to_string(),
+        result.job.congestion_control.clone().unwrap_or_default(),
+        m.loss.to_string(),
+        retransmits,
+        jitter.to_string(),
+        m.receiver.as_ref().map(|peer| peer.cpu_seconds_per_gb.to_string()).unwrap_or_default(),
+        result.loaded_latency.map(|trips| trips.p99.to_string()).unwrap_or_default(),
+    ]
 }
 
 fn of_job(job: Option<&Job>) -> Vec<String> {

@@ -11,6 +11,7 @@ mod fio;
 mod flow;
 mod folder;
 mod html;
+mod iperf3_ends;
 pub mod iperf3_json;
 pub mod iperf3_text;
 mod job_words;
@@ -19,14 +20,14 @@ mod map;
 mod printable;
 mod stage;
 mod stages;
+mod stream_words;
 mod terminal;
 mod verdict;
 
 use crate::failure::Failure;
-use crate::measure::Stage;
 use crate::probe::Machine;
 use crate::run::{Run, StageRun};
-pub use compare::{Comparison, Difference, Interval, Rate, Verdict};
+pub use compare::{Comparison, Detail, Difference, Interval, Quantity, Rate, Sampled, Verdict};
 pub use flow::{FlowReport, Step};
 pub use folder::{Compared, Folder, Product};
 pub use json::SavedRun;
@@ -44,9 +45,9 @@ pub fn rates(tables: &[crate::rates::table::Table], width: usize, colour: bool) 
     terminal::rates(tables, width, colour)
 }
 
-/// A benchmark of one stage as a table of its figures with their self-checks. Ends with a newline.
-pub fn access(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::access(run, width, colour)
+/// Where every packet of a test went: a line a layer, with what each dropped and the cure. Ends with a newline.
+pub fn ledger(ledger: &crate::diagnose::ledger::Ledger, width: usize, colour: bool) -> String {
+    terminal::ledger(ledger, width, colour)
 }
 
 /// An array as it follows from the arithmetic, with the command lines that make it.
@@ -66,11 +67,7 @@ pub fn json<P: Product>(product: &P) -> String {
 
 /// One stage's benchmark for a terminal, as the command that measured it shows it; `width` and `colour` as for [`terminal`].
 pub fn stage_terminal(run: &StageRun, width: usize, colour: bool) -> String {
-    match run.stage {
-        Stage::Memory => terminal::memory(run, width, colour),
-        Stage::Load => terminal::stage(run, width, colour),
-        Stage::Disk | Stage::Network | Stage::Path => terminal::access(run, width, colour),
-    }
+    terminal::stage(run, width, colour)
 }
 
 /// One stage's benchmark as one HTML page that needs nothing else, with its charts.
@@ -86,6 +83,11 @@ pub fn stage_csv(run: &StageRun) -> String {
 /// One stage's benchmark in the shape of `fio --output-format=json`, a job for each measurement of files.
 pub fn stage_fio_json(run: &StageRun) -> String {
     fio::json(run)
+}
+
+/// The network's figures in the shape of `iperf3 -J`, one document after the other.
+pub fn stage_iperf3_json(run: &StageRun) -> String {
+    iperf3_ends::documents(run)
 }
 
 /// Runs of either kind side by side, by the files that they were read from. The first is what the others are held against.
@@ -121,11 +123,6 @@ pub fn read_saved(path: &Path) -> Result<SavedRun, Failure> {
 /// The text of a `run.json` of either kind; `name` is what errors call it.
 pub fn parse_saved(text: &[u8], name: &Path) -> Result<SavedRun, Failure> {
     json::parse_saved(text, name)
-}
-
-/// What `linerate memory` measured: a table of kernels by cores and cache levels, one of strides, one of node pairs.
-pub fn memory(run: &StageRun, width: usize, colour: bool) -> String {
-    terminal::memory(run, width, colour)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and column), of another

@@ -6,7 +6,7 @@ use super::figure::{Figure, Unit, percent, rate};
 use super::job_words;
 use super::printable::printable;
 use crate::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
-use crate::measure::{HeldBy, Measurement};
+use crate::measure::{HeldBy, Measurement, Stage};
 use crate::plan::Origin;
 use crate::probe::Machine;
 use crate::run::StageRun;
@@ -66,6 +66,8 @@ impl StageRow<'_> {
     pub(super) fn measured(&self) -> String {
         match self.measurement.memory.as_ref().and_then(|point| point.latency_seconds) {
             Some(seconds) => seconds_word(seconds),
+            // Networks are told in bits.
+            None if self.measurement.stage == Stage::Network => self.rate.show(Unit::Bits),
             None => self.rate.show(Unit::Bytes),
         }
     }
@@ -136,6 +138,9 @@ pub(super) fn sentence(run: &StageRun) -> String {
         return text;
     }
     if let Some(text) = memory_sentence(&run.measurements, &run.machine) {
+        return text;
+    }
+    if let Some(text) = super::stream_words::sentence(&run.measurements) {
         return text;
     }
     let best = run.measurements.iter().filter(|m| rate(m.bytes_per_second).is_some_and(|rate| rate > 0.0));

@@ -111,7 +111,7 @@ pub fn conduct(
 }
 
 /// Ctrl-C ends within a second, whatever a peer does: one that does not answer after a moment is left.
-fn cut_when_stopped(cutters: &[Cutter], stop: &AtomicBool, over: &AtomicBool) {
+pub(super) fn cut_when_stopped(cutters: &[Cutter], stop: &AtomicBool, over: &AtomicBool) {
     let mut stopped = None;
     while !over.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
@@ -123,7 +123,7 @@ fn cut_when_stopped(cutters: &[Cutter], stop: &AtomicBool, over: &AtomicBool) {
 }
 
 /// Sets a flag when it goes, also in a panic.
-struct SetAtEnd<'a>(&'a AtomicBool);
+pub(super) struct SetAtEnd<'a>(pub &'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
     fn drop(&mut self) {

@@ -201,15 +201,18 @@ struct Steps<'a, 'b> {
 }
 
 impl Server for Steps<'_, '_> {
-    /// A device that fails once is asked once more: the search goes on where that goes well, and its figure keeps the error.
+    /// A device that fails once is asked once more: the search goes on where that goes well, and the error is told with the result.
     fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended> {
         let (point, errors) = self.once(offer)?;
         let Some(error) = errors.into_iter().next() else { return Ok(point) };
         self.bench.listener.hear(&Event::Note(format!("{error}; the step is taken again")));
         let (point, errors) = self.once(offer)?;
         match errors.into_iter().next() {
-            Some(error) => Err(Ended::Failed(error)),
-            None => Ok(point),
+            Some(again) => Err(Ended::Failed(again)),
+            None => {
+                self.run.errors.push(format!("{error}; the step was taken again, and went well"));
+                Ok(point)
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 pub mod conduct;
 pub mod disk;
 pub mod load;
+pub mod network;
 mod paths;
 mod scratch;
 mod sources;

@@ -7,7 +7,7 @@ use crate::plan::PathPlan;
 use crate::probe::{Machine, route::path_to};
 use crate::sysroot::Sysroot;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -68,6 +68,30 @@ pub fn check_congestion_control(sysroot: &Sysroot, name: &str) -> Result<(), Fai
     }))
 }
 
+/// The way to an address by this host's routes: interface, its node and MTU, our address on it. Nothing of the other end is known.
+pub fn way_to(sysroot: &Sysroot, machine: &Machine, address: SocketAddr) -> PathPlan {
+    let (nic, local) = match path_to(sysroot, machine, address.ip()) {
+        Fact::Known((nic, local)) => (Some(nic), local),
+        Fact::Unknown { .. } if address.is_ipv6() => (None, Ipv6Addr::UNSPECIFIED.into()),
+        Fact::Unknown { .. } => (None, Ipv4Addr::UNSPECIFIED.into()),
+    };
+    let interface = nic.as_ref().and_then(|name| machine.nics.iter().find(|nic| nic.name == *name));
+    let name = nic.clone().unwrap_or_else(|| address.ip().to_string());
+    let unread = "the interface to the peer could not be read";
+    PathPlan {
+        resource: format!("nic:{name}"),
+        name,
+        peer: address,
+        local,
+        nic,
+        receiver: format!("receiver:{}", address.ip()),
+        node: interface.map_or_else(|| Fact::unknown(unread), |nic| nic.node.clone()),
+        mtu: interface.map_or_else(|| Fact::unknown(unread), |nic| nic.mtu.clone()),
+        peer_mtu: Fact::unknown("the other end tells nothing of it"),
+        rate: Fact::unknown("not planned yet"),
+    }
+}
+
 impl Paths {
     fn connect(
         &mut self,
@@ -77,35 +101,14 @@ impl Paths {
         key: &Key,
     ) -> Result<(), Failure> {
         let session = Session::connect(address, key)?;
-        let (nic, local) = match path_to(sysroot, machine, address.ip()) {
-            Fact::Known((nic, local)) => (Some(nic), local),
-            Fact::Unknown { .. } => {
-                let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-                (None, session.local_address().map_or(unspecified, |local| local.ip()))
-            }
-        };
-        let interface = nic.as_ref().and_then(|name| machine.nics.iter().find(|nic| nic.name == *name));
-        let name = nic.clone().unwrap_or_else(|| address.ip().to_string());
+        let mut way = way_to(sysroot, machine, address);
         let hello = session.hello();
-        let unread = || Fact::unknown("the interface to the peer could not be read");
-        let node = interface.map_or_else(unread, |nic| nic.node.clone());
-        let mtu = interface.map_or_else(
-            || Fact::unknown("the interface to the peer could not be read"),
-            |nic| nic.mtu.clone(),
-        );
-        let receiver = self.receiver(&hello.instance, &hello.host);
-        self.plans.push(PathPlan {
-            resource: format!("nic:{name}"),
-            name,
-            peer: address,
-            local,
-            nic,
-            receiver,
-            node,
-            mtu,
-            peer_mtu: Fact::from_option(hello.interface_mtu, "the agent could not read it"),
-            rate: Fact::unknown("not planned yet"),
-        });
+        if let (true, Some(local)) = (way.local.is_unspecified(), session.local_address()) {
+            way.local = local.ip();
+        }
+        way.receiver = self.receiver(&hello.instance, &hello.host);
+        way.peer_mtu = Fact::from_option(hello.interface_mtu, "the agent could not read it");
+        self.plans.push(way);
         self.sessions.push(session);
         Ok(())
     }

@@ -3,6 +3,8 @@
 
 use super::SCHEMA;
 use crate::diagnose::Finding;
+use crate::diagnose::ledger::MeasuredLedger;
+use crate::iperf3::Outcome;
 use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 use crate::probe::Machine;
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,12 @@ pub struct StageRun {
     /// `load`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadCurve>,
+    /// `network --iperf3`: each test as both ends told it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iperf3: Vec<Outcome>,
+    /// `network`: where every packet went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ledgers: Vec<MeasuredLedger>,
     #[serde(default)]
     pub findings: Vec<Finding>,
     /// What failed along the way; not empty means partial results.
@@ -54,6 +62,8 @@ impl StageRun {
             measurements: Vec::new(),
             scaling: None,
             load: None,
+            iperf3: Vec::new(),
+            ledgers: Vec::new(),
             findings: Vec::new(),
             errors: Vec::new(),
             changes: Vec::new(),

@@ -1,6 +1,8 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
-use crate::running::{COUNTING, Running, count_udp, heard, lanes, no_stream, refusal, sample_when, until};
+use crate::running::{
+    COUNTING, Running, careless_stream, count_udp, heard, lanes, refusal, sample_when, until,
+};
 use linerate::agent::{Agent, InterfaceOf, Key, Limits, Receivers, Session};
 use linerate::flow::receive::Received;
 use linerate::plan::Protocol;
@@ -35,7 +37,7 @@ fn stubborn(mut stream: TcpStream, _: bool, received: &Received, _: &AtomicBool)
 fn a_receiver_that_does_not_stop_is_cut() {
     let running = Running::with(
         Limits::default(),
-        Receivers { tcp: stubborn, udp: count_udp, stream: no_stream },
+        Receivers { tcp: stubborn, udp: count_udp, stream: careless_stream },
         "127.0.0.1:0",
     );
     let session = running.connect();
@@ -54,7 +56,7 @@ fn panicking(_: TcpStream, _: bool, _: &Received, _: &AtomicBool) -> io::Result<
 fn a_panic_ends_its_lane_or_session_and_nothing_else() {
     let running = Running::with(
         Limits::default(),
-        Receivers { tcp: panicking, udp: count_udp, stream: no_stream },
+        Receivers { tcp: panicking, udp: count_udp, stream: careless_stream },
         "127.0.0.1:0",
     );
     let session = running.connect();

@@ -2,13 +2,13 @@
 
 use linerate::agent::{
     Agent, Interface, InterfaceOf, Key, LaneRequest, Limits, OpenRequest, Receivers, Sample, Session,
-    Settings, StreamSocket,
+    Settings,
 };
 use linerate::failure::Failure;
 use linerate::flow::receive::Received;
-use linerate::flow::stream::{StreamCounters, StreamSpec};
+use linerate::flow::stream::{Role, SendMethod, StreamCounters, StreamSocket, StreamSpec};
 use linerate::plan::Protocol;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,12 +69,38 @@ pub fn count_udp(
     Ok(())
 }
 
-/// Stands where the engine of `flow::stream` would.
-pub fn no_stream(_: &StreamSpec, _: StreamSocket, _: &StreamCounters, _: &AtomicBool) -> io::Result<()> {
-    Err(io::Error::other("no stream in this test"))
+/// A stream over TCP that goes as fast as it can, whatever it was asked for. Its spec can be read from its counters: the core (plus
+/// one) from the calls, the rate from the trains.
+pub fn careless_stream(
+    spec: &StreamSpec,
+    socket: StreamSocket,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    counters.calls.store(spec.core.map_or(0, |core| u64::from(core) + 1), Ordering::Relaxed);
+    counters.trains.store(spec.bytes_per_second.map_or(0, |rate| rate as u64), Ordering::Relaxed);
+    let StreamSocket::Tcp(mut stream) = socket else {
+        return Err(io::Error::other("who streams over UDP in these tests has the real engine"));
+    };
+    stream.set_read_timeout(Some(Duration::from_millis(50)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(50)))?;
+    let mut buffer = [7; 64 << 10];
+    while !stop.load(Ordering::Acquire) {
+        let moved = match spec.role {
+            Role::Send => stream.write(&buffer),
+            _ => stream.read(&mut buffer),
+        };
+        match moved {
+            Ok(0) => break,
+            Ok(bytes) => counters.progress.add(bytes as u64),
+            Err(error) if nothing_came(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
-pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, stream: no_stream };
+pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, stream: careless_stream };
 
 /// An agent on a thread of this process.
 pub struct Running {
@@ -133,6 +159,28 @@ pub fn until(what: &str, reached: impl Fn() -> bool) {
 pub fn lanes(protocols: &[Protocol]) -> OpenRequest {
     let lanes = protocols.iter().map(|protocol| LaneRequest { protocol: *protocol }).collect();
     OpenRequest { lanes, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
+}
+
+/// The agent's end of a stream.
+pub fn spec(protocol: Protocol, role: Role) -> StreamSpec {
+    StreamSpec {
+        protocol,
+        role,
+        method: if protocol == Protocol::Udp { SendMethod::Trains } else { SendMethod::Write },
+        write_bytes: 64 << 10,
+        datagram_bytes: 1400,
+        bytes_per_second: None,
+        limit_bytes: None,
+        congestion_control: None,
+        send_buffer_bytes: None,
+        receive_buffer_bytes: None,
+        core: None,
+        verify: false,
+    }
+}
+
+pub fn streams(streams: Vec<StreamSpec>) -> OpenRequest {
+    OpenRequest { streams, ..OpenRequest::default() }
 }
 
 pub fn sample_when(session: &Session, reached: impl Fn(&Sample) -> bool) -> Sample {

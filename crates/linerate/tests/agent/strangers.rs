@@ -101,7 +101,7 @@ fn half_open_connections_are_dropped_in_time() {
 }
 
 /// A connection from an address of 127.0.0.0/8.
-fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
+pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from((origin, 0)).into()).expect("bound");
     socket.connect(&address.into()).expect("a connection");

@@ -5,6 +5,7 @@
 
 mod disks;
 mod files;
+mod floods;
 mod ground;
 mod interrupts;
 mod limits;
@@ -12,4 +13,5 @@ mod links;
 mod peers;
 mod rights;
 mod sources;
+mod ssh;
 mod words;

@@ -3,7 +3,7 @@
 use super::sample::{bare, begin, disk, fixture, job, load, measured, scaling, stages, whole};
 use linerate::fact::Fact;
 use linerate::measure::Stage;
-use linerate::measure::access::Access;
+use linerate::measure::access::{Access, Visit};
 use linerate::report::{self, Compared, Comparison, Folder, SavedRun, Verdict};
 use linerate::run::StageRun;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ fn csv_has_a_line_for_each_rate() {
         "{}",
         lines[1]
     );
-    assert!(lines[4].ends_with(",5,,0.525,lower"), "{}", lines[4]);
+    assert!(lines[4].ends_with(",5,,0.525,lower,bytes_per_second,42000000"), "{}", lines[4]);
 }
 
 #[test]
@@ -246,4 +246,59 @@ fn every_sample_compares_with_itself_without_a_difference() {
             assert!(screen.lines().all(|line| line.chars().count() <= width), "{name} at {width}:\n{screen}");
         }
     }
+}
+
+/// Five visits, each with these latencies and this processor time.
+fn with_visits(name: &str, p99: f64, cpu: f64) -> StageRun {
+    let mut run = small(name, 80e6);
+    for measurement in &mut run.measurements {
+        let visit = |factor: f64| Visit {
+            p50_seconds: 0.001 * factor,
+            p99_seconds: p99 * factor,
+            cpu_seconds_per_gb: cpu * factor,
+        };
+        let access = measurement.access.as_mut().expect("a job");
+        access.visits = [1.0, 1.01, 0.99, 1.005, 0.995].map(visit).to_vec();
+    }
+    run
+}
+
+#[test]
+fn latencies_and_processor_time_are_judged_too() {
+    let runs = [saved("a", with_visits("a", 0.002, 0.5)), saved("b", with_visits("b", 0.008, 0.3))];
+    let comparison = compared(&runs);
+    assert_eq!(comparison.details.len(), 6, "p50, p99 and CPU of two measurements");
+    let verdicts: Vec<_> =
+        comparison.details.iter().filter_map(|detail| detail.against_first[1]).map(|d| d.verdict).collect();
+    let of_one = [Verdict::NoDifferenceShown, Verdict::Higher, Verdict::Lower];
+    assert_eq!(verdicts, [of_one, of_one].concat());
+    let screen = report::compare_terminal(&comparison, 100, false);
+    assert!(screen.contains("p99: sequential read, 4 workers, 1 MiB") && screen.contains("×4.0"), "{screen}");
+    assert!(!screen.contains("p50:"), "only what differs: {screen}");
+    let page = report::compare_html(&comparison, &runs);
+    assert!(
+        page.contains("p50: sequential read") && page.contains("verdict lower\">×4.0"),
+        "more latency is worse"
+    );
+    let csv = report::compare_csv(&comparison);
+    assert!(csv.contains("no-difference-shown,p50_seconds,0.001"), "{csv}");
+    // One run that has none takes nothing away from the rates.
+    let comparison = compared(&[saved("a", with_visits("a", 0.002, 0.5)), saved("b", small("b", 80e6))]);
+    assert_eq!((comparison.details.len(), comparison.rows.len()), (0, 2));
+}
+
+#[test]
+fn knees_of_several_runs_are_judged_by_their_intervals() {
+    let several = |name: &str, rate: f64| {
+        [0.99, 1.0, 1.01].map(|factor| saved(name, load(name, rate * factor))).to_vec()
+    };
+    let runs = report::joined([several("a", 2000.0), several("b", 4000.0)].concat());
+    let comparison = compared(&runs);
+    let knee = comparison.details.last().expect("knees");
+    assert_eq!(knee.figures[0].map(|figure| figure.samples), Some(3));
+    assert_eq!(knee.against_first[1].map(|against| against.verdict), Some(Verdict::Higher));
+    // One run each: no interval, no verdict.
+    let comparison = compared(&[saved("a", load("a", 2000.0)), saved("b", load("b", 4000.0))]);
+    let knee = comparison.details.last().expect("knees");
+    assert_eq!(knee.against_first[1].map(|against| against.verdict), Some(Verdict::TooFewSamples));
 }

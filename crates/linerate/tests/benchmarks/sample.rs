@@ -146,6 +146,7 @@ pub fn measured(job: Job, samples: &[f64]) -> Measurement {
         steady: None,
         corrupt: None,
         errors: Vec::new(),
+        visits: Vec::new(),
         job,
     };
     Measurement { access: Some(Box::new(access)), ..bare(Stage::Disk, &name, samples) }
@@ -224,6 +225,7 @@ pub fn load(name: &str, most: f64) -> StageRun {
         }
     });
     run.load = Some(LoadCurve {
+        knees: Vec::new(),
         points: points.to_vec(),
         knee: Some(4),
         knee_workers: None,

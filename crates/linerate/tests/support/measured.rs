@@ -140,6 +140,8 @@ impl Spec {
             loss: 0.0,
             access: None,
             memory: None,
+            congestion_controls: Vec::new(),
+            streams: None,
         }
     }
 

@@ -9,6 +9,7 @@
 pub mod fake;
 pub mod mapped;
 pub mod ring;
+mod single;
 pub mod sync;
 pub mod threads;
 

@@ -1,27 +1,24 @@
 //! `pread` and `pwrite`, one request at a time (fio's psync).
 
-use super::{Action, Done, Queue, Transfer, check};
-use crate::buffers::{Lease, Pool};
+use super::single::{Perform, SingleQueue};
+use super::{Action, Transfer};
+use crate::buffers::Lease;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// One request under way, whatever the slots; it is done within `turn`.
+pub type SyncQueue = SingleQueue<Calls>;
+
+/// The files of the calls.
 #[derive(Debug)]
-pub struct SyncQueue {
-    files: Vec<Arc<File>>,
-    leases: Vec<Lease>,
-    asked: Option<(usize, Transfer)>,
-}
+pub struct Calls(Vec<Arc<File>>);
 
 impl SyncQueue {
     /// Blocks of `block_bytes` and these files.
     pub fn new(slots: usize, block_bytes: usize, files: Vec<Arc<File>>) -> io::Result<Self> {
-        let mut pool = Pool::new(slots, block_bytes)?;
-        let leases = (0..slots).map_while(|_| pool.take()).collect();
-        Ok(SyncQueue { files, leases, asked: None })
+        SingleQueue::with(Calls(files), slots, block_bytes)
     }
 }
 
@@ -37,38 +34,16 @@ pub(super) fn perform(transfer: &Transfer, lease: &mut Lease, files: &[Arc<File>
     Ok(moved)
 }
 
-impl Queue for SyncQueue {
-    fn slots(&self) -> usize {
-        self.leases.len()
+impl Perform for Calls {
+    fn perform(&self, transfer: &Transfer, lease: &mut Lease) -> io::Result<usize> {
+        perform(transfer, lease, &self.0)
     }
 
-    fn block(&mut self, slot: usize) -> Option<&mut [u8]> {
-        let busy = self.asked.is_some_and(|(asked, _)| asked == slot);
-        if busy { None } else { Some(self.leases[slot].bytes_mut()) }
+    fn files(&self) -> usize {
+        self.0.len()
     }
 
-    fn submit(&mut self, slot: usize, transfer: Transfer) {
-        check(&transfer, self.files.len(), self.leases[slot].len());
-        assert!(self.asked.is_none(), "one request at a time");
-        self.asked = Some((slot, transfer));
-    }
-
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
-        match self.asked.take() {
-            Some((slot, transfer)) => {
-                let result = perform(&transfer, &mut self.leases[slot], &self.files);
-                done.push(Done { slot, result });
-            }
-            None => std::thread::sleep(wait.unwrap_or_default()),
-        }
-        Ok(())
-    }
-
-    fn in_flight(&self) -> usize {
-        usize::from(self.asked.is_some())
-    }
-
-    fn method(&self) -> String {
-        "pread and pwrite".into()
+    fn method(&self) -> &'static str {
+        "pread and pwrite"
     }
 }

@@ -2,7 +2,11 @@
 //! they found. No part of the library's interface.
 
 use super::*;
-use crate::agent::protocol::{Reply, Request};
+use crate::agent::clients::deal;
+use crate::agent::protocol::{OpenRequest, Reply, Request, StreamTicket};
+use crate::agent::wish;
+use crate::flow::stream::StreamSpec;
+use crate::probe::counters::NetworkCounters;
 use serde::Serialize;
 
 /// Somebody who speaks once and does not listen.
@@ -119,10 +123,49 @@ pub fn message(text: &[u8]) {
         let said = serde_json::to_vec(&message).expect("a message is JSON");
         Some(serde_json::from_slice(&said).expect("what was said is understood"))
     }
-    again::<Request>(text);
-    if let Some(Reply::Sample(sample) | Reply::Closed(sample)) = again(text) {
-        let shares = sample.cpu_times.since(&Default::default());
-        assert!(shares.is_empty() && sample.throttle.share_since(&Default::default()) >= 0.0);
+    if let Some(Request::Open(request)) = again(text) {
+        wishes(&request);
+    }
+    match again(text) {
+        Some(Reply::Sample(sample) | Reply::Closed(sample)) => {
+            let shares = sample.cpu_times.since(&Default::default());
+            assert!(shares.is_empty() && sample.throttle.share_since(&Default::default()) >= 0.0);
+        }
+        Some(Reply::Counters { counters }) => {
+            // A peer may tell counters that run backwards.
+            let none = counters.since(&counters);
+            assert!(none.count("Udp", "InDatagrams").unwrap_or(0) == 0);
+            let _ = NetworkCounters::default().since(&counters);
+        }
+        Some(Reply::Opened(opened)) => tickets(&opened.streams),
+        _ => {}
+    }
+}
+
+/// A wish that passes is within its bounds, and what is dealt to all is not more than there is.
+fn wishes(request: &OpenRequest) {
+    const LIMIT: f64 = 1e9;
+    let controls = ["cubic".to_string()];
+    let passed: Vec<_> = request.streams.iter().filter(|spec| wish::check(spec, &controls).is_ok()).collect();
+    let wished: Vec<f64> = passed.iter().map(|spec| wish::rate(spec, LIMIT)).collect();
+    for (spec, wished) in passed.iter().zip(&wished) {
+        assert!(*wished > 0.0 && wish::memory_bytes(spec) < 4 << 30, "{spec:?}");
+    }
+    let dealt: f64 = deal(LIMIT, &wished).iter().sum();
+    assert!(dealt <= LIMIT * 1.000_001, "{dealt}");
+}
+
+/// A client keeps within the rate that its ticket names, whatever that is.
+fn tickets(tickets: &[StreamTicket]) {
+    let spec = || -> Option<StreamSpec> {
+        let text = "{\"protocol\":\"tcp\",\"role\":\"send\",\"method\":\"write\",\"write_bytes\":1,\"datagram_bytes\":64}";
+        serde_json::from_str(text).ok()
+    };
+    for ticket in tickets {
+        let held = spec().map(|spec| ticket.held(spec)).expect("a stream");
+        if let StreamTicket::Granted { bytes_per_second, .. } = ticket {
+            assert_eq!(held.bytes_per_second, *bytes_per_second);
+        }
     }
 }
 

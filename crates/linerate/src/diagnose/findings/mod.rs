@@ -1,15 +1,19 @@
 //! What is wrong or worth changing: one file a group, one function a finding. To add one: a function `fn(&Context) -> Vec<Finding>`
 //! (or `Option`), its line in [`all`], and a test with the figures that make it speak and those that do not.
 
+mod access;
 mod cpu;
 mod disk;
 mod limits;
 mod load;
 pub(crate) mod map;
 mod network;
+mod streams;
 mod trust;
 
+pub use access::disk_findings;
 pub use load::load_findings;
+pub use streams::stream_findings;
 
 use super::figures::Figures;
 use super::predict::Prediction;

@@ -148,10 +148,15 @@ pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
     .collect()
 }
 
-/// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several times faster.
+/// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several times faster. Where both were tried,
+/// the figures speak; a saved run of an older version has none.
 pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
     let system = seen.machine.kernel.tcp_congestion_control.known().map_or("", String::as_str);
     let used = seen.goal.congestion_control.as_deref().unwrap_or(system);
+    if seen.figures.all.iter().any(|figure| !figure.congestion_controls.is_empty()) {
+        let tried = |figure: &Measurement| super::streams::congestion_control(&figure.congestion_controls);
+        return seen.figures.all.iter().find_map(tried).into_iter().collect();
+    }
     let network =
         |figure: &&Measurement| figure.stage == Stage::Network && figure.protocol == Some(Protocol::Tcp);
     let fastest =

@@ -104,7 +104,6 @@ fn candidates(
     let train = longest_train(streams);
     let out_each = if sender.offload.segmented { train } else { 1 };
     let in_each = if sender.offload.segmented || receiver.offload.coalesced { train } else { 1 };
-    let socket_each = if receiver.offload.coalesced { train } else { 1 };
     let mut all = Vec::new();
     let pieces = passed::pieces(sender, streams);
     let mut add = |of_receiver, index, late, counted: u64, each| {
@@ -173,7 +172,7 @@ fn candidates(
                 add(true, index, true, one.drop.counted, in_each)
             }
             (_, "RcvbufErrors" | "MemErrors" | "InErrors" | "InCsumErrors") if one.layer != Layer::Tcp => {
-                add(true, index, true, one.drop.counted, socket_each);
+                add(true, index, true, one.drop.counted, in_each);
             }
             _ => {}
         }

@@ -1,8 +1,8 @@
 //! The counters of one host that tell of drops and are not 0.
 
-use super::catalogue::{self, Entry, qdisc_cure};
+use super::catalogue::{self, Entry, Family, entries, qdisc_cure};
 use super::product::{Drop, Layer, Unit};
-use crate::probe::counters::{InterfaceCounters, NetworkCounters, QdiscCounters};
+use crate::probe::counters::{InterfaceCounters, NetworkCounters, QdiscCounters, SoftnetCounters};
 
 /// One of them, with where it was read.
 #[derive(Clone, Debug)]
@@ -25,12 +25,16 @@ pub fn drops(counters: &NetworkCounters) -> Vec<(Layer, Drop)> {
 /// The same with more about each; of one interface or of all.
 pub(super) fn told(counters: &NetworkCounters, interface: Option<&str>) -> Vec<Told> {
     let mut found: Vec<Told> = Vec::new();
-    for entry in catalogue::OF_UDP.iter().chain(&catalogue::OF_IP) {
-        found.extend(of(entry, None, counters.both(entry.group, entry.name)));
+    for entry in entries(&catalogue::OF_UDP) {
+        found.extend(of(&entry, None, counters.both("Udp", entry.name)));
     }
     found.extend(other_udp_errors(counters));
-    for entry in &catalogue::OF_TCP {
-        found.extend(of(entry, None, counters.count(entry.group, entry.name)));
+    for entry in entries(&catalogue::OF_IP).chain(entries(&catalogue::OF_TCP)) {
+        let count = match entry.family.group {
+            "Ip" => counters.both("Ip", entry.name),
+            group => counters.count(group, entry.name),
+        };
+        found.extend(of(&entry, None, count));
     }
     found.extend(softnet(counters));
     for one in interfaces(counters, interface) {
@@ -50,25 +54,31 @@ pub(super) fn interfaces<'a>(
 
 fn of(entry: &Entry, interface: Option<&str>, count: Option<u64>) -> Option<Told> {
     let counted = count.filter(|count| *count > 0)?;
-    let named = |text: &str| match interface {
-        Some(interface) => text.replace("NIC", interface),
-        None => text.to_string(),
-    };
+    let family = entry.family;
     Some(Told {
-        layer: entry.layer,
+        layer: family.layer,
         interface: interface.map(str::to_string),
         name: entry.name.to_string(),
-        finding: entry.finding,
+        finding: family.finding,
         drop: Drop {
-            counter: format!("{} {}", entry.group, entry.name).trim().to_string(),
+            counter: format!("{} {}", family.group, entry.name).trim().to_string(),
             counted,
             datagrams: 0,
-            unit: entry.unit,
+            unit: family.unit,
             meaning: entry.meaning.to_string(),
-            cure: named(entry.cure),
+            cure: interface.map_or_else(|| family.cure.to_string(), |name| family.cure.replace("NIC", name)),
         },
     })
 }
+
+const OTHER_UDP_ERRORS: Family = Family {
+    group: "Udp",
+    layer: Layer::Udp,
+    unit: Unit::Datagrams,
+    finding: "",
+    cure: "look at the filters of the receiving sockets, and at the drop reasons (`perf record -e skb:kfree_skb`)",
+    counters: &[],
+};
 
 /// `InErrors` has all the others in it; what it has beyond them.
 fn other_udp_errors(counters: &NetworkCounters) -> Option<Told> {
@@ -76,43 +86,30 @@ fn other_udp_errors(counters: &NetworkCounters) -> Option<Told> {
     let known =
         ["RcvbufErrors", "InCsumErrors", "MemErrors"].map(part).into_iter().fold(0, u64::saturating_add);
     let rest = counters.both("Udp", "InErrors")?.saturating_sub(known);
-    let entry = Entry {
-        group: "Udp",
-        name: "InErrors",
-        layer: Layer::Udp,
-        unit: Unit::Datagrams,
-        finding: "",
-        meaning: "datagrams were not taken for another reason: a socket's filter, or damage",
-        cure: "look at the filters of the receiving sockets, and at the drop reasons (`perf record -e skb:kfree_skb`)",
-    };
+    let meaning = "datagrams were not taken for another reason: a socket's filter, or damage";
+    let entry = Entry { family: &OTHER_UDP_ERRORS, name: "InErrors", meaning };
     of(&entry, None, Some(rest))
 }
 
 fn softnet(counters: &NetworkCounters) -> Vec<Told> {
     let Some(cores) = counters.softnet.known() else { return Vec::new() };
-    let sum = |of: fn(&crate::probe::counters::SoftnetCounters) -> Option<u64>| {
-        Some(cores.iter().filter_map(of).fold(0, u64::saturating_add))
+    let one = |entry: Entry| {
+        let of_core = |core: &SoftnetCounters| match entry.name {
+            "dropped" => core.dropped.known().copied(),
+            "squeezed" => core.squeezed.known().copied(),
+            _ => core.flow_limited.known().copied(),
+        };
+        of(&entry, None, Some(cores.iter().filter_map(of_core).fold(0, u64::saturating_add)))
     };
-    let dropped = sum(|core| core.dropped.known().copied());
-    let squeezed = sum(|core| core.squeezed.known().copied());
-    let limited = sum(|core| core.flow_limited.known().copied());
-    [
-        of(&catalogue::SOFTNET_DROPPED, None, dropped),
-        of(&catalogue::SOFTNET_SQUEEZED, None, squeezed),
-        of(&catalogue::SOFTNET_LIMITED, None, limited),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    entries(&catalogue::OF_SOFTNET).filter_map(one).collect()
 }
 
 fn of_interface(one: &InterfaceCounters) -> Vec<Told> {
-    let own =
-        catalogue::OF_INTERFACE.iter().filter_map(|entry| of(entry, Some(&one.name), one.count(entry.name)));
+    let own = entries(&catalogue::OF_INTERFACE)
+        .filter_map(|entry| of(&entry, Some(&one.name), one.count(entry.name)));
     let driver = one.driver.known();
-    let drivers = catalogue::OF_DRIVERS
-        .iter()
-        .filter_map(|entry| of(entry, Some(&one.name), driver?.get(entry.name)?.known().copied()));
+    let drivers = entries(&catalogue::OF_DRIVERS)
+        .filter_map(|entry| of(&entry, Some(&one.name), driver?.get(entry.name)?.known().copied()));
     let qdiscs = one.qdiscs.known().into_iter().flatten().filter_map(|qdisc| of_qdisc(one, qdisc));
     own.chain(drivers).chain(qdiscs).collect()
 }

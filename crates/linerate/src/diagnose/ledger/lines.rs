@@ -21,9 +21,9 @@ pub(super) fn lines(
     (receiver, received): (&End, &[Told]),
     streams: &Streams,
 ) -> Vec<LedgerLine> {
-    let out = outgoing(sender, streams).into_iter().map(|passed| line(sender, passed, sent, streams));
-    let mut lines: Vec<LedgerLine> = out.collect();
-    let mut way_in = incoming(receiver, streams);
+    let out = outgoing(sender, sent, streams).into_iter();
+    let mut lines: Vec<LedgerLine> = out.map(|passed| line(sender, passed, sent, streams)).collect();
+    let mut way_in = incoming(receiver, received, streams);
     // A loss on the wire is of no interface.
     if received.iter().any(|one| one.layer == Layer::Wire) {
         let wire = Passed {
@@ -88,13 +88,15 @@ fn line(end: &End, passed: Passed, told: &[Told], streams: &Streams) -> LedgerLi
 }
 
 /// From the program to the wire.
-fn outgoing(sender: &End, streams: &Streams) -> Vec<Passed> {
+fn outgoing(sender: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
     let sent = &streams.sent;
     let mut passed = vec![program(sent.datagrams, sent.bytes, streams)];
     passed.push(match streams.protocol {
         Protocol::Udp => {
             let unit = unit(sender.offload.segmented, sent.datagrams, sent.trains);
-            counted(Layer::Udp, "Udp OutDatagrams", sender.counters.both("Udp", "OutDatagrams"), unit)
+            let others = passed::udp_sent_by_others(sender, streams).unwrap_or(0);
+            let count = sender.counters.both("Udp", "OutDatagrams");
+            counted(Layer::Udp, "Udp OutDatagrams", count.map(|count| count.saturating_sub(others)), unit)
         }
         Protocol::Tcp => counted(Layer::Tcp, "Tcp OutSegs", None, Unit::Packets),
     });
@@ -104,7 +106,7 @@ fn outgoing(sender: &End, streams: &Streams) -> Vec<Passed> {
         let counts = root.and_then(|qdisc| Some((*qdisc.packets.known()?, *qdisc.bytes.known()?)));
         let header = passed::ip_header_bytes(streams) + 14;
         let payload = counts.map(|(packets, bytes)| passed::payload(bytes, packets, header));
-        if root.is_some() || one.qdiscs.known().is_none() {
+        if root.is_some() || one.qdiscs.known().is_none() || queue_drops(told, &one.name) {
             passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", payload, streams));
         }
         let payload = passed::of_interface(one, streams, "tx").map(|(_, payload)| payload);
@@ -113,25 +115,34 @@ fn outgoing(sender: &End, streams: &Streams) -> Vec<Passed> {
     passed
 }
 
+/// A discipline without a queue (a filter of clsact) counts nothing that passed.
+fn queue_drops(told: &[Told], interface: &str) -> bool {
+    told.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
+}
+
 /// From the wire to the program.
-fn incoming(receiver: &End, streams: &Streams) -> Vec<Passed> {
+fn incoming(receiver: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
     let mut passed = Vec::new();
     for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
         let payload = passed::of_interface(one, streams, "rx").map(|(_, payload)| payload);
         passed.push(of_payload(Layer::NicRing, &one.name, "rx_packets", payload, streams));
+        if queue_drops(told, &one.name) {
+            passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", None, streams));
+        }
     }
     passed.push(counted(Layer::Softnet, "softnet processed", None, Unit::Packets));
     passed.push(ip(receiver, streams, ("InReceives", "InOctets")));
     let received = &streams.received;
     match streams.protocol {
         Protocol::Udp => {
-            let unit = unit(receiver.offload.coalesced, received.datagrams, received.trains);
-            passed.push(counted(
-                Layer::Udp,
-                "Udp InDatagrams",
-                receiver.counters.both("Udp", "InDatagrams"),
-                unit,
-            ));
+            let others = passed::udp_taken_by_others(receiver, streams).unwrap_or(0);
+            let count =
+                receiver.counters.both("Udp", "InDatagrams").map(|count| count.saturating_sub(others));
+            // Fewer than there were datagrams: with UDP_GRO it counts trains.
+            let own = received.datagrams.saturating_add(received.foreign);
+            let trains = count.filter(|count| *count < own);
+            let unit = unit(trains.is_some(), own, trains.unwrap_or(0));
+            passed.push(counted(Layer::Udp, "Udp InDatagrams", count, unit));
         }
         Protocol::Tcp => passed.push(counted(Layer::Tcp, "Tcp InSegs", None, Unit::Packets)),
     }

@@ -9,12 +9,14 @@ mod catalogue;
 mod drops;
 mod findings;
 mod lines;
+mod measured;
 mod passed;
 mod product;
 mod share;
 mod socket;
 
 pub use drops::drops;
+pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;
 
 use crate::plan::Protocol;
@@ -23,6 +25,15 @@ use share::signed;
 
 /// The ledger of the streams of one direction. Pure; total: what is not known leaves a line without figures.
 pub fn ledger(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
+    if sender.host != receiver.host {
+        return of_hosts(sender, receiver, streams);
+    }
+    // Two namespaces of one machine, or two machines that somebody named alike.
+    let called = |end: &End, role: &str| End { host: format!("{} ({role})", end.host), ..end.clone() };
+    of_hosts(&called(sender, "sender"), &called(receiver, "receiver"), streams)
+}
+
+fn of_hosts(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
     let mut sent: Vec<Told> = told(&sender.counters, sender.interface.as_deref());
     sent.retain(|one| lines::is_outgoing(one) && belongs(one, streams.protocol));
     let mut received: Vec<Told> = told(&receiver.counters, receiver.interface.as_deref());
@@ -48,8 +59,26 @@ pub fn ledger(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
         unaccounted_datagrams,
         unaccounted_bytes: unaccounted_bytes(streams, (lost_datagrams, lost_bytes), unaccounted_datagrams),
         others,
+        reasons: reasons(sender).into_iter().chain(reasons(receiver)).collect(),
         findings: findings::findings((sender, &sent), (receiver, &received), streams, unaccounted_datagrams),
     }
+}
+
+/// Reasons that are worth a line.
+const MOST_REASONS: usize = 8;
+
+/// What the kernel of a host says of its drops, most first.
+fn reasons(end: &End) -> Vec<Reason> {
+    let known = end.counters.drop_reasons.known().into_iter().flatten();
+    let one = |(reason, counted): (&String, &u64)| Reason {
+        host: end.host.clone(),
+        reason: reason.clone(),
+        counted: *counted,
+    };
+    let mut all: Vec<Reason> = known.filter(|(_, counted)| **counted > 0).map(one).collect();
+    all.sort_by(|a, b| b.counted.cmp(&a.counted).then_with(|| a.reason.cmp(&b.reason)));
+    all.truncate(MOST_REASONS);
+    all
 }
 
 /// Counters of the other protocol say nothing of these streams.
@@ -102,3 +131,6 @@ fn in_the_same_counters(sender: &End, receiver: &End, streams: &Streams) -> Vec<
     let taken = told(receiver, "Udp InDatagrams", passed::udp_taken_by_others(receiver, streams));
     out.into_iter().chain(taken).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ pub(super) fn datagrams_into_ip(receiver: &End, streams: &Streams) -> Option<u64
         true => counters.count6(&format!("Ip6{name}")),
         false => counters.count("IpExt", name),
     };
-    let all: Option<u64> = marks.iter().map(|name| one(name)).sum();
+    let all = marks.iter().try_fold(0u64, |sum, name| Some(sum.saturating_add(one(name)?)));
     let others = match streams.ipv6 {
         true => counters.count6("Icmp6InMsgs").unwrap_or(0),
         false => counters.count("Icmp", "InMsgs").unwrap_or(0),
@@ -77,11 +77,12 @@ pub(super) fn udp_sent_by_others(sender: &End, streams: &Streams) -> Option<u64>
     Some(out.saturating_add(dropped).saturating_sub(own.saturating_add(streams.sent.refused)))
 }
 
-/// Datagrams of UDP taken by others' sockets, in the unit of InDatagrams.
+/// Datagrams of UDP taken by others' sockets, at least, in the unit of InDatagrams. With UDP_GRO nobody knows how many trains were ours: no
+/// more than our datagrams.
 pub(super) fn udp_taken_by_others(receiver: &End, streams: &Streams) -> Option<u64> {
     let taken = receiver.counters.both("Udp", "InDatagrams")?;
-    let own = if receiver.offload.coalesced { streams.received.trains } else { streams.received.datagrams };
-    Some(taken.saturating_sub(own.saturating_add(streams.received.foreign)))
+    let received = &streams.received;
+    Some(taken.saturating_sub(received.datagrams.saturating_add(received.foreign)))
 }
 
 /// Packets, and payload, of one interface in one direction (`tx`, `rx`).
@@ -97,6 +98,5 @@ pub(super) fn of_interfaces(end: &End, streams: &Streams, way: &str) -> Option<u
         let (_, payload) = of_interface(one, streams, way)?;
         datagrams(payload, streams)
     });
-    let all: Vec<Option<u64>> = each.collect();
-    if all.is_empty() { None } else { all.into_iter().sum() }
+    each.reduce(|sum, one| Some(sum?.saturating_add(one?))).flatten()
 }

@@ -68,7 +68,7 @@ pub struct Received {
     pub bytes: u64,
     /// UDP: all that came, doubles with them, foreign ones not.
     pub datagrams: u64,
-    /// UDP with GRO: trains of them.
+    /// UDP with GRO: trains of two and more of them.
     pub trains: u64,
     pub duplicated: u64,
     /// Datagrams of nobody's that came to our sockets.
@@ -105,6 +105,9 @@ pub struct Ledger {
     /// Traffic of others in the same counters.
     #[serde(default)]
     pub others: Vec<Others>,
+    /// The kernel's own reasons, where it was traced: of all traffic of the host, most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
     pub findings: Vec<Finding>,
 }
 
@@ -114,6 +117,16 @@ pub struct Others {
     pub host: String,
     pub counter: String,
     /// In the counter's unit.
+    pub counted: u64,
+}
+
+/// Packets that a host dropped for one reason (`enum skb_drop_reason`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    pub host: String,
+    /// `SOCKET_RCVBUFF`, `QDISC_DROP`, …
+    pub reason: String,
+    /// Packets: trains as one.
     pub counted: u64,
 }
 

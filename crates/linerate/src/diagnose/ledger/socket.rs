@@ -52,7 +52,9 @@ fn core(receiver: &End, streams: &Streams) -> Option<Cause> {
     let thread = streams.received.thread?;
     let core = receiver.cores.iter().find(|core| core.core == thread.core)?;
     let own = thread.cpu_seconds / streams.seconds;
-    if !own.is_finite() || core.busy() < SATURATED {
+    // A peer's shares may be no numbers.
+    let saturated = own.is_finite() && core.busy() >= SATURATED;
+    if !saturated {
         return None;
     }
     let others = (core.user + core.nice + core.system + core.steal - own).max(0.0);

@@ -57,6 +57,8 @@ pub(in crate::diagnose) fn figure(stage: Stage, name: &str, resource: &str, mega
         loss: 0.0,
         access: None,
         memory: None,
+        congestion_controls: Vec::new(),
+        streams: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The loop on the seeded fake, with its faults and its own clock; and each engine on a real file.
 
-use super::work::{Ends, Work, slots};
+use super::work::{Work, slots};
 use super::*;
 use linerate_system::queue::fake::{FakeQueue, Faults};
 use linerate_system::queue::{Done, Queue, Transfer};
@@ -39,9 +39,8 @@ fn fake(seed: u64, start: &AccessStart, content: Vec<u8>, faults: Faults) -> Fak
 fn run_on(queue: &mut FakeQueue, mut start: AccessStart) -> (Outcome, AccessCounters) {
     start.begin = queue.begin();
     let counters = AccessCounters::new(start.begin);
-    let (stop, ending) = (AtomicBool::new(false), AtomicBool::new(false));
-    let ends = Ends { stop: &stop, ending: &ending };
-    let outcome = Work::new(queue, start, &counters, ends, 0.0).expect("a worker").run().expect("turns");
+    let stop = AtomicBool::new(false);
+    let outcome = Work::new(queue, start, &counters, &stop, 0.0).expect("a worker").run().expect("turns");
     (outcome, counters)
 }
 
@@ -119,8 +118,9 @@ proptest! {
         prop_assert_eq!(counters.operations.load(Ordering::Relaxed), operations);
     }
 
+    /// It was silent for nearly all of the two seconds before the stop, so that it gets twice as long to show life; not for ever.
     #[test]
-    fn a_stop_waits_less_than_a_second_for_a_device_that_hangs(seed: u64) {
+    fn a_stop_gives_up_a_device_that_hangs(seed: u64) {
         let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
         let inner = fake(seed, &start, written(), Faults { lost: 20, ..Faults::default() });
         let mut queue = Scripted::new(inner, Duration::from_secs(2));
@@ -128,8 +128,33 @@ proptest! {
         prop_assert_eq!(queue.in_flight(), 4, "all of its depth is lost");
         prop_assert!(!outcome.whole);
         prop_assert!(outcome.errors[0].why.contains("4 requests did not come back"), "{:?}", outcome.errors);
-        prop_assert!((2.0..2.8).contains(&outcome.ended_seconds), "{}", outcome.ended_seconds);
+        prop_assert!((2.0..6.2).contains(&outcome.ended_seconds), "{}", outcome.ended_seconds);
     }
+}
+
+#[test]
+fn a_stop_waits_for_a_slow_device_as_its_silence_asks() {
+    let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+    // Silent from 1 s on; the stop comes after one second of that, and the device shows life after 1.9 s more.
+    let stall = Some(Duration::from_secs(1)..Duration::from_millis(3900));
+    let inner = fake(1, &start, written(), Faults { stall, ..Faults::default() });
+    let mut queue = Scripted::new(inner, Duration::from_secs(2));
+    let outcome = queue.run(start);
+    assert!(outcome.whole && outcome.errors.is_empty(), "{:?}", outcome.errors);
+    assert_eq!(queue.in_flight(), 0);
+}
+
+#[test]
+fn after_a_ctrl_c_a_user_is_not_kept_waiting() {
+    let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+    let stall = Some(Duration::from_secs(1)..Duration::from_secs(100));
+    let inner = fake(1, &start, written(), Faults { stall, ..Faults::default() });
+    let mut queue = Scripted::new(inner, Duration::from_secs(2));
+    queue.interrupts = true;
+    let outcome = queue.run(start);
+    assert_eq!(queue.in_flight(), 4);
+    assert!(!outcome.whole && outcome.errors.is_empty(), "what was asked for is no error: {outcome:?}");
+    assert!((2.0..2.4).contains(&outcome.ended_seconds), "{}", outcome.ended_seconds);
 }
 
 /// A fake whose process is frozen for a while, and told to stop, at moments of the fake's own clock.
@@ -138,19 +163,22 @@ struct Scripted {
     freeze: Option<(Duration, Duration)>,
     stop_at: Duration,
     stop: Arc<AtomicBool>,
+    /// The stop is a Ctrl-C.
+    interrupts: bool,
+    counters: Option<Arc<AccessCounters>>,
 }
 
 impl Scripted {
     fn new(inner: FakeQueue, stop_at: Duration) -> Self {
-        Scripted { inner, freeze: None, stop_at, stop: Arc::default() }
+        Scripted { inner, freeze: None, stop_at, stop: Arc::default(), interrupts: false, counters: None }
     }
 
     fn run(&mut self, mut start: AccessStart) -> Outcome {
         start.begin = self.inner.begin();
-        let counters = AccessCounters::new(start.begin);
-        let (stop, ending) = (Arc::clone(&self.stop), AtomicBool::new(false));
-        let ends = Ends { stop: &stop, ending: &ending };
-        Work::new(self, start, &counters, ends, 0.0).expect("a worker").run().expect("turns")
+        let counters = Arc::new(AccessCounters::new(start.begin));
+        self.counters = Some(Arc::clone(&counters));
+        let stop = Arc::clone(&self.stop);
+        Work::new(self, start, &counters, &stop, 0.0).expect("a worker").run().expect("turns")
     }
 }
 
@@ -174,6 +202,9 @@ impl Queue for Scripted {
         }
         if now >= self.stop_at {
             self.stop.store(true, Ordering::Relaxed);
+            if let Some(counters) = &self.counters {
+                counters.abandon.store(self.interrupts, Ordering::Relaxed);
+            }
         }
         self.inner.turn(wait, done)
     }

@@ -2,6 +2,9 @@
 //!
 //! Generic over `Queue`, so that the same loop runs on io_uring, on threads, on blocking calls, on a mapping, and on the seeded fake.
 
+mod complete;
+mod end;
+
 use super::draw::Random;
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};
@@ -20,17 +23,8 @@ const BATCH: usize = 32;
 const GATHERED: usize = 8;
 /// The worker looks at `stop` at least this often.
 const TURN_WAIT: Duration = Duration::from_millis(50);
-/// After a stop, what is under way is waited for as long as something comes back within this time; a second is all that Ctrl-C may take.
-const DRAIN_NANOS: u64 = 600_000_000;
-/// The same after a Ctrl-C, all in all.
-const ABANDON_NANOS: u64 = 200_000_000;
 /// How often the CPU time is looked at.
 const CPU_NANOS: u64 = 5_000_000;
-/// No more errors, and no more damaged blocks, are kept of a worker.
-const MOST_ERRORS: usize = 8;
-const MOST_CORRUPT: usize = 100;
-/// As many requests that were due but never sent are counted as late.
-const MOST_OVERDUE: usize = 1_000_000;
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
@@ -49,21 +43,13 @@ struct Alike {
     nanos: u64,
 }
 
-/// The flags that end the loop.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ends<'a> {
-    /// No new requests.
-    pub stop: &'a AtomicBool,
-    /// Set here once the stop was seen: from then on the worker ends by itself.
-    pub ending: &'a AtomicBool,
-}
-
 /// The working state.
 pub(super) struct Work<'a, Q: Queue> {
     queue: &'a mut Q,
     start: AccessStart,
     counters: &'a AccessCounters,
-    ends: Ends<'a>,
+    /// No new requests.
+    stop: &'a AtomicBool,
     schedule: Schedule,
     phase: f64,
     stamper: Option<Stamper>,
@@ -83,6 +69,9 @@ pub(super) struct Work<'a, Q: Queue> {
     errors: Vec<AccessError>,
     corrupt: Vec<AccessError>,
     more_corrupt: u64,
+    /// When the device last showed life, and the longest that it did not while it had something to do, nanoseconds.
+    life: u64,
+    longest_silence: u64,
     cpu_told: u64,
     cpu_before: Duration,
 }
@@ -106,7 +95,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
         queue: &'a mut Q,
         mut start: AccessStart,
         counters: &'a AccessCounters,
-        ends: Ends<'a>,
+        stop: &'a AtomicBool,
         phase: f64,
     ) -> io::Result<Self> {
         start.queue_depth = start.queue_depth.max(1);
@@ -146,12 +135,14 @@ impl<'a, Q: Queue> Work<'a, Q> {
             errors: Vec::new(),
             corrupt: Vec::new(),
             more_corrupt: 0,
+            life: 0,
+            longest_silence: 0,
             cpu_told: 0,
             cpu_before: thread_cpu(),
             queue,
             start,
             counters,
-            ends,
+            stop,
         })
     }
 
@@ -166,7 +157,6 @@ impl<'a, Q: Queue> Work<'a, Q> {
             now = self.send(now);
             now = self.turn(self.wait(now), now, &mut done)?;
         }
-        self.ends.ending.store(true, Ordering::Release);
         let stopped = now;
         now = self.drain(now, &mut done)?;
         let home = self.queue.in_flight() == 0;
@@ -183,7 +173,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
     }
 
     fn stopped(&self) -> bool {
-        self.ends.stop.load(Ordering::Relaxed) || self.abandoned()
+        self.stop.load(Ordering::Relaxed) || self.abandoned()
     }
 
     fn abandoned(&self) -> bool {
@@ -215,6 +205,9 @@ impl<'a, Q: Queue> Work<'a, Q> {
     fn send(&mut self, mut now: u64) -> u64 {
         if self.stamper.is_some() {
             now = self.nanos();
+        }
+        if self.queue.in_flight() == 0 {
+            self.life = now;
         }
         let room = self.start.queue_depth.saturating_sub(self.queue.in_flight()).min(BATCH);
         for _ in 0..room {
@@ -274,100 +267,14 @@ impl<'a, Q: Queue> Work<'a, Q> {
         let now = self.nanos();
         self.depth_nanos += in_flight as u128 * u128::from(now.saturating_sub(before));
         if !done.is_empty() {
+            self.longest_silence = self.longest_silence.max(now.saturating_sub(self.life));
+            self.life = now;
             self.complete_all(done, now);
         }
         if now - self.cpu_told.min(now) > CPU_NANOS {
             self.tell_cpu(now);
         }
         Ok(now)
-    }
-
-    fn complete_all(&mut self, done: &mut Vec<Done>, now: u64) {
-        let mut completed = 0;
-        for ended in done.drain(..) {
-            completed += u64::from(self.complete(ended, now));
-        }
-        for side in [READ, WRITE] {
-            self.count(side);
-        }
-        if completed > 0 {
-            self.counters.progress.add_at(completed * self.start.transfer_bytes as u64, now);
-            let operations = self.sides[READ].operations + self.sides[WRITE].operations;
-            self.counters.operations.store(operations, Ordering::Relaxed);
-        }
-    }
-
-    /// True if a request is over in full.
-    fn complete(&mut self, ended: Done, now: u64) -> bool {
-        let Done { slot, result } = ended;
-        let side = usize::from(slot >= self.read_slots);
-        let flight = &mut self.flights[slot];
-        match result {
-            Ok(moved) if flight.moved + moved >= self.start.transfer_bytes => {
-                let nanos = now.saturating_sub(flight.since);
-                let request = flight.request;
-                if self.alike[side].nanos != nanos {
-                    self.count(side);
-                    self.alike[side].nanos = nanos;
-                }
-                self.alike[side].count += 1;
-                if side == READ && self.stamper.is_some() {
-                    self.check(slot, request);
-                }
-                self.free[side].push(slot);
-                return true;
-            }
-            Ok(moved) if moved > 0 => flight.moved += moved,
-            Ok(_) => {
-                let why = if side == READ { "the file ends here" } else { "nothing was taken" };
-                self.failed(slot, why);
-                return false;
-            }
-            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
-            Err(error) => {
-                self.failed(slot, &error.to_string());
-                return false;
-            }
-        }
-        // The rest of a short transfer; after an error of another request it is not worth the while.
-        if self.errors.is_empty() {
-            self.submit(slot);
-        }
-        false
-    }
-
-    fn count(&mut self, side: usize) {
-        let Alike { count, nanos } = std::mem::take(&mut self.alike[side]);
-        if count > 0 {
-            self.sides[side].add_alike(count, self.start.transfer_bytes as u64, nanos);
-        }
-    }
-
-    fn failed(&mut self, slot: usize, why: &str) {
-        let Flight { request, moved, .. } = self.flights[slot];
-        let verb = if slot < self.read_slots { "read" } else { "write" };
-        let offset = request.offset + moved as u64;
-        self.error(request.file, offset, format!("{verb}: {why}"));
-    }
-
-    fn error(&mut self, file: usize, offset: u64, why: String) {
-        if self.errors.len() < MOST_ERRORS {
-            let label = self.start.files[file].label.clone();
-            self.errors.push(AccessError { label, offset, why });
-        }
-    }
-
-    fn check(&mut self, slot: usize, request: Request) {
-        let (Some(stamper), Some(block)) = (&self.stamper, self.queue.block(slot)) else { return };
-        let (label, corrupt) = (&self.start.files[request.file].label, &mut self.corrupt);
-        let more = &mut self.more_corrupt;
-        stamper.check(self.numbers[request.file], request.offset, block, |damage| {
-            if corrupt.len() < MOST_CORRUPT {
-                corrupt.push(AccessError { label: label.clone(), offset: damage.offset, why: damage.why });
-            } else {
-                *more += 1;
-            }
-        });
     }
 
     fn tell_cpu(&mut self, now: u64) {
@@ -377,88 +284,5 @@ impl<'a, Q: Queue> Work<'a, Q> {
 
     fn cpu(&self) -> Duration {
         thread_cpu().saturating_sub(self.cpu_before) + self.queue.helpers_cpu()
-    }
-
-    /// After the stop: what is under way comes home, as long as the device shows life.
-    fn drain(&mut self, mut now: u64, done: &mut Vec<Done>) -> io::Result<u64> {
-        let (stopped, mut life) = (now, now);
-        while self.queue.in_flight() > 0 {
-            let (since, patience) =
-                if self.abandoned() { (stopped, ABANDON_NANOS) } else { (life, DRAIN_NANOS) };
-            if now - since >= patience {
-                break;
-            }
-            let before = self.queue.in_flight();
-            now = self.turn(Some(TURN_WAIT), now, done)?;
-            if self.queue.in_flight() < before {
-                life = now;
-            }
-        }
-        if self.queue.in_flight() > 0 && !self.abandoned() {
-            let left = self.queue.in_flight();
-            let slot = (0..self.flights.len()).find(|slot| self.queue.block(*slot).is_none());
-            if let Some(slot) = slot {
-                self.failed(
-                    slot,
-                    &format!("{left} requests did not come back after the stop: does the device hang?"),
-                );
-            }
-        }
-        Ok(now)
-    }
-
-    /// Every file that may have been written goes to its device.
-    fn flush(&mut self, mut now: u64, done: &mut Vec<Done>) -> io::Result<u64> {
-        let Some(slot) = self.free[WRITE].last().copied() else { return Ok(now) };
-        for file in 0..self.start.files.len() {
-            self.queue.submit(slot, Transfer { action: Action::Flush, file, offset: 0, from: 0, length: 0 });
-            while self.queue.in_flight() > 0 {
-                if self.abandoned() {
-                    self.error(file, 0, "flush: abandoned before it was over".into());
-                    return Ok(now);
-                }
-                self.queue.turn(Some(TURN_WAIT), done)?;
-                now = self.nanos();
-            }
-            if let Some(Done { result: Err(error), .. }) = done.pop() {
-                self.error(file, 0, format!("flush: {error}"));
-            }
-        }
-        Ok(now)
-    }
-
-    /// What an open loop owed at the stop was late, though it was never sent.
-    fn count_overdue(&mut self, stopped: u64) {
-        if self.all_asked() {
-            return;
-        }
-        for late in self.schedule.overdue(stopped, MOST_OVERDUE) {
-            self.lateness.saturating_record(late);
-        }
-    }
-
-    fn outcome(mut self, started: u64, ended: u64, home: bool) -> Outcome {
-        self.tell_cpu(ended);
-        if self.more_corrupt > 0
-            && let Some(last) = self.corrupt.last_mut()
-        {
-            last.why = format!("{}; and {} more damaged sectors", last.why, self.more_corrupt);
-        }
-        let span = ended.saturating_sub(started).max(1);
-        let cpu_seconds = self.cpu().as_secs_f64();
-        let [reads, writes] = self.sides;
-        Outcome {
-            reads,
-            writes,
-            lateness: self.lateness,
-            mean_depth: self.depth_nanos as f64 / span as f64,
-            cpu_seconds,
-            started_seconds: started as f64 / 1e9,
-            ended_seconds: ended as f64 / 1e9,
-            whole: self.errors.is_empty() && home,
-            errors: self.errors,
-            corrupt: self.corrupt,
-            method: self.queue.method(),
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! A worker's thread: its engine, its start and its end.
 
-use super::work::{Ends, Work, slots};
-use super::{AccessCounters, AccessError, AccessStart, Engine, Outcome, Tally, tally};
+use super::work::{Work, slots};
+use super::{AccessCounters, AccessStart, Engine, Outcome};
 use linerate_system::affinity;
 use linerate_system::file::grow_to;
 use linerate_system::queue::Queue;
@@ -13,22 +13,13 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
-
-/// A worker that has not seen the stop after this is held by the kernel within a call, and is left there.
-const PATIENCE: Duration = Duration::from_millis(900);
-/// How often `join` looks whether the worker was told to end.
-const LOOK: Duration = Duration::from_millis(20);
+use std::sync::mpsc::{Receiver, channel};
 
 /// A running worker.
 #[derive(Debug)]
 pub struct RunningAccess {
     result: Receiver<io::Result<Outcome>>,
-    label: String,
     counters: Arc<AccessCounters>,
-    stop: Arc<AtomicBool>,
-    ending: Arc<AtomicBool>,
 }
 
 /// Starts a worker's thread. An error of one request is in its outcome; an error here or of `join` is one of setting it up.
@@ -37,15 +28,8 @@ pub fn start(
     counters: Arc<AccessCounters>,
     stop: Arc<AtomicBool>,
 ) -> io::Result<RunningAccess> {
-    let ending = Arc::new(AtomicBool::new(false));
     let (sender, result) = channel();
-    let running = RunningAccess {
-        result,
-        label: start.files.first().map(|file| file.label.clone()).unwrap_or_default(),
-        counters: Arc::clone(&counters),
-        stop: Arc::clone(&stop),
-        ending: Arc::clone(&ending),
-    };
+    let running = RunningAccess { result, counters: Arc::clone(&counters) };
     let phase = next_phase();
     std::thread::Builder::new().name("worker".into()).spawn(move || {
         if let Some(core) = start.core {
@@ -53,7 +37,7 @@ pub fn start(
             let _ = affinity::pin_to(core);
         }
         affinity::wake_on_time();
-        let outcome = work(start, &counters, Ends { stop: &stop, ending: &ending }, phase);
+        let outcome = work(start, &counters, &stop, phase);
         counters.ended.store(true, Ordering::Release);
         // Nobody waits any more: then nobody needs it.
         let _ = sender.send(outcome);
@@ -73,43 +57,10 @@ impl RunningAccess {
         self.counters.ended.load(Ordering::Acquire)
     }
 
-    /// Waits for its end. One that the kernel holds is waited for a second after it was told to stop; its outcome then has only an error,
-    /// and what it did so far is in its counters.
+    /// Waits for its end, which may be long in coming where the kernel holds a request: ask [`Self::ended`] before.
     pub fn join(self) -> io::Result<Outcome> {
-        let mut told: Option<Instant> = None;
-        loop {
-            match self.result.recv_timeout(LOOK) {
-                Ok(outcome) => return outcome,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(io::Error::other("a worker's thread panicked: please report this"));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            let abandoned = self.counters.abandon.load(Ordering::Relaxed);
-            let unseen = self.stop.load(Ordering::Relaxed) && !self.ending.load(Ordering::Acquire);
-            if !abandoned && !unseen {
-                told = None;
-            } else if told.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return Ok(self.held());
-            }
-        }
-    }
-
-    fn held(&self) -> Outcome {
-        let why = "it was still held by a request a second after the stop: does the device hang?";
-        Outcome {
-            reads: Tally::new(),
-            writes: Tally::new(),
-            lateness: tally::histogram(),
-            mean_depth: 0.0,
-            cpu_seconds: self.counters.cpu_nanos.load(Ordering::Relaxed) as f64 / 1e9,
-            started_seconds: 0.0,
-            ended_seconds: self.counters.progress.mark().nanos as f64 / 1e9,
-            whole: false,
-            errors: vec![AccessError { label: self.label.clone(), offset: 0, why: why.into() }],
-            corrupt: Vec::new(),
-            method: "unknown".into(),
-        }
+        let gone = |_| io::Error::other("a worker's thread panicked: please report this");
+        self.result.recv().map_err(gone)?
     }
 }
 
@@ -117,7 +68,7 @@ impl RunningAccess {
 fn work(
     mut start: AccessStart,
     counters: &AccessCounters,
-    ends: Ends<'_>,
+    stop: &AtomicBool,
     phase: f64,
 ) -> io::Result<Outcome> {
     if start.engine != Engine::IoUring {
@@ -126,24 +77,24 @@ fn work(
     let files: Vec<Arc<File>> = start.files.iter().map(|file| Arc::clone(&file.file)).collect();
     let (slots, bytes) = (slots(&start), start.transfer_bytes);
     match start.engine {
-        Engine::Psync => run(SyncQueue::new(slots, bytes, files)?, start, counters, ends, phase),
+        Engine::Psync => run(SyncQueue::new(slots, bytes, files)?, start, counters, stop, phase),
         Engine::Mmap => {
             let writes = start.read_share < 1.0;
             if writes {
                 make_room(&start)?;
             }
-            run(MappedQueue::new(slots, bytes, files, writes)?, start, counters, ends, phase)
+            run(MappedQueue::new(slots, bytes, files, writes)?, start, counters, stop, phase)
         }
         Engine::IoUring if start.io_uring => match RingQueue::new(slots, bytes, files.clone()) {
-            Ok(ring) => run(ring, start, counters, ends, phase),
+            Ok(ring) => run(ring, start, counters, stop, phase),
             Err(error) => {
                 let threads = ThreadQueue::new(slots, bytes, files)?;
-                let mut outcome = run(threads, start, counters, ends, phase)?;
+                let mut outcome = run(threads, start, counters, stop, phase)?;
                 outcome.method = format!("{}: {error}", outcome.method);
                 Ok(outcome)
             }
         },
-        Engine::IoUring => run(ThreadQueue::new(slots, bytes, files)?, start, counters, ends, phase),
+        Engine::IoUring => run(ThreadQueue::new(slots, bytes, files)?, start, counters, stop, phase),
     }
 }
 
@@ -161,8 +112,8 @@ fn run(
     mut queue: impl Queue,
     start: AccessStart,
     counters: &AccessCounters,
-    ends: Ends<'_>,
+    stop: &AtomicBool,
     phase: f64,
 ) -> io::Result<Outcome> {
-    Work::new(&mut queue, start, counters, ends, phase)?.run()
+    Work::new(&mut queue, start, counters, stop, phase)?.run()
 }

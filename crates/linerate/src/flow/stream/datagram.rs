@@ -61,11 +61,10 @@ impl Tags {
 
     /// Writes the header of a payload datagram, which is at least `HEADER_BYTES` long.
     pub fn write(&self, header: Header, datagram: &mut [u8]) {
-        if let Some(place) = datagram.first_chunk_mut::<HEADER_BYTES>() {
-            place[..8].copy_from_slice(&self.payload);
-            place[8..16].copy_from_slice(&header.number.to_be_bytes());
-            place[16..].copy_from_slice(&header.sent_nanos.to_be_bytes());
+        if let Some(tag) = datagram.first_chunk_mut::<8>() {
+            *tag = self.payload;
         }
+        renumber(header, datagram);
     }
 
     /// The header of a datagram, if it is payload of this stream.
@@ -110,6 +109,16 @@ impl Tags {
             4 => Some(Message::Ended(value)),
             _ => None,
         }
+    }
+}
+
+/// Writes the header of a datagram that has its tag already. Whole words: a sender does nothing else with each datagram.
+#[inline]
+pub fn renumber(header: Header, datagram: &mut [u8]) {
+    if let Some(start) = datagram.first_chunk_mut::<HEADER_BYTES>() {
+        let [_, number, sent_nanos] = start.as_chunks_mut::<8>().0 else { return };
+        *number = header.number.to_be_bytes();
+        *sent_nanos = header.sent_nanos.to_be_bytes();
     }
 }
 

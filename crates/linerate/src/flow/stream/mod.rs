@@ -22,6 +22,7 @@ mod spec;
 mod tcp_receive;
 mod tcp_send;
 mod tcp_view;
+mod trains;
 mod udp_receive;
 mod udp_send;
 
@@ -87,6 +88,7 @@ fn run_tcp(
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
     stream.set_write_timeout(Some(STOP_CHECK))?;
+    prepare::notice_a_lost_host(&stream);
     prepare::tell_buffers(&stream, counters);
     let result = match spec.role {
         Role::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),

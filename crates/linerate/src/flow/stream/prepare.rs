@@ -6,6 +6,7 @@ use linerate_system::{connection, socket};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// What a UDP receiver asks for: a burst of several milliseconds at 10 Gb/s.
 const UDP_RECEIVE_BUFFER_BYTES: u64 = 16 << 20;
@@ -64,6 +65,15 @@ pub(super) fn prepare_udp(spec: &StreamSpec, socket: &impl AsFd) -> io::Result<(
     }
     let _ = socket::set_arrival_times(socket);
     Ok(())
+}
+
+/// Who waits for a host that is gone hears of it within half a minute (tcp(7): keepalive).
+pub(super) fn notice_a_lost_host(stream: &std::net::TcpStream) {
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(3);
+    let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
 /// Stores the buffers as granted.

@@ -47,6 +47,14 @@ pub enum SendMethod {
     Datagrams,
 }
 
+impl SendMethod {
+    /// Whether it can be used for this protocol.
+    pub fn carries(self, protocol: Protocol) -> bool {
+        let of_udp = matches!(self, SendMethod::Trains | SendMethod::Datagrams);
+        of_udp == (protocol == Protocol::Udp)
+    }
+}
+
 /// One end of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamSpec {

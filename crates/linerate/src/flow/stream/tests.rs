@@ -1,5 +1,7 @@
 //! Both ends of streams over loopback.
 
+mod relay;
+
 use super::*;
 use crate::plan::Protocol;
 use std::net::TcpListener;
@@ -208,6 +210,49 @@ mod udp {
             add_up(&near, &far);
             assert_eq!(near.datagrams, 2_000_000u64.div_ceil(u64::from(datagram_bytes)));
         }
+    }
+
+    #[test]
+    fn over_ipv6_as_well() {
+        let Ok(near) = UdpSocket::bind("[::1]:0") else {
+            eprintln!("skipped: no IPv6 here");
+            return;
+        };
+        let far = UdpSocket::bind("[::1]:0").expect("a socket");
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        let accepted = std::thread::scope(|scope| {
+            let accepting = scope.spawn(|| accept_udp(&far, &TOKEN, &AtomicBool::new(false)));
+            open_udp(&near, &TOKEN).expect("admitted");
+            accepting.join().expect("no panic").expect("accepted")
+        });
+        assert!(accepted);
+        let sockets = [near, far].map(|socket| StreamSocket::Udp { socket, token: TOKEN });
+        let spec = StreamSpec { limit_bytes: Some(1_472_000), ..udp(&spec()) };
+        let (near, far) = run_both(spec, sockets.into(), Content::Memory, None);
+        add_up(&near, &far);
+        assert_eq!((near.datagrams, far.foreign), (1000, 0));
+    }
+
+    #[test]
+    fn a_receiver_that_goes_is_an_error() {
+        let (near, far) = udp_sockets();
+        drop(far);
+        let counters = StreamCounters::new(Instant::now());
+        let stop = AtomicBool::new(false);
+        let tags = datagram::Tags::of(&TOKEN);
+        let far = UdpSocket::bind(near.peer_addr().expect("an address")).expect("the same port");
+        far.connect(near.local_addr().expect("an address")).expect("connected");
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                far.recv(&mut [0; 100]).expect("the sender's question");
+                far.send(&tags.message(datagram::Message::Ready(1 << 20))).expect("answered");
+                drop(far);
+            });
+            let spec = StreamSpec { bytes_per_second: Some(1e6), ..udp(&spec()) };
+            let socket = StreamSocket::Udp { socket: near, token: TOKEN };
+            run(&spec, socket, Content::Memory, &counters, &stop).expect_err("nobody is there")
+        });
+        assert!(error.to_string().contains("agent"), "{error}");
     }
 
     #[test]

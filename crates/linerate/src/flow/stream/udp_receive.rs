@@ -20,6 +20,8 @@ const BATCH: usize = 16;
 const LATE_WAIT: Duration = Duration::from_millis(60);
 /// And at most this long: within the second in which Ctrl-C ends.
 const MOST_LATE_WAIT: Duration = Duration::from_millis(400);
+/// A sender that says nothing for this long is gone; one with a low rate says now and then that it is still there (`udp_send`).
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Receives until the sender's end, or `stop`.
 pub(super) fn receive(
@@ -46,11 +48,18 @@ pub(super) fn receive(
     };
     let naps = Naps::for_buffer(buffer_bytes as u64);
     let mut nap = Naps::SHORTEST;
+    let mut heard = Instant::now();
     while !stop.load(Ordering::Relaxed) && !receiver.settled(Instant::now()) {
         let taken = match batch.receive(socket) {
             Ok(taken) => taken,
             Err(error) if only_waiting(&error) => {
-                clock.tick(Instant::now(), &counters.cpu_nanos);
+                let now = Instant::now();
+                clock.tick(now, &counters.cpu_nanos);
+                if now.duration_since(heard) > PATIENCE {
+                    receiver.finish();
+                    let why = "nothing came from the sender for 30 s: is its host up, the link plugged in and its agent running?";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
                 continue;
             }
             // The sender's port closed (ICMP): its last word came, or comes by the control channel.
@@ -58,8 +67,8 @@ pub(super) fn receive(
             Err(error) => return Err(error),
         };
         let bytes = receiver.take(&mut batch)?;
-        let now = Instant::now();
-        clock.tick(now, &counters.cpu_nanos);
+        heard = Instant::now();
+        clock.tick(heard, &counters.cpu_nanos);
         if bytes > 0 {
             nap = naps.after(taken, bytes, nap);
             if naps.is_small(taken, bytes) {
@@ -101,7 +110,7 @@ impl Receiver<'_> {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let (before, mut foreign, mut trains, mut newest) = (self.bytes, 0u64, 0u64, None);
         for train in batch.trains() {
-            if train.from != self.from {
+            if (train.from.ip(), train.from.port()) != (self.from.ip(), self.from.port()) {
                 foreign += train.datagrams() as u64; // queued before the socket was connected
                 continue;
             }

@@ -1,25 +1,18 @@
 //! The sending end of a UDP stream: numbered datagrams in trains, several trains a call; held by the receiver's feedback, or by a rate.
 
-use super::super::udp::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Path, UdpSender, passing};
+use super::super::udp::{Path, UdpSender, passing};
 use super::super::wire::Token;
-use super::content;
-use super::datagram::{HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Message, Tags};
+use super::datagram::{HEADER_BYTES, MESSAGE_BYTES, MOST_DATAGRAMS, Message, Tags};
 use super::open;
 use super::pace::Pace;
-use super::{
-    Content, CpuClock, STOP_CHECK, SendMethod, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone,
-};
-use linerate_system::batch::TrainSender;
+use super::trains::Trains;
+use super::{Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
 use linerate_system::{affinity, socket};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Trains a call: more are worth nothing (reference figures: 8 trains a call 96 Gb/s, one 72).
-const TRAINS: usize = 8;
-/// Datagrams a call where the kernel does not cut trains.
-const DATAGRAMS: usize = 64;
 /// The other end is asked whether it is there this often, and given up after so many times: 5 s.
 const HELLO_WAIT: Duration = Duration::from_millis(100);
 const HELLO_TRIES: u32 = 50;
@@ -28,8 +21,10 @@ const END_WAIT: Duration = Duration::from_millis(25);
 const END_TRIES: u32 = 20;
 /// A full queue is given this long.
 const REFUSED_WAIT: Duration = Duration::from_micros(100);
-/// The receiver's port answered with errors so often in a row: it is gone.
-const MOST_REFUSALS: u32 = 50;
+/// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets the next send pass.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+/// A sender whose next burst is further off than this says that it is still there.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// A receiver that answers nothing for this long is gone.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -52,8 +47,17 @@ pub(super) fn send(
     let Some(path) = say_hello(&socket, &token, &tags, stop)? else { return Ok(()) };
     let trains = Trains::new(spec, &socket, &tags)?;
     affinity::wake_on_time();
-    let mut sender =
-        Sender { counters, stop, clock, start, tags, trains, number: 0, left: spec.limit_bytes, refusals: 0 };
+    let mut sender = Sender {
+        counters,
+        stop,
+        clock,
+        start,
+        tags,
+        trains,
+        number: 0,
+        left: spec.limit_bytes,
+        refusals: None,
+    };
     let result = match spec.bytes_per_second {
         Some(rate) => sender.send_paced(&socket, rate),
         None => {
@@ -137,66 +141,6 @@ fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The buffers of a batch, and how they are cut.
-struct Trains {
-    batch: TrainSender,
-    datagram_bytes: usize,
-    train_bytes: usize,
-}
-
-impl Trains {
-    fn new(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> io::Result<Self> {
-        let datagram_bytes = (spec.datagram_bytes as usize).clamp(MESSAGE_BYTES, MOST_TRAIN_BYTES);
-        let segments = (MOST_TRAIN_BYTES / datagram_bytes).clamp(1, MOST_SEGMENTS);
-        let cut = spec.method != SendMethod::Datagrams
-            && segments > 1
-            && socket::set_segment_bytes(socket, datagram_bytes as u16).is_ok();
-        Ok(if cut {
-            Trains::of(TRAINS, segments, datagram_bytes, tags)
-        } else {
-            let _ = socket::set_segment_bytes(socket, 0);
-            Trains::single(datagram_bytes, tags)
-        })
-    }
-
-    fn single(datagram_bytes: usize, tags: &Tags) -> Self {
-        let batch = (TRAINS * MOST_TRAIN_BYTES / datagram_bytes).clamp(1, DATAGRAMS);
-        Trains::of(batch, 1, datagram_bytes, tags)
-    }
-
-    fn of(batch: usize, segments: usize, datagram_bytes: usize, tags: &Tags) -> Self {
-        let train_bytes = segments * datagram_bytes;
-        let mut batch = TrainSender::new(batch, train_bytes);
-        for index in 0..batch.batch() {
-            let train = batch.train_mut(index);
-            content::fill(train);
-            // The tags stay, only numbers and times change from call to call.
-            for datagram in train.chunks_mut(datagram_bytes) {
-                tags.write(Header { number: 0, sent_nanos: 0 }, datagram);
-            }
-        }
-        Trains { batch, datagram_bytes, train_bytes }
-    }
-
-    /// The most bytes of a call.
-    fn most_bytes(&self) -> usize {
-        self.batch.batch() * self.train_bytes
-    }
-
-    /// Numbers the datagrams of the first `bytes`.
-    fn number(&mut self, tags: &Tags, first: u64, sent_nanos: u64, bytes: usize) {
-        let (mut number, mut left) = (first, bytes);
-        for index in 0..bytes.div_ceil(self.train_bytes) {
-            let length = left.min(self.train_bytes);
-            for datagram in self.batch.train_mut(index)[..length].chunks_mut(self.datagram_bytes) {
-                tags.write(Header { number, sent_nanos }, datagram);
-                number += 1;
-            }
-            left -= length;
-        }
-    }
-}
-
 struct Sender<'a> {
     counters: &'a StreamCounters,
     stop: &'a AtomicBool,
@@ -208,8 +152,8 @@ struct Sender<'a> {
     number: u64,
     /// Payload bytes until the stream ends by itself.
     left: Option<u64>,
-    /// Answers of a closed port in a row.
-    refusals: u32,
+    /// The first and the last answer of a closed port.
+    refusals: Option<(Instant, Instant)>,
 }
 
 impl Sender<'_> {
@@ -235,18 +179,17 @@ impl Sender<'_> {
     fn send_now(&mut self, socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
         let now = Instant::now();
         let nanos = now.duration_since(self.start).as_nanos() as u64;
-        self.trains.number(&self.tags, self.number, nanos, bytes);
-        let taken = match self.trains.batch.send(socket, bytes) {
+        self.trains.number(self.number, nanos, bytes);
+        let taken = match self.trains.send(socket, bytes) {
             Ok(taken) => taken,
             Err(error) => return self.refused(socket, error),
         };
-        self.refusals = 0;
         self.number += taken.div_ceil(self.trains.datagram_bytes) as u64;
         self.left = self.left.map(|left| left.saturating_sub(taken as u64));
         self.counters.progress.add(taken as u64);
         self.counters.datagrams.store(self.number, Ordering::Relaxed);
         bump(&self.counters.calls, 1);
-        if self.trains.train_bytes > self.trains.datagram_bytes {
+        if self.trains.are_cut() {
             bump(&self.counters.trains, taken.div_ceil(self.trains.train_bytes) as u64);
         }
         self.clock.tick(now, &self.counters.cpu_nanos);
@@ -260,12 +203,9 @@ impl Sender<'_> {
             return Ok(0);
         }
         if other_end_gone(&error) {
-            // The ICMP error of an earlier datagram; one may be a passing trouble of the path.
-            self.refusals += 1;
-            std::thread::sleep(Duration::from_millis(1));
-            return if self.refusals < MOST_REFUSALS { Ok(0) } else { Err(error) };
+            return self.heard_refusal(error).map(|()| 0);
         }
-        if self.trains.train_bytes > self.trains.datagram_bytes && cannot_cut(&error) {
+        if self.trains.are_cut() && cannot_cut(&error) {
             socket::set_segment_bytes(socket, 0)?;
             self.trains = Trains::single(self.trains.datagram_bytes, &self.tags);
             return Ok(0);
@@ -295,9 +235,13 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// The ICMP error of an earlier datagram; one may be a passing trouble of the path.
     fn heard_refusal(&mut self, error: io::Error) -> io::Result<()> {
-        self.refusals += 1;
-        if !other_end_gone(&error) || self.refusals >= MOST_REFUSALS {
+        let now = Instant::now();
+        let (first, _) =
+            self.refusals.filter(|(_, last)| now.duration_since(*last) < REFUSED_FOR).unwrap_or((now, now));
+        self.refusals = Some((first, now));
+        if !other_end_gone(&error) || now.duration_since(first) > REFUSED_FOR {
             return Err(error);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -307,13 +251,20 @@ impl Sender<'_> {
     /// At a rate, whatever the receiver makes of it: bursts of half a millisecond.
     fn send_paced(&mut self, socket: &UdpSocket, rate: f64) -> io::Result<()> {
         let mut pace = Pace::new(rate, Instant::now());
+        let mut spoke = Instant::now();
         while !self.over() {
-            let wait = pace.wait(Instant::now());
+            let now = Instant::now();
+            let wait = pace.wait(now);
             if !wait.is_zero() {
+                if now.duration_since(spoke) > SIGN_OF_LIFE {
+                    let _ = socket.send(&self.tags.message(Message::Hello(0)));
+                    spoke = now;
+                }
                 std::thread::sleep(wait.min(STOP_CHECK));
                 self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
                 continue;
             }
+            spoke = now;
             let burst = pace.burst_bytes(self.trains.datagram_bytes, self.trains.most_bytes());
             let taken = self.send_now(socket, self.next_bytes(burst))?;
             if taken > 0 {

@@ -80,6 +80,7 @@ pub fn measurement(
         steady: None,
         corrupt: job.verify.then_some(corrupt),
         errors: failed,
+        visits: Vec::new(),
     };
     let facts = Facts { bench, job, watched: &watched, outcomes: &outcomes };
     let (made, flags) = checks::checks(&facts, &result);

@@ -1,6 +1,6 @@
 //! Several visits of one job, taken at different times: one figure with all their samples.
 
-use super::SideResult;
+use super::{SideResult, Visit};
 use crate::measure::statistics::{median, spread};
 use crate::measure::{Measurement, trust};
 
@@ -9,7 +9,8 @@ use crate::measure::{Measurement, trust};
 pub fn merged(visits: &[Measurement]) -> Option<Measurement> {
     let mut order: Vec<&Measurement> = visits.iter().collect();
     order.sort_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
-    let mut whole = (*order.get(order.len().checked_sub(1)? / 2)?).clone();
+    // Of an even number the upper one: of two visits one may have seen nothing at all.
+    let mut whole = (*order.get(order.len() / 2)?).clone();
     let rates: Vec<f64> = visits.iter().map(|visit| visit.bytes_per_second).collect();
     let of_the_middle = whole.bytes_per_second;
     whole.bytes_per_second = median(&rates);
@@ -45,8 +46,24 @@ fn join_access(whole: &mut Measurement, visits: &[Measurement], ratio: f64) {
             join(known, new);
         }
     }
+    access.visits = visits.iter().flat_map(told).collect();
     // A bucket is full at the first visit only.
     access.burst = visits.iter().find_map(|visit| visit.access.as_ref()?.burst.clone());
+}
+
+/// What each visit told by itself; one that was merged before has those of its own.
+fn told(visit: &Measurement) -> Vec<Visit> {
+    let Some(access) = &visit.access else { return Vec::new() };
+    if !access.visits.is_empty() {
+        return access.visits.clone();
+    }
+    let sides = access.reads.iter().chain(&access.writes).map(|side| &side.latency);
+    let Some(slower) = sides.max_by(|one, other| one.p99.total_cmp(&other.p99)) else { return Vec::new() };
+    vec![Visit {
+        p50_seconds: slower.p50,
+        p99_seconds: slower.p99,
+        cpu_seconds_per_gb: visit.cpu_seconds_per_gb,
+    }]
 }
 
 fn join(known: &mut Vec<String>, new: &[String]) {

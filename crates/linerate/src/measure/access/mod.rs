@@ -25,6 +25,7 @@ mod target;
 mod tests;
 
 pub use conduct::{Bench, WARM_UP_SECONDS, conduct};
+pub use figure::title;
 pub use files::Prepared;
 pub use job::*;
 pub use merge::merged;

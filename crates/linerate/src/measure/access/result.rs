@@ -29,6 +29,19 @@ pub struct AccessResult {
     /// What failed: device or file, offset, reason.
     #[serde(default)]
     pub errors: Vec<String>,
+    /// Each visit's own figures, in the order in which they were taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub visits: Vec<Visit>,
+}
+
+/// What one visit of a job told beside its rate: as many samples of each as there were visits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Of reads and writes the side with the longer tail, seconds.
+    pub p50_seconds: f64,
+    pub p99_seconds: f64,
+    /// CPU seconds of linerate per 10⁹ bytes.
+    pub cpu_seconds_per_gb: f64,
 }
 
 /// Reads or writes of a job.
@@ -143,6 +156,16 @@ pub struct LoadCurve {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<f64>,
     pub limit: String,
+    /// Requests a second at the knee of each of several runs that were joined (`linerate compare --join`); empty for one run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub knees: Vec<f64>,
+}
+
+impl LoadCurve {
+    /// Requests a second at the knee.
+    pub fn knee_rate(&self) -> Option<f64> {
+        Some(self.points.get(self.knee?)?.operations_per_second)
+    }
 }
 
 /// One step of a load test.

@@ -39,8 +39,14 @@ pub fn closed(server: &mut dyn Server, keep: Keep, most_workers: u32) -> Searche
         nearest.map(|(index, _)| index)
     });
     let points = curve_points.into_iter().map(|(_, point)| point).collect();
-    let curve =
-        LoadCurve { points, knee, knee_workers, highest: highest.map(f64::from), limit: keep.words() };
+    let curve = LoadCurve {
+        points,
+        knee,
+        knee_workers,
+        highest: highest.map(f64::from),
+        limit: keep.words(),
+        knees: Vec::new(),
+    };
     Searched { curve, ended }
 }
 

@@ -42,7 +42,17 @@ fn searched(steps: &Steps, keep: Keep, highest: Option<f64>, ended: Option<Ended
     let points: Vec<_> = paced.map(|(_, point)| point).collect();
     let at = |rate: f64| points.iter().position(|point| point.offered == Some(rate));
     let knee = highest.and_then(at);
-    Searched { curve: LoadCurve { knee, points, knee_workers: None, highest, limit: keep.words() }, ended }
+    Searched {
+        curve: LoadCurve {
+            knee,
+            points,
+            knee_workers: None,
+            highest,
+            limit: keep.words(),
+            knees: Vec::new(),
+        },
+        ended,
+    }
 }
 
 fn search(

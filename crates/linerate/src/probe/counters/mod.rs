@@ -6,11 +6,13 @@
 mod interface;
 mod netstat_text;
 mod protocols;
+mod reasons;
 mod since;
 mod softnet;
 
 pub use interface::{InterfaceCounters, QdiscCounters};
 pub use netstat_text::from_netstat;
+pub use reasons::DropReasons;
 pub use softnet::SoftnetCounters;
 
 use crate::fact::Fact;
@@ -52,6 +54,11 @@ pub fn read(sysroot: &Sysroot, interfaces: &[String]) -> NetworkCounters {
         interfaces: interface::read(sysroot, interfaces),
         drop_reasons: Fact::unknown("not traced"),
     }
+}
+
+/// The same with what a trace of drops holds.
+pub fn read_with(sysroot: &Sysroot, interfaces: &[String], reasons: &DropReasons) -> NetworkCounters {
+    NetworkCounters { drop_reasons: reasons.read(), ..read(sysroot, interfaces) }
 }
 
 impl NetworkCounters {

@@ -29,6 +29,7 @@ fn name(run: &SavedRun) -> String {
 fn one(group: Vec<(PathBuf, SavedRun)>) -> Option<(PathBuf, SavedRun)> {
     let measurements = measurements(&group);
     let errors: Vec<String> = group.iter().skip(1).flat_map(|(_, run)| errors(run)).cloned().collect();
+    let knees = group.iter().filter_map(|(_, run)| knee(run)).collect();
     let (file, mut first) = group.into_iter().next()?;
     match &mut first {
         SavedRun::Run(run) => {
@@ -37,10 +38,20 @@ fn one(group: Vec<(PathBuf, SavedRun)>) -> Option<(PathBuf, SavedRun)> {
         }
         SavedRun::Stage(run) => {
             run.measurements = measurements;
+            if let Some(load) = &mut run.load {
+                load.knees = knees;
+            }
             run.errors.extend(errors);
         }
     }
     Some((file, first))
+}
+
+fn knee(run: &SavedRun) -> Option<f64> {
+    match run {
+        SavedRun::Run(_) => None,
+        SavedRun::Stage(run) => run.load.as_ref()?.knee_rate(),
+    }
 }
 
 fn errors(run: &SavedRun) -> &[String] {
@@ -82,5 +93,9 @@ fn of_all(same: &[&Measurement]) -> Option<Measurement> {
     joined.spread = spread(&samples);
     joined.bytes_per_second = middle;
     joined.samples = samples;
+    if let Some(access) = &mut joined.access {
+        let each = same.iter().filter_map(|measurement| measurement.access.as_ref());
+        access.visits = each.flat_map(|access| access.visits.iter().copied()).collect();
+    }
     Some(joined)
 }

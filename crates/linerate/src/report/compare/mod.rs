@@ -4,6 +4,7 @@
 //! show the product.
 
 mod csv;
+mod detail;
 mod interval;
 mod join;
 mod page;
@@ -12,6 +13,7 @@ mod text;
 mod unlike;
 
 pub(super) use csv::csv;
+pub use detail::{Detail, Quantity, Sampled};
 pub use interval::{Interval, LEAST_SAMPLES, Verdict};
 pub(super) use join::joined;
 pub(super) use page::page;
@@ -38,6 +40,8 @@ pub struct Comparison {
     pub unlike: Vec<Unlike>,
     /// What at least two runs measured.
     pub rows: Vec<Row>,
+    /// Latencies, processor time and knees of what at least two runs measured.
+    pub details: Vec<Detail>,
     /// Answers that have no samples: a knee, a number of devices.
     pub answers: Vec<Answer>,
     /// What only one run measured.
@@ -194,6 +198,7 @@ pub(super) fn compare(runs: &[(PathBuf, SavedRun)]) -> Result<Comparison, Failur
     let saved: Vec<&SavedRun> = runs.iter().map(|(_, run)| run).collect();
     let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
     let (rows, only) = pair::rows(&saved, &labels);
+    let details = detail::details(&saved);
     let answers = pair::answers(&saved);
     if rows.is_empty() && answers.is_empty() {
         let some = only.iter().take(2).map(|only| format!("“{}” only in {}", only.name, only.run));
@@ -203,7 +208,15 @@ pub(super) fn compare(runs: &[(PathBuf, SavedRun)]) -> Result<Comparison, Failur
             "the runs have no measurement in common{some}; compare runs of the same command with the same words"
         )));
     }
-    Ok(Comparison { schema: SCHEMA, unlike: unlike::facts(&saved), runs: sides, rows, answers, only })
+    Ok(Comparison {
+        schema: SCHEMA,
+        unlike: unlike::facts(&saved),
+        runs: sides,
+        rows,
+        details,
+        answers,
+        only,
+    })
 }
 
 /// Runs of the same name are called by their folder instead (or by the file, where it is no `run.json`), and get a number where that is the

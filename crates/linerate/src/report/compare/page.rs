@@ -1,7 +1,7 @@
 //! The comparison as one HTML page: unlike machines first, the plots of all runs over each other, every row with its intervals.
 
 use super::text::{summaries, verdict_word};
-use super::{Comparison, Rate, Row, Verdict};
+use super::{Comparison, Detail, Quantity, Rate, Row, Verdict};
 use crate::report::charts::{self, Named};
 use crate::report::html::document;
 use crate::report::html::text::{at, escape, section as card};
@@ -35,6 +35,7 @@ pub(in crate::report) fn page(comparison: &Comparison, runs: &[(PathBuf, SavedRu
     body += "<main>\n";
     body += &unlike(comparison);
     body += &rows(comparison);
+    body += &details(comparison);
     body += &answers(comparison);
     let charts = charts::html(&named);
     if !charts.is_empty() {
@@ -194,6 +195,52 @@ fn picture(row: &Row, figure: &Rate, scale: &Scale, first: bool) -> String {
         svg += &format!("<path class=\"iv\" d=\"M{} {y}H{}\"/>", at(low), at(high.max(low + 1.5)));
     }
     svg + &format!("<circle cx=\"{}\" cy=\"{y}\" r=\"3\"/></svg>", at(scale.place(figure.bytes_per_second)))
+}
+
+/// A row for each latency, processor time and knee; what differs is coloured by whether it is better.
+fn details(comparison: &Comparison) -> String {
+    if comparison.details.is_empty() {
+        return String::new();
+    }
+    let rows: String = comparison.details.iter().map(of_detail(comparison)).collect();
+    card(
+        "details",
+        "Latency, processor time, knees",
+        "Medians of the repeats, judged as the rates are. Of latency and processor time less is better.",
+        &table(comparison, "", &rows),
+    )
+}
+
+fn of_detail(comparison: &Comparison) -> impl Fn(&Detail) -> String {
+    let runs = comparison.runs.len();
+    move |detail| {
+        let cell = |index: usize| {
+            let Some(figure) = detail.figures.get(index).copied().flatten() else {
+                return "<td>–</td>".into();
+            };
+            let against = detail.against_first.get(index).copied().flatten().map(|against| {
+                format!(
+                    " <span class=\"verdict {}\">{}</span>",
+                    class(goodness(detail.quantity, against.verdict)),
+                    verdict_word(&against)
+                )
+            });
+            format!("<td>{}{}</td>", detail.quantity.show(figure.median), against.unwrap_or_default())
+        };
+        let cells: String = (0..runs).map(cell).collect();
+        let name = format!("{}: {}", detail.quantity.word(), detail.name);
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&name))
+    }
+}
+
+/// Higher is better for a rate and a knee, lower for all that is paid.
+fn goodness(quantity: Quantity, verdict: Verdict) -> Verdict {
+    match (quantity, verdict) {
+        (Quantity::Knee, verdict) => verdict,
+        (_, Verdict::Higher) => Verdict::Lower,
+        (_, Verdict::Lower) => Verdict::Higher,
+        (_, verdict) => verdict,
+    }
 }
 
 fn answers(comparison: &Comparison) -> String {

@@ -63,7 +63,11 @@ fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> Row {
     let first = figures.iter().position(Option::is_some);
     let against_first = figures.iter().enumerate().map(|(index, figure)| {
         let first = first.filter(|first| *first != index)?;
-        Some(difference(figures[first].as_ref()?, figure.as_ref()?))
+        let (first, figure) = (figures[first].as_ref()?, figure.as_ref()?);
+        Some(Difference::between(
+            (first.bytes_per_second, first.interval),
+            (figure.bytes_per_second, figure.interval),
+        ))
     });
     Row { stage, name, against_first: against_first.collect(), figures }
 }
@@ -80,18 +84,20 @@ fn figure(measurement: &Measurement) -> Option<Rate> {
     })
 }
 
-fn difference(first: &Rate, second: &Rate) -> Difference {
-    let ratio = |a: f64, b: f64| rate(a / b).unwrap_or(0.0);
-    // An interval that reaches to zero, as a wide one of few samples may, allows any ratio.
-    let above_zero = first.interval.filter(|interval| interval.low > 0.0);
-    let ratio_interval = above_zero.zip(second.interval).map(|(first, second)| Interval {
-        low: ratio(second.low.max(0.0), first.high),
-        high: ratio(second.high, first.low),
-    });
-    Difference {
-        ratio: ratio(second.bytes_per_second, first.bytes_per_second),
-        ratio_interval,
-        verdict: verdict(first.interval, second.interval),
+impl Difference {
+    /// Of two medians with their intervals.
+    pub(super) fn between(
+        (first, of_first): (f64, Option<Interval>),
+        (second, of_second): (f64, Option<Interval>),
+    ) -> Self {
+        let ratio = |a: f64, b: f64| rate(a / b).unwrap_or(0.0);
+        // An interval that reaches to zero, as a wide one of few samples may, allows any ratio.
+        let above_zero = of_first.filter(|interval| interval.low > 0.0);
+        let ratio_interval = above_zero.zip(of_second).map(|(first, second)| Interval {
+            low: ratio(second.low.max(0.0), first.high),
+            high: ratio(second.high, first.low),
+        });
+        Difference { ratio: ratio(second, first), ratio_interval, verdict: verdict(of_first, of_second) }
     }
 }
 

@@ -27,6 +27,11 @@ pub(in crate::report) fn screen(comparison: &Comparison, width: usize, colour: b
         text.push(style.dim(&table[0]));
         text.extend_from_slice(&table[1..]);
     }
+    let differing = details(comparison, width);
+    if let Some((head, lines)) = differing.split_first() {
+        text.extend([String::new(), style.dim(head)]);
+        text.extend_from_slice(lines);
+    }
     for answer in &comparison.answers {
         let told: Vec<String> = comparison
             .runs
@@ -124,6 +129,31 @@ fn long_table(comparison: &Comparison, width: usize) -> Vec<String> {
         }
     }
     lines(&all, &rows, width)
+}
+
+/// Latencies, processor time and knees that are said to differ; the page and the JSON have the others, too. Empty where there are none.
+fn details(comparison: &Comparison, width: usize) -> Vec<String> {
+    let all = [
+        column("beside the rate", true, 0),
+        column("run", true, 0),
+        column("", false, 0),
+        column("against the first", true, 0),
+    ];
+    let mut rows = Vec::new();
+    for detail in comparison.details.iter().filter(|detail| detail.differs()) {
+        let mut name = format!("{}: {}", detail.quantity.word(), detail.name);
+        for ((run, figure), against) in comparison.runs.iter().zip(&detail.figures).zip(&detail.against_first)
+        {
+            let Some(figure) = figure else { continue };
+            rows.push(vec![
+                std::mem::take(&mut name),
+                shortened(&run.label, HEAD),
+                detail.quantity.show(figure.median),
+                against.as_ref().map(verdict_word).unwrap_or_default(),
+            ]);
+        }
+    }
+    if rows.is_empty() { Vec::new() } else { lines(&all, &rows, width) }
 }
 
 /// With its stage, where runs have several.

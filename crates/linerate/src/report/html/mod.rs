@@ -14,6 +14,7 @@ mod pipes;
 mod probed;
 mod stage;
 mod stages;
+mod streams;
 mod style;
 pub(super) mod text;
 mod waterfall;

@@ -22,6 +22,7 @@ pub(in crate::report) fn stage_page(run: &StageRun) -> String {
     }
     body += &measurements(run);
     body += &checks(run);
+    body += &super::streams::section(run);
     if !run.findings.is_empty() {
         body += &findings::cards(&run.findings);
     }

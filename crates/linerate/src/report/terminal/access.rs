@@ -1,5 +1,6 @@
 //! Benchmarks of file access on a screen: a line for each figure with its latencies, its self-checks below it; the scaling curve.
 
+use super::finding_text;
 use super::style::Style;
 use crate::measure::{AccessResult, Measurement, Scaling};
 use crate::report::figure::{percent, quantity};
@@ -10,11 +11,13 @@ use crate::units::{show_bytes_rate, show_size};
 const HEADS: [&str; 9] = ["", "rate", "spread", "IOPS", "mean", "p50", "p99", "p99.9", "CPU s/GB"];
 /// With more figures than this, only checks that failed are told below them.
 const MOST_WITH_CHECKS: usize = 24;
+/// Of each finding's text; the page has all of it.
+const FINDING_LINES: usize = 4;
 /// The name has at least this.
 const LEAST_NAME_COLUMNS: usize = 16;
 
 /// The screen, no line wider than `width`.
-pub(in crate::report) fn screen(run: &StageRun, width: usize, style: Style) -> String {
+pub(super) fn screen(run: &StageRun, width: usize, style: Style) -> String {
     let width = width.clamp(60, 140);
     let title = format!(
         "linerate {} on {}, {}: {}",
@@ -29,6 +32,12 @@ pub(in crate::report) fn screen(run: &StageRun, width: usize, style: Style) -> S
     if let Some(scaling) = &run.scaling {
         lines.push(String::new());
         lines.extend(curve(scaling, width, style));
+    }
+    if !run.findings.is_empty() {
+        lines.extend([String::new(), style.bold("findings")]);
+        lines.extend(
+            run.findings.iter().flat_map(|finding| finding_text(finding, FINDING_LINES, width, style)),
+        );
     }
     for change in &run.changes {
         lines.extend(labelled("changed", change, width));

@@ -1,5 +1,6 @@
 //! `linerate memory` on a screen: a row for each working set, number of cores, stride and node pair, a column for each kernel.
 
+use super::finding_text;
 use super::style::Style;
 use crate::measure::memory_sweep::bus_factor;
 use crate::measure::{Measurement, MemoryPoint};
@@ -20,6 +21,8 @@ const KINDS: [(&str, Option<&str>); 8] = [
 ];
 /// Width of a figure's column.
 const FIGURE: usize = 9;
+/// What a stride adds: the rate of the lines, in brackets.
+const LINES_FIGURE: usize = 9;
 /// A cache line, bytes.
 const LINE_BYTES: f64 = 64.0;
 /// A word at a stride, bytes.
@@ -61,13 +64,16 @@ pub(super) fn screen(run: &StageRun, width: usize, style: Style) -> String {
         let strided = first.stride() != 4;
         let kinds: Vec<_> =
             kinds.iter().copied().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
-        lines.extend(heads(&kinds, label, strided).iter().map(|line| style.dim(line)));
-        lines.extend(rows.iter().map(|row| row.line(&kinds, label)));
-        lines.push(String::new());
+        // What does not fit beside each other stands below: a terminal would break each line.
+        for kinds in kinds.chunks(fitting(width, label, strided)) {
+            lines.extend(heads(kinds, label, strided).iter().map(|line| style.dim(line)));
+            lines.extend(rows.iter().map(|row| row.line(kinds, label)));
+            lines.push(String::new());
+        }
     }
     lines.extend(notes(run, &seen, width).iter().map(|line| style.dim(line)));
     for finding in &run.findings {
-        lines.extend(wrapped(&format!("{}: {} {}", finding.id, finding.text, finding.remedy), width));
+        lines.extend(finding_text(finding, 4, width, style));
     }
     lines.join("\n") + "\n"
 }
@@ -83,8 +89,17 @@ fn rows<'a>(seen: &[Seen<'a>]) -> Vec<Row<'a>> {
     rows
 }
 
+fn column_width(strided: bool) -> usize {
+    if strided { FIGURE + LINES_FIGURE } else { FIGURE }
+}
+
+/// Columns beside a label, one at least.
+fn fitting(width: usize, label: usize, strided: bool) -> usize {
+    (width.saturating_sub(label) / column_width(strided)).max(1)
+}
+
 fn heads(kinds: &[(&str, Option<&str>)], label: usize, strided: bool) -> Vec<String> {
-    let wide = if strided { FIGURE + 9 } else { FIGURE };
+    let wide = column_width(strided);
     let line = |cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("{cell:>wide$}")).collect();
         format!("{:label$}{cells}", "").trim_end().to_string()
@@ -168,7 +183,7 @@ impl<'a> Row<'a> {
         let cells: String = kinds
             .iter()
             .map(|kind| match self.of(*kind) {
-                None => format!("{:>1$}", "", if self.stride() == 4 { FIGURE } else { FIGURE + 9 }),
+                None => format!("{:>1$}", "", column_width(self.stride() != 4)),
                 Some((figure, point)) => cell(figure, point),
             })
             .collect();
@@ -190,7 +205,7 @@ fn cell(figure: &Measurement, point: &MemoryPoint) -> String {
         return text;
     }
     let lines = figure.bytes_per_second / WORD_BYTES * LINE_BYTES.min(point.stride_bytes as f64);
-    format!("{text}{:>9}", format!("({})", digits(lines / 1e9)))
+    format!("{text}{:>LINES_FIGURE$}", format!("({})", digits(lines / 1e9)))
 }
 
 /// Three digits that say something.

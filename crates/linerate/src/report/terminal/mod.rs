@@ -2,10 +2,13 @@
 
 mod access;
 pub(super) mod grid;
+mod ledger;
+mod load;
 mod memory;
+mod network;
+mod pinning;
 mod raid;
 mod rate_table;
-mod stage;
 mod style;
 mod table;
 
@@ -13,9 +16,9 @@ use super::figure::{Figure, Unit, percent, quantity, rate};
 use super::printable::{columns, printable, shortened, wrapped};
 use super::verdict::{Verdict, both, named, resources, subject, verdict};
 use crate::diagnose::{Finding, Severity};
+use crate::measure::Stage;
 use crate::plan::Origin;
-use crate::run::Run;
-pub(super) use stage::screen as stage;
+use crate::run::{Run, StageRun};
 pub(super) use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
@@ -28,14 +31,20 @@ pub(super) fn rates(tables: &[crate::rates::table::Table], width: usize, colour:
     screens.join("\n")
 }
 
-/// Benchmarks of file access.
-pub(super) fn access(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
-    access::screen(run, width, Style { colour })
+/// Where every packet went.
+pub(super) fn ledger(ledger: &crate::diagnose::ledger::Ledger, width: usize, colour: bool) -> String {
+    ledger::screen(ledger, width, Style { colour })
 }
 
-/// What `linerate memory` measured.
-pub(super) fn memory(run: &crate::run::StageRun, width: usize, colour: bool) -> String {
-    memory::screen(run, width, Style { colour })
+/// One stage's benchmark: each command has its own table.
+pub(super) fn stage(run: &StageRun, width: usize, colour: bool) -> String {
+    let style = Style { colour };
+    match run.stage {
+        Stage::Memory => memory::screen(run, width, style),
+        Stage::Load => load::screen(run, width, style),
+        Stage::Network => network::screen(run, width, style),
+        Stage::Disk | Stage::Path => access::screen(run, width, style),
+    }
 }
 
 /// An array and the command lines that make it.

@@ -6,10 +6,12 @@ mod scaling;
 mod sizes;
 
 use super::StageRun;
+use crate::diagnose::disk_findings;
 use crate::event::{Event, Listener};
 use crate::failure::Failure;
 use crate::measure::access::{
     Bench, Job, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct, merged, steady,
+    title,
 };
 use crate::measure::{Measurement, Stage};
 use crate::probe::probe;
@@ -75,11 +77,13 @@ pub fn conduct_disk(
         windows: 1,
     };
     let mut prepared = Prepared::new(&bench, &order.grid.sources, permissions)?;
-    let ready = make_ready(&mut bench, order, &cells, &mut prepared);
-    if let Err(failure) = ready {
-        prepared.remove();
-        return Err(failure);
-    }
+    let cells = match make_ready(&mut bench, order, cells, &mut prepared, &mut run.errors) {
+        Ok(cells) => cells,
+        Err(failure) => {
+            prepared.remove();
+            return Err(failure);
+        }
+    };
     run.changes = precondition::changes(order, &prepared);
     save(&run)?;
     let mut session = Session { bench, order, prepared, run: &mut run, save, visits: Vec::new() };
@@ -101,21 +105,42 @@ pub fn conduct_disk(
         }
         run.errors.push("interrupted: what was measured until then is here".into());
     }
+    run.findings = disk_findings(&machine, &run.measurements);
     if let Err(failure) = save(&run) {
         run.errors.push(failure.to_string());
     }
     Ok(run)
 }
 
+/// The cells that can be measured. One that the machine has no room for is told by name and takes nothing from the others; where there
+/// is no other, or each step of a curve is needed, it ends all.
 fn make_ready(
     bench: &mut Bench<'_>,
     order: &DiskOrder,
-    cells: &[Job],
+    cells: Vec<Job>,
     prepared: &mut Prepared,
-) -> Result<(), Failure> {
+    errors: &mut Vec<String>,
+) -> Result<Vec<Job>, Failure> {
     cells.iter().try_for_each(|job| job.check().map_err(Failure::Usage))?;
-    precondition::precondition(bench, order, cells, prepared)?;
-    cells.iter().try_for_each(|job| prepared.ready_for(bench, job))
+    precondition::precondition(bench, order, &cells, prepared)?;
+    let mut ready = Vec::new();
+    let mut refused = None;
+    for job in cells {
+        match prepared.ready_for(bench, &job) {
+            Ok(()) => ready.push(job),
+            Err(Failure::Lacks(why)) if !order.scaling => {
+                let what = format!("{}: {why}", title(&job));
+                bench.listener.hear(&Event::Failed(what.clone()));
+                errors.push(what);
+                refused.get_or_insert(Failure::Lacks(why));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match refused {
+        Some(failure) if ready.is_empty() => Err(failure),
+        _ => Ok(ready),
+    }
 }
 
 fn name_of(grid: &Grid) -> String {

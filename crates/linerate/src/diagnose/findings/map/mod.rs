@@ -16,6 +16,7 @@ use super::super::product::Finding;
 use crate::probe::{Machine, PciDevice, PciLink};
 use crate::units::show_bits_rate;
 pub(super) use run::of_run;
+pub(super) use storage::alignment as misaligned;
 use topology::Topology;
 pub use topology::{EdgeState, PcieEdge};
 

@@ -163,7 +163,7 @@ fn mismatch(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
 }
 
 /// `misaligned`: a partition or volume starts in the middle of what the device below reads and writes as one.
-pub(super) fn alignment(machine: &Machine) -> Vec<Finding> {
+pub(in crate::diagnose::findings) fn alignment(machine: &Machine) -> Vec<Finding> {
     let off = machine
         .disks
         .iter()

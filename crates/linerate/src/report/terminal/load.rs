@@ -16,9 +16,8 @@ const STEPS: [Column; 6] = [
 ];
 
 /// The whole screen, a newline at its end.
-pub(in crate::report) fn screen(run: &StageRun, width: usize, colour: bool) -> String {
+pub(super) fn screen(run: &StageRun, width: usize, style: Style) -> String {
     let width = width.clamp(60, 140);
-    let style = Style { colour };
     let head = format!(
         "linerate {} {} on {}: {}",
         printable(&run.version),

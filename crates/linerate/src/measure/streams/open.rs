@@ -1,0 +1,209 @@
+//! The streams of a job opened: asked for at the agents, connected, and told apart by path and direction.
+
+use super::Bench;
+use super::job::{Behind, Direction, StreamsJob};
+use crate::agent::{OpenRequest, Session, StreamTicket};
+use crate::flow::stream::{Role, StreamSocket, StreamSpec};
+use crate::measure::peers::largest_datagram_bytes;
+use crate::plan::{PathPlan, Pin, Placed, place_streams, spare_cores};
+
+/// One stream that is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// Index of its path.
+    pub path: usize,
+    /// Number among the agent's streams of this test.
+    pub number: usize,
+    /// What our end does.
+    pub spec: StreamSpec,
+    pub peer_core: Option<u32>,
+}
+
+impl Wanted {
+    /// Which way its bulk goes.
+    pub fn direction(&self) -> Direction {
+        if self.spec.role == Role::Receive { Direction::Receive } else { Direction::Send }
+    }
+
+    /// It asks instead of moving bulk.
+    pub fn asks(&self) -> bool {
+        self.spec.role == Role::Ask
+    }
+}
+
+/// A stream with its connection.
+pub(super) struct Connected {
+    pub wanted: Wanted,
+    pub socket: StreamSocket,
+}
+
+/// All streams of the job, in the order in which they are opened.
+pub(super) fn wanted(bench: &Bench<'_>, job: &StreamsJob) -> Vec<Wanted> {
+    let selected: Vec<usize> =
+        (0..bench.paths.len()).filter(|path| job.path.is_none_or(|only| only == *path)).collect();
+    let paths: Vec<PathPlan> = selected.iter().map(|path| bench.paths[*path].clone()).collect();
+    let mut placed = place_streams(bench.machine, &paths, job.streams, &job.pin, bench.loopback);
+    placed.iter_mut().for_each(|place| place.path = selected[place.path]);
+    let mut all = Vec::new();
+    let roles: &[Role] = match job.direction {
+        Direction::Send => &[Role::Send],
+        Direction::Receive => &[Role::Receive],
+        Direction::Both => &[Role::Send, Role::Receive],
+    };
+    let mut spare = PeerCores::new(bench, &placed);
+    for role in roles {
+        for place in &placed {
+            let peer_core = if job.pin == Pin::None { None } else { spare.next(place.path) };
+            all.push(Wanted {
+                path: place.path,
+                number: 0,
+                spec: spec(bench, job, *role, place, placed.len()),
+                peer_core,
+            });
+        }
+    }
+    if job.latency {
+        for path in selected {
+            let place = Placed { path, core: None };
+            all.push(Wanted {
+                path,
+                number: 0,
+                spec: spec(bench, job, Role::Ask, &place, 1),
+                peer_core: None,
+            });
+        }
+    }
+    number(&mut all);
+    all
+}
+
+/// Each stream's number among those of its path, as the agent counts them.
+fn number(all: &mut [Wanted]) {
+    let mut numbers = std::collections::HashMap::new();
+    for wanted in all {
+        let next = numbers.entry(wanted.path).or_insert(0);
+        wanted.number = *next;
+        *next += 1;
+    }
+}
+
+/// Only so many streams of bulk.
+pub(super) fn keep_first(all: &mut Vec<Wanted>, most: usize) {
+    let mut kept = 0;
+    all.retain(|wanted| {
+        kept += usize::from(!wanted.asks());
+        wanted.asks() || kept <= most
+    });
+    number(all);
+}
+
+/// Cores of the other ends' threads: in turn those next to the NIC there, or what our own streams leave free on this machine.
+struct PeerCores {
+    by_path: Vec<Vec<u32>>,
+    taken: Vec<usize>,
+}
+
+impl PeerCores {
+    fn new(bench: &Bench<'_>, placed: &[Placed]) -> Self {
+        let by_path = if bench.loopback {
+            let used: Vec<u32> = placed.iter().filter_map(|place| place.core).collect();
+            let spare = spare_cores(bench.machine, &used);
+            vec![spare; bench.paths.len()]
+        } else {
+            bench.sessions.iter().map(|session| session.hello().interface_cores.clone()).collect()
+        };
+        // Paths to one host share its cores.
+        PeerCores { taken: vec![0; bench.paths.len()], by_path }
+    }
+
+    fn next(&mut self, path: usize) -> Option<u32> {
+        let cores = self.by_path.get(path)?;
+        let core = cores.get(self.taken[path] % cores.len().max(1)).copied();
+        self.taken[path] += 1;
+        core
+    }
+}
+
+/// Bytes of a request and of its answer.
+const REQUEST_BYTES: u32 = 64;
+/// Requests a second: enough for percentiles, and no load of its own.
+const REQUESTS_PER_SECOND: f64 = 1000.0;
+
+/// What our end of one of `streams` streams does.
+fn spec(bench: &Bench<'_>, job: &StreamsJob, role: Role, place: &Placed, streams: usize) -> StreamSpec {
+    let path = &bench.paths[place.path];
+    let asks = role == Role::Ask;
+    StreamSpec {
+        protocol: job.protocol,
+        role,
+        method: job.method,
+        write_bytes: if asks { REQUEST_BYTES } else { job.write_bytes },
+        datagram_bytes: job.datagram_bytes.unwrap_or_else(|| largest_datagram_bytes(path)),
+        bytes_per_second: match asks {
+            true => Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
+            false => job.bytes_per_second.map(|rate| rate / streams.max(1) as f64),
+        },
+        limit_bytes: None,
+        congestion_control: job.congestion_control.clone(),
+        send_buffer_bytes: job.send_buffer_bytes.filter(|_| !asks),
+        receive_buffer_bytes: job.receive_buffer_bytes.filter(|_| !asks),
+        core: place.core,
+        verify: job.verify && !asks,
+    }
+}
+
+/// What the agent's end does, given ours.
+fn other_end(wanted: &Wanted, behind: &Behind) -> StreamSpec {
+    let mut spec = wanted.spec.clone();
+    spec.role = spec.role.other();
+    spec.core = wanted.peer_core;
+    // The agent has no file of ours: what it sends comes from its memory.
+    if spec.role == Role::Send && *behind != Behind::Memory {
+        spec.method = super::job::usual_method(spec.protocol);
+    }
+    spec
+}
+
+/// Opens all; those that could not be are told by path and the others go on.
+pub(super) fn open(
+    bench: &mut Bench<'_>,
+    job: &StreamsJob,
+    wanted: Vec<Wanted>,
+) -> (Vec<Connected>, Vec<String>) {
+    let (mut connected, mut failures) = (Vec::new(), Vec::new());
+    for (path, session) in bench.sessions.iter().enumerate() {
+        let mine: Vec<&Wanted> = wanted.iter().filter(|wanted| wanted.path == path).collect();
+        if mine.is_empty() {
+            continue;
+        }
+        let streams = mine.iter().map(|wanted| other_end(wanted, &job.behind)).collect();
+        let opened = match session.open(OpenRequest { streams, ..OpenRequest::default() }) {
+            Ok(opened) => opened,
+            Err(failure) => {
+                failures.push(format!("{}: {failure}", bench.way(path)));
+                continue;
+            }
+        };
+        for (wanted, ticket) in mine.into_iter().zip(&opened.streams) {
+            let mut wanted = wanted.clone();
+            wanted.spec = ticket.held(wanted.spec);
+            match connect(bench, session, &wanted, ticket) {
+                Ok(socket) => connected.push(Connected { wanted, socket }),
+                Err(why) => failures.push(format!("{}: {why}", bench.way(path))),
+            }
+        }
+    }
+    (connected, failures)
+}
+
+fn connect(
+    bench: &Bench<'_>,
+    session: &Session,
+    wanted: &Wanted,
+    ticket: &StreamTicket,
+) -> Result<StreamSocket, String> {
+    let path = &bench.paths[wanted.path];
+    let device = bench.bind_device.then_some(path.nic.as_deref()).flatten();
+    let local = path.local_socket();
+    session.connect_stream(ticket, &wanted.spec, Some(local), device).map_err(|failure| failure.to_string())
+}

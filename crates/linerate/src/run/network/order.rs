@@ -1,0 +1,83 @@
+//! What is asked of `linerate network`, and whether it can be meant.
+
+use crate::failure::Failure;
+use crate::measure::streams::Direction;
+use crate::measure::streams::SendMethod;
+use crate::plan::{PathPlan, Pin, Protocol};
+use crate::probe::Machine;
+use std::path::PathBuf;
+
+/// What to measure, and how often.
+#[derive(Clone, Debug)]
+pub struct NetworkOrder {
+    /// What the user calls it; none: the peers.
+    pub name: Option<String>,
+    /// Empty: a receiver of our own on loopback.
+    pub peers: Vec<String>,
+    pub key_file: Option<PathBuf>,
+    pub protocols: Vec<Protocol>,
+    pub directions: Vec<Direction>,
+    /// In each direction, over all paths.
+    pub streams: u32,
+    /// A file to send as well, from the page cache and past it.
+    pub source: Option<PathBuf>,
+    /// None: the best of some short trials.
+    pub method: Option<SendMethod>,
+    pub write_bytes: Option<u32>,
+    pub datagram_bytes: Option<u32>,
+    /// Over all streams of a direction, bytes of payload per second.
+    pub bytes_per_second: Option<f64>,
+    /// Search the highest rate of UDP without loss on each path.
+    pub find_rate: bool,
+    pub congestion_control: Option<String>,
+    pub send_buffer_bytes: Option<u64>,
+    pub receive_buffer_bytes: Option<u64>,
+    pub pin: Pin,
+    /// Each figure pinned and not pinned.
+    pub compare_pinning: bool,
+    pub verify: bool,
+    /// Round trips, idle and beside the bulk.
+    pub latency: bool,
+    pub bind_device: bool,
+    pub trace_drops: bool,
+    pub seconds: f64,
+    pub repeats: u32,
+}
+
+impl NetworkOrder {
+    /// What cannot be meant is said before anything is connected.
+    pub(super) fn check(&self, machine: &Machine) -> Result<(), Failure> {
+        if let Pin::Cores(list) = &self.pin {
+            let online = |core: &u32| machine.cpu.logical.iter().any(|cpu| cpu.id == *core && cpu.online);
+            if let Some(absent) = list.iter().find(|core| !online(core)) {
+                return Err(Failure::Lacks(format!(
+                    "--pin: this machine has no processor {absent} online; `linerate probe` lists those that it has"
+                )));
+            }
+        }
+        if let Some(source) = &self.source {
+            let told = |why: String| Failure::Lacks(format!("--source {}: {why}", source.display()));
+            let found = std::fs::metadata(source).map_err(|error| told(error.to_string()))?;
+            if !found.is_file() || found.len() == 0 {
+                return Err(told(
+                    "not a file with something in it; give one, such as a large file of the kind you serve"
+                        .into(),
+                ));
+            }
+        }
+        if self.find_rate && !self.protocols.contains(&Protocol::Udp) {
+            return Err(Failure::Usage(
+                "--find-rate searches the highest rate of UDP without loss; TCP finds its rate itself: leave --protocol tcp away".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The user's name, or the peers'.
+    pub(super) fn called(&self, paths: &[PathPlan]) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let peers: Vec<String> = paths.iter().map(|path| path.peer.ip().to_string()).collect();
+            if self.peers.is_empty() { "loopback".into() } else { peers.join(", ") }
+        })
+    }
+}

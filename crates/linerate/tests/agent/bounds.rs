@@ -1,0 +1,191 @@
+//! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
+
+use crate::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, spec, streams, until};
+use linerate::agent::{AllowList, ClientLimits, Limits, Session, Settings, StreamTicket};
+use linerate::flow::stream::{Role, StreamSpec};
+use linerate::plan::Protocol;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+fn refused(ticket: &StreamTicket) -> &str {
+    match ticket {
+        StreamTicket::Refused { why } => why,
+        StreamTicket::Granted { .. } => panic!("granted"),
+    }
+}
+
+fn sends(count: usize) -> Vec<StreamSpec> {
+    vec![spec(Protocol::Tcp, Role::Send); count]
+}
+
+fn client_limits(client: ClientLimits) -> Limits {
+    Limits { client, ..Limits::default() }
+}
+
+#[test]
+fn so_many_tests_run_at_once_and_no_more() {
+    let running = Running::with(Limits { tests: 2, ..Limits::default() }, COUNTING, "127.0.0.1:0");
+    let sessions: Vec<Session> = (0..3).map(|_| running.connect()).collect();
+    sessions[0].open(lanes(&[Protocol::Tcp])).expect("the first");
+    sessions[1].open(streams(sends(1))).expect("the second");
+    let text = sessions[2].open(streams(sends(1))).expect_err("a third").to_string();
+    assert!(text.contains("2 tests are running"), "{text}");
+    sessions[0].close().expect("closed");
+    sessions[2].open(streams(sends(1))).expect("a place is free");
+}
+
+#[test]
+fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
+    let limits = client_limits(ClientLimits { streams: 3, ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let (one, two) = (running.connect(), running.connect());
+    one.open(streams(sends(2))).expect("opened");
+    let opened = two.open(streams(sends(2))).expect("opened");
+    assert!(refused(&opened.streams[1]).contains("3 streams"), "{opened:?}");
+    let stream = two.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let sample = sample_when(&two, |sample| sample.streams[0].bytes > 0);
+    assert!(
+        sample.streams[1].ended
+            && sample.streams[1].error.as_deref().is_some_and(|why| why.contains("--streams"))
+    );
+    let text =
+        two.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect_err("refused").to_string();
+    assert!(text.contains("3 streams") && text.contains(&running.address.to_string()), "{text}");
+    drop((one, stream));
+    two.close().expect("closed");
+    let opened = two.open(streams(sends(3))).expect("opened");
+    assert!(opened.streams.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })), "{opened:?}");
+}
+
+#[test]
+fn buffers_of_a_client_are_bounded() {
+    let limits = client_limits(ClientLimits { memory_bytes: 100 << 20, ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    let greedy = StreamSpec { send_buffer_bytes: Some(40 << 20), ..spec(Protocol::Tcp, Role::Send) };
+    let opened = session.open(streams(vec![greedy.clone(), greedy])).expect("opened");
+    assert!(matches!(opened.streams[0], StreamTicket::Granted { .. }));
+    assert!(refused(&opened.streams[1]).contains("--memory-limit"), "{opened:?}");
+    let usual = linerate::agent::OpenRequest { receive_buffer_bytes: None, ..lanes(&[Protocol::Tcp; 2]) };
+    let text = running.connect().open(usual).expect_err("too much").to_string();
+    assert!(text.contains("--memory-limit"), "{text}");
+}
+
+#[test]
+fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
+    let limit = 8e6;
+    let limits = client_limits(ClientLimits { bytes_per_second: Some(limit), ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    assert_eq!(session.hello().rate_limit, Some(limit));
+    let text = session.open(lanes(&[Protocol::Tcp])).expect_err("no run").to_string();
+    assert!(text.contains("--rate-limit"), "{text}");
+
+    let modest = StreamSpec { bytes_per_second: Some(2e6), ..spec(Protocol::Tcp, Role::Send) };
+    let asked = vec![modest, spec(Protocol::Tcp, Role::Send), spec(Protocol::Tcp, Role::Receive)];
+    let opened = session.open(streams(asked)).expect("opened");
+    let granted: Vec<Option<f64>> = opened
+        .streams
+        .iter()
+        .map(|ticket| match ticket {
+            StreamTicket::Granted { bytes_per_second, .. } => *bytes_per_second,
+            StreamTicket::Refused { why } => panic!("{why}"),
+        })
+        .collect();
+    assert_eq!(granted, [Some(2e6), Some(3e6), Some(3e6)]);
+    let ours = opened.streams[2].held(spec(Protocol::Tcp, Role::Send));
+    assert_eq!(ours.bytes_per_second, Some(3e6), "our end of a stream to the agent is held as well");
+    let other = running.connect();
+    let late = other.open(streams(sends(1))).expect("opened");
+    assert!(refused(&late.streams[0]).contains("--rate-limit"), "nothing is left: {late:?}");
+
+    // The agent's end is told its rate; who moves more all the same is ended, in either direction.
+    let take = session.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect("a stream");
+    let give = session.connect_stream(&opened.streams[2], &ours, None, None).expect("a stream");
+    let (linerate::flow::stream::StreamSocket::Tcp(mut take), linerate::agent::StreamSocket::Tcp(mut give)) =
+        (take, give)
+    else {
+        panic!("both are TCP");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || std::io::copy(&mut take, &mut std::io::sink()));
+        scope.spawn(move || while give.write_all(&[1; 100_000]).is_ok() {});
+        let sample = sample_when(&session, |sample| sample.streams[1..].iter().all(|stream| stream.ended));
+        assert_eq!((sample.streams[0].ended, sample.streams[1].trains), (false, 3_000_000));
+        for stream in &sample.streams[1..] {
+            assert!(
+                stream
+                    .error
+                    .as_deref()
+                    .is_some_and(|why| why.contains("24.0 Mb/s") && why.contains("--rate-limit")),
+                "{stream:?}"
+            );
+        }
+        session.close().expect("closed");
+    });
+}
+
+#[test]
+fn a_test_that_takes_too_long_is_ended_with_its_reason() {
+    let limits = Limits { test_time: Some(Duration::from_millis(400)), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    assert_eq!(session.hello().time_limit_seconds, Some(0.4));
+    let request =
+        linerate::agent::OpenRequest { streams: sends(1), ..lanes(&[Protocol::Tcp, Protocol::Udp]) };
+    let opened = session.open(request).expect("opened");
+    let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a lane");
+    let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let sample = sample_when(&session, |sample| {
+        sample.lanes.iter().all(|lane| lane.ended) && sample.streams.iter().all(|stream| stream.ended)
+    });
+    let reasons =
+        sample.lanes.iter().map(|lane| &lane.error).chain(sample.streams.iter().map(|stream| &stream.error));
+    for reason in reasons {
+        assert!(reason.as_deref().is_some_and(|why| why.contains("--time-limit")), "{sample:?}");
+    }
+    assert_eq!(heard(&mut lane), b"");
+    drop(stream);
+    session.close().expect("closed");
+    session.open(lanes(&[Protocol::Tcp])).expect("the next test has its own time");
+}
+
+#[test]
+fn who_is_not_on_the_list_is_told_nothing() {
+    let only = ["127.0.0.1", "192.0.2.0/24"].map(|text| text.parse().expect("a network"));
+    let settings = Settings { allow: AllowList::new(only), ..Settings::default() };
+    let running = Running::with(settings, COUNTING, "[::]:0");
+    let target = std::net::SocketAddr::from(([127, 0, 0, 1], running.address.port()));
+    let session = Session::connect(target, &running.key).expect("on the list");
+    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    for opening in [
+        linerate::agent::CONTROL_MAGIC.as_slice(),
+        b"LRc9",
+        &[linerate::agent::DATA_MAGIC.as_slice(), opened.lanes[0].token.bytes()].concat(),
+    ] {
+        let mut stranger = crate::strangers::connect_from([127, 0, 0, 2], target);
+        let _ = stranger.write_all(opening);
+        stranger.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        assert!(!matches!(stranger.read(&mut [0; 16]), Ok(1..)), "{opening:?} was answered");
+    }
+    // With the key, too.
+    let way = linerate::agent::Way { local: Some(([127, 0, 0, 3], 0).into()), device: None };
+    let text = refusal(Session::connect_by(target, &running.key, way));
+    assert!(text.contains("--allow"), "{text}");
+    assert_eq!(running.agent.load().2, 0, "no thread was spent on them");
+    session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("the token was not taken by the stranger");
+}
+
+#[test]
+fn a_silent_client_is_not_sent_datagrams_for_long() {
+    let limits = Limits { idle_sending: Duration::from_millis(500), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let (quiet, receiving) = (running.connect(), running.connect());
+    quiet.open(streams(vec![spec(Protocol::Udp, Role::Send)])).expect("opened");
+    receiving.open(streams(vec![spec(Protocol::Udp, Role::Receive)])).expect("opened");
+    let began = Instant::now();
+    until("the quiet one is dropped", || running.agent.load().0 == 1);
+    assert!(began.elapsed() >= Duration::from_millis(500));
+    receiving.sample().expect("who sends to the agent may be silent");
+    assert!(quiet.sample().is_err());
+}

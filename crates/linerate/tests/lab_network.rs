@@ -1,0 +1,185 @@
+//! `linerate network` over several NICs of known speeds between two network namespaces: each keeps its own rate while all run at once,
+//! nothing is lost, and the search for the highest rate lands on it.
+//!
+//! Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
+
+#[path = "support/lab.rs"]
+mod lab_here;
+
+use lab_here::lacking;
+use serde_json::Value;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The tests measure: one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// SARA's table in miniature: NICs of 1, 1 and 0.7 Gb/s.
+const NICS: [f64; 3] = [1e9, 1e9, 0.7e9];
+/// tbf counts the frame with its Ethernet header of 14 bytes; IP and UDP have 28 of the MTU.
+const UDP_PAYLOAD_SHARE: f64 = (9000.0 - 28.0) / (9000.0 + 14.0);
+/// A figure that a neighbour on the same host may have spoilt is measured so often at most; its names must be right each time.
+const MOST_RUNS: usize = 3;
+
+/// A lab with an agent on its peer.
+struct Lab {
+    name: String,
+    agent: Option<Child>,
+    key: tempfile::TempDir,
+}
+
+impl Lab {
+    /// None where this machine cannot have a lab.
+    fn up(test: &str, options: &[&str]) -> Option<Lab> {
+        if let Some(lacking) = lacking() {
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            eprintln!("skipped: {lacking}");
+            return None;
+        }
+        let name = format!("net-{test}-{}", std::process::id());
+        let mut lab = Lab { name, agent: None, key: tempfile::tempdir().expect("a directory") };
+        let options = [&["--disks", "1x0", "--file-size", "8M"], options].concat();
+        let output = lab.command("up", &options).output().expect("the lab script starts");
+        assert!(output.status.success(), "lab up: {}", String::from_utf8_lossy(&output.stderr));
+        let key = lab.key_file();
+        let program = program();
+        let words = ["--", &program, "agent", "--listen", "0.0.0.0:7411", "--key-file", &key];
+        let mut agent = lab.command("peer", &words);
+        lab.agent = Some(agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("an agent"));
+        let patience = Instant::now() + Duration::from_secs(5);
+        while std::fs::metadata(&key).is_err() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(lab)
+    }
+
+    fn key_file(&self) -> String {
+        self.key.path().join("key").display().to_string()
+    }
+
+    fn command(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut child = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/lab"));
+        child.args([command, "--name", &self.name]).args(arguments).stdin(Stdio::null());
+        child
+    }
+
+    /// `linerate network` on the server's side to all of the peer's addresses, for JSON.
+    fn network(&self, words: &[&str]) -> Value {
+        self.network_over(&(0..NICS.len()).collect::<Vec<_>>(), words)
+    }
+
+    /// The same over these NICs only, as far as there are so many.
+    fn network_over(&self, nics: &[usize], words: &[&str]) -> Value {
+        let told = self.command("address", &[]).output().expect("the lab script starts");
+        let addresses = String::from_utf8(told.stdout).expect("text");
+        let (key, program) = (self.key_file(), program());
+        let mut all = vec!["--", &program, "network", "--json", "--key-file", &key];
+        let chosen = addresses.lines().enumerate().filter(|(nic, _)| nics.contains(nic));
+        chosen.for_each(|(_, address)| all.extend(["--peer", address]));
+        all.extend(words);
+        let mut child = self.command("run", &all).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut text = String::new();
+        child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
+        assert!(child.wait().expect("it ends").success(), "{words:?}: {text}");
+        serde_json::from_str(&text).expect("JSON and nothing else on standard output")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.command("down", &[]).output();
+        if let Some(agent) = &mut self.agent {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+    }
+}
+
+/// ./test names the release build.
+fn program() -> String {
+    std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into())
+}
+
+fn expected(nic: usize) -> f64 {
+    NICS[nic] / 8.0 * UDP_PAYLOAD_SHARE
+}
+
+#[test]
+fn three_unequal_nics_at_once_keep_their_rates_and_lose_nothing() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("three", &["--nics", "1000,1000,700"]) else { return };
+    let mut shares = Vec::new();
+    for _ in 0..MOST_RUNS {
+        let run =
+            lab.network(&["--protocol", "udp", "--direction", "send", "--no-latency", "--seconds", "0.7"]);
+        let measurement = &run["measurements"][0];
+        let paths = measurement["streams"]["paths"].as_array().expect("paths");
+        assert_eq!(paths.len(), NICS.len());
+        for path in paths {
+            assert_eq!(path["loss"], 0.0, "{path}");
+        }
+        shares = (0..NICS.len())
+            .map(|nic| paths[nic]["bytes_per_second"].as_f64().expect("a rate") / expected(nic))
+            .collect();
+        for ledger in run["ledgers"].as_array().expect("ledgers") {
+            assert_eq!(ledger["unaccounted_datagrams"], 0, "{ledger}");
+        }
+        if shares.iter().all(|share| (0.98..1.02).contains(share)) {
+            return;
+        }
+        eprintln!("of their own goodput: {shares:?}");
+    }
+    panic!("the NICs reached {shares:?} of their own goodput at once");
+}
+
+#[test]
+fn the_highest_rate_without_loss_is_found_on_each_nic() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("rate", &["--nics", "1000,1000,700"]) else { return };
+    // A search takes half a minute: all three with LINERATE_LAB_ROUNDS.
+    let nics: Vec<usize> = if std::env::var("LINERATE_LAB_ROUNDS").is_ok() { vec![0, 1, 2] } else { vec![2] };
+    let words = ["--protocol", "udp", "--find-rate", "--no-latency", "--seconds", "0.5"];
+    let mut found = Vec::new();
+    for _ in 0..MOST_RUNS {
+        let run = lab.network_over(&nics, &words);
+        let all = run["measurements"].as_array().expect("measurements");
+        assert_eq!(all.len(), nics.len());
+        let highest = |one: &Value| one["streams"]["search"]["highest"].as_f64().unwrap_or(0.0);
+        found = all.iter().zip(&nics).map(|(one, nic)| highest(one) / expected(*nic)).collect();
+        if found.iter().all(|share: &f64| (0.98..=1.02).contains(share)) {
+            return;
+        }
+        eprintln!("of what they carry: {found:?}");
+    }
+    panic!("found {found:?} of what the NICs carry");
+}
+
+#[test]
+fn a_file_arrives_over_two_nics_each_stream_a_range() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lab) = Lab::up("file", &["--nics", "2000,1000"]) else { return };
+    let file = lab.key.path().join("file");
+    let content: Vec<u8> =
+        (0..40_000_003u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    std::fs::write(&file, &content).expect("written");
+    let file = file.display().to_string();
+    for streams in ["2", "16"] {
+        let words =
+            ["--protocol", "tcp", "--direction", "send", "--verify", "--no-latency", "--seconds", "0.2"];
+        let words = [&words[..], &["--repeats", "1", "--source", &file, "--streams", streams]].concat();
+        let run = lab.network(&words);
+        let with_file = run["measurements"].as_array().expect("measurements").iter();
+        for measurement in with_file.filter(|one| one["with_file"] == true) {
+            let ranges = measurement["streams"]["streams"].as_array().expect("streams");
+            assert_eq!(ranges.len().to_string(), streams);
+            let arrived: u64 = ranges.iter().filter_map(|range| range["received_bytes"].as_u64()).sum();
+            assert_eq!(arrived, content.len() as u64);
+            assert!(ranges.iter().all(|range| range["verified"] == true), "{}", measurement["name"]);
+            let nics: std::collections::BTreeSet<_> =
+                ranges.iter().map(|range| range["path"].to_string()).collect();
+            assert_eq!(nics.len(), 2);
+        }
+    }
+}

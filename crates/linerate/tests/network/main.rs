@@ -1,0 +1,34 @@
+//! `linerate network` as a user runs it: on loopback, between namespaces, with files, and with wrong input.
+
+mod loopback;
+mod peers;
+mod wrong;
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+/// Short windows, no latency unless asked for.
+pub const QUICK: [&str; 4] = ["--seconds", "0.15", "--repeats", "2"];
+
+/// `linerate network` with these words.
+pub fn network(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.arg("network").args(words).stdin(Stdio::null()).env("NO_COLOR", "1").env_remove("LINERATE_KEY");
+    command
+}
+
+/// What it said on standard error.
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim().to_string()
+}
+
+/// Its product; it must have ended well.
+pub fn json(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
+}
+
+/// The measurements of a product.
+pub fn measurements(run: &Value) -> &Vec<Value> {
+    run["measurements"].as_array().expect("measurements")
+}
