@@ -13,7 +13,6 @@ mod folder;
 mod html;
 mod iperf3_ends;
 pub mod iperf3_json;
-pub mod iperf3_text;
 mod job_words;
 mod json;
 mod ledger_words;
