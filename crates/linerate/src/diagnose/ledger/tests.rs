@@ -1,4 +1,4 @@
-//! The ledger on counters made by hand: what the lab of `tests/ledger` cannot plant, and hostile ones.
+//! The ledger on counters made by hand: what the lab of `tests/lab_ledger` cannot plant, and hostile ones.
 
 use super::*;
 use crate::fact::Fact;
