@@ -27,7 +27,7 @@ pub struct Told {
 pub struct ZeroCopy<S: AsFd> {
     socket: S,
     /// The number of each send that is under way, and its block where it was the last of it.
-    under_way: VecDeque<(u32, Option<Lease>)>,
+    under_way: VecDeque<UnderWay>,
     /// The block that is being sent.
     current: Option<Current>,
     next: u32,
@@ -44,6 +44,16 @@ struct Current {
 /// From `linux/errqueue.h`.
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+
+/// A send that the kernel may still read from.
+#[derive(Debug)]
+struct UnderWay {
+    number: u32,
+    /// The block, with the send that took its last byte.
+    lease: Option<Lease>,
+    /// The kernel has told of it.
+    done: bool,
+}
 
 impl<S: AsFd> ZeroCopy<S> {
     /// Sets SO_ZEROCOPY (TCP since Linux 4.14).
@@ -94,7 +104,7 @@ impl<S: AsFd> ZeroCopy<S> {
         current.from += sent as usize;
         let over = current.from >= current.length;
         let lease = if over { self.current.take().map(|current| current.lease) } else { None };
-        self.under_way.push_back((self.next, lease));
+        self.under_way.push_back(UnderWay { number: self.next, lease, done: false });
         self.next = self.next.wrapping_add(1);
         Ok(sent as usize)
     }
@@ -117,12 +127,13 @@ impl<S: AsFd> ZeroCopy<S> {
             let count = done.last.wrapping_sub(done.first).wrapping_add(1);
             self.told.sends += u64::from(count);
             self.told.copied += if done.copied { u64::from(count) } else { 0 };
-            while let Some((number, _)) = self.under_way.front() {
-                // Serial numbers (RFC 1982): done is what is not after the range's last.
-                if (done.last.wrapping_sub(*number) as i32) < 0 {
-                    break;
-                }
-                blocks.extend(self.under_way.pop_front().and_then(|(_, lease)| lease));
+            for send in &mut self.under_way {
+                // Serial numbers (RFC 1982): within the range, neither before its first nor after its last.
+                send.done |= send.number.wrapping_sub(done.first) < count;
+            }
+            // What was told of out of order waits for its elders: the range that holds them is still to come.
+            while self.under_way.front().is_some_and(|send| send.done) {
+                blocks.extend(self.under_way.pop_front().and_then(|send| send.lease));
             }
         }
         Ok(())
@@ -155,7 +166,7 @@ impl<S: AsFd> Drop for ZeroCopy<S> {
         {
             std::mem::forget(current.lease);
         }
-        self.under_way.drain(..).filter_map(|(_, lease)| lease).for_each(std::mem::forget);
+        self.under_way.drain(..).filter_map(|send| send.lease).for_each(std::mem::forget);
     }
 }
 

@@ -66,12 +66,23 @@ impl WaitingRoom {
             let number = inside.next_number;
             inside.next_number += 1;
             let stream = Arc::new(stream);
-            let (visit, theirs) = (Visit { room: self.clone(), number }, stream.clone());
+            // A visit leaves the room when it goes, for which it takes the lock that is held here. Where no thread is to be had, its
+            // closure is dropped within `spawn`: so it does not own the visit.
+            let visit = Arc::new(Mutex::new(Some(Visit { room: self.clone(), number })));
+            let (carried, theirs) = (visit.clone(), stream.clone());
+            let spawned = std::thread::Builder::new().name("visitor".into()).spawn(move || {
+                let taken = lock(&carried).take();
+                if let Some(visit) = taken {
+                    serve(theirs, visit);
+                }
+            });
             // The thread's first use of the room waits for this lock, so it finds its entry.
-            let thread =
-                std::thread::Builder::new().name("visitor".into()).spawn(move || serve(theirs, visit))?;
-            inside.visitors.push(Entry { number, origin: origin(address), stream, thread });
-            return Ok(());
+            if let Ok(thread) = spawned {
+                inside.visitors.push(Entry { number, origin: origin(address), stream, thread });
+                return Ok(());
+            }
+            drop(inside);
+            return spawned.map(|_| ());
         }
     }
 

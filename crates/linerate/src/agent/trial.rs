@@ -187,7 +187,7 @@ impl<'a> Trial<'a> {
         self.streams.iter().flatten().any(|lane| match &lane.work {
             Work::Stream { spec, counters } => {
                 spec.protocol == Protocol::Udp
-                    && spec.role == Role::Send
+                    && matches!(spec.role, Role::Send | Role::Ask)
                     && !counters.ended.load(std::sync::atomic::Ordering::Relaxed)
             }
             Work::Receive(_) => false,

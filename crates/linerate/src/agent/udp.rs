@@ -52,7 +52,7 @@ struct Door {
 impl Door {
     /// Waits for who shows the token; false: nobody came.
     ///
-    /// A datagram's sender address is easily forged: whoever has a key could have this host flood somebody else. So bulk data goes to
+    /// A datagram's sender address is easily forged: whoever has a key could have this host flood somebody else. So bulk data and requests go to
     /// the address only that proved itself by the handshake of its control connection.
     fn admit(&self, lane: &Lane, role: Role, socket: &UdpSocket, stop: &AtomicBool) -> io::Result<bool> {
         if !engine::accept_udp(socket, self.token.bytes(), stop)? {
@@ -62,7 +62,7 @@ impl Door {
         if !self.allow.admits(from) {
             return Err(io::Error::other(format!("{from} is not on the agent's --allow list")));
         }
-        if role == Role::Send && from != lane.client {
+        if role != Role::Receive && from != lane.client {
             return Err(io::Error::other(format!(
                 "its token came from {from}, its control connection from {}: the agent sends datagrams to the latter only; use a \
                  session from the address that shall receive",

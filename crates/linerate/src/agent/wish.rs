@@ -1,6 +1,6 @@
 //! What a client wants of a stream, held to bounds before anything is done for it.
 
-use crate::flow::stream::{Role, StreamSpec};
+use crate::flow::stream::{Role, SendMethod, StreamSpec};
 use crate::plan::Protocol;
 use crate::units::show_size;
 
@@ -71,8 +71,18 @@ pub fn memory_bytes(spec: &StreamSpec) -> u64 {
         Role::Receive => spec.receive_buffer_bytes,
         Role::Ask | Role::Echo => Some(0),
     };
-    asked.map_or(usual, |bytes| 2 * bytes.min(LARGEST_BUFFER_BYTES))
-        + u64::from(spec.write_bytes)
+    // The other direction's buffer only where it is asked for: the kernel fills it with what comes, and nothing does.
+    let other = match spec.role {
+        Role::Send => spec.receive_buffer_bytes,
+        Role::Receive => spec.send_buffer_bytes,
+        Role::Ask | Role::Echo => spec.send_buffer_bytes.max(spec.receive_buffer_bytes),
+    };
+    let granted = |bytes: u64| 2 * bytes.min(LARGEST_BUFFER_BYTES);
+    // A block and the pattern that it is filled with; zerocopy has as many under way as `flow::stream::hand` says.
+    let blocks = if spec.method == SendMethod::Zerocopy { 17 } else { 2 };
+    asked.map_or(usual, granted)
+        + other.map_or(0, granted)
+        + blocks * u64::from(spec.write_bytes)
         + THREAD_BYTES
 }
 

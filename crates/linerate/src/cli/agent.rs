@@ -1,6 +1,6 @@
 //! `linerate agent`: its words, and what becomes of them.
 
-use super::commands::print;
+use super::commands::{complain, print};
 use super::stop::stop_on_signals;
 use super::words::positive;
 use crate::agent::{
@@ -134,7 +134,14 @@ pub fn agent(words: &AgentWords) -> Result<u8, Failure> {
     text.push_str(
         "UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n",
     );
-    let iperf3 = if words.iperf3 { Some(iperf3::Server::bind(&iperf3_addresses(&listen))?) } else { None };
+    let iperf3 = match words.iperf3 {
+        true => {
+            let allow = AllowList::new(words.allow.iter().copied());
+            let server = iperf3::Server::bind(&iperf3_addresses(&listen))?;
+            Some(server.admitting(Arc::new(move |address| allow.admits(address))))
+        }
+        false => None,
+    };
     for address in iperf3.iter().flat_map(iperf3::Server::local_addresses) {
         text.push_str(&format!("answering iperf3 on {address}\n"));
     }
@@ -143,7 +150,11 @@ pub fn agent(words: &AgentWords) -> Result<u8, Failure> {
         if let Some(server) = &iperf3 {
             let limits = words.iperf3_limits();
             let stop = &stop;
-            scope.spawn(move || server.serve(stop, &limits, &mut told));
+            scope.spawn(move || {
+                if let Err(failure) = server.serve(stop, &limits, &mut told) {
+                    complain(&failure.to_string());
+                }
+            });
         }
         agent.serve(&stop);
     });
@@ -152,7 +163,15 @@ pub fn agent(words: &AgentWords) -> Result<u8, Failure> {
 
 /// The same addresses with iperf3's port; none: every address.
 fn iperf3_addresses(listen: &[SocketAddr]) -> Vec<SocketAddr> {
-    listen.iter().map(|address| SocketAddr::new(address.ip(), iperf3::DEFAULT_PORT)).collect()
+    let mut addresses = Vec::new();
+    for mut address in listen.iter().copied() {
+        // A link-local address keeps its interface.
+        address.set_port(iperf3::DEFAULT_PORT);
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
 }
 
 /// A line for each test of an iperf3's client.

@@ -3,6 +3,7 @@
 use super::state::{COOKIE_BYTES, Cookie, State};
 use linerate_system::readiness::wait_readable;
 use serde_json::Value;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -54,6 +55,14 @@ impl Control {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_WAIT))?;
+        // Nothing is said during a test: without this, streams would go on towards an address that somebody else has by now.
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(5))
+            .with_interval(Duration::from_secs(2))
+            .with_retries(3);
+        let socket = SockRef::from(&stream);
+        socket.set_tcp_keepalive(&keepalive)?;
+        socket.set_tcp_user_timeout(Some(Duration::from_secs(15)))?;
         Ok(Control { stream })
     }
 

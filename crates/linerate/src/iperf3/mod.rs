@@ -27,7 +27,7 @@ mod udp;
 pub use address::{DEFAULT_PORT, parse_address};
 pub use client::run_client;
 pub use figures::{CpuUse, Interval, Outcome, Progress, StreamFigures};
-pub use server::{Event, Limits, Server};
+pub use server::{Admits, Event, Limits, Server};
 pub use test::{Direction, Test};
 
 pub use crate::flow::stream::TcpSample;

@@ -28,7 +28,7 @@ const BURST: Duration = Duration::from_micros(500);
 /// After a refusal, room comes about this soon.
 const REFUSED: Duration = Duration::from_micros(100);
 /// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came of it.
-const MOST_REFUSALS: u32 = 50;
+const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 /// Opens a stream: what a client sends, as a number on a little-endian host and on a big-endian one, now and before 3.10.
 const CONNECT: [[u8; 4]; 4] =
@@ -106,7 +106,7 @@ pub fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> 
     let mut datagrams = datagrams_a_train(socket, size, pace.as_ref());
     let most_trains = if pace.is_some() { 1 } else { TRAINS };
     let mut trains = batch(most_trains, size * datagrams);
-    let (mut packets, mut refusals) = (0, 0);
+    let (mut packets, mut refused_since) = (0, None::<Refusals>);
     while !flags.stop_sending() {
         if let Some(pace) = &mut pace
             && let Next::Wait(time) = pace.next(Instant::now())
@@ -130,7 +130,6 @@ pub fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> 
             Ok(sent) => {
                 flags.give_back(wish - sent);
                 packets += sent.div_ceil(size) as u64;
-                refusals = 0;
                 tally.datagrams_sent(sent as u64, packets);
                 if let Some(pace) = &mut pace {
                     pace.sent(sent, Instant::now());
@@ -143,9 +142,9 @@ pub fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> 
                         tally.refused();
                         std::thread::sleep(REFUSED);
                     }
-                    Refused::NotOpen if refusals < MOST_REFUSALS => {
-                        refusals += 1;
-                        std::thread::sleep(LOOK / 10);
+                    // Each ICMP error is told once, and the next send succeeds: what counts is that they go on.
+                    Refused::NotOpen if Refusals::passing(&mut refused_since) => {
+                        std::thread::sleep(LOOK / 10)
                     }
                     // Datagrams larger than the path's MTU go out in fragments, which segmentation does not make (udp_send_skb,
                     // net/ipv4/udp.c); nor do devices without checksum offload take trains.
@@ -160,6 +159,24 @@ pub fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> 
         }
     }
     Ok(())
+}
+
+/// The first and the last of refusals that follow one another.
+#[derive(Clone, Copy)]
+struct Refusals {
+    first: Instant,
+    last: Instant,
+}
+
+impl Refusals {
+    /// One more; false where they have gone on for too long.
+    fn passing(now_and_before: &mut Option<Refusals>) -> bool {
+        let now = Instant::now();
+        let before = now_and_before.filter(|before| now.duration_since(before.last) < REFUSED_FOR);
+        let first = before.map_or(now, |before| before.first);
+        *now_and_before = Some(Refusals { first, last: now });
+        now.duration_since(first) < REFUSED_FOR
+    }
 }
 
 /// What an error of a send means.

@@ -69,6 +69,7 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
         bind_device: false,
         trace_drops: false,
         windows: windows(stages, stages.plan.schedule.alone_seconds),
+        opened: Vec::new(),
         stop: stages.stop,
         listener: &mut *stages.listener,
     };

@@ -7,7 +7,7 @@ use crate::flow::counters::LaneCounters;
 use crate::flow::progress::Mark;
 use crate::flow::start::Destination;
 use crate::flow::udp::UdpSender;
-use crate::plan::{Goal, Lane, Plan, Protocol};
+use crate::plan::{Goal, Lane, PathPlan, Plan, Protocol};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,20 +22,22 @@ const LARGEST_MTU: u32 = 9000;
 /// Control sessions, one for each path of the plan.
 pub struct Peers {
     sessions: Vec<Session>,
+    /// Interface of each, for sentences.
+    names: Vec<String>,
     /// Which lanes of the running test each session has, as (path, number within the session).
     opened: Vec<usize>,
 }
 
 impl Peers {
     /// Sessions in the order of the plan's paths.
-    pub fn new(sessions: Vec<Session>) -> Self {
+    pub fn new(sessions: Vec<Session>, paths: &[PathPlan]) -> Self {
         let opened = vec![0; sessions.len()];
-        Peers { sessions, opened }
+        Peers { sessions, names: paths.iter().map(|path| path.name.clone()).collect(), opened }
     }
 
     /// Nobody to send to.
     pub fn none() -> Self {
-        Peers::new(Vec::new())
+        Peers::new(Vec::new(), &[])
     }
 
     /// The sessions.
@@ -143,11 +145,14 @@ impl Peers {
     }
 
     fn samples(&self) -> Result<Vec<Option<Sample>>, String> {
-        let each = self.sessions.iter().zip(&self.opened).map(|(session, opened)| match opened {
-            0 => Ok(None),
-            _ => session.sample().map(Some).map_err(|failure| failure.to_string()),
-        });
-        each.collect()
+        let sample = |(index, session): (usize, &Session)| match self.opened.get(index) {
+            None | Some(0) => Ok(None),
+            Some(_) => session.sample().map(Some).map_err(|failure| {
+                let name = self.names.get(index).map_or("the network", String::as_str);
+                format!("on {name}: {failure}")
+            }),
+        };
+        self.sessions.iter().enumerate().map(sample).collect()
     }
 }
 

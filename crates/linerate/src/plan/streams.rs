@@ -28,34 +28,41 @@ pub struct Placed {
     pub core: Option<u32>,
 }
 
-/// Deals `streams` to the paths by their rates (equally where one is unknown), at least one to each, and pins them. `loopback`: the other
-/// end is a process of ours, to which the second half of the cores is left.
+/// Deals `streams` to the paths by their rates (equally where one is unknown), at least one to each, and pins them; the same again for each
+/// of the `ways` that are measured at once, on other cores as far as there are some. `loopback`: the other end is a process of ours, to
+/// which the second half of the cores is left.
 pub fn place_streams(
     machine: &Machine,
     paths: &[PathPlan],
     streams: u32,
+    ways: usize,
     pin: &Pin,
     loopback: bool,
-) -> Vec<Placed> {
+) -> Vec<Vec<Placed>> {
     let counts = counts(&shares(paths), streams as usize);
     let mut cores = usable_cores(machine);
     if loopback {
         cores = first_half(cores);
     }
     let no_disk = Fact::unknown("a stream reads no disk");
-    let mut placed = Vec::new();
-    // Round by round over the paths, so that a list of cores is dealt as a user would expect: first one to each NIC.
-    for round in 0..counts.iter().copied().max().unwrap_or(0) {
-        for (path, plan) in paths.iter().enumerate().filter(|(path, _)| counts[*path] > round) {
-            let core = match pin {
-                Pin::None => None,
-                Pin::Auto => Some(take_core(&mut cores, &plan.node, &no_disk).0),
-                Pin::Cores(list) => list.get(placed.len() % list.len().max(1)).copied(),
-            };
-            placed.push(Placed { path, core });
+    let mut dealt = 0;
+    let mut one_way = || {
+        let mut placed = Vec::new();
+        // Round by round over the paths, so that a list of cores is dealt as a user would expect: first one to each NIC.
+        for round in 0..counts.iter().copied().max().unwrap_or(0) {
+            for (path, plan) in paths.iter().enumerate().filter(|(path, _)| counts[*path] > round) {
+                let core = match pin {
+                    Pin::None => None,
+                    Pin::Auto => Some(take_core(&mut cores, &plan.node, &no_disk).0),
+                    Pin::Cores(list) => list.get(dealt % list.len().max(1)).copied(),
+                };
+                placed.push(Placed { path, core });
+                dealt += 1;
+            }
         }
-    }
-    placed
+        placed
+    };
+    (0..ways).map(|_| one_way()).collect()
 }
 
 /// Whole streams for each share: one each first, the rest by largest remainder.
@@ -101,7 +108,8 @@ mod tests {
     fn a_list_of_cores_is_dealt_in_turn() {
         let paths = paths(2);
         let cores = |pin: &Pin| -> Vec<Option<u32>> {
-            place_streams(&machine(4), &paths, 4, pin, false).iter().map(|placed| placed.core).collect()
+            let ways = place_streams(&machine(4), &paths, 2, 2, pin, false);
+            ways.iter().flatten().map(|placed| placed.core).collect()
         };
         assert_eq!(cores(&Pin::Cores(vec![3, 1])), [Some(3), Some(1), Some(3), Some(1)]);
         assert_eq!(cores(&Pin::None), [None; 4]);

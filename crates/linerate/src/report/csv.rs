@@ -105,7 +105,11 @@ fn fields(run: &StageRun, m: &Measurement) -> Vec<String> {
 fn of_streams(m: &Measurement) -> Vec<String> {
     let Some(result) = m.streams.as_deref() else { return vec![String::new(); 9] };
     let told: Vec<u64> = result.streams.iter().filter_map(|s| Some(s.tcp.as_ref()?.retransmits)).collect();
-    let retransmits = if told.is_empty() { String::new() } else { told.iter().sum::<u64>().to_string() };
+    let retransmits = if told.is_empty() {
+        String::new()
+    } else {
+        told.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)).to_string()
+    };
     let jitter = result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max);
     vec![
         result.job.protocol.to_string(),

@@ -34,7 +34,9 @@ pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
     }
     let copied: Vec<_> = result.streams.iter().filter_map(|stream| stream.zerocopy).collect();
     if !copied.is_empty() {
-        let (sends, copies) = copied.iter().fold((0u64, 0u64), |(s, c), z| (s + z.sends, c + z.copied));
+        let (sends, copies) = copied
+            .iter()
+            .fold((0u64, 0u64), |(s, c), z| (s.saturating_add(z.sends), c.saturating_add(z.copied)));
         remarks.push(format!("{:.0} % without a copy", 100.0 * (1.0 - copies as f64 / sends.max(1) as f64)));
     }
     if result.streams.iter().any(|stream| stream.verified == Some(true)) {

@@ -75,7 +75,7 @@ pub fn conduct(
     save(&run)?;
 
     listener.hear(&Event::Step("measure"));
-    let mut peers = Peers::new(std::mem::take(&mut ways.sessions));
+    let mut peers = Peers::new(std::mem::take(&mut ways.sessions), &planned.paths);
     let (machine, goal) = (run.machine.clone(), run.goal.clone());
     let mut unsaved = None;
     let mut save_figures = |figures: &Measurements| {

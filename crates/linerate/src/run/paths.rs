@@ -107,6 +107,10 @@ impl Paths {
             way.local = local.ip();
         }
         way.receiver = self.receiver(&hello.instance, &hello.host);
+        // Two peers behind one NIC are two paths.
+        if self.plans.iter().any(|plan| plan.name == way.name) {
+            way.name = format!("{} to {}", way.name, address.ip());
+        }
         way.peer_mtu = Fact::from_option(hello.interface_mtu, "the agent could not read it");
         self.plans.push(way);
         self.sessions.push(session);

@@ -2,10 +2,13 @@
 
 use super::{QUICK, json, measurements, network, said};
 
+/// No trials.
+const CHOSEN: [&str; 4] = ["--method", "write", "--congestion-control", "cubic"];
+
 #[test]
 fn both_protocols_in_all_directions_at_once() {
     let words = ["--direction", "send,receive,both", "--streams", "2", "--json"];
-    let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+    let run = json(&network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts"));
     assert_eq!(run["stage"], "network");
     let all = measurements(&run);
     assert_eq!(all.len(), 6, "{:?}", all.iter().map(|m| m["name"].clone()).collect::<Vec<_>>());
@@ -43,7 +46,7 @@ fn every_datagram_is_accounted_for() {
 #[test]
 fn checksums_of_both_ends_agree() {
     let words = ["--protocol", "tcp", "--verify", "--direction", "send,receive", "--streams", "2", "--json"];
-    let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+    let run = json(&network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts"));
     for measurement in measurements(&run) {
         for stream in measurement["streams"]["streams"].as_array().expect("streams") {
             assert_eq!(stream["verified"], true, "{stream}");
@@ -64,7 +67,13 @@ fn a_file_arrives_whole_over_any_number_of_streams() {
         let source = path.to_str().expect("a plain path");
         let words =
             ["--protocol", "tcp", "--direction", "send", "--verify", "--source", source, "--no-latency"];
-        let words = [&QUICK[..], &words, &["--streams", streams, "--json"]].concat();
+        let words = [
+            &QUICK[..],
+            &words,
+            &["--method", "sendfile", "--congestion-control", "cubic"],
+            &["--streams", streams, "--json"],
+        ]
+        .concat();
         let run = json(&network(&words).output().expect("it starts"));
         let with_file: Vec<_> = measurements(&run).iter().filter(|one| one["with_file"] == true).collect();
         assert_eq!(with_file.len(), 2, "cached and cold");
@@ -109,7 +118,7 @@ fn a_rate_is_kept_and_found() {
 #[test]
 fn pinned_and_not_pinned_stand_side_by_side() {
     let words = ["--protocol", "tcp", "--direction", "send", "--compare-pinning"];
-    let output = network(&[&QUICK[..], &words].concat()).output().expect("it starts");
+    let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let screen = String::from_utf8_lossy(&output.stdout);
     assert!(screen.contains("not pinned") && screen.contains("use of the cores"), "{screen}");

@@ -36,7 +36,7 @@ pub struct NetworkWords {
     /// How the bytes are handed to the kernel [default: the best of some short trials]
     #[arg(long, value_enum)]
     pub method: Option<MethodWord>,
-    /// Bytes a call, such as 128k (TCP) [default: chosen with the method]
+    /// Bytes a call, such as 128k (TCP) [default: chosen with the method, 512k where that is given]
     #[arg(long, value_name = "SIZE", value_parser = write_size)]
     pub write: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path carries in one packet]
@@ -141,8 +141,8 @@ impl MethodWord {
 
 fn write_size(text: &str) -> Result<u32, String> {
     match parse_size(text).map_err(|error| error.to_string())? {
-        bytes @ 64..=0x4000_0000 => Ok(bytes as u32),
-        bytes => Err(format!("{bytes} bytes: a call takes between 64 bytes and 1G")),
+        bytes @ 1024..=0x100_0000 => Ok(bytes as u32),
+        bytes => Err(format!("{bytes} bytes: a call takes between 1k and 16M")),
     }
 }
 

@@ -34,6 +34,7 @@ pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopy};
 pub use open::{accept_udp, open_udp};
 pub use prepare::prepare;
 pub use spec::{Role, SendMethod, StreamSpec};
+pub use udp_send::is_too_large;
 
 use super::wire::Token;
 use linerate_system::{affinity, counters::thread_cpu};

@@ -283,9 +283,22 @@ fn cannot_cut(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EIO | EINVAL | EMSGSIZE))
 }
 
+/// EMSGSIZE in words: a datagram is longer than what our interface, or a router on the way, takes without cutting it.
+#[derive(Debug, thiserror::Error)]
+#[error("datagrams of {datagram_bytes} bytes are too large for this path: {error}")]
+struct TooLarge {
+    datagram_bytes: usize,
+    error: io::Error,
+}
+
+/// Whether a stream ended since its datagrams are too large for its path.
+pub fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(90) || error.get_ref().is_some_and(|inner| inner.is::<TooLarge>())
+}
+
 fn explained(error: io::Error, datagram_bytes: usize) -> io::Error {
     let text = match error.raw_os_error() {
-        Some(90) => format!("datagrams of {datagram_bytes} bytes are too large for this path: {error}"),
+        Some(90) => return io::Error::new(error.kind(), TooLarge { datagram_bytes, error }),
         Some(1) => format!("sending was forbidden: {error}; a firewall of this host may refuse it"),
         _ => return error,
     };

@@ -9,6 +9,7 @@ use crate::iperf3::state::Cookie;
 use crate::iperf3::udp::answer;
 use crate::iperf3::{Direction, control::later};
 use crate::plan::Protocol;
+use crate::sysroot::Sysroot;
 use linerate_system::socket;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
@@ -144,6 +145,12 @@ pub(super) fn admit(
     Ok(streams)
 }
 
+/// A name that is not there would have the kernel load a module, for a word of a stranger's.
+fn is_loaded(congestion_control: &str) -> bool {
+    let names = Sysroot::live().text("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    names.is_ok_and(|names| names.split_whitespace().any(|name| name == congestion_control))
+}
+
 /// What the client asked for its connections. What cannot be had shows in the figures.
 fn set_up(stream: &TcpStream, parameters: &Parameters) {
     let socket = SockRef::from(stream);
@@ -152,7 +159,9 @@ fn set_up(stream: &TcpStream, parameters: &Parameters) {
         let _ = socket::set_send_buffer(stream, bytes);
         let _ = socket::set_receive_buffer(stream, bytes);
     }
-    if let Some(name) = &parameters.congestion_control {
+    if let Some(name) = &parameters.congestion_control
+        && is_loaded(name)
+    {
         // iperf3 goes on with its own where it does not have it; the results name the one that was used.
         let _ = socket.set_tcp_congestion(name.as_bytes());
     }

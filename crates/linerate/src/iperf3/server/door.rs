@@ -1,6 +1,6 @@
 //! The room at the door: connections wait here until they have shown a cookie, in one thread, few at a time and not for long.
 
-use super::{Limits, Newcomer, Phase, SharedPhase, lock};
+use super::{Admits, Limits, Newcomer, Phase, SharedPhase, lock};
 use crate::iperf3::control::later;
 use crate::iperf3::state::{COOKIE_BYTES, Cookie, State};
 use linerate_system::readiness::wait_readable;
@@ -42,6 +42,7 @@ enum Fate {
 
 pub(super) struct Door<'a> {
     listeners: &'a [TcpListener],
+    admits: &'a Admits,
     limits: &'a Limits,
     phase: &'a SharedPhase,
     controls: SyncSender<Newcomer>,
@@ -51,13 +52,13 @@ pub(super) struct Door<'a> {
 
 impl<'a> Door<'a> {
     pub fn new(
-        listeners: &'a [TcpListener],
+        (listeners, admits): (&'a [TcpListener], &'a Admits),
         limits: &'a Limits,
         phase: &'a SharedPhase,
         controls: SyncSender<Newcomer>,
         streams: SyncSender<TcpStream>,
     ) -> Self {
-        Door { listeners, limits, phase, controls, streams, room: Vec::new() }
+        Door { listeners, admits, limits, phase, controls, streams, room: Vec::new() }
     }
 
     /// Until the server ends.
@@ -74,7 +75,7 @@ impl<'a> Door<'a> {
             };
             for (listener, ready) in self.listeners.iter().zip(ready) {
                 if ready {
-                    accept(listener, &mut self.room, self.limits.unknown_connections.max(1));
+                    accept(listener, self.admits, &mut self.room, self.limits.unknown_connections.max(1));
                 }
             }
             self.serve_room();
@@ -139,7 +140,7 @@ impl<'a> Door<'a> {
 }
 
 /// Takes in who knocks. Where the room is full, who has waited longest goes: a client shows its cookie at once.
-fn accept(listener: &TcpListener, room: &mut Vec<Stranger>, most: usize) {
+fn accept(listener: &TcpListener, admits: &Admits, room: &mut Vec<Stranger>, most: usize) {
     for _ in 0..AT_ONCE {
         let (stream, from) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -152,7 +153,7 @@ fn accept(listener: &TcpListener, room: &mut Vec<Stranger>, most: usize) {
                 return;
             }
         };
-        if stream.set_nonblocking(true).is_err() {
+        if !admits(from.ip().to_canonical()) || stream.set_nonblocking(true).is_err() {
             continue;
         }
         if room.len() >= most {

@@ -17,10 +17,10 @@ use door::Door;
 use session::Session;
 use socket2::{Domain, Socket, Type};
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A flag is looked at this often.
@@ -108,10 +108,13 @@ struct Newcomer {
     cookie: Cookie,
 }
 
+/// Says whose connections are taken.
+pub type Admits = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
 /// The server, listening.
-#[derive(Debug)]
 pub struct Server {
     listeners: Vec<TcpListener>,
+    admits: Admits,
 }
 
 impl Server {
@@ -136,7 +139,13 @@ impl Server {
                 Failure::Lacks(format!("the iperf3 server cannot listen on {address}: {cause} ({error})"))
             })
         });
-        Ok(Server { listeners: listeners.collect::<Result<_, _>>()? })
+        Ok(Server { listeners: listeners.collect::<Result<_, _>>()?, admits: Arc::new(|_| true) })
+    }
+
+    /// Takes connections of these hosts only; others are closed without a word.
+    pub fn admitting(mut self, admits: Admits) -> Server {
+        self.admits = admits;
+        self
     }
 
     /// Where it listens, with the ports that the kernel chose for port 0.
@@ -156,7 +165,7 @@ impl Server {
         let (data, streams) = sync_channel(WAITING_STREAMS);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let door = Door::new(&self.listeners, limits, &phase, controls, data);
+            let door = Door::new((&self.listeners, &self.admits), limits, &phase, controls, data);
             let watched = std::thread::Builder::new()
                 .name("iperf3-door".into())
                 .spawn_scoped(scope, || door.watch(&over));

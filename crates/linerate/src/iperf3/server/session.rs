@@ -150,11 +150,9 @@ impl Session<'_> {
                 format!("{} streams, at most {} are allowed", parameters.parallel, limits.streams),
             );
         }
-        if parameters.seconds > limits.seconds {
-            return refuse(
-                number::DURATION,
-                format!("{} s, at most {} are allowed", parameters.seconds, limits.seconds),
-            );
+        let seconds = parameters.seconds + parameters.omit_seconds;
+        if seconds > limits.seconds {
+            return refuse(number::DURATION, format!("{seconds} s, at most {} are allowed", limits.seconds));
         }
         let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
         let streams = u64::from(parameters.parallel) * ways;

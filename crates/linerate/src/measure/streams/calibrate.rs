@@ -99,7 +99,7 @@ fn others(machine: &Machine) -> Vec<String> {
 
 /// The job as a trial: without what only the figure needs.
 fn trial_of(job: &StreamsJob) -> StreamsJob {
-    StreamsJob { verify: false, latency: false, bytes_per_second: None, ..job.clone() }
+    StreamsJob { verify: false, latency: false, ..job.clone() }
 }
 
 fn attempt(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<Trial> {

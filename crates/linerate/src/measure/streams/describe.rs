@@ -85,6 +85,9 @@ pub(super) fn describe(bench: &Bench<'_>, job: &StreamsJob, name: &str, observed
     measurement.lower_bound = measurement.held_by.is_some();
     let cores: Vec<u32> = streams.iter().filter_map(|stream| stream.core).collect();
     trust::flag(&mut measurement, seen, &cores);
+    if bench.sessions.iter().any(|session| session.hello().rate_limit.is_some()) {
+        measurement.flags.push("agent-rate-limit".into());
+    }
     let asking = observed.streams.iter().find(|stream| stream.wanted.asks());
     let mut result = StreamsResult::plain(job.clone(), path_figures(bench, observed, &streams), streams);
     result.loaded_latency = asking.and_then(|stream| RoundTrips::of(&stream.own_end));
@@ -162,13 +165,15 @@ fn path_figures(bench: &Bench<'_>, observed: &Observed, figures: &[StreamFigure]
                 continue;
             }
             let windows = indexes.iter().map(|index| bulk[*index].samples.len()).min().unwrap_or(0);
+            let mean: f64 = indexes.iter().map(|index| bulk[*index].mean_rate()).sum();
             let sum = |window| indexes.iter().map(|index| bulk[*index].samples[window]).sum();
             let samples: Vec<f64> = (0..windows).map(sum).collect();
             all.push(PathFigure {
                 name: plan.name.clone(),
                 direction,
                 streams: indexes.len() as u32,
-                bytes_per_second: median(&samples),
+                // A file sent whole has no windows.
+                bytes_per_second: if samples.is_empty() { mean } else { median(&samples) },
                 samples,
                 loss: loss(indexes.iter().map(|index| &figures[*index])),
             });

@@ -56,6 +56,8 @@ pub struct Bench<'a> {
     /// Have the kernel tell its own reasons of dropped packets (root; a tracefs instance of our own, removed again).
     pub trace_drops: bool,
     pub windows: Windows,
+    /// Paths whose agents have a test of ours open.
+    pub opened: Vec<usize>,
     pub stop: &'a AtomicBool,
     pub listener: &'a mut dyn Listener,
 }
@@ -82,7 +84,7 @@ impl Bench<'_> {
 pub(super) fn measure_quietly(bench: &mut Bench<'_>, job: &StreamsJob) -> Measured {
     let mut silent = Silent;
     let name = describe::name(bench, job);
-    let mut quiet = Bench { listener: &mut silent, ..*bench };
+    let mut quiet = Bench { listener: &mut silent, opened: Vec::new(), ..*bench };
     if job.behind.file().is_some() { files(&mut quiet, job, &name) } else { streams(&mut quiet, job, &name) }
 }
 
@@ -129,6 +131,7 @@ pub fn idle_latency(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<RoundTrip
     wanted.iter_mut().for_each(|wanted| wanted.number = 0);
     let (connected, _) = open::open(bench, &job, wanted);
     if connected.is_empty() {
+        close(bench);
         return None;
     }
     let contents = connected.iter().map(|_| Content::Memory).collect();

@@ -184,6 +184,11 @@ impl<'a, 'b> Running<'a, 'b> {
                 break;
             }
             let agents = self.ask_agents();
+            if self.streams.iter().any(|stream| agents[stream.wanted.path].is_none()) {
+                // A host that says nothing has not received nothing.
+                seen.cut_short = true;
+                break;
+            }
             let rate = self.window(&agents);
             seen.samples.push(rate);
             self.bench.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second: rate });
@@ -206,9 +211,13 @@ impl<'a, 'b> Running<'a, 'b> {
         let mut arrived = None;
         while !self.bench.stop.load(Ordering::Relaxed) {
             agents = self.ask_agents();
-            self.window(&agents);
+            self.streams.iter_mut().for_each(|stream| stream.look(&agents));
             if self.streams.iter().all(|stream| stream.last.ended) {
-                arrived = self.last_arrival();
+                // A sender that failed ends its stream, too: only what arrived whole has a rate.
+                let whole = |stream: &Watched| {
+                    stream.wanted.spec.limit_bytes.is_none_or(|limit| stream.last.bytes == limit)
+                };
+                arrived = self.last_arrival().filter(|_| self.streams.iter().all(whole));
                 break;
             }
             if self.streams.iter().any(|stream| agents[stream.wanted.path].is_none()) {
@@ -287,7 +296,8 @@ impl<'a, 'b> Running<'a, 'b> {
         }
         let mut closed = Vec::new();
         for (path, session) in self.bench.sessions.iter().enumerate() {
-            let used = self.streams.iter().any(|stream| stream.wanted.path == path);
+            // Also where no stream came about: a test that stays open has the next one refused.
+            let used = self.bench.opened.contains(&path);
             closed.push(used.then(|| session.close().ok()).flatten());
         }
         let patience = Instant::now() + ARRIVAL;
@@ -297,13 +307,16 @@ impl<'a, 'b> Running<'a, 'b> {
         }
         self.stop_receivers.store(true, Ordering::Relaxed);
         self.join(Direction::Receive);
+        let mut told = Vec::new();
         for stream in &mut self.streams {
             stream.own_end = stream.counters.sample();
             stream.peer_end = stream.peer_now(&closed).cloned().unwrap_or_else(|| stream.peer_last.clone());
             if let Some(error) = &stream.peer_end.error {
-                self.failures.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
+                told.push(format!("{}, at the peer: {error}", self.bench.way(stream.wanted.path)));
             }
         }
+        // An agent that ended a stream says why; what we saw of it is only a connection that was reset.
+        self.failures.splice(0..0, told);
         let after = counters::read_all(self.bench, &self.reasons);
         counters::between(std::mem::take(&mut self.counters), after)
     }

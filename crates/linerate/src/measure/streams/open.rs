@@ -5,7 +5,9 @@ use super::job::{Behind, Direction, StreamsJob};
 use crate::agent::{OpenRequest, Session, StreamTicket};
 use crate::flow::stream::{Role, StreamSocket, StreamSpec};
 use crate::measure::peers::largest_datagram_bytes;
-use crate::plan::{PathPlan, Pin, Placed, place_streams, spare_cores};
+use crate::plan::{PathPlan, Pin, Placed, Protocol, place_streams, spare_cores};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 /// One stream that is to be.
 #[derive(Clone, Debug)]
@@ -42,17 +44,17 @@ pub(super) fn wanted(bench: &Bench<'_>, job: &StreamsJob) -> Vec<Wanted> {
     let selected: Vec<usize> =
         (0..bench.paths.len()).filter(|path| job.path.is_none_or(|only| only == *path)).collect();
     let paths: Vec<PathPlan> = selected.iter().map(|path| bench.paths[*path].clone()).collect();
-    let mut placed = place_streams(bench.machine, &paths, job.streams, &job.pin, bench.loopback);
-    placed.iter_mut().for_each(|place| place.path = selected[place.path]);
     let mut all = Vec::new();
     let roles: &[Role] = match job.direction {
         Direction::Send => &[Role::Send],
         Direction::Receive => &[Role::Receive],
         Direction::Both => &[Role::Send, Role::Receive],
     };
-    let mut spare = PeerCores::new(bench, &placed);
-    for role in roles {
-        for place in &placed {
+    let mut ways = place_streams(bench.machine, &paths, job.streams, roles.len(), &job.pin, bench.loopback);
+    ways.iter_mut().flatten().for_each(|place| place.path = selected[place.path]);
+    let mut spare = PeerCores::new(bench, ways.iter().flatten());
+    for (role, placed) in roles.iter().zip(&ways) {
+        for place in placed {
             let peer_core = if job.pin == Pin::None { None } else { spare.next(place.path) };
             all.push(Wanted {
                 path: place.path,
@@ -79,7 +81,7 @@ pub(super) fn wanted(bench: &Bench<'_>, job: &StreamsJob) -> Vec<Wanted> {
 
 /// Each stream's number among those of its path, as the agent counts them.
 fn number(all: &mut [Wanted]) {
-    let mut numbers = std::collections::HashMap::new();
+    let mut numbers = HashMap::new();
     for wanted in all {
         let next = numbers.entry(wanted.path).or_insert(0);
         wanted.number = *next;
@@ -98,28 +100,30 @@ pub(super) fn keep_first(all: &mut Vec<Wanted>, most: usize) {
 }
 
 /// Cores of the other ends' threads: in turn those next to the NIC there, or what our own streams leave free on this machine.
-struct PeerCores {
-    by_path: Vec<Vec<u32>>,
-    taken: Vec<usize>,
+struct PeerCores<'a> {
+    /// The host of each path, and its cores.
+    by_path: Vec<(&'a str, Vec<u32>)>,
+    /// Paths to one host share its cores.
+    taken: HashMap<&'a str, usize>,
 }
 
-impl PeerCores {
-    fn new(bench: &Bench<'_>, placed: &[Placed]) -> Self {
-        let by_path = if bench.loopback {
-            let used: Vec<u32> = placed.iter().filter_map(|place| place.core).collect();
-            let spare = spare_cores(bench.machine, &used);
-            vec![spare; bench.paths.len()]
-        } else {
-            bench.sessions.iter().map(|session| session.hello().interface_cores.clone()).collect()
+impl<'a> PeerCores<'a> {
+    fn new<'p>(bench: &Bench<'a>, placed: impl Iterator<Item = &'p Placed>) -> Self {
+        let used: Vec<u32> = placed.filter_map(|place| place.core).collect();
+        let spare = if bench.loopback { spare_cores(bench.machine, &used) } else { Vec::new() };
+        let of = |session: &'a Session| {
+            let hello = session.hello();
+            let cores = if bench.loopback { spare.clone() } else { hello.interface_cores.clone() };
+            (hello.instance.as_str(), cores)
         };
-        // Paths to one host share its cores.
-        PeerCores { taken: vec![0; bench.paths.len()], by_path }
+        PeerCores { by_path: bench.sessions.iter().map(of).collect(), taken: HashMap::new() }
     }
 
     fn next(&mut self, path: usize) -> Option<u32> {
-        let cores = self.by_path.get(path)?;
-        let core = cores.get(self.taken[path] % cores.len().max(1)).copied();
-        self.taken[path] += 1;
+        let (host, cores) = self.by_path.get(path)?;
+        let taken = self.taken.entry(host).or_insert(0);
+        let core = cores.get(*taken % cores.len().max(1)).copied();
+        *taken += 1;
         core
     }
 }
@@ -171,6 +175,7 @@ pub(super) fn open(
     wanted: Vec<Wanted>,
 ) -> (Vec<Connected>, Vec<String>) {
     let (mut connected, mut failures) = (Vec::new(), Vec::new());
+    bench.opened.clear();
     for (path, session) in bench.sessions.iter().enumerate() {
         let mine: Vec<&Wanted> = wanted.iter().filter(|wanted| wanted.path == path).collect();
         if mine.is_empty() {
@@ -184,11 +189,20 @@ pub(super) fn open(
                 continue;
             }
         };
+        bench.opened.push(path);
         for (wanted, ticket) in mine.into_iter().zip(&opened.streams) {
+            if bench.stop.load(Ordering::Relaxed) {
+                break;
+            }
             let mut wanted = wanted.clone();
             wanted.spec = ticket.held(wanted.spec);
             match connect(bench, session, &wanted, ticket) {
                 Ok(socket) => connected.push(Connected { wanted, socket }),
+                // Each would wait for seconds, and their tickets expire meanwhile.
+                Err(why) if wanted.spec.protocol == Protocol::Udp => {
+                    failures.push(format!("{}: {why}", bench.way(path)));
+                    break;
+                }
                 Err(why) => failures.push(format!("{}: {why}", bench.way(path))),
             }
         }

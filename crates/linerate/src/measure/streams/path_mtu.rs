@@ -4,7 +4,7 @@
 use super::Bench;
 use super::job::{Direction, StreamsJob};
 use super::open::{self, Connected};
-use crate::flow::stream::{Content, SendMethod, StreamCounters, StreamSocket, run};
+use crate::flow::stream::{Content, SendMethod, StreamCounters, StreamSocket, is_too_large, run};
 use crate::measure::peers::{IP_AND_UDP_V4_BYTES, IP_AND_UDP_V6_BYTES};
 use crate::plan::{PathPlan, Protocol};
 use linerate_system::socket::forbid_fragments;
@@ -88,10 +88,10 @@ fn find(bench: &mut Bench<'_>, path: usize) -> Option<PathMtu> {
         v6: peer.is_ipv6(),
         ..PathMtu::default()
     };
-    let declared = result.declared_bytes().unwrap_or(1500);
     let least = if result.v6 { LEAST_V6 } else { LEAST_V4 };
+    let declared = result.declared_bytes().unwrap_or(1500).max(least);
     let mut arrives = |bytes: u32| try_size(bench, path, bytes - headers(peer.is_ipv6()));
-    if arrives(declared)? != Fate::Vanished {
+    if arrives(declared)? == Fate::Arrived {
         result.found_bytes = Some(declared);
         return Some(result);
     }
@@ -158,11 +158,8 @@ fn send_whole(spec: &crate::flow::stream::StreamSpec, socket: StreamSocket) -> b
     }
     let (counters, stop) = (StreamCounters::new(Instant::now()), AtomicBool::new(false));
     let sent = run(spec, socket, Content::Memory, &counters, &stop);
-    sent.is_err_and(|error| error.raw_os_error() == Some(EMSGSIZE))
+    sent.is_err_and(|error| is_too_large(&error))
 }
-
-/// errno(3), the same on every architecture of Linux but the old MIPS and SPARC.
-const EMSGSIZE: i32 = 90;
 
 fn await_arrival(bench: &Bench<'_>, path: usize) -> Fate {
     let patience = Instant::now() + ARRIVAL;

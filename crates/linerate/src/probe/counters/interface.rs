@@ -10,6 +10,9 @@ use linerate_system::qdisc;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+/// Interfaces of one reading: each costs some dozen files.
+const MOST_INTERFACES: usize = 256;
+
 const CLASS: &str = "/sys/class/net";
 /// Counters of a driver that are kept: a card with 128 queues has some 5,000, nearly all of them 0.
 const MOST_DRIVER_COUNTERS: usize = 4096;
@@ -112,13 +115,18 @@ pub(super) fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters
         }
     };
     // A name from outside must not lead out of the folder.
-    names.iter().filter(|name| named(name).is_some() && !name.starts_with('.')).map(one).collect()
+    let mut wanted: Vec<&String> =
+        names.iter().filter(|name| named(name).is_some() && !name.starts_with('.')).collect();
+    // A list from outside may name one a thousand times.
+    let mut known = std::collections::BTreeSet::new();
+    wanted.retain(|name| known.insert(name.as_str()));
+    wanted.into_iter().take(MOST_INTERFACES).map(one).collect()
 }
 
 /// Every interface of the table but `lo`, as far as their names are usual ones.
 fn all(table: &str) -> Vec<String> {
     let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_string()));
-    names.filter(|name| name != "lo" && named(name).is_some()).take(256).collect()
+    names.filter(|name| name != "lo" && named(name).is_some()).take(MOST_INTERFACES).collect()
 }
 
 /// What `/proc/net/dev` says; where sysfs has the interface, its finer counters instead (`drop` of the table is

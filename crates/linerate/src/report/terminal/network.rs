@@ -106,7 +106,7 @@ fn lost(protocol: Option<Protocol>, loss: f64) -> String {
 
 fn retransmits(result: &StreamsResult) -> Option<String> {
     let told: Vec<u64> = result.streams.iter().filter_map(|s| Some(s.tcp.as_ref()?.retransmits)).collect();
-    (!told.is_empty()).then(|| told.iter().sum::<u64>().to_string())
+    (!told.is_empty()).then(|| told.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)).to_string())
 }
 
 /// What stands below the table, each with its label.

@@ -40,8 +40,8 @@ pub fn conduct_iperf3(
     save(&run)?;
     let loopback = address.ip().is_loopback();
     let placed =
-        place_streams(&run.machine, std::slice::from_ref(&path), order.streams, &order.pin, loopback);
-    let cores: Vec<u32> = placed.iter().filter_map(|place| place.core).collect();
+        place_streams(&run.machine, std::slice::from_ref(&path), order.streams, 1, &order.pin, loopback);
+    let cores: Vec<u32> = placed.iter().flatten().filter_map(|place| place.core).collect();
     for protocol in order.protocols.clone() {
         for direction in &order.directions {
             if stop.load(Ordering::Relaxed) {

@@ -62,6 +62,7 @@ pub fn conduct_network(
             window: Duration::from_secs_f64(order.seconds),
             repeats: order.repeats.max(1),
         },
+        opened: Vec::new(),
         stop,
         listener,
     };

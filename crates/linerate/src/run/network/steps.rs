@@ -45,11 +45,12 @@ impl Steps<'_, '_> {
             if job.datagram_bytes.is_none() && protocol == Protocol::Udp {
                 job.datagram_bytes = smallest_datagram(&path_mtus);
             }
+            if self.order.find_rate && protocol == Protocol::Tcp {
+                continue;
+            }
             self.learn(&mut job, &mut learned);
             if self.order.find_rate {
-                if protocol == Protocol::Udp {
-                    self.search(&job, &learned);
-                }
+                self.search(&job, &learned);
                 continue;
             }
             for direction in &self.order.directions {
@@ -86,7 +87,8 @@ impl Steps<'_, '_> {
             send_buffer_bytes: order.send_buffer_bytes,
             receive_buffer_bytes: order.receive_buffer_bytes,
             pin: order.pin.clone(),
-            verify: order.verify,
+            // Datagrams carry no checksum of ours.
+            verify: order.verify && protocol == Protocol::Tcp,
             latency: order.latency,
             ..plain
         }
@@ -135,7 +137,7 @@ impl Steps<'_, '_> {
             }
             let mut job = StreamsJob { behind, direction: Direction::Send, latency: false, ..job.clone() };
             let mut learned = Learned { idle: learned.idle, ..Learned::default() };
-            if self.order.method.is_none() {
+            if self.order.method.is_none() && self.order.write_bytes.is_none() {
                 learned.methods = choose_method(&mut self.bench, &mut job);
             }
             let measured = measure(&mut self.bench, &job);
