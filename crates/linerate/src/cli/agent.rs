@@ -118,6 +118,8 @@ pub fn agent(words: &AgentWords) -> Result<u8, Failure> {
         return Ok(0);
     }
     let stop = stop_on_signals()?;
+    // A descriptor for each stream, and strangers hold some as well.
+    linerate_system::storage::raise_open_files();
     let (key, made) = Key::find_or_make(words.key_file.as_deref())?;
     let agent =
         Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), words.settings())?;

@@ -31,6 +31,8 @@ pub struct Recorder {
     base: Vec<Sample>,
     base_at: Duration,
     intervals: Vec<Vec<Interval>>,
+    /// The intervals are for somebody: of a server's test nobody reads them, and a stranger chooses how long it is.
+    keeps: bool,
 }
 
 impl Recorder {
@@ -46,7 +48,14 @@ impl Recorder {
             base: nothing,
             base_at: Duration::ZERO,
             intervals: vec![Vec::new(); crew.members.len()],
+            keeps: true,
         }
+    }
+
+    /// Totals only.
+    pub fn without_intervals(mut self) -> Recorder {
+        self.keeps = false;
+        self
     }
 
     fn warming_up(&self) -> bool {
@@ -108,7 +117,9 @@ impl Recorder {
             }) += rate;
             progress.retransmits += interval.retransmits.unwrap_or(0);
             progress.lost += interval.lost.unwrap_or(0);
-            self.intervals[place].push(interval);
+            if self.keeps {
+                self.intervals[place].push(interval);
+            }
             self.last[place] = sample;
         }
         self.since = now;

@@ -113,11 +113,11 @@ fn candidates(
         all.push(Candidate { of_receiver, index, late, share: Share { least, ..share } });
     };
     let veth_told = received.iter().any(|one| one.name == "rx_dropped");
-    let refused = told_back(sender, streams);
+    let mut refused = told_back(sender, streams);
     let mut believed = false;
     for (index, one) in sent.iter_mut().enumerate() {
         let counted = match (one.layer, one.name.as_str()) {
-            (Layer::Qdisc, _) => again(one, refused),
+            (Layer::Qdisc, _) => again(one, &mut refused),
             // A veth's is the other end's rx_dropped.
             (_, "tx_dropped") if veth_told && is_veth(sender, one) => {
                 same(one, "the same packets as rx_dropped of the other end")
@@ -142,7 +142,7 @@ fn candidates(
                 same(one, "the same packets as Ip OutDiscards, or sends that were tried again");
             }
             "OutDiscards" => {
-                let counted = again(one, refused);
+                let counted = again(one, &mut refused);
                 add(false, index, false, counted, out_each);
             }
             _ => {}
@@ -216,8 +216,11 @@ fn told_back(sender: &End, streams: &Streams) -> u64 {
 }
 
 /// What of a counter is lost, where some of it was sent again.
-fn again(one: &mut Told, refused: u64) -> u64 {
-    let refused = refused.min(one.drop.counted);
+///
+/// `left`: those that no other queue has had yet.
+fn again(one: &mut Told, left: &mut u64) -> u64 {
+    let refused = (*left).min(one.drop.counted);
+    *left -= refused;
     if refused > 0 {
         one.drop.meaning =
             format!("{}; {refused} of them the program was told of, and sent again", one.drop.meaning);

@@ -168,7 +168,8 @@ impl Session<'_> {
 
     fn measure(&mut self, mut crew: Crew, cpu: &CpuMeter, parameters: &Parameters, outcome: &mut Outcome) {
         let omit = Duration::from_secs_f64(parameters.omit_seconds);
-        let mut recorder = Recorder::new(&crew, parameters.protocol, omit, Duration::from_secs(1));
+        let recorder = Recorder::new(&crew, parameters.protocol, omit, Duration::from_secs(1));
+        let mut recorder = recorder.without_intervals();
         outcome.buffer_bytes = crew.members.first().and_then(|member| member.buffer_bytes());
         let tcp = crew.members.first().and_then(|member| member.tcp());
         outcome.congestion_local = tcp.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());

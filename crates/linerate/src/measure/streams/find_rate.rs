@@ -15,6 +15,10 @@ const TRIAL: Windows =
     Windows { warm_up: Duration::from_millis(300), window: Duration::from_millis(400), repeats: 2 };
 /// The search ends when its bounds are this close.
 const RESOLUTION: f64 = 0.004;
+/// Up from a rate that passed, where none has failed yet.
+const RISE: f64 = 1.1;
+/// Longer trials, each at a lower rate.
+const MOST_BACK: u32 = 7;
 /// More trials than bisection from any start needs.
 const MOST_TRIALS: usize = 20;
 /// Arrived ÷ sent in the windows: less means that a queue grows. Clocks and the ends of windows leave this much doubt.
@@ -39,45 +43,45 @@ pub struct RateSearch {
     pub highest: Option<f64>,
 }
 
-/// Searches below `most`, and gives the search with the trial that confirmed its result.
+/// Searches, and gives the search with the trial that confirmed its result.
 pub fn find_rate(bench: &mut Bench<'_>, job: &StreamsJob) -> (RateSearch, Option<Measurement>, Vec<String>) {
     let mut search = RateSearch::default();
     let windows = bench.windows;
-    // As fast as the receiver's answers allow: no rate beyond it passes, and most links end within some percent of it.
+    // As fast as the receiver's answers allow: most links end within some percent of it.
     let open = measure_quietly(bench, &StreamsJob { bytes_per_second: None, ..job.clone() });
     let Some(reached) = open.measurement else { return (search, None, open.failures) };
-    let (mut low, mut high) = (0.0, reached.bytes_per_second * 1.1);
+    let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut failures = Vec::new();
     bench.windows = TRIAL;
     let mut next = reached.bytes_per_second;
-    while search.trials.len() < MOST_TRIALS && !bench.stopped() && (high - low) > RESOLUTION * high {
+    while search.trials.len() < MOST_TRIALS && !bench.stopped() {
         let (trial, _, failed) = attempt(bench, job, next);
         failures.extend(failed);
         let Some(trial) = trial else { break };
-        if trial.passed {
-            low = next
-        } else {
-            high = next
-        }
+        *(if trial.passed { &mut low } else { &mut high }) = next;
         search.trials.push(trial);
-        next = (low + high) / 2.0;
+        if high - low <= RESOLUTION * high && high.is_finite() {
+            break;
+        }
+        // A small receive buffer holds the window, and so where the search begins, far below what the path carries at a rate.
+        next = if high.is_finite() { (low + high) / 2.0 } else { low * RISE };
     }
     bench.windows = windows;
-    let confirmed = confirm(bench, job, low, &mut search, &mut failures);
+    let confirmed = confirm(bench, job, &mut search, &mut failures);
     (search, confirmed, failures)
 }
 
-/// The full length at the rate that passed; a little less where that is too long for it.
+/// The full length at the highest rate that passed; where that is too long for it, less each time.
 fn confirm(
     bench: &mut Bench<'_>,
     job: &StreamsJob,
-    passed: f64,
     search: &mut RateSearch,
     failures: &mut Vec<String>,
 ) -> Option<Measurement> {
-    let mut rate = passed;
+    let passed = search.trials.iter().filter(|trial| trial.passed).map(|trial| trial.offered);
+    let (mut rate, mut step) = (passed.fold(0.0, f64::max), RESOLUTION);
     let mut last = None;
-    for _ in 0..6 {
+    for _ in 0..MOST_BACK {
         if rate <= 0.0 || bench.stopped() {
             break;
         }
@@ -90,7 +94,9 @@ fn confirm(
             search.highest = Some(rate);
             break;
         }
-        rate *= 1.0 - RESOLUTION;
+        // 0.4 %, 0.8 %, 1.6 %, … at last a fourth.
+        rate *= 1.0 - step;
+        step *= 2.0;
     }
     last
 }

@@ -169,7 +169,7 @@ impl RoundTrips {
             found.map(|(_, micros)| micros * 1e-6)
         };
         Some(RoundTrips {
-            count: sample.datagrams,
+            count: sample.calls,
             p50: at(50.0)?,
             p90: at(90.0)?,
             p99: at(99.0)?,

@@ -26,7 +26,8 @@ const BUSY: f64 = 0.02;
 /// Nothing where no figure was taken both ways.
 pub(super) fn table(measurements: &[Measurement], width: usize, style: Style) -> Vec<String> {
     let pin = |m: &Measurement| m.streams.as_ref().map(|result| result.job.pin.clone());
-    if !measurements.iter().any(|m| pin(m) == Some(Pin::None)) || measurements.len() < 2 {
+    let pinned = |m: &Measurement| pin(m).is_some_and(|pin| pin != Pin::None);
+    if !measurements.iter().any(|m| pin(m) == Some(Pin::None)) || !measurements.iter().any(pinned) {
         return Vec::new();
     }
     let mut rows = Vec::new();
