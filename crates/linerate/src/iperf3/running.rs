@@ -31,8 +31,8 @@ pub struct Recorder {
     base: Vec<Sample>,
     base_at: Duration,
     intervals: Vec<Vec<Interval>>,
-    /// The intervals are for somebody: of a server's test nobody reads them, and a stranger chooses how long it is.
-    keeps: bool,
+    /// Intervals kept of each stream: a stranger chooses how long a server's test is.
+    most: usize,
 }
 
 impl Recorder {
@@ -48,13 +48,13 @@ impl Recorder {
             base: nothing,
             base_at: Duration::ZERO,
             intervals: vec![Vec::new(); crew.members.len()],
-            keeps: true,
+            most: usize::MAX,
         }
     }
 
-    /// Totals only.
-    pub fn without_intervals(mut self) -> Recorder {
-        self.keeps = false;
+    /// Only the first intervals are kept; the totals count all.
+    pub fn keeping(mut self, most: usize) -> Recorder {
+        self.most = most;
         self
     }
 
@@ -117,7 +117,7 @@ impl Recorder {
             }) += rate;
             progress.retransmits += interval.retransmits.unwrap_or(0);
             progress.lost += interval.lost.unwrap_or(0);
-            if self.keeps {
+            if self.intervals[place].len() < self.most {
                 self.intervals[place].push(interval);
             }
             self.last[place] = sample;

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Of a stream, a second each: those of ten minutes.
+const MOST_INTERVALS: usize = 600;
+
 /// The control connection is looked at this often while data flows.
 const LOOK: Duration = Duration::from_millis(50);
 /// A client that says nothing when its time is up gets this much more: iperf3 allows four seconds for each change of state.
@@ -169,7 +172,7 @@ impl Session<'_> {
     fn measure(&mut self, mut crew: Crew, cpu: &CpuMeter, parameters: &Parameters, outcome: &mut Outcome) {
         let omit = Duration::from_secs_f64(parameters.omit_seconds);
         let recorder = Recorder::new(&crew, parameters.protocol, omit, Duration::from_secs(1));
-        let mut recorder = recorder.without_intervals();
+        let mut recorder = recorder.keeping(MOST_INTERVALS);
         outcome.buffer_bytes = crew.members.first().and_then(|member| member.buffer_bytes());
         let tcp = crew.members.first().and_then(|member| member.tcp());
         outcome.congestion_local = tcp.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
