@@ -15,6 +15,8 @@ mod stream;
 mod sysroot;
 mod tarball;
 mod udp;
+mod wall;
+mod wall_control;
 mod words;
 
 pub use control::control;
@@ -29,6 +31,8 @@ pub use stream::stream;
 pub use sysroot::sysroot;
 pub use tarball::tarball;
 pub use udp::udp;
+pub use wall::{movie_toml, rtp};
+pub use wall_control::wall_control;
 pub use words::{fio_job, units, words};
 
 /// Values taken from the front of an input; zeros where nothing is left.

@@ -189,7 +189,7 @@ fn open(spec: &StreamSpec, near: bool, address: SocketAddr, token: [u8; 32]) -> 
         (Protocol::Udp, true) => {
             socket.connect(&address.into())?;
             let socket = socket.into();
-            open_udp(&socket, &token)?;
+            open_udp(&socket, &token, &AtomicBool::new(false))?;
             StreamSocket::Udp { socket, token }
         }
         (Protocol::Udp, false) => {

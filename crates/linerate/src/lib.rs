@@ -20,4 +20,6 @@ pub mod rates;
 pub mod report;
 pub mod run;
 pub mod sysroot;
+pub mod tune;
 pub mod units;
+pub mod wall;

@@ -2,7 +2,7 @@
 
 use linerate::flow::counters::LaneCounters;
 use linerate::flow::lane::LaneError;
-use linerate::flow::receive::{Received, receive_tcp, receive_udp};
+use linerate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
 use linerate::flow::source::{Cursor, Source};
 use linerate::flow::start::{Destination, LaneStart, RunningLane, start};
 use linerate::flow::udp::UdpSender;
@@ -131,7 +131,9 @@ fn a_file_over_tcp_arrives_as_it_was_sent() {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
         let (near, far) = tcp_pair();
-        let receiving = Receiving::start(move |received, stop| receive_tcp(far, true, received, stop));
+        let receiving = Receiving::start(move |received, stop| {
+            receive_tcp(far, &Terms { verify: true, ..Terms::default() }, received, stop)
+        });
         let lane = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, PATIENCE);
         lane.await_bytes(40 * BLOCK as u64);
         let counters = lane.stop();
@@ -155,7 +157,9 @@ fn a_file_over_udp_arrives_whole() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         near.connect(socket.local_addr().expect("an address")).expect("connected");
-        let receiving = Receiving::start(move |received, stop| receive_udp(socket, &token, received, stop));
+        let receiving = Receiving::start(move |received, stop| {
+            receive_udp(socket, &token, &Terms::default(), received, stop)
+        });
         let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
         let lane = AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), io_uring, PATIENCE);
         lane.await_bytes(40 * BLOCK as u64);
@@ -230,7 +234,9 @@ fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
         let _open = socket.try_clone().expect("another handle");
         let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         near.connect(socket.local_addr().expect("an address")).expect("connected");
-        let receiving = Receiving::start(move |received, stop| receive_udp(socket, &token, received, stop));
+        let receiving = Receiving::start(move |received, stop| {
+            receive_udp(socket, &token, &Terms::default(), received, stop)
+        });
         let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
         receiving.end();
         let lane =
@@ -259,7 +265,9 @@ fn a_receiver_that_is_gone_is_named() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         near.connect(socket.local_addr().expect("an address")).expect("connected");
-        let receiving = Receiving::start(move |received, stop| receive_udp(socket, &token, received, stop));
+        let receiving = Receiving::start(move |received, stop| {
+            receive_udp(socket, &token, &Terms::default(), received, stop)
+        });
         let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
         receiving.end();
         let lane = AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, PATIENCE);

@@ -107,3 +107,18 @@ fn fio_job() {
 fn network_counters() {
     replay("network_counters", entries::network_counters);
 }
+
+#[test]
+fn movie_toml() {
+    replay("movie_toml", entries::movie_toml);
+}
+
+#[test]
+fn rtp() {
+    replay("rtp", entries::rtp);
+}
+
+#[test]
+fn wall_control() {
+    replay("wall_control", entries::wall_control);
+}

@@ -6,9 +6,8 @@
 #[path = "support/lab.rs"]
 mod lab_here;
 
-use lab_here::lacking;
+use lab_here::{Lab, folder, program};
 use serde_json::Value;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -23,42 +22,23 @@ fn disks() -> (usize, &'static str) {
     if std::env::var_os("LINERATE_LAB_ROUNDS").is_some() { (8, "3") } else { (4, "2") }
 }
 
-struct Lab(String);
+/// A lab of disks.
+struct Disks(Lab);
 
-impl Lab {
+impl Disks {
     /// Made with these options; none where this machine cannot have a lab.
-    fn up(test: &str, options: &[&str]) -> Option<Lab> {
-        if let Some(lacking) = lacking() {
-            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
-            eprintln!("skipped: {lacking}");
-            return None;
-        }
-        let lab = Lab(format!("disk-{test}-{}", std::process::id()));
-        lab.succeed("up", &[&["--nics", "0", "--file-size", "96M"], options].concat());
-        Some(lab)
-    }
-
-    fn command(&self, command: &str, arguments: &[&str]) -> Command {
-        let mut child = Command::new(folder().join("lab"));
-        child.args([command, "--name", &self.0]).args(arguments).stdin(Stdio::null());
-        child
-    }
-
-    fn succeed(&self, command: &str, arguments: &[&str]) -> String {
-        let output = self.command(command, arguments).output().expect("the lab script starts");
-        assert!(output.status.success(), "lab {command}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
+    fn up(test: &str, options: &[&str]) -> Option<Disks> {
+        Lab::up(&format!("disk-{test}"), &[&["--nics", "0", "--file-size", "96M"], options].concat())
+            .map(Disks)
     }
 
     fn sources(&self) -> Vec<String> {
-        self.succeed("sources", &[]).lines().map(String::from).collect()
+        self.0.succeed("sources", &[]).lines().map(String::from).collect()
     }
 
     /// `linerate disk` on the server's side, for JSON.
     fn disk(&self, words: &[&str]) -> Command {
-        // ./test names the release build.
-        let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
-        let mut command = self.command("run", &["--", &program, "disk", "--json"]);
+        let mut command = self.0.command("run", &["--", &program(), "disk", "--json"]);
         command.args(words);
         command
     }
@@ -74,16 +54,6 @@ impl Lab {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
     }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = self.command("down", &[]).output();
-    }
-}
-
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab")
 }
 
 fn middle(mut values: Vec<f64>) -> f64 {
@@ -109,7 +79,7 @@ fn medians(least: f64, mut run: impl FnMut() -> Vec<f64>) -> Vec<f64> {
 #[test]
 fn disks_bring_as_many_times_one() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Lab::up("scaling", &["--disks", &format!("{}x100", disks().0)]) else { return };
+    let Some(lab) = Disks::up("scaling", &["--disks", &format!("{}x100", disks().0)]) else { return };
     let mut levels = Vec::new();
     let shares = medians(0.99, || {
         let run = lab.scaling();
@@ -129,7 +99,7 @@ fn a_limit_that_all_disks_share_is_found_at_three_and_named() {
     // Three at least beyond the limit, so that one lucky step is outvoted: the kernel's throttle lets 30 to 150 ms of its rate through
     // at once, and four disks live on that for longer than the warm-up (320 MB/s).
     let disks = format!("{}x100", disks().0.max(6));
-    let Some(lab) = Lab::up("shared", &["--disks", &disks, "--shared", "300"]) else { return };
+    let Some(lab) = Disks::up("shared", &["--disks", &disks, "--shared", "300"]) else { return };
     let mut runs: Vec<Value> = Vec::new();
     let right = |run: &Value| run["scaling"]["levels_off_at"] == 3;
     // Right at once on a quiet machine; on a busy one, more often than not.
@@ -142,7 +112,7 @@ fn a_limit_that_all_disks_share_is_found_at_three_and_named() {
     let held_by = scaling["held_by"].as_str().expect("somebody is blamed");
     // The device below all images, by the kernel's name.
     let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
-    let place = format!("{}/base", lab.0);
+    let place = format!("{}/base", lab.0.name());
     let base = mounts.lines().find(|line| line.split(' ').nth(1).is_some_and(|path| path.ends_with(&place)));
     let base = base.and_then(|line| line.split(' ').next()).expect("the base is mounted");
     let base = base.trim_start_matches("/dev/");
@@ -152,7 +122,7 @@ fn a_limit_that_all_disks_share_is_found_at_three_and_named() {
 #[test]
 fn a_bucket_that_empties_gives_two_rates_and_its_size() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Lab::up("burst", &["--disks", "1x400"]) else { return };
+    let Some(lab) = Disks::up("burst", &["--disks", "1x400"]) else { return };
     let source = &lab.sources()[0];
     let words = ["--source", source, "--access", "read", "--pattern", "sequential", "--repeats", "1"];
     // The block throttle gives deep queues up to a tenth too much in the short windows that a burst is looked for in.
@@ -167,7 +137,7 @@ fn a_bucket_that_empties_gives_two_rates_and_its_size() {
     let slower = format!(
         "source {}/limits.sh; group=linerate-{}; limit_disk \"$({mount})\" 100 0",
         folder().display(),
-        lab.0
+        lab.0.name()
     );
     let slowed = Command::new("bash").args(["-c", &slower]).output().expect("bash");
     assert!(slowed.status.success(), "{}", String::from_utf8_lossy(&slowed.stderr));

@@ -6,10 +6,8 @@
 #[path = "support/lab.rs"]
 mod lab_here;
 
-use lab_here::lacking;
+use lab_here::{Lab, program};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// The tests measure: one at a time.
@@ -18,45 +16,24 @@ const REQUESTS_PER_SECOND: f64 = 2000.0;
 /// A figure that a neighbour on the same host may have spoilt is measured so often at most, and its median counts.
 const MOST_RUNS: usize = 3;
 
-struct Lab(String);
+/// A lab with one throttled disk.
+struct Disk(Lab);
 
-impl Lab {
-    /// One throttled disk; none where this machine cannot have a lab.
-    fn up(test: &str) -> Option<Lab> {
-        if let Some(lacking) = lacking() {
-            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
-            eprintln!("skipped: {lacking}");
-            return None;
-        }
-        let lab = Lab(format!("load-{test}-{}", std::process::id()));
+impl Disk {
+    /// None where this machine cannot have a lab.
+    fn up(test: &str) -> Option<Disk> {
         let options = ["--disks", "1x0", "--iops", "2000", "--nics", "0", "--file-size", "96M"];
-        let output = lab.command("up", &options).output().expect("the lab script starts");
-        assert!(output.status.success(), "lab up: {}", String::from_utf8_lossy(&output.stderr));
-        Some(lab)
-    }
-
-    fn command(&self, command: &str, arguments: &[&str]) -> Command {
-        let mut child = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/lab"));
-        child.args([command, "--name", &self.0]).args(arguments).stdin(Stdio::null());
-        child
+        Lab::up(&format!("load-{test}"), &options).map(Disk)
     }
 
     /// `linerate load` on the server's side, for JSON.
     fn load(&self, words: &[&str]) -> Value {
-        let sources = self.command("sources", &[]).output().expect("the lab script starts");
-        let source = String::from_utf8(sources.stdout).expect("text");
-        // ./test names the release build.
-        let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
+        let source = self.0.succeed("sources", &[]);
+        let program = program();
         let begin = ["--", &program, "load", "--json", "--source", source.trim()];
-        let output = self.command("run", &[&begin[..], words].concat()).output().expect("it starts");
+        let output = self.0.command("run", &[&begin[..], words].concat()).output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("JSON and nothing else on standard output")
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = self.command("down", &[]).output();
     }
 }
 
@@ -74,7 +51,7 @@ fn rounds() -> Option<usize> {
 #[test]
 fn two_thousand_requests_a_second_are_found_and_the_knee_stays() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Lab::up("knee") else { return };
+    let Some(lab) = Disk::up("knee") else { return };
     let (mut rates, mut knees) = (Vec::new(), Vec::new());
     for _ in 0..rounds().unwrap_or(1) {
         let run = lab.load(&["--workers", "24", "--seconds", "0.4"]);
@@ -98,9 +75,9 @@ fn the_highest_rate_under_a_limit_lies_just_below() {
         eprintln!("skipped: LINERATE_LAB_ROUNDS=1 runs it, it takes a minute");
         return;
     }
-    let Some(lab) = Lab::up("rate") else { return };
+    let Some(lab) = Disk::up("rate") else { return };
     let mut rates = Vec::new();
-    let search = |lab: &Lab| {
+    let search = |lab: &Disk| {
         let run = lab.load(&["--find-rate", "--keep", "p99=20ms"]);
         run["load"]["highest"].as_f64().expect("a rate")
     };

@@ -6,10 +6,8 @@
 #[path = "support/lab.rs"]
 mod lab_here;
 
-use lab_here::lacking;
+use lab_here::Lab;
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// Payload of a TCP segment (with timestamps) and of a datagram in a frame of MTU 9000, which tbf counts with its 14-byte header.
@@ -35,43 +33,18 @@ struct Row {
     of_predicted: f64,
 }
 
-struct Lab(String);
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = lab(&["down", "--name", &self.0]).output();
-    }
-}
-
-fn lab(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/lab"));
-    // ./test names the release build; a debug build has too little speed for the unthrottled row.
-    let program = std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into());
-    command.args(arguments).env("LINERATE", program).stdin(Stdio::null());
-    command
-}
-
 fn check(row: &Row) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(lacking) = lacking() {
-        assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
-        eprintln!("skipped: {lacking}");
-        return;
-    }
     let rounds =
         std::env::var("LINERATE_LAB_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
-    let lab = Lab(format!("table-{}-{}", row.name, std::process::id()));
-    let mut up = vec!["up", "--name", &lab.0];
-    up.extend(row.up);
-    let made = self::lab(&up).output().expect("the lab script starts");
-    assert!(made.status.success(), "lab up: {}", String::from_utf8_lossy(&made.stderr));
+    let Some(lab) = Lab::up(&format!("table-{}", row.name), row.up) else { return };
     for round in 0..rounds {
-        let mut runs = vec![one_round(row, &lab.0, round)];
+        let mut runs = vec![one_round(row, &lab, round)];
         // What is named must be the same every time. A figure that a neighbour on the same host may have spoilt is measured five
         // times, and its median counts.
         while !missed(&runs).is_empty() && runs.len() < 5 {
             eprintln!("measured again: row {}, round {round}: {}", row.name, missed(&runs).join("; "));
-            runs.push(one_round(row, &lab.0, round));
+            runs.push(one_round(row, &lab, round));
         }
         assert!(missed(&runs).is_empty(), "row {}, round {round}: {}", row.name, missed(&runs).join("; "));
     }
@@ -85,7 +58,7 @@ struct Figure {
 }
 
 /// The figures of a run in which the right thing was named.
-fn one_round(row: &Row, lab: &str, round: u32) -> Vec<Figure> {
+fn one_round(row: &Row, lab: &Lab, round: u32) -> Vec<Figure> {
     let run = one_run(lab);
     right_name(row, &run).unwrap_or_else(|wrong| {
         let text = serde_json::to_string_pretty(&run["diagnosis"]).expect("text");
@@ -107,24 +80,11 @@ fn missed(runs: &[Vec<Figure>]) -> Vec<String> {
     (0..runs[0].len()).filter_map(short).collect()
 }
 
-fn one_run(name: &str) -> Value {
+fn one_run(lab: &Lab) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("run");
-    let ran = lab(&[
-        "demo",
-        "--name",
-        name,
-        "--",
-        "--json",
-        "--budget",
-        "24",
-        "--stages",
-        "disk,network,path",
-        "--output",
-    ])
-    .arg(&output)
-    .output()
-    .expect("the lab script starts");
+    let words = ["--", "--json", "--budget", "24", "--stages", "disk,network,path", "--output"];
+    let ran = lab.command("demo", &words).arg(&output).output().expect("the lab script starts");
     assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).expect("JSON and nothing else on standard output")
 }

@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// In the order of the path.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 21] = [
     Rule { room: "fact", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "units", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "failure", may: &[], why: "it is the ground that every room stands on" },
@@ -56,6 +56,11 @@ const RULES: [Rule; 19] = [
         may: &["probe::usage", "plan::Protocol", "flow"],
         why: "it speaks another tool's protocol and knows no plan of ours",
     },
+    Rule {
+        room: "wall",
+        may: &["probe", "rates", "plan", "flow", "agent"],
+        why: "it streams on the data plane and measures itself; it runs no stage of a run",
+    },
     Rule { room: "event", may: &["measure"], why: "it carries what measuring tells, and is heard by anyone" },
     Rule {
         room: "measure",
@@ -73,15 +78,20 @@ const RULES: [Rule; 19] = [
         why: "it takes the steps in turn and keeps their products; how they look is the report's",
     },
     Rule {
+        room: "tune",
+        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event"],
+        why: "it changes settings by what was probed; how its plan looks is the command line's",
+    },
+    Rule {
         room: "report",
-        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3"],
+        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3", "wall"],
         why: "it shows products, it makes none",
     },
     Rule {
         room: "cli",
         may: &[
             "probe", "capture", "rates", "plan", "flow", "agent", "measure", "diagnose", "report", "run",
-            "event", "iperf3",
+            "event", "iperf3", "wall", "tune",
         ],
         why: "it calls the rooms, none calls it",
     },

@@ -1,6 +1,6 @@
 //! One TCP connection as the kernel sees it: TCP_INFO with its windows and rates, what was not acknowledged yet, a pacing rate.
 
-use crate::socket::{self, TcpInfo};
+use crate::socket::{RawTcpInfo, TcpInfo};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,35 +25,15 @@ pub struct TcpView {
 
 /// Reads TCP_INFO whole.
 pub fn view(connection: &impl AsFd) -> io::Result<TcpView> {
-    let info = socket::tcp_info(connection)?;
-    // Offsets of `struct tcp_info` in include/uapi/linux/tcp.h: the kernel only ever appends to it.
-    let mut raw = [0u8; 256];
-    let mut length = raw.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `raw`.
-    let answer = unsafe {
-        libc::getsockopt(
-            connection.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            raw.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    if answer != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let word =
-        |at: usize| raw.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
-    let long =
-        |at: usize| raw.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    let raw = RawTcpInfo::read(connection)?;
     Ok(TcpView {
-        info,
-        path_mtu: word(60),
-        rtt_variation_us: word(72),
-        congestion_window_segments: word(80),
-        min_rtt_us: word(148),
-        delivery_rate: long(160),
-        send_window_bytes: word(228),
+        info: raw.info(),
+        path_mtu: raw.word(60),
+        rtt_variation_us: raw.word(72),
+        congestion_window_segments: raw.word(80),
+        min_rtt_us: raw.word(148),
+        delivery_rate: raw.long(160),
+        send_window_bytes: raw.word(228),
     })
 }
 

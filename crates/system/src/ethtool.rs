@@ -1,8 +1,9 @@
 //! What a driver tells about a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`,
-//! `net/ethtool/ioctl.c`): only questions, none of which needs a privilege.
+//! `net/ethtool/ioctl.c`): questions, none of which needs a privilege, and, in `change` and at the end of `settings`, changes, which do.
 //!
 //! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with `ENODEV`.
 
+mod change;
 mod driver;
 mod features;
 mod link;
@@ -39,13 +40,22 @@ impl Ethtool {
     /// `request` begins with the number of a command (`ETHTOOL_G…`) and leads to as many bytes, aligned to 4 and free to be
     /// written, as the kernel reads and writes for that command and for the counts that stand in the request.
     unsafe fn ask(&self, interface: &str, request: *mut libc::c_void) -> io::Result<()> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.ask_for_status(interface, request) }.map(drop)
+    }
+
+    /// Asks about one interface, and gives what the call returned: some commands tell there what was not done.
+    ///
+    /// # Safety
+    /// As [`Ethtool::ask`].
+    unsafe fn ask_for_status(&self, interface: &str, request: *mut libc::c_void) -> io::Result<libc::c_int> {
         let mut envelope = libc::ifreq {
             ifr_name: interface_name(interface)?,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: request.cast() },
         };
         // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the request; the caller vouches for the request.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) };
-        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
     }
 
     /// Asks with a structure of fixed size.

@@ -20,6 +20,7 @@ pub mod io;
 pub mod limits;
 pub mod mapping;
 pub mod memory;
+pub mod namespace;
 pub mod qdisc;
 pub mod queue;
 pub mod readiness;

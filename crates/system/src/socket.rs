@@ -112,35 +112,50 @@ pub struct TcpInfo {
 
 /// Reads TCP_INFO.
 pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
-    // Offsets of `struct tcp_info` in include/uapi/linux/tcp.h: the kernel only ever appends to it.
-    let mut raw = [0u8; 256];
-    let mut length = raw.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `raw`.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            raw.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    if answer != 0 {
-        return Err(io::Error::last_os_error());
+    Ok(RawTcpInfo::read(socket)?.info())
+}
+
+/// `struct tcp_info` of include/uapi/linux/tcp.h, to which the kernel only ever appends; what it did not write is 0.
+pub(crate) struct RawTcpInfo([u8; 256]);
+
+impl RawTcpInfo {
+    pub fn read(socket: &impl AsFd) -> io::Result<Self> {
+        let mut raw = [0u8; 256];
+        let mut length = raw.len() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes into `raw`.
+        let answer = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                raw.as_mut_ptr().cast(),
+                &mut length,
+            )
+        };
+        if answer == 0 { Ok(RawTcpInfo(raw)) } else { Err(io::Error::last_os_error()) }
     }
-    let word =
-        |at: usize| raw.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes);
-    let long =
-        |at: usize| raw.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
-    Ok(TcpInfo {
-        segment_bytes: word(16),
-        rtt_us: word(68),
-        retransmits: word(100),
-        acknowledged_bytes: long(120),
-        busy_us: long(168),
-        receiver_limited_us: long(176),
-        send_buffer_limited_us: long(184),
-    })
+
+    /// The field of four bytes at this offset.
+    pub fn word(&self, at: usize) -> u32 {
+        self.0.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+    }
+
+    /// The field of eight bytes at this offset.
+    pub fn long(&self, at: usize) -> u64 {
+        self.0.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+    }
+
+    pub fn info(&self) -> TcpInfo {
+        TcpInfo {
+            segment_bytes: self.word(16),
+            rtt_us: self.word(68),
+            retransmits: self.word(100),
+            acknowledged_bytes: self.long(120),
+            busy_us: self.long(168),
+            receiver_limited_us: self.long(176),
+            send_buffer_limited_us: self.long(184),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Who may come in: the waiting room of connections that nobody vouches for yet, the one-time tokens, and places that are counted.
+//! Who may come in: the waiting room of connections that nobody vouches for yet, and the one-time tokens.
 
 use super::lane::Lane;
 use super::secret::{SECRET_BYTES, Token, same};
+use crate::flow::origin::{most_crowding, origin};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -57,7 +57,8 @@ impl WaitingRoom {
         loop {
             let mut inside = lock(&self.inside);
             if inside.visitors.len() >= self.bound {
-                let victim = inside.most_crowding();
+                let origins: Vec<IpAddr> = inside.visitors.iter().map(|entry| entry.origin).collect();
+                let victim = most_crowding(&origins).unwrap_or(0);
                 let entry = inside.visitors.remove(victim);
                 drop(inside);
                 entry.turn_away();
@@ -106,15 +107,6 @@ impl WaitingRoom {
     }
 }
 
-impl Inside {
-    /// The oldest visitor of the origin that has most of them: a flood from one network drives out itself first.
-    fn most_crowding(&self) -> usize {
-        let crowd = |origin| self.visitors.iter().filter(|entry| entry.origin == origin).count();
-        let worst = self.visitors.iter().map(|entry| crowd(entry.origin)).max().unwrap_or(0);
-        self.visitors.iter().position(|entry| crowd(entry.origin) == worst).unwrap_or(0)
-    }
-}
-
 impl Entry {
     /// Closes the connection and waits for its thread, which wakes at once: so the bound holds for threads, too.
     fn turn_away(self) {
@@ -133,14 +125,6 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         self.room.remove(self.number);
-    }
-}
-
-/// What counts as one origin: an IPv4 address, or an IPv6 network of 64 bits, for a host can have all addresses of it.
-pub(super) fn origin(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
-        v4 => v4,
     }
 }
 
@@ -171,51 +155,13 @@ impl Tokens {
     }
 }
 
-/// Counted places, for sessions and for receiver threads.
-pub struct Places {
-    bound: usize,
-    taken: AtomicUsize,
-}
-
-/// One place; given back when this is dropped.
-pub struct Place(Arc<Places>);
-
-impl Places {
-    /// `bound` places, all free.
-    pub fn new(bound: usize) -> Arc<Self> {
-        Arc::new(Places { bound, taken: AtomicUsize::new(0) })
-    }
-
-    /// Takes a place; none where all are taken.
-    pub fn take(self: &Arc<Self>) -> Option<Place> {
-        let more = |taken: usize| (taken < self.bound).then_some(taken + 1);
-        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Place(self.clone()))
-    }
-
-    /// How many there are, free or not.
-    pub fn bound(&self) -> usize {
-        self.bound
-    }
-
-    /// How many are taken.
-    pub fn taken(&self) -> usize {
-        self.taken.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::clients::{ClientLimits, Clients, Rate};
     use super::super::lane::{Receive, Work};
+    use super::super::places::Places;
     use super::*;
-    use crate::flow::receive::Received;
+    use crate::flow::receive::{Received, Terms};
     use std::io::Read;
     use std::net::TcpListener;
     use std::time::Duration;
@@ -264,14 +210,14 @@ mod tests {
 
     #[test]
     fn a_token_works_once_and_not_after_its_time() {
-        let (places, clients) = (Places::new(8), Clients::new(ClientLimits::default()));
+        let (places, clients) = (Places::open(8), Clients::new(ClientLimits::default()));
         let lane = |time| {
-            let place = places.take().expect("a place");
             let client = "192.0.2.1".parse().expect("an address");
+            let place = places.take(client).expect("a place");
             let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
             let received = Received::new(Instant::now());
             let protocol = crate::plan::Protocol::Tcp;
-            let receive = Receive { protocol, verify: false, receive_buffer_bytes: None, received };
+            let receive = Receive { protocol, receive_buffer_bytes: None, terms: Terms::default(), received };
             let work = Work::Receive(Box::new(receive));
             Arc::new(Lane::new(work, client, time, share, place))
         };
@@ -288,15 +234,5 @@ mod tests {
         tokens.issue(one.clone(), first.clone());
         tokens.withdraw(|lane| std::ptr::eq(lane, &*first));
         assert!(tokens.claim(one.bytes()).is_none(), "withdrawn");
-    }
-
-    #[test]
-    fn places_are_counted_and_given_back() {
-        let places = Places::new(2);
-        let (one, two) = (places.take(), places.take());
-        assert!(one.is_some() && two.is_some() && places.take().is_none());
-        drop(one);
-        assert_eq!(places.taken(), 1);
-        assert!(places.take().is_some());
     }
 }

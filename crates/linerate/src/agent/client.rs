@@ -12,10 +12,16 @@ use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Connecting, the handshake, the admission of a data stream: each ends within this.
 pub(super) const STEP: Duration = Duration::from_secs(3);
+/// Of the control connection in both directions: what every path carries (1280 bytes less the headers of IPv6 and TCP, RFC 8200), so that
+/// a black hole for larger packets can still be talked about.
+const CONTROL_SEGMENT_BYTES: u32 = 1220;
+/// Between two looks at a stop, while a data stream is admitted.
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// A request is answered within this; a host whose cores are all busy answers in some milliseconds.
 const CALL: Duration = Duration::from_secs(3);
 /// To end a test may take the agent two seconds.
@@ -45,7 +51,7 @@ impl Session {
     /// As [`Session::connect`], from an address or over an interface of this host: the one that its streams take. An agent sends
     /// datagrams only to the address that its session came from.
     pub fn connect_by(address: SocketAddr, key: &Key, way: Way<'_>) -> Result<Session, Failure> {
-        let socket = bound(address, Type::STREAM, way, |_| Ok(()))?;
+        let socket = bound(address, Type::STREAM, way, |socket| socket.set_tcp_mss(CONTROL_SEGMENT_BYTES))?;
         socket.connect_timeout(&address.into(), STEP).map_err(|error| unreachable_peer(address, &error))?;
         let stream: TcpStream = socket.into();
         prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error), STEP))?;
@@ -118,7 +124,7 @@ impl Session {
         };
         let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None).map_err(here)?;
         prepare(&socket).map_err(here)?;
-        self.admitted_tcp(socket, &ticket.token)
+        self.admitted_tcp(socket, &ticket.token, &AtomicBool::new(false))
     }
 
     /// Where the datagrams of a UDP lane go to.
@@ -128,13 +134,20 @@ impl Session {
         Some(address)
     }
 
-    pub(super) fn show_token(&self, stream: &TcpStream, token: &Token) -> io::Result<()> {
-        let mut wire = Timed::new(stream, STEP);
+    pub(super) fn show_token(&self, stream: &TcpStream, token: &Token, stop: &AtomicBool) -> io::Result<()> {
+        let deadline = Instant::now() + STEP;
         let mut opening = DATA_MAGIC.to_vec();
         opening.extend(token.bytes());
-        wire.write_all(&opening)?;
+        Timed::until(stream, deadline).write_all(&opening)?;
         let mut answer = [0];
-        wire.read_exact(&mut answer)?;
+        while let Err(error) = Timed::new(stream, LOOK).read_exact(&mut answer) {
+            if error.kind() != ErrorKind::TimedOut || Instant::now() >= deadline {
+                return Err(error);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(ErrorKind::Interrupted.into());
+            }
+        }
         if answer[0] != ADMITTED {
             return Err(io::Error::new(ErrorKind::InvalidData, "an answer that is none"));
         }

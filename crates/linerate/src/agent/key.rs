@@ -41,8 +41,8 @@ impl Key {
         to_hex(&self.0)
     }
 
-    /// The bytes, for the Noise channel.
-    pub(super) fn bytes(&self) -> &[u8; SECRET_BYTES] {
+    /// The bytes, for the Noise channel and for what is derived from them.
+    pub(crate) fn bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 

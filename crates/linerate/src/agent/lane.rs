@@ -1,21 +1,18 @@
 //! One data stream of a test: what its thread does and counts, its life, and how it is ended from outside.
 
-use super::admission::{Place, lock};
-use super::clients::Share;
+use super::admission::lock;
+use super::clients::{AHEAD, AHEAD_FACTOR, Share};
+use super::places::Place;
 use super::protocol::LaneSample;
-use crate::flow::receive::Received;
+use crate::flow::allowance::Allowance;
+use crate::flow::receive::{Received, Terms};
 use crate::flow::stream::{StreamCounters, StreamSample, StreamSpec};
 use crate::plan::Protocol;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// A stream that is faster than it may be is let go on until it is ahead by so much of a second: bursts are no offence.
-const AHEAD_SECONDS: f64 = 0.5;
-/// And by this factor: the limit is of payload, and a sender that paces by trains is not exact.
-const AHEAD_FACTOR: f64 = 1.1;
 
 /// A data stream of a session, from its ticket to its last byte.
 pub struct Lane {
@@ -29,6 +26,12 @@ pub struct Lane {
     changed: Condvar,
     /// What it takes from its client's share of this host.
     share: Share,
+    /// What it moved, against the rate that it was dealt.
+    allowance: Option<Allowance>,
+    /// Bytes that its client was charged for.
+    charged: AtomicU64,
+    /// When its test must end, and how long that is, seconds.
+    deadline: Option<(Instant, f64)>,
     _place: Place,
 }
 
@@ -43,10 +46,10 @@ pub enum Work {
 /// A lane: its bytes are counted and thrown away.
 pub struct Receive {
     pub protocol: Protocol,
-    /// Checksum the bytes (TCP).
-    pub verify: bool,
-    /// SO_RCVBUF asked for, bytes.
+    /// SO_RCVBUF asked for, bytes; none (TCP): the kernel sizes it.
     pub receive_buffer_bytes: Option<u64>,
+    /// Checksum, pace, and whose datagrams are taken.
+    pub terms: Terms,
     /// What its thread counts.
     pub received: Received,
 }
@@ -55,8 +58,6 @@ struct Life {
     phase: Phase,
     /// The stream in its thread's hands, to cut it.
     stream: Option<TcpStream>,
-    /// When its thread began.
-    began: Option<Instant>,
     /// UDP: somebody showed the token.
     met: bool,
     error: Option<String>,
@@ -86,7 +87,7 @@ impl Drop for Finish<'_> {
 impl Lane {
     /// A data stream whose ticket is good for `life`.
     pub fn new(work: Work, client: IpAddr, life: Duration, share: Share, place: Place) -> Self {
-        let fresh = Life { phase: Phase::Waiting, stream: None, began: None, met: false, error: None };
+        let fresh = Life { phase: Phase::Waiting, stream: None, met: false, error: None };
         Lane {
             work,
             client,
@@ -94,9 +95,22 @@ impl Lane {
             stop: AtomicBool::new(false),
             life: Mutex::new(fresh),
             changed: Condvar::new(),
+            // Lanes are dealt no rate: they share their client's pace.
+            allowance: share
+                .bytes_per_second()
+                .filter(|rate| *rate > 0.0)
+                .map(|rate| Allowance::new(rate * AHEAD_FACTOR, Instant::now())),
+            charged: AtomicU64::new(0),
+            deadline: None,
             share,
             _place: place,
         }
+    }
+
+    /// The same, ended after `time` of a test that began then.
+    pub fn ending(mut self, began: Instant, time: Option<Duration>) -> Self {
+        self.deadline = time.and_then(|time| Some((began.checked_add(time)?, time.as_secs_f64())));
+        self
     }
 
     /// Its transport.
@@ -116,7 +130,6 @@ impl Lane {
         life.phase = Phase::Running;
         life.met = stream.is_some();
         life.stream = stream;
-        life.began = Some(Instant::now());
         drop(life);
         let _finish = Finish(self);
         // After `stop` an error is only the way in which the thread was ended.
@@ -129,9 +142,7 @@ impl Lane {
 
     /// UDP: somebody showed the token.
     pub fn met(&self) {
-        let mut life = lock(&self.life);
-        life.met = true;
-        life.began = Some(Instant::now());
+        lock(&self.life).met = true;
     }
 
     /// No more will come; the first reason stays.
@@ -170,11 +181,30 @@ impl Lane {
     }
 
     fn untouched(&self) -> bool {
-        let (datagrams, progress) = match &self.work {
-            Work::Receive(receive) => (&receive.received.datagrams, &receive.received.progress),
-            Work::Stream { counters, .. } => (&counters.datagrams, &counters.progress),
+        let datagrams = match &self.work {
+            Work::Receive(receive) => &receive.received.datagrams,
+            Work::Stream { counters, .. } => &counters.datagrams,
         };
-        datagrams.load(Ordering::Relaxed) == 0 && progress.mark().bytes == 0
+        datagrams.load(Ordering::Relaxed) == 0 && self.moved_bytes() == 0
+    }
+
+    fn moved_bytes(&self) -> u64 {
+        match &self.work {
+            Work::Receive(receive) => receive.received.progress.mark().bytes,
+            Work::Stream { counters, .. } => counters.progress.mark().bytes,
+        }
+    }
+
+    /// Charges its client, and itself, for what it moved since it was last done. Several may call it at once: each byte is charged once.
+    pub fn charge(&self, now: Instant) {
+        let moved = self.moved_bytes();
+        let bytes = moved.saturating_sub(self.charged.fetch_max(moved, Ordering::AcqRel));
+        if bytes > 0 {
+            self.share.charge(bytes, matches!(self.work, Work::Receive(_)), now);
+            if let Some(allowance) = &self.allowance {
+                allowance.charge(bytes, now);
+            }
+        }
     }
 
     /// Has it end for a reason of ours, which its sample tells.
@@ -187,18 +217,24 @@ impl Lane {
         }
     }
 
-    /// Ends a stream that moves more than its share.
-    pub fn hold_to_share(&self) {
-        let (Some(limit), Work::Stream { counters, .. }) = (self.rate_limit(), &self.work) else {
-            return;
-        };
-        let Some(began) = lock(&self.life).began else { return };
-        let seconds = began.elapsed().as_secs_f64();
-        let bytes = counters.progress.mark().bytes as f64;
-        if bytes > limit * (AHEAD_FACTOR * seconds + AHEAD_SECONDS) {
+    /// Ends a stream that moves more than its share, and one that is ahead of it while its client as a whole is over the limit: that is
+    /// who opens and closes streams in turn.
+    pub fn hold_to_share(&self, now: Instant) {
+        let Some(allowance) = &self.allowance else { return };
+        let debt = allowance.debt(now);
+        if debt > AHEAD || (!debt.is_zero() && self.share.client_is_over(now)) {
             self.end(&format!(
                 "it moved more than the {} that the agent allows it; start it there with a higher --rate-limit",
-                crate::units::show_bits_rate(limit)
+                crate::units::show_bits_rate(allowance.bytes_per_second() / AHEAD_FACTOR)
+            ));
+        }
+    }
+
+    /// Ends a stream whose test takes too long.
+    pub fn hold_to_time(&self, now: Instant) {
+        if let Some((_, seconds)) = self.deadline.filter(|(deadline, _)| now >= *deadline) {
+            self.end(&format!(
+                "the test took longer than the {seconds} s that the agent allows; start it there with a higher --time-limit"
             ));
         }
     }
@@ -251,9 +287,11 @@ impl Lane {
         let sample = counters.sample();
         StreamSample { error: lock(&self.life).error.clone(), ..sample }
     }
+}
 
-    /// Payload that it may move, bytes per second; none: as fast as it goes.
-    pub fn rate_limit(&self) -> Option<f64> {
-        self.share.bytes_per_second()
+impl Drop for Lane {
+    /// What it moved since somebody last looked stays on its client's account.
+    fn drop(&mut self) {
+        self.charge(Instant::now());
     }
 }

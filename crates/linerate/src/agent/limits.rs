@@ -33,9 +33,9 @@ pub struct Limits {
     pub unknown_connections: usize,
     /// Time that such a connection has to show one.
     pub admission: Duration,
-    /// Control connections at once.
+    /// Control connections at once; one client has half of them at most.
     pub sessions: usize,
-    /// Tests at once; each session has one at most.
+    /// Tests at once; each session has one at most, and one client half of all.
     pub tests: usize,
     /// Data streams of one test. All tests together may have four times as many.
     pub lanes: usize,
@@ -56,8 +56,8 @@ impl Default for Limits {
         Limits {
             unknown_connections: 64,
             admission: Duration::from_secs(3),
-            sessions: 64,
-            tests: 32,
+            sessions: 128,
+            tests: 64,
             lanes: 256,
             token_life: Duration::from_secs(10),
             idle: Duration::from_secs(60),

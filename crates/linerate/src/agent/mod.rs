@@ -8,13 +8,16 @@ mod allow;
 mod bound;
 mod client;
 mod clients;
+mod deal;
 mod host;
+mod janitor;
 mod key;
 mod lane;
 mod limits;
 mod noise;
 mod own;
 mod peer;
+mod places;
 mod protocol;
 mod secret;
 mod server;
@@ -29,6 +32,7 @@ mod wire;
 mod wish;
 
 pub use crate::flow::stream::StreamSocket;
+pub(crate) use admission::lock;
 pub use allow::{AllowList, Network};
 pub use bound::Way;
 pub use client::{Cutter, Session};
@@ -38,14 +42,18 @@ pub use key::{KEY_VARIABLE, Key};
 pub use limits::{Limits, Settings};
 #[doc(hidden)]
 pub use noise::fuzzing;
+pub(crate) use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
 pub use own::{OwnAgent, serve_own, serve_own_on};
+pub(crate) use peer::resolve_named;
 pub use peer::{Peer, find_peers, parse_peer};
 pub use protocol::{
     Hello, LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample, StreamTicket,
 };
 pub use secret::Token;
+pub(crate) use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::{Agent, Receivers};
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
+pub(crate) use wire::{Timed, prepare_control};
 
 /// The port that an agent listens on, unless told otherwise.
 pub const DEFAULT_PORT: u16 = 7411;

@@ -27,6 +27,11 @@ const FLAG_BYTES: usize = 1;
 const FRAME_LIMIT_BYTES: usize = 65_535;
 const PART_LIMIT_BYTES: usize = FRAME_LIMIT_BYTES - TAG_BYTES - FLAG_BYTES;
 
+/// First bytes of a connection, mixed into the keys: so that no protocol's messages are taken for another's.
+pub type Magic = [u8; 4];
+/// What a client sends first, after the magic.
+pub const OPENING_BYTES: usize = 2 + HANDSHAKE_BYTES;
+
 /// Largest first message of a client, which nobody vouches for yet.
 pub const HELLO_LIMIT_BYTES: usize = 1024;
 /// Largest request: 256 streams fit.
@@ -87,32 +92,42 @@ pub struct Channel {
     plain: Vec<u8>,
 }
 
-fn builder(key: &Key) -> Result<Builder<'_>, Broken> {
-    Ok(Builder::new(PATTERN.parse()?).prologue(&CONTROL_MAGIC)?.psk(0, key.bytes())?)
+fn builder<'a>(magic: &'a Magic, key: &'a Key) -> Result<Builder<'a>, Broken> {
+    Ok(Builder::new(PATTERN.parse()?).prologue(magic)?.psk(0, key.bytes())?)
+}
+
+/// The client's side of the agent's channel.
+pub fn initiate(wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
+    initiate_as(&CONTROL_MAGIC, wire, key)
+}
+
+/// The agent's side of its channel, after the magic was read.
+pub fn respond(wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
+    respond_as(&CONTROL_MAGIC, wire, key)
 }
 
 /// The client's side: sends the magic and the first message, awaits the second.
-pub fn initiate(mut wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
-    let mut state = builder(key)?.build_initiator()?;
-    let mut opening = CONTROL_MAGIC.to_vec();
+pub fn initiate_as(magic: &Magic, mut wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
+    let mut state = builder(magic, key)?.build_initiator()?;
+    let mut opening = magic.to_vec();
     opening.extend(handshake_frame(&mut state)?);
     wire.write_all(&opening)?;
     let mut length = [0; 2];
     wire.read_exact(&mut length)?;
-    if length == CONTROL_MAGIC[..2] {
-        // An agent of another version shows its magic in place of an answer.
+    if length == magic[..2] {
+        // A server of another version shows its magic in place of an answer.
         let mut rest = [0; 2];
         wire.read_exact(&mut rest)?;
-        let known = rest[0] == CONTROL_MAGIC[2] && rest[1].is_ascii_graphic();
+        let known = rest[0] == magic[2] && rest[1].is_ascii_graphic();
         return Err(if known { Broken::OtherVersion(rest[1].into()) } else { Broken::Foreign });
     }
     read_handshake(&mut wire, length, &mut state)?;
     Channel::new(state)
 }
 
-/// The agent's side, after the magic was read. Nothing is sent before the client's message proved that it was made with the key.
-pub fn respond(mut wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
-    let mut state = builder(key)?.build_responder()?;
+/// The server's side, after the magic was read. Nothing is sent before the client's message proved that it was made with the key.
+pub fn respond_as(magic: &Magic, mut wire: impl Read + Write, key: &Key) -> Result<Channel, Broken> {
+    let mut state = builder(magic, key)?.build_responder()?;
     let mut length = [0; 2];
     wire.read_exact(&mut length)?;
     read_handshake(&mut wire, length, &mut state)?;
@@ -157,7 +172,7 @@ impl Channel {
     }
 
     /// All frames of a message, one after another.
-    fn encrypt(&mut self, text: &[u8]) -> Result<Vec<u8>, Broken> {
+    pub fn encrypt(&mut self, text: &[u8]) -> Result<Vec<u8>, Broken> {
         if text.len() > REPLY_LIMIT_BYTES {
             return Err(Broken::TooLong(REPLY_LIMIT_BYTES));
         }
@@ -188,18 +203,28 @@ impl Channel {
             if text.len() + part > limit {
                 return Err(Broken::TooLong(limit));
             }
-            self.frame.resize(length, 0);
-            wire.read_exact(&mut self.frame)?;
-            self.plain.resize(length, 0);
-            let plain_length = self.noise.read_message(&self.frame, &mut self.plain)?;
-            let (flag, part) = self.plain[..plain_length].split_first().ok_or(Broken::Foreign)?;
-            text.extend(part);
-            match flag {
-                1 => return Ok(text),
-                // An empty part that promises more could be repeated without end.
-                0 if !part.is_empty() => {}
-                _ => return Err(Broken::Foreign),
+            let mut frame = std::mem::take(&mut self.frame);
+            frame.resize(length, 0);
+            wire.read_exact(&mut frame)?;
+            let ended = self.open_frame(&frame, &mut text);
+            self.frame = frame;
+            if ended? {
+                return Ok(text);
             }
+        }
+    }
+
+    /// Adds the part of one frame, without its length, to the message. True: the message is whole.
+    pub fn open_frame(&mut self, frame: &[u8], text: &mut Vec<u8>) -> Result<bool, Broken> {
+        self.plain.resize(frame.len(), 0);
+        let plain_length = self.noise.read_message(frame, &mut self.plain)?;
+        let (flag, part) = self.plain[..plain_length].split_first().ok_or(Broken::Foreign)?;
+        text.extend(part);
+        match flag {
+            1 => Ok(true),
+            // An empty part that promises more could be repeated without end.
+            0 if !part.is_empty() => Ok(false),
+            _ => Err(Broken::Foreign),
         }
     }
 }
@@ -278,7 +303,8 @@ mod tests {
     fn another_key_gets_no_byte_out_of_the_agent() {
         let mut recording = Script(&[], 0);
         let other = Key::from_hex(&"5b".repeat(32)).expect("a key");
-        let mut state = builder(&other).expect("a builder").build_initiator().expect("a state");
+        let mut state =
+            builder(&CONTROL_MAGIC, &other).expect("a builder").build_initiator().expect("a state");
         let opening = handshake_frame(&mut state).expect("a frame");
         recording.0 = &opening;
         assert!(matches!(respond(&mut recording, &key()), Err(Broken::Foreign)));

@@ -55,18 +55,27 @@ pub fn find_peers(
 
 /// Reads `HOST`, `HOST:PORT`, `[V6]:PORT`, `[V6]` or `V6`; the port is 7411 where none is given. Names are resolved.
 pub fn parse_peer(text: &str) -> Result<SocketAddr, Failure> {
-    let (host, port) = split(text).map_err(Failure::Usage)?;
+    resolve_named("--peer", text, DEFAULT_PORT)
+}
+
+/// As [`parse_peer`], for another option with another port where none is given.
+pub(crate) fn resolve_named(option: &str, text: &str, default_port: u16) -> Result<SocketAddr, Failure> {
+    let (host, port) = split_named(option, text, default_port).map_err(Failure::Usage)?;
     resolve_host(&host, port).map_err(|why| {
         Failure::Lacks(format!(
-            "--peer {text}: {host} has no address: {why}; check the name, or give its address"
+            "{option} {text}: {host} has no address: {why}; check the name, or give its address"
         ))
     })
 }
 
-/// Host and port, by form alone; the error is a sentence.
+/// Host and port of `--peer`, by form alone; the error is a sentence.
 pub(super) fn split(text: &str) -> Result<(String, u16), String> {
+    split_named("--peer", text, DEFAULT_PORT)
+}
+
+fn split_named(option: &str, text: &str, default_port: u16) -> Result<(String, u16), String> {
     let wrong =
-        |why: &str| format!("--peer {text}: {why}; write HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address");
+        |why: &str| format!("{option} {text}: {why}; write HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address");
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or_else(|| wrong("a “]” is missing"))?;
@@ -94,7 +103,7 @@ pub(super) fn split(text: &str) -> Result<(String, u16), String> {
         return Err(wrong("that is no IPv6 address"));
     }
     let port = match port {
-        None => DEFAULT_PORT,
+        None => default_port,
         Some(digits) => match digits.parse::<u16>() {
             Ok(port) if port > 0 && digits.bytes().all(|digit| digit.is_ascii_digit()) => port,
             _ => return Err(wrong("a port is a number from 1 to 65535")),

@@ -1,16 +1,18 @@
 //! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
 
-use super::admission::{Places, Tokens, Visit, WaitingRoom};
+use super::admission::{Tokens, Visit, WaitingRoom};
 use super::clients::Clients;
 use super::host::InterfaceOf;
+use super::janitor::{self, Watched};
 use super::key::Key;
 use super::limits::Settings;
+use super::places::Places;
 use super::protocol::Request;
 use super::secret::{SECRET_BYTES, random, to_hex};
 use super::wire::{CONTROL_MAGIC, DATA_MAGIC, Timed, prepare_control};
 use super::{DEFAULT_PORT, noise, session, tcp};
 use crate::failure::Failure;
-use crate::flow::receive::{Received, receive_tcp, receive_udp};
+use crate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
 use crate::flow::stream::{self as engine, Content, StreamCounters, StreamSocket, StreamSpec};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,10 +30,10 @@ const STREAMS_OF_ALL: usize = 4;
 /// What to do with an admitted data stream; the default is what `flow` does.
 #[derive(Clone, Copy)]
 pub struct Receivers {
-    /// Receives a TCP stream until its end or `stop`: stream, verify, counters, stop.
-    pub tcp: fn(TcpStream, bool, &Received, &AtomicBool) -> io::Result<()>,
-    /// Admits the sender that shows the token, then receives until `stop`: socket, token, counters, stop.
-    pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Received, &AtomicBool) -> io::Result<()>,
+    /// Receives a TCP stream until its end or `stop`: stream, terms, counters, stop.
+    pub tcp: fn(TcpStream, &Terms, &Received, &AtomicBool) -> io::Result<()>,
+    /// Admits the sender that shows the token, then receives until `stop`: socket, token, terms, counters, stop.
+    pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Terms, &Received, &AtomicBool) -> io::Result<()>,
     /// This end of an admitted stream: what to do, its socket, counters, stop.
     pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &AtomicBool) -> io::Result<()>,
 }
@@ -69,6 +71,7 @@ pub(super) struct Shared {
     pub tests: Arc<Places>,
     pub clients: Arc<Clients>,
     pub lanes: Arc<Places>,
+    pub watched: Watched,
     room: Arc<WaitingRoom>,
     stopping: AtomicBool,
 }
@@ -119,10 +122,12 @@ impl Agent {
             instance: to_hex(&instance),
             settings,
             tokens: Tokens::default(),
-            sessions: Places::new(limits.sessions),
-            tests: Places::new(limits.tests),
+            sessions: Places::shared(limits.sessions),
+            tests: Places::shared(limits.tests),
             clients: Clients::new(limits.client),
-            lanes: Places::new(limits.lanes.saturating_mul(STREAMS_OF_ALL)),
+            // What one client takes of them is bounded by `ClientLimits::streams`.
+            lanes: Places::open(limits.lanes.saturating_mul(STREAMS_OF_ALL)),
+            watched: Watched::default(),
             room: Arc::new(WaitingRoom::new(limits.unknown_connections)),
             stopping: AtomicBool::new(false),
         };
@@ -146,6 +151,7 @@ impl Agent {
             for listener in &self.listeners {
                 scope.spawn(|| accept(listener, &self.shared, stop));
             }
+            scope.spawn(|| janitor::watch(&self.shared, stop));
         });
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.room.clear();
@@ -207,6 +213,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
         match listener.accept() {
             // Before a thread is spent on it, and told nothing: closed.
             Ok((_, address)) if !shared.settings.allow.admits(address.ip()) => {}
+            Ok((stream, _)) if is_garbage(&stream) => {}
             Ok((stream, address)) => {
                 let theirs = shared.clone();
                 let serve = move |stream, visit| visited(stream, visit, &theirs);
@@ -218,6 +225,24 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
+}
+
+/// What has come of it already is no opening of ours: a flood of other services' words costs no thread.
+fn is_garbage(stream: &TcpStream) -> bool {
+    let mut opening = [0; 4];
+    let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut opening));
+    let garbage = match peeked {
+        Ok(0) => true,
+        // Of the control channel's magic the last byte is a version, which is told to who has another.
+        Ok(length) => {
+            let known = [&CONTROL_MAGIC[..3], &DATA_MAGIC[..]];
+            !known
+                .iter()
+                .any(|magic| magic.iter().zip(&opening[..length]).all(|(ours, theirs)| ours == theirs))
+        }
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    };
+    garbage || stream.set_nonblocking(false).is_err()
 }
 
 /// A connection that nobody vouches for: it has `admission` to show the key or a token, and gets no byte before.

@@ -1,8 +1,8 @@
 //! One control connection of a client that holds the key: its tests one after another.
 
-use super::admission::Place;
 use super::host;
 use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
+use super::places::{Full, Place};
 use super::protocol::{Hello, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
 use super::server::Shared;
 use super::trial::{Trial, Whose};
@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How often an idle session looks after its streams.
+/// How often an idle session looks whether it shall end.
 const TICK: Duration = Duration::from_millis(200);
 /// A request that began must be whole, and its answer taken, within this.
 const MESSAGE: Duration = Duration::from_secs(5);
@@ -66,8 +66,11 @@ fn welcome<'a>(
     let unnamed = |error| format!("its end of the connection has no address: {error}");
     let local = canonical(stream.local_addr().map_err(unnamed)?);
     let client = stream.peer_addr().map_err(unnamed)?.ip().to_canonical();
-    let place = shared.sessions.take().ok_or_else(|| {
-        format!("it serves {} clients already; wait until one has finished", shared.sessions.bound())
+    let place = shared.sessions.take(client).map_err(|full| match full {
+        Full::All(bound) => format!("it serves {bound} clients already; wait until one has finished"),
+        Full::Yours(own, bound) => format!(
+            "this client has {own} of its {bound} control connections already, which is the most for one; wait until one has ended"
+        ),
     })?;
     let sysroot = Sysroot::live();
     let interface = (shared.interface_of)(local.ip());
@@ -90,7 +93,7 @@ fn printable(text: &str) -> String {
 }
 
 impl Session<'_> {
-    /// Waits for the first byte of a request and looks after the streams meanwhile; none: the session is over.
+    /// Waits for the first byte of a request; none: the session is over.
     fn await_request(&self, stream: &TcpStream) -> Option<()> {
         let idle_since = Instant::now();
         stream.set_read_timeout(Some(TICK)).ok()?;
@@ -101,7 +104,6 @@ impl Session<'_> {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(_) => return None,
             }
-            self.look_after();
             if self.shared.stopping() || idle_since.elapsed() > self.patience() {
                 return None;
             }
@@ -114,13 +116,8 @@ impl Session<'_> {
         if sending { limits.idle.min(limits.idle_sending) } else { limits.idle }
     }
 
-    fn look_after(&self) {
-        self.trial.iter().for_each(Trial::look_after);
-    }
-
     /// Reads one request, does it, answers it.
     fn answer(&mut self, stream: &TcpStream, channel: &mut Channel) -> Result<(), Broken> {
-        self.look_after();
         let request = channel.receive(Timed::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
         let reply = match request {
             Ok(Request::Open(request)) => {

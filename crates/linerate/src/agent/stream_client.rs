@@ -1,7 +1,7 @@
 //! The client's end of a stream of `linerate network`: its socket, bound and prepared, admitted by its ticket.
 
 use super::bound::{Way, bound};
-use super::client::{STEP, Session, unreachable_peer};
+use super::client::{LOOK, STEP, Session, unreachable_peer};
 use super::protocol::{Reply, Request, StreamTicket};
 use super::secret::Token;
 use crate::failure::Failure;
@@ -10,8 +10,10 @@ use crate::flow::stream::{self as engine, StreamSocket};
 use crate::plan::Protocol;
 use crate::probe::counters::NetworkCounters;
 use socket2::{Socket, Type};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 impl Session {
     /// What the agent's host has counted on its network since it was started: all of it, and the interface that this session leads to
@@ -34,6 +36,17 @@ impl Session {
         local: Option<SocketAddr>,
         device: Option<&str>,
     ) -> Result<StreamSocket, Failure> {
+        self.connect_stream_until(ticket, spec, Way { local, device }, &AtomicBool::new(false))
+    }
+
+    /// The same, given up a tenth of a second after `stop`.
+    pub fn connect_stream_until(
+        &self,
+        ticket: &StreamTicket,
+        spec: &StreamSpec,
+        way: Way<'_>,
+        stop: &AtomicBool,
+    ) -> Result<StreamSocket, Failure> {
         let (token, udp_port) = match ticket {
             StreamTicket::Granted { token, udp_port, .. } => (token, udp_port),
             StreamTicket::Refused { why } => {
@@ -44,19 +57,23 @@ impl Session {
             }
         };
         let kind = if spec.protocol == Protocol::Udp { Type::DGRAM } else { Type::STREAM };
-        let way = Way { local, device };
         let socket = bound(self.address(), kind, way, |socket| engine::prepare(spec, socket))?;
         match udp_port {
-            None => self.admitted_tcp(socket, token).map(StreamSocket::Tcp),
-            Some(port) => self.admitted_udp(socket, token, *port),
+            None => self.admitted_tcp(socket, token, stop).map(StreamSocket::Tcp),
+            Some(port) => self.admitted_udp(socket, token, *port, stop),
         }
     }
 
-    pub(super) fn admitted_tcp(&self, socket: Socket, token: &Token) -> Result<TcpStream, Failure> {
+    pub(super) fn admitted_tcp(
+        &self,
+        socket: Socket,
+        token: &Token,
+        stop: &AtomicBool,
+    ) -> Result<TcpStream, Failure> {
         let address = self.address();
-        socket.connect_timeout(&address.into(), STEP).map_err(|error| unreachable_peer(address, &error))?;
+        connect(&socket, address, stop).map_err(|error| unreachable_peer(address, &error))?;
         let stream: TcpStream = socket.into();
-        self.show_token(&stream, token).map_err(|error| {
+        self.show_token(&stream, token, stop).map_err(|error| {
             Failure::Lacks(match error.kind() {
                 ErrorKind::TimedOut => format!(
                     "the agent at {address} did not admit a data stream within {} s: it is overloaded or lost",
@@ -70,12 +87,18 @@ impl Session {
         Ok(stream)
     }
 
-    fn admitted_udp(&self, socket: Socket, token: &Token, port: u16) -> Result<StreamSocket, Failure> {
+    fn admitted_udp(
+        &self,
+        socket: Socket,
+        token: &Token,
+        port: u16,
+        stop: &AtomicBool,
+    ) -> Result<StreamSocket, Failure> {
         let mut address = self.address();
         address.set_port(port);
         let opened = socket.connect(&address.into()).and_then(|()| {
             let socket = UdpSocket::from(socket);
-            engine::open_udp(&socket, token.bytes()).map(|()| socket)
+            engine::open_udp(&socket, token.bytes(), stop).map(|()| socket)
         });
         let socket = opened.map_err(|error| {
             Failure::Lacks(match error.kind() {
@@ -93,6 +116,32 @@ impl Session {
         })?;
         Ok(StreamSocket::Udp { socket, token: *token.bytes() })
     }
+}
+
+/// Connects within `STEP`, or until `stop`. With a send timeout connect(2) comes back after it (EINPROGRESS, socket(7)), and goes on
+/// waiting when it is called again.
+fn connect(socket: &Socket, address: SocketAddr, stop: &AtomicBool) -> io::Result<()> {
+    let deadline = Instant::now() + STEP;
+    socket.set_write_timeout(Some(LOOK))?;
+    loop {
+        match socket.connect(&address.into()) {
+            Ok(()) => break,
+            Err(error) if error.raw_os_error() == Some(EISCONN) => break,
+            Err(error) if !still_connecting(&error) => return Err(error),
+            Err(_) if stop.load(Ordering::Relaxed) => return Err(ErrorKind::Interrupted.into()),
+            Err(_) if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
+            Err(_) => {}
+        }
+    }
+    socket.set_write_timeout(None)
+}
+
+const EISCONN: i32 = 106;
+
+fn still_connecting(error: &io::Error) -> bool {
+    const EALREADY: i32 = 114;
+    const EINPROGRESS: i32 = 115;
+    error.kind() == ErrorKind::Interrupted || matches!(error.raw_os_error(), Some(EALREADY | EINPROGRESS))
 }
 
 impl StreamTicket {

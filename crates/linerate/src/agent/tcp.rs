@@ -44,7 +44,7 @@ fn serve_tcp(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> 
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
     lane.run(Some(handle), |stop| match &lane.work {
-        Work::Receive(receive) => (shared.receivers.tcp)(stream, receive.verify, &receive.received, stop),
+        Work::Receive(receive) => (shared.receivers.tcp)(stream, &receive.terms, &receive.received, stop),
         Work::Stream { spec, counters } => {
             (shared.receivers.stream)(spec, StreamSocket::Tcp(stream), counters, stop)
         }

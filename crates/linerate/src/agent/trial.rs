@@ -1,14 +1,15 @@
 //! The running test of a session: its lanes and streams, from their tokens to their last samples.
 
-use super::admission::Place;
-use super::clients::{Rate, deal};
+use super::clients::{Rate, Share};
+use super::deal::deal;
 use super::host::congestion_controls;
 use super::lane::{Lane, Receive, Work};
+use super::places::{Full, Place};
 use super::protocol::{LaneTicket, OpenRequest, Opened, StreamTicket};
 use super::secret::Token;
 use super::server::Shared;
 use super::{udp, wish};
-use crate::flow::receive::Received;
+use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
 use crate::flow::stream::{Role, StreamCounters, StreamSample, StreamSpec};
 use crate::plan::Protocol;
 use crate::sysroot::Sysroot;
@@ -20,8 +21,13 @@ use std::time::{Duration, Instant};
 const GENTLE_END: Duration = Duration::from_millis(700);
 /// All threads have ended within this.
 const END: Duration = Duration::from_millis(1700);
-/// What the receiver of a UDP lane asks for, and what TCP's buffer may grow to: the memory of a lane.
-const LANE_BYTES: u64 = 17 << 20;
+/// What TCP's buffer of a lane may grow to where nobody says (tcp(7): tcp_rmem), or may be asked for by the client without being told so.
+const TCP_LANE_BYTES: u64 = 16 << 20;
+/// What the receiving thread of a lane has besides: the blocks that it reads into, its stack.
+const THREAD_BYTES: u64 = 2 << 20;
+/// A lane under a rate limit has a buffer for so much of a second: more would only hide from the sender that it must wait.
+const HELD_SECONDS: f64 = 0.05;
+const LEAST_HELD_BYTES: u64 = 128 << 10;
 
 /// Whose test it is, and on which clock and address.
 #[derive(Clone, Copy)]
@@ -59,8 +65,14 @@ impl<'a> Trial<'a> {
         if !(1..=bound).contains(&wanted) {
             return Err(format!("{wanted} streams were asked for; it takes 1 to {bound} in one test"));
         }
-        let place = shared.tests.take().ok_or_else(|| {
-            format!("{} tests are running there already; wait until one has ended", shared.tests.bound())
+        let place = shared.tests.take(whose.client).map_err(|full| match full {
+            Full::All(bound) => {
+                format!("{bound} tests are running there already; wait until one has ended")
+            }
+            Full::Yours(own, bound) => format!(
+                "this client runs {own} of its {bound} tests already, which is the most for one; wait until one has ended, or \
+                 start the agent with a higher --tests"
+            ),
         })?;
         let began = Instant::now();
         let mut trial = Trial { shared, whose, lanes: Vec::new(), streams: Vec::new(), began, _place: place };
@@ -72,21 +84,30 @@ impl<'a> Trial<'a> {
         Ok((trial, opened))
     }
 
+    /// A lane of a run: it is dealt no rate. Under a limit all lanes of a client read by one pace, which makes their senders wait.
     fn open_lane(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<LaneTicket, String> {
-        if let Some(limit) = self.shared.clients.limits().bytes_per_second {
-            return Err(format!(
-                "it holds each client to {}, and a run measures as fast as it goes: start the agent without --rate-limit, or \
-                 measure with `linerate network`",
-                crate::units::show_bits_rate(limit)
-            ));
-        }
+        let limit = self.shared.clients.limits().bytes_per_second;
+        let buffer = lane_buffer(protocol, request.receive_buffer_bytes, limit, request.lanes.len());
+        let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
+        let share =
+            self.share(buffer.map_or(TCP_LANE_BYTES, |bytes| 2 * bytes).saturating_add(THREAD_BYTES), rate)?;
+        let allow = self.shared.settings.allow.clone();
+        let terms = Terms {
+            verify: request.verify,
+            buffer_bytes: buffer,
+            pace: share.pace(),
+            admits: Some(Arc::new(move |address| allow.admits(address))),
+        };
         let received = Received::new(self.whose.start);
-        let (verify, receive_buffer_bytes) = (request.verify, request.receive_buffer_bytes);
-        let work = Work::Receive(Box::new(Receive { protocol, verify, receive_buffer_bytes, received }));
-        let memory = receive_buffer_bytes.map_or(LANE_BYTES, |bytes| bytes.saturating_mul(2));
-        let (lane, token, udp_port) = self.admit(work, memory, Rate::UNBOUND)?;
+        let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received };
+        let (lane, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
         self.lanes.push(lane);
         Ok(LaneTicket { token, udp_port })
+    }
+
+    /// What a stream takes of its client's share of this host.
+    fn share(&self, memory_bytes: u64, rate: Rate) -> Result<Share, String> {
+        self.shared.clients.take(self.whose.client, memory_bytes, rate)
     }
 
     fn open_streams(&mut self, specs: Vec<StreamSpec>, sysroot: &Sysroot) -> Vec<StreamTicket> {
@@ -117,32 +138,28 @@ impl<'a> Trial<'a> {
     }
 
     fn open_stream(&self, mut spec: StreamSpec, rate: Rate) -> Result<(Arc<Lane>, StreamTicket), String> {
-        if self.shared.clients.limits().bytes_per_second.is_some() && spec.role == Role::Send {
-            spec.bytes_per_second = Some(rate.dealt);
-        }
         if !self.shared.settings.pin {
             spec.core = None;
         }
+        let share = self.share(wish::memory_bytes(&spec), rate)?;
+        // What was granted, which may be less than what was dealt: another session of the client may have been faster.
+        let bytes_per_second = share.bytes_per_second();
+        if spec.role == Role::Send {
+            spec.bytes_per_second = bytes_per_second.or(spec.bytes_per_second);
+        }
         let counters = Box::new(StreamCounters::new(self.whose.start));
-        let memory = wish::memory_bytes(&spec);
-        let (lane, token, udp_port) =
-            self.admit(Work::Stream { spec: Box::new(spec), counters }, memory, rate)?;
-        let bytes_per_second = lane.rate_limit();
+        let (lane, token, udp_port) = self.admit(Work::Stream { spec: Box::new(spec), counters }, share)?;
         Ok((lane, StreamTicket::Granted { token, udp_port, bytes_per_second }))
     }
 
-    /// Takes a place and a share for a data stream, and makes its token; over UDP also its socket and thread.
-    fn admit(
-        &self,
-        work: Work,
-        memory_bytes: u64,
-        rate: Rate,
-    ) -> Result<(Arc<Lane>, Token, Option<u16>), String> {
-        let full = "all its streams are taken; wait until another client has finished";
-        let place = self.shared.lanes.take().ok_or(full)?;
-        let share = self.shared.clients.take(self.whose.client, memory_bytes, rate)?;
+    /// Takes a place for a data stream, and makes its token; over UDP also its socket and thread.
+    fn admit(&self, work: Work, share: Share) -> Result<(Arc<Lane>, Token, Option<u16>), String> {
+        let full = |_| "all its streams are taken; wait until another client has finished";
+        let place = self.shared.lanes.take(self.whose.client).map_err(full)?;
         let life = self.shared.settings.limits.token_life;
-        let lane = Arc::new(Lane::new(work, self.whose.client, life, share, place));
+        let lane = Lane::new(work, self.whose.client, life, share, place);
+        let lane = Arc::new(lane.ending(self.began, self.shared.settings.limits.test_time));
+        self.shared.watched.add(&lane);
         let token = Token::random().map_err(|error| format!("/dev/urandom cannot be read there: {error}"))?;
         let udp_port = match lane.protocol() {
             Protocol::Tcp => {
@@ -163,23 +180,6 @@ impl<'a> Trial<'a> {
 
     fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
         self.lanes.iter().chain(self.streams.iter().flatten())
-    }
-
-    /// Looks after everything that has a time or a share.
-    pub fn look_after(&self) {
-        let over = self.shared.settings.limits.test_time.filter(|time| self.began.elapsed() >= *time);
-        for lane in self.all() {
-            lane.expire();
-            lane.hold_to_share();
-            if let Some(time) = over {
-                lane.end(&format!(
-                    "the test took longer than the {} s that the agent allows; start it there with a higher --time-limit",
-                    time.as_secs_f64()
-                ));
-            }
-        }
-        let now = Instant::now();
-        self.shared.tokens.withdraw(|lane| lane.expires <= now);
     }
 
     /// Datagrams go out of this host, to somebody who may be gone.
@@ -223,5 +223,35 @@ impl<'a> Trial<'a> {
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// What the receiver of a lane asks for as its socket's buffer, bytes; none: TCP's sizes itself. Never more than the kernel's C int.
+fn lane_buffer(protocol: Protocol, asked: Option<u64>, limit: Option<f64>, lanes: usize) -> Option<u64> {
+    const MOST: u64 = 1 << 30;
+    let free = match protocol {
+        Protocol::Tcp => asked,
+        Protocol::Udp => Some(asked.unwrap_or(0).max(UDP_BUFFER_BYTES)),
+    };
+    let Some(limit) = limit else { return free.map(|bytes| bytes.min(MOST)) };
+    let held = (limit / lanes.max(1) as f64 * HELD_SECONDS) as u64;
+    Some(free.unwrap_or(MOST).min(held.max(LEAST_HELD_BYTES)).min(MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_of_a_lane_is_what_will_be_asked_for() {
+        let buffer = lane_buffer;
+        assert_eq!(buffer(Protocol::Tcp, None, None, 1), None);
+        assert_eq!(buffer(Protocol::Tcp, Some(1 << 20), None, 1), Some(1 << 20));
+        assert_eq!(buffer(Protocol::Udp, Some(1 << 20), None, 1), Some(UDP_BUFFER_BYTES));
+        assert_eq!(buffer(Protocol::Udp, Some(u64::MAX), None, 1), Some(1 << 30));
+        // 50 ms of a quarter of 8 Gb/s, and no less than a few trains.
+        assert_eq!(buffer(Protocol::Udp, None, Some(1e9), 4), Some(12_500_000));
+        assert_eq!(buffer(Protocol::Tcp, None, Some(1e6), 1), Some(LEAST_HELD_BYTES));
+        assert_eq!(buffer(Protocol::Tcp, Some(4096), Some(1e9), 1), Some(4096));
     }
 }

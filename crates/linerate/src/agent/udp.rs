@@ -30,7 +30,9 @@ pub fn start(lane: &Arc<Lane>, token: Token, local: SocketAddr, shared: &Shared)
     let door = Door { token, allow: shared.settings.allow.clone() };
     std::thread::Builder::new().name("udp stream".into()).spawn(move || {
         lane.run(None, |stop| match &lane.work {
-            Work::Receive(receive) => (receivers.udp)(socket, door.token.bytes(), &receive.received, stop),
+            Work::Receive(receive) => {
+                (receivers.udp)(socket, door.token.bytes(), &receive.terms, &receive.received, stop)
+            }
             Work::Stream { spec, counters } => {
                 if !door.admit(&lane, spec.role, &socket, stop)? {
                     return Ok(());

@@ -64,13 +64,13 @@ impl Write for Timed<'_> {
 
 /// A control connection: small messages at once, and a host that vanished without a word is noticed within five seconds: by keepalive
 /// where nothing is on its way, by TCP_USER_TIMEOUT (RFC 5482) where something is.
-pub fn prepare_control(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
+pub fn prepare_control<'s>(stream: impl Into<SockRef<'s>>) -> io::Result<()> {
+    let socket = stream.into();
+    socket.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(2))
         .with_interval(Duration::from_secs(1))
         .with_retries(3);
-    let socket = SockRef::from(stream);
     socket.set_tcp_user_timeout(Some(Duration::from_secs(5)))?;
     socket.set_tcp_keepalive(&keepalive)
 }

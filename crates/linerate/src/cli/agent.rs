@@ -1,5 +1,6 @@
 //! `linerate agent`: its words, and what becomes of them.
 
+use super::agent_told::Teller;
 use super::commands::{complain, print};
 use super::stop::stop_on_signals;
 use super::words::positive;
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 use crate::iperf3;
 use crate::probe::probe;
 use crate::sysroot::Sysroot;
-use crate::units::{bits_per_second, parse_rate, parse_size, show_bits_rate};
+use crate::units::{bits_per_second, parse_rate, parse_size};
 use clap::{Args, ValueEnum};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -30,8 +31,8 @@ pub struct AgentWords {
     /// Take connections from these hosts only, be it with the key; repeat for several [default: every host]
     #[arg(long, value_name = "ADDRESS[/PREFIX]", value_parser = network)]
     pub allow: Vec<Network>,
-    /// Tests at once; a client has one for each of its paths
-    #[arg(long, value_name = "TESTS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// Tests at once; a client has one for each of its paths, and half of all at most
+    #[arg(long, value_name = "TESTS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub tests: u32,
     /// Data streams of one client at once
     #[arg(long, value_name = "STREAMS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -153,7 +154,8 @@ pub fn agent(words: &AgentWords) -> Result<u8, Failure> {
             let limits = words.iperf3_limits();
             let stop = &stop;
             scope.spawn(move || {
-                if let Err(failure) = server.serve(stop, &limits, &mut told) {
+                let teller = Teller::start();
+                if let Err(failure) = server.serve(stop, &limits, &mut |event| teller.tell(event)) {
                     complain(&failure.to_string());
                 }
             });
@@ -176,22 +178,6 @@ fn iperf3_addresses(listen: &[SocketAddr]) -> Vec<SocketAddr> {
     addresses
 }
 
-/// A line for each test of an iperf3's client.
-fn told(event: &iperf3::Event) {
-    let line = match event {
-        iperf3::Event::Ended(outcome) => {
-            let from = outcome.addresses.map_or_else(String::new, |(_, client)| format!(" of {client}"));
-            let rate = |ours| show_bits_rate(outcome.received_bytes_per_second(ours));
-            let error = outcome.error.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-            format!("iperf3 test{from}: {} received, {} sent{error}\n", rate(false), rate(true))
-        }
-        iperf3::Event::Refused { client, why } => format!("iperf3 client {client} refused: {why}\n"),
-        iperf3::Event::Started { .. } | iperf3::Event::Progress(_) => return,
-    };
-    // Nobody may read it any more.
-    let _ = print(&line);
-}
-
 /// The interface that holds an address, and the cores next to it.
 fn interface_of() -> InterfaceOf {
     Arc::new(|address: IpAddr| {
@@ -206,21 +192,26 @@ fn interface_of() -> InterfaceOf {
 
 /// An address to listen on; without a port 7411 is meant. A link-local one names its interface: `fe80::1%eth0`.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    listen_address_at(text, DEFAULT_PORT)
+}
+
+/// The same with another port where none is given.
+pub fn listen_address_at(text: &str, default_port: u16) -> Result<SocketAddr, String> {
     let wrong = || {
         format!(
-            "“{text}” is no address to listen on: write it like 0.0.0.0:7411, [::]:7411, 192.0.2.7 or fe80::1%eth0"
+            "“{text}” is no address to listen on: write it like 0.0.0.0:{default_port}, [::]:{default_port}, 192.0.2.7 or fe80::1%eth0"
         )
     };
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, DEFAULT_PORT),
+        Some((host, "")) => (host, default_port),
         Some((host, after)) => {
             let port = after.strip_prefix(':').and_then(|digits| digits.parse().ok());
             (host, port.ok_or_else(wrong)?)
         }
-        None => (text, DEFAULT_PORT),
+        None => (text, default_port),
     };
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(SocketAddr::new(ip, port));

@@ -32,6 +32,8 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Memory(words) => super::memory::memory(&words),
         Command::Network(words) => super::network::network(&words),
         Command::Agent(words) => super::agent::agent(&words),
+        Command::Wall(words) => super::wall::wall(words),
+        Command::Tune(words) => super::tune::tune(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
         Command::Compare(words) => super::compare::compare(&words),

@@ -1,6 +1,7 @@
 //! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
 
 mod agent;
+mod agent_told;
 mod capture;
 mod commands;
 mod compare;
@@ -17,6 +18,8 @@ mod raid;
 mod rates;
 mod saving;
 mod stop;
+mod tune;
+mod wall;
 mod words;
 
 pub use agent::listen_address;

@@ -1,60 +1,27 @@
 //! `linerate network`: the words made into an order, the library called, the result printed and saved.
 
-use super::commands::{colour, complain, summary, width};
-use super::output::FormatWord;
 use super::progress::Progress;
-use super::stop::{Saved, end_what_hangs, stop_on_signals};
+use super::saving::Saving;
+use super::stop::stop_on_signals;
 use super::words::NetworkWords;
 use crate::failure::Failure;
-use crate::report::{self, Folder};
 use crate::run::StageRun;
 use crate::run::network::{NetworkOrder, conduct_iperf3, conduct_network};
 use crate::sysroot::Sysroot;
-use std::io::IsTerminal;
 
 /// Measures, prints, saves.
 pub fn network(words: &NetworkWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words);
-    if let Some(folder) = words.output.folder() {
-        Folder::check(Some(folder))?;
-    }
-    let saved = Saved::default();
-    end_what_hangs(&stop, &saved)?;
-    let mut folder: Option<Folder> = None;
-    let mut save = |run: &StageRun| -> Result<(), Failure> {
-        let Some(path) = words.output.folder() else {
-            // From here on Ctrl-C ends with what was measured.
-            saved.lock().get_or_insert_with(Default::default);
-            return Ok(());
-        };
-        if let Some(folder) = &folder {
-            return folder.save(run);
-        }
-        let mut place = saved.lock();
-        let new = Folder::begin(Some(path), run)?;
-        *place = Some(new.path().to_path_buf());
-        folder = Some(new);
-        Ok(())
-    };
+    let mut saving = Saving::begin(&words.output, &stop)?;
     let mut progress = Progress::new();
-    let live = Sysroot::live();
+    let (live, mut save) = (Sysroot::live(), |run: &StageRun| saving.save(run));
     let conducted = match &words.iperf3 {
         Some(server) => conduct_iperf3(&live, &order, server, &stop, &mut progress, &mut save),
         None => conduct_network(&live, &order, &stop, &mut progress, &mut save),
     };
     progress.finish();
-    let mut run = conducted?;
-    let page = folder.as_ref().map(|folder| folder.save_report(&run));
-    run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
-    words.output.print(&run, folder.as_ref(), || report::stage_terminal(&run, width(), colour()))?;
-    let read_by_a_program = words.output.format() != FormatWord::Text;
-    if let (Some(summary), true) =
-        (summary(&run.errors), read_by_a_program || !std::io::stdout().is_terminal())
-    {
-        complain(&summary);
-    }
-    Ok(u8::from(!run.errors.is_empty()))
+    saving.finish(conducted?)
 }
 
 fn order(words: &NetworkWords) -> NetworkOrder {

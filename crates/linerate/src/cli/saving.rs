@@ -1,4 +1,4 @@
-//! A benchmark of files from its first figure to its end: saved as it goes where that was asked for, printed, what failed told.
+//! A benchmark of one stage from its first figure to its end: saved as it goes where that was asked for, printed, what failed told.
 
 use super::commands::{colour, complain, summary, width};
 use super::output::{FormatWord, OutputWords};

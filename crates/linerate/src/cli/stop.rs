@@ -40,8 +40,8 @@ impl Saved {
     }
 }
 
-/// Ends the process if the run does not do so by itself soon after `stop`. Everything that a run makes besides its results ends with
-/// the process: scratch files have no name, and a receiver of our own ends with its standard input.
+/// Ends the process if the run does not do so by itself soon after `stop`. What a run makes besides its results ends with the process:
+/// scratch files have no name, and a receiver of our own ends with its standard input. Only a trace of drops would stay in the kernel.
 pub fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failure> {
     let (stop, saved) = (Arc::clone(stop), saved.clone());
     let watch = move || {
@@ -55,6 +55,7 @@ pub fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failu
             let patience = if folder.is_some() { AFTER } else { BEFORE };
             if stopped.elapsed() > patience {
                 super::commands::complain(&interrupted(folder.as_deref()));
+                linerate_system::drop_trace::remove_all();
                 std::process::exit(i32::from(Failure::Interrupted.exit_status()));
             }
         }

@@ -6,6 +6,7 @@ mod load;
 mod machine;
 mod network;
 mod plan;
+mod tune;
 
 use crate::measure::Stage;
 use crate::plan::Protocol;
@@ -19,6 +20,7 @@ pub use network::{MethodWord, NetworkWords};
 use std::path::PathBuf;
 
 pub use plan::*;
+pub use tune::*;
 
 /// Told at the end of every help text.
 pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
@@ -88,6 +90,14 @@ pub enum Command {
     /// asked for it. Several clients may measure at once, each within its bounds.
     #[command(after_help = EXIT_STATUS)]
     Agent(super::agent::AgentWords),
+    /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
+    #[command(after_help = EXIT_STATUS)]
+    Wall(super::wall::WallWords),
+    /// Show which settings of this machine to change for its rates, and why; changes nothing by itself
+    ///
+    /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo` brings all of it back.
+    #[command(after_help = EXIT_STATUS)]
+    Tune(Box<TuneWords>),
     /// Redo the diagnosis of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Diagnose(DiagnoseWords),

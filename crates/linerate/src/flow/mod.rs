@@ -5,8 +5,11 @@
 //! allocates, logs or locks per block; what happens is counted in `counters` and `progress` and read by somebody else.
 
 pub mod access;
+pub mod allowance;
 pub mod counters;
 pub mod lane;
+mod moments;
+pub mod origin;
 pub mod progress;
 pub mod receive;
 pub mod source;

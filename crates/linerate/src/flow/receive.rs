@@ -1,12 +1,14 @@
 //! The receiving end: takes the bytes, counts them, optionally checksums them, and gives nothing back but feedback to the sender.
 
+use super::allowance::Allowance;
+use super::moments::{CpuClock, only_waiting};
 use super::progress::Progress;
 use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, Token};
-use linerate_system::counters::thread_cpu;
 use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,7 +17,7 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 /// Bytes a read: large enough that calls do not cost, small enough to stay in the second-level cache.
 const TCP_READ_BYTES: usize = 512 << 10;
 /// What a UDP receiver asks for: a burst of several milliseconds at 10 Gb/s.
-const UDP_BUFFER_BYTES: usize = 16 << 20;
+pub const UDP_BUFFER_BYTES: u64 = 16 << 20;
 /// Trains a call.
 const BATCH: usize = 16;
 /// After small batches the receiver lets more come, at most for so long: waking up for each train costs as much as copying it.
@@ -24,6 +26,32 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 /// A token that nobody shows is forgotten.
 const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Says whose datagrams are taken.
+pub type Admits = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
+/// On what terms a data stream is received.
+#[derive(Clone, Default)]
+pub struct Terms {
+    /// Checksum the bytes (TCP).
+    pub verify: bool,
+    /// UDP: SO_RCVBUF asked for, bytes; none: [`UDP_BUFFER_BYTES`].
+    pub buffer_bytes: Option<u64>,
+    /// Bytes are read no faster than this, which makes the sender wait: TCP by its window, UDP by ours. Shared by the lanes of a client.
+    pub pace: Option<Arc<Allowance>>,
+    /// UDP: senders that are taken, be it with the token; none: all.
+    pub admits: Option<Admits>,
+}
+
+impl Terms {
+    /// Pays for bytes that were read before more are.
+    fn pay(&self, bytes: u64, stop: &AtomicBool) {
+        if let Some(pace) = &self.pace {
+            pace.charge(bytes, Instant::now());
+            pace.sleep_off(|| stop.load(Ordering::Relaxed));
+        }
+    }
+}
 
 /// Counters of one receiving lane: written by its thread, read by the control channel.
 #[derive(Debug)]
@@ -59,46 +87,21 @@ impl Received {
     }
 }
 
-/// Stores the thread's CPU time every few milliseconds: a system call per block would cost what it measures.
-struct CpuClock {
-    start: Duration,
-    last: Instant,
-}
-
-impl CpuClock {
-    fn new() -> Self {
-        CpuClock { start: thread_cpu(), last: Instant::now() }
-    }
-
-    fn tick(&mut self, counter: &AtomicU64) {
-        if self.last.elapsed() >= Duration::from_millis(5) {
-            self.store(counter);
-        }
-    }
-
-    fn store(&mut self, counter: &AtomicU64) {
-        self.last = Instant::now();
-        counter.store(thread_cpu().saturating_sub(self.start).as_nanos() as u64, Ordering::Relaxed);
-    }
-}
-
-/// Nothing came for now; look whether to stop and go on.
-fn only_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-}
-
 /// Receives a TCP data stream (already admitted: the token is read) until its end or until `stop`. Blocks; give it a thread.
 pub fn receive_tcp(
     mut stream: TcpStream,
-    verify: bool,
+    terms: &Terms,
     received: &Received,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(STOP_CHECK))?;
     // Waking up for each segment costs a receiver more than copying it.
     let _ = socket::set_receive_low_water(&stream, TCP_READ_BYTES / 2);
-    let mut buffer = vec![0u8; TCP_READ_BYTES];
-    let mut digest = verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
+    // What is read at once is a burst: a thousandth of a second of a slow pace.
+    let paced_read = |pace: &Arc<Allowance>| (pace.bytes_per_second() / 1e3) as usize;
+    let read_bytes = terms.pace.as_ref().map_or(TCP_READ_BYTES, paced_read).clamp(4 << 10, TCP_READ_BYTES);
+    let mut buffer = vec![0u8; read_bytes];
+    let mut digest = terms.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
     let mut clock = CpuClock::new();
     let result = loop {
         if stop.load(Ordering::Relaxed) {
@@ -111,7 +114,8 @@ pub fn receive_tcp(
                     digest.update(&buffer[..length]);
                 }
                 received.progress.add(length as u64);
-                clock.tick(&received.cpu_nanos);
+                clock.tick(Instant::now(), &received.cpu_nanos);
+                terms.pay(length as u64, stop);
             }
             Err(error) if only_waiting(&error) => {}
             Err(error) => break Err(error),
@@ -131,11 +135,12 @@ pub fn receive_tcp(
 pub fn receive_udp(
     socket: UdpSocket,
     token: &Token,
+    terms: &Terms,
     received: &Received,
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut clock = CpuClock::new();
-    let result = admit_and_receive(&socket, token, received, stop, &mut clock);
+    let result = admit_and_receive(&socket, token, terms, received, stop, &mut clock);
     clock.store(&received.cpu_nanos);
     received.ended.store(true, Ordering::Release);
     result
@@ -144,22 +149,30 @@ pub fn receive_udp(
 fn admit_and_receive(
     socket: &UdpSocket,
     token: &Token,
+    terms: &Terms,
     received: &Received,
     stop: &AtomicBool,
     clock: &mut CpuClock,
 ) -> io::Result<()> {
     socket.set_read_timeout(Some(STOP_CHECK))?;
-    let buffer_bytes = socket::set_receive_buffer(socket, UDP_BUFFER_BYTES)?;
+    let asked = terms.buffer_bytes.unwrap_or(UDP_BUFFER_BYTES);
+    // The kernel takes a C int.
+    let buffer_bytes = socket::set_receive_buffer(socket, asked.clamp(1, 1 << 30) as usize)?;
     received.buffer_bytes.store(buffer_bytes as u64, Ordering::Relaxed);
     // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
     let _ = socket::set_receive_trains(socket);
     let _ = socket::set_drop_reports(socket);
     let _ = socket::set_arrival_times(socket);
     let Some(sender) = await_token(socket, token, stop)? else { return Ok(()) };
+    // The token's way is not the control connection's: whose data is taken is asked of its own address.
+    if terms.admits.as_ref().is_some_and(|admits| !admits(sender.ip().to_canonical())) {
+        let why = format!("{} is not on the agent's --allow list", sender.ip().to_canonical());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     socket.connect(sender)?;
     let answer = wire::admitted(token, buffer_bytes as u64);
     socket.send(&answer)?;
-    let mut batch = TrainReceiver::new(BATCH);
+    let mut batch = TrainReceiver::new(if terms.pace.is_some() { 1 } else { BATCH });
     let naps = Naps::for_buffer(buffer_bytes as u64);
     let mut nap = SHORTEST_NAP;
     while !stop.load(Ordering::Relaxed) {
@@ -172,8 +185,12 @@ fn admit_and_receive(
         };
         let before = received.progress.mark().bytes;
         take_batch(socket, &mut batch, sender, token, received, &answer)?;
-        clock.tick(&received.cpu_nanos);
+        clock.tick(Instant::now(), &received.cpu_nanos);
         let bytes = received.progress.mark().bytes - before;
+        if terms.pace.is_some() {
+            terms.pay(bytes, stop);
+            continue;
+        }
         nap = naps.after(taken, bytes, nap);
         if naps.is_small(taken, bytes) {
             std::thread::sleep(nap);
@@ -326,7 +343,8 @@ mod tests {
         sender.connect(to).expect("connected");
         sender.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
         let answers = std::thread::scope(|scope| {
-            scope.spawn(|| receive_udp(socket, token, &received, &stop).expect("received"));
+            scope
+                .spawn(|| receive_udp(socket, token, &Terms::default(), &received, &stop).expect("received"));
             let mut datagram = [0; 100];
             sender.send(&wire::admission(token)).expect("sent");
             sender.recv(&mut datagram).expect("admitted");

@@ -11,6 +11,8 @@ mod crew;
 mod errors;
 mod exchange;
 mod figures;
+mod flags;
+mod member;
 mod open;
 mod pace;
 mod parameters;

@@ -87,7 +87,7 @@ impl Route<'_> {
         let socket = self.socket(Type::DGRAM)?;
         socket.connect(&self.address.into())?;
         let socket: UdpSocket = socket.into();
-        udp_buffers(&socket, test.window_bytes, test.parallel);
+        udp_buffers(&socket, udp_buffer_bytes(test.window_bytes, test.parallel));
         socket.set_read_timeout(Some(LOOK))?;
         let (start, mut asked) = (Instant::now(), None::<Instant>);
         let mut datagram = [0; 64];
@@ -139,11 +139,15 @@ fn set_congestion_control(socket: &Socket, name: &str) -> io::Result<()> {
     })
 }
 
-/// Buffers of a UDP stream: the kernel's default holds a tenth of a millisecond at 10 Gb/s.
-pub fn udp_buffers(socket: &UdpSocket, window_bytes: Option<u64>, streams: u32) {
+/// What a UDP stream asks for as its buffers: the kernel's default holds a tenth of a millisecond at 10 Gb/s.
+pub fn udp_buffer_bytes(window_bytes: Option<u64>, streams: u32) -> usize {
     let share = ALL_UDP_BUFFERS / streams.max(1) as usize;
     let own = share.clamp(256 << 10, UDP_BUFFER_BYTES);
-    let bytes = window_bytes.map_or(own, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    window_bytes.map_or(own, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// Sets them.
+pub fn udp_buffers(socket: &UdpSocket, bytes: usize) {
     // What is granted stands in the figures.
     let _ = socket::set_send_buffer(socket, bytes);
     let _ = socket::set_receive_buffer(socket, bytes);

@@ -1,7 +1,8 @@
 //! Taking a test's figures while it runs: warm-up, intervals, totals.
 
-use super::crew::{Crew, Member};
+use super::crew::Crew;
 use super::figures::{Interval, Progress, StreamFigures};
+use super::member::Member;
 use super::tally::Counted;
 use crate::flow::stream::TcpSample;
 use crate::plan::Protocol;

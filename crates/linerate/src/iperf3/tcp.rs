@@ -4,7 +4,8 @@
 //! against Debian's server: 13 and 9 Gb/s on a busy machine, 15 with blocks of 256 KiB), and is what iperf3 does with `-Z`.
 
 use super::control::later;
-use super::crew::{Flags, Order};
+use super::crew::Order;
+use super::flags::Flags;
 use super::pace::{Next, Pace, wait};
 use super::tally::Tally;
 use super::udp::payload;
@@ -88,11 +89,19 @@ pub fn send(stream: &TcpStream, order: &Order, flags: &Flags, tally: &Tally) -> 
 /// Takes until it is told to stop, or the other end has sent all.
 pub fn receive(mut stream: &TcpStream, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
     stream.set_read_timeout(Some(LOOK))?;
-    let mut block = vec![0; order.block_bytes];
+    let most =
+        order.receive_pace.as_ref().map_or(usize::MAX, |pace| (pace.bytes_per_second() / 1e3) as usize);
+    let mut block = vec![0; order.block_bytes.min(most.max(4 << 10))];
     while !flags.stop_receiving() {
         match stream.read(&mut block) {
             Ok(0) => break,
-            Ok(count) => tally.progress.add(count as u64),
+            Ok(count) => {
+                tally.progress.add(count as u64);
+                if let Some(pace) = &order.receive_pace {
+                    pace.charge(count as u64, Instant::now());
+                    pace.sleep_off(|| flags.stop_receiving());
+                }
+            }
             Err(error) if later(&error) => {}
             // The other end closed while something of ours was on its way: it has sent what it had.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset && flags.ending() => break,

@@ -4,7 +4,8 @@
 //! makes small datagrams ten times as fast as one call for each.
 
 use super::control::later;
-use super::crew::{Flags, Order};
+use super::crew::Order;
+use super::flags::Flags;
 use super::pace::{Next, Pace, wait};
 use super::sequence::{Header, Sequence};
 use super::tally::Tally;

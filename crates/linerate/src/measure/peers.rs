@@ -45,6 +45,11 @@ impl Peers {
         &self.sessions
     }
 
+    /// The least that an agent of ours lets one client move, bytes per second; none: no agent holds us.
+    pub fn rate_limit(&self) -> Option<f64> {
+        self.sessions.iter().filter_map(|session| session.hello().rate_limit).reduce(f64::min)
+    }
+
     /// Keeps idle sessions alive (an agent drops one that says nothing for a minute).
     pub fn keep_alive(&self) {
         for session in &self.sessions {

@@ -5,7 +5,7 @@ use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::network::{Behind, Flow};
 use super::peers::{Far, PeerMeter, Peers};
-use super::product::Measurement;
+use super::product::{HeldBy, Measurement};
 use super::running::{Running, lane_results};
 use super::trust;
 use super::window::Seen;
@@ -26,6 +26,9 @@ const MEMORY_BLOCKS: u32 = 2;
 /// Blocks beyond the read depth: reading goes on while one is sent.
 const EXTRA_BLOCKS: usize = 2;
 
+/// From this share of an agent's limit on, the limit is what held.
+const KEPT: f64 = 0.8;
+
 /// What was seen of a flow, with what is needed to describe it.
 struct Observed {
     lanes: Vec<Lane>,
@@ -36,6 +39,8 @@ struct Observed {
     engine: String,
     segmentation: bool,
     flags: Vec<String>,
+    /// What an agent lets a client move.
+    rate_limit: Option<f64>,
 }
 
 /// Measures a flow; none where no lane could connect or Ctrl-C came before the first sample.
@@ -114,11 +119,21 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
         let way = way(stages, &lanes[position]);
         stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
-    Ok(Some(Observed { lanes, seen: seen?, far, tcp, verified, engine, segmentation, flags }))
+    Ok(Some(Observed {
+        lanes,
+        seen: seen?,
+        far,
+        tcp,
+        verified,
+        engine,
+        segmentation,
+        flags,
+        rate_limit: peers.rate_limit(),
+    }))
 }
 
 fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement {
-    let Observed { lanes, seen, far, tcp, verified, engine, segmentation, flags } = observed;
+    let Observed { lanes, seen, far, tcp, verified, engine, segmentation, flags, rate_limit } = observed;
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), &seen);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
@@ -145,6 +160,13 @@ fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement
         receiver.verified = verified;
     }
     measurement.held_by = trust::held_by(&seen, measurement.receiver.as_ref());
+    if let Some(limit) = rate_limit {
+        measurement.flags.push("agent-rate-limit".into());
+        // The receiver reads no faster, so that the sender waits: no capacity of any device.
+        if measurement.bytes_per_second > KEPT * limit {
+            measurement.held_by = Some(HeldBy::Peer);
+        }
+    }
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags.extend(flags);
     let cores: Vec<u32> = lanes.iter().map(|lane| lane.core).collect();

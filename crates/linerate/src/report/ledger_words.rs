@@ -1,5 +1,6 @@
 //! The ledger in words, for the screen and the page.
 
+use super::figure::count;
 use super::printable::printable;
 use crate::diagnose::ledger::{Drop, Ledger, LedgerLine, Unit};
 use crate::plan::Protocol;
@@ -28,9 +29,9 @@ pub(super) fn unit(unit: Unit) -> String {
 pub(super) fn dropped(drop: &Drop) -> String {
     let counted = match drop.unit {
         Unit::Trains { datagrams_each } => {
-            format!("{} trains of {datagrams_each:.1}", grouped(drop.counted))
+            format!("{} trains of {datagrams_each:.1}", count(drop.counted))
         }
-        _ => grouped(drop.counted),
+        _ => count(drop.counted),
     };
     format!("{}: {counted}: {}", drop.counter, drop.meaning)
 }
@@ -60,7 +61,7 @@ pub(super) fn result(ledger: &Ledger) -> String {
 /// Traffic in the same counters that is not of these streams; empty where there is none.
 pub(super) fn others(ledger: &Ledger) -> String {
     let all = ledger.others.iter().map(|one| {
-        format!("{} in {} of {}", grouped(one.counted), printable(&one.counter), printable(&one.host))
+        format!("{} in {} of {}", count(one.counted), printable(&one.counter), printable(&one.host))
     });
     let all: Vec<String> = all.collect();
     if all.is_empty() { String::new() } else { format!("not of these streams: {}", all.join("; ")) }
@@ -69,7 +70,7 @@ pub(super) fn others(ledger: &Ledger) -> String {
 /// The kernel's own reasons, of all traffic of the hosts.
 pub(super) fn reasons(ledger: &Ledger) -> String {
     let all = ledger.reasons.iter().map(|one| {
-        format!("{} × {} on {}", grouped(one.counted), printable(&one.reason), printable(&one.host))
+        format!("{} × {} on {}", count(one.counted), printable(&one.reason), printable(&one.host))
     });
     let all: Vec<String> = all.collect();
     if all.is_empty() {
@@ -80,20 +81,7 @@ pub(super) fn reasons(ledger: &Ledger) -> String {
 }
 
 fn signed(value: i64) -> String {
-    format!("{}{}", if value < 0 { "−" } else { "" }, grouped(value.unsigned_abs()))
-}
-
-/// With a comma after each three digits.
-pub(super) fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    format!("{}{}", if value < 0 { "−" } else { "" }, count(value.unsigned_abs()))
 }
 
 #[cfg(test)]
@@ -116,6 +104,5 @@ mod tests {
         assert_eq!(result(&ledger), "36,688 datagrams lost, −7 unaccounted");
         ledger.protocol = Protocol::Tcp;
         assert_eq!(result(&ledger), "every byte arrived");
-        assert_eq!((grouped(999), grouped(1_000)), ("999".into(), "1,000".into()));
     }
 }

@@ -23,6 +23,7 @@ mod stages;
 mod stream_words;
 mod terminal;
 mod verdict;
+pub mod wall;
 
 use crate::failure::Failure;
 use crate::probe::Machine;
@@ -31,7 +32,7 @@ pub use compare::{Comparison, Detail, Difference, Interval, Quantity, Rate, Samp
 pub use flow::{FlowReport, Step};
 pub use folder::{Compared, Folder, Product};
 pub use json::SavedRun;
-pub use printable::printable;
+pub use printable::{columns, printable, shortened, wrapped};
 use std::path::{Path, PathBuf};
 
 /// The run as one screen of at most 40 lines, each at most `width` columns wide (60 to 110 are laid out; less is taken as
@@ -63,6 +64,11 @@ pub fn raid_check(arrays: &[crate::plan::raid::Checked], width: usize, colour: b
 /// A run, or one stage's benchmark, as pretty-printed `run.json`, with a newline at the end.
 pub fn json<P: Product>(product: &P) -> String {
     json::write(product)
+}
+
+/// What a wall needs at each stage and whether the server has it; `width` and `colour` as for [`terminal`].
+pub fn wall_plan(verdict: &crate::wall::need::Verdict, width: usize, colour: bool) -> String {
+    flow::wall_screen(verdict, width, colour)
 }
 
 /// One stage's benchmark for a terminal, as the command that measured it shows it; `width` and `colour` as for [`terminal`].

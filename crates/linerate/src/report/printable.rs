@@ -20,7 +20,7 @@ fn changes_direction(c: char) -> bool {
 /// Columns that a text takes: marks that combine take none, wide East Asian characters and emoji two.
 ///
 /// The ranges are those of Unicode Annex #11 in coarse form; an error costs alignment, never content.
-pub(super) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
 
@@ -36,7 +36,7 @@ fn char_columns(c: char) -> usize {
 }
 
 /// The text, or its beginning with `…`, in at most `width` columns.
-pub(super) fn shortened(text: &str, width: usize) -> String {
+pub fn shortened(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_string();
     }
@@ -57,7 +57,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
 }
 
 /// The text in lines of at most `width` columns, broken at spaces; a longer word is broken where it must be.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -74,8 +74,9 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
 pub(super) fn methods(trials: &[Trial]) -> String {
     let one = |trial: &Trial| {
         let chosen = if trial.chosen { ", chosen" } else { "" };
+        let by = if trial.by_peer { " by the peer" } else { "" };
         format!(
-            "{} of {} {} ({} CPU s/GB{chosen})",
+            "{} of {}{by} {} ({} CPU s/GB{chosen})",
             method_word(trial.method),
             show_size(u64::from(trial.write_bytes)),
             show_bits_rate(trial.bytes_per_second),

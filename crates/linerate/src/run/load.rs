@@ -12,7 +12,9 @@ use crate::measure::access::{
     Access, Bench, Engine, Job, Latency, Layout, LoadPoint, Order, Permissions, Prepared, WARM_UP_SECONDS,
     conduct,
 };
-use crate::measure::load::{Ended, Keep, Offer, Searched, Server, at_rate, closed, highest_rate};
+use crate::measure::load::{
+    Ended, Keep, Offer, Searched, Server, Taker, at_rate, closed, highest_rate, twice,
+};
 use crate::measure::{Measurement, Stage};
 use crate::probe::probe;
 use crate::sysroot::Sysroot;
@@ -201,23 +203,29 @@ struct Steps<'a, 'b> {
 }
 
 impl Server for Steps<'_, '_> {
-    /// A device that fails once is asked once more: the search goes on where that goes well, and the error is told with the result.
     fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended> {
-        let (point, errors) = self.once(offer)?;
-        let Some(error) = errors.into_iter().next() else { return Ok(point) };
-        self.bench.listener.hear(&Event::Note(format!("{error}; the step is taken again")));
-        let (point, errors) = self.once(offer)?;
-        match errors.into_iter().next() {
-            Some(again) => Err(Ended::Failed(again)),
-            None => {
-                self.run.errors.push(format!("{error}; the step was taken again, and went well"));
-                Ok(point)
-            }
-        }
+        twice(&mut Step(self, offer))
     }
 
     fn workers(&self, wanted: u32) -> u32 {
         self.shape.users(wanted)
+    }
+}
+
+/// One step of them.
+struct Step<'s, 'a, 'b>(&'s mut Steps<'a, 'b>, Offer);
+
+impl Taker for Step<'_, '_, '_> {
+    fn once(&mut self) -> Result<(LoadPoint, Vec<String>), Ended> {
+        self.0.once(self.1)
+    }
+
+    fn failed(&mut self, error: &str) {
+        self.0.bench.listener.hear(&Event::Note(format!("{error}; the step is taken again")));
+    }
+
+    fn went_well(&mut self, error: &str) {
+        self.0.run.errors.push(format!("{error}; the step was taken again, and went well"));
     }
 }
 

@@ -7,6 +7,7 @@ mod archive;
 mod place;
 mod recording;
 mod walk;
+mod write;
 
 use crate::fact::Fact;
 use crate::failure::Failure;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+pub use write::Writer;
 
 /// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree costs no memory.
 pub const LARGEST_ATTRIBUTE_BYTES: u64 = 4 << 20;

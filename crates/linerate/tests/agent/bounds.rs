@@ -1,10 +1,12 @@
 //! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
 
 use crate::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, spec, streams, until};
-use linerate::agent::{AllowList, ClientLimits, Limits, Session, Settings, StreamTicket};
+use linerate::agent::{AllowList, ClientLimits, Limits, Receivers, Session, Settings, StreamTicket, Way};
 use linerate::flow::stream::{Role, StreamSpec};
 use linerate::plan::Protocol;
 use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn refused(ticket: &StreamTicket) -> &str {
@@ -22,14 +24,26 @@ fn client_limits(client: ClientLimits) -> Limits {
     Limits { client, ..Limits::default() }
 }
 
+/// A session of a client at another address of loopback.
+pub fn connect_as(running: &Running, client: [u8; 4]) -> Result<Session, linerate::failure::Failure> {
+    let way = Way { local: Some((client, 0).into()), device: None };
+    Session::connect_by(running.address, &running.key, way)
+}
+
 #[test]
-fn so_many_tests_run_at_once_and_no_more() {
-    let running = Running::with(Limits { tests: 2, ..Limits::default() }, COUNTING, "127.0.0.1:0");
+fn so_many_tests_run_at_once_and_half_of_them_at_most_are_of_one_client() {
+    let running = Running::with(Limits { tests: 4, ..Limits::default() }, COUNTING, "127.0.0.1:0");
     let sessions: Vec<Session> = (0..3).map(|_| running.connect()).collect();
     sessions[0].open(lanes(&[Protocol::Tcp])).expect("the first");
     sessions[1].open(streams(sends(1))).expect("the second");
     let text = sessions[2].open(streams(sends(1))).expect_err("a third").to_string();
-    assert!(text.contains("2 tests are running"), "{text}");
+    assert!(text.contains("2 of its 4 tests") && text.contains("--tests"), "{text}");
+    let others = [[127, 0, 0, 2], [127, 0, 0, 2], [127, 0, 0, 3]];
+    let others = others.map(|client| connect_as(&running, client).expect("a session"));
+    others[0].open(streams(sends(1))).expect("another client");
+    others[1].open(streams(sends(1))).expect("and its second");
+    let text = others[2].open(streams(sends(1))).expect_err("a fifth").to_string();
+    assert!(text.contains("4 tests are running"), "{text}");
     sessions[0].close().expect("closed");
     sessions[2].open(streams(sends(1))).expect("a place is free");
 }
@@ -53,6 +67,8 @@ fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
     assert!(text.contains("3 streams") && text.contains(&running.address.to_string()), "{text}");
     drop((one, stream));
     two.close().expect("closed");
+    // The other session's end is noticed, not told.
+    running.awaits_load((1, 0, 0));
     let opened = two.open(streams(sends(3))).expect("opened");
     assert!(opened.streams.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })), "{opened:?}");
 }
@@ -72,14 +88,27 @@ fn buffers_of_a_client_are_bounded() {
 }
 
 #[test]
+fn a_lane_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
+    let limits = client_limits(ClientLimits { memory_bytes: 60 << 20, ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    // 128 KiB are asked for, and 16 MiB are what a receiver of datagrams takes, which the kernel doubles.
+    let text = running.connect().open(lanes(&[Protocol::Udp; 2])).expect_err("too much").to_string();
+    assert!(text.contains("--memory-limit"), "{text}");
+    running.connect().open(lanes(&[Protocol::Udp])).expect("one fits");
+    let session = connect_as(&running, [127, 0, 0, 2]).expect("a session");
+    session.open(lanes(&[Protocol::Tcp; 20])).expect("over TCP the client's word is the buffer");
+}
+
+fn rate_limit(bytes_per_second: f64) -> Limits {
+    client_limits(ClientLimits { bytes_per_second: Some(bytes_per_second), ..ClientLimits::default() })
+}
+
+#[test]
 fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
     let limit = 8e6;
-    let limits = client_limits(ClientLimits { bytes_per_second: Some(limit), ..ClientLimits::default() });
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let running = Running::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
     let session = running.connect();
     assert_eq!(session.hello().rate_limit, Some(limit));
-    let text = session.open(lanes(&[Protocol::Tcp])).expect_err("no run").to_string();
-    assert!(text.contains("--rate-limit"), "{text}");
 
     let modest = StreamSpec { bytes_per_second: Some(2e6), ..spec(Protocol::Tcp, Role::Send) };
     let asked = vec![modest, spec(Protocol::Tcp, Role::Send), spec(Protocol::Tcp, Role::Receive)];
@@ -188,4 +217,112 @@ fn a_silent_client_is_not_sent_datagrams_for_long() {
     assert!(began.elapsed() >= Duration::from_millis(500));
     receiving.sample().expect("who sends to the agent may be silent");
     assert!(quiet.sample().is_err());
+}
+
+#[test]
+fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
+    let limit = 2e5;
+    let running = Running::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
+    let (began, mut moved, mut refusals) = (Instant::now(), 0, 0);
+    let receive = spec(Protocol::Tcp, Role::Receive);
+    while began.elapsed() < Duration::from_secs(2) {
+        // Each time a new session, so that nothing but the address tells who it is.
+        let session = running.connect();
+        let opened = session.open(streams(vec![receive.clone()])).expect("opened");
+        if let StreamTicket::Refused { why } = &opened.streams[0] {
+            assert!(why.contains("has moved more than") && why.contains("wait"), "{why}");
+            refusals += 1;
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+        let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
+        // Over before anybody looks, or ended soon after: how busy the machine is decides.
+        let sent = stream.write_all(&[1; 800_000]).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+        if sent.is_ok() {
+            sample_when(&session, |sample| sample.streams[0].ended);
+        }
+        moved += session.close().expect("closed").streams[0].bytes;
+    }
+    let most = limit * 1.1 * (began.elapsed().as_secs_f64() + 0.5) + 800_000.0;
+    assert!(moved as f64 <= most, "{moved} bytes of at most {most}");
+    assert!(refusals > 0 && moved > 0, "{refusals} refusals, {moved} bytes");
+    let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
+    let opened = other.open(streams(vec![receive])).expect("opened");
+    assert!(
+        matches!(opened.streams[0], StreamTicket::Granted { .. }),
+        "another client owes nothing: {opened:?}"
+    );
+}
+
+#[test]
+fn who_says_nothing_is_held_to_the_rate_all_the_same() {
+    let running = Running::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    let opened = session.open(streams(vec![spec(Protocol::Tcp, Role::Receive)])).expect("opened");
+    let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    let began = Instant::now();
+    while stream.write_all(&[1; 100_000]).is_ok() {}
+    assert!(began.elapsed() < PATIENCE, "cut off by the agent, not by our patience");
+}
+
+#[test]
+fn the_lanes_of_a_run_are_read_no_faster_than_the_rate() {
+    let limit = 8e6;
+    let running = Running::with(rate_limit(limit), Receivers::default(), "127.0.0.1:0");
+    let (one, two) = (running.connect(), running.connect());
+    let began = Instant::now();
+    let mut held = Vec::new();
+    for session in [&one, &two] {
+        let opened = session.open(lanes(&[Protocol::Tcp; 2])).expect("lanes of two paths under one limit");
+        for ticket in &opened.lanes {
+            held.push(session.connect_tcp(ticket, |_| Ok(())).expect("a lane"));
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for mut lane in held {
+            let stop = &stop;
+            scope.spawn(move || {
+                lane.set_write_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = lane.write(&[1; 64 << 10]);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs(2));
+        let samples = [one.sample().expect("a sample"), two.sample().expect("a sample")];
+        let most = limit * (began.elapsed().as_secs_f64() + 0.02);
+        stop.store(true, Ordering::Relaxed);
+        let lanes: Vec<_> = samples.iter().flat_map(|sample| &sample.lanes).collect();
+        let moved: u64 = lanes.iter().map(|lane| lane.bytes).sum();
+        // Each lane may have read one block that is not paid yet.
+        assert!((moved as f64) < most + 4.0 * 65_536.0, "{moved} bytes of at most {most}");
+        assert!(moved as f64 > 0.5 * limit, "{moved} bytes: held, and not stopped");
+        assert!(lanes.iter().all(|lane| !lane.ended && lane.bytes > 0), "{lanes:?}");
+    });
+}
+
+#[test]
+fn datagrams_of_a_lane_come_from_who_is_on_the_list_only() {
+    let only = AllowList::new(["127.0.0.1".parse().expect("a network")]);
+    let settings = Settings { allow: only, ..Settings::default() };
+    let running = Running::with(settings, Receivers::default(), "127.0.0.1:0");
+    let session = running.connect();
+    let opened = session.open(lanes(&[Protocol::Udp; 2])).expect("opened");
+    let show = |from: &str, lane: usize| {
+        let socket = UdpSocket::bind((from, 0)).expect("a socket");
+        let to = session.udp_address(&opened.lanes[lane]).expect("a port");
+        socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+        socket.send_to(&linerate::flow::wire::admission(opened.lanes[lane].token.bytes()), to).expect("sent");
+        socket.recv(&mut [0; 64]).is_ok()
+    };
+    assert!(!show("127.0.0.2", 0), "its token was shown from elsewhere");
+    let sample = sample_when(&session, |sample| sample.lanes[0].ended);
+    let why = sample.lanes[0].error.as_deref().expect("a reason");
+    assert!(why.contains("127.0.0.2") && why.contains("--allow"), "{why}");
+    // A thread that has not started yet answers the next time.
+    assert!((0..20).any(|_| show("127.0.0.1", 1)), "who is on the list is let in");
 }

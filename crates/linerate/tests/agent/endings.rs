@@ -4,7 +4,7 @@ use crate::running::{
     COUNTING, Running, careless_stream, count_udp, heard, lanes, refusal, sample_when, until,
 };
 use linerate::agent::{Agent, InterfaceOf, Key, Limits, Receivers, Session};
-use linerate::flow::receive::Received;
+use linerate::flow::receive::{Received, Terms};
 use linerate::plan::Protocol;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +27,7 @@ fn a_client_that_dies_takes_its_lanes_with_it() {
 }
 
 /// A receiver that never looks at `stop`.
-fn stubborn(mut stream: TcpStream, _: bool, received: &Received, _: &AtomicBool) -> io::Result<()> {
+fn stubborn(mut stream: TcpStream, _: &Terms, received: &Received, _: &AtomicBool) -> io::Result<()> {
     let bytes = io::copy(&mut stream, &mut io::sink())?;
     received.progress.add(bytes);
     Ok(())
@@ -48,7 +48,7 @@ fn a_receiver_that_does_not_stop_is_cut() {
     assert!(last.lanes[0].ended);
 }
 
-fn panicking(_: TcpStream, _: bool, _: &Received, _: &AtomicBool) -> io::Result<()> {
+fn panicking(_: TcpStream, _: &Terms, _: &Received, _: &AtomicBool) -> io::Result<()> {
     panic!("a receiver's defect (wanted by this test)")
 }
 

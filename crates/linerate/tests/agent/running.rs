@@ -5,7 +5,7 @@ use linerate::agent::{
     Settings,
 };
 use linerate::failure::Failure;
-use linerate::flow::receive::Received;
+use linerate::flow::receive::{Received, Terms};
 use linerate::flow::stream::{Role, SendMethod, StreamCounters, StreamSocket, StreamSpec};
 use linerate::plan::Protocol;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,14 +21,14 @@ fn nothing_came(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn count_tcp(mut stream: TcpStream, verify: bool, received: &Received, stop: &AtomicBool) -> io::Result<()> {
+fn count_tcp(mut stream: TcpStream, terms: &Terms, received: &Received, stop: &AtomicBool) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_millis(50)))?;
     let mut buffer = [0; 64 << 10];
     while !stop.load(Ordering::Acquire) {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(bytes) => {
-                if verify {
+                if terms.verify {
                     let sum: u64 = buffer[..bytes].iter().map(|byte| u64::from(*byte)).sum();
                     received.checksum.fetch_add(sum, Ordering::Relaxed);
                 }
@@ -45,6 +45,7 @@ fn count_tcp(mut stream: TcpStream, verify: bool, received: &Received, stop: &At
 pub fn count_udp(
     socket: UdpSocket,
     token: &[u8; 32],
+    _: &Terms,
     received: &Received,
     stop: &AtomicBool,
 ) -> io::Result<()> {

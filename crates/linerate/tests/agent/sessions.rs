@@ -1,5 +1,6 @@
 //! What a session does: tests one after another, tokens, bounds.
 
+use crate::bounds::connect_as;
 use crate::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, until};
 use linerate::agent::{DATA_MAGIC, Limits, Opened, Session};
 use linerate::plan::Protocol;
@@ -114,11 +115,16 @@ fn an_unused_token_expires_also_under_forged_datagrams() {
 
 #[test]
 fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
-    let limits = Limits { sessions: 2, lanes: 3, ..Limits::default() };
+    let limits = Limits { sessions: 4, lanes: 3, ..Limits::default() };
     let running = Running::with(limits, COUNTING, "127.0.0.1:0");
     let (one, two) = (running.connect(), running.connect());
     let text = refusal(Session::connect(running.address, &running.key));
-    assert!(text.contains("2 clients already"), "{text}");
+    assert!(text.contains("2 of its 4 control connections"), "{text}");
+    let others =
+        [(); 2].map(|()| connect_as(&running, [127, 0, 0, 2]).expect("another client finds a place"));
+    let text = refusal(connect_as(&running, [127, 0, 0, 3]));
+    assert!(text.contains("4 clients already"), "{text}");
+    drop(others);
     let text = one.open(lanes(&[Protocol::Tcp; 4])).expect_err("too many").to_string();
     assert!(text.contains("1 to 3"), "{text}");
     assert!(one.open(lanes(&[])).is_err());

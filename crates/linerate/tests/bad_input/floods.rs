@@ -27,8 +27,35 @@ fn nonsense(origin: [u8; 4], target: SocketAddr, words: &[u8]) -> std::io::Resul
     (&socket).write_all(words)
 }
 
+/// A client that comes in the middle of it gets its measurement: a mebibyte arrives whole.
+fn measure_a_lane(session: &Session) {
+    let lanes = vec![LaneRequest { protocol: Protocol::Tcp }];
+    let opened = session.open(OpenRequest { lanes, ..OpenRequest::default() }).expect("opened");
+    let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a lane");
+    lane.write_all(&vec![1; 1 << 20]).expect("sent");
+    lane.shutdown(std::net::Shutdown::Write).expect("the end");
+    let patience = Instant::now() + Duration::from_secs(20);
+    loop {
+        let sample = session.sample().expect("a sample");
+        if sample.lanes[0].ended {
+            assert_eq!((sample.lanes[0].bytes, &sample.lanes[0].error), (1 << 20, &None));
+            break;
+        }
+        assert!(Instant::now() < patience, "{sample:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    session.close().expect("closed");
+}
+
+/// `bench/garbage` asks for a longer flood by more senders.
+fn asked(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn a_flood_of_nonsense_does_not_stop_a_test() {
+    let flooders = asked("LINERATE_FLOOD_SENDERS", 4).clamp(1, 200) as u8;
+    let time = Duration::from_secs(asked("LINERATE_FLOOD_SECONDS", 4));
     let agent = AgentProcess::start();
     let key = Key::read_file(std::path::Path::new(&agent.key())).expect("the key");
     let session = Session::connect(agent.address, &key).expect("a session");
@@ -46,7 +73,7 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         &[0xff; 1000],
     ];
     std::thread::scope(|scope| {
-        for flooder in 0..4u8 {
+        for flooder in 0..flooders {
             let (flooding, connections) = (&flooding, &connections);
             scope.spawn(move || {
                 for number in usize::from(flooder).. {
@@ -68,22 +95,27 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
             lane.shutdown(std::net::Shutdown::Write).expect("the end");
         });
         let began = Instant::now();
-        let mut bytes = 0;
-        while began.elapsed() < Duration::from_secs(4) {
+        let (mut bytes, mut most) = (0, (0, 0));
+        while began.elapsed() < time {
             std::thread::sleep(Duration::from_millis(250));
             let sample = session.sample().expect("a sample");
             assert!(sample.lanes[0].bytes > bytes, "the test stands still at {bytes} bytes");
             bytes = sample.lanes[0].bytes;
             let (threads, memory) = size_of(agent.child.id());
+            most = (most.0.max(threads), most.1.max(memory));
             // One for each place of the waiting room, and one that takes the place of another.
             assert!(threads <= threads_before + 70, "{threads} threads");
             assert!(memory <= memory_before + (64 << 10), "{memory} kB");
         }
         let another = Session::connect(agent.address, &key).expect("a session in the middle of it");
-        another.sample().expect("a sample");
+        measure_a_lane(&another);
         flooding.store(false, Ordering::Relaxed);
         let rate = connections.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-        println!("{rate:.0} connections a second");
+        println!(
+            "{rate:.0} connections a second from {flooders} senders; the agent had {threads_before} threads and {memory_before} kB \
+             before, at most {} and {} kB meanwhile; the lane took {bytes} bytes",
+            most.0, most.1
+        );
         assert!(rate > 100.0, "no flood: {rate:.0} connections a second");
     });
     let patience = Instant::now() + Duration::from_secs(10);

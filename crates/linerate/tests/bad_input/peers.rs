@@ -16,8 +16,14 @@ pub struct AgentProcess {
 
 impl AgentProcess {
     pub fn start() -> AgentProcess {
+        AgentProcess::with(&[])
+    }
+
+    /// With more words.
+    pub fn with(more: &[&str]) -> AgentProcess {
         let ground = Ground::new();
-        let mut command = ground.linerate(&["agent", "--listen", "127.0.0.1:0", "--key-file", "key"]);
+        let words = ["agent", "--listen", "127.0.0.1:0", "--key-file", "key"];
+        let mut command = ground.linerate(&[&words, more].concat());
         let (child, address) = listening(&mut command);
         AgentProcess { ground, child, address }
     }
@@ -66,6 +72,36 @@ fn fake(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> SocketAddr {
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
     address
+}
+
+/// Its lanes are read at the rate; the figure is the limit's, and no device's.
+#[test]
+fn a_run_under_an_agent_s_rate_limit_is_held_and_says_so() {
+    let agent = AgentProcess::with(&["--rate-limit", "80M"]);
+    for protocol in ["tcp", "udp"] {
+        let ground = Ground::new();
+        let [peer, address, key_file, key] = &agent.words();
+        let words = short("network", &["--protocol", protocol, peer, address, key_file, key]);
+        let ended = ground.run(&mut ground.linerate(&words));
+        ended.is_content();
+        let run = ground.result(OUTPUT);
+        let figures: Vec<_> = run["measurements"].as_array().expect("figures").iter().collect();
+        let figures: Vec<_> = figures.into_iter().filter(|figure| figure["stage"] == "network").collect();
+        assert!(!figures.is_empty(), "{ended}");
+        for figure in figures {
+            let rate = figure["bytes_per_second"].as_f64().expect("a rate");
+            assert!((5e6..11e6).contains(&rate), "{protocol}: {rate}\n{figure:#}");
+            assert_eq!(
+                (&figure["lower_bound"], &figure["held_by"]),
+                (&true.into(), &"peer".into()),
+                "{figure:#}"
+            );
+            assert!(
+                figure["flags"].as_array().is_some_and(|flags| flags.contains(&"agent-rate-limit".into()))
+            );
+            assert!(figure["loss"].as_f64().expect("a loss") < 0.01, "{figure:#}");
+        }
+    }
 }
 
 #[test]

@@ -7,11 +7,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-const COOKIE: &[u8; 37] = b"abcdefghijklmnopqrstuvwxyz2345672345\0";
-const OTHER: &[u8; 37] = b"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\0";
+pub const COOKIE: &[u8; 37] = b"abcdefghijklmnopqrstuvwxyz2345672345\0";
+pub const OTHER: &[u8; 37] = b"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\0";
 
 /// Patient enough for the tests, impatient enough for them to be short.
-fn strict() -> Limits {
+pub fn strict() -> Limits {
     Limits {
         message: Duration::from_secs(1),
         opening: Duration::from_secs(1),
@@ -20,14 +20,14 @@ fn strict() -> Limits {
     }
 }
 
-fn connect(address: SocketAddr) -> TcpStream {
+pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
     stream
 }
 
 /// The next byte; none: closed.
-fn byte(stream: &mut TcpStream) -> Option<u8> {
+pub fn byte(stream: &mut TcpStream) -> Option<u8> {
     let mut byte = [0];
     match stream.read(&mut byte) {
         Ok(0) => None,
@@ -38,7 +38,7 @@ fn byte(stream: &mut TcpStream) -> Option<u8> {
 }
 
 /// A client that was told to send its parameters.
-fn begun(address: SocketAddr) -> TcpStream {
+pub fn begun(address: SocketAddr) -> TcpStream {
     for _ in 0..50 {
         let mut stream = connect(address);
         stream.write_all(COOKIE).expect("sent");
@@ -51,7 +51,7 @@ fn begun(address: SocketAddr) -> TcpStream {
     panic!("the server stays busy");
 }
 
-fn send_parameters(stream: &mut TcpStream, text: &str) {
+pub fn send_parameters(stream: &mut TcpStream, text: &str) {
     stream.write_all(&(text.len() as u32).to_be_bytes()).expect("sent");
     stream.write_all(text.as_bytes()).expect("sent");
 }
@@ -67,7 +67,7 @@ fn error_for(address: SocketAddr, text: &str) -> u32 {
 }
 
 /// An honest client gets its test.
-fn still_serves(server: &Ours) {
+pub fn still_serves(server: &Ours) {
     for _ in 0..50 {
         let test = Test { seconds: 0.2, ..short(Protocol::Tcp) };
         let answer = linerate::iperf3::run_client(
@@ -221,19 +221,36 @@ fn udp_goes_only_to_the_address_of_the_control_connection() {
 }
 
 #[test]
-fn more_than_the_allowed_rate_ends_a_test() {
-    let server = Ours::start(Limits { bits_per_second: Some(10_000_000), ..strict() });
-    let test = Test { seconds: 10.0, bits_per_second: None, ..short(Protocol::Tcp) };
+fn connections_are_read_no_faster_than_the_allowed_rate() {
+    let limit = 10_000_000;
+    let server = Ours::start(Limits { bits_per_second: Some(limit), ..strict() });
+    let test = Test { seconds: 1.5, parallel: 2, bits_per_second: None, ..short(Protocol::Tcp) };
     let outcome = our_client(server.address, &test);
-    assert!(
-        outcome.error.as_ref().is_some_and(|error| error.contains("above its limit")),
-        "{:?}",
-        outcome.error
-    );
+    assert_eq!(outcome.error, None, "held back, not ended");
+    let received = server.ended();
+    let bytes: u64 = received.local.iter().map(|stream| stream.bytes).sum();
+    let seconds = received.local.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
+    // Each stream may have read one block that is not paid yet, and what comes after the end is read for 0.4 s.
+    let most = limit as f64 / 8.0 * (seconds + 0.42) + 2.0 * 16_384.0;
+    assert!((bytes as f64) <= most && bytes as f64 > most / 10.0, "{bytes} bytes of {most} in {seconds} s");
     // What the server itself sends, it keeps within the limit.
     let test =
         Test { seconds: 0.5, direction: linerate::iperf3::Direction::Receive, bits_per_second: None, ..test };
     let outcome = our_client(server.address, &Test { parallel: 2, ..test });
     let rate: f64 = outcome.local.iter().map(|stream| stream.bits_per_second()).sum();
     assert!(rate > 1e6 && rate < 12e6, "{rate}");
+}
+
+#[test]
+fn more_datagrams_than_allowed_end_a_test_before_a_second_is_over() {
+    let server = Ours::start(Limits { bits_per_second: Some(10_000_000), ..strict() });
+    let test = Test { seconds: 10.0, bits_per_second: None, ..short(Protocol::Udp) };
+    let outcome = our_client(server.address, &test);
+    assert!(
+        outcome.error.as_ref().is_some_and(|error| error.contains("above its limit")),
+        "{:?}",
+        outcome.error
+    );
+    let seconds = server.ended().local[0].seconds;
+    assert!(seconds < 0.9, "seen after {seconds} s");
 }

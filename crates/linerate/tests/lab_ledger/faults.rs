@@ -52,11 +52,28 @@ fn without_a_fault_every_layer_passes_all() {
     }
 }
 
+/// So slow a link overflows whoever sends: the 59 MB of a test would have to take 23 seconds, and a sender that gets a seventh of a core needs
+/// six. A link of 400 Mb/s did not always: such a sender stayed below it.
+const SLOW_LINK: &str = "20mbit";
+/// The reader's wait after each call, µs: some 300 datagrams a second are taken, which the same sender exceeds twentyfold.
+const SLOW_READER: u64 = 50_000;
+
+/// A slow link with a short queue on the sender; false, with a message, where the kernel has no tbf.
+fn token_bucket(ground: &Ground) -> bool {
+    let tbf = ["tbf", "rate", SLOW_LINK, "burst", "64kb", "limit", "96kb"];
+    let made = ground.tc(&[&["qdisc", "add", "dev", CABLE, "root"], &tbf[..]].concat());
+    if !made {
+        println!("skipped: no tbf here");
+    }
+    made
+}
+
 #[test]
 fn a_receive_buffer_of_64_kilobytes() {
     let Some(ground) = Ground::new() else { return };
     for (segmented, coalesced) in [(false, false), (true, false), (true, true)] {
-        let test = Test { segmented, coalesced, buffer_bytes: 64_000, wait_micros: 2000, ..Test::default() };
+        let test =
+            Test { segmented, coalesced, buffer_bytes: 64_000, wait_micros: SLOW_READER, ..Test::default() };
         let ledger = ground.test(&test);
         let socket = dropping(&ledger, "b", Layer::Socket);
         adds_up(&ledger, &[&socket]);
@@ -68,10 +85,7 @@ fn a_receive_buffer_of_64_kilobytes() {
 #[test]
 fn a_token_bucket_that_overflows() {
     let Some(ground) = Ground::new() else { return };
-    if !ground.tc(&[
-        "qdisc", "add", "dev", CABLE, "root", "tbf", "rate", "400mbit", "burst", "64kb", "limit", "96kb",
-    ]) {
-        println!("skipped: no tbf here");
+    if !token_bucket(&ground) {
         return;
     }
     for segmented in [false, true] {
@@ -112,7 +126,7 @@ fn a_short_queue_inside_of_a_shaper() {
     let Some(ground) = Ground::new() else { return };
     let planted = ground.tc(&["qdisc", "add", "dev", CABLE, "root", "handle", "1:", "htb", "default", "10"])
         && ground
-            .tc(&["class", "add", "dev", CABLE, "parent", "1:", "classid", "1:10", "htb", "rate", "400mbit"])
+            .tc(&["class", "add", "dev", CABLE, "parent", "1:", "classid", "1:10", "htb", "rate", SLOW_LINK])
         && ground
             .tc(&["qdisc", "add", "dev", CABLE, "parent", "1:10", "handle", "10:", "pfifo", "limit", "3"]);
     if !planted {
@@ -154,7 +168,7 @@ fn datagrams_in_pieces_are_accounted_for() {
         datagram_bytes: 8972,
         datagrams: 4000,
         buffer_bytes: 64_000,
-        wait_micros: 2000,
+        wait_micros: SLOW_READER,
         ..Test::default()
     };
     let ledger = ground.test(&test);
@@ -166,20 +180,18 @@ fn datagrams_in_pieces_are_accounted_for() {
 fn a_reader_on_a_busy_core() {
     let Some(ground) = Ground::new() else { return };
     let core = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
-    // Some 200 MB: a fifth of a core cannot take it in time, and the buffer is not the cause.
+    // Some 200 MB: a seventeenth of a core cannot take it in time, and the buffer is not the cause.
     let test = Test {
         datagrams: 200_000,
         segmented: true,
         core: Some(core),
-        spinners: 4,
+        spinners: 16,
         buffer_bytes: 4 << 20,
         ..Test::default()
     };
-    let ledger = ground.test(&test);
-    if ledger.lost_datagrams == 0 {
-        println!("skipped: the reader got its core all the same");
-        return;
-    }
+    // The scheduler may favour who slept: then once more.
+    let mut ledgers = (0..5).map(|_| ground.test(&test));
+    let ledger = ledgers.find(|ledger| ledger.lost_datagrams > 0).expect("a starved reader loses datagrams");
     let socket = dropping(&ledger, "b", Layer::Socket);
     adds_up(&ledger, &[&socket]);
     assert!(cure(&socket).contains("another core"), "{socket:?}");
@@ -189,10 +201,7 @@ fn a_reader_on_a_busy_core() {
 #[test]
 fn a_queue_and_a_socket_that_both_drop() {
     let Some(ground) = Ground::new() else { return };
-    if !ground.tc(&[
-        "qdisc", "add", "dev", CABLE, "root", "tbf", "rate", "400mbit", "burst", "64kb", "limit", "96kb",
-    ]) {
-        println!("skipped: no tbf here");
+    if !token_bucket(&ground) {
         return;
     }
     for segmented in [false, true] {
@@ -200,7 +209,7 @@ fn a_queue_and_a_socket_that_both_drop() {
             segmented,
             coalesced: segmented,
             buffer_bytes: 64_000,
-            wait_micros: 20_000,
+            wait_micros: SLOW_READER,
             ..Test::default()
         };
         let ledger = ground.test(&test);

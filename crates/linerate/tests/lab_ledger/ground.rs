@@ -82,7 +82,7 @@ impl Ground {
         let child = Command::new("ip")
             .args(["netns", "exec", &self.namespace(side)])
             .arg(std::env::current_exe().expect("this program"))
-            .args(["roles::in_a_namespace", "--exact", "--ignored", "--nocapture"])
+            .args(["roles::in_a_namespace", "--exact", "--nocapture"])
             .env("LINERATE_LEDGER_JOB", serde_json::to_string(job).expect("JSON"))
             .env("LINERATE_LEDGER_RESULT", &place)
             .stdout(Stdio::null())
@@ -95,6 +95,12 @@ impl Ground {
     fn snapshot(&self, side: &str) -> Snapshot {
         let (child, place) =
             self.spawn(side, &Job::Snapshot { interface: CABLE.into() }, &format!("snapshot-{side}"));
+        result(child, place)
+    }
+
+    /// What a role at the receiver gives.
+    pub fn role<T: serde::de::DeserializeOwned>(&self, job: &Job) -> T {
+        let (child, place) = self.spawn("b", job, "role");
         result(child, place)
     }
 

@@ -8,3 +8,4 @@ mod faults;
 mod ground;
 mod listing;
 mod roles;
+mod traced;

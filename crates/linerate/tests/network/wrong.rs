@@ -21,6 +21,11 @@ fn words_that_cannot_be_meant() {
     fails(&["--pin", "0-3"], 2, &["auto, none"]);
     fails(&["--find-rate", "--protocol", "tcp"], 2, &["UDP", "--protocol"]);
     fails(&["--find-rate", "--rate", "1G"], 2, &["--rate"]);
+    let file = env!("CARGO_MANIFEST_DIR").to_string() + "/Cargo.toml";
+    fails(&["--source", &file, "--protocol", "udp"], 2, &["--source", "TCP", "--protocol udp"]);
+    fails(&["--source", &file, "--direction", "receive"], 2, &["--source", "--direction send"]);
+    fails(&["--source", &file, "--direction", "both"], 2, &["--source", "--direction send"]);
+    fails(&["--source", &file, "--find-rate"], 2, &["--source", "--find-rate"]);
 }
 
 #[test]

@@ -1,6 +1,64 @@
-//! Whether this machine can have a lab of measured speeds (LINERATE_LAB as in `lab_script.rs`).
+//! A lab of measured speeds, if this machine can have one (LINERATE_LAB as in `lab_script.rs`): made by its script, taken down with the value.
 
+#![allow(dead_code, reason = "each test takes the part that it needs")]
+
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// A lab that is up.
+pub struct Lab {
+    name: String,
+}
+
+impl Lab {
+    /// Made with these options; none, with a message, where this machine cannot have a lab.
+    pub fn up(test: &str, options: &[&str]) -> Option<Lab> {
+        if let Some(lacking) = lacking() {
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            eprintln!("skipped: {lacking}");
+            return None;
+        }
+        let lab = Lab { name: format!("{test}-{}", std::process::id()) };
+        lab.succeed("up", options);
+        Some(lab)
+    }
+
+    /// Its name, which its devices and groups bear.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The script with a command of its own, on this lab.
+    pub fn command(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut child = Command::new(folder().join("lab"));
+        child.args([command, "--name", &self.name]).args(arguments).stdin(Stdio::null());
+        child.env("LINERATE", program());
+        child
+    }
+
+    /// The same, for its output; it must end well.
+    pub fn succeed(&self, command: &str, arguments: &[&str]) -> String {
+        let output = self.command(command, arguments).output().expect("the lab script starts");
+        assert!(output.status.success(), "lab {command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.command("down", &[]).output();
+    }
+}
+
+/// Where the lab's scripts are.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab")
+}
+
+/// linerate itself: ./test names the release build, since a debug build is too slow for what is not throttled.
+pub fn program() -> String {
+    std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into())
+}
 
 /// Why there can be no lab here.
 pub fn lacking() -> Option<String> {

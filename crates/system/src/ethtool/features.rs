@@ -24,7 +24,7 @@ impl Ethtool {
         Ok(active(&words[HEAD..], names))
     }
 
-    fn feature_names(&self, interface: &str) -> io::Result<&[String]> {
+    pub(super) fn feature_names(&self, interface: &str) -> io::Result<&[String]> {
         if self.feature_names.get().is_none() {
             let names = self.names(interface, Set::Features)?;
             return Ok(self.feature_names.get_or_init(|| names));

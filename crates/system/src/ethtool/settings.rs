@@ -4,9 +4,12 @@ use super::Ethtool;
 use std::io;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0000_000e;
+const ETHTOOL_SCOALESCE: u32 = 0x0000_000f;
 const ETHTOOL_GRINGPARAM: u32 = 0x0000_0010;
+const ETHTOOL_SRINGPARAM: u32 = 0x0000_0011;
 const ETHTOOL_GPAUSEPARAM: u32 = 0x0000_0012;
 const ETHTOOL_GCHANNELS: u32 = 0x0000_003c;
+const ETHTOOL_SCHANNELS: u32 = 0x0000_003d;
 const ETHTOOL_GFECPARAM: u32 = 0x0000_0050;
 
 /// Descriptors of the rings; 0 at most: the interface has no such ring.
@@ -210,6 +213,40 @@ impl Ethtool {
         // SAFETY: FecParameters is struct ethtool_fecparam, which ETHTOOL_GFECPARAM fills.
         let found = unsafe { self.fixed(interface, request) }?;
         Ok(Fec { active: found.active_fec, configured: found.fec })
+    }
+
+    /// Sets the descriptors of both rings; whatever else stands in the kernel's structure stays.
+    pub fn set_rings(&self, interface: &str, rx: u32, tx: u32) -> io::Result<()> {
+        let request = RingParameters { command: ETHTOOL_GRINGPARAM, ..Default::default() };
+        // SAFETY: as in `rings`.
+        let found = unsafe { self.fixed(interface, request) }?;
+        let wanted = RingParameters { command: ETHTOOL_SRINGPARAM, rx_pending: rx, tx_pending: tx, ..found };
+        // SAFETY: ETHTOOL_SRINGPARAM reads struct ethtool_ringparam.
+        unsafe { self.fixed(interface, wanted) }.map(drop)
+    }
+
+    /// Sets the channels that both receive and transmit; the others stay.
+    pub fn set_combined_channels(&self, interface: &str, combined: u32) -> io::Result<()> {
+        let request = ChannelCounts { command: ETHTOOL_GCHANNELS, ..Default::default() };
+        // SAFETY: as in `channels`.
+        let found = unsafe { self.fixed(interface, request) }?;
+        let wanted = ChannelCounts { command: ETHTOOL_SCHANNELS, combined_count: combined, ..found };
+        // SAFETY: ETHTOOL_SCHANNELS reads struct ethtool_channels.
+        unsafe { self.fixed(interface, wanted) }.map(drop)
+    }
+
+    /// Lets the driver adapt the receive coalescing, or not; the others stay.
+    pub fn set_adaptive_rx(&self, interface: &str, on: bool) -> io::Result<()> {
+        let request = CoalesceParameters { command: ETHTOOL_GCOALESCE, ..Default::default() };
+        // SAFETY: as in `coalescing`.
+        let found = unsafe { self.fixed(interface, request) }?;
+        let wanted = CoalesceParameters {
+            command: ETHTOOL_SCOALESCE,
+            use_adaptive_rx_coalesce: u32::from(on),
+            ..found
+        };
+        // SAFETY: ETHTOOL_SCOALESCE reads struct ethtool_coalesce.
+        unsafe { self.fixed(interface, wanted) }.map(drop)
     }
 }
 

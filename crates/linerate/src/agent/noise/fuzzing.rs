@@ -2,7 +2,7 @@
 //! they found. No part of the library's interface.
 
 use super::*;
-use crate::agent::clients::deal;
+use crate::agent::deal::deal;
 use crate::agent::protocol::{OpenRequest, Reply, Request, StreamTicket};
 use crate::agent::wish;
 use crate::flow::stream::StreamSpec;

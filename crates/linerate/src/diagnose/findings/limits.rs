@@ -69,7 +69,7 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
         let who = if setting == 1 { "for all but one group" } else { "for all" };
         (
             format!("io_uring is switched off {who} (kernel.io_uring_disabled={setting})"),
-            "`sysctl -w kernel.io_uring_disabled=0`",
+            "`linerate tune apply --finding io-uring-off` (or `sysctl -w kernel.io_uring_disabled=0`), if whoever switched it off agrees",
         )
     };
     vec![Finding {

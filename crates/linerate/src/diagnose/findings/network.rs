@@ -40,7 +40,7 @@ pub(super) fn receive_buffer(seen: &Context) -> Vec<Finding> {
             "receive_buffer_bytes": receiver.receive_buffer_bytes, "loss": worst.loss, "busiest_thread": receiver.busiest_thread,
         }),
         remedy: format!(
-            "on the receiver: `sysctl -w net.core.rmem_max={wanted}`, then start the agent again"
+            "on the receiver: `linerate tune apply --finding udp-receive-buffer` (or `sysctl -w net.core.rmem_max={wanted}`), then start the agent again"
         ),
         gain: worst.loss / (1.0 - worst.loss.min(0.99)) * worst.bytes_per_second,
     }]

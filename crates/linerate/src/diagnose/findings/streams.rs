@@ -122,7 +122,7 @@ fn receiver_window(measurement: &Measurement, result: &StreamsResult) -> Option<
             show_size(needed)
         ),
         evidence: json!(held.buffers),
-        remedy: "leave --receive-buffer away, then the kernel sizes it up to the third figure of net.ipv4.tcp_rmem; raise that".into(),
+        remedy: "leave --receive-buffer away, then the kernel sizes it up to the third figure of net.ipv4.tcp_rmem; raise that: on the receiver, `linerate tune apply --finding tcp-receive-buffer`".into(),
         gain: 0.0,
     })
 }

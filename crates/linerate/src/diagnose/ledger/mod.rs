@@ -20,6 +20,7 @@ pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;
 
 use crate::plan::Protocol;
+use crate::probe::counters::NOT_RECORDED;
 use drops::{Told, told};
 use share::signed;
 
@@ -76,7 +77,11 @@ fn reasons(end: &End) -> Vec<Reason> {
         counted: *counted,
     };
     let mut all: Vec<Reason> = known.filter(|(_, counted)| **counted > 0).map(one).collect();
-    all.sort_by(|a, b| b.counted.cmp(&a.counted).then_with(|| a.reason.cmp(&b.reason)));
+    // What is missing is said first: without it the others would pass for all.
+    let missing = |one: &Reason| one.reason == NOT_RECORDED;
+    all.sort_by(|a, b| {
+        missing(b).cmp(&missing(a)).then(b.counted.cmp(&a.counted)).then_with(|| a.reason.cmp(&b.reason))
+    });
     all.truncate(MOST_REASONS);
     all
 }

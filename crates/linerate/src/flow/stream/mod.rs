@@ -36,14 +36,15 @@ pub use prepare::prepare;
 pub use spec::{Role, SendMethod, StreamSpec};
 pub use udp_send::is_too_large;
 
+use super::moments::{CpuClock, only_waiting};
 use super::wire::Token;
-use linerate_system::{affinity, counters::thread_cpu};
+use linerate_system::affinity;
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long an end sleeps in the kernel before it looks whether it should stop.
 const STOP_CHECK: Duration = Duration::from_millis(100);
@@ -161,37 +162,9 @@ pub fn start(
     Ok(RunningStream { thread })
 }
 
-/// Stores the thread's CPU time every few milliseconds: a system call per block would cost what it measures.
-struct CpuClock {
-    start: Duration,
-    last: Instant,
-}
-
-impl CpuClock {
-    fn new() -> Self {
-        CpuClock { start: thread_cpu(), last: Instant::now() }
-    }
-
-    fn tick(&mut self, now: Instant, counter: &AtomicU64) {
-        if now.saturating_duration_since(self.last) >= Duration::from_millis(5) {
-            self.store(counter);
-        }
-    }
-
-    fn store(&mut self, counter: &AtomicU64) {
-        self.last = Instant::now();
-        counter.store(thread_cpu().saturating_sub(self.start).as_nanos() as u64, Ordering::Relaxed);
-    }
-}
-
 /// Adds to a counter that only this thread writes.
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-}
-
-/// Nothing came for now, or nothing could be sent: look whether to stop and go on.
-fn only_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 /// The other end closed the connection, or its port.

@@ -16,12 +16,15 @@ const ADMISSION_TRIES: u32 = 50;
 /// A token that nobody shows is forgotten.
 const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Shows the token to the agent's port, which `socket` is connected to, until it is answered.
-pub fn open_udp(socket: &UdpSocket, token: &Token) -> io::Result<()> {
+/// Shows the token to the agent's port, which `socket` is connected to, until it is answered. `stop` ends that with `Interrupted`.
+pub fn open_udp(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Result<()> {
     let mut answer = [0u8; 64];
     let before = Instant::now();
     socket.set_read_timeout(Some(ADMISSION_WAIT))?;
     for tried in 1..=ADMISSION_TRIES {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         // A receiver that is not there yet answers with an ICMP error on the next call: try again all the same.
         let _ = socket.send(&wire::admission(token));
         let due = before + ADMISSION_WAIT * tried;
@@ -91,7 +94,7 @@ mod tests {
         client.connect(address).expect("connected");
         std::thread::scope(|scope| {
             let accepted = scope.spawn(|| accept_udp(&agent, &TOKEN, &AtomicBool::new(false)));
-            open_udp(&client, &TOKEN).expect("admitted");
+            open_udp(&client, &TOKEN, &AtomicBool::new(false)).expect("admitted");
             assert!(accepted.join().expect("no panic").expect("accepted"));
         });
         assert_eq!(agent.peer_addr().expect("connected"), client.local_addr().expect("an address"));
@@ -103,6 +106,22 @@ mod tests {
     fn a_stop_ends_the_waiting() {
         let agent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         assert!(!accept_udp(&agent, &TOKEN, &AtomicBool::new(true)).expect("stopped"));
+    }
+
+    #[test]
+    fn a_stop_ends_the_asking() {
+        let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        client.connect(silent.local_addr().expect("an address")).expect("connected");
+        let (stop, began) = (AtomicBool::new(false), Instant::now());
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| open_udp(&client, &TOKEN, &stop));
+            std::thread::sleep(Duration::from_millis(150));
+            stop.store(true, Ordering::Relaxed);
+            let error = asking.join().expect("no panic").expect_err("nobody answers");
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        });
+        assert!(began.elapsed() < ADMISSION_WAIT * ADMISSION_TRIES / 2, "{:?}", began.elapsed());
     }
 
     #[test]

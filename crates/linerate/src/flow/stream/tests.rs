@@ -5,6 +5,7 @@ mod relay;
 use super::*;
 use crate::plan::Protocol;
 use std::net::TcpListener;
+use std::time::Instant;
 
 const TOKEN: Token = [42; 32];
 
@@ -222,7 +223,7 @@ mod udp {
         near.connect(far.local_addr().expect("an address")).expect("connected");
         let accepted = std::thread::scope(|scope| {
             let accepting = scope.spawn(|| accept_udp(&far, &TOKEN, &AtomicBool::new(false)));
-            open_udp(&near, &TOKEN).expect("admitted");
+            open_udp(&near, &TOKEN, &AtomicBool::new(false)).expect("admitted");
             accepting.join().expect("no panic").expect("accepted")
         });
         assert!(accepted);

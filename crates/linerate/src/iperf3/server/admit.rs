@@ -1,6 +1,6 @@
 //! Admitting the streams of a client: TCP connections with its cookie, UDP from its address.
 
-use super::{Limits, Phase, SharedPhase, lock};
+use super::{Arrived, Limits, Phase, SharedPhase, buffers, lock};
 use crate::iperf3::control::Control;
 use crate::iperf3::crew::{DataSocket, DataStream, stream_id};
 use crate::iperf3::open::{receive_trains, udp_buffers};
@@ -36,7 +36,7 @@ impl NotAdmitted {
 
 /// Where streams come from.
 pub(super) enum Gate<'a> {
-    Tcp { streams: &'a Receiver<TcpStream>, phase: &'a SharedPhase },
+    Tcp { cookie: Cookie, streams: &'a Receiver<Arrived>, phase: &'a SharedPhase },
     Udp { next: UdpSocket, local: SocketAddr, client: IpAddr },
 }
 
@@ -46,13 +46,13 @@ impl<'a> Gate<'a> {
         protocol: Protocol,
         control: &Control,
         cookie: Cookie,
-        streams: &'a Receiver<TcpStream>,
+        streams: &'a Receiver<Arrived>,
         phase: &'a SharedPhase,
     ) -> Result<Self, NotAdmitted> {
         match protocol {
             Protocol::Tcp => {
                 *lock(phase) = Phase::Opening(cookie);
-                Ok(Gate::Tcp { streams, phase })
+                Ok(Gate::Tcp { cookie, streams, phase })
             }
             Protocol::Udp => {
                 let failed =
@@ -65,15 +65,22 @@ impl<'a> Gate<'a> {
     }
 
     /// The next stream, or none within the moment that is waited for it.
-    fn next(&mut self, parameters: &Parameters) -> io::Result<Option<DataSocket>> {
+    fn next(
+        &mut self,
+        parameters: &Parameters,
+        limits: &Limits,
+        sender: bool,
+    ) -> io::Result<Option<DataSocket>> {
         match self {
-            Gate::Tcp { streams, .. } => match streams.recv_timeout(LOOK) {
-                Ok(stream) => {
+            Gate::Tcp { cookie, streams, .. } => match streams.recv_timeout(LOOK) {
+                // One of the client before may have been on its way when its test ended.
+                Ok((shown, stream)) if shown == *cookie => {
                     stream.set_nonblocking(false)?;
                     set_up(&stream, parameters);
+                    tcp_buffers(&stream, parameters, limits, sender);
                     Ok(Some(DataSocket::Tcp(stream)))
                 }
-                Err(_) => Ok(None),
+                _ => Ok(None),
             },
             Gate::Udp { next, local, client } => {
                 let mut datagram = [0; 64];
@@ -88,7 +95,9 @@ impl<'a> Gate<'a> {
                 };
                 next.connect(from)?;
                 let admitted = std::mem::replace(next, bind(*local)?);
-                udp_buffers(&admitted, parameters.window_bytes, parameters.parallel);
+                if let Some(bytes) = buffers::wanted(parameters, limits, sender) {
+                    udp_buffers(&admitted, usize::try_from(bytes).unwrap_or(usize::MAX));
+                }
                 receive_trains(&admitted);
                 admitted.send(&reply)?;
                 Ok(Some(DataSocket::Udp(admitted)))
@@ -99,8 +108,10 @@ impl<'a> Gate<'a> {
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        if let Gate::Tcp { phase, .. } = self {
+        if let Gate::Tcp { phase, streams, .. } = self {
             *lock(phase) = Phase::Busy;
+            // More than it was asked for.
+            while streams.try_recv().is_ok() {}
         }
     }
 }
@@ -128,7 +139,7 @@ pub(super) fn admit(
         }
         let failed =
             |error| NotAdmitted::because(number::STREAM_ACCEPT, "a stream could not be admitted", &error);
-        match gate.next(parameters).map_err(failed)? {
+        match gate.next(parameters, limits, *sender).map_err(failed)? {
             Some(socket) => {
                 streams.push(DataStream { id: stream_id(streams.len()), sender: *sender, socket });
             }
@@ -154,11 +165,6 @@ fn is_loaded(congestion_control: &str) -> bool {
 /// What the client asked for its connections. What cannot be had shows in the figures.
 fn set_up(stream: &TcpStream, parameters: &Parameters) {
     let socket = SockRef::from(stream);
-    if let Some(bytes) = parameters.window_bytes {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let _ = socket::set_send_buffer(stream, bytes);
-        let _ = socket::set_receive_buffer(stream, bytes);
-    }
     if let Some(name) = &parameters.congestion_control
         && is_loaded(name)
     {
@@ -169,6 +175,18 @@ fn set_up(stream: &TcpStream, parameters: &Parameters) {
     if parameters.type_of_service > 0 {
         let _ = socket.set_tos_v4(parameters.type_of_service);
         let _ = socket.set_tclass_v6(parameters.type_of_service);
+    }
+}
+
+/// The direction in which nothing flows keeps the buffer that the kernel gives at first, unless the client asks for another.
+fn tcp_buffers(stream: &TcpStream, parameters: &Parameters, limits: &Limits, sender: bool) {
+    let both = parameters.window_bytes.is_some();
+    let wanted = |way| buffers::wanted(parameters, limits, way).map(|bytes| bytes.min(1 << 30) as usize);
+    if let Some(bytes) = wanted(true).filter(|_| sender || both) {
+        let _ = socket::set_send_buffer(stream, bytes);
+    }
+    if let Some(bytes) = wanted(false).filter(|_| !sender || both) {
+        let _ = socket::set_receive_buffer(stream, bytes);
     }
 }
 

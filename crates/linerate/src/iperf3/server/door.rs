@@ -1,11 +1,13 @@
 //! The room at the door: connections wait here until they have shown a cookie, in one thread, few at a time and not for long.
 
-use super::{Admits, Limits, Newcomer, Phase, SharedPhase, lock};
+use super::turns::Turns;
+use super::{Admits, Arrived, Limits, Newcomer, Phase, SharedPhase, lock};
+use crate::flow::origin::{most_crowding, origin};
 use crate::iperf3::control::later;
 use crate::iperf3::state::{COOKIE_BYTES, Cookie, State};
 use linerate_system::readiness::wait_readable;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -26,6 +28,7 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 struct Stranger {
     stream: TcpStream,
     from: SocketAddr,
+    origin: IpAddr,
     since: Instant,
     cookie: [u8; COOKIE_BYTES],
     filled: usize,
@@ -37,7 +40,7 @@ enum Fate {
     Waits,
     Gone,
     Client(Cookie),
-    Stream,
+    Stream(Cookie),
 }
 
 pub(super) struct Door<'a> {
@@ -46,8 +49,9 @@ pub(super) struct Door<'a> {
     limits: &'a Limits,
     phase: &'a SharedPhase,
     controls: SyncSender<Newcomer>,
-    streams: SyncSender<TcpStream>,
+    streams: SyncSender<Arrived>,
     room: Vec<Stranger>,
+    turns: Turns,
 }
 
 impl<'a> Door<'a> {
@@ -56,9 +60,18 @@ impl<'a> Door<'a> {
         limits: &'a Limits,
         phase: &'a SharedPhase,
         controls: SyncSender<Newcomer>,
-        streams: SyncSender<TcpStream>,
+        streams: SyncSender<Arrived>,
     ) -> Self {
-        Door { listeners, admits, limits, phase, controls, streams, room: Vec::new() }
+        Door {
+            listeners,
+            admits,
+            limits,
+            phase,
+            controls,
+            streams,
+            room: Vec::new(),
+            turns: Turns::default(),
+        }
     }
 
     /// Until the server ends.
@@ -89,7 +102,7 @@ impl<'a> Door<'a> {
                 Fate::Waits => self.room.push(stranger),
                 Fate::Gone => {}
                 // The session's deadlines end what is not taken.
-                Fate::Stream => drop(self.streams.try_send(stranger.stream)),
+                Fate::Stream(cookie) => drop(self.streams.try_send((cookie, stranger.stream))),
                 Fate::Client(cookie) => {
                     let newcomer = Newcomer { stream: stranger.stream, client: stranger.from, cookie };
                     drop(self.controls.try_send(newcomer));
@@ -98,7 +111,7 @@ impl<'a> Door<'a> {
         }
     }
 
-    fn fate(&self, stranger: &mut Stranger) -> Fate {
+    fn fate(&mut self, stranger: &mut Stranger) -> Fate {
         if let Some(denied) = stranger.denied {
             let mut rest = [0; 512];
             let gone = match stranger.stream.read(&mut rest) {
@@ -121,25 +134,34 @@ impl<'a> Door<'a> {
             }
         }
         let Some(cookie) = Cookie::parse(stranger.cookie) else { return Fate::Gone };
+        self.place(stranger, cookie)
+    }
+
+    /// A connection that showed its cookie.
+    fn place(&mut self, stranger: &mut Stranger, cookie: Cookie) -> Fate {
+        let now = Instant::now();
         let mut phase = lock(self.phase);
         match *phase {
-            Phase::Idle => {
+            Phase::Idle if self.turns.may(stranger.origin, now) => {
                 *phase = Phase::Busy;
-                Fate::Client(cookie)
+                self.turns.serve(stranger.origin);
+                return Fate::Client(cookie);
             }
-            Phase::Opening(expected) if expected == cookie => Fate::Stream,
-            _ if stranger.since.elapsed() < GRACE => Fate::Waits,
-            _ => {
-                let _ = stranger.stream.write(&[State::AccessDenied.byte()]);
-                let _ = stranger.stream.shutdown(std::net::Shutdown::Write);
-                stranger.denied = Some(Instant::now());
-                Fate::Waits
-            }
+            Phase::Opening(expected) if expected == cookie => return Fate::Stream(cookie),
+            _ => self.turns.came(stranger.origin, now),
         }
+        drop(phase);
+        if stranger.since.elapsed() > GRACE {
+            let _ = stranger.stream.write(&[State::AccessDenied.byte()]);
+            let _ = stranger.stream.shutdown(std::net::Shutdown::Write);
+            stranger.denied = Some(now);
+        }
+        Fate::Waits
     }
 }
 
-/// Takes in who knocks. Where the room is full, who has waited longest goes: a client shows its cookie at once.
+/// Takes in who knocks. Where the room is full, who has waited longest of the largest crowd goes: a client shows its
+/// cookie at once, and a flood from one network drives out itself.
 fn accept(listener: &TcpListener, admits: &Admits, room: &mut Vec<Stranger>, most: usize) {
     for _ in 0..AT_ONCE {
         let (stream, from) = match listener.accept() {
@@ -157,9 +179,18 @@ fn accept(listener: &TcpListener, admits: &Admits, room: &mut Vec<Stranger>, mos
             continue;
         }
         if room.len() >= most {
-            room.remove(0);
+            let origins: Vec<IpAddr> = room.iter().map(|stranger| stranger.origin).collect();
+            room.remove(most_crowding(&origins).unwrap_or(0));
         }
         let (since, cookie) = (Instant::now(), [0; COOKIE_BYTES]);
-        room.push(Stranger { stream, from, since, cookie, filled: 0, denied: None });
+        room.push(Stranger {
+            stream,
+            from,
+            origin: origin(from.ip()),
+            since,
+            cookie,
+            filled: 0,
+            denied: None,
+        });
     }
 }

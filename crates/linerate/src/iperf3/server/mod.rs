@@ -6,8 +6,10 @@
 //! until then. It cannot be kept from sending as fast as it can to a client that asks for that: `Limits::bits_per_second` bounds it.
 
 mod admit;
+mod buffers;
 mod door;
 mod session;
+mod turns;
 
 use super::figures::{Outcome, Progress};
 use super::parameters::{MOST_STREAMS, Parameters};
@@ -17,7 +19,7 @@ use door::Door;
 use session::Session;
 use socket2::{Domain, Socket, Type};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,7 +39,7 @@ pub struct Limits {
     pub seconds: f64,
     /// Most streams each way.
     pub streams: u32,
-    /// Of all streams together; none: as fast as it goes.
+    /// Of all streams together; none: as fast as it goes. Over TCP the server reads no faster; a client that sends more datagrams is ended.
     pub bits_per_second: Option<u64>,
     /// Socket buffers of all streams together.
     pub buffer_bytes: u64,
@@ -108,6 +110,18 @@ struct Newcomer {
     cookie: Cookie,
 }
 
+/// A data connection, and the test that it says it is of.
+type Arrived = (Cookie, TcpStream);
+
+/// Ends the room at the door with the server, be it by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Says whose connections are taken.
 pub type Admits = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
@@ -127,7 +141,7 @@ impl Server {
             return Server::bind(&every).or_else(|_| Server::bind(&every_v4));
         }
         let listeners = addresses.iter().map(|address| {
-            listen(*address).map_err(|error| {
+            listen(*address, addresses).map_err(|error| {
                 let cause = match error.kind() {
                     io::ErrorKind::AddrInUse => {
                         "the port is in use: does an iperf3 server already run here? Choose another"
@@ -165,6 +179,7 @@ impl Server {
         let (data, streams) = sync_channel(WAITING_STREAMS);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _over = Over(&over);
             let door = Door::new((&self.listeners, &self.admits), limits, &phase, controls, data);
             let watched = std::thread::Builder::new()
                 .name("iperf3-door".into())
@@ -181,17 +196,19 @@ impl Server {
                 // Of a client that is gone.
                 while streams.try_recv().is_ok() {}
             }
-            over.store(true, Ordering::Relaxed);
             Ok(())
         })
     }
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// `all`: where every address of both kinds is named, each listener takes its own kind, or the second would find its port in use.
+fn listen(address: SocketAddr, all: &[SocketAddr]) -> io::Result<TcpListener> {
+    let every = |ip: IpAddr| all.contains(&SocketAddr::new(ip, address.port()));
+    let both = every(Ipv6Addr::UNSPECIFIED.into()) && every(Ipv4Addr::UNSPECIFIED.into());
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        socket.set_only_v6(false)?;
+        socket.set_only_v6(both)?;
     }
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

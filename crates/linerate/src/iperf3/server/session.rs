@@ -1,7 +1,8 @@
 //! One client's test, from its parameters to its results.
 
 use super::admit::{Gate, NotAdmitted, admit, plain};
-use super::{Event, Limits, Newcomer, SharedPhase, asked};
+use super::{Arrived, Event, Limits, Newcomer, SharedPhase, asked, buffers};
+use crate::flow::allowance::{Allowance, CATCH_UP};
 use crate::iperf3::Direction;
 use crate::iperf3::control::{Control, ControlError, PARAMETERS_BYTES, RESULTS_BYTES};
 use crate::iperf3::cpu::CpuMeter;
@@ -13,7 +14,8 @@ use crate::iperf3::results::Results;
 use crate::iperf3::running::Recorder;
 use crate::iperf3::state::{Cookie, State};
 use crate::plan::Protocol;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -30,8 +32,9 @@ const SETTLE: Duration = Duration::from_millis(400);
 const QUIET: Duration = Duration::from_millis(30);
 /// For a good-bye, which changes nothing.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// More than this over the limit is no matter of bursts.
+/// More than this over the limit, and so much ahead of it, is no matter of bursts.
 const OVER_RATE: f64 = 1.1;
+const AHEAD: Duration = Duration::from_millis(250);
 const TCP_BLOCK_BYTES: u32 = 128 << 10;
 const UDP_BLOCK_BYTES: u32 = 1460;
 /// Blocks of all streams together.
@@ -86,7 +89,7 @@ impl Session<'_> {
         newcomer: Newcomer,
         limits: &Limits,
         phase: &SharedPhase,
-        streams: &Receiver<TcpStream>,
+        streams: &Receiver<Arrived>,
         stop: &AtomicBool,
         hear: &mut dyn FnMut(&Event),
     ) {
@@ -110,12 +113,7 @@ impl Session<'_> {
     }
 
     /// An error: no test took place.
-    fn run(
-        &mut self,
-        cookie: Cookie,
-        phase: &SharedPhase,
-        streams: &Receiver<TcpStream>,
-    ) -> Result<(), Ended> {
+    fn run(&mut self, cookie: Cookie, phase: &SharedPhase, streams: &Receiver<Arrived>) -> Result<(), Ended> {
         self.control.send_state(State::ParamExchange)?;
         let message = self.control.read_json(PARAMETERS_BYTES, self.limits.message, self.stop)?;
         let parameters = self.within_limits(Parameters::from_json(&message)?)?;
@@ -145,7 +143,7 @@ impl Session<'_> {
     }
 
     /// What is not allowed is refused by the number that iperf3 has for it.
-    fn within_limits(&self, mut parameters: Parameters) -> Result<Parameters, Ended> {
+    fn within_limits(&self, parameters: Parameters) -> Result<Parameters, Ended> {
         let limits = self.limits;
         if parameters.parallel > limits.streams {
             return refuse(
@@ -157,15 +155,12 @@ impl Session<'_> {
         if seconds > limits.seconds {
             return refuse(number::DURATION, format!("{seconds} s, at most {} are allowed", limits.seconds));
         }
-        let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
-        let streams = u64::from(parameters.parallel) * ways;
+        let streams = u64::from(buffers::streams(&parameters));
         if let Some(limit) = limits.bits_per_second
             && parameters.bits_per_second.saturating_mul(streams) > limit
         {
             return refuse(number::TOTAL_RATE, format!("more than the {limit} b/s that are allowed"));
         }
-        let buffers = limits.buffer_bytes / streams.max(1) / 2;
-        parameters.window_bytes = parameters.window_bytes.map(|bytes| bytes.min(buffers));
         Ok(parameters)
     }
 
@@ -207,7 +202,9 @@ impl Session<'_> {
     fn watch(&mut self, crew: &Crew, recorder: &mut Recorder, parameters: &Parameters) -> Result<(), Ended> {
         let asked = if parameters.seconds > 0.0 { parameters.seconds } else { self.limits.seconds };
         let longest = Duration::from_secs_f64((asked + parameters.omit_seconds).min(1e9)) + GRACE;
-        let (mut moved, mut moved_at) = ((0, 0), Instant::now());
+        let (mut moved, mut moved_at) = (0, Instant::now());
+        let limit = self.limits.bits_per_second;
+        let allowance = limit.map(|limit| Allowance::new(limit as f64 / 8.0 * OVER_RATE, crew.start));
         loop {
             if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()))? {
                 return match state {
@@ -219,16 +216,16 @@ impl Session<'_> {
                 };
             }
             if let Some(progress) = recorder.tick(crew) {
-                let rate = (progress.sent_bytes_per_second + progress.received_bytes_per_second) * 8.0;
                 (self.hear)(&Event::Progress(progress));
-                if let Some(limit) = self.limits.bits_per_second
-                    && rate > limit as f64 * OVER_RATE
+            }
+            let now: u64 = crew.counted().iter().map(|counted| counted.bytes).sum();
+            if now != moved {
+                let more = now.saturating_sub(moved);
+                if let (Some(allowance), Some(limit)) = (&allowance, limit)
+                    && allowance.charge(more, Instant::now()) > AHEAD
                 {
                     return refuse(number::TOTAL_RATE, format!("more than the {limit} b/s that are allowed"));
                 }
-            }
-            let now = recorder.bytes(crew);
-            if now != moved {
                 (moved, moved_at) = (now, Instant::now());
             }
             if moved_at.elapsed() > self.limits.idle {
@@ -256,8 +253,7 @@ impl Session<'_> {
 }
 
 fn order(parameters: &Parameters, limits: &Limits) -> Order {
-    let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
-    let streams = parameters.parallel.max(1) * ways;
+    let streams = buffers::streams(parameters);
     let block_bytes = match parameters.protocol {
         Protocol::Tcp => {
             parameters.block_bytes.unwrap_or(TCP_BLOCK_BYTES).clamp(1, (BLOCK_MEMORY / streams).max(64 << 10))
@@ -269,9 +265,15 @@ fn order(parameters: &Parameters, limits: &Limits) -> Order {
         (0, share) => share.unwrap_or(0),
         (asked, share) => share.map_or(asked, |share| asked.min(share)),
     };
+    let receive_pace = share.map(|share| {
+        let receivers = f64::from(parameters.parallel.max(1));
+        let rate = share as f64 / 8.0 * receivers;
+        Arc::new(Allowance::new(rate, Instant::now()).with_credit(CATCH_UP))
+    });
     Order {
         block_bytes: block_bytes as usize,
         bits_per_second,
+        receive_pace,
         wide_counters: parameters.wide_counters,
         receive_batch: (64 / streams as usize).clamp(1, 16),
         cores: Vec::new(),

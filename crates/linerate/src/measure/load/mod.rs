@@ -6,6 +6,7 @@
 //! each step's rate is the median of windows; a verdict near the limit, or the first against it, is taken as the median of three steps, or of five where the three disagree; the
 //! limit is then bisected to within 4 %; and what is given as the highest has to hold once more, else the search takes a step back.
 
+mod again;
 mod closed;
 mod open;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod simulated;
 mod steps;
 
 use super::access::{Latency, LoadCurve, LoadPoint};
+pub use again::{Taker, twice};
 pub use closed::closed;
 pub use open::{at_rate, highest_rate};
 

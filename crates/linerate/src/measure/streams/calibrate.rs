@@ -3,7 +3,7 @@
 //! Trials are run one after another on the same path with everything else equal. What wins by less than their noise does not count:
 //! then the way that costs less CPU time is taken.
 
-use super::job::{Behind, StreamsJob};
+use super::job::{Behind, Direction, Handover, StreamsJob};
 use super::{Bench, measure_quietly};
 use crate::flow::stream::SendMethod;
 use crate::measure::product::Measurement;
@@ -28,8 +28,11 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<String>,
     pub bytes_per_second: f64,
-    /// Of this host.
+    /// Of the sending host.
     pub cpu_seconds_per_gb: f64,
+    /// The agent sent, and not we.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_peer: bool,
     /// Taken for the figures.
     #[serde(default)]
     pub chosen: bool,
@@ -66,6 +69,17 @@ pub fn choose_method(bench: &mut Bench<'_>, job: &mut StreamsJob) -> Vec<Trial> 
     if let Some(best) = best(&trials) {
         trials[best].chosen = true;
         (job.method, job.write_bytes) = (trials[best].method, trials[best].write_bytes);
+    }
+    trials
+}
+
+/// The same for what the agent sends to us: another host, another kernel, perhaps another best way. What won is the job's `peer`.
+pub fn choose_peer_method(bench: &mut Bench<'_>, job: &mut StreamsJob) -> Vec<Trial> {
+    let mut asked =
+        StreamsJob { direction: Direction::Receive, behind: Behind::Memory, peer: None, ..job.clone() };
+    let trials = choose_method(bench, &mut asked);
+    if trials.iter().any(|trial| trial.chosen) {
+        job.peer = Some(Handover { method: asked.method, write_bytes: asked.write_bytes });
     }
     trials
 }
@@ -110,17 +124,25 @@ fn attempt(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<Trial> {
     let measured: Option<Measurement> = measure_quietly(bench, job).measurement;
     bench.windows = windows;
     let measurement = measured?;
+    let by_peer = job.direction == Direction::Receive;
     Some(Trial {
         method: job.method,
         write_bytes: job.write_bytes,
         congestion_control: job.congestion_control.clone(),
         bytes_per_second: measurement.bytes_per_second,
-        cpu_seconds_per_gb: measurement.cpu_seconds_per_gb,
+        cpu_seconds_per_gb: sender_cost(&measurement, by_peer),
+        by_peer,
         chosen: false,
     })
 }
 
-/// The fastest; of those within the noise of it, the one that costs this host least.
+/// CPU seconds per GB of the host that sent.
+fn sender_cost(measurement: &Measurement, by_peer: bool) -> f64 {
+    let peer = measurement.receiver.as_ref().filter(|_| by_peer);
+    peer.map_or(measurement.cpu_seconds_per_gb, |peer| peer.cpu_seconds_per_gb)
+}
+
+/// The fastest; of those within the noise of it, the one that costs its sender least.
 fn best(trials: &[Trial]) -> Option<usize> {
     let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
     let near = |index: &usize| trials[*index].bytes_per_second > most * (1.0 - NOISE);
@@ -140,6 +162,7 @@ mod tests {
             congestion_control: None,
             bytes_per_second,
             cpu_seconds_per_gb,
+            by_peer: false,
             chosen: false,
         }
     }

@@ -36,15 +36,17 @@ pub(super) fn name(bench: &Bench<'_>, job: &StreamsJob) -> String {
 pub(super) fn method(bench: &Bench<'_>, job: &StreamsJob) -> String {
     let how = match (job.protocol, job.method) {
         (Protocol::Tcp, method) => {
-            let control = job.congestion_control.clone();
-            let control = control.unwrap_or_else(|| bench.machine.kernel.tcp_congestion_control.to_string());
-            let call = match method {
-                SendMethod::Write | SendMethod::Trains | SendMethod::Datagrams => "send",
-                SendMethod::Sendfile => "sendfile",
-                SendMethod::Splice => "splice",
-                SendMethod::Zerocopy => "MSG_ZEROCOPY",
-            };
-            format!("{call} of {}, TCP {control}", show_size(u64::from(job.write_bytes)))
+            // The system's is known of this host alone.
+            let receives = job.direction == Direction::Receive;
+            let own = || (!receives).then(|| bench.machine.kernel.tcp_congestion_control.to_string());
+            let control = job.congestion_control.clone().or_else(own);
+            let control = control.map_or_else(String::new, |name| format!(" {name}"));
+            let by = if receives { " by the peer" } else { "" };
+            let peer = job.peer.filter(|_| job.direction == Direction::Both);
+            let peer = peer.map_or_else(String::new, |peer| {
+                format!(", by the peer {}", call(peer.method, peer.write_bytes))
+            });
+            format!("{}{by}{peer}, TCP{control}", call(method, job.write_bytes))
         }
         (Protocol::Udp, SendMethod::Datagrams) => "UDP, datagram by datagram".into(),
         (Protocol::Udp, _) => "UDP, segmented by the kernel (UDP_SEGMENT)".into(),
@@ -55,6 +57,17 @@ pub(super) fn method(bench: &Bench<'_>, job: &StreamsJob) -> String {
         (Protocol::Tcp, None) => String::new(),
     };
     how + &pace
+}
+
+/// A way of handing bytes to TCP, in words.
+fn call(method: SendMethod, write_bytes: u32) -> String {
+    let call = match method {
+        SendMethod::Write | SendMethod::Trains | SendMethod::Datagrams => "send",
+        SendMethod::Sendfile => "sendfile",
+        SendMethod::Splice => "splice",
+        SendMethod::Zerocopy => "MSG_ZEROCOPY",
+    };
+    format!("{call} of {}", show_size(u64::from(write_bytes)))
 }
 
 pub(super) fn describe(bench: &Bench<'_>, job: &StreamsJob, name: &str, observed: &Observed) -> Measurement {

@@ -16,6 +16,16 @@ pub enum Direction {
     Both,
 }
 
+impl Direction {
+    /// Whether this end sends (true), or receives (false), in it.
+    pub fn has(self, sending: bool) -> bool {
+        matches!(
+            (self, sending),
+            (Direction::Both, _) | (Direction::Send, true) | (Direction::Receive, false)
+        )
+    }
+}
+
 impl std::fmt::Display for Direction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -49,6 +59,14 @@ impl Behind {
     }
 }
 
+/// How bytes are handed to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    pub method: SendMethod,
+    /// Bytes a call.
+    pub write_bytes: u32,
+}
+
 /// One figure's worth of streams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamsJob {
@@ -61,9 +79,13 @@ pub struct StreamsJob {
     pub path: Option<usize>,
     #[serde(default)]
     pub behind: Behind,
+    /// Of the senders at both ends.
     pub method: SendMethod,
     /// Bytes a call (TCP).
     pub write_bytes: u32,
+    /// Of the agent's senders, where trials chose another way for them than for ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Handover>,
     /// Payload of a datagram (UDP); none: what the path's MTU carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datagram_bytes: Option<u32>,
@@ -99,6 +121,7 @@ impl StreamsJob {
             behind: Behind::Memory,
             method: usual_method(protocol),
             write_bytes: 512 << 10,
+            peer: None,
             datagram_bytes: None,
             bytes_per_second: None,
             congestion_control: None,

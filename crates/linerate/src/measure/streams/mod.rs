@@ -15,11 +15,11 @@ mod path_mtu;
 pub mod result;
 
 pub use crate::flow::stream::SendMethod;
-pub use calibrate::{Trial, choose_method, compare_congestion_controls};
+pub use calibrate::{Trial, choose_method, choose_peer_method, compare_congestion_controls};
 pub use counters::HostCounters;
 pub use find_rate::{RateSearch, RateTrial, find_rate};
 pub use iperf3::from_iperf3;
-pub use job::{Behind, Direction, StreamsJob};
+pub use job::{Behind, Direction, Handover, StreamsJob};
 pub use path_mtu::{PathMtu, find_path_mtus};
 pub use result::{Buffers, PathFigure, RoundTrips, StreamFigure, StreamsResult};
 

@@ -302,7 +302,11 @@ impl<'a, 'b> Running<'a, 'b> {
         }
         let patience = Instant::now() + ARRIVAL;
         let receiving = |stream: &Watched| !stream.sends() && !stream.counters.ended.load(Ordering::Acquire);
-        while self.streams.iter().any(receiving) && Instant::now() < patience {
+        // A peer that does not answer ends nothing: after Ctrl-C it is not waited for.
+        while self.streams.iter().any(receiving)
+            && Instant::now() < patience
+            && !self.bench.stop.load(Ordering::Relaxed)
+        {
             std::thread::sleep(LOOK / 4);
         }
         self.stop_receivers.store(true, Ordering::Relaxed);

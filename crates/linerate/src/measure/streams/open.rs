@@ -2,7 +2,7 @@
 
 use super::Bench;
 use super::job::{Behind, Direction, StreamsJob};
-use crate::agent::{OpenRequest, Session, StreamTicket};
+use crate::agent::{OpenRequest, Session, StreamTicket, Way};
 use crate::flow::stream::{Role, StreamSocket, StreamSpec};
 use crate::measure::peers::largest_datagram_bytes;
 use crate::plan::{PathPlan, Pin, Placed, Protocol, place_streams, spare_cores};
@@ -157,13 +157,16 @@ fn spec(bench: &Bench<'_>, job: &StreamsJob, role: Role, place: &Placed, streams
 }
 
 /// What the agent's end does, given ours.
-fn other_end(wanted: &Wanted, behind: &Behind) -> StreamSpec {
+fn other_end(wanted: &Wanted, job: &StreamsJob) -> StreamSpec {
     let mut spec = wanted.spec.clone();
     spec.role = spec.role.other();
     spec.core = wanted.peer_core;
-    // The agent has no file of ours: what it sends comes from its memory.
-    if spec.role == Role::Send && *behind != Behind::Memory {
-        spec.method = super::job::usual_method(spec.protocol);
+    match job.peer {
+        _ if spec.role != Role::Send => {}
+        Some(chosen) => (spec.method, spec.write_bytes) = (chosen.method, chosen.write_bytes),
+        // The agent has no file of ours: what it sends comes from its memory.
+        None if job.behind != Behind::Memory => spec.method = super::job::usual_method(spec.protocol),
+        None => {}
     }
     spec
 }
@@ -181,7 +184,7 @@ pub(super) fn open(
         if mine.is_empty() {
             continue;
         }
-        let streams = mine.iter().map(|wanted| other_end(wanted, &job.behind)).collect();
+        let streams = mine.iter().map(|wanted| other_end(wanted, job)).collect();
         let opened = match session.open(OpenRequest { streams, ..OpenRequest::default() }) {
             Ok(opened) => opened,
             Err(failure) => {
@@ -219,5 +222,41 @@ fn connect(
     let path = &bench.paths[wanted.path];
     let device = bench.bind_device.then_some(path.nic.as_deref()).flatten();
     let local = path.local_socket();
-    session.connect_stream(ticket, &wanted.spec, Some(local), device).map_err(|failure| failure.to_string())
+    let way = Way { local: Some(local), device };
+    let opened = session.connect_stream_until(ticket, &wanted.spec, way, bench.stop);
+    opened.map_err(|failure| failure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::stream::SendMethod;
+    use crate::measure::streams::Handover;
+
+    #[test]
+    fn what_was_tried_at_the_peer_is_asked_of_its_senders_alone() {
+        let chosen = Handover { method: SendMethod::Sendfile, write_bytes: 1 << 20 };
+        let job = StreamsJob { peer: Some(chosen), ..StreamsJob::plain(Protocol::Tcp, Direction::Both) };
+        let ends = [Role::Send, Role::Receive, Role::Ask].map(|role| {
+            let spec = StreamSpec {
+                protocol: Protocol::Tcp,
+                role,
+                method: job.method,
+                write_bytes: job.write_bytes,
+                datagram_bytes: 1472,
+                bytes_per_second: None,
+                limit_bytes: None,
+                congestion_control: None,
+                send_buffer_bytes: None,
+                receive_buffer_bytes: None,
+                core: None,
+                verify: false,
+            };
+            let end = other_end(&Wanted { path: 0, number: 0, spec, peer_core: Some(3) }, &job);
+            (end.role, end.method, end.write_bytes)
+        });
+        assert_eq!(ends[0], (Role::Receive, SendMethod::Write, 512 << 10));
+        assert_eq!(ends[1], (Role::Send, SendMethod::Sendfile, 1 << 20));
+        assert_eq!(ends[2], (Role::Echo, SendMethod::Write, 512 << 10));
+    }
 }

@@ -125,7 +125,7 @@ enum Fate {
     Vanished,
 }
 
-/// Sends some datagrams with this payload; none where the stream could not be opened.
+/// Sends some datagrams with this payload; none where the stream could not be opened, or the run was stopped.
 fn try_size(bench: &mut Bench<'_>, path: usize, datagram_bytes: u32) -> Option<Fate> {
     let job = StreamsJob {
         path: Some(path),
@@ -143,21 +143,22 @@ fn try_size(bench: &mut Bench<'_>, path: usize, datagram_bytes: u32) -> Option<F
         let _ = bench.sessions[path].close();
         return None;
     };
-    let refused = send_whole(&wanted.spec, socket);
+    let refused = send_whole(&wanted.spec, socket, bench.stop);
     let fate = if refused { Fate::Refused } else { await_arrival(bench, path) };
     let _ = bench.sessions[path].close();
-    Some(fate)
+    // Cut short it says nothing of the path.
+    (!bench.stopped()).then_some(fate)
 }
 
 /// Sends without fragments; true where the kernel refuses the size.
-fn send_whole(spec: &crate::flow::stream::StreamSpec, socket: StreamSocket) -> bool {
+fn send_whole(spec: &crate::flow::stream::StreamSpec, socket: StreamSocket, stop: &AtomicBool) -> bool {
     if let StreamSocket::Udp { socket, .. } = &socket
         && forbid_fragments(socket).is_err()
     {
         return false;
     }
-    let (counters, stop) = (StreamCounters::new(Instant::now()), AtomicBool::new(false));
-    let sent = run(spec, socket, Content::Memory, &counters, &stop);
+    let counters = StreamCounters::new(Instant::now());
+    let sent = run(spec, socket, Content::Memory, &counters, stop);
     sent.is_err_and(|error| is_too_large(&error))
 }
 
@@ -169,7 +170,7 @@ fn await_arrival(bench: &Bench<'_>, path: usize) -> Fate {
         if stream.is_some_and(|stream| stream.datagrams > 0) {
             return Fate::Arrived;
         }
-        if Instant::now() > patience {
+        if Instant::now() > patience || bench.stopped() {
             return Fate::Vanished;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -12,7 +12,7 @@ mod softnet;
 
 pub use interface::{InterfaceCounters, QdiscCounters};
 pub use netstat_text::from_netstat;
-pub use reasons::DropReasons;
+pub use reasons::{DropReasons, NOT_RECORDED};
 pub use softnet::SoftnetCounters;
 
 use crate::fact::Fact;

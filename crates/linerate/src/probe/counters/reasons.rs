@@ -5,6 +5,9 @@ use crate::sysroot::Sysroot;
 use linerate_system::drop_trace::DropTrace;
 use std::collections::BTreeMap;
 
+/// Among the reasons: packets whose records the trace had no room for. No reason of the kernel's is written like that.
+pub const NOT_RECORDED: &str = "not recorded";
+
 /// A trace that runs until it is dropped, or why there is none.
 #[derive(Debug)]
 pub struct DropReasons(Result<DropTrace, String>);
@@ -26,11 +29,16 @@ impl DropReasons {
         DropReasons(Err(why.into()))
     }
 
-    /// Packets by reason since the start, of the whole host.
+    /// Packets by reason since the start, of the whole host; those that the trace missed as [`NOT_RECORDED`].
     pub fn read(&self) -> Fact<BTreeMap<String, u64>> {
         match &self.0 {
             Ok(trace) => match trace.read() {
-                Ok(drops) => Fact::Known(drops.reasons),
+                Ok(mut drops) => {
+                    if drops.missed > 0 {
+                        drops.reasons.insert(NOT_RECORDED.into(), drops.missed);
+                    }
+                    Fact::Known(drops.reasons)
+                }
                 Err(error) => Fact::unknown(format!("the trace cannot be read: {error}")),
             },
             Err(why) => Fact::unknown(why.clone()),

@@ -2,6 +2,7 @@
 
 mod needs;
 mod table;
+mod wall;
 
 use super::printable::{printable, shortened, wrapped};
 use super::terminal::Style;
@@ -13,6 +14,7 @@ use crate::plan::wording;
 use crate::plan::{Bound, Origin, ResourceKind};
 use crate::units::{show_bits_rate, show_bytes_rate};
 use serde_json::json;
+pub(super) use wall::screen as wall_screen;
 
 /// Columns of the words before each text.
 const INDENT: usize = 10;

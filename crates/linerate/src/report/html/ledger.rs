@@ -3,7 +3,8 @@
 use super::text::{escape, section as card};
 use crate::diagnose::ledger::{Drop, LedgerLine, MeasuredLedger};
 use crate::measure::streams::Direction;
-use crate::report::ledger_words::{cured, dropped, grouped, others, place, reasons, result, unit};
+use crate::report::figure::count;
+use crate::report::ledger_words::{cured, dropped, others, place, reasons, result, unit};
 use crate::run::StageRun;
 
 /// Shown at once; what is more is in run.json.
@@ -43,7 +44,7 @@ fn one(measured: &MeasuredLedger) -> String {
 
 fn row(line: &LedgerLine) -> String {
     let number =
-        |value: Option<u64>| format!("<td class=\"r num\">{}</td>", value.map_or_else(String::new, grouped));
+        |value: Option<u64>| format!("<td class=\"r num\">{}</td>", value.map_or_else(String::new, count));
     let counter = match line.counter.as_str() {
         "" => String::new(),
         counter => format!("{} ({})", escape(counter), unit(line.unit)),

@@ -4,7 +4,8 @@ use super::grid::{Column, column};
 use super::style::Style;
 use super::{grid, printable, wrapped};
 use crate::diagnose::ledger::{Drop, Ledger, LedgerLine};
-use crate::report::ledger_words::{cured, dropped, grouped, others, place, reasons, result, unit};
+use crate::report::figure::count;
+use crate::report::ledger_words::{cured, dropped, others, place, reasons, result, unit};
 
 const COLUMNS: [Column; 6] = [
     column("where", true, 0),
@@ -32,12 +33,12 @@ pub(super) fn screen(ledger: &Ledger, width: usize, style: Style) -> String {
 }
 
 fn row(line: &LedgerLine) -> Vec<String> {
-    let number = |value: Option<u64>| value.map_or_else(String::new, grouped);
+    let number = |value: Option<u64>| value.map_or_else(String::new, count);
     vec![
         printable(&place(line)),
         number(line.datagrams),
         number(line.bytes),
-        if line.dropped > 0 { grouped(line.dropped) } else { "–".into() },
+        if line.dropped > 0 { count(line.dropped) } else { "–".into() },
         printable(&line.counter),
         if line.counter.is_empty() { String::new() } else { unit(line.unit) },
     ]

@@ -55,6 +55,9 @@ impl NetworkOrder {
                 )));
             }
         }
+        if self.source.is_some() {
+            self.check_source_is_sent()?;
+        }
         if let Some(source) = &self.source {
             let told = |why: String| Failure::Lacks(format!("--source {}: {why}", source.display()));
             let found = std::fs::metadata(source).map_err(|error| told(error.to_string()))?;
@@ -71,6 +74,21 @@ impl NetworkOrder {
             ));
         }
         Ok(())
+    }
+
+    /// A file goes out over TCP and from here; an order that has neither would measure everything but the file.
+    fn check_source_is_sent(&self) -> Result<(), Failure> {
+        let why = if self.find_rate {
+            "--find-rate searches with datagrams from memory and sends no file; leave one of the two away"
+        } else if !self.protocols.contains(&Protocol::Tcp) {
+            "a file goes over TCP, where every byte of it arrives; leave --protocol udp away, or stream it over UDP with `linerate run \
+             --protocol udp`"
+        } else if !self.directions.contains(&Direction::Send) {
+            "a file is sent from this host; give --direction send, or run linerate on the other host"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Usage(format!("--source: {why}")))
     }
 
     /// The user's name, or the peers'.

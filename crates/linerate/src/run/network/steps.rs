@@ -5,7 +5,8 @@ use crate::event::Event;
 use crate::measure::Stage;
 use crate::measure::streams::{
     Behind, Bench, Direction, PathMtu, RateSearch, RoundTrips, StreamsJob, StreamsResult, Trial,
-    choose_method, compare_congestion_controls, find_path_mtus, find_rate, idle_latency, measure,
+    choose_method, choose_peer_method, compare_congestion_controls, find_path_mtus, find_rate, idle_latency,
+    measure,
 };
 use crate::plan::{Pin, Protocol};
 use crate::run::StageRun;
@@ -27,6 +28,8 @@ pub(super) struct Steps<'a, 'b> {
 #[derive(Default)]
 struct Learned {
     methods: Vec<Trial>,
+    /// Of what the agents send.
+    peer_methods: Vec<Trial>,
     congestion_controls: Vec<Trial>,
     idle: Option<RoundTrips>,
     path_mtus: Vec<PathMtu>,
@@ -54,7 +57,7 @@ impl Steps<'_, '_> {
                 continue;
             }
             for direction in &self.order.directions {
-                self.figures(&StreamsJob { direction: *direction, ..job.clone() }, &learned);
+                self.figures(&directed(&job, *direction), &learned);
             }
             self.file_figures(&job, &learned);
         }
@@ -102,7 +105,16 @@ impl Steps<'_, '_> {
             return;
         }
         if self.order.method.is_none() && self.order.write_bytes.is_none() {
-            learned.methods = choose_method(&mut self.bench, job);
+            // A receiver of our own is this very host: what is best for us is best for it.
+            let own = self.bench.loopback;
+            let any = |sending: bool| self.order.directions.iter().any(|one| one.has(sending));
+            let (sends, receives) = (any(true), any(false));
+            if sends || own {
+                learned.methods = choose_method(&mut self.bench, job);
+            }
+            if receives && !own {
+                learned.peer_methods = choose_peer_method(&mut self.bench, job);
+            }
         }
         if self.order.congestion_control.is_none() && !self.stopped() {
             learned.congestion_controls = compare_congestion_controls(&mut self.bench, job);
@@ -154,7 +166,11 @@ impl Steps<'_, '_> {
             let seconds = 20.0;
             self.bench.listener.hear(&Event::Started { stage: Stage::Network, name, seconds });
             let job = StreamsJob { path: Some(path), latency: false, ..job.clone() };
-            let (search, measurement, failures) = find_rate(&mut self.bench, &job);
+            let (search, measurement, mut failures) = find_rate(&mut self.bench, &job);
+            if self.stopped() {
+                // What the stop tears down is no news.
+                failures.clear();
+            }
             self.keep(measurement, failures, learned, Some(search));
         }
     }
@@ -186,10 +202,29 @@ impl Steps<'_, '_> {
 
 impl Learned {
     fn fill(&self, result: &mut StreamsResult) {
-        result.methods.clone_from(&self.methods);
+        // Of those that sent in this figure; on loopback ours stand for both.
+        let direction = result.job.direction;
+        if direction.has(true) || self.peer_methods.is_empty() {
+            result.methods.clone_from(&self.methods);
+        }
+        if direction.has(false) {
+            result.methods.extend(self.peer_methods.iter().cloned());
+        }
         result.idle_latency = self.idle;
         result.path_mtus.clone_from(&self.path_mtus);
     }
+}
+
+/// The job in one direction: where only the agents send, by what was chosen for them.
+fn directed(job: &StreamsJob, direction: Direction) -> StreamsJob {
+    let mut job = StreamsJob { direction, ..job.clone() };
+    if let (Direction::Receive, Some(peer)) = (direction, job.peer) {
+        (job.method, job.write_bytes) = (peer.method, peer.write_bytes);
+    }
+    if direction == Direction::Send {
+        job.peer = None;
+    }
+    job
 }
 
 /// The payload that passes every path in one packet, where one was found smaller than its interfaces say.

@@ -130,7 +130,7 @@ pub(super) fn read_ahead(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
         ),
         json!({ "device": device.name, "read_ahead_bytes": ahead, "bytes_per_second": [slow, fast] }),
         format!(
-            "blockdev --setra {} /dev/{} (sectors of 512 bytes); then measure again",
+            "blockdev --setra {} /dev/{} (sectors of 512 bytes), or `linerate tune apply --finding read-ahead`, which undo brings back; then measure again",
             8 * ahead.max(131_072) / 512,
             device.name
         ),

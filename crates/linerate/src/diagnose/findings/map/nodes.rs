@@ -95,7 +95,7 @@ fn few_queues(nic: &Nic, cores: usize) -> Option<Finding> {
         ),
         evidence: json!({ "devices": [nic.name], "queues": queues, "most": most, "cores": cores }),
         remedy: match wanted {
-            Some(wanted) => format!("`ethtool -L {} combined {wanted}`, with the interrupts spread over the cores", nic.name),
+            Some(wanted) => format!("`linerate tune apply --finding nic-queues` (or `ethtool -L {} combined {wanted}`), with the interrupts spread over the cores", nic.name),
             None => "the driver offers no more: in a virtual machine give the interface more queues, else look for a driver or firmware that does".into(),
         },
         gain: 0.0,
@@ -128,12 +128,18 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
             .map(|disk| disk.name.as_str());
         let names: Vec<&str> = nics.chain(disks).collect();
         let core = cpus.first().copied().unwrap_or(0);
+        let of_nic = machine.nics.iter().any(|nic| nic.pci.as_deref() == Some(owner));
         (!names.is_empty()).then(|| Finding {
             id: "interrupts-one-core".into(),
             severity: Severity::Slow,
             text: format!("all {count} interrupts of {} go to core {core}", listed(&names)),
             evidence: json!({ "devices": names, "interrupts": count, "core": core }),
-            remedy: "start irqbalance, or spread them in /proc/irq/*/smp_affinity_list over the cores of the device's node".into(),
+            remedy: if of_nic {
+                "`linerate tune apply --finding interrupts-one-core` spreads them over the cores of the card's node; or start irqbalance"
+            } else {
+                "start irqbalance, or spread them in /proc/irq/*/smp_affinity_list over the cores of the device's node"
+            }
+            .into(),
             gain: 0.0,
         })
     };

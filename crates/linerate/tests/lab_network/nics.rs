@@ -1,21 +1,14 @@
-//! `linerate network` over several NICs of known speeds between two network namespaces: each keeps its own rate while all run at once,
-//! nothing is lost, and the search for the highest rate lands on it.
-//!
-//! Needs root and the tools of `lab/lab up`, else each test says that it is skipped (LINERATE_LAB as in `lab_script.rs`).
+//! Several NICs of known speeds between two network namespaces: each keeps its own rate while all run at once, nothing is lost, and the
+//! search for the highest rate lands on it.
 
-#[path = "support/lab.rs"]
-mod lab_here;
-
-use lab_here::lacking;
+use crate::ONE_AT_A_TIME;
+use crate::lab_here::{Lab, program};
 use serde_json::Value;
 use std::io::Read;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Child, Stdio};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// The tests measure: one at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// SARA's table in miniature: NICs of 1, 1 and 0.7 Gb/s.
 const NICS: [f64; 3] = [1e9, 1e9, 0.7e9];
 /// tbf counts the frame with its Ethernet header of 14 bytes; IP and UDP have 28 of the MTU.
@@ -24,29 +17,22 @@ const UDP_PAYLOAD_SHARE: f64 = (9000.0 - 28.0) / (9000.0 + 14.0);
 const MOST_RUNS: usize = 3;
 
 /// A lab with an agent on its peer.
-struct Lab {
-    name: String,
+struct Pair {
+    lab: Lab,
     agent: Option<Child>,
     key: tempfile::TempDir,
 }
 
-impl Lab {
+impl Pair {
     /// None where this machine cannot have a lab.
-    fn up(test: &str, options: &[&str]) -> Option<Lab> {
-        if let Some(lacking) = lacking() {
-            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
-            eprintln!("skipped: {lacking}");
-            return None;
-        }
-        let name = format!("net-{test}-{}", std::process::id());
-        let mut lab = Lab { name, agent: None, key: tempfile::tempdir().expect("a directory") };
+    fn up(test: &str, options: &[&str]) -> Option<Pair> {
         let options = [&["--disks", "1x0", "--file-size", "8M"], options].concat();
-        let output = lab.command("up", &options).output().expect("the lab script starts");
-        assert!(output.status.success(), "lab up: {}", String::from_utf8_lossy(&output.stderr));
+        let key = tempfile::tempdir().expect("a directory");
+        let mut lab = Pair { lab: Lab::up(&format!("net-{test}"), &options)?, agent: None, key };
         let key = lab.key_file();
         let program = program();
         let words = ["--", &program, "agent", "--listen", "0.0.0.0:7411", "--key-file", &key];
-        let mut agent = lab.command("peer", &words);
+        let mut agent = lab.lab.command("peer", &words);
         lab.agent = Some(agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("an agent"));
         let patience = Instant::now() + Duration::from_secs(5);
         while std::fs::metadata(&key).is_err() && Instant::now() < patience {
@@ -59,12 +45,6 @@ impl Lab {
         self.key.path().join("key").display().to_string()
     }
 
-    fn command(&self, command: &str, arguments: &[&str]) -> Command {
-        let mut child = Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab/lab"));
-        child.args([command, "--name", &self.name]).args(arguments).stdin(Stdio::null());
-        child
-    }
-
     /// `linerate network` on the server's side to all of the peer's addresses, for JSON.
     fn network(&self, words: &[&str]) -> Value {
         self.network_over(&(0..NICS.len()).collect::<Vec<_>>(), words)
@@ -72,14 +52,13 @@ impl Lab {
 
     /// The same over these NICs only, as far as there are so many.
     fn network_over(&self, nics: &[usize], words: &[&str]) -> Value {
-        let told = self.command("address", &[]).output().expect("the lab script starts");
-        let addresses = String::from_utf8(told.stdout).expect("text");
+        let addresses = self.lab.succeed("address", &[]);
         let (key, program) = (self.key_file(), program());
         let mut all = vec!["--", &program, "network", "--json", "--key-file", &key];
         let chosen = addresses.lines().enumerate().filter(|(nic, _)| nics.contains(nic));
         chosen.for_each(|(_, address)| all.extend(["--peer", address]));
         all.extend(words);
-        let mut child = self.command("run", &all).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child = self.lab.command("run", &all).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut text = String::new();
         child.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
         assert!(child.wait().expect("it ends").success(), "{words:?}: {text}");
@@ -87,19 +66,14 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl Drop for Pair {
     fn drop(&mut self) {
-        let _ = self.command("down", &[]).output();
+        // The lab goes after this, and with it whatever the agent's shell has started.
         if let Some(agent) = &mut self.agent {
             let _ = agent.kill();
             let _ = agent.wait();
         }
     }
-}
-
-/// ./test names the release build.
-fn program() -> String {
-    std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into())
 }
 
 fn expected(nic: usize) -> f64 {
@@ -109,11 +83,11 @@ fn expected(nic: usize) -> f64 {
 #[test]
 fn three_unequal_nics_at_once_keep_their_rates_and_lose_nothing() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Lab::up("three", &["--nics", "1000,1000,700"]) else { return };
+    let Some(lab) = Pair::up("three", &["--nics", "1000,1000,700"]) else { return };
     let mut shares = Vec::new();
     for _ in 0..MOST_RUNS {
         let run =
-            lab.network(&["--protocol", "udp", "--direction", "send", "--no-latency", "--seconds", "0.7"]);
+            lab.network(&["--protocol", "udp", "--direction", "send", "--no-latency", "--seconds", "2.5"]);
         let measurement = &run["measurements"][0];
         let paths = measurement["streams"]["paths"].as_array().expect("paths");
         assert_eq!(paths.len(), NICS.len());
@@ -137,7 +111,7 @@ fn three_unequal_nics_at_once_keep_their_rates_and_lose_nothing() {
 #[test]
 fn the_highest_rate_without_loss_is_found_on_each_nic() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Lab::up("rate", &["--nics", "1000,1000,700"]) else { return };
+    let Some(lab) = Pair::up("rate", &["--nics", "1000,1000,700"]) else { return };
     // A search takes half a minute: all three with LINERATE_LAB_ROUNDS.
     let nics: Vec<usize> = if std::env::var("LINERATE_LAB_ROUNDS").is_ok() { vec![0, 1, 2] } else { vec![2] };
     let words = ["--protocol", "udp", "--find-rate", "--no-latency", "--seconds", "0.5"];
@@ -159,7 +133,7 @@ fn the_highest_rate_without_loss_is_found_on_each_nic() {
 #[test]
 fn a_file_arrives_over_two_nics_each_stream_a_range() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lab) = Lab::up("file", &["--nics", "2000,1000"]) else { return };
+    let Some(lab) = Pair::up("file", &["--nics", "2000,1000"]) else { return };
     let file = lab.key.path().join("file");
     let content: Vec<u8> =
         (0..40_000_003u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

@@ -1,0 +1,103 @@
+//! What an agent tells of iperf3's clients: a line for each test, on a thread of its own, for who reads our output may have stopped to.
+
+use super::commands::print;
+use crate::iperf3::Event;
+use crate::units::show_bits_rate;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Lines that wait to be read; more are dropped.
+const WAITING: usize = 64;
+/// The last lines get this long to be written.
+const FAREWELL: Duration = Duration::from_millis(300);
+
+/// Writes lines that nobody need read.
+pub struct Teller {
+    lines: Option<SyncSender<String>>,
+    /// None where no thread was to be had: nothing is told then.
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Teller {
+    /// To standard output.
+    pub fn start() -> Teller {
+        Teller::writing(|line| {
+            // Nobody may read it any more.
+            let _ = print(line);
+        })
+    }
+
+    fn writing(write: impl Fn(&str) + Send + 'static) -> Teller {
+        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let writer = std::thread::Builder::new().name("told".into());
+        let writer = writer.spawn(move || waiting.iter().for_each(|line| write(&line)));
+        Teller { lines: Some(lines), writer: writer.ok() }
+    }
+
+    /// Tells of a test that ended, and of a client that got none.
+    pub fn tell(&self, event: &Event) {
+        if let (Some(lines), Some(line)) = (&self.lines, line(event)) {
+            // Full: whoever reads has not for a while.
+            let _ = lines.try_send(line);
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.lines = None;
+        let patience = Instant::now() + FAREWELL;
+        while self.writer.as_ref().is_some_and(|writer| !writer.is_finished()) && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn line(event: &Event) -> Option<String> {
+    match event {
+        Event::Ended(outcome) => {
+            let from = outcome.addresses.map_or_else(String::new, |(_, client)| format!(" of {client}"));
+            let rate = |ours| show_bits_rate(outcome.received_bytes_per_second(ours));
+            let error = outcome.error.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            Some(format!("iperf3 test{from}: {} received, {} sent{error}\n", rate(false), rate(true)))
+        }
+        Event::Refused { client, why } => Some(format!("iperf3 client {client} refused: {why}\n")),
+        Event::Started { .. } | Event::Progress(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn refused() -> Event {
+        Event::Refused { client: ([192, 0, 2, 1], 5201).into(), why: "busy".into() }
+    }
+
+    #[test]
+    fn nobody_waits_for_who_does_not_read() {
+        let written = Arc::new(AtomicUsize::new(0));
+        let (writing, began) = (written.clone(), Instant::now());
+        let teller = Teller::writing(move |_| {
+            writing.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_secs(3600));
+        });
+        (0..10 * WAITING).for_each(|_| teller.tell(&refused()));
+        drop(teller);
+        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(written.load(Ordering::Relaxed) <= 1);
+    }
+
+    #[test]
+    fn the_last_line_is_written() {
+        let (sender, lines) = std::sync::mpsc::channel();
+        let teller = Teller::writing(move |line| sender.send(line.to_string()).expect("somebody listens"));
+        teller.tell(&refused());
+        drop(teller);
+        let line = lines.recv_timeout(Duration::from_secs(10)).expect("a line");
+        assert_eq!(line, "iperf3 client 192.0.2.1:5201 refused: busy\n");
+    }
+}

@@ -1,0 +1,260 @@
+//! `linerate tune`: shows what to change, changes it, brings it back.
+
+mod screen;
+
+use super::commands::{colour, complain, print, print_json, width};
+use super::words::{
+    ApplyWords, MachineWords, PersistWords, TuneChoice, TunePlace, TuneWhat, TuneWords, UndoWords,
+    machine_of, sysroot_of,
+};
+use crate::failure::Failure;
+use crate::sysroot::Sysroot;
+use crate::tune::door::Kernel;
+use crate::tune::journal::{Held, Host, Journal, State};
+use crate::tune::{self, Choice, Goal, JOURNAL_FOLDER, Leave, Outcome, Plan, Wish};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Does `linerate tune`, or what stands below it.
+pub fn tune(words: &TuneWords) -> Result<u8, Failure> {
+    match &words.what {
+        None => show(words),
+        Some(TuneWhat::Apply(words)) => apply(words),
+        Some(TuneWhat::Undo(words)) => undo(words),
+        Some(TuneWhat::Persist(words)) => persist(words),
+    }
+}
+
+/// The machine that is meant.
+struct Target {
+    sysroot: Sysroot,
+    host: Host,
+    folder: PathBuf,
+    name: String,
+}
+
+impl Target {
+    fn of(at: &TunePlace) -> Result<Target, Failure> {
+        if let Some(name) = &at.netns {
+            linerate_system::namespace::enter_network(name).map_err(|error| {
+                Failure::Lacks(format!(
+                    "network namespace {name}: {error}; `ip netns` lists those that are there, and only root may enter one"
+                ))
+            })?;
+        }
+        let sysroot = sysroot_of(at.root.as_deref())?;
+        let below = || at.root.as_ref().map(|root| root.join(JOURNAL_FOLDER.trim_start_matches('/')));
+        Ok(Target {
+            host: tune::host(&sysroot, at.netns.as_deref()),
+            folder: at.journal.clone().or_else(below).unwrap_or_else(|| JOURNAL_FOLDER.into()),
+            name: tune::journal_name(at.netns.as_deref()),
+            sysroot,
+        })
+    }
+
+    fn kernel(&self) -> Result<Kernel, Failure> {
+        Kernel::of(&self.sysroot).map_err(Failure::Usage)
+    }
+
+    fn plan(
+        &self,
+        at: &TunePlace,
+        choice: &TuneChoice,
+        door: &dyn tune::door::Door,
+    ) -> Result<Plan, Failure> {
+        let machine = machine_of(&MachineWords { root: at.root.clone(), ..MachineWords::default() })?;
+        let goal = Goal { rate: choice.rate, round_trip: choice.rtt };
+        Ok(tune::plan(&self.sysroot, machine, goal, door))
+    }
+
+    /// What the journal has open, where it can be read.
+    fn open(&self) -> Vec<String> {
+        let state = tune::look(&self.folder, &self.name).ok().and_then(|records| State::of(records).ok());
+        state
+            .map(|state| state.open().map(|(_, followed)| followed.entry.id.clone()).collect())
+            .unwrap_or_default()
+    }
+}
+
+fn choice(words: &TuneChoice) -> Result<Choice, Failure> {
+    let choice = Choice {
+        stage: words.stage.map(|stage| stage.stage()),
+        findings: words.finding.clone(),
+        settings: words.setting.clone(),
+    };
+    choice.check()?;
+    Ok(choice)
+}
+
+fn show(words: &TuneWords) -> Result<u8, Failure> {
+    let choice = choice(&words.choice)?;
+    let target = Target::of(&words.at)?;
+    // A recording in an archive can be read, too.
+    let plan = match Kernel::of(&target.sysroot) {
+        Ok(kernel) => target.plan(&words.at, &words.choice, &kernel)?,
+        Err(_) => target.plan(&words.at, &words.choice, &tune::door::Reader(target.sysroot.clone()))?,
+    };
+    if words.json {
+        let mut plan = plan.clone();
+        let ids: Vec<String> = plan.chosen(&choice).iter().map(|item| item.id.clone()).collect();
+        plan.settings.retain(|item| ids.contains(&item.id));
+        print_json(&plan)?;
+    } else {
+        print(&screen::plan(&plan, &choice, words.all, &target.open(), width(), colour()))?;
+    }
+    Ok(0)
+}
+
+fn apply(words: &ApplyWords) -> Result<u8, Failure> {
+    let choice = choice(&words.choice)?;
+    let target = Target::of(&words.at)?;
+    let kernel = target.kernel()?;
+    let plan = target.plan(&words.at, &words.choice, &kernel)?;
+    let wishes = plan.wishes(&choice)?;
+    if wishes.is_empty() {
+        complain(
+            "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows why",
+        );
+        return Ok(0);
+    }
+    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", words.yes)? {
+        return Ok(0);
+    }
+    carry_out(&target, &kernel, &wishes, words.json)
+}
+
+fn carry_out(target: &Target, kernel: &Kernel, wishes: &[Wish], json: bool) -> Result<u8, Failure> {
+    let held = Held::lock(&target.folder, &target.name)?;
+    let outcomes = {
+        let (mut log, records) = following(&held, target)?;
+        let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
+        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let outcomes = tune::apply(kernel, &mut journal, &target.host, &started, wishes);
+        if journal.state().steps.is_empty() {
+            held.discard()?;
+        }
+        outcomes?
+    };
+    tell(target, &outcomes, json)
+}
+
+/// The journal's file and lines, of this machine.
+fn following(
+    held: &Held,
+    target: &Target,
+) -> Result<(crate::tune::journal::FileLog, Vec<crate::tune::journal::Record>), Failure> {
+    let (records, cut) = held.read()?;
+    if cut > 0 {
+        complain(&format!(
+            "the last line of the journal in {} is cut short ({cut} bytes): what it announces was not yet begun",
+            target.folder.display()
+        ));
+    }
+    let state = State::of(records.clone()).map_err(|damage| damaged(target, &damage.0))?;
+    tune::check_host(&state, &target.host, &target.folder)?;
+    Ok((held.open()?, records))
+}
+
+fn damaged(target: &Target, why: &str) -> Failure {
+    Failure::Lacks(format!(
+        "the journal in {} cannot be followed: {why}; restore by hand what it calls “old”, then move it away",
+        target.folder.display()
+    ))
+}
+
+fn undo(words: &UndoWords) -> Result<u8, Failure> {
+    let target = Target::of(&words.at)?;
+    let kernel = target.kernel()?;
+    let leave = Leave { force: words.force.clone(), forget: words.forget.clone() };
+    if !Held::is_there(&target.folder, &target.name) {
+        leave.check(&State::default())?;
+        return nothing(&target, words.json);
+    }
+    let held = Held::lock(&target.folder, &target.name)?;
+    let outcomes = {
+        let (mut log, records) = following(&held, &target)?;
+        let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(&target, &damage.0))?;
+        leave.check(journal.state())?;
+        let outcomes = tune::undo(&kernel, &mut journal, &target.host, &leave)?;
+        if journal.state().open().next().is_none() {
+            held.put_aside()?;
+        }
+        outcomes
+    };
+    tell(&target, &outcomes, words.json)
+}
+
+fn nothing(target: &Target, json: bool) -> Result<u8, Failure> {
+    if json {
+        return tell(target, &[], true);
+    }
+    print(&format!("nothing to undo: {} has no journal\n", target.folder.display()))?;
+    Ok(0)
+}
+
+fn persist(words: &PersistWords) -> Result<u8, Failure> {
+    if words.at.netns.is_some() {
+        return Err(Failure::Usage(
+            "a network namespace does not outlive a boot: put its settings where it is made".into(),
+        ));
+    }
+    let target = Target::of(&words.at)?;
+    let kernel = target.kernel()?;
+    let state =
+        State::of(tune::look(&target.folder, &target.name)?).map_err(|damage| damaged(&target, &damage.0))?;
+    tune::check_host(&state, &target.host, &target.folder)?;
+    let lasting = tune::persistence(&state);
+    for (id, why) in &lasting.left {
+        complain(&format!("{id} does not last: {why}"));
+    }
+    if lasting.wishes.is_empty() {
+        return Err(Failure::Lacks(
+            "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
+        ));
+    }
+    if !ask(&screen::files(&lasting.wishes), "Write these files", words.yes)? {
+        return Ok(0);
+    }
+    carry_out(&target, &kernel, &lasting.wishes, words.json)
+}
+
+/// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.
+fn ask(what: &str, question: &str, yes: bool) -> Result<bool, Failure> {
+    if yes {
+        return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Failure::Usage(
+            "nobody can be asked here: look at `linerate tune`, then add --yes".into(),
+        ));
+    }
+    let mut error = std::io::stderr();
+    // A terminal that is gone gives no answer, either.
+    let _ = write!(error, "{what}{question}? [y/N] ").and_then(|()| error.flush());
+    let mut answer = String::new();
+    let _ = std::io::stdin().read_line(&mut answer);
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// What was done, as JSON.
+#[derive(Serialize)]
+struct Done<'a> {
+    schema: u32,
+    journal: String,
+    outcomes: &'a [Outcome],
+}
+
+fn tell(target: &Target, outcomes: &[Outcome], json: bool) -> Result<u8, Failure> {
+    if json {
+        print_json(&Done { schema: 1, journal: target.folder.display().to_string(), outcomes })?;
+    } else {
+        print(&screen::outcomes(outcomes))?;
+    }
+    let trouble = outcomes.iter().filter(|outcome| outcome.what.is_trouble()).count();
+    if trouble > 0 {
+        complain(&format!("{trouble} of {} settings need a look", outcomes.len()));
+    }
+    Ok(u8::from(trouble > 0))
+}

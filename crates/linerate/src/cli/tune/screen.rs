@@ -1,0 +1,182 @@
+//! What `linerate tune` prints. Names and values are a machine's or a file's: none of them acts on the terminal.
+
+use crate::report::{columns, printable, shortened, wrapped};
+use crate::tune::catalogue::Risk;
+use crate::tune::{Became, Choice, Item, Outcome, Plan, Verdict, Wish};
+use crate::units::show_bits_rate;
+use std::fmt::Write;
+
+const BOLD: &str = "\u{1b}[1m";
+const PLAIN: &str = "\u{1b}[0m";
+/// Columns of a name before its values begin.
+const NAME: usize = 30;
+/// Columns of a value; `tcp_rmem` has three numbers.
+const VALUE: usize = 24;
+
+/// The plan: what to change, then how many settings need nothing.
+pub fn plan(plan: &Plan, choice: &Choice, all: bool, open: &[String], width: usize, colour: bool) -> String {
+    let items = plan.chosen(choice);
+    let (change, rest): (Vec<&Item>, Vec<&Item>) = items.into_iter().partition(|item| item.wanted.is_some());
+    let mut out = goal(plan);
+    if change.is_empty() {
+        out += "Nothing to change.\n";
+    } else {
+        let head = row("setting", "now", "wanted", "risk");
+        let _ = writeln!(out, "{}", if colour { format!("{BOLD}{head}{PLAIN}") } else { head });
+    }
+    for item in &change {
+        out += &advised(item, width);
+    }
+    out += &others(&rest, all, width);
+    for note in &plan.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    if !change.is_empty() {
+        out +=
+            "Nothing was changed. To change it: linerate tune apply; to bring it back: linerate tune undo\n";
+    }
+    if let Some(first) = open.first() {
+        let _ = writeln!(
+            out,
+            "Changed by linerate and not yet undone: {}{}",
+            printable(first),
+            if open.len() > 1 { format!(" and {} more", open.len() - 1) } else { String::new() }
+        );
+    }
+    out
+}
+
+fn goal(plan: &Plan) -> String {
+    let rate = match plan.bytes_per_second.known() {
+        Some(rate) => show_bits_rate(*rate),
+        None => format!("a rate that is not known ({})", plan.bytes_per_second.why().unwrap_or_default()),
+    };
+    format!("Settings for {rate} over a round trip of {} ms\n\n", plan.round_trip_seconds * 1e3)
+}
+
+fn row(name: &str, now: &str, wanted: &str, last: &str) -> String {
+    let cell = |text: &str, width: usize| {
+        let text = shortened(&printable(text), width);
+        format!("{text}{}", " ".repeat(width.saturating_sub(columns(&text)) + 1))
+    };
+    format!("{}{}{}{last}", cell(name, NAME), cell(now, VALUE), cell(wanted, VALUE)).trim_end().to_string()
+}
+
+fn advised(item: &Item, width: usize) -> String {
+    let now = item.now.known().map_or("?", String::as_str);
+    let risk = match item.risk {
+        Risk::Low => "low",
+        Risk::Medium => "medium",
+        Risk::High => "high: only by name",
+    };
+    let mut out = row(&item.id, now, item.wanted.as_deref().unwrap_or_default(), risk) + "\n";
+    let gain =
+        item.gain.map(|gain| format!(" Gains {:.1} % by arithmetic.", gain * 100.0)).unwrap_or_default();
+    let why = format!("{}: {}.{gain} Risk: {}. {}", item.what, item.why, item.harm, item.source);
+    for line in wrapped(&printable(&why), width.saturating_sub(4)) {
+        let _ = writeln!(out, "    {line}");
+    }
+    out
+}
+
+fn others(rest: &[&Item], all: bool, width: usize) -> String {
+    let count = |verdict: Verdict| rest.iter().filter(|item| item.verdict == verdict).count();
+    let mut out = String::new();
+    if all {
+        for item in rest {
+            let now = item.now.known().map_or("?", String::as_str);
+            let said = match item.verdict {
+                Verdict::Right => "right".to_string(),
+                Verdict::Leave => format!("left to you: {}", item.why),
+                _ => format!("unknown: {}", item.why),
+            };
+            let _ = writeln!(out, "{}", row(&item.id, now, "", ""));
+            for line in wrapped(&printable(&said), width.saturating_sub(4)) {
+                let _ = writeln!(out, "    {line}");
+            }
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n{} settings are right, {} are left to you, {} are unknown here{}",
+        count(Verdict::Right),
+        count(Verdict::Leave),
+        count(Verdict::Unknown),
+        if all { "" } else { " (--all lists them)" }
+    );
+    out
+}
+
+/// What is about to be changed.
+pub fn wishes(wishes: &[Wish], plan: &Plan) -> String {
+    let mut out = String::new();
+    for wish in wishes {
+        let now = plan.settings.iter().find(|item| item.id == wish.id).and_then(|item| item.now.known());
+        let _ = writeln!(
+            out,
+            "{}: {} → {}",
+            printable(&wish.place.to_string()),
+            printable(now.map_or("?", String::as_str)),
+            printable(&wish.value)
+        );
+    }
+    out
+}
+
+/// Files that are about to be written.
+pub fn files(wishes: &[Wish]) -> String {
+    let mut out = String::new();
+    for wish in wishes {
+        let _ = writeln!(out, "{}", printable(&wish.place.to_string()));
+        for line in wish.value.lines() {
+            let _ = writeln!(out, "    {}", printable(line));
+        }
+    }
+    out
+}
+
+/// What was done.
+pub fn outcomes(outcomes: &[Outcome]) -> String {
+    let mut out = String::new();
+    for outcome in outcomes {
+        let _ = writeln!(
+            out,
+            "{}: {}",
+            printable(&outcome.id),
+            printable(&became(&outcome.what, &outcome.place, &outcome.id))
+        );
+    }
+    if outcomes.is_empty() {
+        out += "nothing to undo\n";
+    }
+    out
+}
+
+fn became(what: &Became, place: &str, id: &str) -> String {
+    use crate::tune::journal::How;
+    let file = id.starts_with("drop-in:");
+    match what {
+        Became::Changed { .. } if file => format!("{place} is written"),
+        Became::Changed { before, now } => format!("{place} is {now} (was {before})"),
+        Became::Clamped { before, asked, now } => {
+            format!("{place} is {now} (was {before}): the kernel made that of {asked}")
+        }
+        Became::Same { .. } if file => format!("{place} is as it should be"),
+        Became::Same { now } => format!("{place} is {now} already"),
+        Became::Failed { why } => format!("not changed: {why}"),
+        Became::Restored { .. } if file => format!("{place} is as it was"),
+        Became::Restored { now } => format!("{place} is {now} again"),
+        Became::Untouched { how } => match how {
+            How::Already | How::Restored => format!("{place} has its old value already"),
+            How::Untouched => format!("{place} was never changed"),
+            How::Gone => format!(
+                "{place}: its device is gone since the machine was started anew, and the setting with it"
+            ),
+            How::Forgotten => format!("{place} is left as it is"),
+        },
+        Became::Foreign { before, ours, now } => format!(
+            "{place} was changed by somebody else and stays: before {before}, by linerate {ours}, now {now}; to restore it all the same: --force {id}, to leave it: --forget {id}"
+        ),
+        Became::Kept { why } => format!("not restored: {why}"),
+    }
+}

@@ -1,0 +1,180 @@
+//! `linerate wall control`: one request from the command line, or JSON lines from a program that steers (a joystick's, a script's).
+
+mod lines;
+mod status;
+
+use crate::agent::{KEY_VARIABLE, Key};
+use crate::cli::commands::print;
+use crate::failure::Failure;
+use crate::report::printable;
+use crate::wall::control::{Client, Message, MovieLine, Request, View};
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A server on this network answers in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Its words.
+#[derive(Debug, Args)]
+pub struct ControlWords {
+    /// Where the server of the wall is; port 7412 where none is given
+    #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", global = true)]
+    pub server: String,
+    /// File with the key of the server [default: the digits in LINERATE_KEY]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub key_file: Option<PathBuf>,
+    /// Print what the server answers as JSON lines
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+}
+
+/// What to say; without any of them: JSON lines from standard input to the server, its messages as JSON lines on standard output.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Go on from where it stands
+    Play,
+    /// Stand still
+    Pause,
+    /// Go on from another frame
+    Seek {
+        #[arg(value_name = "FRAME")]
+        frame: u32,
+    },
+    /// Frames of the movie for each frame of the wall; 1 is as it was made, -1 backwards
+    Speed {
+        #[arg(value_name = "FACTOR", allow_negative_numbers = true, value_parser = finite)]
+        speed: f64,
+    },
+    /// Begin again after the last frame, or not
+    Loop {
+        #[arg(value_enum)]
+        switch: Switch,
+    },
+    /// Which part of the movie the wall shows: its left and upper edge in movie pixels, and wall pixels for each movie pixel
+    View {
+        #[arg(value_name = "LEFT,TOP,ZOOM", allow_hyphen_values = true, value_parser = view)]
+        view: View,
+    },
+    /// List the movies that the server has
+    Movies,
+    /// Play another movie of the same grid and tile size
+    Open {
+        #[arg(value_name = "NAME")]
+        movie: String,
+    },
+    /// Show how the whole wall does
+    Status,
+    /// Show it every second, until Ctrl-C
+    Watch,
+}
+
+/// `on` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("“{text}” is no number: write one like 1, 0.5 or -2"))
+}
+
+fn view(text: &str) -> Result<View, String> {
+    let wrong = || format!("“{text}” is no view: write LEFT,TOP,ZOOM, like 0,0,1; zoom is above 0");
+    let numbers: Vec<f64> = text.split(',').map(finite).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    match numbers[..] {
+        [left, top, zoom] if zoom > 0.0 => Ok(View { left, top, zoom }),
+        _ => Err(wrong()),
+    }
+}
+
+impl Verb {
+    fn request(&self) -> Request {
+        match self {
+            Verb::Play => Request::Play,
+            Verb::Pause => Request::Pause,
+            Verb::Seek { frame } => Request::Seek { frame: *frame },
+            Verb::Speed { speed } => Request::Speed { speed: *speed },
+            Verb::Loop { switch } => Request::Loop { on: *switch == Switch::On },
+            Verb::View { view } => Request::View(*view),
+            Verb::Movies => Request::Movies,
+            Verb::Open { movie } => Request::Open { movie: movie.clone() },
+            Verb::Status => Request::Status,
+            Verb::Watch => Request::Watch { per_second: 1.0 },
+        }
+    }
+}
+
+/// Asks the server.
+pub fn control(words: &ControlWords) -> Result<u8, Failure> {
+    let key = match &words.key_file {
+        Some(file) => Key::read_file(file)?,
+        None => Key::from_environment()?.ok_or_else(|| {
+            Failure::Usage(format!(
+                "wall control needs the key of the server: give --key-file FILE, or set {KEY_VARIABLE} to its digits"
+            ))
+        })?,
+    };
+    let mut client = Client::connect(&words.server, &key, PATIENCE)?;
+    let Some(verb) = &words.verb else { return lines::relay(client) };
+    let answer = client.ask(&verb.request(), PATIENCE)?;
+    if let Message::Refused { why } = answer {
+        return Err(Failure::Lacks(format!("the server says: {}", printable(&why))));
+    }
+    if !matches!(verb, Verb::Watch) {
+        show(&answer, words.json)?;
+        return Ok(0);
+    }
+    loop {
+        // Each second one comes; a server that says nothing for longer is gone, and the connection tells so.
+        match client.next(PATIENCE)? {
+            Some(message @ Message::Status(_)) => show(&message, words.json)?,
+            Some(message) if words.json => show(&message, true)?,
+            Some(_) => {}
+            None => {
+                return Err(Failure::Lacks(format!(
+                    "the server at {} says nothing any more",
+                    client.server()
+                )));
+            }
+        }
+    }
+}
+
+fn show(message: &Message, json: bool) -> Result<(), Failure> {
+    match message {
+        message if json => print(&format!("{}\n", lines::json(message)?)),
+        Message::Status(status) => print(&status::table(status)),
+        Message::Movies { movies } => print(&movies.iter().map(movie_line).collect::<String>()),
+        _ => Ok(()),
+    }
+}
+
+fn movie_line(movie: &MovieLine) -> String {
+    let mark = if movie.playing { "▶" } else { " " };
+    format!(
+        "{mark} {}  {} pixels, {} frames at {} frames/s\n",
+        printable(&movie.name),
+        movie.size,
+        movie.frames,
+        movie.frames_per_second
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_three_numbers() {
+        assert_eq!(view("-1.5,2,0.5"), Ok(View { left: -1.5, top: 2.0, zoom: 0.5 }));
+        for text in ["", "1,2", "1,2,0", "1,2,-1", "1,2,3,4", "a,b,c", "1,2,inf", "nan,0,1"] {
+            assert!(view(text).is_err(), "{text}");
+        }
+        assert!(finite("1e999").is_err() && finite("-2") == Ok(-2.0));
+    }
+}

@@ -1,0 +1,81 @@
+//! JSON lines from standard input to the server, its messages as JSON lines on standard output: for scripts and joystick programs.
+
+use crate::cli::commands::print;
+use crate::failure::Failure;
+use crate::wall::control::{Client, Message, Request};
+use std::io::BufRead;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A line is sent within this; messages are printed within this.
+const TURN: Duration = Duration::from_millis(5);
+/// After the last line: so long for the answers.
+const LAST: Duration = Duration::from_secs(5);
+/// A connection that says nothing is closed by the server after two minutes.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+
+/// A message as JSON.
+pub fn json(message: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string(message)
+        .map_err(|error| Failure::Lacks(format!("a message cannot be written as JSON: {error}")))
+}
+
+/// Until standard input ends and all is answered, or the connection ends.
+pub fn relay(mut client: Client) -> Result<u8, Failure> {
+    let lines = read_lines()?;
+    let mut spoken = Instant::now();
+    let mut ended: Option<Instant> = None;
+    loop {
+        match lines.recv_timeout(TURN) {
+            Ok(line) => {
+                spoken = Instant::now();
+                say(&mut client, &line)?;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let end = *ended.get_or_insert_with(Instant::now);
+                if client.awaited() == 0 || end.elapsed() > LAST {
+                    return Ok(0);
+                }
+                std::thread::sleep(TURN);
+            }
+        }
+        if ended.is_none() && spoken.elapsed() > SIGN_OF_LIFE {
+            spoken = Instant::now();
+            // Nobody asked for its answer.
+            client.ask(&Request::Status, LAST)?;
+        }
+        while let Some(message) = client.next(Duration::ZERO)? {
+            print(&format!("{}\n", json(&message)?))?;
+        }
+    }
+}
+
+fn say(client: &mut Client, line: &str) -> Result<(), Failure> {
+    if line.trim().is_empty() {
+        return Ok(());
+    }
+    match serde_json::from_str::<Request>(line) {
+        Ok(request) => client.send(&request),
+        Err(error) => {
+            let refused = Message::Refused { why: format!("the line is no request: {error}") };
+            print(&format!("{}\n", json(&refused)?))
+        }
+    }
+}
+
+/// On a thread of its own: a read of a terminal or a pipe has no time-out.
+fn read_lines() -> Result<Receiver<String>, Failure> {
+    let (sender, lines) = channel();
+    let read = move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    let started = std::thread::Builder::new().name("stdin".into()).spawn(read);
+    started.map_err(|error| Failure::Lacks(format!("no thread to read standard input: {error}")))?;
+    Ok(lines)
+}

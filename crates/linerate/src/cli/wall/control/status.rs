@@ -1,0 +1,135 @@
+//! How a wall does, for a terminal.
+
+use crate::report::printable;
+use crate::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
+use crate::wall::status::{NicStatus, TileStatus, WallStatus};
+
+/// Some lines for the whole, a line for each NIC, a line for each tile, then what is wrong.
+pub fn table(status: &WallStatus) -> String {
+    let mut lines = vec![head(status), rates(status), means(status), String::new()];
+    lines.extend(columns(
+        &["NIC", "rate", "link", "tiles", "problem"],
+        status.nics.iter().map(nic_row).collect(),
+    ));
+    lines.push(String::new());
+    let skew =
+        middle(status.tiles.iter().filter_map(|tile| tile.report.as_ref()?.presented_p50_ms).collect());
+    let heads = [
+        "tile",
+        "screen",
+        "NIC",
+        "rate",
+        "lost",
+        "late",
+        "torn",
+        "skew p99",
+        "dropped disk/net/CPU",
+        "problem",
+    ];
+    lines.extend(columns(&heads, status.tiles.iter().map(|tile| tile_row(tile, skew)).collect()));
+    lines.push(String::new());
+    lines.extend(status.held_by.iter().map(|text| format!("held by: {}", printable(text))));
+    lines.extend(status.problems.iter().map(|text| format!("problem: {}", printable(text))));
+    let mut text = lines.join("\n");
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+fn head(status: &WallStatus) -> String {
+    let moves = match (status.playing, status.looping) {
+        (false, _) => "paused",
+        (true, true) => "playing, loops",
+        (true, false) => "playing",
+    };
+    format!(
+        "{}: {moves}, frame {} of {}, {} frames/s, speed {}, view {:.0},{:.0},{:.2}",
+        printable(&status.movie),
+        status.frame,
+        status.frames,
+        status.frames_per_second,
+        status.speed,
+        status.view.left,
+        status.view.top,
+        status.view.zoom
+    )
+}
+
+fn rates(status: &WallStatus) -> String {
+    let predicted = status.predicted_bytes_per_second.map_or("unknown".into(), show_bits_rate);
+    format!(
+        "{} of {} needed (predicted {predicted}); {} frames sent, {} dropped",
+        show_bits_rate(status.bytes_per_second),
+        show_bits_rate(status.needed_bytes_per_second),
+        status.frames_sent,
+        status.frames_dropped
+    )
+}
+
+fn means(status: &WallStatus) -> String {
+    let cost = status.cpu_seconds_per_gb.map_or(String::new(), |cost| format!(" ({cost:.2} s per GB)"));
+    let power = match (status.watts, &status.watts_unknown) {
+        (Some(watts), _) => format!("{watts:.0} W"),
+        (None, Some(why)) => format!("power unknown: {}", printable(why)),
+        (None, None) => "power unknown".into(),
+    };
+    format!(
+        "disks {}, CPU {:.2} cores{cost}, {power}",
+        show_bytes_rate(status.disk_bytes_per_second),
+        status.cpu_cores
+    )
+}
+
+fn nic_row(nic: &NicStatus) -> Vec<String> {
+    let link = nic
+        .link_bits_per_second
+        .map_or("unknown".into(), |bits| show_bits_rate(bytes_per_second(bits as u64)));
+    let problem = nic.problem.clone().or((!nic.carrier).then(|| "no carrier".into()));
+    vec![
+        nic.name.clone(),
+        show_bits_rate(nic.bytes_per_second),
+        link,
+        nic.tiles.len().to_string(),
+        problem.unwrap_or_default(),
+    ]
+}
+
+fn tile_row(tile: &TileStatus, skew: Option<f64>) -> Vec<String> {
+    let report = tile.report.as_ref();
+    let told = |value: Option<u64>| value.map_or("–".to_string(), |value| value.to_string());
+    let p99 = report.and_then(|report| report.presented_p99_ms);
+    let shift = p99.zip(skew).map_or("–".into(), |(p99, skew)| format!("{:.1} ms", p99 - skew));
+    vec![
+        tile.tile.to_string(),
+        tile.screen.clone(),
+        tile.nic.clone().unwrap_or("–".into()),
+        show_bits_rate(tile.bytes_per_second),
+        told(report.map(|report| report.datagrams_lost)),
+        told(report.map(|report| report.frames_late)),
+        told(report.map(|report| report.frames_torn)),
+        shift,
+        format!("{}/{}/{}", tile.dropped_by_disk, tile.dropped_by_network, tile.dropped_by_cpu),
+        tile.problem.clone().unwrap_or_default(),
+    ]
+}
+
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Rows under their heads, each column as wide as its widest cell.
+fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(heads[column].chars().count())
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    let heads: Vec<String> = heads.iter().map(|head| head.to_string()).collect();
+    std::iter::once(line(&heads)).chain(rows.iter().map(|row| line(row))).collect()
+}

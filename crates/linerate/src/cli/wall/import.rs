@@ -1,0 +1,124 @@
+//! `linerate wall import`.
+
+use super::generate::{interrupted, made, with_bar};
+use crate::cli::commands::complain;
+use crate::cli::stop::stop_on_signals;
+use crate::failure::Failure;
+use crate::wall::geometry::{FrameRate, Grid, Size};
+use crate::wall::movie::{
+    Cut, Ended, FORMAT, Film, Fit, Manifest, NewMovie, PixelFormat, check_there, expected_frames,
+    import as cut_film, is_sequence, look_at,
+};
+use crate::wall::picture::room_for_stamp;
+use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+/// What a film or a sequence of pictures that tells no rate is played at.
+const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 };
+
+/// Its words.
+#[derive(Debug, Args)]
+pub struct ImportWords {
+    /// Anything that ffmpeg reads: a film, or a sequence of pictures in its own writing, like frame%04d.png
+    pub film: PathBuf,
+    /// Folder of the new movie; it must not be there yet, or be empty
+    pub folder: PathBuf,
+    /// Tiles, columns x rows
+    #[arg(long, value_name = "COLUMNSxROWS", default_value = "1x1")]
+    pub grid: Grid,
+    /// Pixels of each tile [default: those of the film, divided by the grid]
+    #[arg(long, value_name = "WIDTHxHEIGHT")]
+    pub tile: Option<Size>,
+    /// Frames a second [default: those of the film; of pictures 24]
+    #[arg(long, value_name = "RATE")]
+    pub fps: Option<FrameRate>,
+    /// At most so many frames [default: all]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub frames: Option<u32>,
+    /// How a film of another shape fills the wall
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = FitWord::Pad)]
+    pub fit: FitWord,
+    /// Stamp each frame over its upper left corner, so that it proves itself
+    #[arg(long)]
+    pub stamp: bool,
+    /// Put the tiles' files on other disks: into a folder with the movie's name in this directory; several directories take them in turn
+    #[arg(long, value_name = "DIR")]
+    pub spread: Vec<PathBuf>,
+    /// The ffmpeg to use, with its ffprobe beside it [default: the one in PATH]
+    #[arg(long, value_name = "FILE")]
+    pub ffmpeg: Option<PathBuf>,
+}
+
+/// `--fit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FitWord {
+    /// All of it, with black bars
+    Pad,
+    /// No bars; what is over is cut off
+    Crop,
+    /// No bars, nothing cut off, another shape
+    Stretch,
+}
+
+/// Cuts the film.
+pub fn import(words: &ImportWords) -> Result<u8, Failure> {
+    check_there(&words.film)?;
+    let ffmpeg = words.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
+    let film = look_at(&ffmpeg, &words.film)?;
+    let tile = tile_of(words, &film)?;
+    if words.stamp {
+        room_for_stamp(tile).map_err(|wrong| Failure::Usage(format!("--stamp: {wrong}")))?;
+    }
+    let told = film.frames_per_second.filter(|_| !is_sequence(&words.film));
+    let rate = words.fps.or(told).unwrap_or(CINEMA);
+    let expected = expected_frames(&film, rate, words.frames);
+    let stop = stop_on_signals()?;
+    let manifest = Manifest {
+        format: FORMAT,
+        grid: words.grid,
+        tile,
+        pixels: PixelFormat::Rgb8,
+        frames_per_second: rate,
+        frames: expected.unwrap_or(0),
+        stamped: words.stamp,
+        files: BTreeMap::new(),
+    };
+    let fit = match words.fit {
+        FitWord::Pad => Fit::Pad,
+        FitWord::Crop => Fit::Crop,
+        FitWord::Stretch => Fit::Stretch,
+    };
+    let cut = Cut { ffmpeg, film: words.film.clone(), fit, frames: words.frames, stamp: words.stamp };
+    let begin = Instant::now();
+    let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
+    let done = AtomicU64::new(0);
+    let show = |frames: u64| format!("{frames} frames");
+    match with_bar(expected.map(u64::from), &done, show, || cut_film(&new, &cut, &stop, &done))? {
+        Ended::Stopped => interrupted(&words.folder),
+        Ended::Whole { frames, said } => {
+            let movie = new.finish(frames)?;
+            if let Some(said) = said {
+                complain(&format!("ffmpeg went on, but said: {said}"));
+            }
+            made(&movie, begin)
+        }
+    }
+}
+
+/// Pixels of a tile, as told or so that the film stays as sharp as it is.
+fn tile_of(words: &ImportWords, film: &Film) -> Result<Size, Failure> {
+    if let Some(tile) = words.tile {
+        return Ok(tile);
+    }
+    let tile = Size {
+        width: film.size.width.div_ceil(u32::from(words.grid.columns)),
+        height: film.size.height.div_ceil(u32::from(words.grid.rows)),
+    };
+    // The limits of a size are those of its text.
+    tile.to_string()
+        .parse()
+        .map_err(|wrong| Failure::Usage(format!("{wrong}; give --tile or a --grid of more tiles")))
+}

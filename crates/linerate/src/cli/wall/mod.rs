@@ -1,0 +1,54 @@
+//! `linerate wall`: the streaming server and its screens; one file for each of its commands, with its words.
+
+mod control;
+mod generate;
+mod import;
+mod plan;
+mod serve;
+mod show;
+
+use super::words::EXIT_STATUS;
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// `linerate wall`.
+#[derive(Debug, Args)]
+pub struct WallWords {
+    #[command(subcommand)]
+    pub command: WallCommand,
+}
+
+/// What to do with a wall.
+#[derive(Debug, Subcommand)]
+pub enum WallCommand {
+    /// Cut a film or a sequence of pictures into the tiles of a wall, with ffmpeg
+    #[command(after_help = EXIT_STATUS)]
+    Import(import::ImportWords),
+    /// Make a test movie of any size, whose every frame proves itself
+    #[command(after_help = EXIT_STATUS)]
+    Generate(generate::GenerateWords),
+    /// Say what rate a wall needs at each stage, and whether this server has it
+    #[command(after_help = EXIT_STATUS)]
+    Plan(plan::PlanWords),
+    /// Stream a movie, tile by tile, to the screens of a wall
+    #[command(after_help = EXIT_STATUS)]
+    Serve(Box<serve::ServeWords>),
+    /// Be a screen: receive a tile and show it, prove it or write it
+    #[command(after_help = EXIT_STATUS)]
+    Show(Box<show::ShowWords>),
+    /// Tell a server to play, pause, seek …, or ask how the wall does
+    #[command(after_help = EXIT_STATUS)]
+    Control(control::ControlWords),
+}
+
+/// Does the command.
+pub fn wall(words: WallWords) -> Result<u8, Failure> {
+    match words.command {
+        WallCommand::Import(words) => import::import(&words),
+        WallCommand::Generate(words) => generate::generate(&words),
+        WallCommand::Plan(words) => plan::plan(&words),
+        WallCommand::Serve(words) => serve::serve(&words),
+        WallCommand::Show(words) => show::show(&words),
+        WallCommand::Control(words) => control::control(&words),
+    }
+}

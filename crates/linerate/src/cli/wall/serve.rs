@@ -1,0 +1,283 @@
+//! `linerate wall serve`.
+
+use crate::agent::{KEY_VARIABLE, Key};
+use crate::cli::agent::listen_address_at;
+use crate::cli::commands::{complain, print, print_json, width};
+use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
+use crate::failure::Failure;
+use crate::probe::probe;
+use crate::report::wall as screen_of;
+use crate::sysroot::Sysroot;
+use crate::wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
+use crate::wall::geometry::Grid;
+use crate::wall::layout::Layout;
+use crate::wall::movie::Movie;
+use crate::wall::serve::{Player, Screen, Settings, follow};
+use clap::Args;
+use std::io::{IsTerminal, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The live view is drawn anew this often.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+/// The end is looked for this often.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Its words.
+#[derive(Debug, Args)]
+pub struct ServeWords {
+    /// Folder of a movie; the first one plays, further ones of the same shape may be opened from the control page
+    #[arg(required = true, value_name = "MOVIE")]
+    pub movies: Vec<PathBuf>,
+    /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses: r0c0=10.0.0.2:5004,10.0.1.2:5004
+    #[arg(long, value_name = "TILE=HOST:PORT", value_parser = screen)]
+    pub screen: Vec<Screen>,
+    /// File with the wall's screens and servers instead of --screen
+    #[arg(long, value_name = "FILE", conflicts_with = "screen")]
+    pub layout: Option<PathBuf>,
+    /// Which of the layout's servers this one is, where it names several; all but the first follow the first
+    #[arg(long, value_name = "NAME", requires = "layout")]
+    pub server: Option<String>,
+    /// Address of the control channel; repeat for several [default: every address, port 7412]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = |text: &str| listen_address_at(text, DEFAULT_PORT))]
+    pub listen: Vec<SocketAddr>,
+    /// Address of the control page [default: 127.0.0.1:7413]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = |text: &str| listen_address_at(text, DEFAULT_PAGE_PORT))]
+    pub page: Option<SocketAddr>,
+    /// Serve no control page
+    #[arg(long, conflicts_with = "page")]
+    pub no_page: bool,
+    /// File with the key of the control channel; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY; without a key there is
+    /// no channel and no page]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Play once and end
+    #[arg(long)]
+    pub once: bool,
+    /// End after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = crate::cli::words::positive)]
+    pub seconds: Option<f64>,
+    /// A NIC that may be used; repeat for several [default: all that reach a screen]
+    #[arg(long, value_name = "NAME")]
+    pub nic: Vec<String>,
+    /// Packets of at most this size [default: the NIC's MTU, at most 9216]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=65535))]
+    pub mtu: Option<u32>,
+    /// Read so much ahead, such as 250ms or 2s
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = humantime::parse_duration)]
+    pub prefetch: Duration,
+    /// Datagrams that the kernel is given at once: 64 are a wide sender of ST 2110-21, 8 a narrow one
+    #[arg(long, value_name = "DATAGRAMS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub burst: u32,
+    /// Write the session description of each tile into this folder (r0c0.sdp …), for stock receivers
+    #[arg(long, value_name = "DIR")]
+    pub sdp: Option<PathBuf>,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Play although this machine is known not to carry it; frames are left out
+    #[arg(long)]
+    pub anyway: bool,
+    /// Read with blocking calls on threads instead of io_uring
+    #[arg(long)]
+    pub no_io_uring: bool,
+}
+
+/// `r0c0=HOST:PORT[,HOST:PORT…]`.
+fn screen(text: &str) -> Result<Screen, String> {
+    let (tile, named) = text
+        .split_once('=')
+        .ok_or_else(|| format!("“{text}”: write TILE=HOST:PORT, like r0c0=10.0.0.2:5004"))?;
+    let addresses: Vec<&str> = named.split(',').collect();
+    Ok(Screen { tile: tile.parse()?, named: named.into(), to: resolve(&addresses)? })
+}
+
+/// The addresses of one screen.
+fn resolve(addresses: &[&str]) -> Result<Vec<SocketAddr>, String> {
+    let mut to = Vec::new();
+    for address in addresses {
+        let found = address.to_socket_addrs().map_err(|error| {
+            format!("{address}: {error}; write HOST:PORT, with a host that this machine can resolve")
+        })?;
+        // All of a name's addresses would be one screen many times: the first is what everybody else takes.
+        to.extend(found.take(1));
+    }
+    Ok(to)
+}
+
+/// The wall's grid, this server's screens, and who leads it.
+fn wall_of(words: &ServeWords, movie: &Movie) -> Result<(Grid, Vec<Screen>, Option<String>), Failure> {
+    let Some(path) = &words.layout else {
+        return Ok((movie.manifest.grid, words.screen.clone(), None));
+    };
+    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::Lacks(format!("{}: {error}; name the file of the wall's layout", path.display()))
+    })?;
+    let layout = Layout::parse(&text).map_err(wrong)?;
+    let tile = movie.manifest.tile;
+    if let Some(size) = layout.tile.filter(|size| *size != tile) {
+        return Err(wrong(format!(
+            "its screens have {size} pixels, the tiles of {} have {tile}",
+            movie.name()
+        )));
+    }
+    let mut screens = Vec::new();
+    for screen in layout.screens_of(words.server.as_deref()).map_err(wrong)? {
+        let addresses: Vec<&str> = screen.to.iter().map(String::as_str).collect();
+        let to = resolve(&addresses).map_err(|why| wrong(format!("screen {}: {why}", screen.tile)))?;
+        screens.push(Screen { tile: screen.tile, named: screen.to.join(","), to });
+    }
+    Ok((layout.grid, screens, layout.leader_of(words.server.as_deref()).map(String::from)))
+}
+
+/// The key of the control channel, if there is to be one.
+fn key_of(words: &ServeWords) -> Result<Option<Key>, Failure> {
+    match &words.key_file {
+        Some(path) => {
+            let (key, made) = Key::find_or_make(Some(path))?;
+            if made {
+                complain(&format!("made the key {}; copy it to the screens", path.display()));
+            }
+            Ok(Some(key))
+        }
+        None => match Key::from_environment()? {
+            None if !words.listen.is_empty() || words.page.is_some() => Err(Failure::Usage(format!(
+                "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set {KEY_VARIABLE}"
+            ))),
+            key => Ok(key),
+        },
+    }
+}
+
+/// The control channel and the page.
+fn open_hub(player: &Arc<Player>, words: &ServeWords, key: Option<Key>) -> Result<Option<Hub>, Failure> {
+    let Some(key) = key else {
+        complain("without --key-file there is no control channel and no page: it plays, and Ctrl-C ends it");
+        return Ok(None);
+    };
+    let listen = match &words.listen[..] {
+        [] => vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT))],
+        named => named.to_vec(),
+    };
+    let page = words.page.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PAGE_PORT)));
+    let settings = HubSettings { listen, page: (!words.no_page).then_some(page), key };
+    let conductor: Arc<dyn Conductor> = player.clone();
+    let hub = Hub::start(conductor, settings)?;
+    for address in hub.addresses() {
+        complain(&format!("control channel on {address}"));
+    }
+    if let Some(url) = hub.page_url() {
+        complain(&format!("control page: {url}"));
+    }
+    Ok(Some(hub))
+}
+
+/// Plays until the end, the time, or Ctrl-C.
+pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let saved = Saved::default();
+    end_what_hangs(&stop, &saved)?;
+    let movies = words.movies.iter().map(|folder| Movie::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let (wall, screens, leader) = wall_of(words, &movies[0])?;
+    let key = key_of(words)?;
+    if let (Some(leader), None) = (&leader, &key) {
+        return Err(Failure::Usage(format!(
+            "following the server {leader} needs its key: give --key-file FILE or set {KEY_VARIABLE}"
+        )));
+    }
+    let settings = Settings {
+        wall,
+        movies,
+        screens,
+        nics: words.nic.clone(),
+        mtu: words.mtu,
+        prefetch: words.prefetch,
+        burst: words.burst as usize,
+        looping: !words.once,
+        io_uring: !words.no_io_uring,
+        leader: leader.clone(),
+        anyway: words.anyway,
+    };
+    let sysroot = Sysroot::live();
+    let machine = probe(&sysroot);
+    let player = Player::start(&sysroot, &machine, settings)?;
+    // From here on there is something to tell at the end.
+    saved.lock().get_or_insert_with(Default::default);
+    if let Some(folder) = &words.sdp {
+        write_sessions(&player, folder)?;
+    }
+    for note in player.notes() {
+        complain(note);
+    }
+    let following = match (leader, &key) {
+        (Some(leader), Some(key)) => Some(follow(&player, leader, key.clone())?),
+        _ => None,
+    };
+    let hub = open_hub(&player, words, key)?;
+    let played = play(&player, words, &stop);
+    player.stop();
+    drop(hub);
+    if let Some(problem) = following.and_then(|following| following.problem()) {
+        complain(&problem);
+    }
+    played?;
+    end(&player, words)
+}
+
+/// Until something ends it.
+fn play(player: &Arc<Player>, words: &ServeWords, stop: &AtomicBool) -> Result<(), Failure> {
+    let began = Instant::now();
+    let live = !words.json && std::io::stdout().is_terminal();
+    let (mut drawn, mut lines) = (Instant::now(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        if words.seconds.is_some_and(|seconds| began.elapsed().as_secs_f64() >= seconds) {
+            return Ok(());
+        }
+        if words.once && player.is_over() {
+            return Ok(());
+        }
+        if live && drawn.elapsed() >= DRAW_EVERY {
+            drawn = Instant::now();
+            lines = draw(&screen_of::live(&player.status(), width()), lines)?;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Draws the view over the last one; gives its number of lines.
+fn draw(view: &str, over: usize) -> Result<usize, Failure> {
+    let up = if over > 0 { format!("\x1b[{over}A\x1b[J") } else { String::new() };
+    print(&format!("{up}{view}"))?;
+    let _ = std::io::stdout().flush();
+    Ok(view.lines().count())
+}
+
+fn end(player: &Player, words: &ServeWords) -> Result<u8, Failure> {
+    let summary = player.summary();
+    if words.json {
+        print_json(&summary)?;
+    } else {
+        print(&screen_of::summary(&summary, width()))?;
+    }
+    for problem in &summary.problems {
+        complain(problem);
+    }
+    Ok(u8::from(player.failed()))
+}
+
+fn write_sessions(player: &Player, folder: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::Lacks(format!("{}: {error}; name a folder that you may write", folder.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    for session in player.sessions() {
+        let path = folder.join(format!("{}.sdp", session.tile));
+        std::fs::write(path, session.text()).map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! `linerate wall show`: the words made into screens, the screens run, what they tell printed.
+
+use super::super::commands::{complain, print, print_json};
+use super::super::stop::stop_on_signals;
+use super::super::words::positive;
+use crate::agent::Key;
+use crate::failure::Failure;
+use crate::wall::geometry::{FrameRate, Size, TileId};
+use crate::wall::show::{
+    Description, End, FileSums, Listening, Output, Raw, ScreenOrder, ScreenSummary, ServerOrder, ShowSummary,
+    describe,
+};
+use clap::Args;
+use linerate_system::counters::process_cpu;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Longest latency: buffers for a minute of frames are no screen.
+const MOST_LATENCY: Duration = Duration::from_secs(10);
+/// More screens than a host has outputs.
+const MOST_SCREENS: usize = 64;
+
+/// Its words.
+#[derive(Debug, Args)]
+pub struct ShowWords {
+    /// Port to receive on, or an address and port; once for each screen of this host [default: that of --sdp]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
+    pub listen: Vec<SocketAddr>,
+    /// Tile of each screen, such as r0c0, in the order of --listen
+    #[arg(long, value_name = "TILE", requires = "server")]
+    pub tile: Vec<TileId>,
+    /// Control channel of the server: it says what to expect and is told how this screen does
+    #[arg(long, value_name = "HOST[:PORT]", requires = "tile")]
+    pub server: Option<String>,
+    /// File with the server's key [default: the digits in LINERATE_KEY]
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub key_file: Option<PathBuf>,
+    /// Session description of the stream, in the order of --listen: size, rate and payload type
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub sdp: Vec<PathBuf>,
+    /// Pixels of the stream [default: the server's, else those of its first whole frame]
+    #[arg(long, value_name = "WIDTHxHEIGHT")]
+    pub size: Option<Size>,
+    /// Frames a second, such as 24 or 30000/1001 [default: the server's, else as the timestamps tell]
+    #[arg(long, value_name = "RATE")]
+    pub fps: Option<FrameRate>,
+    /// Open no window
+    #[arg(long)]
+    pub headless: bool,
+    /// Prove each frame by its stamp or by the server's checksums, without a window; ends with 1 where anything was wrong, torn or lost
+    #[arg(long)]
+    pub verify: bool,
+    /// Prove each frame by a tile's raw file instead
+    #[arg(long, value_name = "FILE", requires = "verify")]
+    pub against: Vec<PathBuf>,
+    /// Write each presented frame to this file, raw, end to end, without a window; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub write: Vec<PathBuf>,
+    /// From the start of a frame's tick until it is shown, such as 40ms [default: two frames and 10 ms]
+    #[arg(long, value_name = "TIME", value_parser = latency)]
+    pub latency: Option<Duration>,
+    /// Show a frame when the server says that all screens hold it, instead of by the clock
+    #[arg(long, requires = "server")]
+    pub barrier: bool,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub seconds: Option<f64>,
+    /// End after so many frames were shown
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub frames: Option<u64>,
+    /// End when a stream has come and then nothing for so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    pub until_silent: Option<f64>,
+    /// Print the result as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Does `linerate wall show`.
+pub fn show(words: &ShowWords) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let begun = process_cpu();
+    if !words.headless && !words.verify && words.write.is_empty() {
+        return Err(Failure::Lacks(
+            "this linerate has no windows: use --headless (receive and count), --verify (prove) or --write FILE (keep the frames; - is standard \
+             output, which `ffplay -f rawvideo -pixel_format rgb24 -video_size WIDTHxHEIGHT -` shows)"
+                .into(),
+        ));
+    }
+    let screens = orders(words)?.into_iter().enumerate();
+    let screens: Result<Vec<_>, _> = screens.map(|(index, order)| open(words, index, order)).collect();
+    let summaries = run(screens?, &stop)?;
+    let summary = ShowSummary::new(summaries, process_cpu().saturating_sub(begun));
+    tell(words, &summary)?;
+    let proven = summary.screens.iter().all(ScreenSummary::is_proven);
+    Ok(u8::from(words.verify && !proven))
+}
+
+/// A screen that listens, with what it shows on.
+fn open(words: &ShowWords, index: usize, order: ScreenOrder) -> Result<Listening, Failure> {
+    let mut outputs: Vec<Box<dyn Output>> = Vec::new();
+    if let Some(path) = words.write.get(index) {
+        outputs.push(Box::new(Raw::create(path)?));
+    }
+    let screen = Listening::open(order, outputs)?;
+    complain(&format!("listening on {}", screen.address()));
+    Ok(screen)
+}
+
+/// Each screen on a thread of its own; one that fails ends the others.
+fn run(screens: Vec<Listening>, stop: &AtomicBool) -> Result<Vec<ScreenSummary>, Failure> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = screens
+            .into_iter()
+            .map(|screen| {
+                scope.spawn(move || {
+                    let done = screen.run(stop);
+                    done.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+                })
+            })
+            .collect();
+        let lost = || Failure::Lacks("a screen's thread has ended".into());
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
+    })
+}
+
+fn tell(words: &ShowWords, summary: &ShowSummary) -> Result<(), Failure> {
+    // Standard output is the frames'.
+    let taken = words.write.iter().any(|path| path == Path::new("-"));
+    match (words.json, taken) {
+        (true, false) => print_json(summary),
+        (false, false) => print(&summary.text()),
+        _ => {
+            summary.text().lines().for_each(complain);
+            Ok(())
+        }
+    }
+}
+
+/// The screens that the words ask for.
+fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
+    let described = words.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
+    let from_description = |description: &Description| {
+        let any = match description.address {
+            Some(IpAddr::V6(_)) => IpAddr::from([0u16; 8]),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        SocketAddr::new(any, description.port)
+    };
+    let listen = match words.listen.is_empty() {
+        true => described.iter().map(from_description).collect(),
+        false => words.listen.clone(),
+    };
+    let screens = listen.len();
+    if screens == 0 || screens > MOST_SCREENS {
+        return Err(Failure::Usage(format!(
+            "a screen listens somewhere: give --listen PORT once for each, {MOST_SCREENS} at most"
+        )));
+    }
+    let given = [
+        ("--tile", words.tile.len()),
+        ("--sdp", words.sdp.len()),
+        ("--against", words.against.len()),
+        ("--write", words.write.len()),
+    ];
+    if let Some((word, count)) = given.into_iter().find(|(_, count)| *count > 0 && *count != screens) {
+        return Err(Failure::Usage(format!(
+            "{word} is given {count} times for {screens} screens: give it once for each --listen, in the same order"
+        )));
+    }
+    if words.write.iter().filter(|path| *path == Path::new("-")).count() > 1 {
+        return Err(Failure::Usage("--write -: only one screen can write to standard output".into()));
+    }
+    let server = server(words)?;
+    let mut orders = Vec::new();
+    for (index, listen) in listen.into_iter().enumerate() {
+        let description = described.get(index);
+        let size = words.size.or(description.map(|description| description.size));
+        orders.push(ScreenOrder {
+            listen,
+            tile: words.tile.get(index).copied(),
+            server: server.clone(),
+            size,
+            rate: words.fps.or(description.and_then(|description| description.rate)),
+            payload_type: description.map(|description| description.payload_type),
+            verify: words.verify,
+            against: words.against.get(index).map(|path| sums(path, size)).transpose()?,
+            latency: words.latency,
+            barrier: words.barrier,
+            end: End {
+                after: words.seconds.map(Duration::from_secs_f64),
+                frames: words.frames,
+                silence: words.until_silent.map(Duration::from_secs_f64),
+            },
+        });
+    }
+    Ok(orders)
+}
+
+fn server(words: &ShowWords) -> Result<Option<ServerOrder>, Failure> {
+    let Some(address) = &words.server else { return Ok(None) };
+    let key = match &words.key_file {
+        Some(path) => Some(Key::read_file(path)?),
+        None => Key::from_environment()?,
+    };
+    let key = key.ok_or_else(|| {
+        Failure::Usage(
+            "--server needs the server's key: give --key-file FILE, or set LINERATE_KEY to the digits of that file".into(),
+        )
+    })?;
+    Ok(Some(ServerOrder { address: address.clone(), key }))
+}
+
+fn sums(path: &Path, size: Option<Size>) -> Result<FileSums, Failure> {
+    let size = size.ok_or_else(|| {
+        Failure::Usage(
+            "--against needs the size of the frames: give --size WIDTHxHEIGHT or --sdp FILE".into(),
+        )
+    })?;
+    FileSums::read(path, size)
+}
+
+fn read_description(path: &Path) -> Result<Description, Failure> {
+    let told = |why: String| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+    describe(&String::from_utf8_lossy(&text)).map_err(told)
+}
+
+/// `PORT`, `ADDRESS:PORT`, `[V6]:PORT`.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    port.or_else(|| text.parse().ok()).ok_or_else(|| {
+        format!("“{text}” is nothing to listen on: write a port like 5004, or an address with one: 192.0.2.7:5004, [::]:5004")
+    })
+}
+
+fn latency(text: &str) -> Result<Duration, String> {
+    let told = humantime::parse_duration(text).ok().filter(|latency| *latency <= MOST_LATENCY);
+    told.ok_or_else(|| format!("“{text}” is no time to wait: write it like 40ms, at most {MOST_LATENCY:?}"))
+}

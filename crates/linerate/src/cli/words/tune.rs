@@ -1,0 +1,158 @@
+//! `linerate tune`.
+
+use super::EXIT_STATUS;
+use crate::tune::catalogue::Stage;
+use crate::units::parse_rate;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `linerate tune`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TuneWords {
+    #[command(subcommand)]
+    pub what: Option<TuneWhat>,
+    #[command(flatten)]
+    pub choice: TuneChoice,
+    #[command(flatten)]
+    pub at: TunePlace,
+    /// List settings that are right, left to you or unknown as well
+    #[arg(long)]
+    pub all: bool,
+    /// Print the plan as JSON, with all settings
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What else `linerate tune` does.
+#[derive(Debug, Subcommand)]
+pub enum TuneWhat {
+    /// Change what the plan advises; the old values go into a journal first
+    ///
+    /// Asks on a terminal; elsewhere it wants --yes. Without --setting, --finding and --stage: everything that the plan advises and that is of
+    /// low or medium risk. What is of high risk is changed only where --setting or --finding names it.
+    #[command(after_help = EXIT_STATUS)]
+    Apply(ApplyWords),
+    /// Bring back what stood before, also after a crash or a reboot
+    ///
+    /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it until it is forced or forgotten.
+    #[command(after_help = EXIT_STATUS)]
+    Undo(UndoWords),
+    /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev and tmpfiles.d, which undo takes away
+    #[command(after_help = EXIT_STATUS)]
+    Persist(PersistWords),
+}
+
+/// Which settings, and for what.
+#[derive(Clone, Debug, Args)]
+pub struct TuneChoice {
+    /// Rate that the machine is to carry [default: that of its fastest link]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Round trip to the farthest peer, such as 20ms [default: 20ms]
+    #[arg(long, value_name = "TIME", value_parser = round_trip)]
+    pub rtt: Option<Duration>,
+    /// Only settings that are for this stage
+    #[arg(long, value_enum)]
+    pub stage: Option<TuneStage>,
+    /// Only settings that cure this finding of a run; repeat for several
+    #[arg(long, value_name = "ID")]
+    pub finding: Vec<String>,
+    /// Only this setting, at one device or at all; with a value: that instead of the one advised; repeat for several
+    #[arg(long, value_name = "ID[:DEVICE][=VALUE]")]
+    pub setting: Vec<String>,
+}
+
+/// Which machine, and where its journal is.
+#[derive(Clone, Debug, Args)]
+pub struct TunePlace {
+    /// A folder with sys/ and proc/ that stands for a machine, for rehearsals: nothing outside of it is read or written
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// Network namespace of `ip netns` whose settings are meant [default: the one that linerate runs in]
+    #[arg(long, value_name = "NAME", conflicts_with = "root")]
+    pub netns: Option<String>,
+    /// Folder of the journal [default: /var/lib/linerate; with --root, there below DIR]
+    #[arg(long, value_name = "DIR")]
+    pub journal: Option<PathBuf>,
+}
+
+/// `linerate tune apply`.
+#[derive(Debug, Args)]
+pub struct ApplyWords {
+    #[command(flatten)]
+    pub choice: TuneChoice,
+    #[command(flatten)]
+    pub at: TunePlace,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate tune undo`.
+#[derive(Debug, Args)]
+pub struct UndoWords {
+    #[command(flatten)]
+    pub at: TunePlace,
+    /// Restore this setting although somebody else changed it since; repeat for several
+    #[arg(long, value_name = "SETTING")]
+    pub force: Vec<String>,
+    /// Leave this setting as it is, and take it out of the journal; repeat for several
+    #[arg(long, value_name = "SETTING")]
+    pub forget: Vec<String>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate tune persist`.
+#[derive(Debug, Args)]
+pub struct PersistWords {
+    #[command(flatten)]
+    pub at: TunePlace,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--stage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TuneStage {
+    Network,
+    Disk,
+    Memory,
+}
+
+impl TuneStage {
+    /// The stage.
+    pub fn stage(self) -> Stage {
+        match self {
+            TuneStage::Network => Stage::Network,
+            TuneStage::Disk => Stage::Disk,
+            TuneStage::Memory => Stage::Memory,
+        }
+    }
+}
+
+/// A rate of at least a megabit and at most 10 Tb/s: what is outside is a mistaken unit.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = parse_rate(text).map_err(|error| error.to_string())?;
+    match (1.25e5..=1.25e12).contains(&rate) {
+        true => Ok(rate),
+        false => Err(format!("“{text}” is no rate of a network: write it like 100G")),
+    }
+}
+
+fn round_trip(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time > Duration::ZERO && time <= Duration::from_secs(10) => Ok(time),
+        _ => Err(format!("“{text}” is no round trip: write it like 20ms or 150us, at most 10s")),
+    }
+}

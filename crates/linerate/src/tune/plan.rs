@@ -1,0 +1,259 @@
+//! What each setting is now, what it should be, and why. Nothing is changed.
+
+use super::apply::Wish;
+use super::catalogue::{self, Advice, Entry, Look, Risk, Spot, Stage};
+use super::door::{Door, Refusal};
+use super::goal::{Goal, Seen};
+use super::place::{Device, Place};
+use crate::fact::Fact;
+use crate::failure::Failure;
+use crate::probe::Machine;
+use crate::sysroot::Sysroot;
+use serde::Serialize;
+use std::path::Path;
+
+/// What the settings are and should be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    pub schema: u32,
+    /// Bytes per second that the machine is tuned for.
+    pub bytes_per_second: Fact<f64>,
+    /// Round trip that it is tuned for, seconds.
+    pub round_trip_seconds: f64,
+    pub settings: Vec<Item>,
+    /// What stands in the way: irqbalance.
+    pub notes: Vec<String>,
+}
+
+/// One setting at one place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// `read-ahead:vda`.
+    pub id: String,
+    pub what: &'static str,
+    /// `net.core.rmem_max`, a path, or an `ethtool` command.
+    pub place: String,
+    pub stage: Stage,
+    /// Value now.
+    pub now: Fact<String>,
+    pub verdict: Verdict,
+    /// Value that it should have, where that is another.
+    pub wanted: Option<String>,
+    pub why: String,
+    pub source: &'static str,
+    pub risk: Risk,
+    /// What may go wrong.
+    pub harm: &'static str,
+    /// Findings of a run that it cures.
+    pub findings: &'static [&'static str],
+    /// Share by which the flow grows by the model; absent where only a measurement tells.
+    pub gain: Option<f64>,
+    #[serde(skip)]
+    at: At,
+}
+
+/// What a wish needs.
+#[derive(Clone, Debug, PartialEq)]
+struct At {
+    entry: &'static str,
+    place: Place,
+    device: Option<Device>,
+}
+
+/// What is said about a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Another value is better.
+    Change,
+    /// Another value is better: what stands there is advice that is wrong here.
+    Stale,
+    /// It is right.
+    Right,
+    /// It is the user's to choose.
+    Leave,
+    /// It cannot be read, or something is missing to tell.
+    Unknown,
+}
+
+/// Which settings the user means; empty: all.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    pub stage: Option<Stage>,
+    pub findings: Vec<String>,
+    /// `ID`, `ID:DEVICE`, each with `=VALUE` behind it where the user sets the value.
+    pub settings: Vec<String>,
+}
+
+/// Reads all settings and says what to do about each.
+pub fn plan(sysroot: &Sysroot, machine: Machine, goal: Goal, door: &dyn Door) -> Plan {
+    let seen = Seen { sysroot: sysroot.clone(), machine, goal };
+    let mut settings = Vec::new();
+    for entry in catalogue::all() {
+        settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, door, entry, spot)));
+    }
+    let irqbalance = seen.machine.kernel.irqbalance.known().copied().unwrap_or(false);
+    let moved = settings.iter().any(|item| item.at.entry == "irq-affinity" && item.wanted.is_some());
+    let notes = (irqbalance && moved).then(|| {
+        "irqbalance runs: it moves interrupts back within seconds; stop it (systemctl stop irqbalance) or ban those of the NICs (IRQBALANCE_ARGS=--banirq=N)"
+            .to_string()
+    });
+    Plan {
+        schema: 1,
+        bytes_per_second: seen.rate().map_or_else(Fact::unknown, Fact::Known),
+        round_trip_seconds: seen.round_trip(),
+        settings,
+        notes: notes.into_iter().collect(),
+    }
+}
+
+fn item(seen: &Seen, door: &dyn Door, entry: &'static Entry, spot: Spot) -> Item {
+    let now = match door.read(&spot.place) {
+        Ok(raw) => Fact::Known(entry.shape.value(&raw.unwrap_or_default())),
+        Err(Refusal::Absent(_)) => Fact::unknown("this kernel or device does not have it"),
+        Err(Refusal::Refused(why) | Refusal::Hung(why)) => Fact::unknown(why),
+    };
+    let advice = match &now {
+        Fact::Unknown { why } => Advice::Unknown(why.clone()),
+        Fact::Known(now) => {
+            let at = match &spot.place {
+                Place::Attribute(path) | Place::DropIn(path) => path.as_path(),
+                Place::Driver { .. } => Path::new(""),
+            };
+            (entry.advice)(&Look { seen, device: &spot.of, queue: spot.queue, at, now })
+        }
+    };
+    let (verdict, wanted, why, gain) = match advice {
+        Advice::Change { value, why, stale, gain } => {
+            (if stale { Verdict::Stale } else { Verdict::Change }, Some(value), why, gain)
+        }
+        Advice::Right => (Verdict::Right, None, String::new(), None),
+        Advice::Leave(why) => (Verdict::Leave, None, why, None),
+        Advice::Unknown(why) => (Verdict::Unknown, None, why, None),
+    };
+    Item {
+        id: if spot.name.is_empty() { entry.id.to_string() } else { format!("{}:{}", entry.id, spot.name) },
+        what: entry.what,
+        place: spot.place.to_string(),
+        stage: entry.stage,
+        now,
+        verdict,
+        wanted,
+        why,
+        source: entry.source,
+        risk: entry.risk,
+        harm: entry.harm,
+        findings: entry.findings,
+        gain,
+        at: At { entry: entry.id, place: spot.place, device: spot.device },
+    }
+}
+
+impl Choice {
+    /// Nothing was named.
+    pub fn is_all(&self) -> bool {
+        self.stage.is_none() && self.findings.is_empty() && self.settings.is_empty()
+    }
+
+    /// The names are names of the catalogue, and the values in range.
+    pub fn check(&self) -> Result<(), Failure> {
+        for finding in &self.findings {
+            if !catalogue::all().any(|entry| entry.findings.contains(&finding.as_str())) {
+                let mut known: Vec<&str> =
+                    catalogue::all().flat_map(|entry| entry.findings).copied().collect();
+                known.sort_unstable();
+                known.dedup();
+                return Err(Failure::Usage(format!(
+                    "no setting cures the finding {finding}; those that a setting cures: {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        self.settings.iter().try_for_each(|named| check_setting(named))
+    }
+
+    /// The user means this setting; the value that he set, if he did.
+    fn takes(&self, item: &Item) -> Option<Option<String>> {
+        let named = self.settings.iter().find_map(|named| {
+            let (name, value) = split(named);
+            (name == item.id || name == item.at.entry).then(|| value.map(str::to_string))
+        });
+        if named.is_some() {
+            return named;
+        }
+        let by_finding = item.findings.iter().any(|id| self.findings.iter().any(|named| named == id));
+        let by_stage = self.stage == Some(item.stage) && self.findings.is_empty() && self.settings.is_empty();
+        (by_finding || by_stage || self.is_all()).then_some(None)
+    }
+}
+
+/// Name and value of `NAME=VALUE`.
+fn split(named: &str) -> (&str, Option<&str>) {
+    named.split_once('=').map_or((named, None), |(name, value)| (name.trim(), Some(value.trim())))
+}
+
+fn check_setting(named: &str) -> Result<(), Failure> {
+    let (name, value) = split(named);
+    let id = name.split(':').next().unwrap_or_default();
+    let Some(entry) = catalogue::all().find(|entry| entry.id == id) else {
+        let known: Vec<&str> = catalogue::all().map(|entry| entry.id).collect();
+        return Err(Failure::Usage(format!("no setting is called {id}; there are: {}", known.join(", "))));
+    };
+    let Some(value) = value else { return Ok(()) };
+    if value.is_empty() || value.len() > 4096 || value.chars().any(char::is_control) {
+        return Err(Failure::Usage(format!("--setting {name}: the value is empty, too long or no text")));
+    }
+    let out = entry
+        .range
+        .filter(|(least, most)| !value.parse::<u64>().is_ok_and(|value| (*least..=*most).contains(&value)));
+    match out {
+        Some((least, most)) => {
+            Err(Failure::Usage(format!("--setting {named}: {id} is a number from {least} to {most}")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl Plan {
+    /// What the user means.
+    pub fn chosen(&self, choice: &Choice) -> Vec<&Item> {
+        self.settings.iter().filter(|item| choice.takes(item).is_some()).collect()
+    }
+
+    /// What is to be changed: what is advised among what the user means, what he gives a value to, and what is risky only where he names it.
+    pub fn wishes(&self, choice: &Choice) -> Result<Vec<Wish>, Failure> {
+        choice.check()?;
+        let mut wishes = Vec::new();
+        for item in &self.settings {
+            let Some(own) = choice.takes(item) else { continue };
+            let named =
+                choice.settings.iter().any(|named| {
+                    let (name, _) = split(named);
+                    name == item.id || name == item.at.entry
+                }) || item.findings.iter().any(|id| choice.findings.iter().any(|finding| finding == id));
+            let value = match own {
+                Some(value) => Some(value),
+                None => item.wanted.clone().filter(|_| named || item.risk < Risk::High),
+            };
+            let Some(value) = value else { continue };
+            let shape = catalogue::all().find(|entry| entry.id == item.at.entry).map(|entry| entry.shape);
+            let Some(shape) = shape else { continue };
+            wishes.push(Wish {
+                id: item.id.clone(),
+                place: item.at.place.clone(),
+                shape,
+                device: item.at.device.clone(),
+                value,
+            });
+        }
+        for named in &choice.settings {
+            let (name, _) = split(named);
+            if !self.settings.iter().any(|item| item.id == name || item.at.entry == name) {
+                return Err(Failure::Lacks(format!(
+                    "{name} is not on this machine: `linerate tune --all` lists what is"
+                )));
+            }
+        }
+        Ok(wishes)
+    }
+}

@@ -1,0 +1,230 @@
+//! One connection that knows the key, whatever carries it: hears its requests, and sees to what it watches.
+
+use super::hall::{Hall, refusal, text};
+use super::limits::{Allowance, IDLE, Place, SEND, WATCH_PER_SECOND};
+use super::outbox::{Item, Outbox, Slot};
+use super::{Message, Preview, Request};
+use crate::wall::geometry::TileId;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Checksums that are asked for at once.
+const MOST_SUMS: u32 = 4096;
+/// Of what was not understood so much is repeated.
+const REPEATED_CHARS: usize = 200;
+
+/// The connection has ended.
+pub struct Gone;
+
+/// What carries the messages. `receive` may be dropped while it waits, and loses nothing.
+pub trait Wire {
+    fn receive(&mut self) -> impl Future<Output = Result<Vec<u8>, Gone>> + Send;
+    fn send(&mut self, item: Item) -> impl Future<Output = Result<(), Gone>> + Send;
+    /// Lets the last words arrive.
+    fn end(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// A connection's place among the others; dropping it leaves.
+pub struct Seat {
+    hall: Arc<Hall>,
+    number: u64,
+    outbox: Arc<Outbox>,
+    allowance: Allowance,
+    heard: Instant,
+    watch: Option<(Duration, Instant)>,
+    joined: Option<TileId>,
+    /// It can show previews; and what it was sent of each tile.
+    previews: Option<HashMap<TileId, Preview>>,
+    _place: Place,
+}
+
+/// Hears and sends until one side ends.
+pub async fn converse(wire: &mut impl Wire, mut seat: Seat) {
+    let outbox = seat.outbox.clone();
+    loop {
+        let due = tokio::time::Instant::from_std(seat.due());
+        tokio::select! {
+            // What was answered is sent before more is heard: who does not read is not listened to.
+            biased;
+            item = outbox.next() => {
+                let Some(item) = item else { break };
+                if !matches!(tokio::time::timeout(SEND, wire.send(item)).await, Ok(Ok(()))) {
+                    return;
+                }
+            }
+            heard = wire.receive(), if !outbox.closed() => match heard {
+                Ok(text) => seat.hear(&text),
+                Err(Gone) => return,
+            },
+            () = tokio::time::sleep_until(due) => seat.on_time(),
+        }
+    }
+    let _ = tokio::time::timeout(Duration::from_secs(1), wire.end()).await;
+}
+
+impl Seat {
+    /// Takes a place; `previews`: it is the page, which can show them.
+    pub fn new(hall: &Arc<Hall>, place: Place, previews: bool) -> Seat {
+        let (number, outbox) = hall.enter();
+        let now = Instant::now();
+        Seat {
+            hall: hall.clone(),
+            number,
+            outbox,
+            allowance: Allowance::new(now),
+            heard: now,
+            watch: None,
+            joined: None,
+            previews: previews.then(HashMap::new),
+            _place: place,
+        }
+    }
+
+    /// One message of the other side.
+    pub fn hear(&mut self, text: &[u8]) {
+        self.heard = Instant::now();
+        if !self.allowance.take(self.heard) {
+            return self.close(
+                "this connection sends too many requests: 300 a second are taken; a joystick needs 60",
+            );
+        }
+        match serde_json::from_slice::<Request>(text) {
+            Ok(request) => self.grant(request),
+            Err(error) => {
+                let why: String = error.to_string().chars().take(REPEATED_CHARS).collect();
+                self.answer(&Message::Refused { why: format!("the request is not understood: {why}") });
+            }
+        }
+    }
+
+    /// When [`Seat::on_time`] wants to be called.
+    pub fn due(&self) -> Instant {
+        self.watch.map_or(self.heard + IDLE, |(_, next)| next)
+    }
+
+    /// Sends what is watched; ends who neither watches nor speaks.
+    pub fn on_time(&mut self) {
+        let now = Instant::now();
+        if let Some((every, next)) = &mut self.watch {
+            if *next <= now {
+                // Not from `next`: what was missed is not made up for.
+                *next = now + *every;
+                self.show_status();
+            }
+        } else if now.duration_since(self.heard) >= IDLE && self.joined.is_none() {
+            self.close("nothing was said for two minutes: send “watch” to stay");
+        } else if self.joined.is_some() {
+            self.heard = now;
+        }
+    }
+
+    fn grant(&mut self, request: Request) {
+        let conductor = self.hall.conductor.clone();
+        match request {
+            Request::Movies => self.answer(&Message::Movies { movies: conductor.movies() }),
+            Request::Status => {
+                let (text, _) = self.hall.status();
+                self.answer_text(text);
+            }
+            Request::Watch { per_second } => self.set_watch(per_second),
+            Request::Join { tile } => self.join(tile),
+            Request::Report(mut report) => match self.joined {
+                Some(tile) => {
+                    report.tile = Some(tile);
+                    conductor.report(&report);
+                }
+                None => self.close("a report is for a screen that has joined: send “join” first"),
+            },
+            Request::Ready { tile, tick } if self.joined == Some(tile) => {
+                if let Err(why) = self.hall.ready(self.number, tick) {
+                    self.close(&why);
+                }
+            }
+            Request::Ready { .. } => self.close("“ready” is for a screen that has joined: send “join” first"),
+            Request::Sums { tile, from, count } => {
+                let sums = conductor.sums(tile, from, count.min(MOST_SUMS));
+                self.answer(&Message::Sums { tile, from, sums });
+            }
+            other => {
+                let answer = match conductor.ask(&other) {
+                    Ok(()) => Message::Done,
+                    Err(why) => Message::Refused { why },
+                };
+                self.answer(&answer);
+                self.hall.tell();
+                // The status that waits is older than the answer. A joystick's next one comes soon enough.
+                if self.watch.is_some() && !matches!(other, Request::Pan { .. }) {
+                    self.outbox.newest(Slot::Status, self.hall.status().0);
+                }
+            }
+        }
+    }
+
+    fn set_watch(&mut self, per_second: f64) {
+        let every = Duration::try_from_secs_f64(1.0 / per_second.min(WATCH_PER_SECOND));
+        // Zero, what is below, and less than once an hour: none.
+        self.watch = every
+            .ok()
+            .filter(|every| *every <= Duration::from_secs(3600))
+            .map(|every| (every, Instant::now()));
+        self.hall.watches(self.number, self.watch.is_some());
+        self.answer(&Message::Done);
+        if self.watch.is_some() {
+            self.outbox.newest(Slot::Timeline, text(&Message::Timeline(self.hall.conductor.timeline())));
+        }
+    }
+
+    fn join(&mut self, tile: TileId) {
+        match self.hall.conductor.assignment(tile) {
+            Ok(assignment) => {
+                self.joined = Some(tile);
+                self.hall.joined(self.number);
+                self.answer(&Message::Assignment(assignment));
+            }
+            Err(why) => self.answer(&Message::Refused { why }),
+        }
+    }
+
+    fn show_status(&mut self) {
+        let (text, tiles) = self.hall.status();
+        self.outbox.newest(Slot::Status, text);
+        let Some(sent) = &mut self.previews else { return };
+        for preview in tiles.into_iter().filter_map(|tile| self.hall.conductor.preview(tile)) {
+            if sent.get(&preview.tile) != Some(&preview) {
+                self.outbox.preview(preview.tile, binary(&preview));
+                sent.insert(preview.tile, preview);
+            }
+        }
+    }
+
+    fn answer(&self, message: &Message) {
+        self.answer_text(text(message));
+    }
+
+    fn answer_text(&self, text: Arc<str>) {
+        if !self.outbox.answer(text) {
+            self.close("this connection asks and does not read the answers");
+        }
+    }
+
+    fn close(&self, why: &str) {
+        self.outbox.close(refusal(why));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hall.leave(self.number);
+    }
+}
+
+/// Row, column, width and height as u16, big endian; then 8-bit RGB, line by line.
+fn binary(preview: &Preview) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 + preview.rgb.len());
+    for number in [preview.tile.row, preview.tile.column, preview.width, preview.height] {
+        bytes.extend(number.to_be_bytes());
+    }
+    bytes.extend(&preview.rgb);
+    bytes
+}

@@ -1,0 +1,105 @@
+//! The control page: the wall in a browser, for people. The same requests and messages as over TCP, in a WebSocket.
+//!
+//! The page itself holds no secret and is served to anyone who can reach its port. What it may do hangs on a secret in the fragment of its
+//! address, which browsers do not send: the page shows that it knows it by answering a challenge (`secret`). Plain HTTP is not encrypted:
+//! the page is for this host, for a tunnel (`ssh -L 7413:127.0.0.1:7413 SERVER`), or for a network that one trusts.
+
+mod assets;
+mod door;
+mod guard;
+mod secret;
+mod socket;
+
+use self::door::{Caller, Door};
+use self::guard::Guard;
+use self::secret::Secret;
+use super::control::hall::Hall;
+use crate::failure::Failure;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{ConnectInfo, State, WebSocketUpgrade};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::future::IntoFuture;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// The page's server, ready to serve.
+pub struct Page {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// What all requests share.
+struct Shared {
+    hall: Arc<Hall>,
+    secret: Secret,
+    guard: Guard,
+}
+
+impl Page {
+    /// Behind a listener.
+    pub fn new(listener: TcpListener, hall: Arc<Hall>) -> Result<Page, Failure> {
+        let lacks = |error: io::Error| Failure::Lacks(format!("the control page cannot start: {error}"));
+        let address = listener.local_addr().map_err(lacks)?;
+        let shared = Shared { secret: Secret::of(&hall.key), guard: Guard::of_this_host(), hall };
+        Ok(Page { listener, address, shared: Arc::new(shared) })
+    }
+
+    /// What a person opens; with the secret. A page for every address is shown at this host's own.
+    pub fn url(&self) -> String {
+        let host = match self.address.ip() {
+            IpAddr::V4(every) if every.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(every) if every.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            one => one,
+        };
+        format!("http://{}/#{}", SocketAddr::new(host, self.address.port()), self.shared.secret.to_hex())
+    }
+
+    /// Serves for ever.
+    pub async fn serve(self) {
+        let door = Door::new(self.listener, self.shared.hall.strangers_of_page());
+        let routes = Router::new()
+            .route("/control", get(control))
+            .fallback(get(asset))
+            .with_state(self.shared)
+            .into_make_service_with_connect_info::<Caller>();
+        // For ever: it ends with its runtime.
+        let Ok(()) = axum::serve(door, routes).into_future().await else { return };
+    }
+}
+
+/// A file of the page.
+async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+    match shared.guard.host(&headers) {
+        Ok(_) => assets::find(uri.path()),
+        Err(why) => refused(&why),
+    }
+}
+
+/// The WebSocket.
+async fn control(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    match (shared.guard.origin(&headers), upgrade) {
+        (Err(why), _) => refused(&why),
+        (Ok(()), Err(rejection)) => rejection.into_response(),
+        (Ok(()), Ok(upgrade)) => socket::upgrade(upgrade, caller, shared),
+    }
+}
+
+/// In place of what was asked for.
+fn refused(why: &str) -> Response {
+    let mut response = Response::new(Body::from(format!("{why}\n")));
+    *response.status_mut() = StatusCode::FORBIDDEN;
+    assets::protect(response.headers_mut());
+    response
+}

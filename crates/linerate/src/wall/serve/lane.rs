@@ -1,0 +1,415 @@
+//! A tile's lane: reads ahead, and sends each frame when it is due, spread over its period.
+//!
+//! Generic over what reads and what sends, so that the same loop runs on io_uring, on threads and on the seeded fake with its faults. While it plays,
+//! nothing here allocates, logs or locks.
+
+use super::ahead::{Ahead, Moment, Picture, Reel, Slot, State};
+use super::clock::{self, Beat};
+use super::compose::Composer;
+use super::counters::{Stage, TileCounters, bump};
+use super::preview;
+use super::program::{Board, Program};
+use super::wire::{Headers, Sent, Wire, send_train};
+use crate::wall::rtp::{Layout, Stamp};
+use linerate_system::buffers::Pool;
+use linerate_system::counters::thread_cpu;
+use linerate_system::io::{Completion, Io};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The lane looks at the board and at its route at least this often, nanoseconds.
+const LOOK: u64 = 10_000_000;
+/// So often while somebody puts frames together for it, who cannot wake it up.
+const LOOK_COMPOSING: u64 = 2_000_000;
+/// Frames take this share of their period; the rest is slack for what comes in between.
+const SPREAD: (u64, u64) = (9, 10);
+/// A frame that began late is not squeezed into less than this share.
+const LEAST_SPREAD: (u64, u64) = (3, 10);
+/// A frame that the network has not taken after this is given up, nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+/// After the end what is in flight comes home for this long at most: Ctrl-C ends within a second.
+const DRAIN: u64 = 400_000_000;
+/// The CPU clock is read this often: a system call a train would cost what it measures.
+const CPU_EVERY: u64 = 5_000_000;
+
+/// Where a lane's routes come from.
+pub trait Door {
+    type Wire: Wire;
+    /// A new route since the last call, if there is one: `Some(None)` takes the old one away.
+    fn look(&mut self) -> Option<Option<(Self::Wire, Arc<Layout>)>>;
+}
+
+/// One tile's lane.
+#[derive(Debug)]
+pub struct TileLane<'a, D: Door> {
+    pub board: &'a Board,
+    pub counters: &'a TileCounters,
+    pub door: D,
+    pub reel: Reel,
+    pub beat: Beat,
+    pub ssrc: u32,
+    /// The first sequence number.
+    pub sequence: u32,
+    /// Frames that fit the pool.
+    pub memory: usize,
+    /// For views that are no whole tile.
+    pub composer: Option<Composer>,
+}
+
+/// A frame on its way out.
+struct Sending {
+    slot: Slot,
+    /// The first datagram that is not sent.
+    next: usize,
+    began: u64,
+    span: u64,
+    /// Since when the network takes nothing.
+    blocked_since: Option<u64>,
+}
+
+/// What to do next.
+enum Step {
+    Now,
+    /// Nothing is due for so long.
+    Rest(u64),
+    /// A frame is due that the disk has not brought; wait for it, for so long at most.
+    Starve(u64),
+    /// The network takes nothing.
+    Block(u64),
+}
+
+struct Work<'a, D: Door, I: Io> {
+    lane: TileLane<'a, D>,
+    io: &'a mut I,
+    pool: &'a mut Pool,
+    ahead: Ahead,
+    program: Arc<Program>,
+    generation: u64,
+    route: Option<(D::Wire, Arc<Layout>)>,
+    sending: Option<Sending>,
+    headers: Headers,
+    completions: Vec<Completion>,
+    /// Sums of waiting since a frame last began in time, to find who is to blame for a late one.
+    starved: u64,
+    blocked: u64,
+    cpu_read: u64,
+    cpu_start: Duration,
+    reaped: u64,
+}
+
+impl<'a, D: Door> TileLane<'a, D> {
+    /// Plays until the board says stop.
+    pub fn run<I: Io>(mut self, io: &'a mut I, pool: &'a mut Pool) -> io::Result<()> {
+        let now = clock::now();
+        let (program, generation) = (self.board.program(), self.board.generation());
+        let ahead =
+            Ahead::new(self.reel.clone(), self.memory, self.beat.first_in_time(now), self.composer.take());
+        let completions = Vec::with_capacity(self.memory * 2 + 2);
+        let mut work = Work {
+            ahead,
+            program,
+            generation,
+            io,
+            pool,
+            route: None,
+            sending: None,
+            headers: Headers::default(),
+            completions,
+            starved: 0,
+            blocked: 0,
+            cpu_read: now,
+            cpu_start: thread_cpu(),
+            reaped: now,
+            lane: self,
+        };
+        work.lane.counters.stands.store(true, Ordering::Release);
+        let result = work.play();
+        let drained = work.drain();
+        work.store_cpu();
+        result.and(drained)
+    }
+}
+
+/// What is being sent at the end may take so long; nanoseconds.
+const LONGEST_END: u64 = 500_000_000;
+
+/// Datagrams that are due at the same time: as many trains as go out within a millisecond, within what the wire allows. Going to sleep and waking up
+/// for each train cost as much as sending it.
+fn together(span: u64, datagrams: usize, train: usize, most_trains: usize) -> usize {
+    let of_a_millisecond = datagrams as u64 * 1_000_000 / span.max(1) / train.max(1) as u64;
+    train.max(1) * (of_a_millisecond as usize).clamp(1, most_trains.max(1))
+}
+
+impl<D: Door, I: Io> Work<'_, D, I> {
+    fn play(&mut self) -> io::Result<()> {
+        while !self.lane.board.stopped() || self.is_to_be_finished() {
+            let now = clock::now();
+            self.look_around(now);
+            self.account_cpu(now);
+            match self.step(now) {
+                Step::Now => self.reap_sometimes(now)?,
+                Step::Rest(time) => self.wait(time)?,
+                Step::Starve(time) => {
+                    let waited = self.timed_wait(time, now)?;
+                    bump(&self.lane.counters.starved_nanos, waited);
+                    self.starved += waited;
+                }
+                Step::Block(time) => {
+                    if let Some((wire, _)) = &mut self.route {
+                        wire.wait_for_room(Duration::from_nanos(time));
+                    }
+                    let waited = clock::now().saturating_sub(now);
+                    bump(&self.lane.counters.blocked_nanos, waited);
+                    self.blocked += waited;
+                    self.reap_sometimes(now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Told to end in the middle of a frame: never a part of one, unless it takes long.
+    fn is_to_be_finished(&self) -> bool {
+        self.sending.as_ref().is_some_and(|sending| {
+            let rest = (sending.began + 2 * sending.span).saturating_sub(clock::now());
+            sending.blocked_since.is_none() && (1..LONGEST_END).contains(&rest)
+        })
+    }
+
+    /// The board, the route (between frames only, so that none is cut otherwise than it began), and what is to be read.
+    fn look_around(&mut self, now: u64) {
+        if self.ahead.is_composing() {
+            self.ahead.take_composed(now, self.pool, self.lane.counters);
+        }
+        let generation = self.lane.board.generation();
+        if generation != self.generation {
+            self.program = self.lane.board.program();
+            self.generation = generation;
+            self.ahead.replan();
+        }
+        if self.sending.is_some() {
+            return;
+        }
+        if let Some(route) = self.lane.door.look() {
+            self.route = route;
+        }
+        self.plan(now);
+    }
+
+    fn plan(&mut self, now: u64) {
+        let beat = self.lane.beat;
+        // A clock that was put back would let the wall wait for the time that it was.
+        let far = self.lane.memory as u64 * 2 + 2 + 2_000_000_000 / beat.period;
+        let first = beat.first_in_time(now);
+        if self.ahead.next_tick() > first + far {
+            self.ahead.begin_again(first);
+        }
+        let moment = Moment { beat, now, culprit: self.culprit() };
+        self.ahead.plan(&self.program, moment, self.io, self.pool, self.lane.counters);
+    }
+
+    /// Who held the lane most since a frame last began in time.
+    fn culprit(&self) -> Stage {
+        if self.route.is_none() {
+            return Stage::Network;
+        }
+        let enough = self.lane.beat.grace() / 2;
+        match (self.starved, self.blocked) {
+            (starved, blocked) if starved.max(blocked) < enough => Stage::Cpu,
+            (starved, blocked) if blocked >= starved => Stage::Network,
+            _ => Stage::Disk,
+        }
+    }
+
+    fn step(&mut self, now: u64) -> Step {
+        if self.sending.is_some() {
+            return self.go_on_sending(now);
+        }
+        let beat = self.lane.beat;
+        let Some(slot) = self.ahead.front() else {
+            let over = self.program.timeline.is_over(beat.first_in_time(now));
+            self.lane.counters.over.store(over, Ordering::Relaxed);
+            return Step::Rest(LOOK.min(beat.period / 2).max(100_000));
+        };
+        let due = beat.due(slot.tick);
+        let latest = due + beat.grace();
+        match &slot.state {
+            State::Skipped(stage) => {
+                let stage = *stage;
+                self.leave_out(stage)
+            }
+            _ if now < due => Step::Rest(due - now),
+            State::Reading { .. } if now > latest => self.leave_out(Stage::Disk),
+            State::Reading { .. } => Step::Starve(latest - now + 1),
+            // It would have been taken over by now.
+            State::Same => self.leave_out(Stage::Disk),
+            State::Ready(picture) if now > latest => {
+                let late_from_disk = picture.at > due;
+                let stage = if late_from_disk { Stage::Disk } else { self.culprit() };
+                self.leave_out(stage)
+            }
+            State::Ready(_) if self.route.is_none() => self.leave_out(Stage::Network),
+            State::Ready(_) => self.begin(now, due),
+        }
+    }
+
+    fn leave_out(&mut self, stage: Stage) -> Step {
+        if let Some(slot) = self.ahead.pop() {
+            self.lane.counters.drop_frame(stage);
+            self.ahead.hand_on(slot.state, self.pool);
+        }
+        Step::Now
+    }
+
+    fn begin(&mut self, now: u64, due: u64) -> Step {
+        let Some(slot) = self.ahead.pop() else { return Step::Now };
+        let period = self.lane.beat.period;
+        let late = now.saturating_sub(due);
+        if late < period / 10 {
+            (self.starved, self.blocked) = (0, 0);
+        }
+        let share = |(part, of): (u64, u64)| period * part / of;
+        let span = share(SPREAD).saturating_sub(late).max(share(LEAST_SPREAD));
+        self.lane.counters.tick.store(slot.tick, Ordering::Relaxed);
+        self.sending = Some(Sending { slot, next: 0, began: now, span, blocked_since: None });
+        Step::Now
+    }
+
+    /// Sends what is due of the frame.
+    fn go_on_sending(&mut self, now: u64) -> Step {
+        let (Some(sending), Some((wire, layout))) = (&mut self.sending, &mut self.route) else {
+            return self.give_up();
+        };
+        let State::Ready(picture) = &sending.slot.state else { return self.give_up() };
+        let datagrams = layout.datagrams();
+        let together = together(sending.span, datagrams, wire.most_datagrams(), wire.most_together());
+        let begins = sending.next - sending.next % together;
+        let due = sending.began + sending.span * begins as u64 / datagrams as u64;
+        // (A clock that was put back meanwhile does not hold the frame up.)
+        if now < due && due - now <= sending.span {
+            return Step::Rest(due - now);
+        }
+        let end = datagrams.min(sending.next + wire.most_datagrams());
+        let stamp = Stamp {
+            sequence: self.lane.sequence,
+            timestamp: self.lane.beat.rate.timestamp_of(sending.slot.tick),
+            ssrc: self.lane.ssrc,
+        };
+        let range = sending.next..end;
+        let counters = self.lane.counters;
+        match send_train(wire, layout, picture.pixels(), range.clone(), stamp, &mut self.headers) {
+            Sent::All => {
+                bump(&counters.bytes, range.map(|datagram| layout.bytes_of(datagram) as u64).sum());
+                bump(&counters.datagrams, (end - sending.next) as u64);
+            }
+            Sent::Again => return Step::Now,
+            Sent::Refused => {
+                bump(&counters.refusals, 1);
+                return Step::Now;
+            }
+            Sent::Blocked => {
+                let since = *sending.blocked_since.get_or_insert(now);
+                if now.saturating_sub(since) > PATIENCE {
+                    return self.give_up();
+                }
+                return Step::Block(LOOK);
+            }
+            Sent::Lost(error) => {
+                bump(&counters.datagrams_lost, (end - sending.next) as u64);
+                counters.tell_problem(format!("the network refuses what is sent: {error}"));
+            }
+        }
+        self.lane.sequence = self.lane.sequence.wrapping_add((end - sending.next) as u32);
+        (sending.next, sending.blocked_since) = (end, None);
+        if end == datagrams { self.finish(now) } else { Step::Now }
+    }
+
+    fn finish(&mut self, now: u64) -> Step {
+        let Some(sending) = self.sending.take() else { return Step::Now };
+        let counters = self.lane.counters;
+        bump(&counters.frames_sent, 1);
+        if let (State::Ready(picture), Some((_, layout))) = (&sending.slot.state, &self.route) {
+            preview::paint(counters, layout.size(), picture.pixels(), now);
+        }
+        self.ahead.hand_on(sending.slot.state, self.pool);
+        Step::Now
+    }
+
+    /// The network takes nothing, or its route is gone: the rest of this frame is lost, and counted as such by its numbers.
+    fn give_up(&mut self) -> Step {
+        if let Some(sending) = self.sending.take() {
+            let datagrams = self.route.as_ref().map_or(sending.next, |(_, layout)| layout.datagrams());
+            let rest = datagrams - sending.next.min(datagrams);
+            self.lane.sequence = self.lane.sequence.wrapping_add(rest as u32);
+            bump(&self.lane.counters.datagrams_lost, rest as u64);
+            self.lane.counters.drop_frame(Stage::Network);
+            self.ahead.hand_on(sending.slot.state, self.pool);
+        }
+        Step::Now
+    }
+
+    fn timed_wait(&mut self, time: u64, from: u64) -> io::Result<u64> {
+        self.wait(time)?;
+        Ok(clock::now().saturating_sub(from))
+    }
+
+    /// Waits for a completion, but no longer than this.
+    fn wait(&mut self, nanos: u64) -> io::Result<()> {
+        let longest = if self.ahead.is_composing() { LOOK_COMPOSING } else { LOOK };
+        let time = Duration::from_nanos(nanos.min(longest));
+        if self.io.in_flight() == 0 {
+            std::thread::sleep(time);
+            return Ok(());
+        }
+        self.reap(time)
+    }
+
+    /// A lane that never rests takes home what was read all the same.
+    fn reap_sometimes(&mut self, now: u64) -> io::Result<()> {
+        if self.io.in_flight() > 0 && now.saturating_sub(self.reaped) > 1_000_000 {
+            return self.reap(Duration::ZERO);
+        }
+        Ok(())
+    }
+
+    fn reap(&mut self, time: Duration) -> io::Result<()> {
+        self.io.reap(time, &mut self.completions)?;
+        let now = clock::now();
+        self.reaped = now;
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in completions.drain(..) {
+            self.ahead.complete(completion, now, self.io, self.pool, self.lane.counters);
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn account_cpu(&mut self, now: u64) {
+        if now.saturating_sub(self.cpu_read) >= CPU_EVERY {
+            self.cpu_read = now;
+            self.store_cpu();
+        }
+    }
+
+    fn store_cpu(&self) {
+        let used = thread_cpu().saturating_sub(self.cpu_start) + self.io.helpers_cpu();
+        self.lane.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// After the end: what is in flight comes home.
+    fn drain(&mut self) -> io::Result<()> {
+        if let Some(Sending { slot: Slot { state: State::Ready(Picture { lease, .. }), .. }, .. }) =
+            self.sending.take()
+        {
+            self.pool.give_back(lease);
+        }
+        self.ahead.clear(self.pool);
+        let patience = clock::now() + DRAIN;
+        while self.io.in_flight() > 0 && clock::now() < patience {
+            self.reap(Duration::from_millis(20))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! A screen of the wall: receives its tile, puts frames together, shows each at its time, and tells how it does.
+//!
+//! The way of a datagram: `socket` takes it in, `gate` says whose it is, `sequence` counts it, `frames` copies its pixels to their place (`coverage` knows
+//! what is there), `check` proves the whole frame, `deadline` says when it is due, an [`Output`] shows it. `screen` holds these together without looking
+//! at a clock; `run` gives it the socket, the clock and the server (`link`).
+
+mod check;
+mod coverage;
+mod deadline;
+mod describe;
+mod frames;
+mod gate;
+mod link;
+mod nap;
+mod opening;
+mod order;
+mod output;
+mod run;
+mod screen;
+mod sequence;
+mod socket;
+mod summary;
+mod tally;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::FileSums;
+pub use describe::{Description, describe};
+pub use link::ServerOrder;
+pub use order::{End, ScreenOrder};
+pub use output::{Output, Raw, Shown};
+pub use run::Listening;
+pub use screen::Screen;
+pub use summary::{ScreenSummary, ShowSummary};

@@ -1,0 +1,109 @@
+//! The socket of a screen, its buffer as the kernel grants it, and what to do where that is too small.
+
+use crate::failure::Failure;
+use crate::units::show_size;
+use linerate_system::readiness::wait_readable;
+use linerate_system::socket;
+use linerate_system::trains::TrainReceiver;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Trains a call.
+const BATCH: usize = 16;
+/// Asked for where the size of the frames is not known, and at least.
+const LEAST_BUFFER_BYTES: usize = 16 << 20;
+const MOST_BUFFER_BYTES: usize = 64 << 20;
+
+/// What the kernel gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    pub asked_bytes: u64,
+    pub bytes: u64,
+}
+
+impl Granted {
+    /// What to do, where it is less than a frame and less than was asked for: a sender may send a frame at once.
+    pub fn remedy(self, frame_bytes: u64) -> Option<String> {
+        let wanted = frame_bytes.min(self.asked_bytes);
+        (self.bytes < wanted).then(|| {
+            format!(
+                "the receive buffer is {} of {} that were asked for, less than a frame: datagrams are lost while this process waits for a core; as root: \
+                 sysctl -w net.core.rmem_max={}",
+                show_size(self.bytes),
+                show_size(self.asked_bytes),
+                self.asked_bytes
+            )
+        })
+    }
+}
+
+/// A bound socket and the buffers of its batches.
+#[derive(Debug)]
+pub struct Ear {
+    socket: UdpSocket,
+    pub batch: TrainReceiver,
+    granted: Granted,
+}
+
+impl Ear {
+    /// Listens; frames of `frame_bytes` are expected where that is known.
+    pub fn open(listen: SocketAddr, frame_bytes: Option<usize>) -> Result<Ear, Failure> {
+        let told = |error: io::Error| {
+            let why = match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "another program receives there; stop it or choose another port".into()
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    "no address of this machine; leave it out to listen on all".into()
+                }
+                io::ErrorKind::PermissionDenied => {
+                    "ports below 1024 are for root; choose a higher one".into()
+                }
+                _ => error.to_string(),
+            };
+            Failure::Lacks(format!("--listen {listen}: {why}"))
+        };
+        let socket = UdpSocket::bind(listen).map_err(told)?;
+        let asked = (frame_bytes.unwrap_or(0) * 2).clamp(LEAST_BUFFER_BYTES, MOST_BUFFER_BYTES);
+        let bytes = socket::set_receive_buffer(&socket, asked).map_err(told)?;
+        // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
+        let _ = socket::set_receive_trains(&socket);
+        let _ = socket::set_drop_reports(&socket);
+        let _ = socket::set_arrival_times(&socket);
+        socket.set_nonblocking(true).map_err(told)?;
+        let granted = Granted { asked_bytes: asked as u64, bytes: bytes as u64 };
+        Ok(Ear { socket, batch: TrainReceiver::new(BATCH), granted })
+    }
+
+    /// Where it listens, also where the kernel chose the port.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The buffer.
+    pub fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    /// Takes what is there into `batch`; how many trains. 0: nothing for now.
+    pub fn receive(&mut self) -> io::Result<usize> {
+        match self.batch.receive(&self.socket) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(0)
+            }
+            other => other,
+        }
+    }
+
+    /// The last call filled the batch: there may be more.
+    pub fn is_full(&self, taken: usize) -> bool {
+        taken == BATCH
+    }
+
+    /// Waits for something to come.
+    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
+        wait_readable(&[self.socket.as_fd()], timeout).map(drop)
+    }
+}
