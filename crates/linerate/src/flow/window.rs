@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The window is never smaller: many lanes may share a slow link, and the sum of theirs must fit its queue.
 const SMALLEST_BYTES: u64 = 16 << 10;
 /// A round trip longer than the shortest by this much means that the path is full and queues.
-const QUEUE_TARGET: Duration = Duration::from_millis(2);
+const QUEUE_TARGET: Duration = Duration::from_millis(4);
 
 /// The sender's view of one UDP path.
 #[derive(Debug)]
