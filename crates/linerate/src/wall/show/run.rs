@@ -102,6 +102,8 @@ impl Work {
             self.converse();
             let now = nanos(SystemTime::now());
             let next = self.screen.present_due(now, heard.unwrap_or(now));
+            // At a barrier all others wait for what is said here.
+            self.ask();
             if let Some(failure) = self.screen.failed.take() {
                 return Err(failure);
             }
@@ -170,14 +172,21 @@ impl Work {
             for message in self.messages.drain(..) {
                 self.screen.hear(message, now);
             }
-            self.screen.requests().for_each(|request| link.say(request));
         }
+        self.ask();
         if self.reported.elapsed() >= REPORT {
             self.reported = Instant::now();
             self.screen.look_again(nanos(SystemTime::now()));
             if let Some(link) = &self.link {
                 link.report(self.screen.report());
             }
+        }
+    }
+
+    /// Says to the server what the screen has to say.
+    fn ask(&mut self) {
+        if let Some(link) = &self.link {
+            self.screen.requests().for_each(|request| link.say(request));
         }
     }
 
