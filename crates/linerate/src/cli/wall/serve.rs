@@ -2,7 +2,7 @@
 
 use crate::agent::{KEY_VARIABLE, Key, resolve_named};
 use crate::cli::agent::listen_address_at;
-use crate::cli::commands::{complain, print, print_json, width};
+use crate::cli::commands::{complain, print, print_json, stay_awake, width};
 use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
 use crate::failure::Failure;
 use crate::probe::probe;
@@ -88,6 +88,9 @@ pub struct ServeWords {
     /// Read with blocking calls on threads instead of io_uring
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
+    #[arg(long)]
+    pub awake: bool,
 }
 
 /// `r0c0=HOST:PORT[,HOST:PORT…]`.
@@ -219,6 +222,7 @@ pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
             leader.address
         )));
     }
+    let _awake = stay_awake(words.awake)?;
     let settings = Settings {
         wall: grid,
         movies,
