@@ -69,7 +69,7 @@ pub fn health(keeper: &Keeper, earlier: &Sample, later: &Sample) -> Health {
     problems.extend(disks.iter().filter_map(|disk| disk.problem.clone()));
     problems.extend(tiles.iter().filter_map(|tile| tile.problem.clone()));
     Health {
-        held_by: held_by(&rows, &nics, &disks),
+        held_by: held_by(&rows, &nics, &disks, seconds),
         disk_bytes_per_second: sum(|done| done.read_bytes) / seconds,
         cpu_seconds_per_gb: (bytes_per_second > 0.0).then(|| cpu_cores / (bytes_per_second / 1e9)),
         watts: power::watts(&earlier.power, &later.power, seconds),
@@ -184,12 +184,14 @@ fn burden(name: &str, tiles: &[&Row<'_>], drops: u64, seconds: f64) -> Option<St
     let carries = show_bits_rate(sent);
     if dropped > 0 {
         return Some(format!(
-            "{name} does not carry what its tiles need: it takes {carries}, and {dropped} of their frames were left out in the last second"
+            "{name} does not carry what its tiles need: it takes {carries}, and {dropped} of their frames were left out {}",
+            lately(seconds)
         ));
     }
     if drops > 0 {
         return Some(format!(
-            "{name} drops what it is given: {drops} packets in the last second, at {carries}"
+            "{name} drops what it is given: {drops} packets {}, at {carries}",
+            lately(seconds)
         ));
     }
     if blocked > BLOCKED {
@@ -225,9 +227,10 @@ fn disks(rows: &[Row<'_>], seconds: f64) -> Vec<DiskStatus> {
         let dropped: u64 = rows.iter().filter(mine).map(|row| row.done.by_disk).sum();
         if dropped > 0 {
             disk.problem = Some(format!(
-                "disk {} does not bring what its tiles need: it gives {}, and {dropped} of their frames were left out in the last second",
+                "disk {} does not bring what its tiles need: it gives {}, and {dropped} of their frames were left out {}",
                 disk.name,
-                show_bytes_rate(disk.bytes_per_second)
+                show_bytes_rate(disk.bytes_per_second),
+                lately(seconds)
             ));
         }
     }
@@ -235,7 +238,7 @@ fn disks(rows: &[Row<'_>], seconds: f64) -> Vec<DiskStatus> {
 }
 
 /// The stage that costs most frames; or the NIC that is about to.
-fn held_by(rows: &[Row<'_>], nics: &[NicStatus], disks: &[DiskStatus]) -> Option<String> {
+fn held_by(rows: &[Row<'_>], nics: &[NicStatus], disks: &[DiskStatus], seconds: f64) -> Option<String> {
     let sum = |of: fn(&TileSample) -> u64| rows.iter().map(|row| of(&row.done)).sum::<u64>();
     let (disk, network, cpu) =
         (sum(|done| done.by_disk), sum(|done| done.by_network), sum(|done| done.by_cpu));
@@ -246,13 +249,22 @@ fn held_by(rows: &[Row<'_>], nics: &[NicStatus], disks: &[DiskStatus]) -> Option
     if network >= disk && network >= cpu {
         let named = nics.iter().filter(sound).max_by_key(|nic| left_out_on(rows, &nic.tiles));
         return named.and_then(|nic| nic.problem.clone()).or_else(|| {
-            Some(format!("the network: {network} frames had no way to their screens in the last second"))
+            Some(format!("the network: {network} frames had no way to their screens {}", lately(seconds)))
         });
     }
     if disk >= cpu {
         return disks.iter().find_map(|disk| disk.problem.clone());
     }
-    Some(format!("the processors: lanes came too late to {cpu} frames in the last second"))
+    Some(format!(
+        "the processors: lanes came too late to {cpu} {} {}",
+        if cpu == 1 { "frame" } else { "frames" },
+        lately(seconds)
+    ))
+}
+
+/// The time between the samples: the last second while it plays, all of it at its end.
+fn lately(seconds: f64) -> String {
+    if seconds < 2.0 { "in the last second".into() } else { format!("in {seconds:.0} s") }
 }
 
 /// Frames of these tiles that were left out.
