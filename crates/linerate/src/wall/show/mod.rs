@@ -1,8 +1,8 @@
 //! A screen of the wall: receives its tile, puts frames together, shows each at its time, and tells how it does.
 //!
 //! The way of a datagram: `socket` takes it in, `gate` says whose it is, `sequence` counts it, `frames` copies its pixels to their place (`coverage` knows
-//! what is there), `check` proves the whole frame, `deadline` says when it is due, an [`Output`] shows it. `screen` holds these together without looking
-//! at a clock; `run` gives it the socket, the clock and the server (`link`).
+//! what is there), `check` proves the whole frame, `deadline` says when it is due, an [`Output`] shows it. `screen` holds these together (`present`: what is
+//! shown when; `hear`: what the server says) without looking at a clock; `run` gives it the socket, the clock and the server (`link`).
 
 mod check;
 mod coverage;
@@ -10,11 +10,13 @@ mod deadline;
 mod describe;
 mod frames;
 mod gate;
+mod hear;
 mod link;
 mod nap;
 mod opening;
 mod order;
 mod output;
+mod present;
 mod run;
 mod screen;
 mod sequence;
