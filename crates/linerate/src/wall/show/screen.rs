@@ -8,11 +8,12 @@ use super::frames::{Frames, Placed};
 use super::gate::{Admission, Gate, Stream};
 use super::opening::{Opening, RateGuess};
 use super::order::ScreenOrder;
-use super::output::Output;
+use super::output::{Output, Shown};
 use super::sequence::{Counts, Sequence};
 use super::tally::Tally;
+use super::window::WindowSummary;
 use crate::failure::Failure;
-use crate::wall::control::Request;
+use crate::wall::control::{Request, ScreenReport};
 use crate::wall::geometry::{FrameRate, Size, TileId};
 use crate::wall::rtp::{Packet, parse};
 use crate::wall::timeline::Timeline;
@@ -258,8 +259,31 @@ impl Screen {
         self.frames.as_ref().is_some_and(|frames| frames.oldest().is_some())
     }
 
+    /// Looks whether the outputs are still there, also while no frame comes.
+    pub fn look_at_outputs(&mut self) {
+        for output in &mut self.outputs {
+            match output.look() {
+                Ok(Shown::Done) => {}
+                Ok(Shown::Closed) => self.closed = true,
+                Err(failure) => self.failed = Some(failure),
+            }
+        }
+    }
+
+    /// Tells the outputs how it goes.
+    pub fn tell(&mut self, report: &ScreenReport) {
+        let rate = self.rate.map(|(rate, _)| rate);
+        self.outputs.iter_mut().for_each(|output| output.tell(report, rate));
+    }
+
+    /// What became of the frames in its window, where it has one.
+    pub fn window(&self) -> Option<WindowSummary> {
+        self.outputs.iter().find_map(|output| output.window())
+    }
+
     /// Nothing more will come.
     pub fn finish(&mut self) {
+        self.outputs.iter_mut().for_each(|output| output.finish());
         if let Some(checker) = &mut self.checker {
             checker.finish(self.timeline.as_ref());
         }
