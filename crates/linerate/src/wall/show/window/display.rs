@@ -187,3 +187,55 @@ fn sentence(name: &str, error: &ConnectError) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use x11rb::protocol::xproto::{Depth, Format, Visualtype};
+
+    fn visual(visual_id: u32, red_mask: u32) -> Visualtype {
+        let (class, green_mask, blue_mask) = (VisualClass::TRUE_COLOR, 0xff00, red_mask ^ 0xff_00ff);
+        Visualtype { visual_id, class, red_mask, green_mask, blue_mask, ..Visualtype::default() }
+    }
+
+    fn depth(depth: u8, visual: Visualtype) -> Depth {
+        Depth { depth, visuals: vec![visual] }
+    }
+
+    #[test]
+    fn windows_are_of_24_bits_and_of_the_screens_own_kind_where_it_has_them() {
+        let format = |depth, bits_per_pixel| Format { depth, bits_per_pixel, scanline_pad: 32 };
+        let setup = Setup {
+            pixmap_formats: vec![format(16, 16), format(24, 32), format(32, 32)],
+            ..Setup::default()
+        };
+        let screen =
+            |root_visual, allowed_depths| Screen { root_visual, allowed_depths, ..Screen::default() };
+        let (coarse, plain, clear) =
+            (depth(16, visual(1, 0xf800)), depth(24, visual(2, 0xff_0000)), depth(32, visual(3, 0xff_0000)));
+        let all = vec![coarse.clone(), clear.clone(), plain.clone()];
+        assert_eq!(true_colour(&setup, &screen(2, all.clone())), Some((24, 2)));
+        assert_eq!(true_colour(&setup, &screen(3, all.clone())), Some((32, 3)));
+        assert_eq!(
+            true_colour(&setup, &screen(1, all)),
+            Some((24, 2)),
+            "a coarse screen with better windows"
+        );
+        assert_eq!(true_colour(&setup, &screen(1, vec![coarse])), None);
+        assert_eq!(true_colour(&setup, &screen(4, vec![depth(24, visual(4, 0xff))])), None, "blue for red");
+        let packed = Setup { pixmap_formats: vec![format(24, 24)], ..Setup::default() };
+        assert_eq!(true_colour(&packed, &screen(2, vec![plain])), None);
+    }
+
+    #[test]
+    fn each_way_to_fail_has_its_remedy() {
+        let failed = x11rb::protocol::xproto::SetupFailed {
+            reason: b"No protocol specified\n".to_vec(),
+            ..Default::default()
+        };
+        let told = sentence(":0", &ConnectError::SetupFailed(failed));
+        assert!(told.contains("“No protocol specified”") && told.contains("XAUTHORITY"), "{told}");
+        let told = sentence(":0.7", &ConnectError::InvalidScreen);
+        assert!(told.contains("no screen of that number"), "{told}");
+    }
+}

@@ -73,6 +73,7 @@ impl Keeper {
         };
         // The window goes with the connection; only then is this over.
         let mailbox = Arc::clone(&self.mailbox);
+        mailbox.is_now(self.surface.size, self.surface.full_screen, self.canvas.is_shared());
         drop(self);
         mailbox.ended(ended);
     }

@@ -173,6 +173,7 @@ impl Surface {
         let place = ConfigureWindowAux::new().x(x).y(y).width(size.width).height(size.height);
         connection.configure_window(window, &place)?;
         connection.map_window(window)?;
+        self.size = size;
         self.set_full_screen(display, on)
     }
 
@@ -233,6 +234,8 @@ impl Surface {
             place = place.x(left).y(top);
         }
         display.connection.configure_window(self.target.window, &place)?;
+        // Not only when the server confirms it: this frame is painted for it already.
+        self.size = size;
         Ok(())
     }
 
