@@ -93,7 +93,7 @@ impl Playing {
         let (frames, stopped) = (frames.to_vec(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             // Nobody listens any more: a screen has ended, as it was told.
-            let mut sender = Sender::new(to, TILE, 1400).is_patient();
+            let mut sender = Sender::new(to, TILE, 1400).patiently();
             for frame in frames.iter().cycle() {
                 if stopped.load(Ordering::Relaxed) {
                     return;

@@ -31,7 +31,7 @@ impl Sender {
         Sender { socket, layout, sequence: u32::MAX - 100, ssrc, tick, patient: false }
     }
 
-    pub fn is_patient(self) -> Sender {
+    pub fn patiently(self) -> Sender {
         Sender { patient: true, ..self }
     }
 
