@@ -95,9 +95,9 @@ pub fn measure(
         let (now, later) = left.into_iter().partition::<Vec<Try>, _>(|one| same(one));
         left = later;
         let (can, cannot): (Vec<Try>, Vec<Try>) =
-            now.into_iter().partition(|one| one.untried(place, order).is_none());
+            now.into_iter().partition(|one| one.untried(target.door, place, order).is_none());
         for one in cannot {
-            let why = one.untried(place, order).unwrap_or_default();
+            let why = one.untried(target.door, place, order).unwrap_or_default();
             all.push(one.without_figure(target.door, why));
         }
         if can.is_empty() {
@@ -140,9 +140,12 @@ impl Try {
     }
 
     /// Why there is no use in trying it here.
-    fn untried(&self, place: Place<'_>, order: &Order) -> Option<String> {
+    fn untried(&self, door: &dyn Door, place: Place<'_>, order: &Order) -> Option<String> {
         match self {
             Try::Process(own) => own.untried(order.rate),
+            Try::Machine(trial) if trial.wishes.iter().all(|wish| has(door, wish)) => {
+                Some("it has this value already".into())
+            }
             Try::Machine(trial) => {
                 let disk = trial.disk.as_ref()?;
                 let source = &order.ground.source;
@@ -186,6 +189,12 @@ impl Try {
             why: None,
         }
     }
+}
+
+/// The setting is as it is wished.
+fn has(door: &dyn Door, wish: &Wish) -> bool {
+    let now = door.read(&wish.place).ok().flatten();
+    now.is_some_and(|now| wish.shape.same(&now, &wish.shape.asking(&wish.value)))
 }
 
 fn change(door: &dyn Door, wish: &Wish) -> Change {
