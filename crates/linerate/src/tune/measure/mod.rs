@@ -59,6 +59,8 @@ pub struct Tried {
     pub given_by: Option<&'static str>,
     /// Why it was not measured, or not kept.
     pub why: Option<String>,
+    /// Something failed; otherwise there was no use in trying it here.
+    pub failed: bool,
 }
 
 /// A place and its two values.
@@ -112,7 +114,9 @@ pub fn measure(
             }
             Err(Failure::Interrupted) => Some(Failure::Interrupted),
             Err(failure) => {
-                all.extend(can.iter().map(|one| one.without_figure(target.door, failure.to_string())));
+                let why = failure.to_string();
+                let failed = |one: &Try| Tried { failed: true, ..one.without_figure(target.door, why.clone()) };
+                all.extend(can.iter().map(failed));
                 None
             }
         };
@@ -187,6 +191,7 @@ impl Try {
             kept: false,
             given_by,
             why: None,
+            failed: false,
         }
     }
 }
@@ -283,7 +288,7 @@ impl Session<'_, '_, '_> {
                     Failure::Interrupted => "interrupted".to_string(),
                     failure => failure.to_string(),
                 };
-                let tried = Tried { why: Some(why), ..begun };
+                let tried = Tried { why: Some(why), failed: true, ..begun };
                 let ends = open || matches!(failure, Failure::Interrupted);
                 return (tried, ends.then_some(failure));
             }
@@ -299,7 +304,7 @@ impl Session<'_, '_, '_> {
         if let (Effect::Helped, Subject::Machine { machine, .. }) = (effect, &mut subject) {
             match machine.to_wanted() {
                 Ok(_) => tried.kept = true,
-                Err(failure) => tried.why = Some(failure.to_string()),
+                Err(failure) => (tried.why, tried.failed) = (Some(failure.to_string()), true),
             }
         }
         (tried, None)
