@@ -1,0 +1,15 @@
+//! What all pages of ours have in common: who is let in and served, how many at once, and the headers of every answer.
+//!
+//! It knows neither a wall nor a watched machine; a page brings its own files and its own secret.
+
+mod door;
+mod files;
+mod guard;
+mod listen;
+mod places;
+
+pub use door::{Caller, Door};
+pub use files::{File, HTML, PICTURE, SCRIPT, STYLE, answer, find, sentence};
+pub use guard::Guard;
+pub use listen::bind;
+pub use places::{Place, Places};
