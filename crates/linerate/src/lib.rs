@@ -23,3 +23,4 @@ pub mod sysroot;
 pub mod tune;
 pub mod units;
 pub mod wall;
+pub mod watch;
