@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// In the order of the path.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     Rule { room: "fact", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "units", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "failure", may: &[], why: "it is the ground that every room stands on" },
@@ -88,15 +88,20 @@ const RULES: [Rule; 22] = [
         why: "it changes settings by what was probed; how its plan looks is the command line's",
     },
     Rule {
+        room: "watch",
+        may: &["probe", "rates", "plan", "diagnose", "agent::Key", "web", "report::printable"],
+        why: "it looks on beside anything, and measures nothing itself",
+    },
+    Rule {
         room: "report",
-        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3", "wall"],
+        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3", "wall", "watch"],
         why: "it shows products, it makes none",
     },
     Rule {
         room: "cli",
         may: &[
             "probe", "capture", "rates", "plan", "flow", "agent", "measure", "diagnose", "report", "run",
-            "event", "iperf3", "wall", "tune",
+            "event", "iperf3", "wall", "tune", "watch",
         ],
         why: "it calls the rooms, none calls it",
     },
