@@ -7,9 +7,16 @@ mod files;
 mod guard;
 mod listen;
 mod places;
+mod same;
 
 pub use door::{Caller, Door};
-pub use files::{File, HTML, PICTURE, SCRIPT, STYLE, answer, find, sentence};
+pub use files::{File, HTML, PICTURE, SCRIPT, STYLE, answer, find, protect, sentence};
 pub use guard::Guard;
 pub use listen::bind;
 pub use places::{Place, Places};
+pub use same::same_text;
+
+/// Numbers for people, and elements without markup; of every page.
+pub const NUMBERS: File = ("/numbers.js", SCRIPT, include_str!("numbers.js"));
+/// Colours and plain elements; of every page.
+pub const BASE: File = ("/base.css", STYLE, include_str!("base.css"));

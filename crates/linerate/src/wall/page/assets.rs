@@ -1,10 +1,12 @@
 //! The files of the page, in the program itself.
 
-use crate::web::{File, HTML, PICTURE, SCRIPT, STYLE};
+use crate::web::{BASE, File, HTML, NUMBERS, PICTURE, SCRIPT, STYLE};
 
 /// All of them.
-pub const FILES: [File; 12] = [
+pub const FILES: [File; 14] = [
     ("/", HTML, include_str!("page.html")),
+    BASE,
+    NUMBERS,
     ("/page.css", STYLE, include_str!("page.css")),
     ("/icon.svg", PICTURE, include_str!("icon.svg")),
     ("/page.js", SCRIPT, include_str!("page.js")),
