@@ -83,6 +83,7 @@ struct Slot {
     most: f32,
 }
 
+#[derive(Clone)]
 struct Series {
     slots: [Vec<Slot>; 3],
     /// The last moment that it had a value in, Unix milliseconds.
@@ -90,7 +91,7 @@ struct Series {
 }
 
 /// The past of every rate.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct History {
     /// By span, the number of the newest slot: Unix milliseconds ÷ step.
     newest: [Option<i64>; 3],

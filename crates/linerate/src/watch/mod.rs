@@ -4,5 +4,6 @@ pub mod board;
 pub mod history;
 pub mod model;
 pub mod page;
+pub mod terminal;
 
 pub use model::{Moment, SCHEMA};
