@@ -83,7 +83,7 @@ export function showLinks({ links, slow, unknown }) {
     return [one.address, `${one.device ? `${one.device} (${one.address})` : one.address}: ${now} of ${best}${was}`, one.changed_at_ms !== null];
   };
   const lines = links.map(link);
-  for (const source of slow) lines.push([`slow ${source}`, `${source} did not answer in time: its figures are missing or old`, true]);
+  for (const source of slow) lines.push([`slow ${source}`, source, true]);
   for (const [source, reason] of Object.entries(unknown)) lines.push([`unknown ${source}`, `${source}: ${reason}`, false]);
   if (!lines.length) lines.push(['none', 'All links run as well as both their ends can, and every source answers.', false]);
   keep(byId('link-list'), lines, ([key]) => key, () => element('li', {}), (item, [, text, bad]) => {

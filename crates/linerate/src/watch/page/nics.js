@@ -1,6 +1,6 @@
 // The interfaces: both directions on the scale of the link's rate, what is dropped, and by queue.
 
-import { bits, byId, element, scaled } from './numbers.js';
+import { bits, byId, element } from './numbers.js';
 import { keep, known, percent, rate, rows, say, why } from './tables.js';
 
 // A link above this is full.
@@ -28,7 +28,7 @@ function showWay(line, way, link, scale) {
   bar.classList.toggle('unscaled', link === null);
   say(value, way.bits_per_second === null ? '–' : bits(way.bits_per_second));
   say(share, way.share_of_link === null ? '' : percent(way.share_of_link));
-  say(packets, way.packets_per_second === null ? '' : scaled(way.packets_per_second, 'packets/s'));
+  say(packets, way.packets_per_second === null ? '' : `${rate(way.packets_per_second)} packets/s`);
   bar.setAttribute('aria-label', `${value.textContent}${share.textContent ? `, ${share.textContent} of the link` : ''}`);
 }
 

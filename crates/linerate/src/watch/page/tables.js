@@ -53,7 +53,12 @@ export function numbers(place, items) {
   });
 }
 
-export const rate = (value, unit = '') => (value === null || value === undefined ? '–' : scaled(value, unit).trim());
+// Below a thousand as many decimals as count; whole numbers stay whole.
+const few = (value) => (Number.isInteger(value) || value >= 99.95 ? value.toFixed(0) : value < 0.05 ? '<0.1' : value.toFixed(1));
+export const rate = (value, unit = '') => {
+  if (value === null || value === undefined) return '–';
+  return (value < 999.5 ? `${few(value)} ${unit}` : scaled(value, unit)).trim();
+};
 export const percent = (share) => (share === null || share === undefined ? '–' : `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`);
 export const milliseconds = (value) => (value === null || value === undefined ? '–' : value < 0.1 ? `${(value * 1000).toFixed(0)} µs` : `${value.toFixed(value < 10 ? 2 : 0)} ms`);
 // A fact is its value, or an object that says why it is unknown.

@@ -130,11 +130,7 @@ fn links(view: &View<'_>) -> Vec<Line<'static>> {
 /// What did not answer, and what cannot be read here.
 fn sources(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let theme = view.theme;
-    let slow = view
-        .moment
-        .slow
-        .iter()
-        .map(|source| (Role::Warn, format!("{} did not answer in time", outside(source))));
+    let slow = view.moment.slow.iter().map(|source| (Role::Warn, outside(source)));
     let unknown = view
         .moment
         .unknown

@@ -17,20 +17,26 @@ pub struct Columns {
     rate: usize,
     spark: usize,
     share: bool,
+    /// No room for two bars.
+    narrow: bool,
 }
 
 impl Columns {
     /// For a terminal of this width.
     pub fn of(view: &View<'_>, width: usize) -> Columns {
         let longest = view.moment.nics.iter().map(|nic| nic.name.chars().count()).max().unwrap_or(4);
-        let share = width >= 76;
-        let name = longest.clamp(4, if width >= 76 { 15 } else { 9 });
-        let rate = 10;
+        let (share, narrow) = (width >= 76, width < 60);
+        let name = longest.clamp(4, if share { 15 } else { 9 });
+        let rate = if narrow { 9 } else { 10 };
         let spark = if width >= 110 { (width / 8).min(30) } else { 0 };
+        if narrow {
+            let bar = width.saturating_sub(2 + name + 2 * (2 + rate)).min(20);
+            return Columns { name, bar, rate, spark, share, narrow };
+        }
         // Two arrows, two rates, two shares, spaces; a word on losses where there is room.
         let fixed =
-            2 + name + 2 * (2 + rate) + if share { 12 } else { 0 } + spark + if width >= 76 { 13 } else { 0 };
-        Columns { name, bar: (width.saturating_sub(fixed) / 2).saturating_sub(1), rate, spark, share }
+            2 + name + 2 * (2 + rate) + if share { 12 } else { 0 } + spark + if share { 13 } else { 0 };
+        Columns { name, bar: (width.saturating_sub(fixed) / 2).saturating_sub(1), rate, spark, share, narrow }
     }
 }
 
@@ -49,8 +55,15 @@ pub fn is_busy(nic: &Nic) -> bool {
 pub fn row(view: &View<'_>, nic: &Nic, columns: &Columns) -> Line<'static> {
     let theme = view.theme;
     let alive = nic.carrier != Some(false);
-    let name =
-        piece(theme, if alive { Role::Plain } else { Role::Soft }, fit(theme, &nic.name, columns.name));
+    let role = match losses(nic) {
+        Some(_) => Role::Bad,
+        None if alive => Role::Plain,
+        None => Role::Soft,
+    };
+    let name = piece(theme, role, fit(theme, &nic.name, columns.name));
+    if columns.narrow {
+        return narrow_row(view, nic, name, columns);
+    }
     let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
     for (arrow, way, role) in
         [(theme.mark("↑", "^"), &nic.send, Role::Out), (theme.mark("↓", "v"), &nic.receive, Role::In)]
@@ -71,6 +84,25 @@ pub fn row(view: &View<'_>, nic: &Nic, columns: &Columns) -> Line<'static> {
         Some(rate) => spans.push(piece(theme, Role::Bad, format!(" {}/s lost", count(Some(rate))))),
         None if !alive => spans.push(piece(theme, Role::Soft, " no carrier")),
         None => {}
+    }
+    Line::from(spans)
+}
+
+/// One bar, of the direction that has more of the link, and both rates.
+fn narrow_row(view: &View<'_>, nic: &Nic, name: Span<'static>, columns: &Columns) -> Line<'static> {
+    let theme = view.theme;
+    let rate = |way: &Way| way.bits_per_second.unwrap_or(0.0);
+    let (way, role) =
+        if rate(&nic.send) >= rate(&nic.receive) { (&nic.send, Role::Out) } else { (&nic.receive, Role::In) };
+    let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
+    spans.extend(way_bar(view, nic, way, role, columns.bar));
+    for (arrow, way, role) in
+        [(theme.mark("↑", "^"), &nic.send, Role::Out), (theme.mark("↓", "v"), &nic.receive, Role::In)]
+    {
+        spans.extend([
+            piece(theme, role, format!(" {arrow}")),
+            piece(theme, Role::Plain, format!("{:>1$}", bits(way.bits_per_second), columns.rate)),
+        ]);
     }
     Line::from(spans)
 }

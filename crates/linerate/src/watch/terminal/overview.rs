@@ -1,7 +1,7 @@
 //! The first page: what somebody needs who was woken up. Network, disks, processors, losses; of each as much as there is room for.
 
 use super::network::{self, Columns};
-use super::pieces::{bits, bytes, count, fit, outside, percent, piece, sparkline, stack};
+use super::pieces::{bits, bytes, count, fit, graph, outside, percent, piece, sparkline, stack};
 use super::screen::{View, pushed_right};
 use super::storage;
 use super::theme::Role;
@@ -15,16 +15,48 @@ pub fn lines(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
     let needs = sections.each_ref().map(|(_, body)| body.len());
     // A row between sections, where there is room for all.
     let airy = needs.iter().sum::<usize>() + 2 * sections.len() <= rows;
-    let room = shares(needs, rows.saturating_sub(sections.len()));
+    // What is lost comes before the third NIC.
+    let [nics, disks, cores, losses] = needs;
+    let [nics, losses, disks, cores] =
+        shares([nics, losses, disks, cores], rows.saturating_sub(sections.len()));
+    let room = [nics, disks, cores, losses];
+    let used: usize = room.iter().sum::<usize>() + if airy { 2 * sections.len() } else { sections.len() };
     let mut lines = Vec::new();
+    let mut graphs = graphs(view, width, rows.saturating_sub(used));
     for ((title, body), room) in sections.into_iter().zip(room) {
         let left = body.len() - room;
         lines.push(if left > 0 { more(view, title, left, width) } else { title });
         lines.extend(body.into_iter().take(room));
+        // Below the NICs, which come first.
+        lines.append(&mut graphs);
         if airy {
             lines.push(Line::default());
         }
     }
+    lines
+}
+
+/// What all NICs sent and received, over the span, in the rows that are left.
+fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
+    let rows = free.saturating_sub(2).min(12);
+    if rows < 3 {
+        return Vec::new();
+    }
+    let theme = view.theme;
+    let past = |kind| view.history.past(view.state.span, kind, "");
+    let half = width / 2;
+    let sent = graph(theme, Role::Out, past(Kind::SumSend).as_ref(), half, rows);
+    let received = graph(theme, Role::In, past(Kind::SumReceive).as_ref(), half, rows);
+    let span = view.state.span.word();
+    let words = [format!("{:11}sent, last {span}", ""), format!("{:11}received, last {span}", "")];
+    let beside = |left: Line<'static>, right: Line<'static>| {
+        let gap = half.saturating_sub(left.width());
+        let spans = left.spans.into_iter().chain([Span::raw(" ".repeat(gap))]).chain(right.spans);
+        Line::from(spans.collect::<Vec<_>>())
+    };
+    let [left, right] = words.map(|word| Line::from(piece(theme, Role::Soft, word)));
+    let mut lines = vec![Line::default(), beside(left, right)];
+    lines.extend(sent.into_iter().zip(received).map(|(left, right)| beside(left, right)));
     lines
 }
 

@@ -31,6 +31,11 @@ pub fn fit(theme: Theme, text: &str, columns: usize) -> String {
     format!("{kept}{}", theme.mark("…", "~"))
 }
 
+/// A text in at most so many columns.
+pub fn fit_to(theme: Theme, text: &str, columns: usize) -> String {
+    fit(theme, text, columns).trim_end().to_string()
+}
+
 /// A bar on a scale from 0 to 1. None: nothing is known, the track stays empty.
 pub fn bar(theme: Theme, role: Role, share: Option<f64>, columns: usize) -> Vec<Span<'static>> {
     let share = share.filter(|share| share.is_finite()).unwrap_or(0.0).clamp(0.0, 1.0);
@@ -72,6 +77,43 @@ pub fn sparkline(
     };
     let text: String = values.iter().map(step).collect();
     piece(theme, role, format!("{text:>columns$}"))
+}
+
+/// A graph of so many rows, its scale at the left: the highest moment of each step, up to `top` or the highest that there was.
+pub fn graph(
+    theme: Theme,
+    role: Role,
+    past: Option<&Past>,
+    columns: usize,
+    rows: usize,
+) -> Vec<Line<'static>> {
+    const SCALE: usize = 10;
+    let values =
+        past.map(|past| columns_of(&past.most, columns.saturating_sub(SCALE + 1))).unwrap_or_default();
+    let top = values.iter().flatten().fold(0.0_f64, |most, value| most.max(*value));
+    let levels: &[char] = if theme.unicode {
+        &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
+    } else {
+        &[' ', '.', ':', '|', '#']
+    };
+    let steps = levels.len() - 1;
+    let row = |row: usize| {
+        let below = (rows - 1 - row) * steps;
+        let glyph = |value: &Option<f64>| {
+            let filled = value
+                .filter(|_| top > 0.0)
+                .map_or(0, |value| (value / top * (rows * steps) as f64).ceil() as usize);
+            levels[filled.saturating_sub(below).min(steps)]
+        };
+        let label = match row {
+            0 => bits(Some(top)),
+            last if last + 1 == rows => "0".into(),
+            _ => String::new(),
+        };
+        let line: String = values.iter().map(glyph).collect();
+        Line::from(vec![piece(theme, Role::Soft, format!("{label:>SCALE$} ")), piece(theme, role, line)])
+    };
+    (0..rows).map(row).collect()
 }
 
 /// The newest `columns` values where there are no more, else the highest of each part.
@@ -118,12 +160,20 @@ pub fn legend(theme: Theme) -> Line<'static> {
 
 /// `9.93 Gb/s`.
 pub fn bits(bits_per_second: Option<f64>) -> String {
-    bits_per_second.map_or(UNKNOWN.into(), |value| show_bits_rate(value / 8.0))
+    match bits_per_second {
+        None => UNKNOWN.into(),
+        Some(0.0) => "0 b/s".into(),
+        Some(value) => show_bits_rate(value / 8.0),
+    }
 }
 
 /// `813 MB/s`.
 pub fn bytes(bytes_per_second: Option<f64>) -> String {
-    bytes_per_second.map_or(UNKNOWN.into(), show_bytes_rate)
+    match bytes_per_second {
+        None => UNKNOWN.into(),
+        Some(0.0) => "0 B/s".into(),
+        Some(value) => show_bytes_rate(value),
+    }
 }
 
 /// `49.1k`, of things per second.
@@ -134,7 +184,7 @@ pub fn count(per_second: Option<f64>) -> String {
         v if v >= 999.5e3 => format!("{:.1}M", v / 1e6),
         v if v >= 9_999.5 => format!("{:.0}k", v / 1e3),
         v if v >= 999.5 => format!("{:.1}k", v / 1e3),
-        v if v > 0.0 && v < 9.95 => format!("{v:.1}"),
+        v if v < 9.95 && v.fract() != 0.0 => format!("{v:.1}"),
         v => format!("{v:.0}"),
     }
 }
@@ -206,6 +256,16 @@ mod tests {
         assert_eq!(line(Some(80.0), 6), "  ▁▁▁▁");
         assert_eq!(line(None, 8), "    ▁█▂▄");
         assert_eq!(sparkline(PLAIN, Role::Out, None, None, 4).content, "    ");
+    }
+
+    #[test]
+    fn a_graph_fills_its_rows_from_below() {
+        let most = vec![Some(0.0), Some(2e9), Some(4e9), None, Some(1e9)];
+        let past = Past { kind: Kind::SumSend, name: String::new(), mean: most.clone(), most };
+        let rows: Vec<String> =
+            graph(PLAIN, Role::Out, Some(&past), 16, 2).iter().map(|line| text(&line.spans)).collect();
+        assert_eq!(rows, [" 4.00 Gb/s   █  ", "         0  ██ ▄"]);
+        assert_eq!(graph(PLAIN, Role::Out, None, 16, 3).len(), 3);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One screen, as lines: the head (host, time, bottleneck), the page, the keys. Pure: the same view at the same size is the same lines.
 
-use super::pieces::{outside, piece};
+use super::pieces::{fit_to, outside, piece};
 use super::state::{Page, State};
 use super::theme::{Role, Theme};
 use super::{help, ledger, network, overview, power, processors, storage};
@@ -11,6 +11,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// The smallest terminal that a useful view fits into.
 pub const SMALLEST: (u16, u16) = (40, 10);
+
+/// The year 9999: later times have no date.
+const LATEST_MS: u64 = 253_402_300_799_000;
 
 /// Everything that a screen is made of.
 #[derive(Clone, Copy)]
@@ -63,29 +66,36 @@ fn scrolled(view: &View<'_>, body: Vec<Line<'static>>, rows: usize) -> Vec<Line<
     shown
 }
 
-/// Host, time, interval, page.
+/// Host, time and page; the rest where there is room.
 fn head(view: &View<'_>, width: usize) -> Line<'static> {
     let View { moment, theme, state, .. } = *view;
-    let at =
-        UNIX_EPOCH + Duration::from_millis(u64::try_from(moment.at_ms).unwrap_or(0).min(200_000_000_000_000));
+    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(moment.at_ms).unwrap_or(0).min(LATEST_MS));
     let date = humantime::format_rfc3339_seconds(at).to_string();
     let time = date.get(11..19).unwrap_or_default();
     let mut spans = vec![
-        piece(theme, Role::Strong, format!(" {}", outside(&moment.host))),
-        piece(theme, Role::Soft, format!("  {time} UTC")),
+        piece(theme, Role::Strong, format!(" {}", fit_to(theme, &moment.host, width / 3))),
+        piece(theme, Role::Soft, format!("  {time}")),
     ];
     if state.paused.is_some() {
         spans.push(piece(theme, Role::Warn, "  paused"));
     }
-    if width >= 80 {
-        if moment.interval_ms > 0.0 {
-            spans.push(piece(theme, Role::Soft, format!("  every {:.1} s", moment.interval_ms / 1000.0)));
-        }
-        if !view.note.is_empty() {
-            spans.push(piece(theme, Role::Soft, format!("  {}", outside(view.note))));
+    let mut left = width.saturating_sub(Line::from(spans.clone()).width());
+    let (page, span) = (state.page.word(), state.span.word());
+    let right = [format!("{page}, last {span} "), format!("{page}, {span} "), format!("{page} ")];
+    let right = right.into_iter().find(|right| right.len() < left).unwrap_or_default();
+    left = left.saturating_sub(right.len());
+    let mut rest = vec![" UTC".to_string()];
+    if moment.interval_ms > 0.0 {
+        rest.push(format!("  every {:.1} s", moment.interval_ms / 1000.0));
+    }
+    rest.extend(Some(format!("  {}", outside(view.note))).filter(|_| !view.note.is_empty()));
+    for text in rest {
+        let columns = text.chars().count();
+        if columns < left {
+            left -= columns;
+            spans.push(piece(theme, Role::Soft, text));
         }
     }
-    let right = format!("{}, last {} ", state.page.word(), state.span.word());
     pushed_right(spans, piece(theme, Role::Soft, right), width)
 }
 

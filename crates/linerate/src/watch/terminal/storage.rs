@@ -25,7 +25,12 @@ fn share(disk: &Disk) -> Option<f64> {
 pub fn row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
     let theme = view.theme;
     let queue = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
-    let name = fit(theme, &disk.name, if width >= 76 { 12 } else { 8 });
+    let columns = match width {
+        ..76 => 8,
+        76..100 => 10,
+        _ => 14,
+    };
+    let name = fit(theme, &disk.name, columns);
     let mut spans = vec![Span::raw(" "), piece(theme, Role::Plain, name), Span::raw(" ")];
     if width < 76 {
         spans.push(piece(theme, Role::In, format!("{:>9} ", bytes(disk.read.bytes_per_second))));
@@ -33,7 +38,7 @@ pub fn row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
         spans.push(piece(theme, Role::Soft, format!("q {queue}")));
         return Line::from(spans);
     }
-    spans.extend(bar(theme, Role::In, share(disk), width.saturating_sub(71).clamp(6, 40)));
+    spans.extend(bar(theme, Role::In, share(disk), width.saturating_sub(67 + columns).min(40)));
     for (word, way, role) in [("r", &disk.read, Role::In), ("w", &disk.write, Role::Out)] {
         spans.push(piece(theme, role, format!(" {word} {:>9}", bytes(way.bytes_per_second))));
         spans.push(piece(
