@@ -32,7 +32,7 @@ pub async fn events(
     ConnectInfo(caller): ConnectInfo<Caller>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(refused) = shared.admit(&headers) {
+    if let Some(refused) = shared.refusal(&headers) {
         return refused;
     }
     let Some(place) = shared.streams.take(caller.address.ip()) else {

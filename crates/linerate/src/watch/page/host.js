@@ -70,7 +70,8 @@ export function showProtocols({ tcp, udp }) {
   const causes = [['receive buffer full', 'receive_buffer_drops'], ['send buffer full', 'send_buffer_drops'], ['checksum', 'checksum_drops'], ['memory used up', 'memory_drops'], ['no program listened', 'no_port'], ['other', 'other_drops']];
   for (const [name, field] of causes) {
     const value = udp[`${field}_per_second`];
-    items.push([`UDP drops: ${name}`, `${rate(value)}/s`, '', bad(value)]);
+    // A scan of ports is no loss.
+    items.push([`UDP drops: ${name}`, `${rate(value)}/s`, '', field !== 'no_port' && bad(value)]);
   }
   numbers(byId('protocol-numbers'), items);
 }

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::web::{self, Caller, Door, Guard, Places, bind};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
@@ -142,13 +142,13 @@ fn routes(shared: Arc<Shared>) -> Router {
 }
 
 impl Shared {
-    /// Where there is a token: the request shows it. Where there is none: the request is for a name that nobody else owns, and of no page
+    /// None: the request is served. Where there is a token, it shows it. Where there is none, it is for a name that nobody else owns, and of no page
     /// of another site. With a token the name does not matter, because a browser shows our cookie only to the name that it got it from.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Response> {
+    fn refusal(&self, headers: &HeaderMap) -> Option<Response> {
         match &self.token {
-            Some(token) if token.is_shown(headers, self.port) => Ok(()),
-            Some(_) => Err(token::wanted()),
-            None => self.guard.origin(headers).map_err(|why| web::sentence(StatusCode::FORBIDDEN, &why)),
+            Some(token) if token.is_shown(headers, self.port) => None,
+            Some(_) => Some(token::wanted()),
+            None => self.guard.origin(headers).err().map(|why| web::sentence(StatusCode::FORBIDDEN, &why)),
         }
     }
 }
@@ -160,14 +160,14 @@ async fn page(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -
     {
         return token.log_in(shown, shared.port, token::Then::Page);
     }
-    match shared.admit(&headers) {
-        Ok(()) => web::find(&assets::FILES, "/"),
-        Err(_) if shared.token.is_some() => {
+    match shared.refusal(&headers) {
+        None => web::find(&assets::FILES, "/"),
+        Some(_) if shared.token.is_some() => {
             let mut response = web::find(&assets::LOGIN, "/");
             *response.status_mut() = StatusCode::UNAUTHORIZED;
             response
         }
-        Err(refused) => refused,
+        Some(refused) => refused,
     }
 }
 
@@ -175,17 +175,16 @@ async fn page(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -
 async fn login(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     match &shared.token {
         Some(token) => token.log_in(String::from_utf8_lossy(&body).trim(), shared.port, token::Then::Nothing),
-        None => match shared.admit(&headers) {
-            Ok(()) => web::sentence(StatusCode::NOT_FOUND, "This page wants no token."),
-            Err(refused) => refused,
-        },
+        None => shared
+            .refusal(&headers)
+            .unwrap_or_else(|| web::sentence(StatusCode::NOT_FOUND, "This page wants no token.")),
     }
 }
 
 /// A file of the page. There is nothing secret in them, but a foreign name gets none.
 async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
     if shared.token.is_none()
-        && let Err(refused) = shared.admit(&headers)
+        && let Some(refused) = shared.refusal(&headers)
     {
         return refused;
     }
@@ -194,7 +193,7 @@ async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
 
 /// The past: `?span=minute`, `hour`, `day`.
 async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
-    if let Err(refused) = shared.admit(&headers) {
+    if let Some(refused) = shared.refusal(&headers) {
         return refused;
     }
     let word = uri.query().and_then(|query| query.strip_prefix("span=")).unwrap_or("minute");
@@ -213,27 +212,23 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
 
 /// The newest moment, as it also stands in recordings.
 async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    match (shared.admit(&headers), shared.board.newest()) {
-        (Err(refused), _) => refused,
-        (Ok(()), Some(shown)) => web::answer(StatusCode::OK, JSON, shown.json().to_string()),
-        (Ok(()), None) => not_yet(),
+    match (shared.refusal(&headers), shared.board.newest()) {
+        (Some(refused), _) => refused,
+        (None, Some(shown)) => web::answer(StatusCode::OK, JSON, shown.json().to_string()),
+        (None, None) => not_yet(),
     }
 }
 
 /// The newest moment for Prometheus.
-async fn metrics(
-    State(shared): State<Arc<Shared>>,
-    ConnectInfo(_): ConnectInfo<Caller>,
-    headers: HeaderMap,
-) -> Response {
-    match (shared.admit(&headers), shared.board.newest()) {
-        (Err(refused), _) => refused,
-        (Ok(()), Some(shown)) => {
+async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    match (shared.refusal(&headers), shared.board.newest()) {
+        (Some(refused), _) => refused,
+        (None, Some(shown)) => {
             let mut response = web::answer(StatusCode::OK, JSON, (shared.metrics)(&shown.moment));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
             response
         }
-        (Ok(()), None) => not_yet(),
+        (None, None) => not_yet(),
     }
 }
 

@@ -43,7 +43,7 @@ pub fn bar(theme: Theme, role: Role, share: Option<f64>, columns: usize) -> Vec<
     let (mut filled, rest) = (String::new(), eighths % 8);
     if theme.unicode {
         filled.push_str(&"█".repeat(eighths / 8));
-        filled.extend(["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][rest].chars());
+        filled.push_str(["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][rest]);
     } else {
         filled.push_str(&"#".repeat((eighths + 4) / 8));
     }
