@@ -28,7 +28,7 @@ fn rich() -> Moment {
 fn settings(listen: &str, token: bool) -> PageSettings {
     let token = token.then(|| PageToken::of(&Key::from_hex(&digits()).expect("a key")));
     let listen = listen.parse().expect("an address");
-    PageSettings { listen, token, metrics: |moment| format!("# host {}\n# EOF\n", moment.host) }
+    PageSettings { listen, token }
 }
 
 /// A page with a moment on its board.
@@ -162,12 +162,16 @@ fn the_newest_moment_the_past_and_metrics_are_served() {
     }
     let told: Moment = serde_json::from_str(body(&get(&address, "/moment"))).expect("a moment");
     assert_eq!(told, moment);
-    let metrics = get(&address, "/metrics");
-    assert!(
-        metrics.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
-        "{metrics}"
-    );
-    assert_eq!(body(&metrics), "# host streamer7\n# EOF\n");
+    // Prometheus says what it knows.
+    let open = "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5\r\n";
+    for (more, kind, end) in [
+        (open, "application/openmetrics-text; version=1.0.0; charset=utf-8", "# EOF\n"),
+        ("", "text/plain; version=0.0.4; charset=utf-8", "\n"),
+    ] {
+        let metrics = get_with(&address, "/metrics", &address, more);
+        assert!(metrics.contains(&format!("content-type: {kind}")), "{metrics}");
+        assert!(body(&metrics).ends_with(end) && body(&metrics).contains("enp23s0f0"), "{metrics}");
+    }
     for (span, slots) in [("minute", 60), ("hour", 360), ("day", 1440)] {
         let past: Value =
             serde_json::from_str(body(&get(&address, &format!("/history?span={span}")))).expect("JSON");
@@ -226,7 +230,7 @@ fn with_a_token_nothing_is_shown_without_it() {
     assert!(get(&address, "/").contains("This page wants its token"));
     // Programs. The name that they reach it by does not matter: the token does.
     let metrics = get_with(&address, "/metrics", "streamer7.example:7414", &bearer(&digits));
-    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("# EOF"), "{metrics}");
+    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("enp23s0f0"), "{metrics}");
     // Browsers: a link with the token, or the form.
     let linked = get(&address, &format!("/?token={digits}"));
     assert!(linked.starts_with("HTTP/1.1 303") && linked.contains("location: /\r\n"), "{linked}");

@@ -4,6 +4,7 @@
 
 use super::history::History;
 use super::model::Moment;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 
@@ -24,11 +25,12 @@ impl Shown {
 pub struct Board {
     newest: watch::Sender<Option<Arc<Shown>>>,
     history: Mutex<History>,
+    ended: AtomicBool,
 }
 
 impl Default for Board {
     fn default() -> Board {
-        Board { newest: watch::Sender::new(None), history: Mutex::default() }
+        Board { newest: watch::Sender::new(None), history: Mutex::default(), ended: AtomicBool::new(false) }
     }
 }
 
@@ -42,6 +44,18 @@ impl Board {
     /// The newest moment, once there is one.
     pub fn newest(&self) -> Option<Arc<Shown>> {
         self.newest.borrow().clone()
+    }
+
+    /// Nothing more comes: a recording has ended.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        // Whoever shows the newest moment looks again.
+        self.newest.send_modify(|_| ());
+    }
+
+    /// See [`Board::end`].
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Waits for moments.

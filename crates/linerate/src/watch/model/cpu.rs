@@ -14,6 +14,10 @@ pub struct Cpus {
     /// Of all kinds.
     pub interrupts_per_second: Option<f64>,
     pub context_switches_per_second: Option<f64>,
+    /// Counter.
+    pub interrupts: u64,
+    /// Counter.
+    pub context_switches: u64,
     /// Threads that run or could, now.
     pub running: u64,
     /// Threads that wait for a disk, now.
@@ -31,13 +35,15 @@ pub struct Core {
     pub node: Option<u32>,
     /// Shares of the interval; none in the first moment.
     pub eight: Option<Eight>,
+    /// Counters, seconds in each class since boot.
+    pub seconds: Eight,
     /// Device interrupts handled here.
     pub interrupts_per_second: Option<f64>,
     /// Softirqs per second by kind (`NET_RX`, `NET_TX`, `BLOCK`, `TIMER`, …); those of 0 are left out.
     pub softirqs: BTreeMap<String, f64>,
 }
 
-/// Where the time went: shares that add up to 1.
+/// Where the time went: shares that add up to 1, or seconds. `user` has the time of guests in it, as the kernel counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Eight {

@@ -18,6 +18,12 @@ pub struct Disk {
     pub flushes_per_second: Option<f64>,
     /// Mean number of requests in the disk or waiting for it over the interval (weighted time ÷ time): `aqu-sz` of iostat.
     pub queue_depth: Option<f64>,
+    /// Counter: time of all requests together, seconds.
+    pub weighted_seconds: f64,
+    /// Counter: time with at least one request in the disk, seconds.
+    pub busy_seconds: f64,
+    /// Counter.
+    pub flushes: u64,
     /// Requests in the disk at the very moment.
     pub in_flight: u64,
     /// The most bytes per second, read and written together, that this watch has seen of it.
@@ -42,4 +48,8 @@ pub struct DiskWay {
     pub bytes: u64,
     /// Counter.
     pub requests: u64,
+    /// Counter: requests that were merged with others before they were given to the disk.
+    pub merged: u64,
+    /// Counter: time of all requests together, seconds.
+    pub seconds: f64,
 }

@@ -44,6 +44,10 @@ pub struct Tcp {
     pub pruned_per_second: Option<f64>,
     /// Counter.
     pub retransmits: Option<u64>,
+    /// Counter.
+    pub segments_in: Option<u64>,
+    /// Counter.
+    pub segments_out: Option<u64>,
 }
 
 /// UDP of this network namespace, both IP versions.
@@ -63,6 +67,10 @@ pub struct Udp {
     pub no_port_per_second: Option<f64>,
     /// Counted as errors and as none of the above: a socket's filter, or damage.
     pub other_drops_per_second: Option<f64>,
+    /// Counter.
+    pub datagrams_in: Option<u64>,
+    /// Counter.
+    pub datagrams_out: Option<u64>,
 }
 
 /// One counter of drops.

@@ -11,12 +11,13 @@ pub use self::token::PageToken;
 
 use super::board::Board;
 use super::history::Span;
+use super::{openmetrics, prometheus_text};
 use crate::failure::Failure;
 use crate::web::{self, Caller, Door, Guard, Places, bind};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -34,20 +35,16 @@ const STREAMS: usize = 64;
 /// A login is 64 digits.
 const LARGEST_REQUEST_BYTES: usize = 4096;
 
-/// The content type that Prometheus and its kin ask for.
+/// What who knows OpenMetrics gets, and everybody else.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
-
-/// Makes the text of `/metrics`.
-pub type MetricsText = fn(&super::Moment) -> String;
 
 /// Where the page is, and who may see it.
 pub struct PageSettings {
     pub listen: SocketAddr,
     /// None: only on loopback.
     pub token: Option<PageToken>,
-    /// The text of `/metrics`.
-    pub metrics: MetricsText,
 }
 
 /// Serves on a thread of its own until it is dropped.
@@ -63,14 +60,13 @@ struct Shared {
     guard: Guard,
     token: Option<PageToken>,
     streams: Arc<Places>,
-    metrics: MetricsText,
     port: u16,
 }
 
 impl Page {
     /// Listens.
     pub fn start(board: Arc<Board>, settings: PageSettings) -> Result<Page, Failure> {
-        let PageSettings { listen, token, metrics } = settings;
+        let PageSettings { listen, token } = settings;
         if !listen.ip().to_canonical().is_loopback() && token.is_none() {
             return Err(Failure::Usage(format!(
                 "--listen {listen} would show this host to everybody who reaches that address: give --token-file FILE (it is made where it \
@@ -86,7 +82,7 @@ impl Page {
         drop(inside);
         let streams = Places::new(STREAMS);
         let port = address.port();
-        let shared = Shared { board, guard: Guard::of_this_host(), token, streams, metrics, port };
+        let shared = Shared { board, guard: Guard::of_this_host(), token, streams, port };
         let door = Door::new(listener, Places::new(CONNECTIONS));
         let routes = routes(Arc::new(shared)).into_make_service_with_connect_info::<Caller>();
         let stop = Arc::new(Notify::new());
@@ -219,16 +215,15 @@ async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
     }
 }
 
-/// The newest moment for Prometheus.
+/// The newest moment for Prometheus, in the form that it asks for.
 async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    match (shared.refusal(&headers), shared.board.newest()) {
+    let Some(shown) = shared.board.newest() else { return shared.refusal(&headers).unwrap_or_else(not_yet) };
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let open = accepted.into_iter().any(|kinds| kinds.contains("application/openmetrics-text"));
+    match (shared.refusal(&headers), open) {
         (Some(refused), _) => refused,
-        (None, Some(shown)) => {
-            let mut response = web::answer(StatusCode::OK, JSON, (shared.metrics)(&shown.moment));
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
-            response
-        }
-        (None, None) => not_yet(),
+        (None, true) => web::answer(StatusCode::OK, OPENMETRICS, openmetrics(&shown.moment)),
+        (None, false) => web::answer(StatusCode::OK, PROMETHEUS, prometheus_text(&shown.moment)),
     }
 }
 

@@ -77,6 +77,8 @@ fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::
 fn draw(place: &mut Place, board: &Board, state: &State, theme: Theme, note: &str) -> io::Result<()> {
     place.terminal.autoresize()?;
     let size = place.terminal.size()?;
+    let ended = if board.has_ended() { " (ended)" } else { "" };
+    let note = &format!("{note}{ended}");
     let lines = match (&state.paused, board.newest()) {
         (Some((shown, history)), _) => {
             compose(&View { moment: &shown.moment, history, state, theme, note }, size.width, size.height)
