@@ -1,4 +1,4 @@
-//! `linerate wall serve` as a user runs it: movies made by hand, screens that prove every byte, stock receivers.
+//! `linerate wall serve` as a user runs it: movies made by hand, screens that prove every byte.
 
 use linerate::agent::Key;
 use linerate::wall::control::{Client, Message, Request, View};
@@ -6,89 +6,18 @@ use linerate::wall::geometry::FrameRate;
 use linerate::wall::rtp::parse;
 use serde_json::Value;
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+#[path = "support/wall_movie.rs"]
+mod wall_movie;
+
+use wall_movie::{Movie, json, number};
+
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn program() -> Command {
-    Command::new(std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into()))
-}
-
-/// A movie whose frames are all different.
-struct Movie {
-    folder: tempfile::TempDir,
-    width: usize,
-    height: usize,
-    frames: usize,
-}
-
-impl Movie {
-    fn new(columns: usize, rows: usize, (width, height): (usize, usize), fps: u32, frames: usize) -> Movie {
-        let movie = Movie { folder: tempfile::tempdir().expect("a folder"), width, height, frames };
-        let text = format!(
-            "format = 1\ngrid = \"{columns}x{rows}\"\ntile = \"{width}x{height}\"\npixels = \"rgb8\"\nframes_per_second = \"{fps}\"\nframes = {frames}\n"
-        );
-        std::fs::write(movie.path().join("movie.toml"), text).expect("movie.toml");
-        for row in 0..rows {
-            for column in 0..columns {
-                let bytes: Vec<u8> = (0..frames).flat_map(|frame| movie.frame(row, column, frame)).collect();
-                std::fs::write(movie.tile(row, column), bytes).expect("a tile");
-            }
-        }
-        movie
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn tile(&self, row: usize, column: usize) -> PathBuf {
-        self.path().join(format!("r{row}c{column}.rgb"))
-    }
-
-    fn pixels(&self, row: usize, column: usize, frame: usize) -> impl Iterator<Item = u8> {
-        let mut state = (row * 131 + column * 17 + frame * 7919 + 1) as u32;
-        (0..self.width * self.height * 3).map(move |_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        })
-    }
-
-    fn frame(&self, row: usize, column: usize, frame: usize) -> Vec<u8> {
-        self.pixels(row, column, frame).collect()
-    }
-
-    /// Which frame this is.
-    fn which(&self, row: usize, column: usize, pixels: &[u8]) -> Option<usize> {
-        (0..self.frames).find(|frame| self.pixels(row, column, *frame).eq(pixels.iter().copied()))
-    }
-
-    /// What the screen of r0c0 shows of a frame of 2 × 2 tiles.
-    fn seen(&self, view: View, frame: usize) -> Vec<u8> {
-        let tiles: Vec<Vec<u8>> = (0..4).map(|tile| self.frame(tile / 2, tile % 2, frame)).collect();
-        let place = |start: f64, pixel: usize| (start + pixel as f64 / view.zoom + 1e-9).floor() as usize;
-        let pixel = |x: usize, y: usize| {
-            let (x, y) = (place(view.left, x), place(view.top, y));
-            let at = (y % self.height * self.width + x % self.width) * 3;
-            tiles[y / self.height * 2 + x / self.width][at..at + 3].to_vec()
-        };
-        (0..self.height)
-            .flat_map(|y| (0..self.width).flat_map(move |x| pixel(x, y)).collect::<Vec<_>>())
-            .collect()
-    }
-
-    fn serve(&self) -> Command {
-        let mut command = program();
-        command.args(["wall", "serve"]).arg(self.path()).args(["--json"]).stdin(Stdio::null());
-        command.env_remove("LINERATE_KEY");
-        command
-    }
-}
 
 /// What a screen got.
 #[derive(Default)]
@@ -146,15 +75,6 @@ impl Got {
     fn is_without_gap(&self) -> bool {
         self.sequences.windows(2).all(|pair| pair[0].wrapping_add(1) == pair[1])
     }
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&output.stderr)))
-}
-
-fn number(status: &Value, name: &str) -> u64 {
-    status[name].as_u64().unwrap_or_else(|| panic!("{name}: {status:#}"))
 }
 
 #[test]
@@ -411,163 +331,4 @@ fn busy() -> bool {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
     load > std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
-}
-
-/// A command that is there.
-fn there(name: &str) -> bool {
-    Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-        || Command::new(name).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-}
-
-/// Ports for stock receivers, free a moment ago: two for each (RTCP is the next one).
-fn ports(count: usize) -> Vec<u16> {
-    let mut held = Vec::new();
-    while held.len() < count {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let port = socket.local_addr().expect("an address").port();
-        if port.is_multiple_of(2) && UdpSocket::bind(("127.0.0.1", port + 1)).is_ok() {
-            held.push(socket);
-        }
-    }
-    held.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect()
-}
-
-/// Plays once to stock receivers. On a machine that is busy with other things their sockets overflow now and then: three attempts.
-fn stock(
-    movie: &Movie,
-    columns: usize,
-    tiles: usize,
-    mtu: &str,
-    receive: impl Fn(&Path, &[u16]) -> Vec<Child>,
-) {
-    let mut why = String::new();
-    for _ in 0..3 {
-        match attempt(movie, columns, tiles, mtu, &receive) {
-            Ok(()) => return,
-            Err(error) => why = error,
-        }
-    }
-    panic!("{why}");
-}
-
-fn attempt(
-    movie: &Movie,
-    columns: usize,
-    tiles: usize,
-    mtu: &str,
-    receive: &impl Fn(&Path, &[u16]) -> Vec<Child>,
-) -> Result<(), String> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ports = ports(tiles);
-    let screens: Vec<String> = (0..tiles)
-        .flat_map(|tile| {
-            ["--screen".into(), format!("r{}c{}=127.0.0.1:{}", tile / columns, tile % columns, ports[tile])]
-        })
-        .collect();
-    let out = folder.path();
-    let described =
-        movie.serve().args(&screens).args(["--mtu", mtu, "--seconds", "0.01", "--sdp"]).arg(out).output();
-    assert!(described.expect("linerate").status.success());
-    let mut receivers = receive(out, &ports);
-    std::thread::sleep(Duration::from_millis(2500));
-    let output = movie.serve().args(&screens).args(["--mtu", mtu, "--once"]).output().expect("linerate");
-    std::thread::sleep(Duration::from_millis(700));
-    for receiver in &mut receivers {
-        let _ = Command::new("kill").args(["-INT", &receiver.id().to_string()]).status();
-    }
-    for mut receiver in receivers {
-        let _ = receiver.wait();
-    }
-    let status = json(&output);
-    if number(&status, "frames_dropped") != 0 {
-        return Err(format!("frames were left out: {status:#}"));
-    }
-    for tile in 0..tiles {
-        let (row, column) = (tile / columns, tile % columns);
-        let got = std::fs::read(out.join(format!("{tile}.rgb"))).unwrap_or_default();
-        let sent = std::fs::read(movie.tile(row, column)).expect("the tile");
-        let bytes = movie.width * movie.height * 3;
-        let exact = got.chunks(bytes).zip(sent.chunks(bytes)).filter(|(got, sent)| got == sent).count();
-        if exact != movie.frames {
-            return Err(format!(
-                "r{row}c{column}: {exact} of {} frames are exact, {} bytes came",
-                movie.frames,
-                got.len()
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn gstreamer(width: usize, height: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child> {
-    move |out, ports| {
-        let mut command = Command::new("gst-launch-1.0");
-        command.args(["-q", "-e"]);
-        for (tile, port) in ports.iter().enumerate() {
-            command.args(["udpsrc", "address=127.0.0.1", &format!("port={port}"), "buffer-size=8388608"]);
-            command.arg(format!(
-                "caps=application/x-rtp,media=video,clock-rate=90000,encoding-name=RAW,sampling=(string)RGB,depth=(string)8,width=(string){width},height=(string){height},payload=96"
-            ));
-            let file = format!("location={}", out.join(format!("{tile}.rgb")).display());
-            command.args(["!", "rtpvrawdepay", "!", "filesink", &file]);
-        }
-        vec![command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("gst-launch-1.0")]
-    }
-}
-
-fn ffmpeg(columns: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child> {
-    move |out, ports| {
-        let receive = |tile: usize| {
-            let mut command = Command::new("ffmpeg");
-            command.args([
-                "-v",
-                "error",
-                "-nostdin",
-                "-protocol_whitelist",
-                "file,udp,rtp",
-                "-analyzeduration",
-                "0",
-            ]);
-            command.args(["-buffer_size", "4194304", "-i"]);
-            command.arg(out.join(format!("r{}c{}.sdp", tile / columns, tile % columns)));
-            command.args(["-f", "rawvideo", "-pix_fmt", "rgb24", "-y"]).arg(out.join(format!("{tile}.rgb")));
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ffmpeg")
-        };
-        (0..ports.len()).map(receive).collect()
-    }
-}
-
-#[test]
-fn stock_gstreamer_receives_fifteen_tiles() {
-    if !there("gst-launch-1.0") {
-        eprintln!("skipped: gst-launch-1.0 is not installed");
-        return;
-    }
-    let movie = Movie::new(5, 3, (320, 200), 24, 24);
-    stock(&movie, 5, 15, "9000", gstreamer(320, 200));
-}
-
-#[test]
-fn stock_ffmpeg_receives_fifteen_tiles() {
-    if !there("ffmpeg") {
-        eprintln!("skipped: ffmpeg is not installed");
-        return;
-    }
-    let movie = Movie::new(5, 3, (320, 200), 24, 24);
-    stock(&movie, 5, 15, "1500", ffmpeg(5));
-}
-
-#[test]
-fn a_full_tile_over_jumbo_frames_is_exact_in_both() {
-    let movie = Movie::new(1, 1, (2560, 1600), 24, 6);
-    if there("gst-launch-1.0") {
-        stock(&movie, 1, 1, "9000", gstreamer(2560, 1600));
-    } else {
-        eprintln!("skipped: gst-launch-1.0 is not installed");
-    }
-    if there("ffmpeg") {
-        stock(&movie, 1, 1, "9000", ffmpeg(1));
-    } else {
-        eprintln!("skipped: ffmpeg is not installed");
-    }
 }
