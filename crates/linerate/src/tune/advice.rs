@@ -27,7 +27,8 @@ pub fn remarks(seen: &Seen) -> Vec<Remark> {
 /// Options of file systems on disks that were mounted for something else than to serve bulk.
 fn mounts(seen: &Seen) -> Vec<Remark> {
     const MOUNT: &str = "https://man7.org/linux/man-pages/man8/mount.8.html";
-    let mut on_disks: Vec<_> = seen.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
+    let mut on_disks: Vec<_> =
+        seen.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
     // A file system that is mounted in several places is said once, at the place that is nearest the root.
     on_disks.sort_by_key(|one| one.mount_point.as_os_str().len());
     let mut said = std::collections::BTreeSet::new();
@@ -155,7 +156,8 @@ mod tests {
         let twice = vec![mounted("/data/inner", "rw,discard"), mounted("/data", "rw,discard")];
         let machine = Machine { file_systems: twice, ..Machine::default() };
         assert_eq!(said(machine, 1e9), [("mount-options", "/data".into(), "discard".into())]);
-        let usual = Machine { file_systems: vec![mounted("/", "rw,relatime,nodiscard")], ..Machine::default() };
+        let usual =
+            Machine { file_systems: vec![mounted("/", "rw,relatime,nodiscard")], ..Machine::default() };
         assert!(said(usual, 1e9).is_empty());
     }
 

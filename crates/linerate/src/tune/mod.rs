@@ -6,6 +6,7 @@
 pub mod advice;
 mod apply;
 pub mod catalogue;
+mod choice;
 pub mod door;
 mod goal;
 pub mod journal;
@@ -21,10 +22,11 @@ mod undo;
 mod tests;
 
 pub use apply::{Became, Outcome, Wish, apply};
+pub use choice::{Choice, Trial};
 pub use goal::{DEFAULT_ROUND_TRIP, Goal};
 pub use persist::{Persistence, persistence};
 pub use place::{Device, Found, Kind, Knob, Place};
-pub use plan::{Choice, Item, Plan, Trial, Verdict, plan};
+pub use plan::{Item, Plan, Verdict, plan};
 pub use shape::Shape;
 pub use undo::{Leave, undo};
 
