@@ -17,6 +17,7 @@ pub mod fake;
 pub mod file;
 pub mod handover;
 pub mod io;
+pub mod latency;
 pub mod limits;
 pub mod mapping;
 pub mod memory;

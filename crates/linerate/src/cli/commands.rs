@@ -13,6 +13,7 @@ use crate::run::Run;
 use crate::run::conduct::{Order, conduct};
 use crate::sysroot::Sysroot;
 use clap::CommandFactory;
+use linerate_system::latency::Awake;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -42,8 +43,19 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
     }
 }
 
+/// `--awake`: as long as the value lives.
+pub fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
+    let held = wanted.then(|| Awake::hold(0)).transpose();
+    held.map_err(|error| {
+        Failure::Lacks(format!(
+            "--awake: /dev/cpu_dma_latency cannot be held ({error}): start as root, on a kernel that has it, or leave the option away"
+        ))
+    })
+}
+
 fn run(words: RunWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
+    let _awake = stay_awake(words.awake)?;
     let goal = Goal {
         sources: words.source,
         peers: words.peer,

@@ -1,5 +1,6 @@
-//! `linerate tune`: shows what to change, changes it, brings it back.
+//! `linerate tune`: shows what to change, changes it, brings it back; `measure` tries it.
 
+mod measure;
 mod screen;
 
 use super::commands::{colour, complain, print, print_json, width};
@@ -8,6 +9,7 @@ use super::words::{
     machine_of, sysroot_of,
 };
 use crate::failure::Failure;
+use crate::probe::Machine;
 use crate::sysroot::Sysroot;
 use crate::tune::door::Kernel;
 use crate::tune::journal::{Held, Host, Journal, State};
@@ -22,6 +24,7 @@ pub fn tune(words: &TuneWords) -> Result<u8, Failure> {
     match &words.what {
         None => show(words),
         Some(TuneWhat::Apply(words)) => apply(words),
+        Some(TuneWhat::Measure(words)) => measure::measure(words),
         Some(TuneWhat::Undo(words)) => undo(words),
         Some(TuneWhat::Persist(words)) => persist(words),
     }
@@ -64,9 +67,8 @@ impl Target {
         choice: &TuneChoice,
         door: &dyn tune::door::Door,
     ) -> Result<Plan, Failure> {
-        let machine = machine_of(&MachineWords { root: at.root.clone(), ..MachineWords::default() })?;
         let goal = Goal { rate: choice.rate, round_trip: choice.rtt };
-        Ok(tune::plan(&self.sysroot, machine, goal, door))
+        Ok(tune::plan(&self.sysroot, machine(at)?, goal, door))
     }
 
     /// What the journal has open, where it can be read.
@@ -76,6 +78,10 @@ impl Target {
             .map(|state| state.open().map(|(_, followed)| followed.entry.id.clone()).collect())
             .unwrap_or_default()
     }
+}
+
+fn machine(at: &TunePlace) -> Result<Machine, Failure> {
+    machine_of(&MachineWords { root: at.root.clone(), ..MachineWords::default() })
 }
 
 fn choice(words: &TuneChoice) -> Result<Choice, Failure> {
@@ -100,6 +106,10 @@ fn show(words: &TuneWords) -> Result<u8, Failure> {
         let mut plan = plan.clone();
         let ids: Vec<String> = plan.chosen(&choice).iter().map(|item| item.id.clone()).collect();
         plan.settings.retain(|item| ids.contains(&item.id));
+        plan.process.retain(|own| choice.takes_own(own.id, own.stage, own.findings));
+        if !choice.is_all() {
+            plan.advice.clear();
+        }
         print_json(&plan)?;
     } else {
         print(&screen::plan(&plan, &choice, words.all, &target.open(), width(), colour()))?;
@@ -119,10 +129,10 @@ fn apply(words: &ApplyWords) -> Result<u8, Failure> {
         );
         return Ok(0);
     }
-    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", words.yes)? {
+    if !ask(&screen::wishes(&wishes, &plan), "Change these settings", words.doing.yes)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &wishes, words.json)
+    carry_out(&target, &kernel, &wishes, words.doing.json)
 }
 
 fn carry_out(target: &Target, kernel: &Kernel, wishes: &[Wish], json: bool) -> Result<u8, Failure> {
@@ -205,7 +215,8 @@ fn persist(words: &PersistWords) -> Result<u8, Failure> {
     let state =
         State::of(tune::look(&target.folder, &target.name)?).map_err(|damage| damaged(&target, &damage.0))?;
     tune::check_host(&state, &target.host, &target.folder)?;
-    let lasting = tune::persistence(&state);
+    let program = std::env::current_exe().unwrap_or_default();
+    let lasting = tune::persistence(&state, &program);
     for (id, why) in &lasting.left {
         complain(&format!("{id} does not last: {why}"));
     }
@@ -214,10 +225,10 @@ fn persist(words: &PersistWords) -> Result<u8, Failure> {
             "nothing that is applied can be made to last: `linerate tune apply` comes first".into(),
         ));
     }
-    if !ask(&screen::files(&lasting.wishes), "Write these files", words.yes)? {
+    if !ask(&screen::files(&lasting.wishes), "Write these files", words.doing.yes)? {
         return Ok(0);
     }
-    carry_out(&target, &kernel, &lasting.wishes, words.json)
+    carry_out(&target, &kernel, &lasting.wishes, words.doing.json)
 }
 
 /// Shows what would be done and asks; elsewhere than on a terminal `--yes` is wanted.

@@ -165,6 +165,9 @@ pub struct RunWords {
     /// Do not use io_uring, even where it is allowed
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
+    #[arg(long)]
+    pub awake: bool,
     /// Print the run as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 pub mod access;
 mod cached;
 mod disk;
+pub mod interval;
 pub mod load;
 mod memory;
 pub mod memory_sweep;

@@ -35,6 +35,11 @@ pub struct Scratch {
 impl Scratch {
     /// Writes one in `directory`, so that at least a tenth of the disk stays free.
     pub fn write(directory: &Path, stop: &AtomicBool) -> Result<Self, Failure> {
+        Scratch::write_up_to(directory, WISHED_BYTES, stop)
+    }
+
+    /// As [`Scratch::write`], of so many bytes at most.
+    pub fn write_up_to(directory: &Path, most_bytes: u64, stop: &AtomicBool) -> Result<Self, Failure> {
         let lacks = |why: String| {
             Failure::Lacks(format!(
                 "no scratch file in {}: {why}; name a file to read with --source FILE, or another directory with --scratch DIR",
@@ -42,8 +47,7 @@ impl Scratch {
             ))
         };
         let (free, total) = space_at(directory).map_err(|error| lacks(error.to_string()))?;
-        let size =
-            WISHED_BYTES.min(free.saturating_sub(total / 10)) / WRITE_BYTES as u64 * WRITE_BYTES as u64;
+        let size = most_bytes.min(free.saturating_sub(total / 10)) / WRITE_BYTES as u64 * WRITE_BYTES as u64;
         if size < LEAST_BYTES {
             return Err(lacks(format!(
                 "the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the least that is of use)",

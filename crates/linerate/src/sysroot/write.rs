@@ -62,7 +62,16 @@ impl Writer {
                 file.sync_all()?;
                 std::fs::rename(&new, &path)?;
             }
-            None => std::fs::remove_file(&path)?,
+            None => {
+                std::fs::remove_file(&path)?;
+                // A folder for drop-ins to one unit is ours alone, if nothing is left in it.
+                if folder.extension().is_some_and(|end| end == "d")
+                    && folder.parent().is_some_and(|up| up.ends_with("system"))
+                    && std::fs::remove_dir(&folder).is_ok()
+                {
+                    return File::open(folder.parent().unwrap_or(&folder))?.sync_all();
+                }
+            }
         }
         File::open(folder)?.sync_all()
     }

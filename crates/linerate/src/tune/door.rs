@@ -163,6 +163,8 @@ fn told(interface: &str, knob: &Knob) -> io::Result<u32> {
         Knob::TxRing => ethtool.rings(interface)?.tx,
         Knob::CombinedChannels => ethtool.channels(interface)?.combined,
         Knob::AdaptiveRx => u32::from(ethtool.coalescing(interface)?.adaptive_rx),
+        Knob::RxPause => u32::from(ethtool.pause(interface)?.rx),
+        Knob::TxPause => u32::from(ethtool.pause(interface)?.tx),
         Knob::Feature(name) => u32::from(ethtool.features(interface)?.contains(name)),
     })
 }
@@ -174,6 +176,8 @@ fn turn(interface: &str, knob: &Knob, value: u32) -> io::Result<()> {
         Knob::TxRing => ethtool.set_rings(interface, ethtool.rings(interface)?.rx, value),
         Knob::CombinedChannels => ethtool.set_combined_channels(interface, value),
         Knob::AdaptiveRx => ethtool.set_adaptive_rx(interface, value != 0),
+        Knob::RxPause => ethtool.set_pause(interface, value != 0, ethtool.pause(interface)?.tx),
+        Knob::TxPause => ethtool.set_pause(interface, ethtool.pause(interface)?.rx, value != 0),
         Knob::Feature(name) => ethtool.set_feature(interface, name, value != 0),
     }
 }

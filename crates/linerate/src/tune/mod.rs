@@ -1,16 +1,19 @@
 //! Changes a machine's settings safely: a catalogue of settings, what each should be for this machine's rates, and a journal that brings all
 //! of it back.
 //!
-//! [`plan()`] only reads. [`apply()`] and [`undo()`] write, through [`door::Door`], what the user named and nothing else.
+//! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write, through [`door::Door`], what the user named and nothing else.
 
+pub mod advice;
 mod apply;
 pub mod catalogue;
 pub mod door;
 mod goal;
 pub mod journal;
+pub mod measure;
 mod persist;
 mod place;
 mod plan;
+pub mod process;
 mod shape;
 mod undo;
 
@@ -21,7 +24,7 @@ pub use apply::{Became, Outcome, Wish, apply};
 pub use goal::{DEFAULT_ROUND_TRIP, Goal};
 pub use persist::{Persistence, persistence};
 pub use place::{Device, Found, Kind, Knob, Place};
-pub use plan::{Choice, Item, Plan, Verdict, plan};
+pub use plan::{Choice, Item, Plan, Trial, Verdict, plan};
 pub use shape::Shape;
 pub use undo::{Leave, undo};
 

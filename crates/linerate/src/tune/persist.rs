@@ -1,5 +1,6 @@
 //! Drop-ins that bring the settings back after a boot: what is applied and open in the journal, in the form that its own program reads.
-//! Sysctls go to sysctl.d, what belongs to a NIC or a disk to udev, other files of sysfs to tmpfiles.d.
+//! Sysctls go to sysctl.d, what belongs to a NIC or a disk to udev, other files of sysfs to tmpfiles.d. What no program reads from a file (rings,
+//! channels, offloads, interrupts) a unit of systemd sets through `linerate tune apply`, journal and all.
 
 use super::apply::Wish;
 use super::journal::{Followed, State, Step};
@@ -11,6 +12,9 @@ use std::path::Path;
 const SYSCTL: &str = "/etc/sysctl.d/90-linerate.conf";
 const UDEV: &str = "/etc/udev/rules.d/90-linerate.rules";
 const TMPFILES: &str = "/etc/tmpfiles.d/90-linerate.conf";
+const UNIT: &str = "/etc/systemd/system/linerate-tune.service";
+/// Asks for the unit at boot: a file, where enabling it would make a link.
+const WANTS: &str = "/etc/systemd/system/multi-user.target.d/90-linerate.conf";
 const HEAD: &str = "# Written by `linerate tune persist`; `linerate tune undo` takes it away.\n";
 
 /// What can be made to last, and what not.
@@ -22,8 +26,8 @@ pub struct Persistence {
     pub left: Vec<(String, String)>,
 }
 
-/// The drop-ins for everything that the journal has as changed.
-pub fn persistence(state: &State) -> Persistence {
+/// The drop-ins for everything that the journal has as changed. `program` is this one's path, for the unit.
+pub fn persistence(state: &State, program: &Path) -> Persistence {
     let mut files: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
     let mut left = Vec::new();
     // The last change of a place is the one that holds.
@@ -37,14 +41,54 @@ pub fn persistence(state: &State) -> Persistence {
             Err(why) => left.push((followed.entry.id.clone(), why)),
         }
     }
-    let wishes = files.into_iter().map(|(file, lines)| Wish {
+    let mut wishes = Vec::new();
+    for (file, lines) in files {
+        if file != UNIT {
+            wishes.push(wish(file, std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect()));
+            continue;
+        }
+        match plain(&program.to_string_lossy()) && program.is_absolute() {
+            true => {
+                wishes.push(wish(UNIT, unit(program, lines.values())));
+                wishes.push(wish(WANTS, format!("{HEAD}[Unit]\nWants=linerate-tune.service\n")));
+            }
+            false => left.extend(
+                lines.into_keys().map(|id| (id, "linerate's own path does not fit into a unit".into())),
+            ),
+        }
+    }
+    Persistence { wishes, left }
+}
+
+fn wish(file: &str, value: String) -> Wish {
+    Wish {
         id: format!("drop-in:{file}"),
         place: Place::DropIn(file.into()),
         shape: Shape::File,
         device: None,
-        value: std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect(),
-    });
-    Persistence { wishes: wishes.collect(), left }
+        value,
+    }
+}
+
+fn unit<'a>(program: &Path, settings: impl Iterator<Item = &'a String>) -> String {
+    let settings: Vec<String> = settings.map(|setting| format!(" --setting \"{setting}\"")).collect();
+    format!(
+        "{HEAD}[Unit]\n\
+         Description=Settings of linerate tune that no other program reads from a file\n\
+         After=network.target\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         RemainAfterExit=yes\n\
+         ExecStart=\"{}\" tune apply --yes{}\n",
+        program.display(),
+        settings.concat()
+    )
+}
+
+/// It stands in a line as it is, whoever reads the line.
+fn plain(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || matches!(c, '"' | '%' | '\\' | '$'))
 }
 
 /// File, what tells the line from others, and the line.
@@ -54,22 +98,15 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
         Shape::Mask => String::from_utf8_lossy(now).trim().to_string(),
         shape => shape.value(now),
     };
-    let Place::Attribute(path) = &entry.place else {
-        return Err(format!(
-            "put `{} {value}` into a unit of your own: no program reads it from a file",
-            entry.place
-        ));
-    };
-    if path
-        .to_string_lossy()
-        .chars()
-        .chain(value.chars())
-        .any(|c| c.is_control() || matches!(c, '"' | '%' | '\\'))
-    {
+    let unit = |setting: String| Ok((UNIT, setting.clone(), setting));
+    if !plain(&entry.id) || !plain(&value) || !plain(&entry.place.to_string()) {
         return Err("its name or value does not fit into a line".into());
     }
+    let Place::Attribute(path) = &entry.place else { return unit(format!("{}={value}", entry.id)) };
     match &entry.device {
-        None if path.starts_with("/proc/sys") => Ok((SYSCTL, entry.place.to_string(), format!("{} = {value}\n", entry.place))),
+        None if path.starts_with("/proc/sys") => {
+            Ok((SYSCTL, entry.place.to_string(), format!("{} = {value}\n", entry.place)))
+        }
         None if path.starts_with("/sys") => {
             let text = path.display().to_string();
             if text.contains(' ') {
@@ -78,7 +115,9 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
             Ok((TMPFILES, text.clone(), format!("w {text} - - - - {value}\n")))
         }
         Some(device) if device.kind != Kind::Interrupt => udev(device, path, &value),
-        _ => Err("numbers of interrupts change from boot to boot; run `linerate tune apply --setting irq-affinity` from a unit".into()),
+        // Their numbers change from boot to boot: the cores are chosen anew.
+        Some(_) => unit("irq-affinity".into()),
+        None => Err("no program reads it from a file".into()),
     }
 }
 
@@ -158,7 +197,7 @@ mod tests {
             ("/sys/block/nvme0n1/queue/scheduler", Shape::Choice, Some(disk), "[none] mq-deadline\n"),
             ("/proc/irq/33/smp_affinity_list", Shape::List, Some(irq), "3\n"),
         ]);
-        let lasting = persistence(&state);
+        let lasting = persistence(&state, Path::new("/usr/bin/linerate"));
         let text = |file: &str| {
             lasting
                 .wishes
@@ -177,6 +216,13 @@ mod tests {
                 .contains("SUBSYSTEM==\"block\", KERNEL==\"nvme0n1\", ATTR{queue/scheduler}=\"none\"\n")
         );
         assert!(text(UDEV).contains("SUBSYSTEM==\"net\", ATTR{address}==\"02:00:00:00:00:01\", ATTR{addr_assign_type}==\"0\", ATTR{mtu}=\"9000\"\n"));
-        assert_eq!(lasting.left.len(), 1);
+        assert!(
+            text(UNIT)
+                .ends_with("ExecStart=\"/usr/bin/linerate\" tune apply --yes --setting \"irq-affinity\"\n")
+        );
+        assert!(text(WANTS).ends_with("[Unit]\nWants=linerate-tune.service\n"));
+        assert_eq!(lasting.left, []);
+        let relative = persistence(&state, Path::new("linerate"));
+        assert_eq!(relative.left.len(), 1, "a unit needs a whole path");
     }
 }

@@ -28,6 +28,10 @@ pub enum Knob {
     CombinedChannels,
     /// The driver adapts the receive coalescing: 0 or 1.
     AdaptiveRx,
+    /// The card heeds pause frames: 0 or 1.
+    RxPause,
+    /// The card sends pause frames: 0 or 1.
+    TxPause,
     /// An offload by the kernel's name: 0 or 1.
     Feature(String),
 }
@@ -62,6 +66,8 @@ impl std::fmt::Display for Place {
                 Knob::TxRing => write!(f, "ethtool -G {interface} tx"),
                 Knob::CombinedChannels => write!(f, "ethtool -L {interface} combined"),
                 Knob::AdaptiveRx => write!(f, "ethtool -C {interface} adaptive-rx"),
+                Knob::RxPause => write!(f, "ethtool -A {interface} rx"),
+                Knob::TxPause => write!(f, "ethtool -A {interface} tx"),
                 Knob::Feature(name) => write!(f, "ethtool -K {interface} {name}"),
             },
         }

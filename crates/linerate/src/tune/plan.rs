@@ -1,13 +1,16 @@
 //! What each setting is now, what it should be, and why. Nothing is changed.
 
+use super::advice::{self, Remark};
 use super::apply::Wish;
 use super::catalogue::{self, Advice, Entry, Look, Risk, Spot, Stage};
 use super::door::{Door, Refusal};
 use super::goal::{Goal, Seen};
-use super::place::{Device, Place};
+use super::place::{Device, Kind, Place};
+use super::process::{self, Own, OwnItem};
 use crate::fact::Fact;
 use crate::failure::Failure;
 use crate::probe::Machine;
+use crate::run::again::Figure;
 use crate::sysroot::Sysroot;
 use serde::Serialize;
 use std::path::Path;
@@ -20,7 +23,11 @@ pub struct Plan {
     pub bytes_per_second: Fact<f64>,
     /// Round trip that it is tuned for, seconds.
     pub round_trip_seconds: f64,
+    /// What a process does for itself: tried first, never written to the machine.
+    pub process: Vec<OwnItem>,
     pub settings: Vec<Item>,
+    /// What linerate does not change, with what to do about it.
+    pub advice: Vec<Remark>,
     /// What stands in the way: irqbalance.
     pub notes: Vec<String>,
 }
@@ -56,6 +63,9 @@ pub struct Item {
 #[derive(Clone, Debug, PartialEq)]
 struct At {
     entry: &'static str,
+    /// NIC, disk, CPU policy; empty for the whole machine.
+    of: String,
+    figure: Figure,
     place: Place,
     device: Option<Device>,
 }
@@ -102,7 +112,9 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: Goal, door: &dyn Door) ->
         schema: 1,
         bytes_per_second: seen.rate().map_or_else(Fact::unknown, Fact::Known),
         round_trip_seconds: seen.round_trip(),
+        process: process::look(&seen),
         settings,
+        advice: advice::remarks(&seen),
         notes: notes.into_iter().collect(),
     }
 }
@@ -115,6 +127,7 @@ fn item(seen: &Seen, door: &dyn Door, entry: &'static Entry, spot: Spot) -> Item
     };
     let advice = match &now {
         Fact::Unknown { why } => Advice::Unknown(why.clone()),
+        Fact::Known(_) if entry.left.is_some() => Advice::leave(entry.left.unwrap_or_default()),
         Fact::Known(now) => {
             let at = match &spot.place {
                 Place::Attribute(path) | Place::DropIn(path) => path.as_path(),
@@ -145,7 +158,15 @@ fn item(seen: &Seen, door: &dyn Door, entry: &'static Entry, spot: Spot) -> Item
         harm: entry.harm,
         findings: entry.findings,
         gain,
-        at: At { entry: entry.id, place: spot.place, device: spot.device },
+        at: At { entry: entry.id, of: spot.of, figure: entry.figure, place: spot.place, device: spot.device },
+    }
+}
+
+impl Item {
+    /// `rps`, `rps:eth0` for all queues of the card, `rps:eth0/rx-3` for one.
+    fn is_called(&self, name: &str) -> bool {
+        let at = &self.at;
+        name == self.id || name == at.entry || name.split_once(':') == Some((at.entry, &at.of))
     }
 }
 
@@ -158,9 +179,10 @@ impl Choice {
     /// The names are names of the catalogue, and the values in range.
     pub fn check(&self) -> Result<(), Failure> {
         for finding in &self.findings {
-            if !catalogue::all().any(|entry| entry.findings.contains(&finding.as_str())) {
-                let mut known: Vec<&str> =
-                    catalogue::all().flat_map(|entry| entry.findings).copied().collect();
+            let own = process::ALL.iter().flat_map(|own| own.findings);
+            let all = || catalogue::all().flat_map(|entry| entry.findings).chain(own.clone());
+            if !all().any(|known| known == finding) {
+                let mut known: Vec<&str> = all().copied().collect();
                 known.sort_unstable();
                 known.dedup();
                 return Err(Failure::Usage(format!(
@@ -172,11 +194,25 @@ impl Choice {
         self.settings.iter().try_for_each(|named| check_setting(named))
     }
 
+    /// The user means this thing that a process does for itself.
+    pub fn takes_own(&self, id: &str, stage: Stage, findings: &[&str]) -> bool {
+        self.settings.iter().any(|named| split(named).0 == id)
+            || findings.iter().any(|finding| self.findings.iter().any(|named| named == finding))
+            || self.stage == Some(stage) && self.findings.is_empty() && self.settings.is_empty()
+            || self.is_all()
+    }
+
+    /// The user named this setting or one of its findings: then it may be of high risk.
+    fn names(&self, item: &Item) -> bool {
+        let by_name = self.settings.iter().any(|named| item.is_called(split(named).0));
+        by_name || item.findings.iter().any(|id| self.findings.iter().any(|finding| finding == id))
+    }
+
     /// The user means this setting; the value that he set, if he did.
     fn takes(&self, item: &Item) -> Option<Option<String>> {
         let named = self.settings.iter().find_map(|named| {
             let (name, value) = split(named);
-            (name == item.id || name == item.at.entry).then(|| value.map(str::to_string))
+            item.is_called(name).then(|| value.map(str::to_string))
         });
         if named.is_some() {
             return named;
@@ -192,11 +228,25 @@ fn split(named: &str) -> (&str, Option<&str>) {
     named.split_once('=').map_or((named, None), |(name, value)| (name.trim(), Some(value.trim())))
 }
 
+fn own(id: &str) -> Option<&'static Own> {
+    process::ALL.iter().find(|own| own.id == id)
+}
+
 fn check_setting(named: &str) -> Result<(), Failure> {
     let (name, value) = split(named);
     let id = name.split(':').next().unwrap_or_default();
+    if let Some(own) = own(id) {
+        return match (value, name == id) {
+            (None, true) => Ok(()),
+            _ => Err(Failure::Usage(format!(
+                "--setting {named}: {id} belongs to a process and has no value and no device; linerate gives it: {}",
+                own.given_by
+            ))),
+        };
+    }
     let Some(entry) = catalogue::all().find(|entry| entry.id == id) else {
-        let known: Vec<&str> = catalogue::all().map(|entry| entry.id).collect();
+        let known: Vec<&str> =
+            process::ALL.iter().map(|own| own.id).chain(catalogue::all().map(|entry| entry.id)).collect();
         return Err(Failure::Usage(format!("no setting is called {id}; there are: {}", known.join(", "))));
     };
     let Some(value) = value else { return Ok(()) };
@@ -220,40 +270,82 @@ impl Plan {
         self.settings.iter().filter(|item| choice.takes(item).is_some()).collect()
     }
 
+    /// What a process does for itself, of what the user means.
+    pub fn chosen_own(&self, choice: &Choice) -> Vec<&OwnItem> {
+        self.process.iter().filter(|own| choice.takes_own(own.id, own.stage, own.findings)).collect()
+    }
+
     /// What is to be changed: what is advised among what the user means, what he gives a value to, and what is risky only where he names it.
     pub fn wishes(&self, choice: &Choice) -> Result<Vec<Wish>, Failure> {
         choice.check()?;
+        if let Some(own) = choice.settings.iter().find_map(|named| own(split(named).0)) {
+            return Err(Failure::Usage(format!(
+                "{} belongs to a process: nothing of it is written to the machine. linerate gives it: {}; `linerate tune measure --setting {}` tries it",
+                own.id, own.given_by, own.id
+            )));
+        }
+        Ok(self.wanted(choice)?.into_iter().map(|(_, wish)| wish).collect())
+    }
+
+    /// What is to be tried, each with the figure that shows it. What belongs together is one trial: the queues of a card, the policies of all
+    /// cores.
+    pub fn trials(&self, choice: &Choice) -> Result<Vec<Trial>, Failure> {
+        choice.check()?;
+        let mut trials: Vec<Trial> = Vec::new();
+        for (item, wish) in self.wanted(choice)? {
+            let of = match item.at.device.as_ref().map(|device| device.kind) {
+                Some(Kind::Nic | Kind::Disk | Kind::Interrupt) => format!(":{}", item.at.of),
+                None => String::new(),
+            };
+            let name = format!("{}{of}", item.at.entry);
+            let disk = item.at.device.as_ref().filter(|device| device.kind == Kind::Disk);
+            let disk = disk.map(|device| device.name.clone());
+            match trials.iter_mut().find(|trial| trial.name == name) {
+                Some(trial) => trial.wishes.push(wish),
+                None => trials.push(Trial { name, figure: item.at.figure, disk, wishes: vec![wish] }),
+            }
+        }
+        Ok(trials)
+    }
+
+    fn wanted(&self, choice: &Choice) -> Result<Vec<(&Item, Wish)>, Failure> {
         let mut wishes = Vec::new();
         for item in &self.settings {
             let Some(own) = choice.takes(item) else { continue };
-            let named =
-                choice.settings.iter().any(|named| {
-                    let (name, _) = split(named);
-                    name == item.id || name == item.at.entry
-                }) || item.findings.iter().any(|id| choice.findings.iter().any(|finding| finding == id));
             let value = match own {
                 Some(value) => Some(value),
-                None => item.wanted.clone().filter(|_| named || item.risk < Risk::High),
+                None => item.wanted.clone().filter(|_| choice.names(item) || item.risk < Risk::High),
             };
             let Some(value) = value else { continue };
             let shape = catalogue::all().find(|entry| entry.id == item.at.entry).map(|entry| entry.shape);
             let Some(shape) = shape else { continue };
-            wishes.push(Wish {
+            let wish = Wish {
                 id: item.id.clone(),
                 place: item.at.place.clone(),
                 shape,
                 device: item.at.device.clone(),
                 value,
-            });
+            };
+            wishes.push((item, wish));
         }
-        for named in &choice.settings {
-            let (name, _) = split(named);
-            if !self.settings.iter().any(|item| item.id == name || item.at.entry == name) {
-                return Err(Failure::Lacks(format!(
-                    "{name} is not on this machine: `linerate tune --all` lists what is"
-                )));
-            }
+        let there = |name: &str| own(name).is_some() || self.settings.iter().any(|item| item.is_called(name));
+        match choice.settings.iter().map(|named| split(named).0).find(|name| !there(name)) {
+            Some(name) => Err(Failure::Lacks(format!(
+                "{name} is not on this machine: `linerate tune --all` lists what is"
+            ))),
+            None => Ok(wishes),
         }
-        Ok(wishes)
     }
+}
+
+/// Settings that are tried together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// `read-ahead:vda`, `governor`.
+    pub name: String,
+    /// What shows whether they helped.
+    pub figure: Figure,
+    /// The disk that the figure has to be taken on.
+    pub disk: Option<String>,
+    pub wishes: Vec<Wish>,
 }

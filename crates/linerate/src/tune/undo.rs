@@ -44,7 +44,18 @@ pub fn undo(
     host: &Host,
     leave: &Leave,
 ) -> Result<Vec<Outcome>, Failure> {
-    let open: Vec<usize> = journal.state().open().map(|(n, _)| n).rev().collect();
+    undo_from(door, journal, host, leave, 0)
+}
+
+/// As [`undo`], of the settings from this number of the journal on: what was changed before stays as it is.
+pub(super) fn undo_from(
+    door: &dyn Door,
+    journal: &mut Journal<'_>,
+    host: &Host,
+    leave: &Leave,
+    first: usize,
+) -> Result<Vec<Outcome>, Failure> {
+    let open: Vec<usize> = journal.state().open().map(|(n, _)| n).filter(|n| *n >= first).rev().collect();
     let mut outcomes = Vec::new();
     for n in open {
         let followed = journal.state().steps[n].clone();

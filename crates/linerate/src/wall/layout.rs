@@ -145,6 +145,20 @@ impl Layout {
         if mine.is_empty() { Err(format!("the layout has no screen for server {name}")) } else { Ok(mine) }
     }
 
+    /// Of the server that leads: the others that send to screens, with their tiles.
+    pub fn followers_of(&self, server: Option<&str>) -> Vec<(String, Vec<TileId>)> {
+        let Some((first, others)) = self.servers.split_first() else { return Vec::new() };
+        if server != Some(first.name.as_str()) {
+            return Vec::new();
+        }
+        let tiles = |name: &str| {
+            let own = self.screens.iter().filter(|screen| screen.server.as_deref() == Some(name));
+            own.map(|screen| screen.tile).collect::<Vec<_>>()
+        };
+        let all = others.iter().map(|other| (other.name.clone(), tiles(&other.name)));
+        all.filter(|(_, tiles)| !tiles.is_empty()).collect()
+    }
+
     /// Where the server that leads is asked, for one that follows it.
     pub fn leader_of(&self, server: Option<&str>) -> Option<&str> {
         let first = self.servers.first()?;
@@ -185,6 +199,11 @@ mod tests {
             (layout.leader_of(Some("left")), layout.leader_of(Some("right"))),
             (None, Some("10.0.0.1:7412"))
         );
+        assert_eq!(
+            layout.followers_of(Some("left")),
+            [("right".to_string(), vec![TileId { row: 0, column: 1 }])]
+        );
+        assert!(layout.followers_of(Some("right")).is_empty() && layout.followers_of(None).is_empty());
         assert!(layout.screens_of(None).is_err() && layout.screens_of(Some("middle")).is_err());
     }
 

@@ -16,6 +16,9 @@ pub struct WallStatus {
     /// Where it stands, and how it moves.
     pub frame: u32,
     pub playing: bool,
+    /// It does not play because it came to its end (at a negative speed: its beginning) and does not loop.
+    #[serde(default)]
+    pub ended: bool,
     pub speed: f64,
     pub looping: bool,
     pub view: View,
@@ -41,6 +44,9 @@ pub struct WallStatus {
     pub tiles: Vec<TileStatus>,
     pub nics: Vec<NicStatus>,
     pub disks: Vec<DiskStatus>,
+    /// Of several servers of one wall: of the one that leads all others, of the others the one that leads.
+    #[serde(default)]
+    pub servers: Vec<ServerStatus>,
     /// The stage that holds the wall below its rate, in a sentence; none while it keeps up.
     pub held_by: Option<String>,
     /// What is wrong, a sentence each.
@@ -99,5 +105,16 @@ pub struct DiskStatus {
     pub name: String,
     pub bytes_per_second: f64,
     pub tiles: Vec<TileId>,
+    pub problem: Option<String>,
+}
+
+/// Another server of the same wall.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Its name in the layout; of the one that leads, where it is asked.
+    pub name: String,
+    pub leads: bool,
+    /// Seconds since it was heard last; none: it never was.
+    pub heard_seconds_ago: Option<f64>,
     pub problem: Option<String>,
 }

@@ -1,5 +1,7 @@
 //! Places to tune: a tree of files, a network namespace, a loop device, a folder for journals. Each is taken down with its value.
 
+#![allow(dead_code, reason = "each test takes the part that it needs")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -174,9 +176,14 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// None, with a message, where this machine cannot have one.
     pub fn new() -> Option<LoopDevice> {
+        LoopDevice::of_mib(16)
+    }
+
+    /// As [`LoopDevice::new`], of this size.
+    pub fn of_mib(mebibytes: u64) -> Option<LoopDevice> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let file = folder.path().join("disk");
-        std::fs::File::create(&file).and_then(|file| file.set_len(16 << 20)).expect("a file");
+        std::fs::File::create(&file).and_then(|file| file.set_len(mebibytes << 20)).expect("a file");
         let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output();
         match output {
             Ok(output) if output.status.success() => {

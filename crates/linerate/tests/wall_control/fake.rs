@@ -2,7 +2,7 @@
 //! Two test programs use it, each some of it.
 #![allow(dead_code)]
 
-use linerate::wall::control::{Assignment, Conductor, MovieLine, Preview, Request, ScreenReport, View};
+use linerate::wall::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
 use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::status::{DiskStatus, NicStatus, TileStatus, WallStatus};
 use linerate::wall::timeline::Timeline;
@@ -210,6 +210,7 @@ impl Conductor for Fake {
             frames: FRAMES,
             frame: inside.timeline.place_at(now()) as u32,
             playing: segment.playing,
+            ended: false,
             speed: segment.speed,
             looping: segment.looping,
             view: inside.view,
@@ -243,6 +244,7 @@ impl Conductor for Fake {
                 })
                 .collect(),
             held_by: inside.trouble.then(|| "eth3 carries 0.4 of the 0.9 GB/s that its tiles need".into()),
+            servers: Vec::new(),
             problems: match inside.trouble {
                 true => vec![
                     "eth3 has no carrier: is its cable in?".into(),
@@ -286,6 +288,16 @@ impl Conductor for Fake {
 
     fn report(&self, report: &ScreenReport) {
         self.lock().reports.push(report.clone());
+    }
+
+    fn lead(&self) -> Lead {
+        let inside = self.lock();
+        let (timeline, movie, view) = (inside.timeline.clone(), inside.movie.clone(), inside.view);
+        Lead { timeline, from_tick: 0, movie, view }
+    }
+
+    fn followed(&self, server: &str) -> Result<(), String> {
+        if server == "right" { Ok(()) } else { Err(format!("no server “{server}” follows this one")) }
     }
 
     fn sums(&self, _: TileId, from: u32, count: u32) -> Vec<u32> {

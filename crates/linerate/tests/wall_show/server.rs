@@ -1,7 +1,7 @@
 //! A server that plays one tile, as far as a screen can tell.
 
 use super::sender::RATE;
-use linerate::wall::control::{Assignment, Conductor, MovieLine, Preview, Request, ScreenReport, View};
+use linerate::wall::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
 use linerate::wall::geometry::{Size, TileId};
 use linerate::wall::picture::sum;
 use linerate::wall::status::WallStatus;
@@ -73,6 +73,7 @@ impl Conductor for OneTile {
             frames: self.timeline.frames,
             frame: 0,
             playing: true,
+            ended: false,
             speed: 1.0,
             looping: true,
             view: View::WHOLE,
@@ -93,6 +94,7 @@ impl Conductor for OneTile {
             nics: Vec::new(),
             disks: Vec::new(),
             held_by: None,
+            servers: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -110,6 +112,14 @@ impl Conductor for OneTile {
 
     fn report(&self, report: &ScreenReport) {
         *self.report.lock().expect("a lock") = Some(report.clone());
+    }
+
+    fn lead(&self) -> Lead {
+        Lead { timeline: self.timeline.clone(), from_tick: 0, movie: String::new(), view: View::WHOLE }
+    }
+
+    fn followed(&self, _server: &str) -> Result<(), String> {
+        Err("it leads nobody".into())
     }
 
     fn sums(&self, _tile: TileId, from: u32, count: u32) -> Vec<u32> {

@@ -8,6 +8,7 @@ const ETHTOOL_SCOALESCE: u32 = 0x0000_000f;
 const ETHTOOL_GRINGPARAM: u32 = 0x0000_0010;
 const ETHTOOL_SRINGPARAM: u32 = 0x0000_0011;
 const ETHTOOL_GPAUSEPARAM: u32 = 0x0000_0012;
+const ETHTOOL_SPAUSEPARAM: u32 = 0x0000_0013;
 const ETHTOOL_GCHANNELS: u32 = 0x0000_003c;
 const ETHTOOL_SCHANNELS: u32 = 0x0000_003d;
 const ETHTOOL_GFECPARAM: u32 = 0x0000_0050;
@@ -246,6 +247,21 @@ impl Ethtool {
             ..found
         };
         // SAFETY: ETHTOOL_SCOALESCE reads struct ethtool_coalesce.
+        unsafe { self.fixed(interface, wanted) }.map(drop)
+    }
+
+    /// Whether the interface heeds pause frames and sends some; what it negotiates stays as it is.
+    pub fn set_pause(&self, interface: &str, rx: bool, tx: bool) -> io::Result<()> {
+        let request = PauseParameters { command: ETHTOOL_GPAUSEPARAM, ..Default::default() };
+        // SAFETY: as in `pause`.
+        let found = unsafe { self.fixed(interface, request) }?;
+        let wanted = PauseParameters {
+            command: ETHTOOL_SPAUSEPARAM,
+            rx_pause: u32::from(rx),
+            tx_pause: u32::from(tx),
+            ..found
+        };
+        // SAFETY: ETHTOOL_SPAUSEPARAM reads struct ethtool_pauseparam.
         unsafe { self.fixed(interface, wanted) }.map(drop)
     }
 }

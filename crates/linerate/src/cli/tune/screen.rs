@@ -1,7 +1,9 @@
 //! What `linerate tune` prints. Names and values are a machine's or a file's: none of them acts on the terminal.
 
 use crate::report::{columns, printable, shortened, wrapped};
+use crate::tune::advice::Remark;
 use crate::tune::catalogue::Risk;
+use crate::tune::process::OwnItem;
 use crate::tune::{Became, Choice, Item, Outcome, Plan, Verdict, Wish};
 use crate::units::show_bits_rate;
 use std::fmt::Write;
@@ -15,9 +17,10 @@ const VALUE: usize = 24;
 
 /// The plan: what to change, then how many settings need nothing.
 pub fn plan(plan: &Plan, choice: &Choice, all: bool, open: &[String], width: usize, colour: bool) -> String {
+    let own = plan.chosen_own(choice);
     let items = plan.chosen(choice);
     let (change, rest): (Vec<&Item>, Vec<&Item>) = items.into_iter().partition(|item| item.wanted.is_some());
-    let mut out = goal(plan);
+    let mut out = goal(plan) + &process(&own, width, !choice.is_all() || all);
     if change.is_empty() {
         out += "Nothing to change.\n";
     } else {
@@ -28,6 +31,9 @@ pub fn plan(plan: &Plan, choice: &Choice, all: bool, open: &[String], width: usi
         out += &advised(item, width);
     }
     out += &others(&rest, all, width);
+    if choice.is_all() {
+        out += &remarks(&plan.advice, width);
+    }
     for note in &plan.notes {
         let _ = writeln!(out, "note: {note}");
     }
@@ -42,6 +48,48 @@ pub fn plan(plan: &Plan, choice: &Choice, all: bool, open: &[String], width: usi
             printable(first),
             if open.len() > 1 { format!(" and {} more", open.len() - 1) } else { String::new() }
         );
+    }
+    out
+}
+
+/// What belongs to a process comes first: it needs no root and no undo.
+fn process(own: &[&OwnItem], width: usize, whole: bool) -> String {
+    if own.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = own.iter().map(|own| own.id).collect();
+    let mut out = String::new();
+    let head = format!(
+        "Of the process itself, to be tried first; nothing of it is written to the machine: {} (linerate tune measure --setting {})",
+        names.join(", "),
+        names[0]
+    );
+    for line in wrapped(&head, width) {
+        let _ = writeln!(out, "{line}");
+    }
+    for own in own.iter().filter(|_| whole) {
+        let now = own.now.known().map_or("?", String::as_str);
+        let _ = writeln!(out, "{}", row(own.id, now, "", ""));
+        let said = format!("{}. {}. {}", own.what, own.given_by, own.source);
+        for line in wrapped(&printable(&said), width.saturating_sub(4)) {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    out + "\n"
+}
+
+/// What is not linerate's to change.
+fn remarks(remarks: &[Remark], width: usize) -> String {
+    let mut out = String::new();
+    for remark in remarks {
+        let at = if remark.at.is_empty() { String::new() } else { format!(" {}", remark.at) };
+        let said = format!(
+            "advice: {}{at} is {}: {}. {}. {}",
+            remark.id, remark.now, remark.why, remark.remedy, remark.source
+        );
+        for line in wrapped(&printable(&said), width) {
+            let _ = writeln!(out, "{line}");
+        }
     }
     out
 }

@@ -1,18 +1,23 @@
 //! `linerate wall plan`.
 
-use crate::cli::commands::{colour, print, print_json, width};
+use crate::cli::commands::{colour, complain, print, print_json, width};
 use crate::cli::words::{MachineWords, machine_of, sysroot_of};
 use crate::failure::Failure;
+use crate::measure::{Measurement, Stage};
+use crate::plan::{Origin, Protocol, Resource, ResourceKind};
 use crate::probe::Machine;
 use crate::report;
 use crate::wall::geometry::{FrameRate, Grid, Size};
 use crate::wall::movie::Movie;
-use crate::wall::need::{DiskShare, Need, places_of};
+use crate::wall::need::{DiskShare, Figure, Measured, Need, places_of};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Of Ethernet, where no NIC tells another.
 const ETHERNET_MTU: u32 = 1500;
+
+/// The figure of a run that tells what all memory carries.
+const ALL_CORES_COPY: &str = "copy all cores";
 
 /// Its words.
 #[derive(Debug, Args)]
@@ -35,6 +40,9 @@ pub struct PlanWords {
     /// Use only this NIC; may be given several times [default: all that are up]
     #[arg(long, value_name = "NAME")]
     pub nic: Vec<String>,
+    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: its run.json, or the folder that holds it
+    #[arg(long, value_name = "RUN")]
+    pub measured: Option<PathBuf>,
     #[command(flatten)]
     pub machine: MachineWords,
     /// Print the plan as JSON on standard output, and nothing else
@@ -49,7 +57,14 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
     let mtu = words.mtu.unwrap_or_else(|| own_mtu(&machine, &words.nic));
     let need = need(words, movie.as_ref(), mtu)?;
     let disks = disks(words, &machine, movie.as_ref())?;
-    let verdict = need.judge(&machine, &disks, &words.nic).map_err(Failure::Lacks)?;
+    let measured = match &words.measured {
+        Some(path) => measured(path, &machine)?,
+        None => Measured::default(),
+    };
+    for problem in movie.iter().flat_map(Movie::problems) {
+        complain(&problem);
+    }
+    let verdict = need.judge(&machine, &disks, &words.nic, &measured).map_err(Failure::Lacks)?;
     if words.json {
         print_json(&verdict)?;
     } else {
@@ -70,6 +85,55 @@ fn need(words: &PlanWords, movie: Option<&Movie>, mtu: u32) -> Result<Need, Fail
     };
     Need::of(tile, grid, words.fps.unwrap_or(rate), mtu)
         .map_err(|why| Failure::Usage(format!("--mtu: {why}")))
+}
+
+/// What a run has measured of the machine.
+fn measured(path: &Path, machine: &Machine) -> Result<Measured, Failure> {
+    let shown = path.display();
+    let run = report::read(path)?;
+    if let (Some(here), Some(there)) = (machine.host.known(), run.machine.host.known())
+        && here != there
+    {
+        return Err(Failure::Usage(format!(
+            "--measured {shown}: that was measured on {}, and this plan is for {}: measure there with `linerate run`",
+            report::printable(there),
+            report::printable(here)
+        )));
+    }
+    let Some(diagnosis) = &run.diagnosis else {
+        return Err(Failure::Lacks(format!(
+            "--measured {shown}: that run ended before its figures were judged; let `linerate run` come to its end"
+        )));
+    };
+    let udp = diagnosis.by_protocol.iter().find(|found| found.protocol == Protocol::Udp);
+    let Some(udp) = udp else {
+        return Err(Failure::Lacks(format!(
+            "--measured {shown}: that run measured no UDP, and a wall is UDP: measure with `linerate run --protocol udp` or both"
+        )));
+    };
+    let figure = |resource: &Resource| {
+        let rate = resource.measured.filter(|rate| rate.is_finite() && *rate > 0.0)?;
+        let at_least = resource.lower_bound || resource.origin != Origin::Measured;
+        Some((resource.id.clone(), Figure { bytes_per_second: rate, at_least }))
+    };
+    let own = |resource: &&Resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic);
+    let parts = udp.resources.iter().filter(own).filter_map(figure).collect();
+    // On loopback the receiver's work is in the figure, too.
+    let loopback = |name: &str| run.machine.nics.iter().any(|nic| nic.loopback && nic.name == name);
+    let away = udp.resources.iter().any(|resource| {
+        resource.kind == ResourceKind::Nic
+            && resource.id.split_once(':').is_some_and(|(_, name)| !loopback(name))
+    });
+    let by_udp =
+        |figure: &&Measurement| figure.stage == Stage::Path && figure.protocol == Some(Protocol::Udp);
+    let path = run.measurements.iter().find(by_udp);
+    let copied =
+        run.measurements.iter().find(|figure| figure.stage == Stage::Memory && figure.name == ALL_CORES_COPY);
+    let cost = path.map(|path| path.cpu_seconds_per_gb).filter(|cost| cost.is_finite() && *cost > 0.0);
+    // Read and written: each byte crosses the bus twice.
+    let memory =
+        copied.map(|copy| 2.0 * copy.bytes_per_second).filter(|rate| rate.is_finite() && *rate > 0.0);
+    Ok(Measured { parts, memory_bytes_per_second: memory, cpu_seconds_per_gb: cost.filter(|_| away) })
 }
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.

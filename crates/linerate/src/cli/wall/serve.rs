@@ -1,18 +1,18 @@
 //! `linerate wall serve`.
 
-use crate::agent::{KEY_VARIABLE, Key};
+use crate::agent::{KEY_VARIABLE, Key, resolve_named};
 use crate::cli::agent::listen_address_at;
-use crate::cli::commands::{complain, print, print_json, width};
+use crate::cli::commands::{complain, print, print_json, stay_awake, width};
 use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
 use crate::failure::Failure;
 use crate::probe::probe;
 use crate::report::wall as screen_of;
 use crate::sysroot::Sysroot;
 use crate::wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
-use crate::wall::geometry::Grid;
+use crate::wall::geometry::{Grid, TileId};
 use crate::wall::layout::Layout;
 use crate::wall::movie::Movie;
-use crate::wall::serve::{Player, Screen, Settings, follow};
+use crate::wall::serve::{Leader, Player, Screen, Sending, Settings, follow};
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -32,7 +32,8 @@ pub struct ServeWords {
     /// Folder of a movie; the first one plays, further ones of the same shape may be opened from the control page
     #[arg(required = true, value_name = "MOVIE")]
     pub movies: Vec<PathBuf>,
-    /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses: r0c0=10.0.0.2:5004,10.0.1.2:5004
+    /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses: r0c0=10.0.0.2:5004,10.0.1.2:5004;
+    /// a multicast group for several screens: r0c0=239.1.2.3:5004
     #[arg(long, value_name = "TILE=HOST:PORT", value_parser = screen)]
     pub screen: Vec<Screen>,
     /// File with the wall's screens and servers instead of --screen
@@ -63,6 +64,9 @@ pub struct ServeWords {
     /// A NIC that may be used; repeat for several [default: all that reach a screen]
     #[arg(long, value_name = "NAME")]
     pub nic: Vec<String>,
+    /// Routers that a multicast packet may pass, and one
+    #[arg(long, value_name = "HOPS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    pub ttl: u8,
     /// Packets of at most this size [default: the NIC's MTU, at most 9216]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=65535))]
     pub mtu: Option<u32>,
@@ -84,6 +88,9 @@ pub struct ServeWords {
     /// Read with blocking calls on threads instead of io_uring
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
+    #[arg(long)]
+    pub awake: bool,
 }
 
 /// `r0c0=HOST:PORT[,HOST:PORT…]`.
@@ -99,6 +106,15 @@ fn screen(text: &str) -> Result<Screen, String> {
 fn resolve(addresses: &[&str]) -> Result<Vec<SocketAddr>, String> {
     let mut to = Vec::new();
     for address in addresses {
+        // An address with its scope, which only this reads: [fe80::1%eth0]:5004.
+        if address.contains('%') {
+            let found = resolve_named("--screen", address, 0).map_err(|failure| failure.to_string())?;
+            if found.port() == 0 {
+                return Err(format!("{address}: a port is missing; write [ADDRESS%NIC]:PORT"));
+            }
+            to.push(found);
+            continue;
+        }
         let found = address.to_socket_addrs().map_err(|error| {
             format!("{address}: {error}; write HOST:PORT, with a host that this machine can resolve")
         })?;
@@ -108,10 +124,19 @@ fn resolve(addresses: &[&str]) -> Result<Vec<SocketAddr>, String> {
     Ok(to)
 }
 
-/// The wall's grid, this server's screens, and who leads it.
-fn wall_of(words: &ServeWords, movie: &Movie) -> Result<(Grid, Vec<Screen>, Option<String>), Failure> {
+/// What the layout says, or the words in its place.
+struct Wall {
+    grid: Grid,
+    /// This server's.
+    screens: Vec<Screen>,
+    leader: Option<Leader>,
+    followers: Vec<(String, Vec<TileId>)>,
+}
+
+fn wall_of(words: &ServeWords, movie: &Movie) -> Result<Wall, Failure> {
     let Some(path) = &words.layout else {
-        return Ok((movie.manifest.grid, words.screen.clone(), None));
+        let (grid, screens) = (movie.manifest.grid, words.screen.clone());
+        return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
     };
     let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -131,7 +156,14 @@ fn wall_of(words: &ServeWords, movie: &Movie) -> Result<(Grid, Vec<Screen>, Opti
         let to = resolve(&addresses).map_err(|why| wrong(format!("screen {}: {why}", screen.tile)))?;
         screens.push(Screen { tile: screen.tile, named: screen.to.join(","), to });
     }
-    Ok((layout.grid, screens, layout.leader_of(words.server.as_deref()).map(String::from)))
+    let server = words.server.as_deref();
+    let leader = layout.leader_of(server).zip(server);
+    Ok(Wall {
+        grid: layout.grid,
+        screens,
+        leader: leader.map(|(address, name)| Leader { address: address.into(), name: name.into() }),
+        followers: layout.followers_of(server),
+    })
 }
 
 /// The key of the control channel, if there is to be one.
@@ -182,24 +214,27 @@ pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
     let saved = Saved::default();
     end_what_hangs(&stop, &saved)?;
     let movies = words.movies.iter().map(|folder| Movie::open(folder)).collect::<Result<Vec<_>, _>>()?;
-    let (wall, screens, leader) = wall_of(words, &movies[0])?;
+    let Wall { grid, screens, leader, followers } = wall_of(words, &movies[0])?;
     let key = key_of(words)?;
     if let (Some(leader), None) = (&leader, &key) {
         return Err(Failure::Usage(format!(
-            "following the server {leader} needs its key: give --key-file FILE or set {KEY_VARIABLE}"
+            "following the server {} needs its key: give --key-file FILE or set {KEY_VARIABLE}",
+            leader.address
         )));
     }
+    let _awake = stay_awake(words.awake)?;
     let settings = Settings {
-        wall,
+        wall: grid,
         movies,
         screens,
         nics: words.nic.clone(),
-        mtu: words.mtu,
+        sending: Sending { mtu: words.mtu, multicast_hops: words.ttl },
         prefetch: words.prefetch,
         burst: words.burst as usize,
         looping: !words.once,
         io_uring: !words.no_io_uring,
         leader: leader.clone(),
+        followers,
         anyway: words.anyway,
     };
     let sysroot = Sysroot::live();
@@ -213,17 +248,13 @@ pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
     for note in player.notes() {
         complain(note);
     }
-    let following = match (leader, &key) {
-        (Some(leader), Some(key)) => Some(follow(&player, leader, key.clone())?),
-        _ => None,
-    };
-    let hub = open_hub(&player, words, key)?;
+    let hub = open_hub(&player, words, key.clone())?;
+    if let (Some(leader), Some(key), Some(hub)) = (leader, key, &hub) {
+        follow(&player, leader, key, hub.teller())?;
+    }
     let played = play(&player, words, &stop);
     player.stop();
     drop(hub);
-    if let Some(problem) = following.and_then(|following| following.problem()) {
-        complain(&problem);
-    }
     played?;
     end(&player, words)
 }

@@ -5,7 +5,7 @@ mod window;
 use super::super::commands::{complain, print, print_json};
 use super::super::stop::stop_on_signals;
 use super::super::words::positive;
-use crate::agent::Key;
+use crate::agent::{Key, resolve_named};
 use crate::failure::Failure;
 use crate::wall::geometry::{FrameRate, Size, TileId};
 use crate::wall::show::{
@@ -28,9 +28,12 @@ const MOST_SCREENS: usize = 64;
 /// Its words.
 #[derive(Debug, Args)]
 pub struct ShowWords {
-    /// Port to receive on, or an address and port; once for each screen of this host [default: that of --sdp]
+    /// Port to receive on, or an address and port, which may be a multicast group's; once for each screen of this host [default: that of --sdp]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
     pub listen: Vec<SocketAddr>,
+    /// Join the multicast groups of --listen by this interface [default: the one that the routes say]
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
     /// Tile of each screen, such as r0c0, in the order of --listen
     #[arg(long, value_name = "TILE", requires = "server")]
     pub tile: Vec<TileId>,
@@ -161,6 +164,7 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
     let described = words.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
     let from_description = |description: &Description| {
         let any = match description.address {
+            Some(group) if group.is_multicast() => group,
             Some(IpAddr::V6(_)) => IpAddr::from([0u16; 8]),
             _ => Ipv4Addr::UNSPECIFIED.into(),
         };
@@ -174,6 +178,13 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
     if screens == 0 || screens > MOST_SCREENS {
         return Err(Failure::Usage(format!(
             "a screen listens somewhere: give --listen PORT once for each, {MOST_SCREENS} at most"
+        )));
+    }
+    if let Some(name) = &words.interface
+        && !listen.iter().any(|address| address.ip().is_multicast())
+    {
+        return Err(Failure::Usage(format!(
+            "--interface {name} is for multicast groups, and --listen names none: leave it out, or listen on 239.1.2.3:5004 or the like"
         )));
     }
     let given = [
@@ -198,6 +209,7 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
         let size = words.size.or(description.map(|description| description.size));
         orders.push(ScreenOrder {
             listen,
+            interface: words.interface.clone().filter(|_| listen.ip().is_multicast()),
             tile: words.tile.get(index).copied(),
             server: server.clone(),
             size,
@@ -249,8 +261,12 @@ fn read_description(path: &Path) -> Result<Description, Failure> {
 /// `PORT`, `ADDRESS:PORT`, `[V6]:PORT`.
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
-    port.or_else(|| text.parse().ok()).ok_or_else(|| {
-        format!("“{text}” is nothing to listen on: write a port like 5004, or an address with one: 192.0.2.7:5004, [::]:5004")
+    // Only the last one reads a scope's name: [fe80::1%eth0]:5004.
+    let scoped = || {
+        resolve_named("--listen", text, 0).ok().filter(|address| text.contains('%') && address.port() != 0)
+    };
+    port.or_else(|| text.parse().ok()).or_else(scoped).ok_or_else(|| {
+        format!("“{text}” is nothing to listen on: write a port like 5004, or an address with one: 192.0.2.7:5004, [::]:5004, [fe80::1%eth0]:5004, 239.1.2.3:5004")
     })
 }
 

@@ -34,12 +34,20 @@ pub enum TuneWhat {
     /// low or medium risk. What is of high risk is changed only where --setting or --finding names it.
     #[command(after_help = EXIT_STATUS)]
     Apply(ApplyWords),
+    /// Try settings in turns with what stands there now, and keep only what helped beyond noise
+    ///
+    /// Without --setting, --finding and --stage: everything that the plan advises, what belongs to a process first. Windows of the state as it is
+    /// and of the wanted one alternate, and a setting helped where the intervals of the two part by 2 % and more; what did not help is restored at
+    /// once. Each setting is measured where it shows: disk (--source on that disk), network (--peer, else loopback) or the path of both. Every
+    /// change goes through the journal: what a crash leaves behind, `linerate tune undo` brings back.
+    #[command(after_help = EXIT_STATUS)]
+    Measure(MeasureWords),
     /// Bring back what stood before, also after a crash or a reboot
     ///
     /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it until it is forced or forgotten.
     #[command(after_help = EXIT_STATUS)]
     Undo(UndoWords),
-    /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev and tmpfiles.d, which undo takes away
+    /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev, tmpfiles.d and systemd, which undo takes away
     #[command(after_help = EXIT_STATUS)]
     Persist(PersistWords),
 }
@@ -78,6 +86,43 @@ pub struct TunePlace {
     pub journal: Option<PathBuf>,
 }
 
+/// How a change is agreed on and told.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Doing {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linerate tune measure`.
+#[derive(Debug, Args)]
+pub struct MeasureWords {
+    #[command(flatten)]
+    pub choice: TuneChoice,
+    #[command(flatten)]
+    pub at: TunePlace,
+    #[command(flatten)]
+    pub doing: Doing,
+    /// Address of an agent, one for each path; repeat for several [default: a receiver of our own on loopback]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    pub peer: Vec<String>,
+    /// File with the agents' key [default: the digits in LINERATE_KEY]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// File, block device or directory on the disk that is tried; in a directory a nameless file is written [default: .]
+    #[arg(long, value_name = "PATH", default_value = ".", hide_default_value = true)]
+    pub source: PathBuf,
+    /// Length of one window in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = window, default_value_t = 1.0)]
+    pub seconds: f64,
+    /// Windows of the wanted state; there is one more of the state as it is
+    #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=100))]
+    pub rounds: u32,
+}
+
 /// `linerate tune apply`.
 #[derive(Debug, Args)]
 pub struct ApplyWords {
@@ -85,12 +130,8 @@ pub struct ApplyWords {
     pub choice: TuneChoice,
     #[command(flatten)]
     pub at: TunePlace,
-    /// Do not ask
-    #[arg(long)]
-    pub yes: bool,
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub doing: Doing,
 }
 
 /// `linerate tune undo`.
@@ -114,12 +155,8 @@ pub struct UndoWords {
 pub struct PersistWords {
     #[command(flatten)]
     pub at: TunePlace,
-    /// Do not ask
-    #[arg(long)]
-    pub yes: bool,
-    /// Print what was done as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub doing: Doing,
 }
 
 /// `--stage`.
@@ -154,5 +191,13 @@ fn round_trip(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time > Duration::ZERO && time <= Duration::from_secs(10) => Ok(time),
         _ => Err(format!("“{text}” is no round trip: write it like 20ms or 150us, at most 10s")),
+    }
+}
+
+/// Shorter windows are noise, longer ones patience.
+fn window(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("“{text}” is no length of a window: a number of seconds from 0.1 to 600")),
     }
 }

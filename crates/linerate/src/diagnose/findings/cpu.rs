@@ -44,7 +44,7 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
             path.cpu_by_core.len()
         ),
         evidence: json!({ "full": full, "idle": idle, "measurement": path.name }),
-        remedy: "spread the work over more cores: more sources or paths make more lanes; move the NIC's interrupts away from the lanes' cores (/proc/irq/*/smp_affinity_list)".into(),
+        remedy: "spread the work over more cores: more sources or paths make more lanes; move the NIC's interrupts away from the lanes' cores (`linerate tune measure --setting irq-affinity` tries a core for each queue)".into(),
         gain,
     }]
 }

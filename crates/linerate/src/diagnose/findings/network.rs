@@ -109,7 +109,7 @@ fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
             "path": path.name, "mtu": mtu, "peer_mtu": path.peer_mtu.known(), "segment_bytes": segment, "full_segment_bytes": full,
         }),
         remedy: format!(
-            "set one MTU on both hosts and every switch between them (`ip link set {} mtu {mtu}`), and check with `ping -M do -s {}`",
+            "set one MTU on both hosts and every switch between them (`linerate tune apply --setting mtu:{0}={mtu}`, or `ip link set {0} mtu {mtu}`), and check with `ping -M do -s {1}`",
             path.nic.as_deref().unwrap_or(&path.name),
             mtu.saturating_sub(if ipv6 { 48 } else { 28 })
         ),
@@ -172,7 +172,7 @@ pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
             show_bytes_rate(fastest)
         ),
         evidence: json!({ "congestion_control": used, "bytes_per_second": fastest }),
-        remedy: "compare with `--congestion-control cubic`".into(),
+        remedy: "compare with `--congestion-control cubic`, or have both tried in turns: `linerate tune measure --setting tcp-congestion-control=cubic`".into(),
         gain: 0.0,
     }]
 }

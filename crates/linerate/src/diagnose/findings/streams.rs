@@ -44,7 +44,7 @@ pub(super) fn congestion_control(trials: &[Trial]) -> Option<Finding> {
         ),
         evidence: json!({ "trials": trials }),
         remedy: format!(
-            "on the sender: `sysctl -w net.ipv4.tcp_congestion_control={name}`, or for one route `ip route change … congctl {name}`; \
+            "on the sender: `linerate tune apply --setting tcp-congestion-control={name}` (or `sysctl -w net.ipv4.tcp_congestion_control={name}`), or for one route `ip route change … congctl {name}`; \
              on long paths with loss measure again, there the other may win"
         ),
         gain: best.bytes_per_second - system.bytes_per_second,

@@ -1,8 +1,8 @@
 //! What a rate does not tell: latencies, processor time, knees; judged as rates are, by the intervals of their repeats.
 
-use super::interval::Interval;
 use super::pair::{Key, keyed};
 use super::{Difference, Verdict};
+use crate::measure::interval::Interval;
 use crate::measure::statistics::median;
 use crate::measure::{Measurement, Stage};
 use crate::report::figure::{quantity as number, rate};

@@ -1,20 +1,19 @@
 //! Any runs side by side: the same measurements paired, a difference called one only where the intervals part, unlike machines said first.
 //!
-//! `interval` has the mathematics, `pair` tells which rows are the same, `unlike` what sets the machines apart; `text`, `csv` and `page`
+//! `measure::interval` has the mathematics, `pair` tells which rows are the same, `unlike` what sets the machines apart; `text`, `csv` and `page`
 //! show the product.
 
 mod csv;
 mod detail;
-mod interval;
 mod join;
 mod page;
 mod pair;
 mod text;
 mod unlike;
 
+pub use crate::measure::interval::{Interval, LEAST_SAMPLES, Verdict};
 pub(super) use csv::csv;
 pub use detail::{Detail, Quantity, Sampled};
-pub use interval::{Interval, LEAST_SAMPLES, Verdict};
 pub(super) use join::joined;
 pub(super) use page::page;
 pub(super) use text::screen;

@@ -1,7 +1,7 @@
 //! Which measurements of several runs are the same: stage and job, or stage and name; never the files or devices, which are what differs.
 
-use super::interval::{Interval, verdict};
 use super::{Answer, Difference, Only, Rate, Row};
+use crate::measure::interval::{Interval, verdict};
 use crate::measure::{Measurement, Stage};
 use crate::report::figure::{Unit, percent, rate};
 use crate::report::json::SavedRun;

@@ -2,6 +2,7 @@
 
 use super::{put, table};
 use crate::fact::Fact;
+use crate::plan::Origin;
 use crate::report::figure::{count, percent, quantity};
 use crate::report::terminal::Style;
 use crate::units::{show_bits_rate, show_bytes_rate, show_size};
@@ -29,10 +30,13 @@ pub(in crate::report) fn screen(verdict: &Verdict, width: usize, colour: bool) -
     say(
         "CPU",
         format!(
-            "{} cores: {} CPU seconds per GB, rated for datagrams of {} bytes",
+            "{} cores: {} CPU seconds per GB, {}",
             quantity(need.cpu_cores),
             quantity(need.cpu_seconds_per_gb),
-            count(need.datagram_bytes)
+            match need.cpu_origin {
+                Origin::Measured => "measured".to_string(),
+                _ => format!("rated for datagrams of {} bytes", count(need.datagram_bytes)),
+            }
         ),
     );
     for share in verdict.disks.iter().take(MOST_LINES) {
@@ -95,7 +99,12 @@ fn nic(dealt: &Dealt) -> String {
     let needed = show_bits_rate(dealt.needed_bytes_per_second);
     let of = match &dealt.link_bytes_per_second {
         Fact::Known(link) => {
-            format!("of {} ({}), rated", show_bits_rate(*link), percent(dealt.needed_bytes_per_second / link))
+            let word = if dealt.link_origin == Origin::Measured { "measured" } else { "rated" };
+            format!(
+                "of {} ({}), {word}",
+                show_bits_rate(*link),
+                percent(dealt.needed_bytes_per_second / link)
+            )
         }
         Fact::Unknown { why } => format!("of an unknown rate ({why})"),
     };

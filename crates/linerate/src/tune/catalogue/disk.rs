@@ -3,9 +3,11 @@
 use super::super::shape::Shape;
 use super::{Advice, Entry, Look, Risk, Stage, Where};
 use crate::probe::{Disk, DiskKind};
+use crate::run::again::Figure;
 use crate::units::{bytes_per_second, show_size};
 
 const QUEUE: &str = "https://docs.kernel.org/block/queue-sysfs.html";
+const MD: &str = "https://docs.kernel.org/admin-guide/md.html";
 /// What buffered readers of a disk of unknown rate get ahead, KiB.
 const READ_AHEAD_KIB: u64 = 4096;
 /// A reader that is late for its turn by this much still finds its bytes, seconds.
@@ -23,6 +25,7 @@ const fn entry(
         id,
         what,
         stage: Stage::Disk,
+        figure: Figure::DirectReads,
         at,
         shape,
         advice,
@@ -31,20 +34,47 @@ const fn entry(
         harm,
         findings: &[],
         range: None,
+        left: None,
     }
 }
 
+/// What only a measurement can tell.
+const fn left(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    why: &'static str,
+    harm: &'static str,
+) -> Entry {
+    Entry { left: Some(why), ..entry(id, what, at, Shape::Words, |_| Advice::Right, harm) }
+}
+
 pub const ENTRIES: &[Entry] = &[
-    entry(
-        "scheduler",
-        "order of requests",
-        Where::Disk("queue/scheduler"),
-        Shape::Choice,
-        scheduler,
-        "a disk with moving heads needs one",
-    ),
+    Entry {
+        findings: &["scheduler"],
+        ..entry(
+            "scheduler",
+            "order of requests",
+            Where::Disk("queue/scheduler"),
+            Shape::Choice,
+            scheduler,
+            "a disk with moving heads needs one",
+        )
+    },
+    Entry {
+        findings: &["rotational-claim"],
+        range: Some((0, 1)),
+        ..left(
+            "rotational",
+            "the kernel takes the disk for one with moving heads",
+            Where::Disk("queue/rotational"),
+            "0 for a disk that answers at random as fast as in sequence, whatever it claims",
+            "seeks that a real head then makes",
+        )
+    },
     Entry {
         findings: &["read-ahead"],
+        figure: Figure::BufferedReads,
         ..entry(
             "read-ahead",
             "KiB that the kernel reads ahead of a buffered sequential reader",
@@ -54,12 +84,11 @@ pub const ENTRIES: &[Entry] = &[
             "memory, and bytes read in vain by random readers",
         )
     },
-    entry(
+    left(
         "nr-requests",
         "requests that may wait in each queue",
         Where::Disk("queue/nr_requests"),
-        Shape::Words,
-        |_| Advice::leave("more queueing is more latency; measure with linerate disk --depth"),
+        "more queueing is more latency; measure with linerate disk --depth",
         "latency of other requests",
     ),
     entry(
@@ -83,25 +112,38 @@ pub const ENTRIES: &[Entry] = &[
         },
         "a little CPU",
     ),
-    entry(
+    left(
         "rq-affinity",
         "who completes a request: 1 a core near the one that asked, 2 that core",
         Where::Disk("queue/rq_affinity"),
-        Shape::Words,
-        |_| Advice::leave("an interrupt more for each completion, for a warmer cache: measure"),
+        "an interrupt more for each completion, for a warmer cache: measure",
         "an interrupt more for each request",
     ),
-    entry(
-        "write-back-throttle",
-        "microseconds of read latency that writes may cost, 0: any",
-        Where::Disk("queue/wbt_lat_usec"),
-        Shape::Words,
-        |_| Advice::leave("0 only for a disk that does nothing but take a stream"),
-        "reads wait behind writes",
-    ),
     Entry {
-        source: "https://docs.kernel.org/admin-guide/md.html",
+        figure: Figure::Writes,
+        ..left(
+            "write-back-throttle",
+            "microseconds of read latency that writes may cost, 0: any",
+            Where::Disk("queue/wbt_lat_usec"),
+            "0 only for a disk that does nothing but take a stream",
+            "reads wait behind writes",
+        )
+    },
+    Entry {
+        source: MD,
+        figure: Figure::Writes,
+        ..left(
+            "stripe-threads",
+            "threads that compute the parity of RAID 5 and 6",
+            Where::Md("md/group_thread_cnt"),
+            "where one core is full of raid5: half of the cores; measure",
+            "CPU",
+        )
+    },
+    Entry {
+        source: MD,
         risk: Risk::Medium,
+        figure: Figure::Writes,
         ..entry(
             "stripe-cache",
             "stripes that RAID 5 and 6 keep in memory",

@@ -3,7 +3,17 @@
 use super::super::goal::Seen;
 use super::super::shape::Shape;
 use super::Where;
+use crate::measure::streams::Direction;
+use crate::plan::Protocol;
+use crate::run::again::Figure;
 use serde::Serialize;
+
+/// What shows whether a setting helped.
+pub(super) const TCP_SEND: Figure = Figure::Network(Protocol::Tcp, Direction::Send);
+pub(super) const TCP_RECEIVE: Figure = Figure::Network(Protocol::Tcp, Direction::Receive);
+pub(super) const UDP_SEND: Figure = Figure::Network(Protocol::Udp, Direction::Send);
+pub(super) const UDP_RECEIVE: Figure = Figure::Network(Protocol::Udp, Direction::Receive);
+pub(super) const PATH: Figure = Figure::Path(Protocol::Tcp);
 
 /// What a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +42,8 @@ pub struct Entry {
     /// What it is, a phrase.
     pub what: &'static str,
     pub stage: Stage,
+    /// What `tune measure` takes to see whether it helped.
+    pub figure: Figure,
     /// Where it stands.
     pub at: Where,
     pub shape: Shape,
@@ -46,6 +58,8 @@ pub struct Entry {
     pub findings: &'static [&'static str],
     /// Numbers that the kernel takes, where it is one number.
     pub range: Option<(u64, u64)>,
+    /// Why it is the user's to choose whatever it is: only a measurement tells.
+    pub left: Option<&'static str>,
 }
 
 /// What an entry looks at.

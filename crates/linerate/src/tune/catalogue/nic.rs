@@ -2,6 +2,7 @@
 
 use super::super::goal::{wire_rate, without_wire};
 use super::super::shape::Shape;
+use super::entry::{TCP_RECEIVE, TCP_SEND};
 use super::{Advice, Entry, Look, Risk, Stage, Where};
 use crate::probe::{Nic, cpu_list};
 use crate::rates::ethernet::{Stack, goodput_share};
@@ -28,6 +29,7 @@ const fn entry(
         id,
         what,
         stage: Stage::Network,
+        figure: TCP_SEND,
         at,
         shape: Shape::Words,
         advice,
@@ -36,7 +38,20 @@ const fn entry(
         harm,
         findings: &[],
         range: None,
+        left: None,
     }
+}
+
+/// What only a measurement can tell; all of it is about receiving.
+const fn left(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    why: &'static str,
+    harm: &'static str,
+) -> Entry {
+    let entry = entry(id, what, at, |_| Advice::Right, NAPI, Risk::Low, harm);
+    Entry { left: Some(why), figure: TCP_RECEIVE, ..entry }
 }
 
 pub const ENTRIES: &[Entry] = &[
@@ -52,15 +67,18 @@ pub const ENTRIES: &[Entry] = &[
             "the link may go down for a moment; interrupts are made anew",
         )
     },
-    entry(
-        "rx-ring",
-        "descriptors of the receive ring",
-        Where::RxRing,
-        |look| ring(look, nic(look).map(|nic| &nic.details.rx_ring)),
-        ETHTOOL,
-        Risk::Medium,
-        "the link may go down for a moment; a large ring may not fit the cache",
-    ),
+    Entry {
+        figure: TCP_RECEIVE,
+        ..entry(
+            "rx-ring",
+            "descriptors of the receive ring",
+            Where::RxRing,
+            |look| ring(look, nic(look).map(|nic| &nic.details.rx_ring)),
+            ETHTOOL,
+            Risk::Medium,
+            "the link may go down for a moment; a large ring may not fit the cache",
+        )
+    },
     entry(
         "tx-ring",
         "descriptors of the transmit ring",
@@ -70,18 +88,23 @@ pub const ENTRIES: &[Entry] = &[
         Risk::Medium,
         "the link may go down for a moment",
     ),
-    entry(
-        "adaptive-rx",
-        "the driver adapts how long receive interrupts wait",
-        Where::AdaptiveRx,
-        adaptive,
-        ETHTOOL,
-        Risk::Low,
-        "latency changes with the load",
-    ),
+    Entry {
+        figure: TCP_RECEIVE,
+        ..entry(
+            "adaptive-rx",
+            "the driver adapts how long receive interrupts wait",
+            Where::AdaptiveRx,
+            adaptive,
+            ETHTOOL,
+            Risk::Low,
+            "latency changes with the load",
+        )
+    },
+    pause("rx-pause", "the card stops sending while the switch asks it to", Where::RxPause),
+    pause("tx-pause", "the card asks the switch to stop while its ring is full", Where::TxPause),
     offload("tcp-segmentation", "the card cuts TCP segments", "tx-tcp-segmentation"),
     offload("generic-segmentation", "segments are cut as late as possible", "tx-generic-segmentation"),
-    offload("generic-receive", "received segments are joined", "rx-gro"),
+    Entry { figure: TCP_RECEIVE, ..offload("generic-receive", "received segments are joined", "rx-gro") },
     offload("scatter-gather", "the card gathers a packet from pieces", "tx-scatter-gather"),
     Entry {
         range: Some((68, 65_535)),
@@ -113,35 +136,40 @@ pub const ENTRIES: &[Entry] = &[
         Risk::Low,
         "packets wait longer",
     ),
-    entry(
+    left(
         "threaded-napi",
         "packets are received by threads that the scheduler places",
         Where::Nic("threaded"),
-        |_| Advice::leave("helps where one core is full of receiving: measure"),
-        NAPI,
-        Risk::Low,
+        "helps where one core is full of receiving: measure",
         "a switch of threads for each batch",
     ),
-    entry(
+    left(
         "defer-interrupts",
         "rounds of polling before an interrupt is switched on again",
         Where::Nic("napi_defer_hard_irqs"),
-        |_| Advice::leave("with gro-flush-timeout: fewer interrupts for more latency"),
-        NAPI,
-        Risk::Low,
+        "with gro-flush-timeout: fewer interrupts for more latency",
         "latency",
     ),
-    entry(
+    left(
         "gro-flush-timeout",
         "nanoseconds that a packet waits to be joined",
         Where::Nic("gro_flush_timeout"),
-        |_| Advice::leave("with defer-interrupts: fewer interrupts for more latency"),
-        NAPI,
-        Risk::Low,
+        "with defer-interrupts: fewer interrupts for more latency",
         "latency",
     ),
     Entry {
-        findings: &["interrupts-one-core"],
+        source: SCALING,
+        ..left(
+            "rfs-flows",
+            "flows of a queue whose packets go to the core of the program that reads them",
+            Where::RxQueue("rps_flow_cnt"),
+            "with rfs-entries, for many connections on cards without enough queues: entries ÷ queues",
+            "memory",
+        )
+    },
+    Entry {
+        figure: TCP_RECEIVE,
+        findings: &["interrupts-one-core", "one-core-saturated"],
         shape: Shape::List,
         ..entry(
             "irq-affinity",
@@ -154,6 +182,7 @@ pub const ENTRIES: &[Entry] = &[
         )
     },
     Entry {
+        figure: TCP_RECEIVE,
         findings: &["nic-queues"],
         shape: Shape::Mask,
         ..entry(
@@ -179,6 +208,26 @@ pub const ENTRIES: &[Entry] = &[
         )
     },
 ];
+
+/// Right where the switch has the same, and no other way: nobody here knows the switch.
+const fn pause(id: &'static str, what: &'static str, at: Where) -> Entry {
+    let entry = entry(
+        id,
+        what,
+        at,
+        |_| Advice::Right,
+        ETHTOOL,
+        Risk::Medium,
+        "one slow receiver stops a whole switch",
+    );
+    Entry {
+        range: Some((0, 1)),
+        left: Some(
+            "the switch must have the same; frames that were paused look like a slow network (ethtool -S)",
+        ),
+        ..entry
+    }
+}
 
 const fn offload(id: &'static str, what: &'static str, feature: &'static str) -> Entry {
     entry(

@@ -1,6 +1,7 @@
 //! Socket buffers and the packet path of `net.core`.
 
 use super::super::shape::Shape;
+use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
 use super::{Advice, Entry, Look, Risk, Stage, Where};
 
 const NET: &str = "https://docs.kernel.org/admin-guide/sysctl/net.html";
@@ -11,160 +12,202 @@ const GOOD_BUFFER_BYTES: u64 = 64 << 20;
 /// From here on zerocopy has thousands of sends open: 100 Gb/s, in bytes per second.
 const FAST: f64 = 12.5e9;
 
-pub const ENTRIES: &[Entry] = &[
+const fn entry(
+    id: &'static str,
+    what: &'static str,
+    name: &'static str,
+    advice: fn(&Look<'_>) -> Advice,
+    risk: Risk,
+    harm: &'static str,
+) -> Entry {
     Entry {
-        id: "rmem-max",
-        what: "largest receive buffer that a program may ask for",
+        id,
+        what,
         stage: Stage::Network,
-        at: Where::Sysctl("net.core.rmem_max"),
+        figure: TCP_RECEIVE,
+        at: Where::Sysctl(name),
         shape: Shape::Words,
-        advice: largest_buffer,
+        advice,
         source: NET,
-        risk: Risk::Low,
-        harm: "a program that asks for much memory gets it",
-        findings: &["udp-receive-buffer"],
-        range: Some((2304, MOST)),
-    },
-    Entry {
-        id: "wmem-max",
-        what: "largest send buffer that a program may ask for",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.wmem_max"),
-        shape: Shape::Words,
-        advice: largest_buffer,
-        source: NET,
-        risk: Risk::Low,
-        harm: "a program that asks for much memory gets it",
-        findings: &[],
-        range: Some((4608, MOST)),
-    },
-    Entry {
-        id: "rmem-default",
-        what: "receive buffer of a program that asks for none; not TCP",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.rmem_default"),
-        shape: Shape::Words,
-        advice: |_| Advice::leave("only for programs that drop UDP datagrams and never ask for a buffer"),
-        source: NET,
-        risk: Risk::Low,
-        harm: "every such socket may take as much",
-        findings: &[],
-        range: Some((2304, MOST)),
-    },
-    Entry {
-        id: "optmem-max",
-        what: "memory for the notifications of zerocopy sends, each socket",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.optmem_max"),
-        shape: Shape::Words,
-        advice: |look| match look.seen.rate() {
-            Err(why) => Advice::Unknown(why),
-            Ok(rate) if rate < FAST => look
-                .at_least(131_072, "the default since Linux 6.7; zerocopy sends fail with ENOBUFS beyond it"),
-            Ok(_) => look
-                .at_least(1 << 20, "100 Gb/s and more have so many zerocopy sends open that 128 KiB run out"),
-        },
-        source: NET,
-        risk: Risk::Low,
-        harm: "memory of the kernel, bounded by socket",
+        risk,
+        harm,
         findings: &[],
         range: Some((0, MOST)),
+        left: None,
+    }
+}
+
+/// The largest buffer that a program may ask for, and the least that the kernel takes for it.
+const fn largest(id: &'static str, what: &'static str, name: &'static str, least: u64) -> Entry {
+    let harm = "a program that asks for much memory gets it";
+    Entry { range: Some((least, MOST)), ..entry(id, what, name, largest_buffer, Risk::Low, harm) }
+}
+
+/// A core that waits for packets by spinning.
+const fn spinning(id: &'static str, what: &'static str, name: &'static str) -> Entry {
+    entry(
+        id,
+        what,
+        name,
+        |look| {
+            look.exactly(
+                "0",
+                "a server that moves bulk needs its cores; a program that needs the latency asks with SO_BUSY_POLL",
+            )
+        },
+        Risk::Medium,
+        "latency of programs that rely on it",
+    )
+}
+
+pub const ENTRIES: &[Entry] = &[
+    Entry {
+        findings: &["udp-receive-buffer"],
+        figure: UDP_RECEIVE,
+        ..largest("rmem-max", "largest receive buffer that a program may ask for", "net.core.rmem_max", 2304)
     },
     Entry {
-        id: "default-qdisc",
-        what: "queueing discipline of interfaces that come up from now on",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.default_qdisc"),
-        shape: Shape::Words,
-        advice: |look| match look.now {
-            "pfifo_fast" => Advice::change(
-                "fq",
-                "paces each connection, so that its bursts do not overflow the small buffers of switches; interfaces that are up keep theirs",
+        figure: UDP_SEND,
+        ..largest("wmem-max", "largest send buffer that a program may ask for", "net.core.wmem_max", 4608)
+    },
+    Entry {
+        range: Some((2304, MOST)),
+        figure: UDP_RECEIVE,
+        left: Some("only for programs that drop UDP datagrams and never ask for a buffer"),
+        ..entry(
+            "rmem-default",
+            "receive buffer of a program that asks for none; not TCP",
+            "net.core.rmem_default",
+            |_| Advice::Right,
+            Risk::Low,
+            "every such socket may take as much",
+        )
+    },
+    Entry {
+        figure: TCP_SEND,
+        ..entry(
+            "optmem-max",
+            "memory for the notifications of zerocopy sends, each socket",
+            "net.core.optmem_max",
+            |look| match look.seen.rate() {
+                Err(why) => Advice::Unknown(why),
+                Ok(rate) if rate < FAST => look.at_least(
+                    131_072,
+                    "the default since Linux 6.7; zerocopy sends fail with ENOBUFS beyond it",
+                ),
+                Ok(_) => look.at_least(
+                    1 << 20,
+                    "100 Gb/s and more have so many zerocopy sends open that 128 KiB run out",
+                ),
+            },
+            Risk::Low,
+            "memory of the kernel, bounded by socket",
+        )
+    },
+    Entry {
+        range: None,
+        figure: TCP_SEND,
+        ..entry(
+            "default-qdisc",
+            "queueing discipline of interfaces that come up from now on",
+            "net.core.default_qdisc",
+            |look| match look.now {
+                "pfifo_fast" => Advice::change(
+                    "fq",
+                    "paces each connection, so that its bursts do not overflow the small buffers of switches; interfaces that are up keep theirs",
+                ),
+                _ => Advice::Right,
+            },
+            Risk::Low,
+            "none for interfaces that are up",
+        )
+    },
+    Entry {
+        range: Some((1, MOST)),
+        figure: UDP_RECEIVE,
+        ..entry(
+            "netdev-max-backlog",
+            "packets that wait for a CPU which another one handed them to",
+            "net.core.netdev_max_backlog",
+            backlog,
+            Risk::Low,
+            "packets wait longer under overload",
+        )
+    },
+    Entry {
+        range: Some((1, MOST)),
+        ..entry(
+            "netdev-budget",
+            "packets that one round of receiving takes",
+            "net.core.netdev_budget",
+            |look| squeezed(look, 600),
+            Risk::Low,
+            "other work of that core waits longer",
+        )
+    },
+    Entry {
+        range: Some((1, MOST)),
+        ..entry(
+            "netdev-budget-usecs",
+            "microseconds that one round of receiving takes",
+            "net.core.netdev_budget_usecs",
+            |look| squeezed(look, 8000),
+            Risk::Low,
+            "other work of that core waits longer",
+        )
+    },
+    Entry {
+        left: Some("with rfs-flows, for many connections on cards without enough queues: 32768"),
+        source: "https://docs.kernel.org/networking/scaling.html",
+        ..entry(
+            "rfs-entries",
+            "flows whose packets go to the core of the program that reads them",
+            "net.core.rps_sock_flow_entries",
+            |_| Advice::Right,
+            Risk::Low,
+            "memory",
+        )
+    },
+    Entry {
+        range: Some((1, MOST)),
+        source: "https://docs.kernel.org/networking/nf_conntrack-sysctl.html",
+        ..entry(
+            "conntrack-max",
+            "connections that the firewall follows",
+            "net.netfilter.nf_conntrack_max",
+            followed,
+            Risk::Low,
+            "some 300 bytes of the kernel for each",
+        )
+    },
+    spinning("busy-poll", "microseconds that poll and select spin for packets", "net.core.busy_poll"),
+    spinning("busy-read", "microseconds that reads of a socket spin for packets", "net.core.busy_read"),
+];
+
+fn backlog(look: &Look<'_>) -> Advice {
+    match softnet(look, 1) {
+        Err(why) => Advice::Unknown(why),
+        Ok(0) => Advice::Right,
+        Ok(drops) => look.at_least(
+            look.number().unwrap_or(1000).saturating_mul(4).clamp(4000, 250_000),
+            format!("{drops} packets were dropped from full backlogs since the boot (/proc/net/softnet_stat, column 2)"),
+        ),
+    }
+}
+
+/// A full table drops the packets of new connections.
+fn followed(look: &Look<'_>) -> Advice {
+    match look.seen.sysroot.parse::<u64>("/proc/sys/net/netfilter/nf_conntrack_count").known() {
+        None => Advice::Unknown("/proc/sys/net/netfilter/nf_conntrack_count cannot be read".into()),
+        Some(count) => match look.number() {
+            Some(most) if count.saturating_mul(5) >= most.saturating_mul(4) => look.at_least(
+                most.saturating_mul(2).min(MOST),
+                format!("{count} of {most} are followed now: beyond it new connections are dropped; data ports need none of it (notrack)"),
             ),
             _ => Advice::Right,
         },
-        source: NET,
-        risk: Risk::Low,
-        harm: "none for interfaces that are up",
-        findings: &[],
-        range: None,
-    },
-    Entry {
-        id: "netdev-max-backlog",
-        what: "packets that wait for a CPU which another one handed them to",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.netdev_max_backlog"),
-        shape: Shape::Words,
-        advice: |look| {
-            match softnet(look, 1) {
-            Err(why) => Advice::Unknown(why),
-            Ok(0) => Advice::Right,
-            Ok(drops) => look.at_least(look.number().unwrap_or(1000).saturating_mul(4).clamp(4000, 250_000), format!("{drops} packets were dropped from full backlogs since the boot (/proc/net/softnet_stat, column 2)")),
-        }
-        },
-        source: NET,
-        risk: Risk::Low,
-        harm: "packets wait longer under overload",
-        findings: &[],
-        range: Some((1, MOST)),
-    },
-    Entry {
-        id: "netdev-budget",
-        what: "packets that one round of receiving takes",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.netdev_budget"),
-        shape: Shape::Words,
-        advice: |look| squeezed(look, 600),
-        source: NET,
-        risk: Risk::Low,
-        harm: "other work of that core waits longer",
-        findings: &[],
-        range: Some((1, MOST)),
-    },
-    Entry {
-        id: "netdev-budget-usecs",
-        what: "microseconds that one round of receiving takes",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.netdev_budget_usecs"),
-        shape: Shape::Words,
-        advice: |look| squeezed(look, 8000),
-        source: NET,
-        risk: Risk::Low,
-        harm: "other work of that core waits longer",
-        findings: &[],
-        range: Some((1, MOST)),
-    },
-    Entry {
-        id: "busy-poll",
-        what: "microseconds that poll and select spin for packets",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.busy_poll"),
-        shape: Shape::Words,
-        advice: |look| {
-            look.exactly("0", "a server that moves bulk needs its cores; a program that needs the latency asks with SO_BUSY_POLL")
-        },
-        source: NET,
-        risk: Risk::Medium,
-        harm: "latency of programs that rely on it",
-        findings: &[],
-        range: Some((0, MOST)),
-    },
-    Entry {
-        id: "busy-read",
-        what: "microseconds that reads of a socket spin for packets",
-        stage: Stage::Network,
-        at: Where::Sysctl("net.core.busy_read"),
-        shape: Shape::Words,
-        advice: |look| {
-            look.exactly("0", "a server that moves bulk needs its cores; a program that needs the latency asks with SO_BUSY_POLL")
-        },
-        source: NET,
-        risk: Risk::Medium,
-        harm: "latency of programs that rely on it",
-        findings: &[],
-        range: Some((0, MOST)),
-    },
-];
+    }
+}
 
 /// What is on the way at full rate, at least 64 MiB; never lowered.
 fn largest_buffer(look: &Look<'_>) -> Advice {

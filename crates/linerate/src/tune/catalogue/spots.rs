@@ -23,6 +23,8 @@ pub enum Where {
     TxRing,
     CombinedChannels,
     AdaptiveRx,
+    RxPause,
+    TxPause,
     /// An offload by the kernel's name.
     Feature(&'static str),
     /// `/proc/irq/N/smp_affinity_list` of the interrupts of NICs.
@@ -33,6 +35,8 @@ pub enum Where {
     Md(&'static str),
     /// `/sys/devices/system/cpu/cpufreq/policyN/…`.
     CpuPolicy(&'static str),
+    /// An attribute of each entry of a folder that has it.
+    Each(&'static str, &'static str),
     /// `/sys/bus/pci/devices/ADDRESS/…` of NICs and of disks' controllers.
     Pci(&'static str),
 }
@@ -64,6 +68,8 @@ impl Where {
             Where::TxRing => knob(seen, Knob::TxRing),
             Where::CombinedChannels => knob(seen, Knob::CombinedChannels),
             Where::AdaptiveRx => knob(seen, Knob::AdaptiveRx),
+            Where::RxPause => knob(seen, Knob::RxPause),
+            Where::TxPause => knob(seen, Knob::TxPause),
             Where::Feature(name) => knob(seen, Knob::Feature(name.to_string())),
             Where::NicInterrupt => interrupts(seen),
             Where::Disk(attribute) => seen
@@ -78,6 +84,7 @@ impl Where {
                 arrays.map(|disk| of_disk(seen, disk, attribute)).collect()
             }
             Where::CpuPolicy(attribute) => policies(seen, attribute),
+            Where::Each(folder, attribute) => each(seen, folder, attribute),
             Where::Pci(attribute) => functions(seen, attribute),
         }
     }
@@ -184,6 +191,21 @@ fn policies(seen: &Seen, attribute: &str) -> Vec<Spot> {
         device: None,
     };
     names.map(spot).collect()
+}
+
+fn each(seen: &Seen, folder: &str, attribute: &str) -> Vec<Spot> {
+    let folder = Path::new(folder);
+    let mut names = seen.sysroot.list(folder);
+    names.retain(|name| seen.sysroot.exists(folder.join(name).join(attribute)));
+    names.sort();
+    let spot = |name: String| Spot {
+        place: Place::Attribute(folder.join(&name).join(attribute)),
+        of: name.clone(),
+        name,
+        queue: None,
+        device: None,
+    };
+    names.into_iter().map(spot).collect()
 }
 
 fn functions(seen: &Seen, attribute: &str) -> Vec<Spot> {

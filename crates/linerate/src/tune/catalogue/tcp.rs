@@ -1,6 +1,7 @@
 //! TCP and UDP: `net.ipv4`.
 
 use super::super::shape::Shape;
+use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE};
 use super::sockets::round_up;
 use super::{Advice, Entry, Look, Risk, Stage, Where};
 
@@ -23,6 +24,7 @@ const fn entry(
         id,
         what,
         stage: Stage::Network,
+        figure: TCP_SEND,
         at: Where::Sysctl(name),
         shape: Shape::Words,
         advice,
@@ -31,12 +33,14 @@ const fn entry(
         harm,
         findings: &[],
         range: None,
+        left: None,
     }
 }
 
 pub const ENTRIES: &[Entry] = &[
     Entry {
         findings: &["tcp-receive-buffer"],
+        figure: TCP_RECEIVE,
         ..entry(
             "tcp-rmem",
             "receive buffer of a TCP connection: least, first, most",
@@ -62,14 +66,17 @@ pub const ENTRIES: &[Entry] = &[
         Risk::Medium,
         "too little makes TCP drop, too much the machine swap",
     ),
-    entry(
-        "udp-mem",
-        "memory of all UDP sockets together, in pages",
-        "net.ipv4.udp_mem",
-        |look| pages(look, 8),
-        Risk::Medium,
-        "too little makes UDP drop, too much the machine swap",
-    ),
+    Entry {
+        figure: UDP_RECEIVE,
+        ..entry(
+            "udp-mem",
+            "memory of all UDP sockets together, in pages",
+            "net.ipv4.udp_mem",
+            |look| pages(look, 8),
+            Risk::Medium,
+            "too little makes UDP drop, too much the machine swap",
+        )
+    },
     Entry {
         findings: &["congestion-control"],
         ..entry(
@@ -136,6 +143,14 @@ pub const ENTRIES: &[Entry] = &[
         Risk::Low,
         "data waits longer in the send buffer",
     ),
+    entry(
+        "local-port-range",
+        "first and last port of connections that go out",
+        "net.ipv4.ip_local_port_range",
+        |_| Advice::leave("28,000 connections to one address fit; more streams than that want 1024 65535"),
+        Risk::Low,
+        "a port that a server wants may be taken",
+    ),
     Entry {
         range: Some((0, 1)),
         ..entry(
@@ -185,6 +200,7 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         range: Some((0, 1)),
         findings: &["tcp-receive-buffer"],
+        figure: TCP_RECEIVE,
         ..entry(
             "tcp-moderate-rcvbuf",
             "the kernel sizes receive buffers",

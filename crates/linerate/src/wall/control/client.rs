@@ -59,7 +59,7 @@ impl Answer {
             Message::Assignment(_) => self == Answer::Assignment,
             Message::Sums { .. } => self == Answer::Sums,
             Message::Refused { .. } => true,
-            Message::Timeline(_) | Message::Show { .. } => false,
+            Message::Timeline(_) | Message::Lead(_) | Message::Show { .. } => false,
         }
     }
 }

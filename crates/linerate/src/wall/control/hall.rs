@@ -44,6 +44,8 @@ struct Guest {
     outbox: Arc<Outbox>,
     joined: bool,
     watches: bool,
+    /// It is a server that follows.
+    follows: bool,
 }
 
 /// A message as text; what cannot be written as JSON (there is no such message) says so.
@@ -85,7 +87,7 @@ impl Hall {
     pub fn enter(&self) -> (u64, Arc<Outbox>) {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let outbox = Arc::new(Outbox::default());
-        let guest = Guest { outbox: outbox.clone(), joined: false, watches: false };
+        let guest = Guest { outbox: outbox.clone(), joined: false, watches: false, follows: false };
         lock(&self.guests).insert(number, guest);
         (number, outbox)
     }
@@ -111,6 +113,12 @@ impl Hall {
         }
     }
 
+    /// It is a server that follows. False: it was that before.
+    pub fn follows(&self, number: u64) -> bool {
+        let mut guests = lock(&self.guests);
+        guests.get_mut(&number).is_some_and(|guest| !std::mem::replace(&mut guest.follows, true))
+    }
+
     /// The status as text, and the tiles in it.
     pub fn status(&self) -> (Arc<str>, Vec<TileId>) {
         let mut kept = lock(&self.status);
@@ -134,9 +142,21 @@ impl Hall {
             return;
         }
         let text = text(&Message::Timeline(timeline));
-        for guest in lock(&self.guests).values().filter(|guest| guest.joined || guest.watches) {
+        let guests = lock(&self.guests);
+        for guest in guests.values().filter(|guest| guest.joined || guest.watches) {
             guest.outbox.newest(Slot::Timeline, text.clone());
         }
+        if guests.values().any(|guest| guest.follows) {
+            let lead = self.lead();
+            for guest in guests.values().filter(|guest| guest.follows) {
+                guest.outbox.newest(Slot::Lead, lead.clone());
+            }
+        }
+    }
+
+    /// What a server that follows plays, as text.
+    pub fn lead(&self) -> Arc<str> {
+        text(&Message::Lead(self.conductor.lead()))
     }
 
     /// A screen holds a tick. The sentence says why that cannot be.

@@ -95,6 +95,12 @@ impl Hub {
     pub fn timeline_changed(&self) {
         self.hall.changed.notify_one();
     }
+
+    /// [`Hub::timeline_changed`] for a thread of its own, which may outlive the hub.
+    pub fn teller(&self) -> impl Fn() + Send + 'static {
+        let hall = Arc::clone(&self.hall);
+        move || hall.changed.notify_one()
+    }
 }
 
 impl Drop for Hub {

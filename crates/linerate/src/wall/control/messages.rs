@@ -72,6 +72,11 @@ pub enum Request {
         from: u32,
         count: u32,
     },
+    /// Another server of the wall follows this one, under its name in the layout: said again each second, so that a server that is gone is
+    /// noticed. Answered by [`Message::Done`]; [`Message::Lead`] comes after the first one and with each change.
+    Follow {
+        server: String,
+    },
     /// A screen with a barrier holds this tick whole and waits; answered to all by [`Message::Show`].
     Ready {
         tile: TileId,
@@ -96,6 +101,8 @@ pub enum Message {
     Movies {
         movies: Vec<MovieLine>,
     },
+    /// What a server that follows must play.
+    Lead(Lead),
     Assignment(Assignment),
     Sums {
         tile: TileId,
@@ -106,6 +113,16 @@ pub enum Message {
     Show {
         tick: u64,
     },
+}
+
+/// What all servers of a wall play: the timeline, and what it is played of, in one piece, so that no frame is of one and not of the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lead {
+    pub timeline: Timeline,
+    /// From this tick on this movie and this part of it.
+    pub from_tick: u64,
+    pub movie: String,
+    pub view: View,
 }
 
 /// One movie of the server.

@@ -17,7 +17,7 @@ pub(super) mod tcp;
 
 pub use client::Client;
 pub use hub::{Hub, HubSettings};
-pub use messages::{Assignment, Message, MovieLine, Preview, Request, ScreenReport, View};
+pub use messages::{Assignment, Lead, Message, MovieLine, Preview, Request, ScreenReport, View};
 
 use super::geometry::TileId;
 use super::status::WallStatus;
@@ -42,6 +42,10 @@ pub trait Conductor: Send + Sync {
     fn assignment(&self, tile: TileId) -> Result<Assignment, String>;
     /// Keeps what a screen has told of itself.
     fn report(&self, report: &ScreenReport);
+    /// What a server that follows this one plays.
+    fn lead(&self) -> Lead;
+    /// A server of this name is there and follows. The sentence says why it may not.
+    fn followed(&self, server: &str) -> Result<(), String>;
     /// Checksums of frames of a tile (CRC-32C of the frame's bytes) from the movie's folder; empty where it has none.
     fn sums(&self, tile: TileId, from: u32, count: u32) -> Vec<u32>;
     /// The newest small picture of a tile; none where it is not playing. Asking keeps them coming for some seconds.

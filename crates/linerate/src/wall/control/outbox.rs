@@ -27,6 +27,7 @@ pub enum Slot {
     /// Screens wait for it.
     Show,
     Timeline,
+    Lead,
     Status,
 }
 

@@ -136,6 +136,7 @@ impl Seat {
                 }
                 None => self.close("a report is for a screen that has joined: send “join” first"),
             },
+            Request::Follow { server } => self.follow(&server),
             Request::Ready { tile, tick } if self.joined == Some(tile) => {
                 if let Err(why) = self.hall.ready(self.number, tick) {
                     self.close(&why);
@@ -181,6 +182,18 @@ impl Seat {
                 self.joined = Some(tile);
                 self.hall.joined(self.number);
                 self.answer(&Message::Assignment(assignment));
+            }
+            Err(why) => self.answer(&Message::Refused { why }),
+        }
+    }
+
+    fn follow(&mut self, server: &str) {
+        match self.hall.conductor.followed(server) {
+            Ok(()) => {
+                self.answer(&Message::Done);
+                if self.hall.follows(self.number) {
+                    self.outbox.newest(Slot::Lead, self.hall.lead());
+                }
             }
             Err(why) => self.answer(&Message::Refused { why }),
         }

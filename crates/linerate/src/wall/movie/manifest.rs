@@ -179,15 +179,19 @@ impl Movie {
         let told = |what: String| Some(format!("tile {tile}: {}: {what}", path.display()));
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
-            Err(error) => return told(format!("cannot be read: {error}")),
+            Err(error) => {
+                return told(format!(
+                    "cannot be read: {error}; copy it there, or say under [files] of {MANIFEST_FILE} where it is"
+                ));
+            }
         };
         let frame = self.manifest.tile.frame_bytes() as u64;
         let wanted = frame * u64::from(self.manifest.frames);
         match metadata.len() {
             _ if !metadata.is_file() => told("no regular file".into()),
-            bytes if bytes % frame != 0 => {
-                told(format!("{bytes} bytes are not a whole number of frames of {frame} bytes"))
-            }
+            bytes if bytes % frame != 0 => told(format!(
+                "{bytes} bytes are not a whole number of frames of {frame} bytes: was its copy cut short, or is the tile's size in {MANIFEST_FILE} wrong?"
+            )),
             bytes if bytes < wanted => told(format!(
                 "only {} of {} frames are there; the copy is not complete, or {MANIFEST_FILE} says too many",
                 bytes / frame,

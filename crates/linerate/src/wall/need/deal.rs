@@ -2,6 +2,7 @@
 
 use super::Need;
 use crate::fact::Fact;
+use crate::plan::Origin;
 use crate::wall::geometry::TileId;
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ pub struct Dealt {
     pub needed_bytes_per_second: f64,
     /// The link's rate, bytes per second.
     pub link_bytes_per_second: Fact<f64>,
+    /// Whether that is the link's rating, or what was measured, as a rate of the link.
+    pub link_origin: Origin,
 }
 
 impl Dealt {
@@ -25,17 +28,18 @@ impl Dealt {
 }
 
 /// Deals the tiles to NICs of these link rates. One of unknown rate is taken to be like the mean of the others.
-pub(super) fn deal(need: &Need, nics: &[(String, Fact<f64>)]) -> Vec<Dealt> {
-    let known: Vec<f64> = nics.iter().filter_map(|(_, rate)| rate.known().copied()).collect();
+pub(super) fn deal(need: &Need, nics: &[(String, Fact<f64>, Origin)]) -> Vec<Dealt> {
+    let known: Vec<f64> = nics.iter().filter_map(|(_, rate, _)| rate.known().copied()).collect();
     let mean = if known.is_empty() { 1.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
     let weight = |rate: &Fact<f64>| rate.known().copied().unwrap_or(mean).max(f64::MIN_POSITIVE);
     let mut dealt: Vec<Dealt> = nics
         .iter()
-        .map(|(nic, rate)| Dealt {
+        .map(|(nic, rate, origin)| Dealt {
             nic: nic.clone(),
             tiles: Vec::new(),
             needed_bytes_per_second: 0.0,
             link_bytes_per_second: rate.clone(),
+            link_origin: *origin,
         })
         .collect();
     for tile in need.grid.tiles() {

@@ -1,6 +1,7 @@
 //! Held against a machine: its parts as a flow from the disks to the NICs, by the model of `linerate plan`.
 
 use super::deal::{Dealt, deal};
+use super::measured::{Applied, Measured};
 use super::{DiskShare, Need};
 use crate::fact::Fact;
 use crate::plan::flow::{End, Flow, FlowPlan, Method, ends, plan_flow};
@@ -46,11 +47,28 @@ pub struct Verdict {
 }
 
 impl Need {
-    /// Holds the need against a machine. `disks` says where the tiles lie ([`super::places_of`]; empty: anywhere); `nics` are the NICs
+    /// Holds the need against a machine: by what a run has `measured` of it, and for the rest by its data sheets. `disks` says where the tiles lie ([`super::places_of`]; empty: anywhere); `nics` are the NICs
     /// that may be used (empty: all that have a link). Fails where there is no NIC, or not the one that is named.
-    pub fn judge(&self, machine: &Machine, disks: &[DiskShare], nics: &[String]) -> Result<Verdict, String> {
+    pub fn judge(
+        &self,
+        machine: &Machine,
+        disks: &[DiskShare],
+        nics: &[String],
+        measured: &Measured,
+    ) -> Result<Verdict, String> {
+        self.costing(measured).judge_all(machine, disks, nics, measured)
+    }
+
+    fn judge_all(
+        &self,
+        machine: &Machine,
+        disks: &[DiskShare],
+        nics: &[String],
+        measured: &Measured,
+    ) -> Result<Verdict, String> {
         let mut parts = from_machine(machine);
         parts.cpu_seconds_per_gb = Fact::Known(self.cpu_seconds_per_gb);
+        let applied = measured.apply(&mut parts, self.mtu);
         for device in &mut parts.devices {
             if let DeviceKind::Nic { mtu, .. } = &mut device.what {
                 *mtu = Fact::Known(self.mtu);
@@ -62,12 +80,13 @@ impl Need {
             protocol: Protocol::Udp,
             method: Method::Direct,
         };
-        let links = links(&parts, &flow.to);
+        let links = links(&parts, &flow.to, &applied);
         let mut plan = plan_flow(&parts, &flow);
         let dealt = deal(self, &links);
         let ceiling = plan.ceiling.bytes_per_second.known().copied();
         self.load(&mut plan, &dealt, disks, ceiling);
-        Ok(self.verdict(plan, dealt, disks.to_vec(), ceiling))
+        applied.label(&mut plan, self.cpu_origin);
+        Ok(self.verdict(plan, dealt, disks.to_vec(), ceiling, &applied))
     }
 
     /// Writes into each resource which share of it the wall takes.
@@ -102,6 +121,7 @@ impl Need {
         nics: Vec<Dealt>,
         disks: Vec<DiskShare>,
         ceiling: Option<f64>,
+        applied: &Applied,
     ) -> Verdict {
         let by_nics = nics
             .iter()
@@ -119,7 +139,27 @@ impl Need {
             .map(|resource| resource.id.as_str())
             .collect();
         let fit = share.map(|share| rate * share);
+        let weak = by_nics.is_some_and(|nics| nics < 1.0);
+        let limits = plan.ceiling.cut.iter().cloned().chain(
+            nics.iter()
+                .filter(|dealt| weak && dealt.fits() == Some(false))
+                .map(|dealt| format!("nic:{}", dealt.nic)),
+        );
+        let may_do_more: Vec<String> = limits.filter(|id| applied.may_do_more(id)).collect();
         let (fits, sentence) = match share {
+            // What something else held when it was measured refuses nothing.
+            Some(share) if share < 1.0 && !may_do_more.is_empty() => {
+                let names: Vec<&str> = may_do_more.iter().map(String::as_str).collect();
+                let so = "carried too little when it was measured, but something else held it then";
+                (
+                    Fits::Unknown,
+                    format!(
+                        "unknown: {} {so}; what is known allows {:.1} frames a second",
+                        ids(&names),
+                        rate * share
+                    ),
+                )
+            }
             Some(share) if share < 1.0 => {
                 (Fits::No, self.refusal(&plan, &nics, by_nics, by_model, rate * share))
             }
@@ -228,7 +268,7 @@ fn sinks(parts: &Parts, nics: &[String]) -> Result<Vec<End>, String> {
 }
 
 /// The NICs among the ends, with the rates of their links.
-fn links(parts: &Parts, to: &[End]) -> Vec<(String, Fact<f64>)> {
+fn links(parts: &Parts, to: &[End], applied: &Applied) -> Vec<(String, Fact<f64>, Origin)> {
     let device = |end: &End| match end {
         End::Device(id) => parts.device(id),
         End::Memory => None,
@@ -236,7 +276,9 @@ fn links(parts: &Parts, to: &[End]) -> Vec<(String, Fact<f64>)> {
     to.iter()
         .filter_map(device)
         .filter_map(|device| match &device.what {
-            DeviceKind::Nic { rate, .. } => Some((device.name.clone(), rate.clone())),
+            DeviceKind::Nic { rate, .. } => {
+                Some((device.name.clone(), rate.clone(), applied.origin(&device.id())))
+            }
             _ => None,
         })
         .collect()

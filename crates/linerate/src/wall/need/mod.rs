@@ -2,13 +2,16 @@
 
 mod deal;
 mod judge;
+mod measured;
 mod places;
 
+use crate::plan::Origin;
 use crate::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
 use crate::wall::geometry::{FrameRate, Grid, Size};
 use crate::wall::rtp::Layout;
 pub use deal::Dealt;
 pub use judge::{Fits, Verdict};
+pub use measured::{Figure, Measured};
 pub use places::{DiskShare, places_of};
 use serde::Serialize;
 
@@ -39,8 +42,10 @@ pub struct Need {
     /// UDP payload of each but the last.
     pub datagram_bytes: u64,
     pub datagrams_per_second: f64,
-    /// CPU seconds per GB of pixels, rated.
+    /// CPU seconds per GB of pixels.
     pub cpu_seconds_per_gb: f64,
+    /// Whether that is rated or measured.
+    pub cpu_origin: Origin,
     /// Cores that are busy with it.
     pub cpu_cores: f64,
 }
@@ -74,6 +79,7 @@ impl Need {
             datagram_bytes: layout.bytes_of(0) as u64,
             datagrams_per_second,
             // A rule of thumb has no more digits.
+            cpu_origin: Origin::Rated,
             cpu_seconds_per_gb: (cpu_cores / (pixels / 1e9) * 1e3).round() / 1e3,
             cpu_cores,
         })

@@ -35,7 +35,7 @@ fn the_wall_of_the_seeds_needs_what_it_is_known_to_need() {
 
 #[test]
 fn too_few_nics_are_named_with_what_would_fit() {
-    let verdict = seeds(9000).judge(&server(2, 10), &[], &[]).expect("a verdict");
+    let verdict = seeds(9000).judge(&server(2, 10), &[], &[], &Measured::default()).expect("a verdict");
     assert_eq!(verdict.fits, Fits::No);
     assert!(
         verdict.sentence.starts_with("it cannot: NICs give 20.0 Gb/s of 35.8 Gb/s"),
@@ -51,7 +51,7 @@ fn too_few_nics_are_named_with_what_would_fit() {
 #[test]
 fn a_tile_is_not_cut_in_two() {
     // 40 Gb/s in all, but a tile takes 2.4.
-    let verdict = seeds(9000).judge(&server(40, 1), &[], &[]).expect("a verdict");
+    let verdict = seeds(9000).judge(&server(40, 1), &[], &[], &Measured::default()).expect("a verdict");
     assert_eq!(verdict.fits, Fits::No);
     assert!(verdict.sentence.contains("a tile goes over one NIC"), "{}", verdict.sentence);
 }
@@ -60,20 +60,20 @@ fn a_tile_is_not_cut_in_two() {
 fn uneven_nics_get_uneven_shares() {
     let mut server = server(1, 10);
     server.nics.push(nic("fast", Some(40), None));
-    let verdict = seeds(9000).judge(&server, &[], &[]).expect("a verdict");
+    let verdict = seeds(9000).judge(&server, &[], &[], &Measured::default()).expect("a verdict");
     assert_eq!(verdict.nics.iter().map(|dealt| dealt.tiles.len()).collect::<Vec<_>>(), [3, 12]);
     assert!(verdict.nics.iter().all(|dealt| dealt.fits() == Some(true)));
 }
 
 #[test]
 fn what_nothing_tells_is_no_promise() {
-    let verdict = seeds(9000).judge(&server(8, 10), &[], &[]).expect("a verdict");
+    let verdict = seeds(9000).judge(&server(8, 10), &[], &[], &Measured::default()).expect("a verdict");
     // The disks of this machine, or its memory, tell no rate.
     assert_eq!(verdict.fits, Fits::Unknown, "{}", verdict.sentence);
     assert!(verdict.sentence.starts_with("unknown: what is known allows"), "{}", verdict.sentence);
     let mut blind = server(1, 10);
     blind.nics[0].speed_bits_per_second = Fact::unknown("virtual");
-    let verdict = seeds(9000).judge(&blind, &[], &[]).expect("a verdict");
+    let verdict = seeds(9000).judge(&blind, &[], &[], &Measured::default()).expect("a verdict");
     assert!(verdict.sentence.contains("nic:eth0"), "{}", verdict.sentence);
     assert_eq!(verdict.nics[0].tiles.len(), 15);
 }
@@ -86,17 +86,22 @@ fn few_cores_hold_it_as_well() {
     let size = Size { width: 2560, height: 1600 };
     let rate = FrameRate { numerator: 120, denominator: 1 };
     let need = Need::of(size, Grid { columns: 5, rows: 3 }, rate, 1500).expect("a need");
-    let verdict = need.judge(&small, &[], &[]).expect("a verdict");
+    let verdict = need.judge(&small, &[], &[], &Measured::default()).expect("a verdict");
     assert_eq!(verdict.fits, Fits::No);
     assert!(verdict.sentence.contains("cpu"), "{}", verdict.sentence);
 }
 
 #[test]
 fn a_nic_that_is_not_there_and_an_mtu_without_room_are_refused() {
-    assert!(seeds(9000).judge(&server(2, 10), &[], &["eth9".into()]).is_err_and(|why| why.contains("eth9")));
-    let named = seeds(9000).judge(&server(2, 10), &[], &["eth1".into()]).expect("a verdict");
+    assert!(
+        seeds(9000)
+            .judge(&server(2, 10), &[], &["eth9".into()], &Measured::default())
+            .is_err_and(|why| why.contains("eth9"))
+    );
+    let named =
+        seeds(9000).judge(&server(2, 10), &[], &["eth1".into()], &Measured::default()).expect("a verdict");
     assert_eq!(named.nics.len(), 1);
-    assert!(seeds(9000).judge(&server(0, 0), &[], &[]).is_err());
+    assert!(seeds(9000).judge(&server(0, 0), &[], &[], &Measured::default()).is_err());
     let one = Grid { columns: 1, rows: 1 };
     let rate = FrameRate { numerator: 24, denominator: 1 };
     for mtu in [0, 28, 40] {
@@ -114,10 +119,47 @@ proptest! {
         let need = Need::of(Size { width, height }, Grid { columns, rows }, rate, mtu).expect("a need");
         prop_assert!(need.pixel_bytes_per_second < need.payload_bytes_per_second);
         prop_assert!(need.payload_bytes_per_second < need.wire_bytes_per_second);
-        let verdict = need.judge(&server(nics, gigabits), &[], &[]).expect("a verdict");
+        let verdict = need.judge(&server(nics, gigabits), &[], &[], &Measured::default()).expect("a verdict");
         let dealt: usize = verdict.nics.iter().map(|dealt| dealt.tiles.len()).sum();
         prop_assert_eq!(dealt, need.grid.len());
         let fit = verdict.frames_per_second_that_fit.expect("a rate");
         prop_assert_eq!(verdict.fits == Fits::No, fit < f64::from(per_second));
     }
+}
+
+#[test]
+fn measured_figures_take_the_place_of_ratings_and_weak_ones_refuse_nothing() {
+    let figure = |bytes_per_second, at_least| Figure { bytes_per_second, at_least };
+    let nics = |rate: f64, at_least| {
+        let parts = (0..4).map(|index| (format!("nic:eth{index}"), figure(rate, at_least))).collect();
+        Measured { parts, cpu_seconds_per_gb: Some(0.1), ..Measured::default() }
+    };
+    // Four links of 10 Gb/s carry it by their data sheets, but measured they give 6 each.
+    let server = server(4, 10);
+    let judge = |measured: &Measured| seeds(9000).judge(&server, &[], &[], measured).expect("a verdict");
+    assert_ne!(judge(&Measured::default()).fits, Fits::No);
+    let slow = judge(&nics(6e9 / 8.0, false));
+    assert_eq!(slow.fits, Fits::No);
+    assert!(slow.sentence.contains("NICs give 24.2 Gb/s of 35.8 Gb/s"), "{}", slow.sentence);
+    assert_eq!((slow.nics[0].link_origin, slow.need.cpu_origin), (Origin::Measured, Origin::Measured));
+    assert!((slow.need.cpu_cores - 0.1 * slow.need.pixel_bytes_per_second / 1e9).abs() < 1e-9);
+    let eth0 = slow.plan.resources.iter().find(|resource| resource.id == "nic:eth0").expect("a NIC");
+    assert_eq!((eth0.origin, eth0.rated), (Origin::Measured, Some(1.25e9)));
+    assert!(eth0.why.as_ref().is_some_and(|why| why.starts_with("measured")), "{eth0:?}");
+    // Something else held them when they were measured: the rating counts.
+    let held = judge(&nics(6e9 / 8.0, true));
+    assert_eq!((held.fits, held.nics[0].link_origin), (judge(&Measured::default()).fits, Origin::Rated));
+    // Without a rating a figure that was held says too little to refuse, and enough to accept.
+    let mut veth = server.clone();
+    for nic in &mut veth.nics {
+        nic.speed_bits_per_second = Fact::unknown("a veth");
+    }
+    let judge = |rate| seeds(9000).judge(&veth, &[], &[], &nics(rate, true)).expect("a verdict");
+    let weak = judge(6e9 / 8.0);
+    assert!(
+        weak.fits == Fits::Unknown && weak.sentence.contains("something else held it"),
+        "{}",
+        weak.sentence
+    );
+    assert_ne!(judge(20e9 / 8.0).fits, Fits::No);
 }

@@ -100,6 +100,8 @@ export class Transport {
     const hand = { ...this.status };
     // The timeline tells what was asked, the status what is so at this tick: a change is announced before it takes effect.
     if (this.intent) ({ playing: status.playing, speed: status.speed, looping: status.looping } = this.intent);
+    // It intends to play, but there is nothing more.
+    if (status.ended) status.playing = false;
     if (this.status && this.link.waits('speed')) status.speed = hand.speed;
     if (this.status && (this.link.waits('play') || this.link.waits('pause'))) status.playing = hand.playing;
     this.status = status;

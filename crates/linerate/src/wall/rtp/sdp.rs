@@ -15,6 +15,8 @@ pub struct Session {
     pub frames_per_second: FrameRate,
     /// UDP payload of a datagram.
     pub datagram_bytes: usize,
+    /// Networks that a packet to a multicast group may come into.
+    pub multicast_hops: u8,
     /// At most eight datagrams follow one another at once (ST 2110-21, type N), or more (type W).
     pub narrow: bool,
 }
@@ -28,6 +30,11 @@ impl Session {
             (true, SocketAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
             (true, SocketAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
         };
+        // RFC 8866, 5.7: of IPv4 groups alone.
+        let ttl = match to {
+            SocketAddr::V4(to) if to.ip().is_multicast() => format!("/{}", self.multicast_hops),
+            _ => String::new(),
+        };
         let kind = if self.narrow { "2110TPN" } else { "2110TPW" };
         let mut text = String::new();
         let _ = write!(
@@ -37,7 +44,7 @@ impl Session {
              s=linerate tile {tile}\r\n\
              t=0 0\r\n\
              m=video {} RTP/AVP {}\r\n\
-             c=IN {} {}\r\n\
+             c=IN {} {}{ttl}\r\n\
              a=rtpmap:{} raw/90000\r\n\
              a=fmtp:{} sampling=RGB; width={}; height={}; exactframerate={frames_per_second}; depth=8; TCS=SDR; \
              colorimetry=BT709; RANGE=FULL; PM=2110GPM; SSN=ST2110-20:2017; TP={kind}; MAXUDP={}\r\n\
@@ -76,6 +83,7 @@ mod tests {
             size: Size { width: 2560, height: 1600 },
             frames_per_second: FrameRate { numerator: 24, denominator: 1 },
             datagram_bytes: 7732,
+            multicast_hops: 1,
             narrow: false,
         };
         let text = session.text();

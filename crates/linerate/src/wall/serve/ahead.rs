@@ -218,6 +218,9 @@ impl Ahead {
         while self.next_tick < first {
             if let Some(shot) = program.shot(self.next_tick) {
                 self.slots.push_back(Slot { tick: self.next_tick, shot, state: State::Skipped(culprit) });
+            } else if self.slots.is_empty() {
+                // Nothing was to be shown: a program that comes later and says otherwise of this tick left nothing out.
+                self.undone = self.next_tick + 1;
             }
             self.next_tick += 1;
         }

@@ -7,8 +7,7 @@ use super::preview;
 use super::program::Scene;
 use super::tiles::Tile;
 use super::view;
-use crate::failure::Failure;
-use crate::wall::control::{Assignment, Conductor, MovieLine, Preview, Request, ScreenReport, View};
+use crate::wall::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
 use crate::wall::geometry::{Size, TileId};
 use crate::wall::movie::Movie;
 use crate::wall::status::WallStatus;
@@ -21,27 +20,27 @@ const SOONEST: Duration = Duration::from_millis(10);
 const LATEST: Duration = Duration::from_millis(50);
 
 impl Player {
-    /// Takes over the timeline of the server that leads. Fails where that plays something of another rate.
-    pub(super) fn follow(&self, timeline: Timeline) -> Result<(), Failure> {
-        if timeline.frames_per_second != self.rate {
-            return Err(Failure::Lacks(format!(
-                "it plays {} frames/s, this one's movie has {}",
-                timeline.frames_per_second, self.rate
-            )));
+    /// Takes over what the server that leads plays. The sentence says why it cannot.
+    pub(super) fn follow(&self, lead: Lead) -> Result<(), String> {
+        let Lead { timeline, from_tick, movie, view } = lead;
+        let found = self.settings.movies.iter().position(|found| found.name() == movie);
+        let index = found.ok_or_else(|| {
+            let names: Vec<String> = self.settings.movies.iter().map(Movie::name).collect();
+            format!(
+                "it plays the movie {movie}, this one has {}; name that movie here, too",
+                names.join(", ")
+            )
+        })?;
+        let own = &self.settings.movies[index].manifest;
+        if (timeline.frames_per_second, timeline.frames) != (own.frames_per_second, own.frames) {
+            return Err(format!(
+                "its {movie} has {} frames at {} a second, this one's {} at {}; give both the same movie",
+                timeline.frames, timeline.frames_per_second, own.frames, own.frames_per_second
+            ));
         }
-        self.board.change(|program| program.with_timeline(timeline));
+        let scene = Scene { from_tick, movie: index, view };
+        self.board.change(|program| program.with_scene(scene).with_timeline(timeline));
         Ok(())
-    }
-
-    /// Takes over what the server that leads shows.
-    pub(super) fn follow_scene(&self, movie: &str, view: View) {
-        let index = self.settings.movies.iter().position(|found| found.name() == movie);
-        let tick = self.soon();
-        let now = self.board.program().scene_at(tick);
-        let movie = index.unwrap_or(now.movie);
-        if (movie, view) != (now.movie, now.view) {
-            self.board.change(|program| program.with_scene(Scene { from_tick: tick, movie, view }));
-        }
     }
 
     /// The tick at which a change can take effect: as soon as its first frame can be read.
@@ -97,7 +96,7 @@ impl Player {
 impl Conductor for Player {
     fn ask(&self, request: &Request) -> Result<(), String> {
         if let Some(leader) = &self.settings.leader {
-            return Err(format!("this server follows {leader}: ask that one"));
+            return Err(format!("this server follows {}: ask that one", leader.address));
         }
         match request {
             Request::Play => self.change(|timeline, tick| {
@@ -123,6 +122,25 @@ impl Conductor for Player {
 
     fn timeline(&self) -> Timeline {
         self.board.program().timeline.clone()
+    }
+
+    fn lead(&self) -> Lead {
+        let program = self.board.program();
+        // Also what was announced and does not hold yet: the followers get it when all lanes here do.
+        let scene = program.scene_at(u64::MAX);
+        Lead {
+            timeline: program.timeline.clone(),
+            from_tick: scene.from_tick,
+            movie: self.settings.movies[scene.movie].name(),
+            view: scene.view,
+        }
+    }
+
+    fn followed(&self, server: &str) -> Result<(), String> {
+        match &self.settings.leader {
+            Some(leader) => Err(format!("this server leads nobody, it follows {} itself", leader.address)),
+            None => self.others.heard(server),
+        }
     }
 
     fn status(&self) -> WallStatus {

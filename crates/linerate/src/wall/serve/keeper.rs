@@ -3,6 +3,7 @@
 use super::nics::{Nic, deal};
 use super::program::Board;
 use super::sample::{self, Sample};
+use super::settings::Sending;
 use super::tiles::Tile;
 use crate::sysroot::Sysroot;
 use crate::units::bytes_per_second;
@@ -29,7 +30,7 @@ pub struct Keeper {
     samples: Mutex<VecDeque<Sample>>,
     /// Pixels of a screen.
     size: Size,
-    mtu: Option<u32>,
+    sending: Sending,
     first: Sample,
 }
 
@@ -39,10 +40,10 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Keeper {
     /// Deals the tiles and opens their ways for the first time.
-    pub fn new(sysroot: Sysroot, tiles: Vec<Tile>, nics: Vec<Nic>, size: Size, mtu: Option<u32>) -> Keeper {
+    pub fn new(sysroot: Sysroot, tiles: Vec<Tile>, nics: Vec<Nic>, size: Size, sending: Sending) -> Keeper {
         let first = sample::take(&sysroot, &tiles, &nics);
         let samples = Mutex::new(VecDeque::from([first.clone()]));
-        let keeper = Keeper { sysroot, tiles, nics: Mutex::new(nics), samples, size, mtu, first };
+        let keeper = Keeper { sysroot, tiles, nics: Mutex::new(nics), samples, size, sending, first };
         keeper.look_at_nics();
         keeper.deal(false);
         keeper
@@ -142,12 +143,12 @@ impl Keeper {
             if way.is_some() && way == now {
                 continue;
             }
-            if !tile.take_way(&self.sysroot, &nics, way, self.size, self.mtu) && way.is_some() {
+            if !tile.take_way(&self.sysroot, &nics, way, self.size, self.sending) && way.is_some() {
                 // The NIC is up, but the way is not: any other will do.
                 let others = (0..tile.ways.len()).filter(|other| Some(*other) != way);
                 let _ = others
                     .filter(|other| nics[tile.ways[*other].nic].carrier)
-                    .any(|other| tile.take_way(&self.sysroot, &nics, Some(other), self.size, self.mtu));
+                    .any(|other| tile.take_way(&self.sysroot, &nics, Some(other), self.size, self.sending));
             }
         }
     }

@@ -135,11 +135,14 @@ impl<'a, D: Door> TileLane<'a, D> {
 /// What is being sent at the end may take so long; nanoseconds.
 const LONGEST_END: u64 = 500_000_000;
 
-/// Datagrams that are due at the same time: as many trains as go out within a millisecond, within what the wire allows. Going to sleep and waking up
-/// for each train cost as much as sending it.
+/// Trains that are due within this time go out together, nanoseconds: going to sleep and waking up cost a fifth of the sender's CPU time with one
+/// millisecond (0.32 s per GB in jumbo frames instead of 0.26 on a busy two-core machine). A stock receiver's socket holds ten.
+const TOGETHER: u64 = 2_000_000;
+
+/// Datagrams that are due at the same time, within what the wire allows.
 fn together(span: u64, datagrams: usize, train: usize, most_trains: usize) -> usize {
-    let of_a_millisecond = datagrams as u64 * 1_000_000 / span.max(1) / train.max(1) as u64;
-    train.max(1) * (of_a_millisecond as usize).clamp(1, most_trains.max(1))
+    let due = datagrams as u64 * TOGETHER / span.max(1) / train.max(1) as u64;
+    train.max(1) * (due as usize).clamp(1, most_trains.max(1))
 }
 
 impl<D: Door, I: Io> Work<'_, D, I> {

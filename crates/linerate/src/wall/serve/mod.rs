@@ -16,6 +16,7 @@ mod lane;
 #[cfg(test)]
 mod lane_tests;
 mod nics;
+mod others;
 mod player;
 mod power;
 mod preview;
@@ -30,6 +31,6 @@ mod tiles;
 mod view;
 mod wire;
 
-pub use follow::{Following, follow};
+pub use follow::follow;
 pub use player::Player;
-pub use settings::{Screen, Settings};
+pub use settings::{Leader, Screen, Sending, Settings};

@@ -1,5 +1,6 @@
 //! Which NICs reach which screens, and the sockets that leave by them.
 
+use super::settings::Sending;
 use super::wire::Route;
 use crate::fact::Fact;
 use crate::probe::{Machine, route::path_to};
@@ -61,8 +62,15 @@ pub fn find(machine: &Machine, only: &[String]) -> Result<Vec<Nic>, String> {
         .collect())
 }
 
-/// The ways to a screen: its addresses by the NICs whose network they are in, else by the one that the routes say.
-pub fn ways(sysroot: &Sysroot, machine: &Machine, nics: &[Nic], addresses: &[SocketAddr]) -> Vec<Way> {
+/// The ways to a screen: its addresses by the NICs whose network they are in, else by the one that the routes say. An address with a scope says
+/// itself which NIC is meant; a multicast group is where the NICs are that the user has `named`.
+pub fn ways(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    nics: &[Nic],
+    named: bool,
+    addresses: &[SocketAddr],
+) -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     let mut add = |nic: usize, to: SocketAddr| {
         let way = Way { nic, to };
@@ -77,7 +85,21 @@ pub fn ways(sysroot: &Sysroot, machine: &Machine, nics: &[Nic], addresses: &[Soc
         };
         let own =
             routed.as_deref().is_some_and(|name| nics.iter().any(|nic| nic.loopback && nic.name == name));
+        let scope = match to {
+            SocketAddr::V6(to) => to.scope_id(),
+            SocketAddr::V4(_) => 0,
+        };
         for (index, nic) in nics.iter().enumerate() {
+            if scope != 0 {
+                if interface_index(sysroot, &nic.name) == Some(scope) {
+                    add(index, *to);
+                }
+                continue;
+            }
+            if named && to.ip().is_multicast() {
+                add(index, *to);
+                continue;
+            }
             let is_routed = routed.as_deref() == Some(nic.name.as_str());
             if is_routed || !own && on_link(machine, &nic.name, to) {
                 add(index, *to);
@@ -92,17 +114,11 @@ fn on_link(machine: &Machine, nic: &str, to: &SocketAddr) -> bool {
     let Some(nic) = machine.nics.iter().find(|found| found.name == nic && !found.loopback) else {
         return false;
     };
-    if let SocketAddr::V6(v6) = to
-        && v6.ip().is_unicast_link_local()
-    {
-        let index = std::net::SocketAddrV6::scope_id(v6);
-        return index != 0 && interface_index(&nic.name) == Some(index);
-    }
     nic.addresses.iter().any(|(address, prefix)| same_network(*address, to.ip().to_canonical(), *prefix))
 }
 
-fn interface_index(name: &str) -> Option<u32> {
-    Sysroot::live().parse(Path::new("/sys/class/net").join(name).join("ifindex")).known().copied()
+fn interface_index(sysroot: &Sysroot, name: &str) -> Option<u32> {
+    sysroot.parse(Path::new("/sys/class/net").join(name).join("ifindex")).known().copied()
 }
 
 fn same_network(left: IpAddr, right: IpAddr, prefix: u8) -> bool {
@@ -139,18 +155,28 @@ pub fn open(
     to: SocketAddr,
     local: Option<SocketAddr>,
     size: Size,
-    mtu: Option<u32>,
+    sending: Sending,
 ) -> Result<Route, String> {
     let why = |error: io::Error| format!("{to} cannot be reached by {}: {error}", nic.name);
-    let layout = Layout::new(size, datagram_bytes(sysroot, &nic.name, to, mtu))?;
-    Ok(Route { socket: connect(nic, to, local).map_err(why)?, layout: Arc::new(layout) })
+    let layout = Layout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))?;
+    Ok(Route { socket: connect(nic, to, local, sending).map_err(why)?, layout: Arc::new(layout) })
 }
 
-fn connect(nic: &Nic, to: SocketAddr, local: Option<SocketAddr>) -> io::Result<UdpSocket> {
+fn connect(nic: &Nic, to: SocketAddr, local: Option<SocketAddr>, sending: Sending) -> io::Result<UdpSocket> {
     let domain = if to.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
     if !nic.loopback {
         socket.bind_device(Some(nic.name.as_bytes()))?;
+    }
+    // Else they end at the first router, or go further than they were meant to.
+    match to.ip() {
+        IpAddr::V4(group) if group.is_multicast() => {
+            socket.set_multicast_ttl_v4(sending.multicast_hops.into())?;
+        }
+        IpAddr::V6(group) if group.is_multicast() => {
+            socket.set_multicast_hops_v6(sending.multicast_hops.into())?;
+        }
+        _ => {}
     }
     if let Some(local) = local {
         // The lane may still hold the old one.

@@ -3,8 +3,9 @@
 use super::clock::Beat;
 use super::keeper::Keeper;
 use super::nics;
+use super::others::Others;
 use super::program::{Board, Program};
-use super::settings::{Settings, check};
+use super::settings::{Screen, Settings, check};
 use super::setup::{Files, cores, open_tiles, predict, slots};
 use super::start::{LaneStart, start};
 use super::tiles::Tile;
@@ -28,6 +29,11 @@ const SETTING_UP: Duration = Duration::from_secs(20);
 /// A narrow sender of ST 2110-21 has bursts of at most so many.
 const NARROW: usize = 8;
 
+/// It is reached by a multicast group.
+fn has_group(screen: &Screen) -> bool {
+    screen.to.iter().any(|to| to.ip().is_multicast())
+}
+
 /// A server that plays.
 #[derive(Debug)]
 pub struct Player {
@@ -39,6 +45,8 @@ pub struct Player {
     pub(super) began: Instant,
     lanes: Mutex<Vec<JoinHandle<()>>>,
     notes: Vec<String>,
+    /// The other servers of the wall.
+    pub(super) others: Others,
     /// What the model says that this machine carries, UDP payload, bytes per second.
     pub(super) predicted: Option<f64>,
 }
@@ -61,13 +69,17 @@ impl Player {
                 "screen {} of tile {}: no NIC of this machine reaches it{}",
                 tile.screen,
                 tile.id,
-                if settings.nics.is_empty() { "" } else { " of those that --nic names" }
+                match (settings.nics.is_empty(), settings.screens.iter().any(has_group)) {
+                    (true, false) => "",
+                    (true, true) => "; name the one that shall send to a multicast group with --nic",
+                    (false, _) => " of those that --nic names",
+                }
             )));
         }
         // It begins when all lanes stand: memory of many gigabytes takes its time.
         let timeline = Timeline::new(rate, movie.manifest.frames, u64::MAX, settings.looping);
         let board = Arc::new(Board::new(Program::new(timeline, 0)));
-        let keeper = Arc::new(Keeper::new(sysroot.clone(), tiles, nics, size, settings.mtu));
+        let keeper = Arc::new(Keeper::new(sysroot.clone(), tiles, nics, size, settings.sending));
         let predicted = predict(machine, &settings, &keeper)?;
         let cores = cores(machine, &keeper);
         let player = Player {
@@ -76,6 +88,7 @@ impl Player {
             began: Instant::now(),
             lanes: Mutex::default(),
             notes,
+            others: Others::new(&settings),
             predicted,
             settings,
             board,
@@ -87,7 +100,10 @@ impl Player {
         let thread =
             thread.map_err(|error| Failure::Lacks(format!("no thread to watch the NICs: {error}")))?;
         player.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        player.begin();
+        // One that follows plays nothing before it knows what: out of step it would be worse than dark.
+        if player.settings.leader.is_none() {
+            player.begin();
+        }
         Ok(Arc::new(player))
     }
 
@@ -184,7 +200,13 @@ impl Player {
                 to: to.to,
                 size: self.size,
                 frames_per_second: self.rate,
-                datagram_bytes: nics::datagram_bytes(&self.keeper.sysroot, nic, to.to, self.settings.mtu),
+                datagram_bytes: nics::datagram_bytes(
+                    &self.keeper.sysroot,
+                    nic,
+                    to.to,
+                    self.settings.sending.mtu,
+                ),
+                multicast_hops: self.settings.sending.multicast_hops,
                 narrow: self.settings.burst <= NARROW,
             })
         };

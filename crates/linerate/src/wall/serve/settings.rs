@@ -19,6 +19,24 @@ pub struct Screen {
     pub to: Vec<SocketAddr>,
 }
 
+/// How packets are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// None: the NIC's.
+    pub mtu: Option<u32>,
+    /// Of packets to multicast groups: how many networks they may come into.
+    pub multicast_hops: u8,
+}
+
+/// The server that leads this one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leader {
+    /// Where it is asked, `HOST:PORT`.
+    pub address: String,
+    /// This server's own name in the layout.
+    pub name: String,
+}
+
 /// What to play, and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -30,7 +48,7 @@ pub struct Settings {
     pub screens: Vec<Screen>,
     /// NICs that may be used; empty: all.
     pub nics: Vec<String>,
-    pub mtu: Option<u32>,
+    pub sending: Sending,
     /// So much is read ahead.
     pub prefetch: Duration,
     /// Datagrams a train at most.
@@ -39,7 +57,9 @@ pub struct Settings {
     pub looping: bool,
     pub io_uring: bool,
     /// The server that leads this one.
-    pub leader: Option<String>,
+    pub leader: Option<Leader>,
+    /// The servers that this one leads, with their tiles.
+    pub followers: Vec<(String, Vec<TileId>)>,
     /// Play although this machine is known not to carry it.
     pub anyway: bool,
 }

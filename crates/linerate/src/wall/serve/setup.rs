@@ -12,7 +12,7 @@ use crate::plan::{PathPlan, Pin, place_streams};
 use crate::probe::{Machine, source::devices_behind};
 use crate::sysroot::Sysroot;
 use crate::wall::geometry::Grid;
-use crate::wall::need::{Fits, Need, places_of};
+use crate::wall::need::{Fits, Measured, Need, places_of};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub fn predict(machine: &Machine, settings: &Settings, keeper: &Keeper) -> Resul
     names.sort();
     names.dedup();
     let least = keeper.tiles.iter().flat_map(|tile| {
-        let mtu = |way: &nics::Way| nics::mtu(&keeper.sysroot, &nics[way.nic].name, settings.mtu);
+        let mtu = |way: &nics::Way| nics::mtu(&keeper.sysroot, &nics[way.nic].name, settings.sending.mtu);
         tile.ways.iter().map(mtu).collect::<Vec<u32>>()
     });
     let Some(mtu) = least.min() else { return Ok(None) };
@@ -44,7 +44,7 @@ pub fn predict(machine: &Machine, settings: &Settings, keeper: &Keeper) -> Resul
     let disks =
         if grid == movie.manifest.grid { places_of(&keeper.sysroot, machine, movie) } else { Vec::new() };
     // Of loopback and the like the model knows nothing.
-    let Ok(verdict) = need.judge(machine, &disks, &names) else { return Ok(None) };
+    let Ok(verdict) = need.judge(machine, &disks, &names, &Measured::default()) else { return Ok(None) };
     if verdict.fits == Fits::No && !settings.anyway {
         return Err(Failure::Lacks(format!("{} (--anyway plays what fits)", verdict.sentence)));
     }
@@ -105,7 +105,7 @@ pub fn open_tiles(
         let path = settings.movies[0].tile_path(id);
         let disk = disk_of(sysroot, machine, &path);
         let node = machine.disks.iter().find(|found| found.name == disk).and_then(|disk| disk.node.known());
-        let ways = nics::ways(sysroot, machine, nics, &screen.to);
+        let ways = nics::ways(sysroot, machine, nics, !settings.nics.is_empty(), &screen.to);
         tiles.push(Tile::new(TileParts {
             id,
             screen: screen.named.clone(),

@@ -25,6 +25,9 @@ impl Player {
         let fps = self.rate.per_second();
         let wire: usize = self.keeper.tiles.iter().map(|tile| tile.place().wire_bytes).sum();
         let dropped = self.keeper.tiles.iter().map(|tile| tile.counters.dropped()).sum();
+        let servers = self.others.status();
+        let mut problems = health.problems;
+        problems.extend(servers.iter().filter_map(|server| server.problem.clone()));
         WallStatus {
             schema: SCHEMA,
             seconds: self.began.elapsed().as_secs_f64(),
@@ -33,6 +36,7 @@ impl Player {
             frames: program.timeline.frames,
             frame: program.timeline.place_at(tick) as u32,
             playing: segment.playing && program.timeline.frame_of(tick).is_some(),
+            ended: program.timeline.is_over(tick),
             speed: segment.speed,
             looping: segment.looping,
             view: scene.view,
@@ -52,8 +56,9 @@ impl Player {
             tiles: health.tiles,
             nics: health.nics,
             disks: health.disks,
+            servers,
             held_by: health.held_by,
-            problems: health.problems,
+            problems,
         }
     }
 }

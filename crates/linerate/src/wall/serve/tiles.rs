@@ -2,6 +2,7 @@
 
 use super::counters::TileCounters;
 use super::nics::{self, Nic, Way};
+use super::settings::Sending;
 use super::start::Gate;
 use crate::sysroot::Sysroot;
 use crate::wall::control::ScreenReport;
@@ -108,7 +109,7 @@ impl Tile {
         nics: &[Nic],
         way: Option<usize>,
         size: Size,
-        mtu: Option<u32>,
+        sending: Sending,
     ) -> bool {
         let mut place = lock(&self.place);
         let Some((index, chosen)) = way.and_then(|index| Some((index, self.ways.get(index)?))) else {
@@ -119,7 +120,7 @@ impl Tile {
             return false;
         };
         let local = place.locals.get(index).copied().flatten();
-        match nics::open(sysroot, &nics[chosen.nic], chosen.to, local, size, mtu) {
+        match nics::open(sysroot, &nics[chosen.nic], chosen.to, local, size, sending) {
             Ok(route) => {
                 if let Some(local) = place.locals.get_mut(index) {
                     *local = route.socket.local_addr().ok();

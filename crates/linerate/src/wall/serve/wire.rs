@@ -120,8 +120,8 @@ impl UdpWire {
         socket.set_nonblocking(true)?;
         socket::forbid_fragments(&socket)?;
         let _ = socket::set_send_buffer(&socket, SEND_BUFFER_BYTES);
-        // Four whole trains are 256 datagrams at most: a wide sender of ST 2110-21 may let 720 follow one another.
-        let together = if burst < MOST_SEGMENTS { 1 } else { 4 };
+        // Eight whole trains are 512 datagrams at most: a wide sender of ST 2110-21 may let 720 follow one another.
+        let together = if burst < MOST_SEGMENTS { 1 } else { 8 };
         let burst = burst.clamp(1, MOST_SEGMENTS).min(MOST_TRAIN_BYTES / datagram_bytes.max(1)).max(1);
         let segment = u16::try_from(datagram_bytes).unwrap_or(0);
         let cuts = burst > 1 && segment > 0 && socket::set_segment_bytes(&socket, segment).is_ok();

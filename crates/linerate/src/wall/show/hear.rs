@@ -12,6 +12,8 @@ impl Screen {
         match message {
             Message::Assignment(assignment) => self.assign(assignment),
             Message::Timeline(timeline) => self.follow(timeline),
+            // For servers that follow.
+            Message::Lead(_) => {}
             Message::Show { tick } => self.released = self.released.max(Some(tick)),
             Message::Sums { from, sums, .. } => {
                 if let Some(checker) = &mut self.checker {

@@ -4,6 +4,8 @@ use crate::agent::Key;
 use crate::wall::control::{Client, Message, Request, ScreenReport};
 use crate::wall::geometry::TileId;
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -44,6 +46,8 @@ struct Between {
 pub struct Link {
     between: Arc<Mutex<Between>>,
     stop: Arc<AtomicBool>,
+    /// Readable when there is something to hear.
+    bell: UnixDatagram,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,14 +56,25 @@ impl Link {
     pub fn start(order: ServerOrder, tile: TileId, barrier: bool) -> std::io::Result<Link> {
         let between = Arc::new(Mutex::new(Between::default()));
         let stop = Arc::new(AtomicBool::new(false));
-        let keeper = Keeper { between: Arc::clone(&between), stop: Arc::clone(&stop), order, tile, barrier };
+        let (bell, rope) = UnixDatagram::pair()?;
+        bell.set_nonblocking(true)?;
+        rope.set_nonblocking(true)?;
+        let keeper =
+            Keeper { between: Arc::clone(&between), stop: Arc::clone(&stop), rope, order, tile, barrier };
         let thread = std::thread::Builder::new().name("server".into()).spawn(move || keeper.keep())?;
-        Ok(Link { between, stop, thread: Some(thread) })
+        Ok(Link { between, stop, bell, thread: Some(thread) })
     }
 
     /// What the server has said since the last call, into `messages`.
     pub fn hear(&self, messages: &mut Vec<Message>) {
+        // Before the messages are taken, so that none that comes now is slept over.
+        while self.bell.recv(&mut [0]).is_ok() {}
         messages.extend(lock(&self.between).heard.drain(..));
+    }
+
+    /// What to wait for beside the socket.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
     }
 
     /// Says something as soon as possible.
@@ -102,6 +117,7 @@ fn lock(between: &Mutex<Between>) -> MutexGuard<'_, Between> {
 struct Keeper {
     between: Arc<Mutex<Between>>,
     stop: Arc<AtomicBool>,
+    rope: UnixDatagram,
     order: ServerOrder,
     tile: TileId,
     barrier: bool,
@@ -141,6 +157,9 @@ impl Keeper {
                 if between.heard.len() < MOST_HEARD {
                     between.heard.push_back(message);
                 }
+                drop(between);
+                // One that waits is enough.
+                let _ = self.rope.send(&[1]);
             }
         }
         // The last word: how it all ended.

@@ -12,6 +12,8 @@ const UNKNOWN_LATENCY: Duration = Duration::from_millis(90);
 /// One screen.
 pub struct ScreenOrder {
     pub listen: SocketAddr,
+    /// The NIC by which a multicast group is joined; none: the one that the routes say.
+    pub interface: Option<String>,
     /// Its tile, where it has one.
     pub tile: Option<TileId>,
     /// Who tells it what to expect.

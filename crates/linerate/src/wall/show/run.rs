@@ -37,7 +37,7 @@ impl Listening {
     /// Opens the socket, makes the buffers.
     pub fn open(order: ScreenOrder, outputs: Vec<Box<dyn Output>>) -> Result<Listening, Failure> {
         let frame_bytes = order.size.map(|size| size.frame_bytes());
-        let ear = Ear::open(order.listen, frame_bytes)?;
+        let ear = Ear::open(order.listen, order.interface.as_deref(), frame_bytes)?;
         let listen = ear.address().unwrap_or(order.listen);
         Ok(Listening { ear, screen: Screen::new(order, outputs), listen })
     }
@@ -131,7 +131,7 @@ impl Work {
 
     fn wait(&self, until: Duration) -> Result<(), Failure> {
         self.ear
-            .wait(until)
+            .wait(self.link.as_ref().map(Link::bell), until)
             .map_err(|error| Failure::Lacks(format!("the socket cannot be waited for: {error}")))
     }
 

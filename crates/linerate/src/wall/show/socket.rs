@@ -1,13 +1,16 @@
 //! The socket of a screen, its buffer as the kernel grants it, and what to do where that is too small.
 
 use crate::failure::Failure;
+use crate::sysroot::Sysroot;
 use crate::units::show_size;
 use linerate_system::readiness::wait_readable;
 use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
+use socket2::{Domain, InterfaceIndexOrAddress, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::time::Duration;
 
 /// Trains a call.
@@ -39,6 +42,51 @@ impl Granted {
     }
 }
 
+fn bind(listen: SocketAddr) -> io::Result<UdpSocket> {
+    if !listen.ip().is_multicast() {
+        return UdpSocket::bind(listen);
+    }
+    let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, None)?;
+    // Several screens of one host may show the same group.
+    socket.set_reuse_address(true)?;
+    socket.bind(&listen.into())?;
+    Ok(socket.into())
+}
+
+/// Tells the network (IGMP, MLD) that this host wants what is sent to the group; it is left when the socket is closed.
+fn join(socket: &UdpSocket, group: SocketAddr, interface: Option<&str>) -> Result<(), Failure> {
+    let index = interface.map(interface_index).transpose()?;
+    let socket = SockRef::from(socket);
+    let joined = match group {
+        SocketAddr::V4(group) => {
+            let by = InterfaceIndexOrAddress::Index(index.unwrap_or(0));
+            socket.join_multicast_v4_n(group.ip(), &by)
+        }
+        SocketAddr::V6(group) => {
+            socket.join_multicast_v6(group.ip(), index.unwrap_or_else(|| group.scope_id()))
+        }
+    };
+    joined.map_err(|error| {
+        let why = match error.kind() {
+            // ENODEV.
+            _ if error.raw_os_error() == Some(19) => {
+                "no route says by which NIC; name it with --interface".to_string()
+            }
+            _ => format!("{error}; name the NIC with --interface"),
+        };
+        Failure::Lacks(format!("--listen {group}: the multicast group cannot be joined: {why}"))
+    })
+}
+
+fn interface_index(name: &str) -> Result<u32, Failure> {
+    let place = Path::new("/sys/class/net").join(name).join("ifindex");
+    Sysroot::live().parse(place).known().copied().ok_or_else(|| {
+        Failure::Usage(format!(
+            "--interface {name}: there is no such interface; `ip link` lists those of this host"
+        ))
+    })
+}
+
 /// A bound socket and the buffers of its batches.
 #[derive(Debug)]
 pub struct Ear {
@@ -49,7 +97,11 @@ pub struct Ear {
 
 impl Ear {
     /// Listens; frames of `frame_bytes` are expected where that is known.
-    pub fn open(listen: SocketAddr, frame_bytes: Option<usize>) -> Result<Ear, Failure> {
+    pub fn open(
+        listen: SocketAddr,
+        interface: Option<&str>,
+        frame_bytes: Option<usize>,
+    ) -> Result<Ear, Failure> {
         let told = |error: io::Error| {
             let why = match error.kind() {
                 io::ErrorKind::AddrInUse => {
@@ -65,7 +117,10 @@ impl Ear {
             };
             Failure::Lacks(format!("--listen {listen}: {why}"))
         };
-        let socket = UdpSocket::bind(listen).map_err(told)?;
+        let socket = bind(listen).map_err(told)?;
+        if listen.ip().is_multicast() {
+            join(&socket, listen, interface)?;
+        }
         let asked = (frame_bytes.unwrap_or(0) * 2).clamp(LEAST_BUFFER_BYTES, MOST_BUFFER_BYTES);
         let bytes = socket::set_receive_buffer(&socket, asked).map_err(told)?;
         // Without UDP_GRO (before Linux 5.0) the same loop receives datagram by datagram.
@@ -102,8 +157,12 @@ impl Ear {
         taken == BATCH
     }
 
-    /// Waits for something to come.
-    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
-        wait_readable(&[self.socket.as_fd()], timeout).map(drop)
+    /// Waits for something to come, here or at the `bell`.
+    pub fn wait(&self, bell: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        let here = self.socket.as_fd();
+        match bell {
+            Some(bell) => wait_readable(&[here, bell], timeout).map(drop),
+            None => wait_readable(&[here], timeout).map(drop),
+        }
     }
 }

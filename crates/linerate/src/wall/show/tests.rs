@@ -37,6 +37,7 @@ impl Kept {
 
 fn order(size: Option<Size>, rate: Option<FrameRate>) -> ScreenOrder {
     ScreenOrder {
+        interface: None,
         listen: here(0),
         tile: None,
         server: None,

@@ -271,7 +271,7 @@ fn rotational_claim(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
             ),
             json!({ "device": disk.name, "p50_seconds": median(cell) }),
             format!(
-                "echo 0 > /sys/block/{}/queue/rotational (a udev rule keeps it); then measure again",
+                "`linerate tune apply --setting rotational:{0}=0` (or echo 0 > /sys/block/{0}/queue/rotational); then measure again",
                 disk.name
             ),
         )
@@ -297,7 +297,10 @@ fn scheduler(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
                 disk.name
             ),
             json!({ "device": disk.name, "scheduler": scheduler, "operations_per_second": cell.operations_per_second() }),
-            format!("echo none > /sys/block/{}/queue/scheduler; then measure again", disk.name),
+            format!(
+                "`linerate tune apply --setting scheduler:{0}=none` (or echo none > /sys/block/{0}/queue/scheduler); then measure again",
+                disk.name
+            ),
         )
     };
     found.into_iter().map(told).collect()

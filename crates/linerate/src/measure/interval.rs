@@ -8,7 +8,7 @@
 //!
 //! The interval tells of the repeats within one run. What changed between two runs (temperature, a neighbour, a full disk) is not in it.
 
-use crate::measure::statistics::median;
+use super::statistics::median;
 use serde::Serialize;
 
 /// Fewer samples have no interval.

@@ -1,0 +1,193 @@
+//! `linerate tune measure`: tries settings in turns with the state before, and says of each what it did.
+
+use super::super::commands::{complain, print, print_json};
+use super::super::progress::Progress;
+use super::super::stop::stop_on_signals;
+use super::super::words::MeasureWords;
+use super::{Target, ask, choice, damaged, following, machine};
+use crate::failure::Failure;
+use crate::report::printable;
+use crate::run::again::{Ground, Place};
+use crate::tune::journal::{Held, Journal};
+use crate::tune::measure::{Effect, Order, Tried, Try, Windows, measure as try_all};
+use crate::tune::{Choice, Plan, process};
+use crate::units::show_bytes_rate;
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::SystemTime;
+
+/// Does all of it.
+pub(super) fn measure(words: &MeasureWords) -> Result<u8, Failure> {
+    let choice = choice(&words.choice)?;
+    if words.at.root.is_some() {
+        return Err(Failure::Usage(
+            "--root: a folder that stands for a machine moves no bytes; measure on the machine itself".into(),
+        ));
+    }
+    let target = Target::of(&words.at)?;
+    let kernel = target.kernel()?;
+    let plan = target.plan(&words.at, &words.choice, &kernel)?;
+    let tries = tries(&plan, &choice)?;
+    if tries.is_empty() {
+        complain(
+            "nothing to try: the plan advises nothing among what was named; name a setting with a value: --setting ID=VALUE",
+        );
+        return Ok(0);
+    }
+    let what = asked(&tries, words);
+    if !ask(&what, "Try these, and keep what helps", words.doing.yes)? {
+        return Ok(0);
+    }
+    let order = Order {
+        ground: Ground {
+            source: words.source.clone(),
+            peers: words.peer.clone(),
+            key_file: words.key_file.clone(),
+            seconds: words.seconds,
+        },
+        rounds: words.rounds as usize,
+        rate: words.choice.rate,
+    };
+    carry_out(&target, &kernel, words, &order, tries)
+}
+
+/// What belongs to a process first.
+fn tries(plan: &Plan, choice: &Choice) -> Result<Vec<Try>, Failure> {
+    let own = process::ALL.iter().filter(|own| choice.takes_own(own.id, own.stage, own.findings));
+    let trials = plan.trials(choice)?;
+    Ok(own.map(Try::Process).chain(trials.into_iter().map(Try::Machine)).collect())
+}
+
+fn asked(tries: &[Try], words: &MeasureWords) -> String {
+    let windows = f64::from(2 * words.rounds + 2) * words.seconds * 1.4;
+    let mut out = String::new();
+    for one in tries {
+        let _ = writeln!(out, "{} ({})", printable(one.name()), one.figure());
+    }
+    let _ = writeln!(out, "About {:.0} s for each.", windows.ceil());
+    out
+}
+
+fn carry_out(
+    target: &Target,
+    kernel: &crate::tune::door::Kernel,
+    words: &MeasureWords,
+    order: &Order,
+    tries: Vec<Try>,
+) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let machine = machine(&words.at)?;
+    let mut progress = Progress::new();
+    let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
+    let (tried, stopped) = {
+        let place = Place { sysroot: &target.sysroot, machine: &machine, stop: &stop };
+        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let whose = crate::tune::measure::Target { door: kernel, host: &target.host, started: &started };
+        if changes {
+            let held = Held::lock(&target.folder, &target.name)?;
+            let (mut log, records) = following(&held, target)?;
+            let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
+            let done = try_all(&whose, &mut journal, place, order, tries, &mut progress);
+            match (journal.state().steps.is_empty(), journal.state().open().next().is_none()) {
+                (true, _) => held.discard()?,
+                (false, true) => held.put_aside()?,
+                _ => {}
+            }
+            done
+        } else {
+            // What belongs to a process needs no journal, and no right to one.
+            let mut nowhere = Nowhere;
+            let mut journal =
+                Journal::new(&mut nowhere, Vec::new()).map_err(|damage| damaged(target, &damage.0))?;
+            try_all(&whose, &mut journal, place, order, tries, &mut progress)
+        }
+    };
+    progress.finish();
+    tell(target, &tried, words.doing.json)?;
+    match stopped {
+        Some(Failure::Interrupted) => {
+            complain("interrupted: what was being tried is as it was; what was kept before stays");
+            Ok(1)
+        }
+        Some(failure) => Err(failure),
+        None => Ok(u8::from(tried.iter().any(|one| one.effect.is_none()))),
+    }
+}
+
+/// A journal that has nothing to note.
+struct Nowhere;
+
+impl crate::tune::journal::Log for Nowhere {
+    fn append(&mut self, _: &[u8]) -> std::io::Result<()> {
+        Err(std::io::Error::other("nothing of the machine is changed here"))
+    }
+}
+
+/// What was tried, as JSON.
+#[derive(Serialize)]
+struct Done<'a> {
+    schema: u32,
+    journal: String,
+    tried: &'a [Tried],
+}
+
+fn tell(target: &Target, tried: &[Tried], json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(&Done { schema: 1, journal: target.folder.display().to_string(), tried });
+    }
+    let mut out: String = tried.iter().map(show).collect();
+    let kept: Vec<&str> = tried.iter().filter(|one| one.kept).map(|one| one.name.as_str()).collect();
+    let restored = tried.iter().filter(|one| !one.kept && one.given_by.is_none()).count();
+    if !kept.is_empty() {
+        let _ = writeln!(
+            out,
+            "Kept: {}. To bring back what stood before: linerate tune undo; to let it last: linerate tune persist",
+            printable(&kept.join(", "))
+        );
+    } else if restored > 0 {
+        out += "Everything is as it was.\n";
+    }
+    print(&out)
+}
+
+fn show(tried: &Tried) -> String {
+    let mut out = format!("{} ({})\n", printable(&tried.name), tried.figure);
+    for change in &tried.settings {
+        let line = format!("{}: {} → {}", change.place, change.before, change.wanted);
+        let _ = writeln!(out, "    {}", printable(&line));
+    }
+    if let (Some(effect), Some(share), Some(before), Some(wanted)) =
+        (tried.effect, tried.change, &tried.before, &tried.wanted)
+    {
+        let word = match effect {
+            Effect::Helped => "helped",
+            Effect::NoDifference => "no difference",
+            Effect::Hurt => "hurt",
+        };
+        let _ = writeln!(
+            out,
+            "    {word}: {} → {} ({:+.1} %)",
+            show_bytes_rate(before.median),
+            show_bytes_rate(wanted.median),
+            share * 100.0
+        );
+        let _ = writeln!(out, "    as it was: {}", windows(before));
+        let _ = writeln!(out, "    wanted:    {}", windows(wanted));
+    }
+    let end = match (&tried.why, tried.given_by, tried.effect) {
+        (Some(why), ..) if tried.effect.is_none() => format!("not measured: {why}"),
+        (Some(why), ..) => format!("not kept: {why}"),
+        (None, Some(given_by), _) => format!("of the process: {given_by}"),
+        (None, None, Some(Effect::Helped)) => "kept".into(),
+        (None, None, _) => "restored".into(),
+    };
+    let _ = writeln!(out, "    {}", printable(&end));
+    out
+}
+
+fn windows(windows: &Windows) -> String {
+    let interval = windows.interval.map_or("too few windows for an interval".into(), |interval| {
+        format!("{} to {} with 95 %", show_bytes_rate(interval.low.max(0.0)), show_bytes_rate(interval.high))
+    });
+    format!("{interval}, spread {:.1} %, {} windows", windows.spread * 100.0, windows.samples.len())
+}
