@@ -17,6 +17,7 @@ mod tarball;
 mod udp;
 mod wall;
 mod wall_control;
+mod watch_recording;
 mod words;
 
 pub use control::control;
@@ -33,6 +34,7 @@ pub use tarball::tarball;
 pub use udp::udp;
 pub use wall::{movie_toml, rtp};
 pub use wall_control::wall_control;
+pub use watch_recording::watch_recording;
 pub use words::{fio_job, units, words};
 
 /// Values taken from the front of an input; zeros where nothing is left.

@@ -23,3 +23,5 @@ pub mod sysroot;
 pub mod tune;
 pub mod units;
 pub mod wall;
+pub mod watch;
+pub mod web;

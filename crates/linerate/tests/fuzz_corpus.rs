@@ -122,3 +122,8 @@ fn rtp() {
 fn wall_control() {
     replay("wall_control", entries::wall_control);
 }
+
+#[test]
+fn watch_recording() {
+    replay("watch_recording", entries::watch_recording);
+}

@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// In the order of the path.
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 23] = [
     Rule { room: "fact", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "units", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "failure", may: &[], why: "it is the ground that every room stands on" },
@@ -57,8 +57,13 @@ const RULES: [Rule; 21] = [
         why: "it speaks another tool's protocol and knows no plan of ours",
     },
     Rule {
+        room: "web",
+        may: &["flow::origin", "agent"],
+        why: "it is what all pages have in common and knows none of them",
+    },
+    Rule {
         room: "wall",
-        may: &["probe", "rates", "plan", "flow", "agent"],
+        may: &["probe", "rates", "plan", "flow", "agent", "web"],
         why: "it streams on the data plane and measures itself; it runs no stage of a run",
     },
     Rule { room: "event", may: &["measure"], why: "it carries what measuring tells, and is heard by anyone" },
@@ -83,15 +88,20 @@ const RULES: [Rule; 21] = [
         why: "it changes settings by what was probed; how its plan looks is the command line's",
     },
     Rule {
+        room: "watch",
+        may: &["probe", "rates", "plan", "diagnose", "agent::Key", "web", "report::printable"],
+        why: "it looks on beside anything, and measures nothing itself",
+    },
+    Rule {
         room: "report",
-        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3", "wall"],
+        may: &["probe", "rates", "plan", "measure", "diagnose", "run", "event", "iperf3", "wall", "watch"],
         why: "it shows products, it makes none",
     },
     Rule {
         room: "cli",
         may: &[
             "probe", "capture", "rates", "plan", "flow", "agent", "measure", "diagnose", "report", "run",
-            "event", "iperf3", "wall", "tune",
+            "event", "iperf3", "wall", "tune", "watch",
         ],
         why: "it calls the rooms, none calls it",
     },

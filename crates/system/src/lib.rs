@@ -22,6 +22,7 @@ pub mod limits;
 pub mod mapping;
 pub mod memory;
 pub mod namespace;
+pub mod process;
 pub mod qdisc;
 pub mod queue;
 pub mod readiness;

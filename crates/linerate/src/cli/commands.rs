@@ -35,6 +35,7 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
         Command::Agent(words) => super::agent::agent(&words),
         Command::Wall(words) => super::wall::wall(words),
         Command::Tune(words) => super::tune::tune(&words),
+        Command::Watch(words) => super::watch::watch(&words),
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
         Command::Compare(words) => super::compare::compare(&words),

@@ -20,6 +20,7 @@ mod saving;
 mod stop;
 mod tune;
 mod wall;
+mod watch;
 mod words;
 
 pub use agent::listen_address;

@@ -7,6 +7,7 @@ mod machine;
 mod network;
 mod plan;
 mod tune;
+mod watch;
 
 use crate::measure::Stage;
 use crate::plan::Protocol;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 pub use plan::*;
 pub use tune::*;
+pub use watch::WatchWords;
 
 /// Told at the end of every help text.
 pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
@@ -98,6 +100,12 @@ pub enum Command {
     /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo` brings all of it back.
     #[command(after_help = EXIT_STATUS)]
     Tune(Box<TuneWords>),
+    /// Show live what the server does: NICs, disks, processors, losses, power, and what is at its limit
+    ///
+    /// Works by itself, beside anything, and changes nothing. Rates are of the time between two samples; what cannot be read is said. --record keeps
+    /// the samples, --replay shows them again.
+    #[command(after_help = EXIT_STATUS)]
+    Watch(Box<WatchWords>),
     /// Redo the diagnosis of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
     Diagnose(DiagnoseWords),

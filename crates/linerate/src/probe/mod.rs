@@ -11,6 +11,7 @@ mod kernel;
 pub mod lspci;
 mod machine;
 mod memory;
+pub mod meters;
 mod nic;
 pub mod pci;
 mod power;
@@ -26,7 +27,7 @@ pub use fill::{ASKED, lacking};
 pub use kernel::boot;
 use kernel::{host, interrupt};
 pub use machine::*;
-pub use nic::route;
+pub use nic::{NicLink, drivers as nic_drivers, link as nic_link, route};
 use std::cmp::Ordering;
 
 /// Reads what the server is.
@@ -62,7 +63,7 @@ fn read(sysroot: &Sysroot) -> Machine {
 }
 
 /// Device names as people order them: `eth2` before `eth10`.
-fn in_order(a: &str, b: &str) -> Ordering {
+pub fn in_order(a: &str, b: &str) -> Ordering {
     let key = |name: &str| {
         let letters = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
         let digits =

@@ -37,6 +37,16 @@ impl CpuTimes {
         CpuTimes(sysroot.text("/proc/stat").map(|text| parse_stat(&text)).unwrap_or_default())
     }
 
+    /// The cores' lines of a text of `/proc/stat`.
+    pub fn parse(text: &str) -> Self {
+        CpuTimes(parse_stat(text))
+    }
+
+    /// Ticks by core, in the order of the file: user, nice, system, idle, iowait, irq, softirq, steal. A tick is 10 ms (USER_HZ).
+    pub fn ticks(&self) -> &[(u32, [u64; 8])] {
+        &self.0
+    }
+
     /// Number of cores in the reading.
     pub fn cores(&self) -> usize {
         self.0.len()

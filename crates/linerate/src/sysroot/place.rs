@@ -23,6 +23,34 @@ pub enum Opened {
 }
 
 impl Opened {
+    /// The whole content now, into a buffer that is emptied first. A file of the kernel's is read anew each time, without opening it
+    /// again; the error is the reason alone.
+    pub fn read_whole(&self, into: &mut Vec<u8>) -> Result<(), String> {
+        into.clear();
+        let file = match self {
+            Opened::Memory(bytes) => {
+                into.extend_from_slice(bytes);
+                return Ok(());
+            }
+            Opened::Disk(file) => file,
+        };
+        let most = LARGEST_ATTRIBUTE_BYTES as usize;
+        let mut filled = 0;
+        while filled < most {
+            if filled == into.len() {
+                into.resize((filled * 2).clamp(4096, most), 0);
+            }
+            match file.read_at(&mut into[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(plain(&error)),
+            }
+        }
+        into.truncate(filled);
+        Ok(())
+    }
+
     /// The four bytes at an offset; `None` where the file ends before or cannot be read there.
     pub fn four_bytes(&self, at: usize) -> Option<[u8; 4]> {
         match self {

@@ -22,6 +22,11 @@ pub fn drops(counters: &NetworkCounters) -> Vec<(Layer, Drop)> {
     told(counters, None).into_iter().map(|one| (one.layer, one.drop)).collect()
 }
 
+/// The same, each with the interface that it is of, where it is of one.
+pub fn drops_by_interface(counters: &NetworkCounters) -> Vec<(Layer, Option<String>, Drop)> {
+    told(counters, None).into_iter().map(|one| (one.layer, one.interface, one.drop)).collect()
+}
+
 /// The same with more about each; of one interface or of all.
 pub(super) fn told(counters: &NetworkCounters, interface: Option<&str>) -> Vec<Told> {
     let mut found: Vec<Told> = Vec::new();

@@ -15,7 +15,7 @@ mod product;
 mod share;
 mod socket;
 
-pub use drops::drops;
+pub use drops::{drops, drops_by_interface};
 pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;
 

@@ -83,7 +83,7 @@ impl InterfaceCounters {
 }
 
 /// The interfaces of these names, or every one but `lo`.
-pub(super) fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
+pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
     let table = sysroot.text("/proc/net/dev");
     let live = sysroot.is_live();
     let drivers = match live {

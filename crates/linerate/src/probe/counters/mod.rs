@@ -10,10 +10,11 @@ mod reasons;
 mod since;
 mod softnet;
 
-pub use interface::{InterfaceCounters, QdiscCounters};
+pub use interface::{InterfaceCounters, QdiscCounters, read as interfaces};
 pub use netstat_text::from_netstat;
+pub use protocols::{parse_flat, parse_groups};
 pub use reasons::{DropReasons, NOT_RECORDED};
-pub use softnet::SoftnetCounters;
+pub use softnet::{SoftnetCounters, parse as parse_softnet};
 
 use crate::fact::Fact;
 use crate::sysroot::Sysroot;

@@ -26,7 +26,7 @@ pub(super) fn flat(sysroot: &Sysroot, path: &str) -> Fact<Counters> {
 }
 
 /// `Udp: InDatagrams NoPorts` and below it `Udp: 5269 0`. Lines that make no pair are left out.
-pub(super) fn parse_groups(text: &str) -> Option<Groups> {
+pub fn parse_groups(text: &str) -> Option<Groups> {
     let mut found = Groups::new();
     let mut lines = text.lines().filter_map(|line| line.split_once(':')).peekable();
     let mut left = MOST_COUNTERS;
@@ -44,7 +44,7 @@ pub(super) fn parse_groups(text: &str) -> Option<Groups> {
 }
 
 /// `Ip6InReceives     122`.
-pub(super) fn parse_flat(text: &str) -> Option<Counters> {
+pub fn parse_flat(text: &str) -> Option<Counters> {
     let pair = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         Some((named(words.next()?)?, count(words.next()?)))

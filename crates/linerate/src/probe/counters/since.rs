@@ -75,6 +75,7 @@ fn softnet(now: &[SoftnetCounters], earlier: &[SoftnetCounters]) -> Vec<SoftnetC
             dropped: count(&now.dropped, &earlier.dropped),
             squeezed: count(&now.squeezed, &earlier.squeezed),
             flow_limited: count(&now.flow_limited, &earlier.flow_limited),
+            backlog: now.backlog.clone(),
         })
     };
     // A processor that was not there before has no difference.

@@ -22,6 +22,8 @@ pub struct SoftnetCounters {
     pub squeezed: Fact<u64>,
     /// Packets dropped by the flow limit (`net.core.flow_limit_cpu_bitmap`).
     pub flow_limited: Fact<u64>,
+    /// Packets that wait now: a state, told since Linux 5.10.
+    pub backlog: Fact<u64>,
 }
 
 pub(super) fn read(sysroot: &Sysroot) -> Fact<Vec<SoftnetCounters>> {
@@ -32,7 +34,7 @@ pub(super) fn read(sysroot: &Sysroot) -> Fact<Vec<SoftnetCounters>> {
 }
 
 /// One line of hexadecimal words a processor: processed, dropped, squeezed, …, flow limit as the eleventh, the processor as the thirteenth.
-pub(super) fn parse(text: &str) -> Option<Vec<SoftnetCounters>> {
+pub fn parse(text: &str) -> Option<Vec<SoftnetCounters>> {
     let found: Vec<SoftnetCounters> = text.lines().zip(0u32..).filter_map(one).take(MOST_CORES).collect();
     (!found.is_empty()).then_some(found)
 }
@@ -51,6 +53,7 @@ fn one((line, number): (&str, u32)) -> Option<SoftnetCounters> {
         dropped: word(1),
         squeezed: word(2),
         flow_limited: word(10),
+        backlog: word(11),
     })
 }
 

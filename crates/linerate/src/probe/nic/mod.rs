@@ -19,10 +19,7 @@ const TYPE_LOOPBACK: u32 = 772;
 /// Reads the interfaces in name order.
 pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
     let addresses = addresses::read(sysroot);
-    let ethtool = match sysroot.is_live() {
-        true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
-        false => Err(details::RECORDED.to_string()),
-    };
+    let ethtool = drivers(sysroot);
     let mut names = sysroot.list(CLASS);
     // Files such as `bonding_masters` lie among the interfaces.
     names.retain(|name| sysroot.is_directory(Path::new(CLASS).join(name)));
@@ -35,6 +32,44 @@ pub fn read(sysroot: &Sysroot, devices: &[PciDevice]) -> Vec<Nic> {
             Nic { addresses: own, ..one(sysroot, &ethtool, name, devices) }
         })
         .collect()
+}
+
+/// What of an interface changes while one looks on, and what it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NicLink {
+    /// Bits per second.
+    pub speed_bits_per_second: Fact<u64>,
+    pub driver: Fact<String>,
+    /// `operstate`.
+    pub state: Fact<String>,
+    pub carrier: Option<bool>,
+    /// Address of its PCI function.
+    pub pci: Option<String>,
+    /// Name of its device on its bus (`0000:17:00.0`, `virtio2`); none of a virtual interface.
+    pub bus_name: Option<String>,
+}
+
+/// The same for one interface, in a few reads. The kernel may keep a reader of the speed waiting (rtnl).
+pub fn link(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: &str) -> NicLink {
+    let directory = Path::new(CLASS).join(name);
+    let state = sysroot.fact(directory.join("operstate"));
+    let driver = driver(sysroot, ethtool, name, &directory, name == "lo");
+    NicLink {
+        speed_bits_per_second: speed(sysroot, &directory, &driver, &state, name == "lo"),
+        carrier: sysroot.parse::<u8>(directory.join("carrier")).known().map(|carrier| *carrier == 1),
+        pci: sysroot.follow(&directory).and_then(|path| pci::nearest(&path)),
+        bus_name: sysroot.link_name(directory.join("device")),
+        driver,
+        state,
+    }
+}
+
+/// A socket to ask the drivers over, of the live machine; else the reason.
+pub fn drivers(sysroot: &Sysroot) -> Result<Ethtool, String> {
+    match sysroot.is_live() {
+        true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
+        false => Err(details::RECORDED.to_string()),
+    }
 }
 
 fn one(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: String, devices: &[PciDevice]) -> Nic {

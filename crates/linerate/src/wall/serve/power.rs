@@ -1,12 +1,7 @@
 //! What the server draws, where it has a meter that we may read.
 
+use crate::probe::meters::{Meter, MeterKind, energy_counters, power_sensors, used};
 use crate::sysroot::Sysroot;
-use std::path::{Path, PathBuf};
-
-/// RAPL: counters of energy of the processors' packages (Documentation/power/powercap/powercap.rst).
-const POWERCAP: &str = "/sys/class/powercap";
-/// hwmon: a meter of the whole machine is ACPI's (Documentation/hwmon/acpi_power_meter.rst).
-const HWMON: &str = "/sys/class/hwmon";
 
 /// One reading.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,31 +16,20 @@ pub enum Reading {
 
 /// Reads the best meter there is: of the whole machine, else of the processors.
 pub fn read(sysroot: &Sysroot) -> Reading {
-    for chip in sysroot.list(HWMON) {
-        let place = Path::new(HWMON).join(chip);
-        if sysroot.text(place.join("name")).is_ok_and(|name| name == "power_meter") {
-            let microwatts = ["power1_average", "power1_input"]
-                .iter()
-                .find_map(|name| sysroot.parse::<u64>(place.join(name)).known().copied());
-            if let Some(microwatts) = microwatts {
-                return Reading::Power(microwatts as f64 / 1e6);
-            }
-        }
+    let whole = power_sensors(sysroot).into_iter().filter(Meter::is_whole_machine);
+    if let Some(microwatts) = whole.filter_map(|meter| meter.read(sysroot).ok()).next() {
+        return Reading::Power(microwatts as f64 / 1e6);
     }
-    let packages: Vec<PathBuf> = sysroot
-        .list(POWERCAP)
-        .into_iter()
-        .map(|name| Path::new(POWERCAP).join(name))
-        .filter(|place| sysroot.text(place.join("name")).is_ok_and(|name| name.starts_with("package-")))
-        .collect();
+    let mut packages = energy_counters(sysroot);
+    packages.retain(|meter| !meter.is_part());
     if packages.is_empty() {
         return Reading::Unknown(
             "this machine has neither a power meter (hwmon) nor energy counters (RAPL)".into(),
         );
     }
-    let counter = |place: &PathBuf| -> Option<(u64, u64)> {
-        let energy = sysroot.parse(place.join("energy_uj")).known().copied()?;
-        Some((energy, sysroot.parse(place.join("max_energy_range_uj")).known().copied().unwrap_or(0)))
+    let counter = |meter: &Meter| {
+        let wraps_at = if let MeterKind::Energy { wraps_at } = meter.kind { wraps_at } else { 0 };
+        Some((meter.read(sysroot).ok()?, wraps_at))
     };
     match packages.iter().map(counter).collect() {
         Some(counters) => Reading::Energy(counters),
@@ -63,12 +47,10 @@ pub fn watts(earlier: &Reading, later: &Reading, seconds: f64) -> Result<f64, St
         (Reading::Energy(earlier), Reading::Energy(later))
             if seconds > 0.0 && earlier.len() == later.len() =>
         {
-            let used =
-                |((before, _), (now, wraps)): (&(u64, u64), &(u64, u64))| match now.checked_sub(*before) {
-                    Some(used) => used,
-                    None => (wraps.saturating_sub(*before)).saturating_add(*now),
-                };
-            let microjoules: u64 = earlier.iter().zip(later).map(used).sum();
+            let between = |((before, _), (now, wraps)): (&(u64, u64), &(u64, u64))| {
+                used(*before, *now, *wraps).unwrap_or(0)
+            };
+            let microjoules: u64 = earlier.iter().zip(later).map(between).sum();
             Ok(microjoules as f64 / 1e6 / seconds)
         }
         _ => Err("the energy counters were read only once so far".into()),

@@ -109,6 +109,8 @@ impl Work {
             self.screen.look_at_outputs();
             let now = nanos(SystemTime::now());
             let next = self.screen.present_due(now, heard.unwrap_or(now));
+            // At a barrier all others wait for what is said here.
+            self.ask();
             if let Some(failure) = self.screen.failed.take() {
                 return Err(failure);
             }
@@ -177,8 +179,8 @@ impl Work {
             for message in self.messages.drain(..) {
                 self.screen.hear(message, now);
             }
-            self.screen.requests().for_each(|request| link.say(request));
         }
+        self.ask();
         if self.reported.elapsed() >= REPORT {
             self.reported = Instant::now();
             self.screen.look_again(nanos(SystemTime::now()));
@@ -187,6 +189,13 @@ impl Work {
             if let Some(link) = &self.link {
                 link.report(report);
             }
+        }
+    }
+
+    /// Says to the server what the screen has to say.
+    fn ask(&mut self) {
+        if let Some(link) = &self.link {
+            self.screen.requests().for_each(|request| link.say(request));
         }
     }
 

@@ -1,0 +1,228 @@
+//! `linerate watch`: moments of this machine or of a recording, printed and kept.
+
+use super::commands::{complain, print};
+use super::stop::stop_on_signals;
+use super::words::{WatchWords, sysroot_of};
+use crate::agent::Key;
+use crate::failure::Failure;
+use crate::report::printable;
+use crate::sysroot::Sysroot;
+use crate::watch::board::Board;
+use crate::watch::page::{Page, PageSettings, PageToken};
+use crate::watch::{Moment, Recorder, Replay, Watch, WatchOrder, lines, terminal};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// A recording that was made beside a suspended machine waits no longer than this between two moments.
+const LONGEST_GAP: Duration = Duration::from_secs(60);
+
+/// Shows what goes on until the user stops it.
+pub fn watch(words: &WatchWords) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let board = Arc::new(Board::default());
+    let page = words.listen.map(|listen| page(words, listen, board.clone())).transpose()?;
+    let full = !words.json && !words.lines && words.samples().is_none() && std::io::stdout().is_terminal();
+    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, board.clone()) };
+    if !full {
+        page.iter().for_each(|page| complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
+        return moments(words, &mut screen, &stop);
+    }
+    let replayed = words.replay.as_ref().map(|path| format!("replay of {}", path.display()));
+    let served = page.as_ref().map(Page::url);
+    let note = [replayed, served].into_iter().flatten().collect::<Vec<_>>().join("  ");
+    let done = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let done = moments(words, &mut screen, &stop);
+            // What has ended well stays on the screen; what has not is told once that is given back.
+            match done {
+                Ok(_) => board.end(),
+                Err(_) => stop.store(true, Ordering::Relaxed),
+            }
+            done
+        });
+        let shown = terminal::show(&board, &stop, &note);
+        stop.store(true, Ordering::Relaxed);
+        let done = sampler.join().unwrap_or_else(|_| Err(Failure::Lacks("the sampler has panicked".into())));
+        shown.and(done)
+    });
+    screen.late.iter().for_each(|sentence| complain(sentence));
+    done
+}
+
+/// The moments of this machine or of a recording.
+fn moments(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+    match &words.replay {
+        Some(path) => replay(words, path, screen, stop),
+        None => live(words, screen, stop),
+    }
+}
+
+/// The page, with the token where one is given.
+fn page(words: &WatchWords, listen: SocketAddr, board: Arc<Board>) -> Result<Page, Failure> {
+    let mut token = None;
+    if let Some(path) = &words.token_file {
+        let (key, made) = Key::find_or_make(Some(path))?;
+        if made {
+            complain(&format!("{} is made: the page and /metrics want the token in it", path.display()));
+        }
+        token = Some(PageToken::of(&key));
+    }
+    Page::start(board, PageSettings { listen, token })
+}
+
+fn live(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+    let sysroot = sysroot_of(words.root.as_deref())?;
+    named(&sysroot, "/sys/class/net", &words.nic, "interface")?;
+    named(&sysroot, "/sys/class/block", &words.disk, "disk")?;
+    let order = WatchOrder {
+        interval: words.interval,
+        nics: words.nic.clone(),
+        disks: words.disk.clone(),
+        power_command: words.power_command.clone(),
+    };
+    // Before the first sample: a file that cannot be made is told at once.
+    screen.recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::Lacks)?;
+    let mut watch = Watch::start(&sysroot, &order).map_err(Failure::Lacks)?;
+    while screen.wants_more() {
+        let Some(moment) = watch.next(stop) else { break };
+        screen.show(&moment)?;
+    }
+    Ok(0)
+}
+
+fn replay(words: &WatchWords, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+    let mut before: Option<i64> = None;
+    let mut due = Instant::now();
+    for moment in Replay::open(path).map_err(Failure::Lacks)? {
+        let moment = match moment {
+            Ok(moment) => moment,
+            Err(sentence) => {
+                screen.complain(sentence);
+                return Ok(1);
+            }
+        };
+        due += before.map_or(Duration::ZERO, |before| gap(before, moment.at_ms, words.speed));
+        before = Some(moment.at_ms);
+        if !wait(due, stop) || !screen.wants_more() {
+            return Ok(0);
+        }
+        screen.show(&moment)?;
+    }
+    Ok(0)
+}
+
+/// The time between two moments, at a speed. Clocks may have been set in between.
+fn gap(before_ms: i64, now_ms: i64, speed: f64) -> Duration {
+    let ms = now_ms.saturating_sub(before_ms).max(0) as f64;
+    Duration::from_secs_f64((ms / 1e3).min(LONGEST_GAP.as_secs_f64()) / speed)
+}
+
+/// Waits; false where the user stopped.
+fn wait(until: Instant, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+}
+
+/// What was named is there when the watch begins; it may vanish and come back later.
+fn named(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Result<(), Failure> {
+    let there = sysroot.list(folder);
+    match names.iter().find(|name| !there.contains(name)) {
+        Some(name) => Err(Failure::Lacks(format!(
+            "{name}: there is no such {what}; name one of {}",
+            if there.is_empty() { format!("{folder}, which cannot be read") } else { there.join(", ") }
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Where moments go: the board of the views, lines on standard output, and a file.
+struct Screen {
+    json: bool,
+    left: Option<u64>,
+    recorder: Option<Recorder>,
+    /// What was told of already: once is enough.
+    bottleneck: Option<String>,
+    unknown: BTreeMap<String, String>,
+    board: Arc<Board>,
+    /// The page is served from the board.
+    page: bool,
+    /// The full screen is drawn from the board, and nothing else may write on it.
+    full: bool,
+    /// What is to be told when the full screen is gone.
+    late: Vec<String>,
+}
+
+impl Screen {
+    fn new(words: &WatchWords, board: Arc<Board>) -> Self {
+        Screen {
+            json: words.json,
+            left: words.samples(),
+            recorder: None,
+            bottleneck: None,
+            unknown: BTreeMap::new(),
+            board,
+            page: false,
+            full: false,
+            late: Vec::new(),
+        }
+    }
+
+    fn wants_more(&self) -> bool {
+        self.left != Some(0)
+    }
+
+    fn complain(&mut self, sentence: String) {
+        match self.full {
+            true => self.late.push(sentence),
+            false => complain(&sentence),
+        }
+    }
+
+    fn show(&mut self, moment: &Moment) -> Result<(), Failure> {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write(moment).map_err(Failure::Lacks)?;
+        }
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        if self.full || self.page {
+            self.board.tell(moment.clone());
+        }
+        if self.full {
+            return Ok(());
+        }
+        if self.json {
+            let line = serde_json::to_string(moment)
+                .map_err(|error| Failure::Lacks(format!("a sample cannot be written as JSON: {error}")))?;
+            return print(&format!("{line}\n"));
+        }
+        for (what, why) in &moment.unknown {
+            if self.unknown.insert(what.clone(), why.clone()).is_none() {
+                complain(&format!("{what}: not shown: {why}"));
+            }
+        }
+        let mut text = format!("{}\n", printable(&lines::line(moment)));
+        if moment.bottleneck != self.bottleneck {
+            let told = match &moment.bottleneck {
+                Some(what) => format!("          at its limit: {what} ({})", moment.bottleneck_by),
+                None => "          nothing is at its limit any more".into(),
+            };
+            text.push_str(&format!("{}\n", printable(&told)));
+            self.bottleneck = moment.bottleneck.clone();
+        }
+        print(&text)
+    }
+}

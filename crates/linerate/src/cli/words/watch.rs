@@ -1,0 +1,93 @@
+//! `linerate watch`.
+
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Words of `linerate watch`.
+#[derive(Debug, Args)]
+pub struct WatchWords {
+    /// Time between two samples, such as 1s or 250ms
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    pub interval: Duration,
+    /// End after so many samples [default: until Ctrl-C]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// One sample, of one interval: the same as --count 1
+    #[arg(long, conflicts_with = "count")]
+    pub once: bool,
+    /// Print each sample as one line of JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Keep the samples in a new file (JSON lines, zstd) that --replay shows again; whole also after kill -9
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Show a recording instead of this machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "root", "interval", "power_command", "nic", "disk"])]
+    pub replay: Option<PathBuf>,
+    /// Times as fast as it was recorded, or max: without waiting
+    #[arg(long, value_name = "X|max", value_parser = speed, default_value = "1", requires = "replay")]
+    pub speed: f64,
+    /// Lines of text also on a terminal, in place of the full screen
+    #[arg(long, conflicts_with = "json")]
+    pub lines: bool,
+    /// Serve a web page and /metrics (Prometheus) there, such as 127.0.0.1:7414 [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// The token that the page and /metrics then want (64 hex digits; made where the file is absent); needed for an address that others reach
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub token_file: Option<PathBuf>,
+    /// Only these interfaces; repeat for several [default: all but lo]
+    #[arg(long, value_name = "NAME")]
+    pub nic: Vec<String>,
+    /// Only these disks, partitions too; repeat for several [default: all whole disks]
+    #[arg(long, value_name = "NAME")]
+    pub disk: Vec<String>,
+    /// Reads a power meter: run with sh -c each interval; the first number that it prints is watts of the whole machine
+    #[arg(long, value_name = "COMMAND")]
+    pub power_command: Option<String>,
+    /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
+    #[arg(long, value_name = "DIR|FILE")]
+    pub root: Option<PathBuf>,
+}
+
+impl WatchWords {
+    /// Samples to show; none: until the user stops.
+    pub fn samples(&self) -> Option<u64> {
+        if self.once { Some(1) } else { self.count }
+    }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let parsed = humantime::parse_duration(text).or_else(|error| {
+        text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or(error)
+    });
+    match parsed {
+        Ok(time) if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) => Ok(time),
+        Ok(_) => Err("an interval lies between 100ms and 1h".into()),
+        Err(_) => Err("no time: write it like 1s, 250ms or 1m".into()),
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        _ if text == "max" => Ok(f64::INFINITY),
+        Ok(speed) if (0.01..=10_000.0).contains(&speed) => Ok(speed),
+        _ => Err("a speed lies between 0.01 and 10000, or is max".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_speeds() {
+        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        assert!(interval("1ms").is_err() && interval("x").is_err() && interval("-1").is_err());
+        assert_eq!((speed("10"), speed("max")), (Ok(10.0), Ok(f64::INFINITY)));
+        assert!(speed("0").is_err() && speed("nan").is_err() && speed("inf").is_err());
+    }
+}

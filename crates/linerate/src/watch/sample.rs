@@ -1,0 +1,177 @@
+//! One sample: what each source says now, all asked at once and waited for only so long.
+
+use super::pace::Source;
+use super::raw::{DiskCounters, Interrupts, Timed};
+use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading, Program};
+use crate::sysroot::Sysroot;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is to be watched.
+#[derive(Clone, Debug)]
+pub struct WatchOrder {
+    /// Time between two samples.
+    pub interval: Duration,
+    /// These interfaces; empty: all but `lo`.
+    pub nics: Vec<String>,
+    /// These disks; empty: all.
+    pub disks: Vec<String>,
+    /// Prints watts.
+    pub power_command: Option<String>,
+}
+
+/// A program's watts, with the time.
+pub type Told = (Instant, Result<f64, String>);
+
+/// What each source last said; none where it has not yet.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Unix time, milliseconds.
+    pub at_ms: i64,
+    pub kernel: Option<Arc<KernelReading>>,
+    pub network: Option<Arc<NetworkReading>>,
+    pub disks: Option<Arc<Result<Timed<Vec<DiskCounters>>, String>>>,
+    pub interrupts: Option<Arc<Result<Timed<Interrupts>, String>>>,
+    pub drivers: Option<Arc<DriverReading>>,
+    pub details: Option<Arc<Details>>,
+    pub rapl: Option<Arc<MetersReading>>,
+    pub hwmon: Option<Arc<MetersReading>>,
+    pub ipmi: Option<Arc<Option<Told>>>,
+    pub command: Option<Arc<Told>>,
+    /// Sources that keep one waiting, in words.
+    pub slow: Vec<String>,
+}
+
+/// The first answers are waited for longer: there is nothing to show without them.
+const FIRST: Duration = Duration::from_secs(2);
+/// What changes seldom is looked at this often.
+const SELDOM: Duration = Duration::from_secs(5);
+/// A program or a bus that takes longer is called slow.
+const LONG: Duration = Duration::from_secs(3);
+
+/// Takes samples.
+#[derive(Debug)]
+pub struct Sampler {
+    /// How long a sample waits for the sources that it needs.
+    deadline: Duration,
+    kernel: Source<KernelReading>,
+    network: Source<NetworkReading>,
+    disks: Source<Result<Timed<Vec<DiskCounters>>, String>>,
+    interrupts: Source<Result<Timed<Interrupts>, String>>,
+    drivers: Source<DriverReading>,
+    details: Source<Details>,
+    rapl: Source<MetersReading>,
+    hwmon: Source<MetersReading>,
+    ipmi: Source<Option<Told>>,
+    command: Option<Source<Told>>,
+    programs: [Program; 2],
+    taken: bool,
+}
+
+impl Sampler {
+    /// Starts the sources. The error is a sentence.
+    pub fn start(sysroot: &Sysroot, order: &WatchOrder) -> Result<Self, String> {
+        let every = order.interval;
+        let deadline = (every / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
+        let programs = [Program::default(), Program::default()];
+        let seldom = every.max(SELDOM);
+        let command = order.power_command.as_deref().map(|words| {
+            let read = sources::power_command(words, &programs[1]);
+            Source::start("power command", every, LONG, read)
+        });
+        Ok(Sampler {
+            deadline,
+            kernel: Source::start("kernel counters", every, deadline, sources::kernel(sysroot))?,
+            network: Source::start("network counters", every, deadline, sources::network(sysroot))?,
+            disks: Source::start("disk counters", every, deadline, sources::disks(sysroot))?,
+            interrupts: Source::start("interrupts", every, LONG, sources::interrupts(sysroot))?.sparing(),
+            drivers: Source::start("drivers", every, LONG, sources::drivers(sysroot, &order.nics))?.sparing(),
+            details: Source::start("devices", seldom, LONG, sources::details(sysroot))?.sparing(),
+            rapl: Source::start("RAPL", every, LONG, sources::rapl(sysroot))?.sparing(),
+            hwmon: Source::start("hwmon", every, LONG, sources::hwmon(sysroot))?.sparing(),
+            ipmi: Source::start(
+                "IPMI",
+                every.max(2 * SELDOM),
+                2 * LONG,
+                sources::ipmi(sysroot, &programs[0]),
+            )?,
+            command: command.transpose()?,
+            programs,
+            taken: false,
+        })
+    }
+
+    /// Asks all that are due, and gives what has come by the deadline.
+    pub fn sample(&mut self) -> Sample {
+        let now = Instant::now();
+        self.ask(now);
+        let until = now + if self.taken { self.deadline } else { FIRST };
+        self.kernel.wait(until);
+        self.network.wait(until);
+        self.disks.wait(until);
+        // The others come with the next sample, where they are late.
+        let until = if self.taken { now + self.deadline / 4 } else { until };
+        self.interrupts.wait(until);
+        self.drivers.wait(until);
+        self.details.wait(until);
+        self.rapl.wait(until);
+        self.hwmon.wait(until);
+        self.taken = true;
+        self.collected()
+    }
+
+    fn ask(&mut self, now: Instant) {
+        self.kernel.ask(now);
+        self.network.ask(now);
+        self.disks.ask(now);
+        self.interrupts.ask(now);
+        self.drivers.ask(now);
+        self.details.ask(now);
+        self.rapl.ask(now);
+        self.hwmon.ask(now);
+        self.ipmi.ask(now);
+        if let Some(command) = &mut self.command {
+            command.ask(now);
+        }
+    }
+
+    fn collected(&mut self) -> Sample {
+        let now = Instant::now();
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let slow = [
+            self.kernel.slow(now),
+            self.network.slow(now),
+            self.disks.slow(now),
+            self.interrupts.slow(now),
+            self.drivers.slow(now),
+            self.details.slow(now),
+            self.rapl.slow(now),
+            self.hwmon.slow(now),
+            self.ipmi.slow(now),
+            self.command.as_ref().and_then(|command| command.slow(now)),
+        ];
+        Sample {
+            at_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX),
+            kernel: self.kernel.latest(),
+            network: self.network.latest(),
+            disks: self.disks.latest(),
+            interrupts: self.interrupts.latest(),
+            drivers: self.drivers.latest(),
+            details: self.details.latest(),
+            rapl: self.rapl.latest(),
+            hwmon: self.hwmon.latest(),
+            ipmi: self.ipmi.latest(),
+            command: self.command.as_mut().and_then(Source::latest),
+            slow: slow.into_iter().flatten().collect(),
+        }
+    }
+}
+
+impl Drop for Sampler {
+    /// A program that reads a meter does not outlive the watch.
+    fn drop(&mut self) {
+        for program in &self.programs {
+            program.end();
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What is read of the machine, in groups that are asked together; each group has a thread of its own (`pace`).
+
+mod command;
+mod details;
+mod drivers;
+mod fast;
+mod meters;
+
+pub use command::{Program, parse_ipmi, parse_watts};
+pub use details::{Details, DiskDetails, LinkNow};
+pub use drivers::DriverReading;
+pub use fast::{KernelReading, NetworkReading, RESOURCES};
+pub use meters::{MeterReading, MetersReading};
+
+pub(super) use command::{ipmi, power_command};
+pub(super) use details::details;
+pub(super) use drivers::drivers;
+pub(super) use fast::{disks, interrupts, kernel, network};
+pub(super) use meters::{hwmon, rapl};
