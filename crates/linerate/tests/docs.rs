@@ -141,6 +141,9 @@ fn all_help() -> String {
     let mut text = command.render_help().to_string();
     for sub in command.get_subcommands_mut() {
         text.push_str(&sub.render_long_help().to_string());
+        for below in sub.get_subcommands_mut() {
+            text.push_str(&below.render_long_help().to_string());
+        }
     }
     text
 }
