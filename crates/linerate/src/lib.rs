@@ -24,3 +24,4 @@ pub mod tune;
 pub mod units;
 pub mod wall;
 pub mod watch;
+pub mod web;

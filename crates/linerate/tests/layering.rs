@@ -20,7 +20,7 @@ struct Rule {
 }
 
 /// In the order of the path.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     Rule { room: "fact", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "units", may: &[], why: "it is the ground that every room stands on" },
     Rule { room: "failure", may: &[], why: "it is the ground that every room stands on" },
@@ -57,8 +57,13 @@ const RULES: [Rule; 22] = [
         why: "it speaks another tool's protocol and knows no plan of ours",
     },
     Rule {
+        room: "web",
+        may: &["flow::origin", "agent"],
+        why: "it is what all pages have in common and knows none of them",
+    },
+    Rule {
         room: "wall",
-        may: &["probe", "rates", "plan", "flow", "agent"],
+        may: &["probe", "rates", "plan", "flow", "agent", "web"],
         why: "it streams on the data plane and measures itself; it runs no stage of a run",
     },
     Rule { room: "event", may: &["measure"], why: "it carries what measuring tells, and is heard by anyone" },
@@ -84,7 +89,7 @@ const RULES: [Rule; 22] = [
     },
     Rule {
         room: "watch",
-        may: &["probe", "rates", "plan", "diagnose"],
+        may: &["probe", "rates", "plan", "diagnose", "agent::Key", "web", "report::printable"],
         why: "it looks on beside anything, and measures nothing itself",
     },
     Rule {

@@ -3,12 +3,18 @@
 use super::commands::{complain, print};
 use super::stop::stop_on_signals;
 use super::words::{WatchWords, sysroot_of};
+use crate::agent::Key;
 use crate::failure::Failure;
 use crate::report::printable;
 use crate::sysroot::Sysroot;
-use crate::watch::{Moment, Recorder, Replay, Watch, WatchOrder, lines};
+use crate::watch::board::Board;
+use crate::watch::page::{Page, PageSettings, PageToken};
+use crate::watch::{Moment, Recorder, Replay, Watch, WatchOrder, lines, terminal};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,13 +26,58 @@ const LONGEST_GAP: Duration = Duration::from_secs(60);
 /// Shows what goes on until the user stops it.
 pub fn watch(words: &WatchWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
+    let board = Arc::new(Board::default());
+    let page = words.listen.map(|listen| page(words, listen, board.clone())).transpose()?;
+    let full = !words.json && !words.lines && words.samples().is_none() && std::io::stdout().is_terminal();
+    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, board.clone()) };
+    if !full {
+        page.iter().for_each(|page| complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
+        return moments(words, &mut screen, &stop);
+    }
+    let replayed = words.replay.as_ref().map(|path| format!("replay of {}", path.display()));
+    let served = page.as_ref().map(Page::url);
+    let note = [replayed, served].into_iter().flatten().collect::<Vec<_>>().join("  ");
+    let done = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let done = moments(words, &mut screen, &stop);
+            // What has ended well stays on the screen; what has not is told once that is given back.
+            match done {
+                Ok(_) => board.end(),
+                Err(_) => stop.store(true, Ordering::Relaxed),
+            }
+            done
+        });
+        let shown = terminal::show(&board, &stop, &note);
+        stop.store(true, Ordering::Relaxed);
+        let done = sampler.join().unwrap_or_else(|_| Err(Failure::Lacks("the sampler has panicked".into())));
+        shown.and(done)
+    });
+    screen.late.iter().for_each(|sentence| complain(sentence));
+    done
+}
+
+/// The moments of this machine or of a recording.
+fn moments(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     match &words.replay {
-        Some(path) => replay(words, path, &stop),
-        None => live(words, &stop),
+        Some(path) => replay(words, path, screen, stop),
+        None => live(words, screen, stop),
     }
 }
 
-fn live(words: &WatchWords, stop: &AtomicBool) -> Result<u8, Failure> {
+/// The page, with the token where one is given.
+fn page(words: &WatchWords, listen: SocketAddr, board: Arc<Board>) -> Result<Page, Failure> {
+    let mut token = None;
+    if let Some(path) = &words.token_file {
+        let (key, made) = Key::find_or_make(Some(path))?;
+        if made {
+            complain(&format!("{} is made: the page and /metrics want the token in it", path.display()));
+        }
+        token = Some(PageToken::of(&key));
+    }
+    Page::start(board, PageSettings { listen, token })
+}
+
+fn live(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     let sysroot = sysroot_of(words.root.as_deref())?;
     named(&sysroot, "/sys/class/net", &words.nic, "interface")?;
     named(&sysroot, "/sys/class/block", &words.disk, "disk")?;
@@ -37,9 +88,8 @@ fn live(words: &WatchWords, stop: &AtomicBool) -> Result<u8, Failure> {
         power_command: words.power_command.clone(),
     };
     // Before the first sample: a file that cannot be made is told at once.
-    let recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::Lacks)?;
+    screen.recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::Lacks)?;
     let mut watch = Watch::start(&sysroot, &order).map_err(Failure::Lacks)?;
-    let mut screen = Screen { recorder, ..Screen::new(words) };
     while screen.wants_more() {
         let Some(moment) = watch.next(stop) else { break };
         screen.show(&moment)?;
@@ -47,15 +97,14 @@ fn live(words: &WatchWords, stop: &AtomicBool) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn replay(words: &WatchWords, path: &Path, stop: &AtomicBool) -> Result<u8, Failure> {
-    let mut screen = Screen::new(words);
+fn replay(words: &WatchWords, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
     let mut due = Instant::now();
     for moment in Replay::open(path).map_err(Failure::Lacks)? {
         let moment = match moment {
             Ok(moment) => moment,
             Err(sentence) => {
-                complain(&sentence);
+                screen.complain(sentence);
                 return Ok(1);
             }
         };
@@ -101,7 +150,7 @@ fn named(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Resul
     }
 }
 
-/// Where moments go: lines on standard output, and a file.
+/// Where moments go: the board of the views, lines on standard output, and a file.
 struct Screen {
     json: bool,
     left: Option<u64>,
@@ -109,16 +158,27 @@ struct Screen {
     /// What was told of already: once is enough.
     bottleneck: Option<String>,
     unknown: BTreeMap<String, String>,
+    board: Arc<Board>,
+    /// The page is served from the board.
+    page: bool,
+    /// The full screen is drawn from the board, and nothing else may write on it.
+    full: bool,
+    /// What is to be told when the full screen is gone.
+    late: Vec<String>,
 }
 
 impl Screen {
-    fn new(words: &WatchWords) -> Self {
+    fn new(words: &WatchWords, board: Arc<Board>) -> Self {
         Screen {
             json: words.json,
             left: words.samples(),
             recorder: None,
             bottleneck: None,
             unknown: BTreeMap::new(),
+            board,
+            page: false,
+            full: false,
+            late: Vec::new(),
         }
     }
 
@@ -126,11 +186,24 @@ impl Screen {
         self.left != Some(0)
     }
 
+    fn complain(&mut self, sentence: String) {
+        match self.full {
+            true => self.late.push(sentence),
+            false => complain(&sentence),
+        }
+    }
+
     fn show(&mut self, moment: &Moment) -> Result<(), Failure> {
         if let Some(recorder) = &mut self.recorder {
             recorder.write(moment).map_err(Failure::Lacks)?;
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
+        if self.full || self.page {
+            self.board.tell(moment.clone());
+        }
+        if self.full {
+            return Ok(());
+        }
         if self.json {
             let line = serde_json::to_string(moment)
                 .map_err(|error| Failure::Lacks(format!("a sample cannot be written as JSON: {error}")))?;

@@ -3,18 +3,22 @@
 //!
 //! [`Watch`] takes samples and makes a [`Moment`] of each; a [`Replay`] gives the moments of a recording.
 
+pub mod board;
 pub mod bottleneck;
 mod build;
+pub mod history;
 pub mod lines;
 mod metrics;
 pub mod model;
 pub mod pace;
+pub mod page;
 pub mod rates;
 pub mod raw;
 mod record;
 mod replay;
 mod sample;
 pub mod sources;
+pub mod terminal;
 
 pub use build::Builder;
 pub use metrics::{openmetrics, prometheus_text};

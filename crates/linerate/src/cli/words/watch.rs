@@ -1,6 +1,7 @@
 //! `linerate watch`.
 
 use clap::Args;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,15 @@ pub struct WatchWords {
     /// Times as fast as it was recorded, or max: without waiting
     #[arg(long, value_name = "X|max", value_parser = speed, default_value = "1", requires = "replay")]
     pub speed: f64,
+    /// Lines of text also on a terminal, in place of the full screen
+    #[arg(long, conflicts_with = "json")]
+    pub lines: bool,
+    /// Serve a web page and /metrics (Prometheus) there, such as 127.0.0.1:7414 [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// The token that the page and /metrics then want (64 hex digits; made where the file is absent); needed for an address that others reach
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub token_file: Option<PathBuf>,
     /// Only these interfaces; repeat for several [default: all but lo]
     #[arg(long, value_name = "NAME")]
     pub nic: Vec<String>,

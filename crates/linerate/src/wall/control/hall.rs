@@ -1,11 +1,12 @@
 //! What all connections of a hub share: who is there, the barrier, and the newest status and timeline as text.
 
 use super::barrier::{Barrier, Verdict};
-use super::limits::{Places, STRANGERS, known_places};
+use super::limits::{STRANGERS, known_places};
 use super::outbox::{Outbox, Slot};
 use super::{Conductor, Message};
 use crate::agent::{Key, lock};
 use crate::wall::geometry::TileId;
+use crate::web::Places;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

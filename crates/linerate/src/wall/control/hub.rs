@@ -7,12 +7,11 @@ use super::{Conductor, tcp};
 use crate::agent::Key;
 use crate::failure::Failure;
 use crate::wall::page::Page;
-use socket2::{Domain, Socket, Type};
-use std::io::{self, ErrorKind};
+use crate::web::bind;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 /// Where the channel and the page are.
@@ -128,36 +127,4 @@ async fn keep(hall: &Hall) {
             () = patience => hall.pass_barrier(),
         }
     }
-}
-
-/// A listener; `dual`: one for every IPv6 address is one for every IPv4 address as well.
-fn bind(address: SocketAddr, dual: bool, option: &str) -> Result<TcpListener, Failure> {
-    let opened = || -> io::Result<TcpListener> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(!dual)?;
-        }
-        socket.set_reuse_address(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(128)?;
-        socket.set_nonblocking(true)?;
-        TcpListener::from_std(socket.into())
-    };
-    opened().map_err(|error| {
-        let port = address.port();
-        Failure::Lacks(match error.kind() {
-            ErrorKind::AddrInUse => format!(
-                "port {port} is in use on {}: does another `linerate wall serve` run? Stop it, or choose another port with {option} \
-                 ADDRESS:PORT",
-                address.ip()
-            ),
-            ErrorKind::AddrNotAvailable => {
-                format!("no interface of this host has the address {}: give {option} one that `ip address` shows", address.ip())
-            }
-            ErrorKind::PermissionDenied => {
-                format!("port {port} needs root (it is below 1024): choose a higher one with {option} ADDRESS:PORT")
-            }
-            _ => format!("cannot listen on {address}: {error}; choose another address with {option}"),
-        })
-    })
 }

@@ -1,10 +1,11 @@
 //! One connection that knows the key, whatever carries it: hears its requests, and sees to what it watches.
 
 use super::hall::{Hall, refusal, text};
-use super::limits::{Allowance, IDLE, Place, SEND, WATCH_PER_SECOND};
+use super::limits::{Allowance, IDLE, SEND, WATCH_PER_SECOND};
 use super::outbox::{Item, Outbox, Slot};
 use super::{Message, Preview, Request};
 use crate::wall::geometry::TileId;
+use crate::web::Place;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

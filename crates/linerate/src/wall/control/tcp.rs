@@ -4,10 +4,11 @@
 
 use super::frames::{Frames, MAGIC, respond};
 use super::hall::Hall;
-use super::limits::{ADMISSION, Place, REQUEST_BYTES};
+use super::limits::{ADMISSION, REQUEST_BYTES};
 use super::outbox::Item;
 use super::seat::{Gone, Seat, Wire, converse};
 use crate::agent::{OPENING_BYTES, prepare_control};
+use crate::web::Place;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;

@@ -5,18 +5,14 @@
 //! the page is for this host, for a tunnel (`ssh -L 7413:127.0.0.1:7413 SERVER`), or for a network that one trusts.
 
 mod assets;
-mod door;
-mod guard;
 mod secret;
 mod socket;
 
-use self::door::{Caller, Door};
-use self::guard::Guard;
 use self::secret::Secret;
 use super::control::hall::Hall;
 use crate::failure::Failure;
+use crate::web::{self, Caller, Door, Guard};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{ConnectInfo, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -77,7 +73,7 @@ impl Page {
 /// A file of the page.
 async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
     match shared.guard.host(&headers) {
-        Ok(_) => assets::find(uri.path()),
+        Ok(_) => web::find(&assets::FILES, uri.path()),
         Err(why) => refused(&why),
     }
 }
@@ -98,8 +94,5 @@ async fn control(
 
 /// In place of what was asked for.
 fn refused(why: &str) -> Response {
-    let mut response = Response::new(Body::from(format!("{why}\n")));
-    *response.status_mut() = StatusCode::FORBIDDEN;
-    assets::protect(response.headers_mut());
-    response
+    web::sentence(StatusCode::FORBIDDEN, why)
 }

@@ -3,7 +3,8 @@
 //! HMAC-SHA256 (RFC 2104, FIPS 180-4) because a page must compute it too: browsers offer their own only over HTTPS and to this host, so the
 //! page brings a small one.
 
-use crate::agent::{Key, SECRET_BYTES, same, to_hex};
+use crate::agent::{Key, SECRET_BYTES, to_hex};
+use crate::web::same_text;
 use sha2::{Digest, Sha256};
 
 /// What the key is used for here: no other use of it gives the same bytes.
@@ -28,9 +29,7 @@ impl Secret {
     /// The answer to a challenge (its text) is right.
     pub fn answers(&self, challenge: &str, answer: &str) -> bool {
         let expected = hmac(to_hex(&self.0).as_bytes(), challenge.as_bytes());
-        // Compared as digests of what was said, so that any length can be.
-        let told = |text: &str| -> [u8; SECRET_BYTES] { Sha256::digest(text).into() };
-        same(&told(&to_hex(&expected)), &told(answer))
+        same_text(&to_hex(&expected), answer)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The page's WebSocket: challenge and answer, then the same messages as over TCP, and previews as binary ones.
 
 use super::Shared;
-use super::door::Caller;
 use crate::agent::{random, to_hex};
 use crate::wall::control::limits::{ADMISSION, REQUEST_BYTES, SEND};
 use crate::wall::control::outbox::Item;
 use crate::wall::control::seat::{Gone, Seat, Wire, converse};
+use crate::web::Caller;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};

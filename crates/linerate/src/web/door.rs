@@ -2,8 +2,8 @@
 //!
 //! A connection that only fetches files is closed after some seconds, whatever it does: a browser opens another without a word.
 
+use super::places::{Place, Places};
 use crate::agent::prepare_control;
-use crate::wall::control::limits::{Place, Places};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Whose requests are served, by what a browser says of itself: no page of another site can reach the wall through a visitor's browser.
+//! Whose requests are served, by what a browser says of itself: no page of another site reaches us through a visitor's browser.
 //!
 //! A name that an attacker owns may be made to lead to this host (DNS rebinding); then the browser takes the attacker's page for ours. So
 //! only names that nobody else owns are served: addresses, `localhost` and this host's own name. And a WebSocket, which browsers open
@@ -36,7 +36,7 @@ impl Guard {
     /// The request comes from a page of ours, or from no page at all; else a sentence.
     pub fn origin(&self, headers: &HeaderMap) -> Result<(), String> {
         let host = self.host(headers)?;
-        let foreign = || Err("A page of another site may not control this wall.".to_string());
+        let foreign = || Err("A page of another site may not use this one.".to_string());
         match headers.contains_key(ORIGIN) {
             false => Ok(()),
             true => match only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://")) {

@@ -1,0 +1,77 @@
+//! `/events`: every moment to every page that is in sight, as server-sent events.
+//!
+//! A reader that is slow gets the newest moment when it is ready and has lost those between; the kernel closes on one that takes nothing for
+//! some seconds. The sampler knows of neither.
+
+use super::Shared;
+use crate::watch::board::Shown;
+use crate::web::{Caller, Place, sentence};
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch::Receiver;
+
+/// Where no moment comes for so long, a comment does: a reader that is gone is noticed.
+const PULSE: Duration = Duration::from_secs(5);
+
+/// One reader.
+struct Reader {
+    moments: Receiver<Option<Arc<Shown>>>,
+    greeted: bool,
+    _place: Place,
+}
+
+/// The stream.
+pub async fn events(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refused) = shared.refusal(&headers) {
+        return refused;
+    }
+    let Some(place) = shared.streams.take(caller.address.ip()) else {
+        return sentence(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many pages are open; close some, this one then comes by itself.",
+        );
+    };
+    caller.is_known();
+    let mut moments = shared.board.listen();
+    // The newest one is sent at once.
+    moments.mark_changed();
+    let reader = Reader { moments, greeted: false, _place: place };
+    let mut response = Sse::new(stream::unfold(reader, next)).into_response();
+    let kind = response.headers().get(axum::http::header::CONTENT_TYPE).cloned();
+    crate::web::protect(response.headers_mut());
+    response.headers_mut().extend(kind.map(|kind| (axum::http::header::CONTENT_TYPE, kind)));
+    response
+}
+
+/// What the reader gets next: first which program this is, then moments.
+async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)> {
+    if !reader.greeted {
+        reader.greeted = true;
+        let hello = Event::default().event("hello").data(env!("CARGO_PKG_VERSION"));
+        return Some((Ok(hello), reader));
+    }
+    loop {
+        match tokio::time::timeout(PULSE, reader.moments.changed()).await {
+            // The board is gone.
+            Ok(Err(_)) => return None,
+            Ok(Ok(())) => {
+                let newest = reader.moments.borrow_and_update().clone();
+                if let Some(shown) = newest {
+                    let event = Event::default().data(shown.json());
+                    return Some((Ok(event), reader));
+                }
+            }
+            Err(_) => return Some((Ok(Event::default().comment("still here")), reader)),
+        }
+    }
+}

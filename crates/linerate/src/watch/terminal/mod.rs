@@ -1,0 +1,103 @@
+//! The watch in a terminal: one screen that somebody understands at three in the morning. `screen` makes the lines, `state` has what the
+//! person chose, `place` takes the terminal and gives it back.
+
+mod help;
+mod ledger;
+mod network;
+mod overview;
+mod pieces;
+mod place;
+mod power;
+mod processors;
+mod screen;
+mod state;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod theme;
+
+use self::place::Place;
+use self::screen::{SMALLEST, View, compose};
+use self::state::{Asked, State};
+use self::theme::Theme;
+use super::board::Board;
+use super::model::Moment;
+use crate::failure::Failure;
+use ratatui::Frame;
+use ratatui::crossterm::event::{Event, KeyEventKind, poll, read};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Keys and moments are looked for so often.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Shows the board until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come from or go to; it may be empty.
+pub fn show(board: &Board, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
+    let mut place = Place::take()?;
+    let shown = turn(&mut place, board, stop, note);
+    drop(place);
+    shown.map_err(|error| Failure::Lacks(format!("the terminal is gone: {error}")))
+}
+
+fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::Result<()> {
+    let (mut state, theme) = (State::default(), Theme::of_environment());
+    let mut moments = board.listen();
+    let mut stale = true;
+    while !stop.load(Ordering::Relaxed) && !place.is_lost() {
+        if moments.has_changed().unwrap_or(false) {
+            moments.mark_unchanged();
+            stale |= state.paused.is_none();
+        }
+        if stale {
+            draw(place, board, &state, theme, note)?;
+            stale = false;
+        }
+        if !poll(LOOK)? {
+            continue;
+        }
+        match read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key, board) {
+                Asked::Quit => return Ok(()),
+                Asked::Suspend => place.suspend()?,
+                Asked::Redraw => place.terminal.clear()?,
+                Asked::Nothing => {}
+            },
+            Event::Resize(..) => {}
+            _ => continue,
+        }
+        stale = true;
+    }
+    Ok(())
+}
+
+/// The lines are made before anything is written: a terminal that is held (Ctrl-S) holds nobody who waits for the history.
+fn draw(place: &mut Place, board: &Board, state: &State, theme: Theme, note: &str) -> io::Result<()> {
+    place.terminal.autoresize()?;
+    let size = place.terminal.size()?;
+    let ended = if board.has_ended() { " (ended)" } else { "" };
+    let note = &format!("{note}{ended}");
+    let lines = match (&state.paused, board.newest()) {
+        (Some((shown, history)), _) => {
+            compose(&View { moment: &shown.moment, history, state, theme, note }, size.width, size.height)
+        }
+        (None, newest) => {
+            let history = board.history();
+            let nothing = Moment { host: "the first look".into(), ..Moment::default() };
+            let moment = newest.as_ref().map_or(&nothing, |shown| &shown.moment);
+            compose(&View { moment, history: &history, state, theme, note }, size.width, size.height)
+        }
+    };
+    place.terminal.draw(|frame| render(frame, lines)).map(drop)
+}
+
+fn render(frame: &mut Frame<'_>, lines: Vec<Line<'static>>) {
+    frame.render_widget(Paragraph::new(lines), frame.area());
+}
+
+/// The smallest terminal that a useful view fits into: columns, rows.
+pub fn smallest() -> (u16, u16) {
+    SMALLEST
+}

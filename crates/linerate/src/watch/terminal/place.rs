@@ -1,0 +1,80 @@
+//! The terminal taken over and given back: always, whatever ends the view.
+
+use crate::failure::Failure;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use std::io::{self, Stdout, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The screen is ours now.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
+
+/// The terminal, ours until this is dropped.
+pub struct Place {
+    pub terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Place {
+    /// Takes it. A panic of any thread gives it back before it is told, so that the message is seen.
+    pub fn take() -> Result<Place, Failure> {
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                before(panic);
+            }));
+        });
+        let lacks = |error: io::Error| {
+            Failure::Lacks(format!(
+                "the terminal cannot be drawn on: {error}; `linerate watch --json` writes lines instead"
+            ))
+        };
+        enter()
+            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())))
+            .map(|terminal| Place { terminal })
+            .map_err(|error| {
+                give_back();
+                lacks(error)
+            })
+    }
+
+    /// To the shell until it lets us go on (`fg`).
+    pub fn suspend(&mut self) -> io::Result<()> {
+        give_back();
+        signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+        enter()?;
+        self.terminal.clear()
+    }
+
+    /// A thread has panicked and the screen was given back.
+    pub fn is_lost(&self) -> bool {
+        !TAKEN.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(stdout(), EnterAlternateScreen, Hide)
+}
+
+/// Once, whoever comes first. What fails here cannot be told to anybody.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = execute!(stdout(), Show, LeaveAlternateScreen);
+        let _ = disable_raw_mode();
+    }
+}
