@@ -4,6 +4,8 @@
 #[path = "tune/place.rs"]
 mod place;
 
+use linerate::tune::journal::{Bytes, Entry, Host, Record, State};
+use linerate::tune::{Knob, Place, Shape, catalogue, persistence};
 use place::{Journals, LoopDevice, Namespace, Tree, journal_size, random};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -326,12 +328,10 @@ fn a_loop_device_comes_back() {
     assert_eq!(device.values(), before);
 }
 
-/// Findings that the catalogue cures are findings that linerate has.
-#[test]
-fn findings_that_are_cured_exist() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose/findings");
+/// The text of every finding.
+fn findings() -> String {
     let mut text = String::new();
-    let mut pending = vec![source];
+    let mut pending = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/diagnose/findings")];
     while let Some(folder) = pending.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
             match entry.path().is_dir() {
@@ -340,10 +340,206 @@ fn findings_that_are_cured_exist() {
             }
         }
     }
-    for finding in linerate::tune::catalogue::all().flat_map(|entry| entry.findings) {
-        assert!(
-            text.contains(&format!("id: \"{finding}\".into()")) || text.contains(&format!("\"{finding}\"")),
-            "{finding}"
-        );
+    text
+}
+
+/// Findings that the catalogue cures are findings that linerate has, and each tells the command that cures it.
+#[test]
+fn findings_and_settings_name_each_other() {
+    let text = findings();
+    for entry in catalogue::all() {
+        for finding in entry.findings {
+            assert!(text.contains(&format!("\"{finding}\"")), "{finding} is no finding");
+            let cured = [
+                format!("linerate tune apply --finding {finding}`"),
+                format!("linerate tune apply --setting {}", entry.id),
+                format!("linerate tune measure --setting {}", entry.id),
+            ];
+            let other = catalogue::all().filter(|other| other.findings.contains(finding));
+            let by_other = other.into_iter().any(|other| text.contains(&format!("--setting {}", other.id)));
+            assert!(
+                by_other || cured.iter().any(|command| text.contains(command)),
+                "{finding} names no command"
+            );
+        }
     }
+    // What a finding names is there.
+    for (option, known) in [
+        ("--finding ", catalogue::all().flat_map(|entry| entry.findings).copied().collect::<Vec<_>>()),
+        ("--setting ", catalogue::all().map(|entry| entry.id).collect()),
+    ] {
+        for after in text.split("linerate tune ").skip(1) {
+            let command = after.split('`').next().unwrap_or_default();
+            let Some((_, name)) = command.split_once(option) else { continue };
+            let name = name.split([':', '=', ' ']).next().unwrap_or_default();
+            assert!(known.contains(&name), "{command}");
+        }
+    }
+}
+
+/// `tune --finding` shows what `tune apply --finding` changes.
+#[test]
+fn a_finding_chooses_its_settings() {
+    let tree = Tree::new();
+    let root = tree.root();
+    let (status, text) = ran(&["--root", &root, "--finding", "udp-receive-buffer"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("rmem-max") && text.contains("67108864") && !text.contains("swappiness"), "{text}");
+    let (status, text) = ran(&["apply", "--yes", "--root", &root, "--finding", "udp-receive-buffer"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "67108864\n");
+    assert_eq!(tree.text("proc/sys/vm/swappiness"), "60\n");
+    assert_eq!(ran(&["undo", "--root", &root]).0, 0);
+}
+
+/// What belongs to a process comes first and is said to be nobody's but its own.
+#[test]
+fn the_plan_shows_what_belongs_to_a_process() {
+    let tree = Tree::new();
+    let (_, text) = ran(&["--root", &tree.root()]);
+    let own = text.find("Of the process itself").expect("told");
+    assert!(own < text.find("rmem-max").expect("a setting"), "{text}");
+    let (_, json) = ran(&["--root", &tree.root(), "--json", "--setting", "pinning"]);
+    let plan: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(plan["process"].as_array().map(Vec::len), Some(1), "{json}");
+    assert_eq!(plan["settings"].as_array().map(Vec::len), Some(0), "{json}");
+}
+
+/// The drop-ins are read by the programs that they are for, where these are there to be asked.
+#[test]
+fn drop_ins_are_what_their_programs_read() {
+    let tree = Tree::new();
+    let before = tree.content();
+    let root = tree.root();
+    assert_eq!(ran(&with_settings(&["apply", "--yes", "--root", &root], &SETTINGS)).0, 0);
+    assert_eq!(ran(&["persist", "--yes", "--root", &root]).0, 0);
+    let path = |below: &str| tree.path(below).display().to_string();
+    let accepts = |program: &str, words: &[&str]| {
+        let Ok(output) = Command::new(program).args(words).output() else {
+            eprintln!("skipped: no {program}");
+            return;
+        };
+        let text = said(&output);
+        if text.contains("nknown command") || text.contains("nknown operation") {
+            eprintln!("skipped: {program} {} is too new for this machine", words[0]);
+            return;
+        }
+        assert!(output.status.success(), "{program} {words:?}: {text}");
+    };
+    accepts("udevadm", &["verify", "--no-style", &path("etc/udev/rules.d/90-linerate.rules")]);
+    // sysctl reads the file, and writes nothing where it is told a dry run.
+    accepts("sysctl", &["--dry-run", "-p", &path("etc/sysctl.d/90-linerate.conf")]);
+    assert_eq!(ran(&["undo", "--root", &root]).0, 0);
+    assert_eq!(tree.content(), before);
+}
+
+/// What no program reads from a file is set by a unit, and the unit goes with the rest.
+#[test]
+fn a_unit_holds_what_no_drop_in_can() {
+    let wish = |id: &str, place: Place| Entry {
+        id: id.into(),
+        place,
+        shape: Shape::Words,
+        device: None,
+        old: Some(Bytes::of(b"0")),
+        wanted: Bytes::of(b"1"),
+    };
+    let offload = Place::Driver { interface: "eth0".into(), knob: Knob::Feature("rx-gro".into()) };
+    let entries = vec![
+        wish("generic-receive:eth0", offload),
+        wish("rx-ring:eth0", Place::Driver { interface: "eth0".into(), knob: Knob::RxRing }),
+    ];
+    let begin = Record::Begin {
+        schema: 1,
+        version: "0".into(),
+        started: String::new(),
+        host: Host::default(),
+        entries,
+    };
+    let done = (0..2).map(|n| Record::Done { n, now: Bytes::of(b"1") });
+    let state = State::of(std::iter::once(begin).chain(done).collect()).expect("a journal");
+    let lasting = persistence(&state, Path::new(env!("CARGO_BIN_EXE_linerate")));
+    assert_eq!(lasting.left, []);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for wish in &lasting.wishes {
+        let Place::DropIn(path) = &wish.place else { panic!("{wish:?}") };
+        let file = folder.path().join(path.strip_prefix("/").expect("a whole path"));
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("directories");
+        std::fs::write(&file, &wish.value).expect("written");
+    }
+    let unit = folder.path().join("etc/systemd/system/linerate-tune.service");
+    let text = std::fs::read_to_string(&unit).expect("a unit");
+    assert!(
+        text.contains("tune apply --yes --setting \"generic-receive:eth0=1\" --setting \"rx-ring:eth0=1\"\n"),
+        "{text}"
+    );
+    match Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output() {
+        Err(_) => eprintln!("skipped: no systemd-analyze"),
+        Ok(output) => {
+            assert!(output.status.success() && !said(&output).contains("linerate-tune"), "{}", said(&output))
+        }
+    }
+}
+
+/// A file that never answers, as that of a driver that hangs: told, and not waited for.
+#[test]
+fn a_file_that_hangs_is_not_waited_for() {
+    let tree = Tree::new();
+    let path = tree.path("proc/sys/vm/swappiness");
+    std::fs::remove_file(&path).expect("removed");
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo starts").success());
+    let started = std::time::Instant::now();
+    let (status, text) = ran(&["--root", &tree.root(), "--setting", "swappiness", "--all"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("no regular file"), "{text}");
+    let (status, text) = ran(&["apply", "--yes", "--root", &tree.root(), "--setting", "swappiness=5"]);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("not changed") && text.contains("no regular file"), "{text}");
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn two_at_once_are_told() {
+    let tree = Tree::new();
+    let journals = Journals::new();
+    let (root, folder) = (tree.root(), journals.folder());
+    let lock = std::fs::File::create(journals.folder_path().join("tune.lock")).expect("a file");
+    lock.lock().expect("held");
+    let (status, text) =
+        ran(&["apply", "--yes", "--root", &root, "--journal", &folder, "--setting", "swappiness=5"]);
+    assert_eq!(status, 3, "{text}");
+    assert!(text.contains("another linerate is changing settings now"), "{text}");
+    assert_eq!(tree.text("proc/sys/vm/swappiness"), "60\n");
+}
+
+/// Not root, and a /sys that is mounted read-only: a sentence each, and nothing is changed.
+#[test]
+fn without_the_right_to_write_nothing_is_changed() {
+    let Some(device) = LoopDevice::new() else { return };
+    let before = device.values();
+    let journals = Journals::new();
+    let setting = format!("read-ahead:{}=77", device.name());
+    let program = env!("CARGO_BIN_EXE_linerate");
+    let apply =
+        format!("'{program}' tune apply --yes --setting '{setting}' --journal '{}'", journals.folder());
+    let told = |command: &mut Command, why: &str| {
+        let output = command.output().expect("started");
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
+    };
+    let script = format!("mount -o remount,bind,ro /sys && {apply}");
+    told(Command::new("unshare").args(["--mount", "sh", "-c", &script]), "mounted read-only");
+    // The program's own folder may be closed to everybody else: it is run from a place that is open.
+    let open = tempfile::tempdir().expect("a temporary directory");
+    let copy = open.path().join("linerate");
+    std::fs::copy(program, &copy).expect("copied");
+    for path in [open.path(), journals.folder_path()] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("opened");
+    }
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut command = Command::new("setpriv");
+    command.args(nobody).arg(&copy).args(["tune", "apply", "--yes", "--setting", &setting]);
+    let fresh = journals.folder_path().join("nobody");
+    told(command.arg("--journal").arg(&fresh), "settings are root's to change");
+    assert_eq!(device.values(), before);
 }

@@ -145,18 +145,18 @@ fn screens_at_a_barrier_show_together_and_do_not_wait_for_the_dead() {
     let server = Server::start(&wall, "left");
     let mut screens =
         [screen(&wall, &server, "r0c0", &["--barrier"]), screen(&wall, &server, "r0c1", &["--barrier"])];
-    let reports = || -> Option<Vec<(u64, u64, f64)>> {
+    let reports = || -> Option<Vec<(u64, f64)>> {
         let status = server.status()?;
         let told = status.tiles.iter().map(|tile| {
             let report = tile.report.as_ref()?;
-            Some((report.frames_shown, report.tick?, report.presented_ms?))
+            Some((report.frames_shown, report.presented_ms?))
         });
         told.collect()
     };
     until("both show", || reports().is_some_and(|both| both.iter().all(|(shown, ..)| *shown > 20)));
-    // The second tile is sent 21 ms after the first one; both are shown at one word.
-    until("a tick is shown together", || {
-        reports().is_some_and(|both| both[0].1 == both[1].1 && (both[0].2 - both[1].2).abs() < 8.0)
+    // The second tile is sent 21 ms after the first one; both are shown at one word, and not when the next frame begins to come.
+    until("they show together", || {
+        reports().is_some_and(|both| (both[0].1 - both[1].1).abs() < 8.0 && both[0].1.max(both[1].1) < 40.0)
     });
     screens[1].kill();
     let before = reports().expect("two reports")[0].0;
@@ -165,4 +165,43 @@ fn screens_at_a_barrier_show_together_and_do_not_wait_for_the_dead() {
     let left = left.end();
     assert!(left.frames_proven > 40 && left.frames_wrong == 0, "{left:#?}");
     assert_eq!((left.frames_torn, left.datagrams_lost), (0, 0));
+}
+
+#[test]
+fn a_movie_at_its_end_does_not_play() {
+    let wall = Wall::new(["left"]);
+    let server = Server::start(&wall, "left");
+    let plays = || server.status().is_some_and(|status| status.playing && !status.ended);
+    until("it begins", plays);
+    server.control(&["loop", "off"]);
+    until("it ends", || server.status().is_some_and(|status| status.ended && !status.playing));
+    // From the beginning again; a pause is no end.
+    server.control(&["play"]);
+    until("it plays", plays);
+    server.control(&["pause"]);
+    until("it stands", || server.status().is_some_and(|status| !status.playing && !status.ended));
+}
+
+#[test]
+fn what_the_processors_cannot_carry_is_said_before_it_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tiles = std::thread::available_parallelism().map_or(1, usize::from) * 2 + 1;
+    let movie = format!(
+        "format = 1\ngrid = \"{tiles}x1\"\ntile = \"1920x1080\"\npixels = \"rgb8\"\nframes_per_second = \"900\"\nframes = 2\n"
+    );
+    std::fs::write(folder.path().join("movie.toml"), movie).expect("a movie");
+    let mut serve = std::process::Command::new(players::program());
+    serve.args(["wall", "serve", "--once"]).arg(folder.path()).env_remove("LINERATE_KEY");
+    for column in 0..tiles {
+        // Holes: nothing is written, and nothing will be read.
+        let file = std::fs::File::create(folder.path().join(format!("r0c{column}.rgb"))).expect("a tile");
+        file.set_len(1920 * 1080 * 3 * 2).expect("a length");
+        serve.args(["--screen", &format!("r0c{column}=127.0.0.1:9")]);
+    }
+    let output = serve.output().expect("linerate");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    for word in ["it cannot: the processors give", "frames a second would fit", "--anyway"] {
+        assert!(stderr.contains(word), "{stderr}");
+    }
 }

@@ -186,6 +186,42 @@ fn a_film_is_cut_without_losing_a_pixel() {
 }
 
 #[test]
+fn a_film_of_a_phone_that_was_held_upright_stands_upright() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a folder");
+    let (film, pixels) = film(directory.path());
+    let (lying, turned) = (directory.path().join("lying.mov"), directory.path().join("turned.mov"));
+    let convert = |words: &[&str]| {
+        let done = Command::new("ffmpeg").args(["-v", "error"]).args(words).status().expect("ffmpeg runs");
+        done.success()
+    };
+    assert!(convert(&["-i", path(&film), "-c:v", "png", "-pix_fmt", "rgb24", path(&lying)]));
+    // Since version 6, and before.
+    let told = convert(&["-display_rotation", "90", "-i", path(&lying), "-c", "copy", path(&turned)])
+        || convert(&["-i", path(&lying), "-c", "copy", "-metadata:s:v:0", "rotate=90", "-y", path(&turned)]);
+    assert!(told, "ffmpeg writes how a film is to be turned");
+    let folder = directory.path().join("upright");
+    let said = done(&wall(&["import", path(&turned), path(&folder), "--frames", "2"]));
+    assert!(said.contains("1 tile of 80x120 pixels"), "{said}");
+    // A quarter turn; which way the second writing means has changed between versions of ffmpeg.
+    let upright = frame(&Movie::open(&folder).expect("a movie"), TileId { row: 0, column: 0 }, 1);
+    let (own, lying) = (|x: usize, y: usize| &upright[(y * 80 + x) * 3..][..3], &pixels[120 * 80 * 3..]);
+    let turned = |place: fn(usize, usize) -> (usize, usize)| {
+        let pixels = (0..80).flat_map(|x| (0..120).map(move |y| (x, y)));
+        pixels.into_iter().all(|(x, y)| {
+            let (column, line) = place(x, y);
+            own(x, y) == &lying[(line * 120 + column) * 3..][..3]
+        })
+    };
+    assert!(
+        turned(|x, y| (119 - y, x)) || turned(|x, y| (y, 79 - x)),
+        "its pixels are those of the film, turned"
+    );
+}
+
+#[test]
 fn pictures_are_cut_padded_cropped_and_stamped() {
     if !has_ffmpeg() {
         return;
@@ -341,6 +377,22 @@ fn a_movie_is_planned_with_its_disks_and_wrong_words_are_refused() {
     } else {
         refused(&output, 3, &["no nic"]);
     }
+    // A tile that is not there is said before anything else; figures of another machine, of another schema and of nothing are refused.
+    std::fs::remove_file(folder.join("r0c1.rgb")).expect("removed");
+    let said = text(&wall(&["plan", path(&folder)]).stderr);
+    assert!(said.contains("r0c1.rgb: cannot be read") && said.contains("[files]"), "{said}");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let other = fixtures.join("run-big-server.json");
+    refused(
+        &wall(&["plan", path(&folder), "--measured", path(&other)]),
+        2,
+        &["measured on", "measure there"],
+    );
+    let newer = directory.path().join("newer.json");
+    let run = std::fs::read_to_string(&other).expect("a run").replacen("\"schema\": 1", "\"schema\": 7", 1);
+    std::fs::write(&newer, run).expect("written");
+    refused(&wall(&["plan", path(&folder), "--measured", path(&newer)]), 2, &["schema 7"]);
+    refused(&wall(&["plan", path(&folder), "--measured", path(&folder)]), 3, &["run.json is not there"]);
     refused(&wall(&["plan", path(directory.path())]), 3, &["movie.toml cannot be read"]);
     refused(&wall(&["plan"]), 2, &["--grid"]);
     refused(&wall(&["plan", "--grid", "2x2"]), 2, &["--tile"]);

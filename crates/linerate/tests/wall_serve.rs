@@ -129,7 +129,11 @@ fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
     let problem = |tile: usize| status["tiles"][tile]["problem"].as_str().unwrap_or_default().to_string();
     assert_eq!(problem(0), "");
     assert!(problem(1).contains("does not listen"), "{}", problem(1));
-    assert!(problem(2).contains("r0c2.rgb: cannot be read"), "{}", problem(2));
+    assert!(
+        problem(2).contains("r0c2.rgb: cannot be read") && problem(2).contains("[files]"),
+        "{}",
+        problem(2)
+    );
     assert!(problem(3).contains("only 6 of 12 frames"), "{}", problem(3));
     let got = screen.got();
     assert!(got.is_without_gap() && !got.frames.is_empty());

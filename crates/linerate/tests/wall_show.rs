@@ -1,6 +1,7 @@
 //! `linerate wall show` against senders: our datagrams, GStreamer's, ffmpeg's; forged ones, another version, one that stops; with a server and without.
 
 #[path = "wall_show/sender.rs"]
+#[allow(dead_code)]
 mod sender;
 #[path = "wall_show/server.rs"]
 mod server;

@@ -12,6 +12,15 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+/// A file of so many bytes that lies in memory and has no name: another process gets it by its descriptor. Nobody can make it shorter or longer.
+pub fn memory_file(bytes: u64) -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let file = File::from(memfd_create(c"linerate", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+    file.set_len(bytes)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
 /// A file, mapped as long as it was then.
 #[derive(Debug)]
 pub struct Mapping {
@@ -176,6 +185,18 @@ mod tests {
         let error = mapping.copy_in(500_000, &[1; 100]).expect_err("gone");
         assert_eq!(error.raw_os_error(), Some(libc::EIO));
         assert_eq!(mapping.copy_out(4096, &mut got[..4096]).expect("still there"), 4096);
+    }
+
+    #[test]
+    fn a_file_in_memory_keeps_its_length_and_shows_what_was_copied() {
+        use std::os::unix::fs::FileExt;
+        let file = memory_file(10_000).expect("a file");
+        let mapping = Mapping::new(&file, true).expect("a mapping");
+        assert_eq!(mapping.copy_in(5_000, &[9; 6_000]).expect("room"), 5_000);
+        let mut got = [0; 2];
+        file.read_exact_at(&mut got, 4_999).expect("there");
+        assert_eq!(got, [0, 9]);
+        assert!(file.set_len(4_096).is_err() && file.set_len(20_000).is_err());
     }
 
     #[test]

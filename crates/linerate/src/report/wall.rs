@@ -1,86 +1,154 @@
 //! How a wall does, as text: a view that is drawn again and again while it plays, and what is said at its end.
 
-use super::printable;
+use super::{columns, printable, shortened, wrapped};
 use crate::units::{bytes_per_second, show_bits_rate, show_bytes_rate, show_size};
-use crate::wall::status::{TileStatus, WallStatus};
+use crate::wall::status::{NicStatus, TileStatus, WallStatus};
 use std::fmt::Write;
 
-/// Tiles that a live view shows one by one; of larger walls the worst.
-const MOST_TILES: usize = 15;
+/// What is between the facts of a line.
+const BETWEEN: &str = "   ";
 
-/// A few lines, none wider than `width`.
-pub fn live(status: &WallStatus, width: usize) -> String {
-    let mut text = String::new();
-    let state = match (status.playing, status.speed) {
-        (false, _) => "paused".to_string(),
-        (true, 1.0) => "playing".into(),
-        (true, speed) => format!("playing x{speed}"),
+/// How it does now: no line wider than `width`, no more than `height` lines. What is wrong comes before the tiles.
+pub fn live(status: &WallStatus, width: usize, height: usize) -> String {
+    // The last column stays free: some terminals begin a new line after it.
+    let width = width.saturating_sub(1).max(1);
+    let mut lines = flow(&head(status), width);
+    lines.extend(flow(&rates(status), width));
+    lines.extend(status.nics.iter().filter(|nic| !nic.tiles.is_empty() || !nic.carrier).map(nic));
+    let wrong = status.held_by.iter().map(|held| format!("held by {held}"));
+    lines.extend(wrong.chain(status.problems.iter().cloned()).flat_map(|text| sentence(&text, width)));
+    let room = height.saturating_sub(lines.len());
+    lines.extend(tiles(status, width, room));
+    lines.truncate(height);
+    lines.iter().map(|line| shortened(&printable(line), width) + "\n").collect()
+}
+
+fn head(status: &WallStatus) -> Vec<String> {
+    let state = match (status.playing, status.ended) {
+        (true, _) if status.looping => "playing, loops",
+        (true, _) => "playing",
+        (false, true) => "at its end",
+        (false, false) => "stands still",
     };
-    let _ = writeln!(
-        text,
-        "{}  frame {} of {}  {state} at {} frames/s{}",
-        status.movie,
-        status.frame,
-        status.frames,
-        status.frames_per_second,
-        if status.looping { ", looping" } else { "" }
-    );
-    let _ = writeln!(
-        text,
-        "{} of {} needed   disk {}   {:.2} cores{}   sent {}   dropped {}",
-        show_bits_rate(status.bytes_per_second),
-        show_bits_rate(status.needed_bytes_per_second),
-        show_bytes_rate(status.disk_bytes_per_second),
-        status.cpu_cores,
-        status.watts.map_or(String::new(), |watts| format!("   {watts:.0} W")),
-        status.frames_sent,
-        status.frames_dropped
-    );
-    for nic in status.nics.iter().filter(|nic| !nic.tiles.is_empty() || !nic.carrier) {
-        let link = nic
-            .link_bits_per_second
-            .map_or(String::new(), |bits| format!(" of {}", show_bits_rate(bytes_per_second(bits as u64))));
-        let carrier = if nic.carrier { "" } else { "  no carrier" };
-        let _ = writeln!(
-            text,
-            "  {:12} {}{link}  {} tiles{carrier}",
-            nic.name,
-            show_bits_rate(nic.bytes_per_second),
-            nic.tiles.len()
-        );
+    let mut facts = vec![
+        format!("{}: {state}", status.movie),
+        format!("frame {} of {}", status.frame, status.frames),
+        format!("{} frames/s", status.frames_per_second),
+    ];
+    if status.speed != 1.0 {
+        facts.push(format!("speed {}", status.speed));
     }
+    facts
+}
+
+fn rates(status: &WallStatus) -> Vec<String> {
+    let mut facts = vec![
+        format!(
+            "sending {} of {}",
+            show_bits_rate(status.bytes_per_second),
+            show_bits_rate(status.needed_bytes_per_second)
+        ),
+        format!("reading {}", show_bytes_rate(status.disk_bytes_per_second)),
+        format!("{:.2} cores", status.cpu_cores),
+    ];
+    facts.extend(status.watts.map(|watts| format!("{watts:.0} W")));
+    facts.push(format!("{} frames sent", status.frames_sent));
+    facts.push(format!("{} left out", status.frames_dropped));
+    facts
+}
+
+fn nic(nic: &NicStatus) -> String {
+    let link = nic
+        .link_bits_per_second
+        .map_or(String::new(), |bits| format!(" of {}", show_bits_rate(bytes_per_second(bits as u64))));
+    let count = nic.tiles.len();
+    let carrier = if nic.carrier { "" } else { ", no carrier" };
+    format!(
+        "NIC {}: {}{link}, {count} {}{carrier}",
+        nic.name,
+        show_bits_rate(nic.bytes_per_second),
+        if count == 1 { "tile" } else { "tiles" }
+    )
+}
+
+/// A table of as many tiles as there is room for; of more the worst. Columns that do not fit are left away from the right.
+fn tiles(status: &WallStatus, width: usize, room: usize) -> Vec<String> {
+    let heads =
+        ["tile", "sending", "left out", "lost", "lane busy", "waits for disk", "for network", "read ahead"];
     let mut tiles: Vec<&TileStatus> = status.tiles.iter().collect();
-    // What goes wrong is at the top; else the order of the wall.
-    tiles.sort_by_key(|tile| std::cmp::Reverse(dropped(tile)));
-    if tiles.len() <= MOST_TILES {
-        tiles.sort_by_key(|tile| tile.tile);
+    let rows = room.saturating_sub(1);
+    if tiles.len() > rows {
+        tiles.sort_by_key(|tile| std::cmp::Reverse(dropped(tile)));
+        tiles.truncate(rows.saturating_sub(1));
     }
-    for tile in tiles.iter().take(MOST_TILES) {
-        let _ = writeln!(
-            text,
-            "  {:6} {:>9}  busy {:3.0} %  starved {:3.0} %  blocked {:3.0} %  ahead {:2}  dropped {}",
+    tiles.sort_by_key(|tile| tile.tile);
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let row = |tile: &&TileStatus| {
+        [
             tile.tile.to_string(),
             show_bits_rate(tile.bytes_per_second),
-            tile.busy * 100.0,
-            tile.starved * 100.0,
-            tile.blocked * 100.0,
-            tile.prefetched,
-            dropped(tile)
-        );
+            dropped(tile).to_string(),
+            tile.report.as_ref().map_or("–".into(), |report| report.datagrams_lost.to_string()),
+            percent(tile.busy),
+            percent(tile.starved),
+            percent(tile.blocked),
+            tile.prefetched.to_string(),
+        ]
+    };
+    let rows: Vec<[String; 8]> = tiles.iter().map(row).collect();
+    let mut lines = vec![String::new(); rows.len() + 1];
+    let mut used = 0;
+    for (column, head) in heads.iter().enumerate() {
+        let widest = rows.iter().map(|row| columns(&row[column])).max().unwrap_or(0).max(columns(head));
+        let gap = if column == 0 { 0 } else { 2 };
+        if used + gap + widest > width {
+            break;
+        }
+        used += gap + widest;
+        for (line, cell) in
+            lines.iter_mut().zip(std::iter::once(*head).chain(rows.iter().map(|row| row[column].as_str())))
+        {
+            // Numbers end where their head does.
+            let pad = " ".repeat(widest - columns(cell));
+            let _ = if column == 0 { write!(line, "{cell}{pad}") } else { write!(line, "  {pad}{cell}") };
+        }
     }
-    if let Some(held) = &status.held_by {
-        let _ = writeln!(text, "held by: {held}");
+    let hidden = status.tiles.len() - rows.len();
+    if hidden > 0 {
+        lines.push(format!("and {hidden} more tiles: `linerate wall control status` shows all"));
     }
-    narrow(&text, width)
+    lines.truncate(room);
+    lines
+}
+
+/// Facts beside each other, as many as fit a line.
+fn flow(facts: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for fact in facts {
+        match lines.last_mut() {
+            Some(line) if columns(line) + BETWEEN.len() + columns(fact) <= width => {
+                line.push_str(BETWEEN);
+                line.push_str(fact);
+            }
+            _ => lines.push(fact.clone()),
+        }
+    }
+    lines
+}
+
+/// A sentence over as many lines as it takes, further ones indented.
+fn sentence(text: &str, width: usize) -> Vec<String> {
+    let lines = wrapped(&printable(text), width.saturating_sub(2));
+    lines.into_iter().enumerate().map(|(at, line)| if at == 0 { line } else { format!("  {line}") }).collect()
 }
 
 fn dropped(tile: &TileStatus) -> u64 {
     tile.dropped_by_disk + tile.dropped_by_network + tile.dropped_by_cpu
 }
 
-/// No line longer than the screen is wide: it would break, and the next view would be drawn in the wrong place.
+/// No line longer than the screen is wide.
 fn narrow(text: &str, width: usize) -> String {
-    let line = |line: &str| printable(line).chars().take(width.saturating_sub(1)).collect::<String>() + "\n";
+    let line = |line: &str| shortened(&printable(line), width.saturating_sub(1)) + "\n";
     text.lines().map(line).collect()
 }
 
@@ -129,4 +197,58 @@ pub fn summary(status: &WallStatus, width: usize) -> String {
         status.cpu_cores
     );
     narrow(&text, width.max(80))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> WallStatus {
+        let tile = serde_json::json!({
+            "tile": "r0c0", "screen": "10.0.0.2:5004", "nic": "eth0", "bytes_per_second": 1.4e6, "bytes": 0, "datagrams": 0,
+            "frames_sent": 9, "dropped_by_disk": 0, "dropped_by_network": 2, "dropped_by_cpu": 0, "busy": 0.02, "starved": 0.0,
+            "blocked": 0.9, "prefetched": 8, "report": null, "report_age_seconds": null, "problem": null
+        });
+        let nic = serde_json::json!({
+            "name": "eth0", "bytes_per_second": 1.4e6, "wire_bytes_per_second": null, "link_bits_per_second": 1_000_000_000u64,
+            "carrier": true, "tiles": ["r0c0"], "problem": null
+        });
+        let mut tiles = vec![tile; 40];
+        for (at, tile) in tiles.iter_mut().enumerate() {
+            tile["tile"] = format!("r0c{at}").into();
+        }
+        let whole = serde_json::json!({
+            "schema": 1, "seconds": 3.0, "movie": "a film \u{1b}[2J 磁盘", "frames_per_second": "24", "frames": 48, "frame": 5,
+            "playing": false, "ended": true, "speed": -2.0, "looping": false, "view": { "left": 0.0, "top": 0.0, "zoom": 1.0 },
+            "movie_size": "320x120", "wall_size": "320x120", "needed_bytes_per_second": 2.8e6, "predicted_bytes_per_second": null,
+            "bytes_per_second": 2.8e6, "disk_bytes_per_second": 3e6, "cpu_cores": 0.04, "cpu_seconds_per_gb": null, "watts": 210.0,
+            "watts_unknown": null, "bytes": 0, "frames_sent": 107, "frames_dropped": 2, "tiles": tiles, "nics": [nic], "disks": [],
+            "held_by": "the network: eth0 carries no more", "problems": ["server right has not been heard for 5 s: did it end?"]
+        });
+        serde_json::from_value(whole).expect("a status")
+    }
+
+    #[test]
+    fn a_live_view_fits_its_terminal_and_says_what_is_wrong() {
+        for (width, height) in [(80, 24), (40, 10), (200, 60), (10, 3), (1, 1)] {
+            let view = live(&status(), width, height);
+            assert!(view.lines().count() <= height, "{width}x{height}:\n{view}");
+            assert!(view.lines().all(|line| columns(line) < width.max(2)), "{width}x{height}:\n{view}");
+            assert!(!view.contains('\u{1b}'), "{view:?}");
+        }
+        let view = live(&status(), 80, 24);
+        for word in [
+            "at its end",
+            "speed -2",
+            "left out",
+            "held by the network",
+            "server right",
+            "r0c0",
+            "more tiles",
+        ] {
+            assert!(view.contains(word), "“{word}” in:\n{view}");
+        }
+        let narrow = live(&status(), 40, 12);
+        assert!(narrow.contains("server right") && narrow.contains("2 left out"), "{narrow}");
+    }
 }

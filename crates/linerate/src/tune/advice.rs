@@ -27,7 +27,12 @@ pub fn remarks(seen: &Seen) -> Vec<Remark> {
 /// Options of file systems on disks that were mounted for something else than to serve bulk.
 fn mounts(seen: &Seen) -> Vec<Remark> {
     const MOUNT: &str = "https://man7.org/linux/man-pages/man8/mount.8.html";
-    let on_disks = seen.machine.file_systems.iter().filter(|one| !one.devices.is_empty());
+    let mut on_disks: Vec<_> =
+        seen.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
+    // A file system that is mounted in several places is said once, at the place that is nearest the root.
+    on_disks.sort_by_key(|one| one.mount_point.as_os_str().len());
+    let mut said = std::collections::BTreeSet::new();
+    on_disks.retain(|one| said.insert(one.devices.clone()));
     let remark = |one: &crate::probe::FileSystem| {
         let has = |option: &str| one.options.split(',').any(|other| other == option);
         let at = one.mount_point.display().to_string();
@@ -65,7 +70,7 @@ fn mounts(seen: &Seen) -> Vec<Remark> {
         }
         said_all
     };
-    on_disks.flat_map(remark).collect()
+    on_disks.into_iter().flat_map(remark).collect()
 }
 
 /// A card that asks memory for little at a time cannot fill a fast link; only setpci changes it, and no journal can watch it.
@@ -119,4 +124,51 @@ fn poll_queues(seen: &Seen) -> Vec<Remark> {
         source: "https://docs.kernel.org/admin-guide/kernel-parameters.html",
     };
     if many && queues.known() == Some(&0) { vec![remark] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::goal::Goal;
+    use super::*;
+    use crate::fact::Fact;
+    use crate::probe::{FileSystem, Machine};
+    use crate::sysroot::Sysroot;
+
+    fn said(machine: Machine, rate: f64) -> Vec<(&'static str, String, String)> {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let goal = Goal { rate: Some(rate), round_trip: None };
+        let seen = Seen { sysroot: Sysroot::recorded(root.path()), machine, goal };
+        remarks(&seen).into_iter().map(|remark| (remark.id, remark.at, remark.now)).collect()
+    }
+
+    fn mounted(at: &str, options: &str) -> FileSystem {
+        FileSystem {
+            mount_point: at.into(),
+            kind: "ext4".into(),
+            options: options.into(),
+            devices: vec!["vda".into()],
+            ..FileSystem::default()
+        }
+    }
+
+    #[test]
+    fn a_mount_is_said_once_and_a_usual_one_not_at_all() {
+        let twice = vec![mounted("/data/inner", "rw,discard"), mounted("/data", "rw,discard")];
+        let machine = Machine { file_systems: twice, ..Machine::default() };
+        assert_eq!(said(machine, 1e9), [("mount-options", "/data".into(), "discard".into())]);
+        let usual =
+            Machine { file_systems: vec![mounted("/", "rw,relatime,nodiscard")], ..Machine::default() };
+        assert!(said(usual, 1e9).is_empty());
+    }
+
+    #[test]
+    fn a_strict_iommu_is_said_of_fast_machines() {
+        let machine = || {
+            let mut machine = Machine::default();
+            machine.kernel.iommu = Fact::Known(vec!["DMA".into()]);
+            machine
+        };
+        assert!(said(machine(), 1.25e9).is_empty(), "10 Gb/s");
+        assert_eq!(said(machine(), 12.5e9).len(), 1, "100 Gb/s");
+    }
 }

@@ -47,6 +47,10 @@ impl Tree {
         self.0.path().display().to_string()
     }
 
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
     pub fn write(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("directories");

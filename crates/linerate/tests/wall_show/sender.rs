@@ -15,6 +15,8 @@ pub struct Sender {
     sequence: u32,
     ssrc: u32,
     tick: u64,
+    /// Goes on where nobody listens any more.
+    patient: bool,
 }
 
 impl Sender {
@@ -25,7 +27,12 @@ impl Sender {
         let layout = Layout::new(size, most_bytes).expect("a layout");
         let ssrc = u32::from(socket.local_addr().expect("an address").port());
         // Wraps soon.
-        Sender { socket, layout, sequence: u32::MAX - 100, ssrc, tick: RATE.tick_at(SystemTime::now()) + 2 }
+        let tick = RATE.tick_at(SystemTime::now()) + 2;
+        Sender { socket, layout, sequence: u32::MAX - 100, ssrc, tick, patient: false }
+    }
+
+    pub fn patiently(self) -> Sender {
+        Sender { patient: true, ..self }
     }
 
     pub fn with_ssrc(self, ssrc: u32) -> Sender {
@@ -71,7 +78,8 @@ impl Sender {
     }
 
     pub fn raw(&self, datagram: &[u8]) {
-        self.socket.send(datagram).expect("sent");
+        let sent = self.socket.send(datagram);
+        assert!(sent.is_ok() || self.patient, "{sent:?}");
     }
 }
 

@@ -110,7 +110,10 @@ fn carry_out(
             Ok(1)
         }
         Some(failure) => Err(failure),
-        None => Ok(u8::from(tried.iter().any(|one| one.effect.is_none()))),
+        None => {
+            let nothing = tried.iter().all(|one| one.effect.is_none());
+            Ok(u8::from(nothing || tried.iter().any(|one| one.failed)))
+        }
     }
 }
 

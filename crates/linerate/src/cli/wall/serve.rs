@@ -273,11 +273,18 @@ fn play(player: &Arc<Player>, words: &ServeWords, stop: &AtomicBool) -> Result<(
         }
         if live && drawn.elapsed() >= DRAW_EVERY {
             drawn = Instant::now();
-            lines = draw(&screen_of::live(&player.status(), width()), lines)?;
+            let (width, height) = terminal();
+            lines = draw(&screen_of::live(&player.status(), width, height), lines)?;
         }
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Columns and lines of the terminal now; the line below the view is the cursor's.
+fn terminal() -> (usize, usize) {
+    let seen = terminal_size::terminal_size_of(std::io::stdout());
+    seen.map_or((80, 23), |(width, height)| (width.0.into(), usize::from(height.0).saturating_sub(1).max(1)))
 }
 
 /// Draws the view over the last one; gives its number of lines.

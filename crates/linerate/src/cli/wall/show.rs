@@ -1,5 +1,7 @@
 //! `linerate wall show`: the words made into screens, the screens run, what they tell printed.
 
+mod window;
+
 use super::super::commands::{complain, print, print_json};
 use super::super::stop::stop_on_signals;
 use super::super::words::positive;
@@ -7,8 +9,8 @@ use crate::agent::{Key, resolve_named};
 use crate::failure::Failure;
 use crate::wall::geometry::{FrameRate, Size, TileId};
 use crate::wall::show::{
-    Description, End, FileSums, Listening, Output, Raw, ScreenOrder, ScreenSummary, ServerOrder, ShowSummary,
-    describe,
+    Description, End, FileSums, Finished, Listening, Output, Raw, ScreenOrder, ScreenSummary, ServerOrder,
+    ShowSummary, describe,
 };
 use clap::Args;
 use linerate_system::counters::process_cpu;
@@ -16,6 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use window::WindowWords;
 
 /// Longest latency: buffers for a minute of frames are no screen.
 const MOST_LATENCY: Duration = Duration::from_secs(10);
@@ -49,16 +52,19 @@ pub struct ShowWords {
     /// Frames a second, such as 24 or 30000/1001 [default: the server's, else as the timestamps tell]
     #[arg(long, value_name = "RATE")]
     pub fps: Option<FrameRate>,
-    /// Open no window
-    #[arg(long)]
+    #[command(flatten)]
+    pub window: WindowWords,
+    /// Open no window: receive and count
+    #[arg(long, conflicts_with_all = ["window", "full_screen"])]
     pub headless: bool,
-    /// Prove each frame by its stamp or by the server's checksums, without a window; ends with 1 where anything was wrong, torn or lost
+    /// Prove each frame by its stamp or by the server's checksums, also of one that no window could show in time; without a window, unless --window or
+    /// --full-screen asks for one; ends with 1 where anything was wrong, torn or lost
     #[arg(long)]
     pub verify: bool,
     /// Prove each frame by a tile's raw file instead
     #[arg(long, value_name = "FILE", requires = "verify")]
     pub against: Vec<PathBuf>,
-    /// Write each presented frame to this file, raw, end to end, without a window; - is standard output
+    /// Write each presented frame to this file, raw, end to end, without a window unless one is asked for; - is standard output
     #[arg(long, value_name = "FILE")]
     pub write: Vec<PathBuf>,
     /// From the start of a frame's tick until it is shown, such as 40ms [default: two frames and 10 ms]
@@ -83,44 +89,55 @@ pub struct ShowWords {
 
 /// Does `linerate wall show`.
 pub fn show(words: &ShowWords) -> Result<u8, Failure> {
+    if words.window.list_outputs {
+        return window::list(words.json);
+    }
     let stop = stop_on_signals()?;
     let begun = process_cpu();
-    if !words.headless && !words.verify && words.write.is_empty() {
-        return Err(Failure::Lacks(
-            "this linerate has no windows: use --headless (receive and count), --verify (prove) or --write FILE (keep the frames; - is standard \
-             output, which `ffplay -f rawvideo -pixel_format rgb24 -video_size WIDTHxHEIGHT -` shows)"
-                .into(),
-        ));
-    }
-    let screens = orders(words)?.into_iter().enumerate();
-    let screens: Result<Vec<_>, _> = screens.map(|(index, order)| open(words, index, order)).collect();
-    let summaries = run(screens?, &stop)?;
+    let orders = orders(words)?;
+    let count = orders.len();
+    let screens = orders.into_iter().enumerate();
+    let screens: Result<Vec<_>, _> =
+        screens.map(|(index, order)| open(words, (index, count), order)).collect();
+    let (summaries, failures): (Vec<_>, Vec<_>) =
+        run(screens?, &stop)?.into_iter().map(|Finished { summary, failure }| (summary, failure)).unzip();
     let summary = ShowSummary::new(summaries, process_cpu().saturating_sub(begun));
     tell(words, &summary)?;
+    if let Some(failure) = failures.into_iter().flatten().next() {
+        return Err(failure);
+    }
     let proven = summary.screens.iter().all(ScreenSummary::is_proven);
     Ok(u8::from(words.verify && !proven))
 }
 
 /// A screen that listens, with what it shows on.
-fn open(words: &ShowWords, index: usize, order: ScreenOrder) -> Result<Listening, Failure> {
+fn open(words: &ShowWords, place: (usize, usize), order: ScreenOrder) -> Result<Listening, Failure> {
+    let index = place.0;
     let mut outputs: Vec<Box<dyn Output>> = Vec::new();
     if let Some(path) = words.write.get(index) {
         outputs.push(Box::new(Raw::create(path)?));
+    }
+    if window::is_wanted(words) {
+        // The last one: it keeps the frame's buffer.
+        outputs.push(Box::new(window::open(&words.window, &order, place)?));
     }
     let screen = Listening::open(order, outputs)?;
     complain(&format!("listening on {}", screen.address()));
     Ok(screen)
 }
 
-/// Each screen on a thread of its own; one that fails ends the others.
-fn run(screens: Vec<Listening>, stop: &AtomicBool) -> Result<Vec<ScreenSummary>, Failure> {
+/// Each screen on a thread of its own; one that fails ends the others, one whose window was closed does not.
+fn run(screens: Vec<Listening>, stop: &AtomicBool) -> Result<Vec<Finished>, Failure> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = screens
             .into_iter()
             .map(|screen| {
                 scope.spawn(move || {
                     let done = screen.run(stop);
-                    done.inspect_err(|_| stop.store(true, Ordering::Relaxed))
+                    if !matches!(&done, Ok(Finished { failure: None, .. })) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    done
                 })
             })
             .collect();
@@ -181,6 +198,7 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
             "{word} is given {count} times for {screens} screens: give it once for each --listen, in the same order"
         )));
     }
+    window::check(&words.window, screens)?;
     if words.write.iter().filter(|path| *path == Path::new("-")).count() > 1 {
         return Err(Failure::Usage("--write -: only one screen can write to standard output".into()));
     }

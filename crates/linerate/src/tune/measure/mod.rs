@@ -59,6 +59,8 @@ pub struct Tried {
     pub given_by: Option<&'static str>,
     /// Why it was not measured, or not kept.
     pub why: Option<String>,
+    /// Something failed; otherwise there was no use in trying it here.
+    pub failed: bool,
 }
 
 /// A place and its two values.
@@ -95,9 +97,9 @@ pub fn measure(
         let (now, later) = left.into_iter().partition::<Vec<Try>, _>(|one| same(one));
         left = later;
         let (can, cannot): (Vec<Try>, Vec<Try>) =
-            now.into_iter().partition(|one| one.untried(place, order).is_none());
+            now.into_iter().partition(|one| one.untried(target.door, place, order).is_none());
         for one in cannot {
-            let why = one.untried(place, order).unwrap_or_default();
+            let why = one.untried(target.door, place, order).unwrap_or_default();
             all.push(one.without_figure(target.door, why));
         }
         if can.is_empty() {
@@ -112,7 +114,10 @@ pub fn measure(
             }
             Err(Failure::Interrupted) => Some(Failure::Interrupted),
             Err(failure) => {
-                all.extend(can.iter().map(|one| one.without_figure(target.door, failure.to_string())));
+                let why = failure.to_string();
+                let failed =
+                    |one: &Try| Tried { failed: true, ..one.without_figure(target.door, why.clone()) };
+                all.extend(can.iter().map(failed));
                 None
             }
         };
@@ -140,9 +145,12 @@ impl Try {
     }
 
     /// Why there is no use in trying it here.
-    fn untried(&self, place: Place<'_>, order: &Order) -> Option<String> {
+    fn untried(&self, door: &dyn Door, place: Place<'_>, order: &Order) -> Option<String> {
         match self {
             Try::Process(own) => own.untried(order.rate),
+            Try::Machine(trial) if trial.wishes.iter().all(|wish| has(door, wish)) => {
+                Some("it has this value already".into())
+            }
             Try::Machine(trial) => {
                 let disk = trial.disk.as_ref()?;
                 let source = &order.ground.source;
@@ -184,8 +192,15 @@ impl Try {
             kept: false,
             given_by,
             why: None,
+            failed: false,
         }
     }
+}
+
+/// The setting is as it is wished.
+fn has(door: &dyn Door, wish: &Wish) -> bool {
+    let now = door.read(&wish.place).ok().flatten();
+    now.is_some_and(|now| wish.shape.same(&now, &wish.shape.asking(&wish.value)))
 }
 
 fn change(door: &dyn Door, wish: &Wish) -> Change {
@@ -274,7 +289,7 @@ impl Session<'_, '_, '_> {
                     Failure::Interrupted => "interrupted".to_string(),
                     failure => failure.to_string(),
                 };
-                let tried = Tried { why: Some(why), ..begun };
+                let tried = Tried { why: Some(why), failed: true, ..begun };
                 let ends = open || matches!(failure, Failure::Interrupted);
                 return (tried, ends.then_some(failure));
             }
@@ -290,7 +305,7 @@ impl Session<'_, '_, '_> {
         if let (Effect::Helped, Subject::Machine { machine, .. }) = (effect, &mut subject) {
             match machine.to_wanted() {
                 Ok(_) => tried.kept = true,
-                Err(failure) => tried.why = Some(failure.to_string()),
+                Err(failure) => (tried.why, tried.failed) = (Some(failure.to_string()), true),
             }
         }
         (tried, None)

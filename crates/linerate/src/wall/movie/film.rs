@@ -49,7 +49,7 @@ pub(super) fn last_line(said: &str) -> &str {
 pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
     let shown = film.display();
     let ffprobe = ffmpeg.with_file_name("ffprobe");
-    let entries = "stream=width,height,r_frame_rate,avg_frame_rate,nb_frames,duration:format=duration";
+    let entries = "stream=width,height,r_frame_rate,avg_frame_rate,nb_frames,duration:format=duration:stream_side_data=rotation:stream_tags=rotate";
     let output = Command::new(&ffprobe)
         .args(["-v", "error", "-select_streams", "v:0", "-of", "json", "-show_entries", entries])
         .arg(argument(film))
@@ -91,6 +91,22 @@ struct Stream {
     avg_frame_rate: String,
     nb_frames: Option<String>,
     duration: Option<String>,
+    #[serde(default)]
+    side_data_list: Vec<SideData>,
+    #[serde(default)]
+    tags: Tags,
+}
+
+/// Of the display matrix, with which phones say how they were held.
+#[derive(Debug, Default, Deserialize)]
+struct SideData {
+    rotation: Option<f64>,
+}
+
+/// Where older ones said it.
+#[derive(Debug, Default, Deserialize)]
+struct Tags {
+    rotate: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -106,11 +122,23 @@ impl Told {
         let (base, mean) = (rate(&stream.r_frame_rate), rate(&stream.avg_frame_rate));
         let near = |base: &FrameRate| mean.is_none_or(|mean| base.per_second() < 1.5 * mean.per_second());
         Some(Film {
-            size: Size { width: stream.width, height: stream.height },
+            size: stream.size(),
             frames_per_second: base.filter(near).or(mean),
             seconds: seconds.filter_map(|text| text.parse().ok()).find(|seconds: &f64| *seconds > 0.0),
             frames: stream.nb_frames.as_ref().and_then(|text| text.parse().ok()).filter(|frames| *frames > 0),
         })
+    }
+}
+
+impl Stream {
+    /// As it is seen: ffmpeg turns a film before it hands out its pictures.
+    fn size(&self) -> Size {
+        let Stream { width, height, .. } = *self;
+        let told = self.side_data_list.iter().find_map(|data| data.rotation);
+        let degrees = told.or_else(|| self.tags.rotate.as_ref()?.parse().ok()).unwrap_or(0.0);
+        // Nobody holds a phone at 45 degrees; ffmpeg leaves such a film upright.
+        let lies = (degrees.abs() % 180.0 - 90.0).abs() < 1.0;
+        if lies { Size { width: height, height: width } } else { Size { width, height } }
     }
 }
 
@@ -158,6 +186,16 @@ mod tests {
         assert_eq!(uneven.seconds, Some(2.0));
         assert_eq!(told(r#"{"streams":[],"format":{"duration":"2.0"}}"#), None);
         assert_eq!(told("{}"), None);
+        for (turned, size) in [
+            (r#""side_data_list":[{},{"rotation":-90}]"#, "2x4"),
+            (r#""side_data_list":[{"rotation":180}]"#, "4x2"),
+            (r#""tags":{"rotate":"270"}"#, "2x4"),
+            (r#""tags":{"rotate":"x"}"#, "4x2"),
+        ] {
+            let film =
+                told(&format!(r#"{{"streams":[{{"width":4,"height":2,{turned}}}]}}"#)).expect("a film");
+            assert_eq!(film.size.to_string(), size, "{turned}");
+        }
         assert_eq!(rate("0/0"), None);
     }
 

@@ -102,6 +102,7 @@ function judge(tile, kept, playing) {
     torn: (report.frames_torn ?? 0) + (report.frames_missing ?? 0),
     wrong: report.frames_wrong ?? 0,
     late: report.frames_late ?? 0,
+    window: report.frames_window_dropped ?? 0,
     dropped: tile.dropped_by_disk + tile.dropped_by_network + tile.dropped_by_cpu,
   };
   const now = performance.now();

@@ -43,12 +43,28 @@ pub fn predict(machine: &Machine, settings: &Settings, keeper: &Keeper) -> Resul
         .map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
     let disks =
         if grid == movie.manifest.grid { places_of(&keeper.sysroot, machine, movie) } else { Vec::new() };
-    // Of loopback and the like the model knows nothing.
-    let Ok(verdict) = need.judge(machine, &disks, &names, &Measured::default()) else { return Ok(None) };
+    // Of the links of loopback and the like the model knows nothing, but of the processors.
+    let Ok(verdict) = need.judge(machine, &disks, &names, &Measured::default()) else {
+        return afford(machine, &need, settings.anyway).map(|()| None);
+    };
     if verdict.fits == Fits::No && !settings.anyway {
         return Err(Failure::Lacks(format!("{} (--anyway plays what fits)", verdict.sentence)));
     }
     Ok(verdict.predicted_bytes_per_second)
+}
+
+/// Fails where the processors alone are too few.
+fn afford(machine: &Machine, need: &Need, anyway: bool) -> Result<(), Failure> {
+    let cores = machine.cpu.allowed.known().map_or(machine.cpu.logical.len(), Vec::len) as f64;
+    if anyway || need.cpu_cores <= cores {
+        return Ok(());
+    }
+    Err(Failure::Lacks(format!(
+        "it cannot: the processors give {cores} cores of {:.1}, at {} CPU seconds per GB (rated); {:.1} frames a second would fit (--anyway plays what fits)",
+        need.cpu_cores,
+        need.cpu_seconds_per_gb,
+        need.frames_per_second.per_second() * cores / need.cpu_cores
+    )))
 }
 
 /// Frames in memory for each lane.

@@ -1,8 +1,8 @@
 //! A screen of the wall: receives its tile, puts frames together, shows each at its time, and tells how it does.
 //!
 //! The way of a datagram: `socket` takes it in, `gate` says whose it is, `sequence` counts it, `frames` copies its pixels to their place (`coverage` knows
-//! what is there), `check` proves the whole frame, `deadline` says when it is due, an [`Output`] shows it. `screen` holds these together without looking
-//! at a clock; `run` gives it the socket, the clock and the server (`link`).
+//! what is there), `check` proves the whole frame, `deadline` says when it is due, an [`Output`] shows it, such as a `window`. `screen` holds these together (`present`: what is
+//! shown when; `hear`: what the server says) without looking at a clock; `run` gives it the socket, the clock and the server (`link`).
 
 mod check;
 mod coverage;
@@ -10,17 +10,20 @@ mod deadline;
 mod describe;
 mod frames;
 mod gate;
+mod hear;
 mod link;
 mod nap;
 mod opening;
 mod order;
 mod output;
+mod present;
 mod run;
 mod screen;
 mod sequence;
 mod socket;
 mod summary;
 mod tally;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +33,7 @@ pub use describe::{Description, describe};
 pub use link::ServerOrder;
 pub use order::{End, ScreenOrder};
 pub use output::{Output, Raw, Shown};
-pub use run::Listening;
+pub use run::{Finished, Listening};
 pub use screen::Screen;
 pub use summary::{ScreenSummary, ShowSummary};
+pub use window::{DisplayOutput, Place, Window, WindowOrder, WindowSummary, outputs};

@@ -1,7 +1,9 @@
 //! Where presented frames go.
 
+use super::window::WindowSummary;
 use crate::failure::Failure;
-use crate::wall::geometry::Size;
+use crate::wall::control::ScreenReport;
+use crate::wall::geometry::{FrameRate, Size};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,6 +12,22 @@ use std::path::Path;
 pub trait Output: Send {
     /// Shows a frame. The buffer may be exchanged for another of the same length, so that a window can keep it without a copy.
     fn show(&mut self, frame: &mut Vec<u8>, size: Size) -> Result<Shown, Failure>;
+
+    /// Whether it is still there; asked also while no frame comes.
+    fn look(&mut self) -> Result<Shown, Failure> {
+        Ok(Shown::Done)
+    }
+
+    /// How the screen does, a few times a second.
+    fn tell(&mut self, _report: &ScreenReport, _rate: Option<FrameRate>) {}
+
+    /// No more frames come.
+    fn finish(&mut self) {}
+
+    /// What became of the frames in its window, where it is one.
+    fn window(&self) -> Option<WindowSummary> {
+        None
+    }
 }
 
 /// What became of it.

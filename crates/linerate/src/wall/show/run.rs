@@ -48,7 +48,7 @@ impl Listening {
     }
 
     /// Works until its end or until `stop`.
-    pub fn run(self, stop: &AtomicBool) -> Result<ScreenSummary, Failure> {
+    pub fn run(self, stop: &AtomicBool) -> Result<Finished, Failure> {
         let cpu = thread_cpu();
         let Listening { ear, screen, listen } = self;
         let link = match (&screen.order.server, screen.tile) {
@@ -61,21 +61,27 @@ impl Listening {
         let naps = Nap::new(ear.granted().bytes);
         let begun = Instant::now();
         let mut work = Work { ear, screen, link, naps, begun, reported: begun, messages: Vec::new() };
-        work.go(stop)?;
+        // What came until then is told also when an output has gone.
+        let failure = work.go(stop).err();
         work.screen.finish();
         let problem = work.link.as_ref().and_then(Link::problem);
         if let Some(link) = &work.link {
             link.report(work.screen.report());
         }
         let server = work.link.is_some().then_some(problem);
-        Ok(ScreenSummary::of(
-            &work.screen,
-            listen,
-            work.ear.granted(),
-            server,
-            thread_cpu().saturating_sub(cpu),
-        ))
+        let cpu = thread_cpu().saturating_sub(cpu);
+        let mut summary = ScreenSummary::of(&work.screen, listen, work.ear.granted(), server, cpu);
+        summary.problems.extend(failure.as_ref().map(Failure::to_string));
+        Ok(Finished { summary, failure })
     }
+}
+
+/// A screen that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub summary: ScreenSummary,
+    /// It could not go on: its output has gone, or its socket.
+    pub failure: Option<Failure>,
 }
 
 /// What a look at the socket brought.
@@ -100,8 +106,11 @@ impl Work {
         while !stop.load(Ordering::Relaxed) {
             let Came { bytes, until: heard } = self.receive()?;
             self.converse();
+            self.screen.look_at_outputs();
             let now = nanos(SystemTime::now());
             let next = self.screen.present_due(now, heard.unwrap_or(now));
+            // At a barrier all others wait for what is said here.
+            self.ask();
             if let Some(failure) = self.screen.failed.take() {
                 return Err(failure);
             }
@@ -170,14 +179,23 @@ impl Work {
             for message in self.messages.drain(..) {
                 self.screen.hear(message, now);
             }
-            self.screen.requests().for_each(|request| link.say(request));
         }
+        self.ask();
         if self.reported.elapsed() >= REPORT {
             self.reported = Instant::now();
             self.screen.look_again(nanos(SystemTime::now()));
+            let report = self.screen.report();
+            self.screen.tell(&report);
             if let Some(link) = &self.link {
-                link.report(self.screen.report());
+                link.report(report);
             }
+        }
+    }
+
+    /// Says to the server what the screen has to say.
+    fn ask(&mut self) {
+        if let Some(link) = &self.link {
+            self.screen.requests().for_each(|request| link.say(request));
         }
     }
 

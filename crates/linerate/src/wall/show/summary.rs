@@ -3,6 +3,7 @@
 use super::deadline::Timing;
 use super::screen::{Origin, Screen};
 use super::socket::Granted;
+use super::window::WindowSummary;
 use crate::units::{show_bits_rate, show_size};
 use crate::wall::control::ScreenReport;
 use crate::wall::geometry::{FrameRate, Size};
@@ -66,7 +67,10 @@ pub struct ScreenSummary {
     pub frames_unproven: u64,
     /// A server was named and it answered.
     pub server_answered: Option<bool>,
-    /// CPU time of this screen's thread, seconds.
+    /// What became of the frames in its window, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowSummary>,
+    /// CPU time of this screen's thread, without that of its window, seconds.
     pub cpu_seconds: f64,
     /// What is wrong, a sentence each.
     pub problems: Vec<String>,
@@ -114,6 +118,7 @@ impl ScreenSummary {
             verified_by: checker.as_ref().map(|checker| checker.by().into()),
             frames_unproven: checker.as_ref().map_or(0, |checker| checker.unproven),
             server_answered: server.as_ref().map(|_| tally.assigned),
+            window: screen.window(),
             cpu_seconds: cpu.as_secs_f64(),
             problems: tally.problems.clone(),
         };
@@ -220,6 +225,9 @@ impl ScreenSummary {
                 "  presented   {median:.1} ms after {from} (median), {high:.1} ms (99th percentile)"
             );
         }
+        if let Some(window) = &self.window {
+            let _ = writeln!(text, "{}", window_line(window));
+        }
         let _ = writeln!(
             text,
             "  buffer      {} of {} asked for; {} dropped there; {} frame buffers",
@@ -233,6 +241,17 @@ impl ScreenSummary {
         }
         text
     }
+}
+
+fn window_line(window: &WindowSummary) -> String {
+    let size = window.size.map_or(String::new(), |size| format!("{size}, "));
+    let full = if window.full_screen { "full screen, " } else { "" };
+    let taken = window.taken_p50_ms.zip(window.taken_p99_ms).map_or(String::new(), |(median, high)| {
+        format!("; taken {median:.1} ms after the deadline (median), {high:.1} ms (99th percentile)")
+    });
+    let by = if window.pixels_by == "requests" { " by requests, without shared memory" } else { "" };
+    let WindowSummary { frames_shown, frames_dropped, .. } = window;
+    format!("  window      {size}{full}{frames_shown} shown{by}, {frames_dropped} dropped{taken}")
 }
 
 fn word(origin: Origin) -> String {

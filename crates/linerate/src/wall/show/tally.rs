@@ -132,6 +132,7 @@ impl Screen {
             frames_late: tally.late,
             frames_torn: tally.torn,
             frames_missing: tally.missing,
+            frames_window_dropped: self.window().map(|window| window.frames_dropped),
             frames_proven: self.checker.as_ref().map_or(0, |checker| checker.proven),
             frames_wrong: self.checker.as_ref().map_or(0, |checker| checker.wrong),
             frame: tally.frame,

@@ -14,19 +14,35 @@ pub fn table(status: &WallStatus) -> String {
     lines.push(String::new());
     let skew =
         middle(status.tiles.iter().filter_map(|tile| tile.report.as_ref()?.presented_p50_ms).collect());
-    let heads = [
-        "tile",
-        "screen",
-        "NIC",
-        "rate",
-        "lost",
-        "late",
-        "torn",
-        "skew p99",
-        "dropped disk/net/CPU",
-        "problem",
-    ];
-    lines.extend(columns(&heads, status.tiles.iter().map(|tile| tile_row(tile, skew)).collect()));
+    // Only screens that have a window tell of it.
+    let window = status.tiles.iter().any(|tile| dropped_by_window(tile).is_some());
+    let heads: &[&str] = match window {
+        true => &[
+            "tile",
+            "screen",
+            "NIC",
+            "rate",
+            "lost",
+            "late",
+            "torn",
+            "skew p99",
+            "dropped disk/net/CPU/window",
+            "problem",
+        ],
+        false => &[
+            "tile",
+            "screen",
+            "NIC",
+            "rate",
+            "lost",
+            "late",
+            "torn",
+            "skew p99",
+            "dropped disk/net/CPU",
+            "problem",
+        ],
+    };
+    lines.extend(columns(heads, status.tiles.iter().map(|tile| tile_row(tile, skew, window)).collect()));
     lines.push(String::new());
     lines.extend(status.held_by.iter().map(|text| format!("held by: {}", printable(text))));
     lines.extend(status.problems.iter().map(|text| format!("problem: {}", printable(text))));
@@ -93,11 +109,19 @@ fn nic_row(nic: &NicStatus) -> Vec<String> {
     ]
 }
 
-fn tile_row(tile: &TileStatus, skew: Option<f64>) -> Vec<String> {
+fn dropped_by_window(tile: &TileStatus) -> Option<u64> {
+    tile.report.as_ref()?.frames_window_dropped
+}
+
+fn tile_row(tile: &TileStatus, skew: Option<f64>, window: bool) -> Vec<String> {
     let report = tile.report.as_ref();
     let told = |value: Option<u64>| value.map_or("–".to_string(), |value| value.to_string());
     let p99 = report.and_then(|report| report.presented_p99_ms);
     let shift = p99.zip(skew).map_or("–".into(), |(p99, skew)| format!("{:.1} ms", p99 - skew));
+    let mut dropped = format!("{}/{}/{}", tile.dropped_by_disk, tile.dropped_by_network, tile.dropped_by_cpu);
+    if window {
+        dropped = format!("{dropped}/{}", told(dropped_by_window(tile)));
+    }
     vec![
         tile.tile.to_string(),
         tile.screen.clone(),
@@ -107,7 +131,7 @@ fn tile_row(tile: &TileStatus, skew: Option<f64>) -> Vec<String> {
         told(report.map(|report| report.frames_late)),
         told(report.map(|report| report.frames_torn)),
         shift,
-        format!("{}/{}/{}", tile.dropped_by_disk, tile.dropped_by_network, tile.dropped_by_cpu),
+        dropped,
         tile.problem.clone().unwrap_or_default(),
     ]
 }

@@ -1,0 +1,71 @@
+//! The words of a screen's window, and what is made of them.
+
+use super::super::super::commands::{print, print_json};
+use super::ShowWords;
+use crate::failure::Failure;
+use crate::report::printable;
+use crate::wall::geometry::Size;
+use crate::wall::show::{Place, ScreenOrder, Window, WindowOrder, outputs};
+use clap::Args;
+
+/// Where a window goes.
+#[derive(Debug, Args)]
+pub struct WindowWords {
+    /// Open a window of the tile's size, or of this one; q or Esc ends it, f is full screen [default without --headless, --verify and --write]
+    #[arg(long, value_name = "WIDTHxHEIGHT", conflicts_with = "full_screen")]
+    pub window: Option<Option<Size>>,
+    /// Cover an output: named once for each screen, or the primary one; several screens without names take one after the other
+    #[arg(long, value_name = "OUTPUT", num_args = 0..=1, default_missing_value = "")]
+    pub full_screen: Vec<String>,
+    /// List the outputs of the display, and do nothing else
+    #[arg(long)]
+    pub list_outputs: bool,
+}
+
+/// The words ask for windows, or for nothing else.
+pub fn is_wanted(words: &ShowWords) -> bool {
+    let asked = words.window.window.is_some() || !words.window.full_screen.is_empty();
+    asked || !(words.headless || words.verify || !words.write.is_empty())
+}
+
+/// Names of outputs: as many as screens, or a single word without one.
+pub fn check(words: &WindowWords, screens: usize) -> Result<(), Failure> {
+    match words.full_screen.as_slice() {
+        [only] if only.is_empty() => Ok(()),
+        [] => Ok(()),
+        names if names.len() == screens => Ok(()),
+        names => Err(Failure::Usage(format!(
+            "--full-screen is given {} times for {screens} screens: give it once for each --listen, in the same order, or once without a name",
+            names.len()
+        ))),
+    }
+}
+
+/// Opens the window of one screen.
+pub fn open(
+    words: &WindowWords,
+    order: &ScreenOrder,
+    (index, screens): (usize, usize),
+) -> Result<Window, Failure> {
+    let output = words.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
+    let place = match words.full_screen.is_empty() {
+        true => Place::Desktop { size: words.window.flatten() },
+        false => Place::FullScreen { output },
+    };
+    let name = order.tile.map_or_else(|| order.listen.to_string(), |tile| tile.to_string());
+    Window::open(WindowOrder { place, name, frame: order.size, index, screens })
+}
+
+/// `--list-outputs`.
+pub fn list(json: bool) -> Result<u8, Failure> {
+    let outputs = outputs()?;
+    if json {
+        return print_json(&outputs).map(|()| 0);
+    }
+    let line = |output: &crate::wall::show::DisplayOutput| {
+        let primary = if output.primary { ", primary" } else { "" };
+        format!("{}: {} at {},{}{primary}\n", printable(&output.name), output.size, output.x, output.y)
+    };
+    print(&outputs.iter().map(line).collect::<String>())?;
+    Ok(0)
+}
