@@ -5,6 +5,8 @@ mod place;
 
 #[path = "watch/captures.rs"]
 mod captures;
+#[path = "watch/changes.rs"]
+mod changes;
 #[path = "watch/cost.rs"]
 mod cost;
 #[path = "watch/figures.rs"]

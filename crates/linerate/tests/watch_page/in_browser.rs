@@ -266,7 +266,10 @@ fn dark_and_narrow(browser: &mut Browser, tab: &Tab) {
 fn the_login(browser: &mut Browser) {
     let (_board, server, _) = page(true);
     let tab = browser.open(&server.url(), 900, 700);
-    browser.until(&tab, "document.getElementById('token') === document.activeElement");
+    browser.until(
+        &tab,
+        "document.readyState === 'complete' && document.getElementById('token') === document.activeElement",
+    );
     let digits = digits();
     let type_in = |text: &str| {
         format!(

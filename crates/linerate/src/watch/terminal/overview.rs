@@ -185,7 +185,12 @@ fn losses(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) 
 fn loss(view: &View<'_>, line: &DropLine, width: usize) -> Line<'static> {
     let theme = view.theme;
     let place = line.interface.as_deref().unwrap_or(&line.layer);
-    let name = fit(theme, &format!("{place} {}", line.counter), if width >= 100 { 34 } else { 22 });
+    // `softnet squeezed` says its layer itself.
+    let name = match line.counter.starts_with(place) {
+        true => line.counter.clone(),
+        false => format!("{place} {}", line.counter),
+    };
+    let name = fit(theme, &name, if width >= 100 { 34 } else { 22 });
     let rate = format!(" {:>6}/s {}  ", count(line.per_second), outside(&line.unit));
     let mut spans = vec![Span::raw("  "), piece(theme, Role::Bad, name), piece(theme, Role::Bad, rate)];
     let left = width.saturating_sub(Line::from(spans.clone()).width());
