@@ -9,8 +9,10 @@ use std::time::Duration;
 
 /// The window is never smaller: many lanes may share a slow link, and the sum of theirs must fit its queue.
 const SMALLEST_BYTES: u64 = 16 << 10;
-/// A round trip longer than the shortest by this much means that the path is full and queues.
+/// A round trip longer than the shortest by this much means that the path is full and queues. A sender that is held up for less leaves no gap.
 const QUEUE_TARGET: Duration = Duration::from_millis(4);
+/// The same while the window grows by half with each answer: four answers are under way then, and what they add must fit a queue, too.
+const QUEUE_TARGET_STARTING: Duration = Duration::from_millis(2);
 
 /// The sender's view of one UDP path.
 #[derive(Debug)]
@@ -88,11 +90,12 @@ impl Window {
         self.answered_bytes = probed;
         self.shortest_trip = self.shortest_trip.min(trip);
         let lost = probed.saturating_sub(feedback.received_bytes);
+        let target = if self.starting { QUEUE_TARGET_STARTING } else { QUEUE_TARGET };
         if lost > self.lost_bytes {
             if probed > self.recovery_bytes {
                 self.shrink(0.7);
             }
-        } else if trip > self.shortest_trip + QUEUE_TARGET {
+        } else if trip > self.shortest_trip + target {
             if probed > self.recovery_bytes {
                 self.shrink(0.9);
             }

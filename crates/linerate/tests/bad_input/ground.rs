@@ -45,8 +45,12 @@ impl Ground {
     }
 
     /// `linerate` in this directory, as this user, without a key of the tester's.
+    ///
+    /// A shell lets what it starts in the background ignore Ctrl-C, and that is inherited: until linerate catches signals it would get none.
     pub fn linerate(&self, words: &[&str]) -> Command {
-        self.command(env!("CARGO_BIN_EXE_linerate"), words)
+        let mut all = vec!["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_linerate")];
+        all.extend(words);
+        self.command("env", &all)
     }
 
     /// Any program in this directory.

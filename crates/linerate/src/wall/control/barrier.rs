@@ -1,7 +1,8 @@
 //! The barrier of the screens: a tick is shown once all that take part hold it, or one that does not come in time is left behind.
 //!
-//! A screen takes part from its first `Ready` on that comes in time. One that lets the others wait longer than [`PATIENCE`] is no longer
-//! waited for, until it is in time again: so a dead screen stops the wall once for a moment, and a slow one never again.
+//! A screen takes part from its first `Ready` on that is not behind by a whole tick: tiles are sent one after the other, so that the screen of a
+//! later one never comes first. One that lets the others wait longer than [`PATIENCE`] is no longer waited for, until it keeps up again: so a
+//! dead screen stops the wall once for a moment, and a slow one never again.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -35,6 +36,10 @@ impl Barrier {
         if let Some(shown) = self.shown
             && tick <= shown
         {
+            // Who shows this tick a little after the others is waited for at the next one.
+            if tick == shown {
+                self.screens.entry(screen).or_insert((tick, now));
+            }
             return Verdict::Late(shown);
         }
         match self.screens.get_mut(&screen) {
@@ -111,8 +116,12 @@ mod tests {
         assert_eq!(barrier.ready(1, 11, at(3)), Verdict::Show(11));
         // The first one lost 12 and holds 13.
         assert_eq!(barrier.ready(1, 13, at(4)), Verdict::Show(12));
-        assert_eq!(barrier.ready(3, 12, at(5)), Verdict::Late(12), "it catches up");
+        assert_eq!(barrier.ready(3, 11, at(5)), Verdict::Late(12), "it catches up");
         assert_eq!(barrier.ready(2, 13, at(6)), Verdict::Show(13), "and is not waited for");
+        assert_eq!(barrier.ready(3, 13, at(7)), Verdict::Late(13), "now it keeps up");
+        assert_eq!(barrier.ready(1, 14, at(8)), Verdict::Wait);
+        assert_eq!(barrier.ready(2, 14, at(8)), Verdict::Wait);
+        assert_eq!(barrier.ready(3, 14, at(25)), Verdict::Show(14), "and all show together");
     }
 
     #[test]
