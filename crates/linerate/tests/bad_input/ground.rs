@@ -50,7 +50,7 @@ impl Ground {
     pub fn linerate(&self, words: &[&str]) -> Command {
         let mut all = vec!["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_linerate")];
         all.extend(words);
-        self.command("env", &all)
+        self.command("/usr/bin/env", &all)
     }
 
     /// Any program in this directory.
