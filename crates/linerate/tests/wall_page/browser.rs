@@ -107,7 +107,7 @@ impl Browser {
     fn call(&mut self, session: Option<&str>, method: &str, parameters: Value) -> Value {
         self.next_id += 1;
         let id = self.next_id;
-        let mut command = json!({ "id": id, "method": method, "params": parameters });
+        let mut command = json!({ "id": id, "method": method, "params": &parameters });
         if let Some(session) = session {
             command["sessionId"] = session.into();
         }
@@ -116,6 +116,11 @@ impl Browser {
             let Message::Text(text) = self.socket.read().expect("the browser answers") else { continue };
             let mut answer: Value = serde_json::from_str(&text).expect("JSON");
             if answer["id"] == id {
+                // Asked while the page that was there before made room for ours: the answer is with ours.
+                let gone = answer["error"]["message"].as_str().is_some_and(|text| text.contains("navigated"));
+                if gone && method == "Runtime.evaluate" {
+                    return self.call(session, method, parameters);
+                }
                 assert!(answer.get("error").is_none(), "{method}: {}", answer["error"]);
                 return answer["result"].take();
             }
