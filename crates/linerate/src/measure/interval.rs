@@ -107,26 +107,11 @@ pub fn verdict(first: Option<Interval>, second: Option<Interval>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dice::Dice;
     use super::*;
     use proptest::prelude::*;
 
-    /// A repeatable stream of numbers from 0 to 1 (SplitMix64).
-    struct Dice(u64);
-
     impl Dice {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-            radius * (std::f64::consts::TAU * self.uniform()).cos()
-        }
-
         /// A rate as disks have them: normal, even, or mostly good with a tail of bad ones.
         fn rate(&mut self, kind: usize) -> f64 {
             match kind {

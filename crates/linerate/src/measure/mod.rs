@@ -2,6 +2,8 @@
 
 pub mod access;
 mod cached;
+#[cfg(test)]
+pub(crate) mod dice;
 mod disk;
 pub mod interval;
 pub mod load;

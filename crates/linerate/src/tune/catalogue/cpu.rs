@@ -18,21 +18,7 @@ const fn entry(
     advice: fn(&Look<'_>) -> Advice,
     source: &'static str,
 ) -> Entry {
-    Entry {
-        id,
-        what,
-        stage: Stage::Network,
-        figure: PATH,
-        at,
-        shape: Shape::Words,
-        advice,
-        source,
-        risk: Risk::Low,
-        harm: "more power",
-        findings: &[],
-        range: None,
-        left: None,
-    }
+    Entry { harm: "more power", ..Entry::plain(Stage::Network, PATH, id, what, at, advice, source) }
 }
 
 pub const ENTRIES: &[Entry] = &[

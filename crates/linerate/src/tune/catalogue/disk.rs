@@ -21,21 +21,7 @@ const fn entry(
     advice: fn(&Look<'_>) -> Advice,
     harm: &'static str,
 ) -> Entry {
-    Entry {
-        id,
-        what,
-        stage: Stage::Disk,
-        figure: Figure::DirectReads,
-        at,
-        shape,
-        advice,
-        source: QUEUE,
-        risk: Risk::Low,
-        harm,
-        findings: &[],
-        range: None,
-        left: None,
-    }
+    Entry { shape, harm, ..Entry::plain(Stage::Disk, Figure::DirectReads, id, what, at, advice, QUEUE) }
 }
 
 /// What only a measurement can tell.

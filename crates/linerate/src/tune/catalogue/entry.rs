@@ -62,6 +62,35 @@ pub struct Entry {
     pub left: Option<&'static str>,
 }
 
+impl Entry {
+    /// What most settings are: words, of low risk, for no finding in particular. Whoever has more to say says it with `..`.
+    pub(super) const fn plain(
+        stage: Stage,
+        figure: Figure,
+        id: &'static str,
+        what: &'static str,
+        at: Where,
+        advice: fn(&Look<'_>) -> Advice,
+        source: &'static str,
+    ) -> Entry {
+        Entry {
+            id,
+            what,
+            stage,
+            figure,
+            at,
+            shape: Shape::Words,
+            advice,
+            source,
+            risk: Risk::Low,
+            harm: "",
+            findings: &[],
+            range: None,
+            left: None,
+        }
+    }
+}
+
 /// What an entry looks at.
 #[derive(Debug)]
 pub struct Look<'a> {

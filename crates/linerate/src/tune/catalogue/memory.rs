@@ -17,21 +17,7 @@ const fn entry(
     source: &'static str,
     harm: &'static str,
 ) -> Entry {
-    Entry {
-        id,
-        what,
-        stage: Stage::Memory,
-        figure: PATH,
-        at,
-        shape: Shape::Words,
-        advice,
-        source,
-        risk: Risk::Low,
-        harm,
-        findings: &[],
-        range: None,
-        left: None,
-    }
+    Entry { harm, ..Entry::plain(Stage::Memory, PATH, id, what, at, advice, source) }
 }
 
 pub const ENTRIES: &[Entry] = &[

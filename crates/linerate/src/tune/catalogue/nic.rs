@@ -22,21 +22,7 @@ const fn entry(
     risk: Risk,
     harm: &'static str,
 ) -> Entry {
-    Entry {
-        id,
-        what,
-        stage: Stage::Network,
-        figure: TCP_SEND,
-        at,
-        shape: Shape::Words,
-        advice,
-        source,
-        risk,
-        harm,
-        findings: &[],
-        range: None,
-        left: None,
-    }
+    Entry { risk, harm, ..Entry::plain(Stage::Network, TCP_SEND, id, what, at, advice, source) }
 }
 
 /// What only a measurement can tell; all of it is about receiving.

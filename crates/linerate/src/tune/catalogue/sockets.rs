@@ -1,6 +1,5 @@
 //! Socket buffers and the packet path of `net.core`.
 
-use super::super::shape::Shape;
 use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
 use super::{Advice, Entry, Look, Risk, Stage, Where};
 
@@ -20,21 +19,8 @@ const fn entry(
     risk: Risk,
     harm: &'static str,
 ) -> Entry {
-    Entry {
-        id,
-        what,
-        stage: Stage::Network,
-        figure: TCP_RECEIVE,
-        at: Where::Sysctl(name),
-        shape: Shape::Words,
-        advice,
-        source: NET,
-        risk,
-        harm,
-        findings: &[],
-        range: Some((0, MOST)),
-        left: None,
-    }
+    let plain = Entry::plain(Stage::Network, TCP_RECEIVE, id, what, Where::Sysctl(name), advice, NET);
+    Entry { risk, harm, range: Some((0, MOST)), ..plain }
 }
 
 /// The largest buffer that a program may ask for, and the least that the kernel takes for it.

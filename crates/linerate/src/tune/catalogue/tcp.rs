@@ -1,6 +1,5 @@
 //! TCP and UDP: `net.ipv4`.
 
-use super::super::shape::Shape;
 use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE};
 use super::sockets::round_up;
 use super::{Advice, Entry, Look, Risk, Stage, Where};
@@ -20,21 +19,7 @@ const fn entry(
     risk: Risk,
     harm: &'static str,
 ) -> Entry {
-    Entry {
-        id,
-        what,
-        stage: Stage::Network,
-        figure: TCP_SEND,
-        at: Where::Sysctl(name),
-        shape: Shape::Words,
-        advice,
-        source: IP,
-        risk,
-        harm,
-        findings: &[],
-        range: None,
-        left: None,
-    }
+    Entry { risk, harm, ..Entry::plain(Stage::Network, TCP_SEND, id, what, Where::Sysctl(name), advice, IP) }
 }
 
 pub const ENTRIES: &[Entry] = &[

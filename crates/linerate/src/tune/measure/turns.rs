@@ -42,23 +42,7 @@ pub fn turns(scene: &mut dyn Scene, rounds: usize) -> Result<(Windows, Windows),
 mod tests {
     use super::super::judge::{Effect, judge};
     use super::*;
-
-    /// SplitMix64.
-    struct Dice(u64);
-
-    impl Dice {
-        fn uniform(&mut self) -> f64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            (-2.0 * (1.0 - self.uniform()).ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-        }
-    }
+    use crate::measure::dice::Dice;
 
     /// What disturbs the windows of a stage.
     #[derive(Clone, Copy, Debug)]
