@@ -4,13 +4,15 @@ use super::model::{Moment, SCHEMA};
 use super::record::Head;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 /// A moment of a machine with 256 cores and as many disks is some 500 KB; a longer line is no moment, and costs no more memory than this.
 const LONGEST_LINE_BYTES: u64 = 16 << 20;
 /// The window that a frame may ask for; ours need less than 1 MiB, `zstd -19` on the plain lines 8 MiB.
 const WINDOW_BYTES: u64 = 8 << 20;
+/// The longest frame that is checked before any of it is given: a moment, which is a frame of its own, is shorter.
+const HELD_BYTES: u64 = 1 << 20;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A recording that is being read.
@@ -47,9 +49,7 @@ impl Replay {
         };
         let bytes: Box<dyn Read + Send> = match start {
             [] => return foreign("is empty: nothing was recorded"),
-            start if start.starts_with(&MAGIC) || MAGIC.starts_with(start) => {
-                Box::new(Frames::Between(Some(bytes)))
-            }
+            start if start.starts_with(&MAGIC) || MAGIC.starts_with(start) => Box::new(Frames::new(bytes)),
             [b'{', ..] => Box::new(bytes),
             _ => return foreign("is no recording of `linerate watch`"),
         };
@@ -145,42 +145,61 @@ impl std::fmt::Debug for Replay {
     }
 }
 
-/// Frames of zstd one after the other, as plain bytes. The decoder takes one frame at a time and leaves its checksum to us.
-enum Frames<R: Read> {
-    Between(Option<R>),
+/// Frames of zstd one after the other, as plain bytes. The decoder takes one frame at a time and leaves its checksum to us: a frame
+/// of up to [`HELD_BYTES`] is held until it fits. A longer one is of a file that something else compressed again, and is given as it comes.
+struct Frames<R: Read> {
+    place: Place<R>,
+    /// Checked, not yet given.
+    ready: Cursor<Vec<u8>>,
+}
+
+enum Place<R: Read> {
+    Between(R),
     Within(Box<StreamingDecoder<R, FrameDecoder>>),
+    Ended,
+}
+
+impl<R: BufRead> Frames<R> {
+    fn new(source: R) -> Self {
+        Frames { place: Place::Between(source), ready: Cursor::default() }
+    }
+
+    /// Decodes the next piece: a whole frame if it is no longer than what is held. False at the end.
+    fn fill(&mut self) -> io::Result<bool> {
+        let mut decoder = match std::mem::replace(&mut self.place, Place::Ended) {
+            Place::Ended => return Ok(false),
+            Place::Within(decoder) => decoder,
+            Place::Between(mut source) => {
+                if source.fill_buf()?.is_empty() {
+                    return Ok(false);
+                }
+                StreamingDecoder::new_with_max_window_size(source, WINDOW_BYTES)
+                    .map(Box::new)
+                    .map_err(|error| io::Error::other(error.to_string()))?
+            }
+        };
+        let mut piece = Vec::new();
+        decoder.by_ref().take(HELD_BYTES).read_to_end(&mut piece)?;
+        if (piece.len() as u64) < HELD_BYTES {
+            let told = decoder.decoder.get_checksum_from_data();
+            if told.is_some() && told != decoder.decoder.get_calculated_checksum() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum does not fit"));
+            }
+            self.place = Place::Between(decoder.into_inner());
+        } else {
+            self.place = Place::Within(decoder);
+        }
+        self.ready = Cursor::new(piece);
+        Ok(true)
+    }
 }
 
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
         loop {
-            match self {
-                Frames::Between(source) => {
-                    let Some(mut source) = source.take() else { return Ok(0) };
-                    if source.fill_buf()?.is_empty() {
-                        return Ok(0);
-                    }
-                    let decoder = StreamingDecoder::new_with_max_window_size(source, WINDOW_BYTES)
-                        .map_err(|error| io::Error::other(error.to_string()))?;
-                    *self = Frames::Within(Box::new(decoder));
-                }
-                Frames::Within(decoder) => {
-                    let read = decoder.read(buffer)?;
-                    if read > 0 {
-                        return Ok(read);
-                    }
-                    let Frames::Within(ended) = std::mem::replace(self, Frames::Between(None)) else {
-                        return Ok(0);
-                    };
-                    let told = ended.decoder.get_checksum_from_data();
-                    if told.is_some() && told != ended.decoder.get_calculated_checksum() {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum does not fit"));
-                    }
-                    *self = Frames::Between(Some(ended.into_inner()));
-                }
+            let read = self.ready.read(buffer)?;
+            if read > 0 || buffer.is_empty() || !self.fill()? {
+                return Ok(read);
             }
         }
     }
@@ -206,7 +225,7 @@ mod tests {
 
     fn play(bytes: &[u8]) -> Result<(Vec<i64>, Option<String>), String> {
         let (mut times, mut end) = (Vec::new(), None);
-        for moment in Replay::read("x".into(), io::Cursor::new(bytes.to_vec()))? {
+        for moment in Replay::read("x".into(), Cursor::new(bytes.to_vec()))? {
             match moment {
                 Ok(moment) => times.push(moment.at_ms),
                 Err(sentence) => end = Some(sentence),
@@ -220,7 +239,7 @@ mod tests {
         let whole = recording(3);
         assert_eq!(play(&whole), Ok((vec![0, 1, 2], None)));
         let mut plain = Vec::new();
-        Frames::Between(Some(io::Cursor::new(whole))).read_to_end(&mut plain).expect("plain lines");
+        Frames::new(Cursor::new(whole)).read_to_end(&mut plain).expect("plain lines");
         assert_eq!(play(&plain), Ok((vec![0, 1, 2], None)));
         assert_eq!(plain.iter().filter(|byte| **byte == b'\n').count(), 4);
     }
@@ -255,18 +274,45 @@ mod tests {
         }
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn one_that_is_damaged_gives_no_wrong_moment(at in 0usize..100_000, bit in 0u8..8) {
-            let mut bytes = recording(4);
-            let at = at % bytes.len();
-            bytes[at] ^= 1 << bit;
+    /// Each bit of it: a name that is spelt otherwise would be a figure left out, and read as 0.
+    #[test]
+    fn one_that_is_damaged_gives_no_wrong_moment() {
+        let whole = recording(4);
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
             if let Ok((times, _)) = play(&bytes) {
-                prop_assert!(times.iter().zip(0..).all(|(time, expected)| *time == expected), "{times:?}");
+                assert!(
+                    times.iter().zip(0..).all(|(time, expected)| *time == expected),
+                    "bit {bit}: {times:?}"
+                );
             }
         }
+    }
 
+    /// What `zstd` made of the plain lines is one frame; longer than what is held, it is given as it comes.
+    #[test]
+    fn one_long_frame_is_given_to_its_cut() {
+        let mut plain = Vec::new();
+        Frames::new(Cursor::new(recording(3))).read_to_end(&mut plain).expect("plain lines");
+        let last = plain.split_inclusive(|byte| *byte == b'\n').next_back().expect("a moment").to_vec();
+        while plain.len() < 3 << 20 {
+            plain.extend_from_slice(&last);
+        }
+        let frame =
+            ruzstd::encoding::compress_to_vec(&plain[..], ruzstd::encoding::CompressionLevel::Fastest);
+        let (times, end) = play(&frame).expect("a recording");
+        assert!(times.len() > 3 && end.is_none(), "{} {end:?}", times.len());
+        let (cut, end) = play(&frame[..frame.len() - 9]).expect("a recording");
+        assert!(
+            cut.len() > times.len() / 2 && end.is_some_and(|end| end.contains("is cut")),
+            "{}",
+            cut.len()
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn any_bytes_are_played_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200), start in 0usize..3) {
             let starts: [&[u8]; 3] = [b"", &MAGIC, b"{\"linerate_watch\":{\"schema\":1}}\n"];
