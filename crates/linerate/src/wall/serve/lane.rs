@@ -310,6 +310,7 @@ impl<D: Door, I: Io> Work<'_, D, I> {
             Sent::Again => return Step::Now,
             Sent::Refused => {
                 bump(&counters.refusals, 1);
+                counters.refused_at.store(now, Ordering::Relaxed);
                 return Step::Now;
             }
             Sent::Blocked => {
@@ -321,7 +322,7 @@ impl<D: Door, I: Io> Work<'_, D, I> {
             }
             Sent::Lost(error) => {
                 bump(&counters.datagrams_lost, (end - sending.next) as u64);
-                counters.tell_problem(format!("the network refuses what is sent: {error}"));
+                counters.tell_network(error.to_string(), now);
             }
         }
         self.lane.sequence = self.lane.sequence.wrapping_add((end - sending.next) as u32);
