@@ -72,7 +72,7 @@ pub struct ShowWords {
     /// From the start of a frame's tick until it is shown, such as 40ms [default: two frames and 10 ms]
     #[arg(long, value_name = "TIME", value_parser = latency)]
     pub latency: Option<Duration>,
-    /// Show a frame when the server says that all screens hold it, instead of by the clock
+    /// Show a frame when the server says that all screens with a barrier hold it, those of the wall's other servers, too, instead of by the clock
     #[arg(long, requires = "server")]
     pub barrier: bool,
     /// End after so many seconds

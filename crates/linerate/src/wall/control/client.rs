@@ -46,7 +46,7 @@ impl Answer {
             Request::Status => Answer::Status,
             Request::Join { .. } => Answer::Assignment,
             Request::Sums { .. } => Answer::Sums,
-            Request::Report(_) | Request::Ready { .. } => return None,
+            Request::Report(_) | Request::Ready { .. } | Request::AllReady { .. } => return None,
             _ => Answer::Done,
         })
     }
@@ -138,7 +138,7 @@ impl Client {
     }
 
     /// Sends a request and waits for its answer; what comes in between (the timeline, `Show`, a watched status) is kept for `next`.
-    /// [`Request::Ready`] and [`Request::Report`] have no answer: `send` them. An answer that does not come in time is an error.
+    /// [`Request::Ready`], [`Request::AllReady`] and [`Request::Report`] have no answer: `send` them. An answer that does not come in time is an error.
     /// [`Message::Refused`] is an answer.
     pub fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Message, Failure> {
         if Answer::to(request).is_none() {
