@@ -222,6 +222,47 @@ fn a_film_of_a_phone_that_was_held_upright_stands_upright() {
 }
 
 #[test]
+fn a_film_whose_pixels_are_no_squares_keeps_its_shape() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a folder");
+    let film = directory.path().join("wide.mkv");
+    // Left half red, right half blue, 60 × 40 pixels of 2:1, which are seen as 120 × 40.
+    let source = "color=red:size=30x40:rate=25:duration=0.12[a];color=blue:size=30x40:rate=25:duration=0.12[b];[a][b]hstack,setsar=2/1";
+    let words = ["-v", "error", "-f", "lavfi", "-i", source, "-c:v", "ffv1", "-pix_fmt", "bgr0", path(&film)];
+    assert!(Command::new("ffmpeg").args(words).status().expect("ffmpeg runs").success());
+    let import = |name: &str, more: &[&str]| {
+        let folder = directory.path().join(name);
+        let output = wall(&[&["import", path(&film), path(&folder)], more].concat());
+        let said = done(&output);
+        (
+            said,
+            text(&output.stderr),
+            frame(&Movie::open(&folder).expect("a movie"), TileId { row: 0, column: 0 }, 1),
+        )
+    };
+    let (red, blue) = ([255u8, 0, 0], [0u8, 0, 255]);
+    let near =
+        |pixel: &[u8], wanted: [u8; 3]| pixel.iter().zip(wanted).all(|(is, wanted)| is.abs_diff(wanted) <= 6);
+    let (said, noted, pixels) = import("whole", &[]);
+    assert!(said.contains("1 tile of 120x40 pixels"), "{said}");
+    assert!(noted.contains("its pixels are 2:1") && noted.contains("60x40 are seen as 120x40"), "{noted}");
+    for line in pixels.chunks_exact(120 * 3) {
+        let at = |x: usize| &line[x * 3..][..3];
+        assert!(
+            [0, 30, 55].iter().all(|x| near(at(*x), red)) && [65, 90, 119].iter().all(|x| near(at(*x), blue))
+        );
+    }
+    // In a square tile there are bars above and below, a third of it each: 60 × 20 of 60 × 60 are seen.
+    let (_, _, pixels) = import("padded", &["--tile", "60x60"]);
+    let black = |line: &[u8]| line.chunks_exact(3).all(|pixel| near(pixel, [0; 3]));
+    let lines: Vec<bool> = pixels.chunks_exact(60 * 3).map(black).collect();
+    assert!(lines[..20].iter().all(|black| *black) && lines[40..].iter().all(|black| *black), "{lines:?}");
+    assert!(lines[20..40].iter().all(|black| !black), "{lines:?}");
+}
+
+#[test]
 fn pictures_are_cut_padded_cropped_and_stamped() {
     if !has_ffmpeg() {
         return;
