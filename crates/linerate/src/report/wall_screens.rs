@@ -12,18 +12,20 @@ const GAP: &str = "  ";
 pub fn live(screens: &[Live], width: usize, height: usize) -> String {
     // The last column stays free: some terminals begin a new line after it.
     let width = width.saturating_sub(1).max(1);
-    let mut lines = match screens {
-        [only] => one(only, width),
-        several => table(several, width, height),
-    };
-    let problems = screens.iter().filter_map(|screen| screen.problem.as_deref());
     let mut told: Vec<&str> = Vec::new();
-    for problem in problems {
+    for problem in screens.iter().filter_map(|screen| screen.problem.as_deref()) {
         if !told.contains(&problem) {
             told.push(problem);
         }
     }
-    lines.extend(told.into_iter().flat_map(|problem| sentence(problem, width)));
+    let wrong: Vec<String> = told.into_iter().flat_map(|problem| sentence(problem, width)).collect();
+    let mut lines = match screens {
+        [only] => one(only, &wrong, width),
+        several => {
+            let room = height.saturating_sub(wrong.len());
+            wrong.into_iter().chain(table(several, width, room)).collect()
+        }
+    };
     lines.truncate(height);
     lines.iter().map(|line| shortened(&printable(line), width) + "\n").collect()
 }
@@ -43,7 +45,7 @@ fn state(screen: &Live) -> String {
 }
 
 /// The facts that matter most come first: a small terminal cuts the last ones off.
-fn one(screen: &Live, width: usize) -> Vec<String> {
+fn one(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
     let report = &screen.report;
     let state = match screen.state {
         State::Waiting => "waits for its stream".to_string(),
@@ -51,9 +53,11 @@ fn one(screen: &Live, width: usize) -> Vec<String> {
         _ => state(screen),
     };
     let mut head = vec![format!("{}: {state}", name(screen))];
-    head.extend(report.frame.map(|frame| format!("frame {frame}")));
-    head.push(format!("{:.1} frames/s", screen.frames_per_second));
-    head.push(show_bits_rate(screen.bytes_per_second));
+    if screen.state != State::Waiting {
+        head.extend(report.frame.map(|frame| format!("frame {frame}")));
+        head.push(format!("{:.1} frames/s", screen.frames_per_second));
+        head.push(show_bits_rate(screen.bytes_per_second));
+    }
     let mut frames = vec![
         format!("{} shown", report.frames_shown),
         format!("{} late", report.frames_late),
@@ -72,12 +76,13 @@ fn one(screen: &Live, width: usize) -> Vec<String> {
     if report.datagrams_foreign > 0 {
         way.push(format!("{} of another stream", report.datagrams_foreign));
     }
-    let size = screen.size.map_or("size unknown".into(), |size| size.to_string());
-    let rate = screen.rate.map_or("rate unknown".into(), |rate| format!("{rate} frames/s told"));
-    [head, frames, way, vec![size, rate, format!("on {}", screen.listen)]]
-        .iter()
-        .flat_map(|facts| flow(facts, width))
-        .collect()
+    let mut about: Vec<String> = screen.size.map(|size| size.to_string()).into_iter().collect();
+    about.extend(screen.rate.map(|rate| format!("to be {rate} frames/s")));
+    about.push(format!("on {}", screen.listen));
+    let mut lines = flow(&head, width);
+    lines.extend_from_slice(wrong);
+    lines.extend([frames, way, about].iter().flat_map(|facts| flow(facts, width)));
+    lines
 }
 
 fn reordered(screen: &Live) -> String {

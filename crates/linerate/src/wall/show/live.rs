@@ -98,9 +98,10 @@ impl Viewer {
         let (bytes_per_second, frames_per_second) =
             self.rates(now, report.bytes, screen.tally.presented_frames());
         let latency_ms = screen.deadlines.due(0) as f64 / 1e6;
+        let problem = link.and_then(Link::problem);
         self.glass.show(Live {
             listen: self.listen,
-            state: state(screen, nanos(SystemTime::now())),
+            state: state(screen, problem.is_none(), nanos(SystemTime::now())),
             report: report.clone(),
             size: screen.size.map(|(size, _)| size),
             rate: screen.rate.map(|(rate, _)| rate),
@@ -109,7 +110,7 @@ impl Viewer {
             reorder_depth: screen.reorder_depth(),
             skew_ms: report.presented_ms.map(|after| after - latency_ms),
             skew_p99_ms: report.presented_p99_ms.map(|after| after - latency_ms),
-            problem: link.and_then(Link::problem),
+            problem,
         });
     }
 
@@ -128,11 +129,11 @@ impl Viewer {
     }
 }
 
-/// The server's word before the silence: a wall that pauses is silent, too.
-fn state(screen: &Screen, now: i64) -> State {
+/// The server's word before the silence, while there is a server: a wall that pauses is silent, too.
+fn state(screen: &Screen, connected: bool, now: i64) -> State {
     let Some((_, last)) = screen.tally.span else { return State::Waiting };
     let silent = now.saturating_sub(last);
-    if let Some(timeline) = &screen.timeline {
+    if let Some(timeline) = screen.timeline.as_ref().filter(|_| connected || silent <= GONE) {
         let tick = timeline.frames_per_second.tick_at(time(now));
         if timeline.is_over(tick) {
             return State::Ended;
