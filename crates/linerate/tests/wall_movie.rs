@@ -113,22 +113,28 @@ fn what_cannot_be_generated_is_refused_and_leaves_nothing() {
     assert_eq!(names(&full), ["mine"]);
 }
 
+/// What `linerate wall` says that gets a signal once its movie's first file is there.
+fn interrupted(words: &[&str], folder: &Path, signal: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.arg("wall").args(words).stderr(Stdio::piped()).stdout(Stdio::piped());
+    let child = command.spawn().expect("linerate runs");
+    let begin = Instant::now();
+    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    let output = child.wait_with_output().expect("linerate ended");
+    assert!(killed.success());
+    output
+}
+
 #[test]
 fn an_interrupted_movie_is_removed() {
     let directory = tempfile::tempdir().expect("a folder");
     let folder = directory.path().join("film");
     // Far more than a debug build paints in the time that this takes, far less than the disk has.
-    let words = ["wall", "generate", path(&folder), "--tile", "640x400", "--frames", "2000"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    let child =
-        command.args(words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("linerate runs");
-    let begin = Instant::now();
-    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("linerate ended");
-    assert!(killed.success());
+    let words = ["generate", path(&folder), "--tile", "640x400", "--frames", "2000"];
+    let output = interrupted(&words, &folder, "-INT");
     if output.status.success() {
         println!("skipped: the movie was complete before it could be interrupted");
         return;
@@ -358,17 +364,8 @@ fn an_ffmpeg_that_hangs_is_ended_with_us() {
     let (film, folder) = (directory.path().join("film.mkv"), directory.path().join("film"));
     std::fs::write(&film, "").expect("a file");
     let ffmpeg = stand_in(directory.path(), "head -c 30 /dev/zero; exec sleep 600");
-    let words = ["wall", "import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    let child =
-        command.args(words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("linerate runs");
-    let begin = Instant::now();
-    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("linerate ended");
-    assert!(killed.success());
+    let words = ["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)];
+    let output = interrupted(&words, &folder, "-TERM");
     refused(&output, 1, &["interrupted", "removed"]);
     assert!(!folder.exists());
 }
