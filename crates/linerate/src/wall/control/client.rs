@@ -3,7 +3,7 @@
 use super::frames::{Frames, MAGIC};
 use super::tcp::{Greeting, PROTOCOL};
 use super::{DEFAULT_PORT, Message, Request};
-use crate::agent::{Broken, Key, Timed, initiate_as, prepare_control, resolve_named};
+use crate::agent::{Broken, Key, Timed, initiate_as, no_connection, prepare_control, resolve_named};
 use crate::failure::Failure;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -233,16 +233,7 @@ impl Client {
 }
 
 fn unreachable(server: SocketAddr, error: &io::Error, timeout: Duration) -> Failure {
-    let port = server.port();
-    let cause = match error.kind() {
-        ErrorKind::ConnectionRefused => format!("nothing listens on port {port} there"),
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!(
-            "no answer within {:.1} s: the host is down, or a firewall drops what comes to port {port}",
-            timeout.as_secs_f64()
-        ),
-        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "no route leads there".into(),
-        _ => error.to_string(),
-    };
+    let cause = no_connection(server.port(), error, timeout);
     Failure::Lacks(format!("no server of a wall at {server}: {cause}; start `linerate wall serve` there"))
 }
 
