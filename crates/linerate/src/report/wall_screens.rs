@@ -221,6 +221,7 @@ mod tests {
         assert!(of(State::Gone { seconds: 3.4 }).contains("the stream is gone for 3 s"));
         let mut screens: Vec<Live> = (0..15).map(|at| screen(at, State::Playing)).collect();
         screens[2].state = State::Gone { seconds: 2.0 };
+        screens.iter_mut().for_each(|screen| screen.problem = None);
         let view = live(&screens, 80, 8);
         let named: Vec<&str> = view.lines().filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(named, ["screen", "r0c2", "r0c10", "r0c11", "r0c12", "r0c13", "r0c14", "and"], "{view}");
