@@ -226,3 +226,30 @@ fn processors_against_mpstat() {
         }
     }
 }
+
+/// The kernel's own links, which the made tree of `changes.rs` imitates.
+#[test]
+fn a_bridge_and_a_macvlan_are_built_on_what_they_lie_on() {
+    let Some(pair) = Pair::up("lrb") else { return };
+    let mut made = true;
+    for words in [
+        "link add bridge type bridge",
+        "link add over type veth peer name far",
+        "link set over master bridge",
+        "link add link watched name mac type macvlan",
+    ] {
+        let words: Vec<&str> = ["ip"].into_iter().chain(words.split(' ')).collect();
+        made &= pair.inside('b', &words).output().is_ok_and(|output| output.status.success());
+    }
+    if !made {
+        println!("skipped: this kernel makes no bridge or no macvlan");
+        return;
+    }
+    let words = [env!("CARGO_BIN_EXE_linerate"), "watch", "--json", "--interval", "200ms", "--once"];
+    let moment = Running::start(pair.inside('b', &words)).next().expect("a moment");
+    let built_on = |name: &str| {
+        let nic = moment.nics.iter().find(|nic| nic.name == name);
+        nic.expect("the interface").built_on.join(" ")
+    };
+    assert_eq!(["bridge", "mac", "over", "watched"].map(built_on), ["over", "watched", "", ""]);
+}
