@@ -3,7 +3,7 @@
 //! A moment stands for the time since the one before, so it goes into every slot that this time touches, weighted by how much of it: a
 //! watch with an interval of 10 s has no holes in its minute, one of 100 ms has means. The hour and the day also keep the highest moment.
 
-use super::model::{Eight, Moment};
+use super::model::{Eight, Moment, summed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ pub enum Kind {
     NicReceive,
     /// … that it sent.
     NicSend,
-    /// Of all NICs together; without a name.
+    /// Of all NICs together, each packet once; without a name.
     SumReceive,
     SumSend,
     /// Bytes per second.
@@ -232,8 +232,8 @@ fn rates(moment: &Moment) -> Vec<(Kind, &str, f64)> {
         tell(Kind::NicReceive, nic.name.as_str(), nic.receive.bits_per_second);
         tell(Kind::NicSend, nic.name.as_str(), nic.send.bits_per_second);
     }
-    tell(Kind::SumReceive, "", sum(moment.nics.iter().map(|nic| nic.receive.bits_per_second)));
-    tell(Kind::SumSend, "", sum(moment.nics.iter().map(|nic| nic.send.bits_per_second)));
+    tell(Kind::SumReceive, "", sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second)));
+    tell(Kind::SumSend, "", sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second)));
     for disk in &moment.disks {
         tell(Kind::DiskRead, disk.name.as_str(), disk.read.bytes_per_second);
         tell(Kind::DiskWrite, disk.name.as_str(), disk.write.bytes_per_second);

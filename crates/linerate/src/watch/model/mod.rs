@@ -15,7 +15,7 @@ pub use cpu::{Core, Cpus, Eight, IrqLine};
 pub use disk::{Disk, DiskWay};
 pub use host::{Flow, Memory, PcieLink, Pressure};
 pub use network::{DropLine, SoftnetCore, Tcp, Udp};
-pub use nic::{Named, Nic, Queue, Way};
+pub use nic::{Named, Nic, Queue, Way, summed};
 pub use power::{Energy, PowerKind, PowerSource};
 
 use serde::{Deserialize, Serialize};
