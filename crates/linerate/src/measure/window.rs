@@ -304,7 +304,10 @@ mod tests {
         // Half a second, or more on a busy machine.
         assert!(rate > 100e3 && rate <= 2.001e6, "{rate}");
         assert_eq!(shares.count, 2);
-        assert!(shares.busiest > 0.1 && shares.busiest <= 0.201 && shares.busy < shares.busiest, "{shares:?}");
+        assert!(
+            shares.busiest > 0.1 && shares.busiest <= 0.201 && shares.busy < shares.busiest,
+            "{shares:?}"
+        );
         // What was no work was waiting for the source: nothing else was waited for.
         assert!(shares.starved > 0.7 && shares.blocked == 0.0, "{shares:?}");
         assert!(glance.look(&workers).is_none(), "each look begins anew");

@@ -8,13 +8,19 @@ use std::fmt::Write;
 /// What is between the facts of a line.
 const BETWEEN: &str = "   ";
 
-/// How it does now: no line wider than `width`, no more than `height` lines. What is wrong comes before the tiles.
-pub fn live(status: &WallStatus, width: usize, height: usize) -> String {
+/// How it does now: no line wider than `width`, no more than `height` lines. What is wrong comes before the tiles. `nics`: with a line for each NIC;
+/// without, those that carry tiles are told elsewhere, and only their tiles are counted here.
+pub fn live(status: &WallStatus, width: usize, height: usize, nics: bool) -> String {
     // The last column stays free: some terminals begin a new line after it.
     let width = width.saturating_sub(1).max(1);
     let mut lines = flow(&head(status), width);
     lines.extend(flow(&rates(status), width));
-    lines.extend(status.nics.iter().filter(|nic| !nic.tiles.is_empty() || !nic.carrier).map(nic));
+    let with_tiles = status.nics.iter().filter(|nic| !nic.tiles.is_empty() || !nic.carrier);
+    if nics {
+        lines.extend(with_tiles.map(nic));
+    } else {
+        lines.extend(flow(&with_tiles.map(nic_tiles).collect::<Vec<_>>(), width));
+    }
     let wrong = status.held_by.iter().map(|held| format!("held by {held}"));
     lines.extend(wrong.chain(status.problems.iter().cloned()).flat_map(|text| sentence(&text, width)));
     let room = height.saturating_sub(lines.len());
@@ -69,6 +75,13 @@ fn nic(nic: &NicStatus) -> String {
         show_bits_rate(nic.bytes_per_second),
         if count == 1 { "tile" } else { "tiles" }
     )
+}
+
+/// What the machine's own row of this NIC does not say.
+fn nic_tiles(nic: &NicStatus) -> String {
+    let count = nic.tiles.len();
+    let carrier = if nic.carrier { "" } else { ", no carrier" };
+    format!("{}: {count} {}{carrier}", nic.name, if count == 1 { "tile" } else { "tiles" })
 }
 
 /// A table of as many tiles as there is room for; of more the worst. Columns that do not fit are left away from the right.
@@ -231,12 +244,12 @@ mod tests {
     #[test]
     fn a_live_view_fits_its_terminal_and_says_what_is_wrong() {
         for (width, height) in [(80, 24), (40, 10), (200, 60), (10, 3), (1, 1)] {
-            let view = live(&status(), width, height);
+            let view = live(&status(), width, height, height % 20 == 4);
             assert!(view.lines().count() <= height, "{width}x{height}:\n{view}");
             assert!(view.lines().all(|line| columns(line) < width.max(2)), "{width}x{height}:\n{view}");
             assert!(!view.contains('\u{1b}'), "{view:?}");
         }
-        let view = live(&status(), 80, 24);
+        let view = live(&status(), 80, 24, true);
         for word in [
             "at its end",
             "speed -2",
@@ -248,7 +261,10 @@ mod tests {
         ] {
             assert!(view.contains(word), "“{word}” in:\n{view}");
         }
-        let narrow = live(&status(), 40, 12);
+        assert!(view.contains("NIC eth0: "), "{view}");
+        let beside = live(&status(), 80, 24, false);
+        assert!(!beside.contains("NIC eth0") && beside.contains("eth0: "), "its rate is told elsewhere:\n{beside}");
+        let narrow = live(&status(), 40, 12, true);
         assert!(narrow.contains("server right") && narrow.contains("2 left out"), "{narrow}");
     }
 }

@@ -176,8 +176,7 @@ mod tests {
     }
 
     fn disk(rate: f64, depth: f64) -> Disk {
-        let read =
-            DiskWay { bytes_per_second: Some(rate), latency_ms: Some(0.5), ..DiskWay::default() };
+        let read = DiskWay { bytes_per_second: Some(rate), latency_ms: Some(0.5), ..DiskWay::default() };
         Disk { name: "nvme0n1".into(), read, queue_depth: Some(depth), ..Disk::default() }
     }
 
@@ -226,7 +225,10 @@ mod tests {
         let full = told(flow(FlowStage::Path, lanes(0.97, 0.01, 0.02)), &calm);
         assert_eq!(full, "the processor: a lane works 97 % of the time on its core");
         let even = told(flow(FlowStage::Path, lanes(0.4, 0.3, 0.3)), &calm);
-        assert!(even.starts_with("none: no one part: the lanes work 40 %, wait for the disks 30 %"), "{even}");
+        assert!(
+            even.starts_with("none: no one part: the lanes work 40 %, wait for the disks 30 %"),
+            "{even}"
+        );
         let busy = told(flow(FlowStage::Path, lanes(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));
         assert_eq!(busy, "core 0 is 96 % busy", "the moment tells what the lanes do not");
     }
@@ -244,7 +246,10 @@ mod tests {
         assert!(told_of(0.3, disk(50e6, 15.8)).starts_with("none: no disk of this host shows these bytes"));
         let mut loop_device = disk(500e6, 15.8);
         loop_device.is_virtual = true;
-        assert!(told_of(0.3, loop_device).starts_with("none: no disk of this host"), "its bytes are another's");
+        assert!(
+            told_of(0.3, loop_device).starts_with("none: no disk of this host"),
+            "its bytes are another's"
+        );
     }
 
     #[test]
@@ -273,7 +278,8 @@ mod tests {
 
     #[test]
     fn a_stage_of_a_later_version_is_still_a_flow() {
-        let flow: Flow = serde_json::from_str(r#"{"command":"gpu","stage":"gpu","limit_by":"x"}"#).expect("a flow");
+        let flow: Flow =
+            serde_json::from_str(r#"{"command":"gpu","stage":"gpu","limit_by":"x"}"#).expect("a flow");
         assert_eq!(flow.stage, FlowStage::Other);
         assert_eq!(serde_json::to_value(FlowStage::Network).expect("JSON"), "network");
     }

@@ -90,8 +90,12 @@ impl Sampler {
             network: Source::start("network counters", every, deadline, sources::network(sysroot))?,
             disks: Source::start("disk counters", every, deadline, sources::disks(sysroot))?,
             details: Source::start("devices", seldom, LONG, sources::details(sysroot))?.sparing(),
-            interrupts: full.then(|| sparing("interrupts", every, sources::interrupts(sysroot))).transpose()?,
-            drivers: full.then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics))).transpose()?,
+            interrupts: full
+                .then(|| sparing("interrupts", every, sources::interrupts(sysroot)))
+                .transpose()?,
+            drivers: full
+                .then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics)))
+                .transpose()?,
             rapl: full.then(|| sparing("RAPL", every, sources::rapl(sysroot))).transpose()?,
             hwmon: full.then(|| sparing("hwmon", every, sources::hwmon(sysroot))).transpose()?,
             ipmi: full

@@ -180,7 +180,7 @@ impl Listener for Live {
 
 /// The machine beside the work: its newest moment, and the past.
 #[derive(Clone)]
-pub(super) struct Beside {
+pub struct Beside {
     pub board: Arc<Board>,
     blind: Arc<Mutex<Option<String>>>,
     stop: Arc<AtomicBool>,
@@ -252,7 +252,14 @@ impl Drawing {
                 seen_ms = moment.at_ms;
                 self.busy.note(moment);
             }
-            self.draw(judged(flow, moment.unwrap_or(&Moment::default())), elapsed, moment, &lines, over, theme);
+            self.draw(
+                judged(flow, moment.unwrap_or(&Moment::default())),
+                elapsed,
+                moment,
+                &lines,
+                over,
+                theme,
+            );
             tell_cpu(&mut told_cpu);
             if over {
                 return;

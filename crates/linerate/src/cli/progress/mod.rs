@@ -11,7 +11,7 @@ use crate::report::printable;
 use crate::units::{show_bits_rate, show_bytes_rate};
 use crate::watch::terminal;
 use live::Live;
-pub use live::aside;
+pub use live::{Beside, aside};
 use plain::Plain;
 use std::io::IsTerminal;
 

@@ -40,7 +40,12 @@ impl Below {
     /// What to write so that nothing stands below.
     pub fn erased(&mut self, columns: usize) -> String {
         let up = self.up(columns);
-        if self.drawn.is_empty() { String::new() } else { self.drawn.clear(); up + CLEAR_BELOW }
+        if self.drawn.is_empty() {
+            String::new()
+        } else {
+            self.drawn.clear();
+            up + CLEAR_BELOW
+        }
     }
 
     /// Something else has written since: what was drawn stays where it is, and the next drawing goes below.
@@ -88,10 +93,7 @@ mod tests {
         let mut below = Below::default();
         assert_eq!(below.frame(&[], &lines(&["a", "b"]), 80), "a\x1b[K\r\nb\x1b[K\r\n\r\x1b[J");
         let stays = ["measured".to_string()];
-        assert_eq!(
-            below.frame(&stays, &lines(&["c"]), 80),
-            "\r\x1b[2Ameasured\x1b[K\r\nc\x1b[K\r\n\r\x1b[J"
-        );
+        assert_eq!(below.frame(&stays, &lines(&["c"]), 80), "\r\x1b[2Ameasured\x1b[K\r\nc\x1b[K\r\n\r\x1b[J");
         assert_eq!(below.erased(80), "\r\x1b[1A\r\x1b[J");
         assert_eq!(below.erased(80), "", "nothing is there any more");
         below.frame(&[], &lines(&["d"]), 80);

@@ -1,7 +1,7 @@
 //! The panel beside a measurement: how far it is, what holds it, and the parts of the machine that it works on, in a few lines. Pure.
 
 use super::network::{self, Columns};
-use super::pieces::{bar, fit_to, outside, percent, piece, stack};
+use super::pieces::{bar, bytes, fit, fit_to, milliseconds, outside, percent, piece, stack};
 use super::screen::{View, wrapped};
 use super::state::State;
 use super::storage;
@@ -17,8 +17,8 @@ use std::time::Duration;
 const LEAST_BITS: f64 = 1e6;
 /// A disk that moves less than this is not, bytes per second.
 const LEAST_BYTES: f64 = 1e6;
-/// Columns of the bar of time.
-const TIME_BAR: usize = 20;
+/// Columns of the bar of time, in a terminal of usual width and in a wide one.
+const TIME_BAR: (usize, usize) = (10, 20);
 /// The panel takes at most half of the terminal, and never more rows than these.
 const MOST_ROWS: usize = 14;
 
@@ -116,10 +116,11 @@ pub fn machine(
     let columns = Columns::of(&view, width);
     let mut devices: Vec<(f64, Line<'static>)> = Vec::new();
     for nic in &moment.nics {
-        devices.extend(busy.nics.get(&nic.name).map(|most| (*most / 8.0, network::row(&view, nic, &columns))));
+        devices
+            .extend(busy.nics.get(&nic.name).map(|most| (*most / 8.0, network::row(&view, nic, &columns))));
     }
     for disk in &moment.disks {
-        devices.extend(busy.disks.get(&disk.name).map(|most| (*most, storage::row(&view, disk, width))));
+        devices.extend(busy.disks.get(&disk.name).map(|most| (*most, disk_row(&view, disk, width))));
     }
     let room = rows.saturating_sub(1);
     if devices.len() > room {
@@ -135,13 +136,34 @@ pub fn machine(
     lines
 }
 
+/// A disk with a bar that is worth its name: the watch's own row spends the columns of 80 on requests.
+fn disk_row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
+    if !(60..110).contains(&width) {
+        return storage::row(view, disk, width);
+    }
+    let theme = view.theme;
+    let (read, write) = (&disk.read, &disk.write);
+    let most = if read.bytes_per_second >= write.bytes_per_second { read } else { write };
+    let latency = most.latency_ms.map_or(String::new(), |ms| milliseconds(Some(ms)));
+    let queue = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
+    let mut spans =
+        vec![Span::raw(" "), piece(theme, Role::Plain, fit(theme, &disk.name, 9)), Span::raw(" ")];
+    spans.extend(bar(theme, Role::In, storage::share(disk), width.saturating_sub(55).min(40)));
+    spans.push(piece(theme, Role::In, format!(" r {:>9}", bytes(read.bytes_per_second))));
+    spans.push(piece(theme, Role::Out, format!(" w {:>9}", bytes(write.bytes_per_second))));
+    spans.push(piece(theme, Role::Soft, format!(" {latency:>7}")));
+    spans.push(piece(theme, Role::Plain, format!("  q {queue:>6}")));
+    Line::from(spans)
+}
+
 /// ` 12s [=====>    ] disk: read sequential, 1 MiB · 813 MB/s · 42s left`, as the plain line has it.
 fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
     let Panel { flow, theme, elapsed, .. } = *panel;
     let mut spans = vec![piece(theme, Role::Soft, format!(" {:>3} ", short(elapsed.as_secs_f64())))];
     if let Some(left) = flow.seconds_left.filter(|_| width >= 60) {
         let past = elapsed.as_secs_f64();
-        spans.extend(bar(theme, Role::Good, Some(past / (past + left).max(1e-3)), TIME_BAR));
+        let columns = if width < 100 { TIME_BAR.0 } else { TIME_BAR.1 };
+        spans.extend(bar(theme, Role::Good, Some(past / (past + left).max(1e-3)), columns));
         spans.push(Span::raw(" "));
     }
     let mut tail = String::new();
@@ -156,7 +178,8 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
     // The rate is never cut away: the name gives way.
     let taken = Line::from(spans.clone()).width() + tail.chars().count() + 3;
     let both = taken + left.chars().count() + 3;
-    let name = fit_to(theme, &named(flow), width.saturating_sub(if both + 10 <= width { both } else { taken }));
+    let name =
+        fit_to(theme, &named(flow), width.saturating_sub(if both + 10 <= width { both } else { taken }));
     spans.push(piece(theme, Role::Strong, name));
     let mut add = |text: String, role: Role| {
         if !text.is_empty() {
@@ -199,18 +222,26 @@ pub fn limit(panel: &Panel<'_>, width: usize) -> Vec<Line<'static>> {
     let Panel { flow, theme, .. } = *panel;
     let (role, text) = match &flow.limit {
         _ if matches!(flow.stage, FlowStage::Step) || flow.limit_by.is_empty() => return Vec::new(),
-        Some(what) => (Role::Warn, format!("held by {}", outside(what))),
+        Some(what) => (Role::Warn, format!("held by: {}", outside(what))),
         None => (Role::Soft, format!("held by: not told, {}", outside(&flow.limit_by))),
     };
     let mut rows = wrapped(&text, width.saturating_sub(2));
     if rows.len() > 2 {
         rows.truncate(2);
         if let Some(last) = rows.last_mut() {
-            *last = fit_to(theme, &format!("{last} {}", " ".repeat(width)), width.saturating_sub(3)).trim_end().into();
+            *last = fit_to(theme, &format!("{last} {}", " ".repeat(width)), width.saturating_sub(3))
+                .trim_end()
+                .into();
             last.push_str(theme.mark("…", "~"));
         }
     }
     rows.into_iter().map(|row| Line::from(piece(theme, role, format!(" {row}")))).collect()
+}
+
+/// What is at its limit on this machine, in a row.
+pub fn near_limit(what: &str, theme: Theme, width: usize) -> Line<'static> {
+    let text = format!(" at its limit: {}", outside(what));
+    Line::from(piece(theme, Role::Warn, fit_to(theme, &text, width)))
 }
 
 /// What the lanes do with their time.
@@ -307,7 +338,9 @@ mod tests {
         let flow = judged(flow(), &moment);
         for (width, height) in [(80, 24), (120, 40), (200, 60)] {
             let shown = drawn(&flow, Some(&moment), COLOURS, width, height);
-            for expected in ["12s", "path: TCP from four", "96.4 Gb/s", "28s left", "held by the network", "enp23s0f0"] {
+            for expected in
+                ["12s", "path: TCP from four", "96.4 Gb/s", "28s left", "held by: the network", "enp23s0f0"]
+            {
                 assert!(shown.contains(expected), "{width}x{height}: {expected}\n{shown}");
             }
             for expected in ["4 lanes  work 12 %", "for network 81 %", "nvme0n1", "CPU", "fullest core"] {
@@ -322,7 +355,7 @@ mod tests {
         let flow = judged(flow(), &moment);
         let shown = drawn(&flow, Some(&moment), ASCII, 40, 10);
         assert_eq!(shown.lines().count(), 5, "{shown}");
-        for expected in ["96.4 Gb/s", "path:", "held by the network", "CPU", "core"] {
+        for expected in ["96.4 Gb/s", "path:", "held by: the network", "CPU", "core"] {
             assert!(shown.contains(expected), "{expected}\n{shown}");
         }
         assert!(shown.is_ascii(), "{shown}");
@@ -342,7 +375,8 @@ mod tests {
         let mut moment = rich();
         let (mut busy, history) = (Busy::default(), History::default());
         busy.note(&moment);
-        let rows = |busy: &Busy, moment: &Moment, rows| machine(moment, &history, busy, COLOURS, 100, rows).len();
+        let rows =
+            |busy: &Busy, moment: &Moment, rows| machine(moment, &history, busy, COLOURS, 100, rows).len();
         let before = rows(&busy, &moment, 20);
         assert!(before > 2, "{before}");
         moment.nics.iter_mut().for_each(|nic| {
