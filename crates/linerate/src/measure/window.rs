@@ -308,8 +308,8 @@ mod tests {
             shares.busiest > 0.1 && shares.busiest <= 0.201 && shares.busy < shares.busiest,
             "{shares:?}"
         );
-        // What was no work was waiting for the source: nothing else was waited for.
-        assert!(shares.starved > 0.7 && shares.blocked == 0.0, "{shares:?}");
+        // Half of the time, less on a machine that lets this test wait.
+        assert!(shares.starved > 0.2 && shares.starved <= 0.501 && shares.blocked == 0.0, "{shares:?}");
         assert!(glance.look(&workers).is_none(), "each look begins anew");
     }
 

@@ -26,7 +26,7 @@ impl View {
     pub fn new(words: &ServeWords) -> View {
         let (columns, rows) = smallest();
         let (width, height) = terminal();
-        let room = width >= usize::from(columns) && height >= usize::from(rows);
+        let room = width >= usize::from(columns) && height + 1 >= usize::from(rows);
         View {
             beside: (!words.no_live && room).then(Beside::start).flatten(),
             busy: Busy::default(),
@@ -40,7 +40,8 @@ impl View {
         let (width, height) = terminal();
         let machine = self.machine(status, width, height / 2);
         let left = height.saturating_sub(machine.len());
-        let text = screen_of::live(status, width, left, machine.is_empty());
+        let elsewhere = if machine.is_empty() { Vec::new() } else { self.busy.nics() };
+        let text = screen_of::live(status, width, left, &elsewhere);
         let lines: Vec<Line<'_>> = text.lines().map(Line::from).chain(machine).collect();
         print(&self.below.frame(&[], &lines, width))?;
         let _ = std::io::stdout().flush();

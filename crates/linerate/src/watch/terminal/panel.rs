@@ -30,6 +30,11 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// The interfaces, by name.
+    pub fn nics(&self) -> Vec<&str> {
+        self.nics.keys().map(String::as_str).collect()
+    }
+
     /// Adds those that are busy now.
     pub fn note(&mut self, moment: &Moment) {
         for nic in &moment.nics {
@@ -179,7 +184,7 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
     let taken = Line::from(spans.clone()).width() + tail.chars().count() + 3;
     let both = taken + left.chars().count() + 3;
     let name =
-        fit_to(theme, &named(flow), width.saturating_sub(if both + 10 <= width { both } else { taken }));
+        fit_to(theme, &named(flow), width.saturating_sub(if both + 18 <= width { both } else { taken }));
     spans.push(piece(theme, Role::Strong, name));
     let mut add = |text: String, role: Role| {
         if !text.is_empty() {
@@ -187,7 +192,7 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
         }
     };
     add(tail, Role::Plain);
-    if both + 10 <= width {
+    if both + 18 <= width {
         add(left, Role::Soft);
     }
     Line::from(spans)
