@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wall_movie::{Movie, json, number};
 
 /// The receivers need the cores to themselves.
@@ -89,7 +89,15 @@ fn attempt(
         .args(["--mtu", mtu, "--once"])
         .output()
         .expect("linerate");
-    std::thread::sleep(Duration::from_millis(700));
+    let bytes = movie.width * movie.height * 3;
+    let whole = |tile: usize| {
+        let file = std::fs::metadata(out.join(format!("{tile}.rgb")));
+        file.is_ok_and(|file| file.len() >= (bytes * movie.frames) as u64)
+    };
+    let sent = Instant::now();
+    while sent.elapsed() < Duration::from_millis(700) && !(0..tiles).all(whole) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     for receiver in &mut receivers {
         let _ = Command::new("kill").args(["-INT", &receiver.id().to_string()]).status();
     }
@@ -104,7 +112,6 @@ fn attempt(
         let (row, column) = (tile / columns, tile % columns);
         let got = std::fs::read(out.join(format!("{tile}.rgb"))).unwrap_or_default();
         let sent = std::fs::read(movie.tile(row, column)).expect("the tile");
-        let bytes = movie.width * movie.height * 3;
         let exact = got.chunks(bytes).zip(sent.chunks(bytes)).filter(|(got, sent)| got == sent).count();
         if exact != movie.frames {
             return Err(format!(
@@ -146,7 +153,8 @@ fn gstreamer(width: usize, height: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child
     }
 }
 
-fn ffmpeg(columns: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child> {
+/// It ends by itself with the last frame: interrupted, it waits ten seconds for the next packet.
+fn ffmpeg(columns: usize, frames: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child> {
     move |out, ports| {
         let receive = |tile: usize| {
             let mut command = before_others(&Command::new("ffmpeg"));
@@ -161,7 +169,8 @@ fn ffmpeg(columns: usize) -> impl Fn(&Path, &[u16]) -> Vec<Child> {
             ]);
             command.args(["-buffer_size", "4194304", "-i"]);
             command.arg(out.join(format!("r{}c{}.sdp", tile / columns, tile % columns)));
-            command.args(["-f", "rawvideo", "-pix_fmt", "rgb24", "-y"]).arg(out.join(format!("{tile}.rgb")));
+            command.args(["-frames:v", &frames.to_string(), "-f", "rawvideo", "-pix_fmt", "rgb24", "-y"]);
+            command.arg(out.join(format!("{tile}.rgb")));
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ffmpeg")
         };
         (0..ports.len()).map(receive).collect()
@@ -185,7 +194,7 @@ fn stock_ffmpeg_receives_fifteen_tiles() {
         return;
     }
     let movie = Movie::new(5, 3, (320, 200), 24, 24);
-    stock(&movie, 5, 15, "1500", ffmpeg(5));
+    stock(&movie, 5, 15, "1500", ffmpeg(5, 24));
 }
 
 #[test]
@@ -197,7 +206,7 @@ fn a_full_tile_over_jumbo_frames_is_exact_in_both() {
         eprintln!("skipped: gst-launch-1.0 is not installed");
     }
     if there("ffmpeg") {
-        stock(&movie, 1, 1, "9000", ffmpeg(1));
+        stock(&movie, 1, 1, "9000", ffmpeg(1, 6));
     } else {
         eprintln!("skipped: ffmpeg is not installed");
     }
