@@ -1,7 +1,8 @@
 //! `linerate run`, from the probe to the diagnosis: each step takes the earlier products, gives one, and is saved.
 
+use super::cut::cut_at_stop;
 use super::{Run, paths, sources};
-use crate::agent::{Cutter, Session};
+use crate::agent::Session;
 use crate::diagnose::diagnose;
 use crate::event::{Event, Listener};
 use crate::failure::Failure;
@@ -11,12 +12,6 @@ use crate::probe::probe;
 use crate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// Pause between two looks at `stop` while measuring.
-const LOOK: Duration = Duration::from_millis(20);
-/// After Ctrl-C the peers have this long to answer.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What to do, as far as it is not part of the goal.
 #[derive(Clone, Debug)]
@@ -84,13 +79,8 @@ pub fn conduct(
     };
     let stages =
         Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, order.io_uring);
-    let cutters: Vec<Cutter> = peers.sessions().iter().filter_map(Session::cutter).collect();
-    let over = AtomicBool::new(false);
-    let measured = std::thread::scope(|scope| {
-        scope.spawn(|| cut_when_stopped(&cutters, stop, &over));
-        let _over = SetAtEnd(&over);
-        measure(stages, &order.stages, &mut peers)
-    });
+    let cutters = peers.sessions().iter().filter_map(Session::cutter).collect();
+    let measured = cut_at_stop(cutters, stop, || measure(stages, &order.stages, &mut peers));
     run.measurements = measured.measurements;
     run.errors = measured.errors;
     if let Some(plan) = &mut run.plan {
@@ -108,27 +98,6 @@ pub fn conduct(
         run.errors.push(failure.to_string());
     }
     Ok(run)
-}
-
-/// Ctrl-C ends within a second, whatever a peer does: one that does not answer after a moment is left.
-pub(super) fn cut_when_stopped(cutters: &[Cutter], stop: &AtomicBool, over: &AtomicBool) {
-    let mut stopped = None;
-    while !over.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK);
-        if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
-            cutters.iter().for_each(Cutter::cut);
-            return;
-        }
-    }
-}
-
-/// Sets a flag when it goes, also in a panic.
-pub(super) struct SetAtEnd<'a>(pub &'a AtomicBool);
-
-impl Drop for SetAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn scratch_directories(goal: &Goal, order: &Order) -> Vec<PathBuf> {

@@ -1,9 +1,11 @@
 //! `Run`: everything that one `linerate run` knows, one serde value, saved after each step as `run.json` (schema 1).
 //!
-//! `again` makes one figure ready once, to be taken many times. `conduct` does the run: probe → plan → measure → diagnose. `sources`, `scratch` and `paths` make what the user named ready for it.
+//! `again` makes one figure ready once, to be taken many times. `conduct` does the run: probe → plan → measure → diagnose; `cut` lets
+//! Ctrl-C end it. `sources`, `scratch` and `paths` make what the user named ready for it.
 
 pub mod again;
 pub mod conduct;
+mod cut;
 pub mod disk;
 pub mod load;
 pub mod network;

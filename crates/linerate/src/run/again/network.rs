@@ -1,15 +1,15 @@
 //! The network in windows: sessions to the peers stay, each window opens streams of its own, so that what holds for new sockets shows.
 
-use super::super::conduct::{SetAtEnd, cut_when_stopped};
+use super::super::cut::cut_at_stop;
 use super::super::paths;
 use super::{Ground, Manner, Place, Station};
-use crate::agent::{Cutter, Session};
+use crate::agent::Session;
 use crate::event::Silent;
 use crate::failure::Failure;
 use crate::measure::Windows;
 use crate::measure::streams::{Bench, Direction, StreamsJob, measure};
 use crate::plan::{Protocol, path_rate};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// TCP and the UDP window find their rate in this share of a window, and in no less than the time.
@@ -78,11 +78,6 @@ pub(super) fn with<T>(
         listener: &mut silent,
     };
     let job = StreamsJob { streams: ways.plans.len() as u32, ..StreamsJob::plain(protocol, direction) };
-    let cutters: Vec<Cutter> = ways.sessions.iter().filter_map(Session::cutter).collect();
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| cut_when_stopped(&cutters, stop, &over));
-        let _over = SetAtEnd(&over);
-        Ok(work(&mut Streams { bench, job }))
-    })
+    let cutters = ways.sessions.iter().filter_map(Session::cutter).collect();
+    cut_at_stop(cutters, stop, || Ok(work(&mut Streams { bench, job })))
 }

@@ -1,14 +1,14 @@
 //! The whole path in windows: the lanes of a run, from the disk to the peer.
 
-use super::super::conduct::{SetAtEnd, cut_when_stopped};
+use super::super::cut::cut_at_stop;
 use super::super::{paths, sources};
 use super::{Ground, Manner, Place, Station};
-use crate::agent::{Cutter, Session};
+use crate::agent::Session;
 use crate::event::Silent;
 use crate::failure::Failure;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use crate::plan::{Goal, Plan, Protocol, plan};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 struct Lanes<'a> {
     place: Place<'a>,
@@ -72,11 +72,6 @@ pub(super) fn with<T>(
     let loopback = ways.plans.iter().all(|path| own(&path.nic));
     let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     let peers = Peers::new(std::mem::take(&mut ways.sessions), &plan.paths);
-    let cutters: Vec<Cutter> = peers.sessions().iter().filter_map(Session::cutter).collect();
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| cut_when_stopped(&cutters, stop, &over));
-        let _over = SetAtEnd(&over);
-        Ok(work(&mut Lanes { place, goal, plan, peers }))
-    })
+    let cutters = peers.sessions().iter().filter_map(Session::cutter).collect();
+    cut_at_stop(cutters, stop, || Ok(work(&mut Lanes { place, goal, plan, peers })))
 }

@@ -5,10 +5,10 @@ mod iperf3;
 mod order;
 mod steps;
 
-use super::conduct::{SetAtEnd, cut_when_stopped};
+use super::cut::cut_at_stop;
 use super::disk::Save;
 use super::{StageRun, paths};
-use crate::agent::{Cutter, Session};
+use crate::agent::Session;
 use crate::diagnose::ledger::ledgers;
 use crate::diagnose::stream_findings;
 use crate::event::{Event, Listener};
@@ -66,11 +66,8 @@ pub fn conduct_network(
         stop,
         listener,
     };
-    let cutters: Vec<Cutter> = ways.sessions.iter().filter_map(Session::cutter).collect();
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| cut_when_stopped(&cutters, stop, &over));
-        let _over = SetAtEnd(&over);
+    let cutters = ways.sessions.iter().filter_map(Session::cutter).collect();
+    cut_at_stop(cutters, stop, || {
         Steps { bench, order, run: &mut run, save }.take();
     });
     finish(run, order, stop, save)
