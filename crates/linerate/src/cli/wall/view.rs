@@ -38,7 +38,8 @@ impl View {
     /// Draws it over the last one.
     pub fn draw(&mut self, status: &WallStatus) -> Result<(), Failure> {
         let (width, height) = terminal();
-        let machine = self.machine(status, width, height / 2);
+        // The tiles come first: the machine has a third.
+        let machine = self.machine(status, width, height / 3);
         let left = height.saturating_sub(machine.len());
         let elsewhere = if machine.is_empty() { Vec::new() } else { self.busy.nics() };
         let text = screen_of::live(status, width, left, &elsewhere);
