@@ -79,6 +79,15 @@ impl Watch {
         input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("pressed");
     }
 
+    /// The program's own number; it is there.
+    fn number(&self) -> String {
+        let text = self.text();
+        let number = text.split("pid=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let number = number.expect("a number").to_string();
+        assert!(Path::new("/proc").join(&number).exists());
+        number
+    }
+
     /// Its exit status, when it has ended by itself.
     fn status(&mut self) -> Option<i32> {
         let start = Instant::now();
@@ -132,11 +141,28 @@ fn a_polite_kill_and_ctrl_c_give_it_back_too() {
     assert_eq!(watch.ended(), Some(0));
     let Some(watch) = Watch::start("--interval 200ms", &[]) else { return };
     watch.until("Network");
-    let text = watch.text();
-    let pid = text.split("pid=").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a number");
-    assert!(Path::new("/proc").join(pid).exists());
+    let pid = &watch.number();
     assert!(Command::new("kill").args(["-TERM", pid]).status().expect("kill").success());
     assert_eq!(watch.ended(), Some(0));
+}
+
+/// A window that is closed, an ssh that ends: nothing may be left that turns for ever.
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let Some(mut watch) = Watch::start("--interval 200ms", &[]) else { return };
+    watch.until("Network");
+    let number = watch.number();
+    watch.child.kill().expect("script is killed");
+    let start = Instant::now();
+    // (A dead child of a dead parent may wait for somebody to look at it.)
+    let is_there = || {
+        let state = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    };
+    while is_there() {
+        assert!(start.elapsed() < PATIENCE, "it goes on without a terminal");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

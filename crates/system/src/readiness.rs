@@ -1,4 +1,4 @@
-//! Waiting for sockets: poll(2) with a time-out, so that a thread which serves several of them sleeps while nothing happens.
+//! Waiting for sockets and for a terminal: poll(2) with a time-out, so that a thread which serves several of them sleeps while nothing happens.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -18,6 +18,18 @@ pub fn wait_writable(socket: &impl AsFd, timeout: Duration) -> io::Result<bool> 
     let mut entries = [PollFd::new(socket, PollFlags::OUT)];
     wait(&mut entries, timeout)?;
     Ok(!entries[0].revents().is_empty())
+}
+
+/// Waits until a terminal has a key to give. An error where it was hung up (its window was closed, its ssh has ended): who goes on to read
+/// it gets nothing at once, for ever.
+pub fn wait_key(terminal: &impl AsFd, timeout: Duration) -> io::Result<bool> {
+    let mut entries = [PollFd::new(terminal, PollFlags::IN)];
+    wait(&mut entries, timeout)?;
+    let events = entries[0].revents();
+    if events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it was hung up"));
+    }
+    Ok(!events.is_empty())
 }
 
 /// Begins to open a connection on a socket that does not block; `wait_writable` tells when it is open or has failed
@@ -46,6 +58,17 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn what_was_hung_up_is_an_error() {
+        let (read, write) = std::io::pipe().expect("a pipe");
+        assert!(!wait_key(&read, Duration::ZERO).expect("poll"));
+        (&write).write_all(b"q").expect("written");
+        assert!(wait_key(&read, Duration::from_secs(5)).expect("poll"));
+        drop(write);
+        let why = wait_key(&read, Duration::ZERO).expect_err("hung up");
+        assert_eq!(why.kind(), io::ErrorKind::BrokenPipe);
+    }
 
     #[test]
     fn a_connection_opens_or_tells_why_not() {

@@ -57,7 +57,9 @@ fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::
             draw(place, board, &state, theme, note)?;
             stale = false;
         }
-        if !poll(LOOK)? {
+        // A changed size is no key: crossterm is asked each time.
+        place.wait_key(LOOK)?;
+        if !poll(Duration::ZERO)? {
             continue;
         }
         match read()? {

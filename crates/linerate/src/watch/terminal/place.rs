@@ -1,6 +1,7 @@
 //! The terminal taken over and given back: always, whatever ends the view.
 
 use crate::failure::Failure;
+use linerate_system::readiness;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -8,9 +9,11 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use std::io::{self, Stdout, stdout};
+use std::fs::File;
+use std::io::{self, IsTerminal, Stdout, stdin, stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The screen is ours now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -19,6 +22,8 @@ static HOOK: Once = Once::new();
 /// The terminal, ours until this is dropped.
 pub struct Place {
     pub terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Where the keys come from, if not from standard input: as crossterm chooses.
+    keys: Option<File>,
 }
 
 impl Place {
@@ -38,11 +43,23 @@ impl Place {
         };
         enter()
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())))
-            .map(|terminal| Place { terminal })
+            .and_then(|terminal| {
+                let keys = if stdin().is_terminal() { None } else { Some(File::open("/dev/tty")?) };
+                Ok(Place { terminal, keys })
+            })
             .map_err(|error| {
                 give_back();
                 lacks(error)
             })
+    }
+
+    /// Waits for a key. An error where the terminal is gone: crossterm, asked for a key of such a one, reads its end for ever and comes back for
+    /// no signal.
+    pub fn wait_key(&self, timeout: Duration) -> io::Result<bool> {
+        match &self.keys {
+            None => readiness::wait_key(&stdin(), timeout),
+            Some(keys) => readiness::wait_key(keys, timeout),
+        }
     }
 
     /// To the shell until it lets us go on (`fg`).
