@@ -13,12 +13,28 @@ pub enum Event {
     Remaining { seconds: f64 },
     /// A look at the running measurement.
     Progress { stage: Stage, bytes_per_second: f64 },
+    /// What the lanes of the running measurement did with their time since the last look.
+    Lanes(LaneShares),
     /// A measurement ended.
     Measured(Box<Measurement>),
     /// Something the user should know; not an error.
     Note(String),
     /// Something failed; the run goes on with what is left.
     Failed(String),
+}
+
+/// What lanes did with their time: shares of 1, means over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LaneShares {
+    pub count: u32,
+    /// Worked on a core.
+    pub busy: f64,
+    /// Waited for the source.
+    pub starved: f64,
+    /// Waited for the sink.
+    pub blocked: f64,
+    /// Of the lane that works most.
+    pub busiest: f64,
 }
 
 /// Hears events. Called from the measuring thread only, never from a lane.

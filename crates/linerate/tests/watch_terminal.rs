@@ -1,5 +1,10 @@
 //! The full screen of the watch in a terminal of its own (`script` of util-linux makes one; skipped where it is absent): it is taken, drawn
-//! on, and given back, whatever ends it.
+//! on, and given back, whatever ends it. [`beside`] is the panel of the commands that measure.
+
+#[path = "watch_terminal/beside.rs"]
+mod beside;
+#[path = "watch_terminal/emulated.rs"]
+mod emulated;
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -20,8 +25,13 @@ struct Watch {
 }
 
 impl Watch {
-    /// None where no terminal can be made. The program's own number goes first to the terminal, as `pid=N`.
     fn start(words: &str, environment: &[(&str, &str)]) -> Option<Watch> {
+        Watch::of(&format!("watch {words}"), environment)
+    }
+
+    /// Any command of the program, with a shell's redirections. None where no terminal can be made. The program's own number goes first to the
+    /// terminal, as `pid=N`.
+    fn of(words: &str, environment: &[(&str, &str)]) -> Option<Watch> {
         let found = std::env::var_os("PATH")
             .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("script").is_file()));
         if !found {
@@ -29,7 +39,7 @@ impl Watch {
             return None;
         }
         let program = env!("CARGO_BIN_EXE_linerate");
-        let inside = format!("stty rows 24 cols 80; echo pid=$$; exec {program} watch {words}");
+        let inside = format!("stty rows 24 cols 80; echo pid=$$; exec {program} {words}");
         let mut child = Command::new("script")
             .args(["--quiet", "--return", "--command", &format!("sh -c '{inside}'"), "/dev/null"])
             .env_remove("NO_COLOR")
@@ -69,22 +79,27 @@ impl Watch {
         input.write_all(keys.as_bytes()).and_then(|()| input.flush()).expect("pressed");
     }
 
+    /// Its exit status, when it has ended by itself.
+    fn status(&mut self) -> Option<i32> {
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait().expect("its status") {
+                Some(status) => return status.code(),
+                None => assert!(start.elapsed() < PATIENCE, "it goes on: {:?}", self.text()),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Its exit status, and that the terminal is as it was.
     fn ended(mut self) -> Option<i32> {
         self.until(GIVEN_BACK);
-        let start = Instant::now();
-        let status = loop {
-            match self.child.try_wait().expect("its status") {
-                Some(status) => break status,
-                None => assert!(start.elapsed() < PATIENCE, "it goes on"),
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let status = self.status();
         let text = self.text();
         let last = |mark: &str| text.rfind(mark).unwrap_or_else(|| panic!("{mark:?} in {text:?}"));
         assert!(last(TAKEN) < last(GIVEN_BACK), "{text:?}");
         assert!(last("\x1b[?25l") < last(CURSOR), "the cursor is shown again: {text:?}");
-        status.code()
+        status
     }
 }
 
@@ -140,12 +155,7 @@ fn without_colours_it_writes_none() {
 
 #[test]
 fn beside_a_terminal_or_with_lines_there_is_no_full_screen() {
-    let Some(watch) = Watch::start("--interval 200ms --lines --count 2", &[]) else { return };
-    let start = Instant::now();
-    let mut watch = watch;
-    while watch.child.try_wait().expect("its status").is_none() {
-        assert!(start.elapsed() < PATIENCE, "it goes on");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let Some(mut watch) = Watch::start("--interval 200ms --lines --count 2", &[]) else { return };
+    assert_eq!(watch.status(), Some(0));
     assert!(!watch.text().contains(TAKEN), "{:?}", watch.text());
 }

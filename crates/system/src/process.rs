@@ -1,4 +1,4 @@
-//! Ending a program that was started with a process group of its own, with all that it started itself.
+//! Process groups: ending a program with all that it started itself; whether this one has its terminal.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -8,6 +8,13 @@ pub fn kill_group(id: u32) {
         // What has ended by itself needs no signal.
         let _ = kill_process_group(group, Signal::KILL);
     }
+}
+
+/// Standard error is a terminal that this process's group has the use of. A terminal that is not the one that controls it has no groups to tell apart.
+pub fn is_in_foreground() -> bool {
+    // SAFETY: both calls take and give plain numbers.
+    let (front, own) = unsafe { (libc::tcgetpgrp(libc::STDERR_FILENO), libc::getpgrp()) };
+    front == -1 || front == own
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::capture::write_capture;
 use super::probe::show_probe;
-use super::progress::Progress;
+use super::progress::{Progress, aside};
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use super::words::{Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words};
 use crate::diagnose::diagnose;
@@ -91,7 +91,7 @@ fn run(words: RunWords) -> Result<u8, Failure> {
         folder = Some(new);
         Ok(())
     };
-    let mut progress = Progress::new();
+    let mut progress = Progress::new("run", &words.live);
     let conducted = conduct(&Sysroot::live(), goal, &order, &stop, &mut progress, &mut save);
     progress.finish();
     show_run(conducted?, folder.as_ref(), words.json)
@@ -214,7 +214,10 @@ pub fn complain(sentence: &str) {
 /// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then). Its words may be a file's or a
 /// peer's: none of them acts on the terminal.
 fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", report::printable(line));
+    let line = report::printable(line);
+    if !aside(&line) {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }
 
 /// A product on standard output, and nothing else.

@@ -20,7 +20,7 @@ pub fn disk(words: &DiskWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let parts = parts(words)?;
     let mut saving = Saving::begin(&words.output, &stop)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::new("disk", &words.live);
     let conducted = conduct_all(&parts, &stop, &mut progress, &mut |run| saving.save(run));
     progress.finish();
     saving.finish(conducted?)

@@ -18,7 +18,7 @@ pub fn load(words: &LoadWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words)?;
     let mut saving = Saving::begin(&words.output, &stop)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::new("load", &words.live);
     let conducted = conduct_load(&Sysroot::live(), &order, &stop, &mut progress, &mut |run| saving.save(run));
     progress.finish();
     saving.finish(conducted?)

@@ -3,7 +3,7 @@
 use super::commands::{colour, complain, print, width};
 use super::progress::Progress;
 use super::stop::stop_on_signals;
-use super::words::positive;
+use super::words::{LiveWords, positive};
 use crate::diagnose::map_findings;
 use crate::event::{Event, Listener};
 use crate::failure::Failure;
@@ -44,6 +44,8 @@ pub struct MemoryWords {
     /// Samples of each point; the figure is their median
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
+    #[command(flatten)]
+    pub live: LiveWords,
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -100,7 +102,7 @@ pub fn memory(words: &MemoryWords) -> Result<u8, Failure> {
     run.findings = map_findings(&machine);
     run.findings.retain(|finding| finding.id.starts_with("memory-"));
     let folder = words.output.as_deref().map(|named| Folder::begin(Some(named), &run)).transpose()?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::new("memory", &words.live);
     if words.stores.contains(&StoreWord::Streaming) && !linerate_system::memory::has_streaming() {
         progress
             .hear(&Event::Note("this processor's streaming stores are not known: plain ones only".into()));

@@ -14,7 +14,7 @@ pub fn network(words: &NetworkWords) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words);
     let mut saving = Saving::begin(&words.output, &stop)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::new("network", &words.live);
     let (live, mut save) = (Sysroot::live(), |run: &StageRun| saving.save(run));
     let conducted = match &words.iperf3 {
         Some(server) => conduct_iperf3(&live, &order, server, &stop, &mut progress, &mut save),

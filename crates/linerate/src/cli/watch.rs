@@ -101,6 +101,7 @@ fn live(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8
         nics: words.nic.clone(),
         disks: words.disk.clone(),
         power_command: words.power_command.clone(),
+        lean: false,
     };
     // Before the first sample: a file that cannot be made is told at once.
     screen.recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::Lacks)?;

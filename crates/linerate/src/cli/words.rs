@@ -125,6 +125,14 @@ pub enum Command {
     Generate(GenerateWords),
 }
 
+/// What commands that measure show on a terminal while they work.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LiveWords {
+    /// On a terminal, show one line of progress in place of the panel with NICs, disks, cores and the present bottleneck
+    #[arg(long)]
+    pub no_live: bool,
+}
+
 /// `linerate run`.
 #[derive(Debug, Args)]
 pub struct RunWords {
@@ -176,6 +184,8 @@ pub struct RunWords {
     /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,
+    #[command(flatten)]
+    pub live: LiveWords,
     /// Print the run as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,

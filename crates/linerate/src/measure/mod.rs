@@ -31,7 +31,7 @@ use running::Running;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 pub use window::Windows;
-use window::{Meter, Seen, watch};
+use window::{Glance, Meter, Seen, watch};
 
 /// Opening, connecting and stopping of one measurement on a slow machine, seconds.
 const STARTING_SECONDS: f64 = 0.5;
@@ -185,8 +185,12 @@ impl<'a> Stages<'a> {
     ) -> Result<Seen, String> {
         let listener = &mut *self.listener;
         let counters = running.counters.clone();
-        let mut tick = |bytes_per_second: f64| {
-            listener.hear(&Event::Progress { stage, bytes_per_second });
+        let mut glance = Glance::new(&counters);
+        let mut tick = |_| {
+            if let Some((bytes_per_second, shares)) = glance.look(&counters) {
+                listener.hear(&Event::Progress { stage, bytes_per_second });
+                listener.hear(&Event::Lanes(shares));
+            }
             running.alive()
         };
         watch(self.sysroot, &counters, meter, windows, self.stop, &mut tick)

@@ -3,6 +3,7 @@
 //! One warm-up, then `repeats` windows back to back over the same running workers: start-up costs are paid once, and a device that
 //! drifts shows as spread. A rate is taken between completions (`flow::progress`), at the receiver where there is one.
 
+use crate::event::LaneShares;
 use crate::flow::counters::LaneCounters;
 use crate::flow::progress::Mark;
 use crate::probe::usage::{CoreUse, CpuTimes, Throttle};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Pause between two looks at `stop` and at the workers.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time between two looks that are for the user's eyes only.
+const GLANCE: Duration = Duration::from_millis(500);
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +129,42 @@ impl WorkerCounts {
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
             lost_bytes: self.lost_bytes.saturating_sub(earlier.lost_bytes),
         }
+    }
+}
+
+/// Looks at working lanes now and then, for those who look on: their rate, and what they do with their time. Beside the figures, never part of them.
+pub(super) struct Glance {
+    at: Instant,
+    counts: Vec<WorkerCounts>,
+}
+
+impl Glance {
+    /// From now on.
+    pub fn new(workers: &[Arc<LaneCounters>]) -> Self {
+        let counts = workers.iter().map(|counters| WorkerCounts::now(counters)).collect();
+        Glance { at: Instant::now(), counts }
+    }
+
+    /// Bytes per second that left the lanes (less what UDP is known to have lost) and their shares; none before half a second has passed.
+    pub fn look(&mut self, workers: &[Arc<LaneCounters>]) -> Option<(f64, LaneShares)> {
+        let seconds = self.at.elapsed().as_secs_f64();
+        if seconds < GLANCE.as_secs_f64() || workers.is_empty() {
+            return None;
+        }
+        let now = Glance::new(workers);
+        let seen: Vec<WorkerSeen> =
+            now.counts.iter().zip(&self.counts).map(|(now, then)| now.since(then, seconds)).collect();
+        *self = now;
+        let mean = |of: fn(&WorkerSeen) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
+        let moved: f64 = seen.iter().map(|one| one.sent_bytes.saturating_sub(one.lost_bytes) as f64).sum();
+        let shares = LaneShares {
+            count: u32::try_from(seen.len()).unwrap_or(u32::MAX),
+            busy: mean(|one| one.cpu_share),
+            starved: mean(|one| one.waiting_source),
+            blocked: mean(|one| one.waiting_sink),
+            busiest: seen.iter().map(|one| one.cpu_share).fold(0.0, f64::max),
+        };
+        Some((moved / seconds, shares))
     }
 }
 
@@ -246,6 +285,32 @@ mod tests {
         // A sleep of 2 ms takes longer on a busy machine, never shorter.
         assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
         assert!(!seen.cut_short && seen.seconds >= 0.3);
+    }
+
+    #[test]
+    fn a_glance_tells_what_lanes_wait_for() {
+        let workers = [(); 2].map(|()| Arc::new(LaneCounters::new(Instant::now())));
+        let mut glance = Glance::new(&workers);
+        assert!(glance.look(&workers).is_none(), "too early");
+        std::thread::sleep(GLANCE);
+        let passed = glance.at.elapsed();
+        workers[0].progress.add(1_000_000);
+        workers[0].cpu_nanos.store(passed.as_nanos() as u64 / 5, Ordering::Relaxed);
+        for lane in &workers {
+            LaneCounters::waited(&lane.waiting_source_nanos, passed / 2);
+        }
+        workers[1].lost_bytes.store(500, Ordering::Relaxed);
+        let (rate, shares) = glance.look(&workers).expect("a look");
+        // Half a second, or more on a busy machine.
+        assert!(rate > 100e3 && rate <= 2.001e6, "{rate}");
+        assert_eq!(shares.count, 2);
+        assert!(
+            shares.busiest > 0.1 && shares.busiest <= 0.201 && shares.busy < shares.busiest,
+            "{shares:?}"
+        );
+        // Half of the time, less on a machine that lets this test wait.
+        assert!(shares.starved > 0.2 && shares.starved <= 0.501 && shares.blocked == 0.0, "{shares:?}");
+        assert!(glance.look(&workers).is_none(), "each look begins anew");
     }
 
     #[test]

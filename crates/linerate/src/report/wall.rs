@@ -8,13 +8,18 @@ use std::fmt::Write;
 /// What is between the facts of a line.
 const BETWEEN: &str = "   ";
 
-/// How it does now: no line wider than `width`, no more than `height` lines. What is wrong comes before the tiles.
-pub fn live(status: &WallStatus, width: usize, height: usize) -> String {
+/// How it does now: no line wider than `width`, no more than `height` lines. What is wrong comes before the tiles. NICs of
+/// `elsewhere` have a row of their own beside this view: only their tiles are counted here.
+pub fn live(status: &WallStatus, width: usize, height: usize, elsewhere: &[&str]) -> String {
     // The last column stays free: some terminals begin a new line after it.
     let width = width.saturating_sub(1).max(1);
     let mut lines = flow(&head(status), width);
     lines.extend(flow(&rates(status), width));
-    lines.extend(status.nics.iter().filter(|nic| !nic.tiles.is_empty() || !nic.carrier).map(nic));
+    let with_tiles = status.nics.iter().filter(|nic| !nic.tiles.is_empty() || !nic.carrier);
+    let (counted, whole): (Vec<_>, Vec<_>) =
+        with_tiles.partition(|nic| elsewhere.contains(&nic.name.as_str()));
+    lines.extend(whole.into_iter().map(nic));
+    lines.extend(flow(&counted.into_iter().map(nic_tiles).collect::<Vec<_>>(), width));
     let wrong = status.held_by.iter().map(|held| format!("held by {held}"));
     lines.extend(wrong.chain(status.problems.iter().cloned()).flat_map(|text| sentence(&text, width)));
     let room = height.saturating_sub(lines.len());
@@ -71,6 +76,13 @@ fn nic(nic: &NicStatus) -> String {
     )
 }
 
+/// What the machine's own row of this NIC does not say.
+fn nic_tiles(nic: &NicStatus) -> String {
+    let count = nic.tiles.len();
+    let carrier = if nic.carrier { "" } else { ", no carrier" };
+    format!("{}: {count} {}{carrier}", nic.name, if count == 1 { "tile" } else { "tiles" })
+}
+
 /// A table of as many tiles as there is room for; of more the worst. Columns that do not fit are left away from the right.
 fn tiles(status: &WallStatus, width: usize, room: usize) -> Vec<String> {
     let heads =
@@ -122,7 +134,7 @@ fn tiles(status: &WallStatus, width: usize, room: usize) -> Vec<String> {
 }
 
 /// Facts beside each other, as many as fit a line.
-fn flow(facts: &[String], width: usize) -> Vec<String> {
+pub(super) fn flow(facts: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for fact in facts {
         match lines.last_mut() {
@@ -137,7 +149,7 @@ fn flow(facts: &[String], width: usize) -> Vec<String> {
 }
 
 /// A sentence over as many lines as it takes, further ones indented.
-fn sentence(text: &str, width: usize) -> Vec<String> {
+pub(super) fn sentence(text: &str, width: usize) -> Vec<String> {
     let lines = wrapped(&printable(text), width.saturating_sub(2));
     lines.into_iter().enumerate().map(|(at, line)| if at == 0 { line } else { format!("  {line}") }).collect()
 }
@@ -231,12 +243,12 @@ mod tests {
     #[test]
     fn a_live_view_fits_its_terminal_and_says_what_is_wrong() {
         for (width, height) in [(80, 24), (40, 10), (200, 60), (10, 3), (1, 1)] {
-            let view = live(&status(), width, height);
+            let view = live(&status(), width, height, if height == 24 { &["eth0"] } else { &[] });
             assert!(view.lines().count() <= height, "{width}x{height}:\n{view}");
             assert!(view.lines().all(|line| columns(line) < width.max(2)), "{width}x{height}:\n{view}");
             assert!(!view.contains('\u{1b}'), "{view:?}");
         }
-        let view = live(&status(), 80, 24);
+        let view = live(&status(), 80, 24, &[]);
         for word in [
             "at its end",
             "speed -2",
@@ -248,7 +260,13 @@ mod tests {
         ] {
             assert!(view.contains(word), "“{word}” in:\n{view}");
         }
-        let narrow = live(&status(), 40, 12);
+        assert!(view.contains("NIC eth0: "), "{view}");
+        let beside = live(&status(), 80, 24, &["eth0"]);
+        assert!(
+            !beside.contains("NIC eth0") && beside.contains("eth0: "),
+            "its rate is told elsewhere:\n{beside}"
+        );
+        let narrow = live(&status(), 40, 12, &[]);
         assert!(narrow.contains("server right") && narrow.contains("2 left out"), "{narrow}");
     }
 }

@@ -22,9 +22,9 @@ const RETRANSMITTING: f64 = 0.001;
 const STALLED: f64 = 0.1;
 
 /// One thing at its limit, and the rule.
-struct Limit {
-    what: String,
-    rule: &'static str,
+pub(super) struct Limit {
+    pub what: String,
+    pub rule: &'static str,
 }
 
 /// The bottleneck in one sentence, if there is one, and how it was told.
@@ -48,7 +48,7 @@ pub fn of(moment: &Moment) -> (Option<String>, String) {
     (Some(what.join("; ")), rules.join("; "))
 }
 
-fn full_links(nic: &Nic) -> Vec<Limit> {
+pub(super) fn full_links(nic: &Nic) -> Vec<Limit> {
     let link = nic.link_bits_per_second.known().copied().unwrap_or(0.0);
     let one = |(way, verb): (&super::model::Way, &str)| {
         let share = way.share_of_link.filter(|share| *share >= LINK_FULL)?;
@@ -60,7 +60,7 @@ fn full_links(nic: &Nic) -> Vec<Limit> {
     [(&nic.send, "sends"), (&nic.receive, "receives")].into_iter().filter_map(one).collect()
 }
 
-fn quota(cpus: &Cpus) -> Option<Limit> {
+pub(super) fn quota(cpus: &Cpus) -> Option<Limit> {
     let share = cpus.throttled_share.filter(|share| *share >= 0.05)?;
     Some(Limit {
         what: format!("the CPU quota of this control group held it in {:.0} % of its periods", share * 100.0),
@@ -68,7 +68,7 @@ fn quota(cpus: &Cpus) -> Option<Limit> {
     })
 }
 
-fn memory(moment: &Moment) -> Option<Limit> {
+pub(super) fn memory(moment: &Moment) -> Option<Limit> {
     let memory = moment.pressure.iter().find(|one| one.resource == "memory")?;
     let share = memory.full_share.filter(|share| *share >= STALLED)?;
     Some(Limit {
@@ -78,7 +78,7 @@ fn memory(moment: &Moment) -> Option<Limit> {
 }
 
 /// The fullest core; with most of its time in softirq it is the network's.
-fn cores(cpus: &Cpus) -> Option<Limit> {
+pub(super) fn cores(cpus: &Cpus) -> Option<Limit> {
     let busy = |core: &super::model::Core| core.eight.map_or(0.0, |eight| eight.busy());
     let full: Vec<_> = cpus.each.iter().filter(|core| busy(core) >= CORE_FULL).collect();
     let fullest = full.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
@@ -107,7 +107,7 @@ fn deep_disk(disk: &Disk) -> Option<Limit> {
     })
 }
 
-fn drops(moment: &Moment) -> Option<Limit> {
+pub(super) fn drops(moment: &Moment) -> Option<Limit> {
     let worst = moment
         .drops
         .iter()
@@ -130,7 +130,7 @@ fn drops(moment: &Moment) -> Option<Limit> {
     })
 }
 
-fn tcp(moment: &Moment) -> Option<Limit> {
+pub(super) fn tcp(moment: &Moment) -> Option<Limit> {
     let tcp = &moment.tcp;
     if let Some(rate) = tcp.zero_windows_per_second.filter(|rate| *rate >= DROPPING) {
         return Some(Limit {

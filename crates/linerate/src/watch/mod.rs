@@ -6,6 +6,7 @@
 pub mod board;
 pub mod bottleneck;
 mod build;
+pub mod flow;
 pub mod history;
 pub mod lines;
 mod metrics;

@@ -1,7 +1,7 @@
 //! The pace of the sources: each has a thread of its own, is asked when it is due, and waited for only until a deadline. One that hangs in
 //! the kernel (a sysfs file of a driver that is stuck) is named and not asked again until it has answered; the others go on.
 
-use linerate_system::counters::thread_cpu;
+use linerate_system::counters::{looked_on, thread_cpu};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -42,7 +42,9 @@ impl<T: Send + 'static> Source<T> {
             while asked.recv().is_ok() {
                 let before = thread_cpu();
                 let read = read();
-                if answer.send((read, thread_cpu().saturating_sub(before))).is_err() {
+                let cost = thread_cpu().saturating_sub(before);
+                looked_on(cost);
+                if answer.send((read, cost)).is_err() {
                     return;
                 }
             }

@@ -18,6 +18,8 @@ pub struct WatchOrder {
     pub disks: Vec<String>,
     /// Prints watts.
     pub power_command: Option<String>,
+    /// Only what a view beside a measurement shows: no drivers' own counters (they take locks of the network), no interrupts, no meters.
+    pub lean: bool,
 }
 
 /// A program's watts, with the time.
@@ -57,12 +59,13 @@ pub struct Sampler {
     kernel: Source<KernelReading>,
     network: Source<NetworkReading>,
     disks: Source<Result<Timed<Vec<DiskCounters>>, String>>,
-    interrupts: Source<Result<Timed<Interrupts>, String>>,
-    drivers: Source<DriverReading>,
     details: Source<Details>,
-    rapl: Source<MetersReading>,
-    hwmon: Source<MetersReading>,
-    ipmi: Source<Option<Told>>,
+    /// None of a lean order.
+    interrupts: Option<Source<Result<Timed<Interrupts>, String>>>,
+    drivers: Option<Source<DriverReading>>,
+    rapl: Option<Source<MetersReading>>,
+    hwmon: Option<Source<MetersReading>>,
+    ipmi: Option<Source<Option<Told>>>,
     command: Option<Source<Told>>,
     programs: [Program; 2],
     taken: bool,
@@ -79,22 +82,28 @@ impl Sampler {
             let read = sources::power_command(words, &programs[1]);
             Source::start("power command", every, LONG, read)
         });
+        // What a lean order leaves out is not even started.
+        let full = !order.lean;
         Ok(Sampler {
             deadline,
             kernel: Source::start("kernel counters", every, deadline, sources::kernel(sysroot))?,
             network: Source::start("network counters", every, deadline, sources::network(sysroot))?,
             disks: Source::start("disk counters", every, deadline, sources::disks(sysroot))?,
-            interrupts: Source::start("interrupts", every, LONG, sources::interrupts(sysroot))?.sparing(),
-            drivers: Source::start("drivers", every, LONG, sources::drivers(sysroot, &order.nics))?.sparing(),
             details: Source::start("devices", seldom, LONG, sources::details(sysroot))?.sparing(),
-            rapl: Source::start("RAPL", every, LONG, sources::rapl(sysroot))?.sparing(),
-            hwmon: Source::start("hwmon", every, LONG, sources::hwmon(sysroot))?.sparing(),
-            ipmi: Source::start(
-                "IPMI",
-                every.max(2 * SELDOM),
-                2 * LONG,
-                sources::ipmi(sysroot, &programs[0]),
-            )?,
+            interrupts: full
+                .then(|| sparing("interrupts", every, sources::interrupts(sysroot)))
+                .transpose()?,
+            drivers: full
+                .then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics)))
+                .transpose()?,
+            rapl: full.then(|| sparing("RAPL", every, sources::rapl(sysroot))).transpose()?,
+            hwmon: full.then(|| sparing("hwmon", every, sources::hwmon(sysroot))).transpose()?,
+            ipmi: full
+                .then(|| {
+                    let read = sources::ipmi(sysroot, &programs[0]);
+                    Source::start("IPMI", every.max(2 * SELDOM), 2 * LONG, read)
+                })
+                .transpose()?,
             command: command.transpose()?,
             programs,
             taken: false,
@@ -111,11 +120,11 @@ impl Sampler {
         self.disks.wait(until);
         // The others come with the next sample, where they are late.
         let until = if self.taken { now + self.deadline / 4 } else { until };
-        self.interrupts.wait(until);
-        self.drivers.wait(until);
         self.details.wait(until);
-        self.rapl.wait(until);
-        self.hwmon.wait(until);
+        wait(&mut self.interrupts, until);
+        wait(&mut self.drivers, until);
+        wait(&mut self.rapl, until);
+        wait(&mut self.hwmon, until);
         self.taken = true;
         self.collected()
     }
@@ -124,15 +133,13 @@ impl Sampler {
         self.kernel.ask(now);
         self.network.ask(now);
         self.disks.ask(now);
-        self.interrupts.ask(now);
-        self.drivers.ask(now);
         self.details.ask(now);
-        self.rapl.ask(now);
-        self.hwmon.ask(now);
-        self.ipmi.ask(now);
-        if let Some(command) = &mut self.command {
-            command.ask(now);
-        }
+        ask(&mut self.interrupts, now);
+        ask(&mut self.drivers, now);
+        ask(&mut self.rapl, now);
+        ask(&mut self.hwmon, now);
+        ask(&mut self.ipmi, now);
+        ask(&mut self.command, now);
     }
 
     fn collected(&mut self) -> Sample {
@@ -142,29 +149,50 @@ impl Sampler {
             self.kernel.slow(now),
             self.network.slow(now),
             self.disks.slow(now),
-            self.interrupts.slow(now),
-            self.drivers.slow(now),
             self.details.slow(now),
-            self.rapl.slow(now),
-            self.hwmon.slow(now),
-            self.ipmi.slow(now),
-            self.command.as_ref().and_then(|command| command.slow(now)),
+            slow(&self.interrupts, now),
+            slow(&self.drivers, now),
+            slow(&self.rapl, now),
+            slow(&self.hwmon, now),
+            slow(&self.ipmi, now),
+            slow(&self.command, now),
         ];
         Sample {
             at_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX),
             kernel: self.kernel.latest(),
             network: self.network.latest(),
             disks: self.disks.latest(),
-            interrupts: self.interrupts.latest(),
-            drivers: self.drivers.latest(),
             details: self.details.latest(),
-            rapl: self.rapl.latest(),
-            hwmon: self.hwmon.latest(),
-            ipmi: self.ipmi.latest(),
+            interrupts: self.interrupts.as_mut().and_then(Source::latest),
+            drivers: self.drivers.as_mut().and_then(Source::latest),
+            rapl: self.rapl.as_mut().and_then(Source::latest),
+            hwmon: self.hwmon.as_mut().and_then(Source::latest),
+            ipmi: self.ipmi.as_mut().and_then(Source::latest),
             command: self.command.as_mut().and_then(Source::latest),
             slow: slow.into_iter().flatten().collect(),
         }
     }
+}
+
+/// A source that is asked more seldom where it costs much, and that nobody waits for.
+fn sparing<T: Send + 'static>(
+    name: &'static str,
+    every: Duration,
+    read: impl FnMut() -> T + Send + 'static,
+) -> Result<Source<T>, String> {
+    Source::start(name, every, LONG, read).map(Source::sparing)
+}
+
+fn ask<T: Send + 'static>(source: &mut Option<Source<T>>, now: Instant) {
+    source.iter_mut().for_each(|source| source.ask(now));
+}
+
+fn wait<T: Send + 'static>(source: &mut Option<Source<T>>, until: Instant) {
+    source.iter_mut().for_each(|source| source.wait(until));
+}
+
+fn slow<T: Send + 'static>(source: &Option<Source<T>>, now: Instant) -> Option<String> {
+    source.as_ref().and_then(|source| source.slow(now))
 }
 
 impl Drop for Sampler {

@@ -79,6 +79,7 @@ fn node_exporters_figures_are_ours() {
         nics: Vec::new(),
         disks: Vec::new(),
         power_command: None,
+        lean: false,
     };
     let sysroot = Sysroot::at(&root).expect("a recorded machine");
     let mut sampler = Sampler::start(&sysroot, &order).expect("a sampler");
@@ -159,6 +160,7 @@ fn moment_of(root: &Path) -> linerate::watch::Moment {
         nics: Vec::new(),
         disks: Vec::new(),
         power_command: None,
+        lean: false,
     };
     let mut sampler =
         Sampler::start(&Sysroot::at(root).expect("a recorded machine"), &order).expect("a sampler");

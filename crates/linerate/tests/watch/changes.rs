@@ -16,6 +16,7 @@ fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
         nics: Vec::new(),
         disks: Vec::new(),
         power_command: None,
+        lean: false,
     };
     let put = |path: &str, text: &str| {
         let place = root.join(path);

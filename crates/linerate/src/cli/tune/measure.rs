@@ -77,7 +77,8 @@ fn carry_out(
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let machine = machine(&words.at)?;
-    let mut progress = Progress::new();
+    // Its decisions turn on a few percent: nothing is sampled beside them.
+    let mut progress = Progress::plain();
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
     let (tried, stopped) = {
         let place = Place { sysroot: &target.sysroot, machine: &machine, stop: &stop };

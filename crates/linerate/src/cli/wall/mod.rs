@@ -6,6 +6,7 @@ mod import;
 mod plan;
 mod serve;
 mod show;
+mod view;
 
 use super::words::EXIT_STATUS;
 use crate::failure::Failure;

@@ -1,5 +1,6 @@
 //! `linerate wall serve`.
 
+use super::view::View;
 use crate::agent::{KEY_VARIABLE, Key, resolve_named};
 use crate::cli::agent::listen_address_at;
 use crate::cli::commands::{complain, print, print_json, stay_awake, width};
@@ -14,7 +15,7 @@ use crate::wall::layout::Layout;
 use crate::wall::movie::Movie;
 use crate::wall::serve::{Leader, Player, Screen, Sending, Settings, follow};
 use clap::Args;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,6 +89,9 @@ pub struct ServeWords {
     /// Read with blocking calls on threads instead of io_uring
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Leave NICs, disks, cores and the bottleneck of this machine out of the view on a terminal: nothing is sampled for it
+    #[arg(long)]
+    pub no_live: bool,
     /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,
@@ -263,7 +267,8 @@ pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
 fn play(player: &Arc<Player>, words: &ServeWords, stop: &AtomicBool) -> Result<(), Failure> {
     let began = Instant::now();
     let live = !words.json && std::io::stdout().is_terminal();
-    let (mut drawn, mut lines) = (Instant::now(), 0);
+    let mut view = live.then(|| View::new(words));
+    let mut drawn = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         if words.seconds.is_some_and(|seconds| began.elapsed().as_secs_f64() >= seconds) {
             return Ok(());
@@ -271,28 +276,13 @@ fn play(player: &Arc<Player>, words: &ServeWords, stop: &AtomicBool) -> Result<(
         if words.once && player.is_over() {
             return Ok(());
         }
-        if live && drawn.elapsed() >= DRAW_EVERY {
+        if let Some(view) = view.as_mut().filter(|_| drawn.elapsed() >= DRAW_EVERY) {
             drawn = Instant::now();
-            let (width, height) = terminal();
-            lines = draw(&screen_of::live(&player.status(), width, height), lines)?;
+            view.draw(&player.status())?;
         }
         std::thread::sleep(LOOK);
     }
     Ok(())
-}
-
-/// Columns and lines of the terminal now; the line below the view is the cursor's.
-fn terminal() -> (usize, usize) {
-    let seen = terminal_size::terminal_size_of(std::io::stdout());
-    seen.map_or((80, 23), |(width, height)| (width.0.into(), usize::from(height.0).saturating_sub(1).max(1)))
-}
-
-/// Draws the view over the last one; gives its number of lines.
-fn draw(view: &str, over: usize) -> Result<usize, Failure> {
-    let up = if over > 0 { format!("\x1b[{over}A\x1b[J") } else { String::new() };
-    print(&format!("{up}{view}"))?;
-    let _ = std::io::stdout().flush();
-    Ok(view.lines().count())
 }
 
 fn end(player: &Player, words: &ServeWords) -> Result<u8, Failure> {

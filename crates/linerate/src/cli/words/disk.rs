@@ -1,6 +1,6 @@
 //! `linerate disk`.
 
-use super::JobWords;
+use super::{JobWords, LiveWords};
 use crate::cli::output::OutputWords;
 use clap::Args;
 use std::path::PathBuf;
@@ -57,6 +57,8 @@ pub struct DiskWords {
     /// Do what a job file of fio says, as far as linerate has it, instead of the options of the job; what it has not is refused by name
     #[arg(long, value_name = "FILE", conflicts_with_all = JOB_OPTIONS)]
     pub fio_job: Option<PathBuf>,
+    #[command(flatten)]
+    pub live: LiveWords,
     #[command(flatten)]
     pub output: OutputWords,
 }

@@ -1,5 +1,6 @@
 //! `linerate load`.
 
+use super::LiveWords;
 use super::job::{pattern, percent, requests, transfer};
 use crate::cli::output::OutputWords;
 use crate::measure::access::Order;
@@ -64,6 +65,8 @@ pub struct LoadWords {
     /// What to call the result [default: the first source]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub live: LiveWords,
     #[command(flatten)]
     pub output: OutputWords,
 }

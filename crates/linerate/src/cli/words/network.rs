@@ -1,6 +1,6 @@
 //! `linerate network`.
 
-use super::{ProtocolWord, positive};
+use super::{LiveWords, ProtocolWord, positive};
 use crate::cli::output::OutputWords;
 use crate::flow::stream::SendMethod;
 use crate::measure::streams::Direction;
@@ -85,6 +85,8 @@ pub struct NetworkWords {
     /// What to call the result [default: the peers]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub live: LiveWords,
     #[command(flatten)]
     pub output: OutputWords,
 }

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Pause between two looks at `stop` and at the streams.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time between two looks that are for the user's eyes only.
+const GLANCE: Duration = Duration::from_millis(500);
 /// What is on its way when a sender stops arrives within this, or is lost.
 const ARRIVAL: Duration = Duration::from_millis(1000);
 
@@ -154,9 +156,21 @@ impl<'a, 'b> Running<'a, 'b> {
         samples
     }
 
+    /// Bytes that our ends have sent or received: for the user's eyes only, figures are the receivers'.
+    fn own_bytes(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.counters.progress.mark().bytes).sum()
+    }
+
     /// Rests until then; false where it was told to stop or nothing runs any more.
     fn rest(&mut self, until: Instant) -> bool {
+        let mut glance = (Instant::now(), self.own_bytes());
         while Instant::now() < until {
+            if glance.0.elapsed() >= GLANCE {
+                let (then, before) = std::mem::replace(&mut glance, (Instant::now(), self.own_bytes()));
+                let moved = glance.1.saturating_sub(before) as f64;
+                let bytes_per_second = moved / (glance.0 - then).as_secs_f64();
+                self.bench.listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
+            }
             let stopped = self.bench.stop.load(Ordering::Relaxed);
             if stopped || self.streams.iter().all(|stream| stream.counters.ended.load(Ordering::Relaxed)) {
                 return false;

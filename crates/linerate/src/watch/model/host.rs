@@ -1,4 +1,4 @@
-//! Memory, pressure, PCIe links, and what linerate itself moves.
+//! Memory, pressure and PCIe links.
 
 use serde::{Deserialize, Serialize};
 
@@ -74,15 +74,4 @@ pub struct PcieLink {
     pub was: Option<String>,
     /// Unix time of the last change, milliseconds.
     pub changed_at_ms: Option<i64>,
-}
-
-/// What a running linerate moves.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Flow {
-    /// `run`, `wall`, `load`.
-    pub command: String,
-    pub bytes_per_second: Option<f64>,
-    /// What holds it, in its own words.
-    pub held_by: Option<String>,
 }

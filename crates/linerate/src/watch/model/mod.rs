@@ -6,6 +6,7 @@
 
 mod cpu;
 mod disk;
+mod flow;
 mod host;
 mod network;
 mod nic;
@@ -13,7 +14,8 @@ mod power;
 
 pub use cpu::{Core, Cpus, Eight, IrqLine};
 pub use disk::{Disk, DiskWay};
-pub use host::{Flow, Memory, PcieLink, Pressure};
+pub use flow::{Flow, FlowLanes, FlowStage};
+pub use host::{Memory, PcieLink, Pressure};
 pub use network::{DropLine, SoftnetCore, Tcp, Udp};
 pub use nic::{Named, Nic, Queue, Way, summed};
 pub use power::{Energy, PowerKind, PowerSource};
@@ -64,6 +66,6 @@ pub struct Moment {
     pub slow: Vec<String>,
     /// What cannot be read here, and why, by source; told once is enough for a view.
     pub unknown: BTreeMap<String, String>,
-    /// What linerate itself moves, where it does.
+    /// What this program itself moves, where it does.
     pub flow: Option<Flow>,
 }

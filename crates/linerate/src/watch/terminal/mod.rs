@@ -1,10 +1,12 @@
 //! The watch in a terminal: one screen that somebody understands at three in the morning. `screen` makes the lines, `state` has what the
-//! person chose, `place` takes the terminal and gives it back.
+//! person chose, `place` takes the terminal and gives it back. `panel` is what other commands show while they work, `below` where they show it.
 
+pub mod below;
 mod help;
 mod ledger;
 mod network;
 mod overview;
+pub mod panel;
 mod pieces;
 mod place;
 mod power;
@@ -19,7 +21,7 @@ mod theme;
 use self::place::Place;
 use self::screen::{SMALLEST, View, compose};
 use self::state::{Asked, State};
-use self::theme::Theme;
+pub use self::theme::Theme;
 use super::board::Board;
 use super::model::Moment;
 use crate::failure::Failure;

@@ -16,7 +16,7 @@ pub fn is_busy(disk: &Disk) -> bool {
 }
 
 /// Reads and writes together on the scale of the most seen.
-fn share(disk: &Disk) -> Option<f64> {
+pub fn share(disk: &Disk) -> Option<f64> {
     let now = disk.read.bytes_per_second.unwrap_or(0.0) + disk.write.bytes_per_second.unwrap_or(0.0);
     disk.best_bytes_per_second.filter(|best| *best > 0.0).map(|best| now / best)
 }

@@ -1,15 +1,15 @@
-//! The progress line: one line on standard error, only on a terminal, gone when the work is done.
+//! The plain line: one line on standard error, only on a terminal, gone when the work is done.
 
+use super::{done, rate, step};
 use crate::event::{Event, Listener};
-use crate::measure::{Measurement, Stage};
-use crate::units::{show_bits_rate, show_bytes_rate};
+use crate::report::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Shows what happens on a terminal; elsewhere it is silent.
 #[derive(Debug)]
-pub struct Progress {
+pub struct Plain {
     bar: ProgressBar,
     terminal: bool,
     begin: Instant,
@@ -17,7 +17,7 @@ pub struct Progress {
     end: Option<Instant>,
 }
 
-impl Progress {
+impl Plain {
     /// On standard error, if that is a terminal.
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
@@ -27,7 +27,7 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(120));
-        Progress { bar, terminal, begin: Instant::now(), end: None }
+        Plain { bar, terminal, begin: Instant::now(), end: None }
     }
 
     /// Removes the line.
@@ -63,31 +63,10 @@ impl Progress {
     }
 }
 
-impl Default for Progress {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn rate(stage: Stage, bytes_per_second: f64) -> String {
-    match stage {
-        Stage::Memory | Stage::Disk | Stage::Load => show_bytes_rate(bytes_per_second),
-        Stage::Network | Stage::Path => show_bits_rate(bytes_per_second),
-    }
-}
-
-fn done(measurement: &Measurement) -> String {
-    let Measurement { stage, name, bytes_per_second, .. } = measurement;
-    format!("  {:<8} {name:<34} {:>12}", stage.to_string(), rate(*stage, *bytes_per_second))
-}
-
-impl Listener for Progress {
+impl Listener for Plain {
     fn hear(&mut self, event: &Event) {
         match event {
-            Event::Step(step) => self.bar.set_message(match *step {
-                "scratch" => "writing a scratch file".to_string(),
-                step => step.to_string(),
-            }),
+            Event::Step(name) => self.bar.set_message(step(name).to_string()),
             Event::Started { stage, name, seconds } => {
                 let length = if *seconds > 0.0 { format!(" ({seconds:.1} s)") } else { String::new() };
                 self.bar.set_message(format!("{stage}: {name}{length}"));
@@ -104,10 +83,10 @@ impl Listener for Progress {
             Event::Remaining { seconds } => {
                 self.expect(Duration::from_secs_f64(seconds.clamp(0.0, 1e6)));
             }
-            Event::Progress { .. } => {}
+            Event::Progress { .. } | Event::Lanes(_) => {}
             Event::Measured(measurement) => self.line(&done(measurement)),
-            Event::Note(note) => self.line(&format!("  note: {note}")),
-            Event::Failed(what) => self.line(&format!("  failed: {what}")),
+            Event::Note(note) => self.line(&format!("  note: {}", printable(note))),
+            Event::Failed(what) => self.line(&format!("  failed: {}", printable(what))),
         }
     }
 }
