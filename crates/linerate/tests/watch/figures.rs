@@ -2,7 +2,7 @@
 //! must be what the counters moved by, however late this machine runs its programs.
 
 use super::pair::Pair;
-use super::running::{Running, printed, there, watch};
+use super::running::{Running, hurried, printed, there, watch};
 use linerate::watch::Moment;
 use std::process::Command;
 
@@ -44,6 +44,7 @@ fn a_nic_and_the_protocols_against_proc_and_nstat() {
     };
     let program = env!("CARGO_BIN_EXE_linerate");
     let words = [program, "watch", "--json", "--interval", "1s", "--count", "4", "--nic", "watched"];
+    let words = [hurried(), &words].concat();
     let before = (device(&read("/proc/net/dev")), nstat());
     let mut running = Running::start(pair.inside('b', &words));
     let mut moments: Vec<Moment> = vec![running.next().expect("a moment")];
