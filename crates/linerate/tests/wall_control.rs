@@ -212,6 +212,37 @@ fn the_barrier_waits_for_all_and_not_for_the_dead() {
 }
 
 #[test]
+fn at_the_barrier_a_server_that_follows_stands_for_its_screens() {
+    let fake = Fake::new(2, 1);
+    let hub = hub(&fake);
+    let (mut screen, mut server) = (client(&hub), client(&hub));
+    screen.ask(&Request::Join { tile: TILE }, PATIENCE).expect("an answer");
+    server.ask(&Request::Follow { server: "right".into() }, PATIENCE).expect("an answer");
+    let shown = |client: &mut Client, tick: u64| {
+        until(client, |message| {
+            matches!(message, Message::Show { tick: shown } if shown >= tick).then_some(())
+        });
+    };
+    let start = now();
+    for tick in start..start + 10 {
+        screen.send(&Request::Ready { tile: TILE, tick }).expect("sent");
+        server.send(&Request::AllReady { tick }).expect("sent");
+        shown(&mut screen, tick);
+        shown(&mut server, tick);
+    }
+    // Its screens do not hold the next one: all wait, for a moment.
+    let began = Instant::now();
+    screen.send(&Request::Ready { tile: TILE, tick: start + 10 }).expect("sent");
+    shown(&mut screen, start + 10);
+    assert!(began.elapsed() > Duration::from_millis(80), "{:?}", began.elapsed());
+    server.send(&Request::AllReady { tick: start + 10 }).expect("sent");
+    shown(&mut server, start + 10);
+    let mut stranger = client(&hub);
+    stranger.send(&Request::AllReady { tick: start }).expect("sent");
+    assert!(ending(&mut stranger).contains("send “follow” first"));
+}
+
+#[test]
 fn another_key_gets_no_byte_and_is_told_so_here() {
     let fake = Fake::new(1, 1);
     let hub = hub(&fake);

@@ -7,13 +7,15 @@ mod networks;
 #[path = "wall_many/players.rs"]
 mod players;
 
-use linerate::wall::geometry::Size;
+use linerate::wall::control::Request;
+use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::picture::prove;
 use linerate::wall::rtp::parse;
 use players::{Server, Wall, screen, until};
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 const SIZE: Size = Size { width: 160, height: 120 };
 
@@ -165,6 +167,44 @@ fn screens_at_a_barrier_show_together_and_do_not_wait_for_the_dead() {
     let left = left.end();
     assert!(left.frames_proven > 40 && left.frames_wrong == 0, "{left:#?}");
     assert_eq!((left.frames_torn, left.datagrams_lost), (0, 0));
+}
+
+#[test]
+fn a_barrier_holds_together_the_screens_of_all_servers() {
+    let wall = Wall::new(["left", "right"]);
+    let left = Server::start(&wall, "left");
+    let right = Server::start(&wall, "right");
+    let real = screen(&wall, &right, "r0c1", &["--barrier"]);
+    let presented = || right.status()?.tiles.first()?.report.as_ref()?.presented_ms;
+    until("alone it is shown as soon as it is whole", || presented().is_some_and(|after| after < 56.0));
+    // The other server's screen is played here: it holds each frame 64 ms after the frame's tick began, 15 ms before the next one is whole.
+    let mut slow = left.client().expect("a connection");
+    let tile = TileId { row: 0, column: 0 };
+    slow.ask(&Request::Join { tile }, players::PATIENCE).expect("an answer");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let rate = FrameRate { numerator: 24, denominator: 1 };
+            let mut tick = rate.tick_at(SystemTime::now()) + 1;
+            while !stop.load(Ordering::Relaxed) {
+                let holds = rate.start_of(tick) + Duration::from_millis(64);
+                std::thread::sleep(holds.duration_since(SystemTime::now()).unwrap_or_default());
+                slow.send(&Request::Ready { tile, tick }).expect("sent");
+                while slow.next(Duration::ZERO).expect("the connection stands").is_some() {}
+                tick += 1;
+            }
+            drop(slow);
+        });
+        let waits = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until("it waits for the other server's", || presented().is_some_and(|after| after > 62.0));
+        }));
+        stop.store(true, Ordering::Relaxed);
+        waits.expect("it waited");
+    });
+    until("and not for one that is gone", || presented().is_some_and(|after| after < 56.0));
+    let real = real.end();
+    assert!(real.frames_proven > 20 && real.frames_wrong == 0, "{real:#?}");
+    assert_eq!((real.frames_torn, real.datagrams_lost), (0, 0));
 }
 
 #[test]

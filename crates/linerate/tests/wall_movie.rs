@@ -113,22 +113,28 @@ fn what_cannot_be_generated_is_refused_and_leaves_nothing() {
     assert_eq!(names(&full), ["mine"]);
 }
 
+/// What `linerate wall` says that gets a signal once its movie's first file is there.
+fn interrupted(words: &[&str], folder: &Path, signal: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.arg("wall").args(words).stderr(Stdio::piped()).stdout(Stdio::piped());
+    let child = command.spawn().expect("linerate runs");
+    let begin = Instant::now();
+    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    let output = child.wait_with_output().expect("linerate ended");
+    assert!(killed.success());
+    output
+}
+
 #[test]
 fn an_interrupted_movie_is_removed() {
     let directory = tempfile::tempdir().expect("a folder");
     let folder = directory.path().join("film");
     // Far more than a debug build paints in the time that this takes, far less than the disk has.
-    let words = ["wall", "generate", path(&folder), "--tile", "640x400", "--frames", "2000"];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    let child =
-        command.args(words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("linerate runs");
-    let begin = Instant::now();
-    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("linerate ended");
-    assert!(killed.success());
+    let words = ["generate", path(&folder), "--tile", "640x400", "--frames", "2000"];
+    let output = interrupted(&words, &folder, "-INT");
     if output.status.success() {
         println!("skipped: the movie was complete before it could be interrupted");
         return;
@@ -219,6 +225,47 @@ fn a_film_of_a_phone_that_was_held_upright_stands_upright() {
         turned(|x, y| (119 - y, x)) || turned(|x, y| (y, 79 - x)),
         "its pixels are those of the film, turned"
     );
+}
+
+#[test]
+fn a_film_whose_pixels_are_no_squares_keeps_its_shape() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a folder");
+    let film = directory.path().join("wide.mkv");
+    // Left half red, right half blue, 60 × 40 pixels of 2:1, which are seen as 120 × 40.
+    let source = "color=red:size=30x40:rate=25:duration=0.12[a];color=blue:size=30x40:rate=25:duration=0.12[b];[a][b]hstack,setsar=2/1";
+    let words = ["-v", "error", "-f", "lavfi", "-i", source, "-c:v", "ffv1", "-pix_fmt", "bgr0", path(&film)];
+    assert!(Command::new("ffmpeg").args(words).status().expect("ffmpeg runs").success());
+    let import = |name: &str, more: &[&str]| {
+        let folder = directory.path().join(name);
+        let output = wall(&[&["import", path(&film), path(&folder)], more].concat());
+        let said = done(&output);
+        (
+            said,
+            text(&output.stderr),
+            frame(&Movie::open(&folder).expect("a movie"), TileId { row: 0, column: 0 }, 1),
+        )
+    };
+    let (red, blue) = ([255u8, 0, 0], [0u8, 0, 255]);
+    let near =
+        |pixel: &[u8], wanted: [u8; 3]| pixel.iter().zip(wanted).all(|(is, wanted)| is.abs_diff(wanted) <= 6);
+    let (said, noted, pixels) = import("whole", &[]);
+    assert!(said.contains("1 tile of 120x40 pixels"), "{said}");
+    assert!(noted.contains("its pixels are 2:1") && noted.contains("60x40 are seen as 120x40"), "{noted}");
+    for line in pixels.chunks_exact(120 * 3) {
+        let at = |x: usize| &line[x * 3..][..3];
+        assert!(
+            [0, 30, 55].iter().all(|x| near(at(*x), red)) && [65, 90, 119].iter().all(|x| near(at(*x), blue))
+        );
+    }
+    // In a square tile there are bars above and below, a third of it each: 60 × 20 of 60 × 60 are seen.
+    let (_, _, pixels) = import("padded", &["--tile", "60x60"]);
+    let black = |line: &[u8]| line.chunks_exact(3).all(|pixel| near(pixel, [0; 3]));
+    let lines: Vec<bool> = pixels.chunks_exact(60 * 3).map(black).collect();
+    assert!(lines[..20].iter().all(|black| *black) && lines[40..].iter().all(|black| *black), "{lines:?}");
+    assert!(lines[20..40].iter().all(|black| !black), "{lines:?}");
 }
 
 #[test]
@@ -317,17 +364,8 @@ fn an_ffmpeg_that_hangs_is_ended_with_us() {
     let (film, folder) = (directory.path().join("film.mkv"), directory.path().join("film"));
     std::fs::write(&film, "").expect("a file");
     let ffmpeg = stand_in(directory.path(), "head -c 30 /dev/zero; exec sleep 600");
-    let words = ["wall", "import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    let child =
-        command.args(words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("linerate runs");
-    let begin = Instant::now();
-    while !folder.join("r0c0.rgb").exists() && begin.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().expect("linerate ended");
-    assert!(killed.success());
+    let words = ["import", path(&film), path(&folder), "--ffmpeg", path(&ffmpeg)];
+    let output = interrupted(&words, &folder, "-TERM");
     refused(&output, 1, &["interrupted", "removed"]);
     assert!(!folder.exists());
 }

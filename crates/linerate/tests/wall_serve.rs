@@ -243,6 +243,31 @@ impl Drop for Played {
 }
 
 #[test]
+fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
+    let movie = Movie::new(1, 1, (64, 16), 40, 12);
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let mut serve = movie.serve();
+    serve.args(["--screen", &format!("r0c0=127.0.0.1:{port}")]);
+    let mut played = Played::start(serve);
+    let absent = |problem: &Option<String>| {
+        problem.as_deref().is_some_and(|problem| problem.contains("does not listen"))
+    };
+    played.until("nobody listens", |status| absent(&status.tiles[0].problem));
+    assert!(played.status().problems.iter().any(|problem| problem.contains("does not listen")));
+    let screen = UdpSocket::bind(("127.0.0.1", port)).expect("the port is still free");
+    let began = Instant::now();
+    played.until("it listens now", |status| status.problems.is_empty());
+    assert!(began.elapsed() < Duration::from_secs(4) || busy(), "{:?}", began.elapsed());
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(played.status().tiles[0].problem, None);
+    // At the end all of the time is told, not as if nobody had ever come.
+    let status = played.end();
+    let problem = status["tiles"][0]["problem"].as_str().unwrap_or_default().to_string();
+    assert!(problem.contains("did not listen all the time"), "{problem}");
+    drop(screen);
+}
+
+#[test]
 fn pause_silences_the_wire_and_a_seek_shows_its_frame_at_once() {
     const FPS: u32 = 30;
     let movie = Movie::new(1, 1, (96, 40), FPS, 60);

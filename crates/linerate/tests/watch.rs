@@ -1,5 +1,7 @@
 //! `linerate watch`: its figures against what the kernel and other programs say of the same machine, its recording, its metrics, its cost.
 
+#[path = "support/pair.rs"]
+mod pair;
 #[path = "support/place.rs"]
 mod place;
 

@@ -195,21 +195,25 @@ impl Line {
     }
 }
 
-pub(super) fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
-    let port = address.port();
-    let cause = match error.kind() {
+/// Why there is no connection to a port, after so long.
+pub(crate) fn no_connection(port: u16, error: &io::Error, patience: Duration) -> String {
+    match error.kind() {
         ErrorKind::ConnectionRefused => format!("nothing listens on port {port} there"),
         ErrorKind::TimedOut | ErrorKind::WouldBlock => {
             format!(
                 "no answer within {} s: the host is down, or a firewall drops what comes to port {port}",
-                STEP.as_secs()
+                patience.as_secs_f64()
             )
         }
         ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "no route leads there".into(),
         // IPv6 without an address of our own: connect(2) finds no source address before it looks for a route.
         ErrorKind::AddrNotAvailable => "no route leads there, this host has no address of that kind".into(),
         _ => error.to_string(),
-    };
+    }
+}
+
+pub(super) fn unreachable_peer(address: SocketAddr, error: &io::Error) -> Failure {
+    let (port, cause) = (address.port(), no_connection(address.port(), error, STEP));
     Failure::Lacks(format!(
         "no agent at {address}: {cause}; start `linerate agent` there; is port {port} open?"
     ))

@@ -35,6 +35,7 @@ pub use crate::flow::stream::StreamSocket;
 pub(crate) use admission::lock;
 pub use allow::{AllowList, Network};
 pub use bound::Way;
+pub(crate) use client::no_connection;
 pub use client::{Cutter, Session};
 pub use clients::ClientLimits;
 pub use host::{Interface, InterfaceOf};

@@ -32,7 +32,11 @@ pub fn watch(words: &WatchWords) -> Result<u8, Failure> {
     let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, board.clone()) };
     if !full {
         page.iter().for_each(|page| complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
-        return moments(words, &mut screen, &stop);
+        let done = moments(words, &mut screen, &stop)?;
+        if page.is_some() && words.replay.is_some() && words.samples().is_none() {
+            stay(&board, &stop);
+        }
+        return Ok(done);
     }
     let replayed = words.replay.as_ref().map(|path| format!("replay of {}", path.display()));
     let served = page.as_ref().map(Page::url);
@@ -54,6 +58,17 @@ pub fn watch(words: &WatchWords) -> Result<u8, Failure> {
     });
     screen.late.iter().for_each(|sentence| complain(sentence));
     done
+}
+
+/// A page that shows a recording says that it has ended, and goes with the user.
+fn stay(board: &Board, stop: &AtomicBool) {
+    board.end();
+    if !stop.load(Ordering::Relaxed) {
+        complain("the recording has ended; the page shows it until Ctrl-C");
+    }
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// The moments of this machine or of a recording.

@@ -6,7 +6,7 @@ use super::window::{OwnMeter, Windows, watch};
 use crate::flow::counters::LaneCounters;
 use linerate_system::{affinity, memory};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The largest buffer of one core; more than any last-level cache's share of it.
@@ -70,17 +70,28 @@ fn run(
     let start = Instant::now();
     let workers: Vec<Arc<LaneCounters>> = cores.iter().map(|_| Arc::new(LaneCounters::new(start))).collect();
     let end = Arc::new(AtomicBool::new(false));
-    let ready = Arc::new(std::sync::Barrier::new(cores.len() + 1));
-    let threads: Vec<_> = cores
-        .iter()
-        .zip(&workers)
-        .map(|(core, counters)| {
-            let (core, counters, end, ready) =
-                (*core, Arc::clone(counters), Arc::clone(&end), Arc::clone(&ready));
-            std::thread::spawn(move || work(kernel, core, bytes, &counters, &end, &ready))
-        })
-        .collect();
-    ready.wait();
+    let ready = Arc::new(AtomicUsize::new(0));
+    let (mut threads, mut refused) = (Vec::new(), None);
+    for (core, counters) in cores.iter().zip(&workers) {
+        let (core, counters, end, ready) =
+            (*core, Arc::clone(counters), Arc::clone(&end), Arc::clone(&ready));
+        let body = move || work(kernel, core, bytes, &counters, &end, &ready);
+        match std::thread::Builder::new().name("memory".into()).spawn(body) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => refused = Some(error),
+        }
+    }
+    if let Some(error) = refused {
+        end.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        return Err(format!(
+            "no thread for each core: {error}; raise the limit of processes or of memory (`ulimit -u`, `ulimit -v`)"
+        ));
+    }
+    // Memory that is touched for the first time would be part of the figure.
+    while ready.load(Ordering::Relaxed) < threads.len() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
     let mut meter = OwnMeter(workers.clone());
     let seen = watch(stages.sysroot, &workers, &mut meter, windows, stages.stop, &mut |_| true);
     end.store(true, Ordering::Relaxed);
@@ -104,13 +115,13 @@ fn work(
     bytes: u64,
     counters: &LaneCounters,
     end: &AtomicBool,
-    ready: &std::sync::Barrier,
+    ready: &AtomicUsize,
 ) {
     let _ = affinity::pin_to(core);
     let words = (bytes / 8) as usize;
     let from: Vec<u64> = (0..words as u64).collect();
     let mut to: Vec<u64> = if kernel == Kernel::Copy { vec![1; words] } else { Vec::new() };
-    ready.wait();
+    ready.fetch_add(1, Ordering::Relaxed);
     let mut sum = 0u64;
     while !end.load(Ordering::Relaxed) {
         for start in (0..words).step_by(CHUNK_WORDS) {

@@ -24,6 +24,7 @@ mod stream_words;
 mod terminal;
 mod verdict;
 pub mod wall;
+pub mod wall_screens;
 
 use crate::failure::Failure;
 use crate::probe::Machine;

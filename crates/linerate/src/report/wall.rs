@@ -134,7 +134,7 @@ fn tiles(status: &WallStatus, width: usize, room: usize) -> Vec<String> {
 }
 
 /// Facts beside each other, as many as fit a line.
-fn flow(facts: &[String], width: usize) -> Vec<String> {
+pub(super) fn flow(facts: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for fact in facts {
         match lines.last_mut() {
@@ -149,7 +149,7 @@ fn flow(facts: &[String], width: usize) -> Vec<String> {
 }
 
 /// A sentence over as many lines as it takes, further ones indented.
-fn sentence(text: &str, width: usize) -> Vec<String> {
+pub(super) fn sentence(text: &str, width: usize) -> Vec<String> {
     let lines = wrapped(&printable(text), width.saturating_sub(2));
     lines.into_iter().enumerate().map(|(at, line)| if at == 0 { line } else { format!("  {line}") }).collect()
 }

@@ -122,11 +122,13 @@ impl Server {
         server
     }
 
-    pub fn status(&self) -> Option<WallStatus> {
+    pub fn client(&self) -> Option<Client> {
         let key = Key::read_file(&self.key).expect("a key");
-        let mut client =
-            Client::connect(&format!("127.0.0.1:{}", self.port), &key, Duration::from_secs(2)).ok()?;
-        match client.ask(&Request::Status, PATIENCE).ok()? {
+        Client::connect(&format!("127.0.0.1:{}", self.port), &key, Duration::from_secs(2)).ok()
+    }
+
+    pub fn status(&self) -> Option<WallStatus> {
+        match self.client()?.ask(&Request::Status, PATIENCE).ok()? {
             Message::Status(status) => Some(*status),
             other => panic!("{other:?}"),
         }

@@ -3,7 +3,8 @@
 use super::cost::tree;
 use super::fixture::moment;
 use linerate::sysroot::Sysroot;
-use linerate::watch::model::PowerKind;
+use linerate::watch::history::{History, Kind, Span};
+use linerate::watch::model::{PowerKind, summed};
 use linerate::watch::{Builder, Moment, Sampler, WatchOrder, bottleneck};
 use std::path::Path;
 use std::time::Duration;
@@ -101,11 +102,10 @@ fn energy_counters_come_to_their_end_and_go_on() {
 #[test]
 fn the_bottleneck_is_told_by_its_rule() {
     let mut moment = moment();
-    moment.nics[0].send.share_of_link = Some(0.992);
     let (what, rule) = bottleneck::of(&moment);
     let what = what.expect("a bottleneck");
     assert!(
-        what.starts_with("enp23s0f0 sends 99.2 % of its link of 100 Gb/s; core 0 is 98 % busy"),
+        what.starts_with("enp23s0f0 sends 98.1 % of its link of 100 Gb/s; core 0 is 98 % busy"),
         "{what}"
     );
     assert!(rule.starts_with("a link at 97 % or above"), "{rule}");
@@ -123,4 +123,46 @@ fn the_bottleneck_is_told_by_its_rule() {
     moment.drops.clear();
     let (what, looked_at) = bottleneck::of(&moment);
     assert!(what.is_none() && looked_at.starts_with("no link at 97 %"), "{what:?} {looked_at}");
+}
+
+/// What a bond, a bridge, a VLAN and a macvlan are built on, by the kernel's links; each packet counts once in the sum.
+#[test]
+fn what_is_built_on_others_is_not_summed() {
+    let tree = tree(1, 1);
+    let class = tree.path().join("sys/class/net");
+    let link = |from: &str, name: &str, to: &str| {
+        std::fs::create_dir_all(class.join(from)).expect("directories");
+        std::os::unix::fs::symlink(format!("../{to}"), class.join(from).join(name)).expect("a link");
+    };
+    for member in ["eth0", "eth1"] {
+        link(member, "master", "bond0");
+    }
+    link("bond0", "lower_eth1", "eth1");
+    link("vlan7", "lower_bond0", "bond0");
+    link("macvlan0", "lower_eth2", "eth2");
+    link("veth0", "master", "br0");
+    link("vlan9", "lower_gone0", "gone0");
+    let names = ["eth0", "eth1", "eth2", "bond0", "vlan7", "macvlan0", "veth0", "br0", "vlan9"];
+    for name in names {
+        std::fs::create_dir_all(class.join(name)).expect("directories");
+    }
+    let table = |bytes: u64| {
+        let line = |name: &&str| format!("  {name}: {bytes} 2 0 0 0 0 0 0 {bytes} 2 0 0 0 0 0 0\n");
+        format!("{HEAD}{}", names.iter().map(line).collect::<String>())
+    };
+    std::fs::write(tree.path().join("proc/net/dev"), table(0)).expect("a file");
+    let moment = between(tree.path(), |put| put("proc/net/dev", &table(1_000_000)));
+    let of = |name: &str| moment.nics.iter().find(|nic| nic.name == name).expect("it").built_on.clone();
+    assert_eq!(of("bond0"), ["eth0", "eth1"]);
+    assert_eq!((of("vlan7"), of("macvlan0")), (vec!["bond0".to_string()], vec!["eth2".to_string()]));
+    assert_eq!((of("br0"), of("eth0")), (vec!["veth0".to_string()], Vec::new()));
+    let summed: Vec<&str> = summed(&moment.nics).map(|nic| nic.name.as_str()).collect();
+    // What vlan9 lies on is not shown: it counts.
+    assert_eq!(summed, ["eth0", "eth1", "eth2", "veth0", "vlan9"]);
+    let mut history = History::default();
+    history.push(&moment);
+    let past = history.past(Span::Minute, Kind::SumSend, "").expect("a sum");
+    let sum = f64::from(past.most.iter().flatten().fold(0.0_f32, |most, rate| most.max(*rate)));
+    let each = moment.nics[0].send.bits_per_second.expect("a rate");
+    assert!((sum / each / 5.0 - 1.0).abs() < 1e-3, "{sum} of {each}");
 }

@@ -1,8 +1,9 @@
 //! What a watch costs: a machine of 64 queues and 64 disks, made up in a folder.
 
-use super::running::{Running, watch};
+use super::running::Running;
 use std::fmt::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 const CORES: usize = 64;
 
@@ -85,11 +86,18 @@ fn used(process: u32) -> (u64, u64) {
 
 #[test]
 fn a_sample_of_64_queues_and_64_disks_costs_less_than_a_hundredth_of_a_core_and_30_mb() {
-    const SAMPLES: u64 = 30;
+    // At one a second each source is read for each sample; at shorter intervals dear ones are left out now and then.
+    const SAMPLES: u64 = 7;
     let tree = tree(64, 64);
     let root = tree.path().to_str().expect("a path");
-    let mut running = Running::start(watch(&["--json", "--interval", "100ms", "--root", root]));
-    for _ in 0..3 {
+    // ./test names the release build, which is what has to be cheap; a debug build is ten times slower, and larger: of it only, that it is
+    // not absurd.
+    let release = std::env::var("LINERATE").ok();
+    let program = release.as_deref().unwrap_or(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = Command::new(program);
+    command.args(["watch", "--json", "--interval", "1s", "--root", root]).stdin(Stdio::null());
+    let mut running = Running::start(command);
+    for _ in 0..2 {
         let moment = running.next().expect("a moment");
         assert_eq!((moment.disks.len(), moment.cpus.each.len()), (64, CORES));
         assert_eq!(moment.nics.first().map(|nic| nic.queues.len()), Some(64));
@@ -100,9 +108,11 @@ fn a_sample_of_64_queues_and_64_disks_costs_less_than_a_hundredth_of_a_core_and_
     }
     let (after, kilobytes) = used(running.child.id());
     let each_ms = (after - before) as f64 * 10.0 / SAMPLES as f64;
-    println!("{each_ms:.1} ms of CPU for each sample with its line of JSON, {kilobytes} kB at most");
-    // A debug build is ten times slower, and larger: there it is only not absurd.
-    let (most_ms, most_kilobytes) = if cfg!(debug_assertions) { (150.0, 80_000) } else { (10.0, 30_000) };
+    let debug = release.is_none() && cfg!(debug_assertions);
+    println!(
+        "{program}: {each_ms:.1} ms of CPU for each sample with its line of JSON, {kilobytes} kB at most"
+    );
+    let (most_ms, most_kilobytes) = if debug { (150.0, 80_000) } else { (10.0, 30_000) };
     assert!(each_ms < most_ms, "{each_ms} ms of CPU for each sample");
     assert!(kilobytes < most_kilobytes, "{kilobytes} kB");
 }

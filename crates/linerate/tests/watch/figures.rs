@@ -1,55 +1,10 @@
 //! Figures against independent readings. Traffic is sent in the middle of a watch that begins and ends idle, so that what the rates add up to
 //! must be what the counters moved by, however late this machine runs its programs.
 
+use super::pair::Pair;
 use super::running::{Running, printed, there, watch};
 use linerate::watch::Moment;
 use std::process::Command;
-
-/// A network namespace with one end of a veth pair, `watched`; the other end, `sender`, is in a second one. Gone with the value.
-struct Pair(String);
-
-impl Pair {
-    fn up() -> Option<Pair> {
-        let pair = Pair(format!("lrw{}", std::process::id()));
-        let (a, b) = (pair.name('a'), pair.name('b'));
-        let ip = |words: &[&str]| {
-            let output = Command::new("ip").args(words).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        let made = ip(&["netns", "add", &a])
-            && ip(&["netns", "add", &b])
-            && ip(&[
-                "link", "add", "sender", "netns", &a, "type", "veth", "peer", "name", "watched", "netns", &b,
-            ])
-            && ip(&["-n", &a, "addr", "add", "192.0.2.1/24", "dev", "sender"])
-            && ip(&["-n", &b, "addr", "add", "192.0.2.2/24", "dev", "watched"])
-            && ip(&["-n", &a, "link", "set", "sender", "up"])
-            && ip(&["-n", &b, "link", "set", "watched", "up"]);
-        if !made {
-            println!("skipped: this user may not make network namespaces");
-        }
-        made.then_some(pair)
-    }
-
-    fn name(&self, end: char) -> String {
-        format!("{}{end}", self.0)
-    }
-
-    /// A program within one of them.
-    fn inside(&self, end: char, program: &[&str]) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name(end)]).args(program);
-        command
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for end in ['a', 'b'] {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(end)]).output();
-        }
-    }
-}
 
 /// Rates times intervals, added up.
 fn moved(moments: &[Moment], rate: impl Fn(&Moment) -> Option<f64>) -> f64 {
@@ -74,7 +29,7 @@ fn number(text: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn a_nic_and_the_protocols_against_proc_and_nstat() {
-    let Some(pair) = Pair::up() else { return };
+    let Some(pair) = Pair::up("lrw") else { return };
     let read = |file: &str| {
         let output = pair.inside('b', &["cat", file]).output().expect("cat");
         String::from_utf8(output.stdout).expect("text")
@@ -88,7 +43,7 @@ fn a_nic_and_the_protocols_against_proc_and_nstat() {
         line.split_whitespace().map(|word| word.parse().expect("a number")).collect()
     };
     let program = env!("CARGO_BIN_EXE_linerate");
-    let words = [program, "watch", "--json", "--interval", "200ms", "--count", "12", "--nic", "watched"];
+    let words = [program, "watch", "--json", "--interval", "1s", "--count", "4", "--nic", "watched"];
     let before = (device(&read("/proc/net/dev")), nstat());
     let mut running = Running::start(pair.inside('b', &words));
     let mut moments: Vec<Moment> = vec![running.next().expect("a moment")];
@@ -99,7 +54,7 @@ fn a_nic_and_the_protocols_against_proc_and_nstat() {
     while let Some(moment) = running.next() {
         moments.push(moment);
     }
-    assert_eq!(moments.len(), 12);
+    assert_eq!(moments.len(), 4);
     let after = (device(&read("/proc/net/dev")), nstat());
     let nic = |moment: &Moment| moment.nics.first().expect("the interface").clone();
     let last = nic(moments.last().expect("a moment"));
@@ -146,7 +101,7 @@ fn drivers_counters_are_those_of_ethtool() {
         println!("skipped: ethtool is not installed");
         return;
     }
-    let Some(pair) = Pair::up() else { return };
+    let Some(pair) = Pair::up("lrd") else { return };
     // One name of each is enough: a veth counts its queues, and they are all 0 here but what XDP had.
     let output = pair.inside('b', &["ethtool", "-S", "watched"]).output().expect("ethtool");
     let theirs = String::from_utf8(output.stdout).expect("text");
@@ -270,4 +225,31 @@ fn processors_against_mpstat() {
             assert!((ours - theirs(name)).abs() <= 1.0, "core {number} {name}: {ours} {}", theirs(name));
         }
     }
+}
+
+/// The kernel's own links, which the made tree of `changes.rs` imitates.
+#[test]
+fn a_bridge_and_a_macvlan_are_built_on_what_they_lie_on() {
+    let Some(pair) = Pair::up("lrb") else { return };
+    let mut made = true;
+    for words in [
+        "link add bridge type bridge",
+        "link add over type veth peer name far",
+        "link set over master bridge",
+        "link add link watched name mac type macvlan",
+    ] {
+        let words: Vec<&str> = ["ip"].into_iter().chain(words.split(' ')).collect();
+        made &= pair.inside('b', &words).output().is_ok_and(|output| output.status.success());
+    }
+    if !made {
+        println!("skipped: this kernel makes no bridge or no macvlan");
+        return;
+    }
+    let words = [env!("CARGO_BIN_EXE_linerate"), "watch", "--json", "--interval", "200ms", "--once"];
+    let moment = Running::start(pair.inside('b', &words)).next().expect("a moment");
+    let built_on = |name: &str| {
+        let nic = moment.nics.iter().find(|nic| nic.name == name);
+        nic.expect("the interface").built_on.join(" ")
+    };
+    assert_eq!(["bridge", "mac", "over", "watched"].map(built_on), ["over", "watched", "", ""]);
 }

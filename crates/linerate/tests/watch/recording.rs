@@ -1,6 +1,8 @@
 //! `--record`, `--replay`, and what a user may get wrong.
 
 use super::running::{Running, watch};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -156,4 +158,35 @@ fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
         String::from_utf8_lossy(&line).starts_with(&format!("sleep\0{mark}"))
     });
     assert!(!running, "the command is still there");
+}
+
+/// With a page, a recording that has ended stays on it until the user goes.
+#[test]
+fn the_end_of_a_recording_is_said_on_the_page_and_beside_it() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let file = place.path().join("x");
+    let text = "{\"linerate_watch\":{\"schema\":1}}\n{\"schema\":1,\"at_ms\":1000,\"host\":\"first\"}\n{\"schema\":1,\"at_ms\":2000,\"host\":\"last\"}\n";
+    std::fs::write(&file, text).expect("a file");
+    let words = ["--replay", name(&file), "--speed", "max", "--listen", "127.0.0.1:0"];
+    let child = watch(&words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("linerate starts");
+    let mut running = Running::start_with(child);
+    let mut told = BufReader::new(running.child.stderr.take().expect("its errors")).lines();
+    let page = told.next().expect("a line").expect("text");
+    let address = page.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
+    let end = told.next().expect("a line").expect("text");
+    assert!(end.contains("the recording has ended; the page shows it until Ctrl-C"), "{end}");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    stream.write_all(format!("GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).expect("sent");
+    let mut came = String::new();
+    for line in BufReader::new(stream).lines() {
+        came.push_str(&line.expect("text"));
+        if came.contains("event: ended") {
+            break;
+        }
+    }
+    assert!(came.contains("\"host\":\"last\"") && !came.contains("\"host\":\"first\""), "{came}");
+    let number = running.child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &number]).status().expect("kill").success());
+    assert_eq!(running.child.wait().expect("its end").code(), Some(0));
 }

@@ -71,6 +71,7 @@ fn the_page_in_a_real_browser() {
     browser.until(&tab, "document.getElementById('sum-send').textContent === '96.6 Gb/s'");
     browser.complaints.clear();
     the_login(&mut browser);
+    the_end_of_a_recording(&mut browser);
 }
 
 fn everything_is_shown(browser: &mut Browser, tab: &Tab) {
@@ -114,7 +115,7 @@ fn everything_is_shown(browser: &mut Browser, tab: &Tab) {
     // On the scale of the link.
     let bar = "parseFloat(document.querySelector('[data-key=enp23s0f0] .way .bar i').style.width)";
     let width = browser.value(tab, bar).as_f64().expect("a width");
-    assert!((96.0..97.5).contains(&width), "{width}");
+    assert!((97.5..98.5).contains(&width), "{width}");
     let columns =
         browser.value(tab, "document.getElementById('cores').getAttribute('aria-label')").to_string();
     assert!(columns.contains("softirq 14 %"), "{columns}");
@@ -260,6 +261,19 @@ fn dark_and_narrow(browser: &mut Browser, tab: &Tab) {
             browser.picture(tab, "watch-narrow", true);
         }
     }
+}
+
+/// It is said, also to a page that is opened afterwards; figures and graphs stay.
+fn the_end_of_a_recording(browser: &mut Browser) {
+    let (board, server, _) = page(false);
+    let early = browser.open(&server.url(), 900, 700);
+    browser.until(&early, LIVE);
+    board.end();
+    let said = "document.getElementById('state').textContent === 'the recording has ended' && \
+        document.getElementById('sum-send').textContent === '96.6 Gb/s'";
+    browser.until(&early, said);
+    let late = browser.open(&server.url(), 900, 700);
+    browser.until(&late, said);
 }
 
 /// With a token: the form, and the address with the token behind its “#”.

@@ -29,7 +29,7 @@ pub struct ImportWords {
     /// Tiles, columns x rows
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "1x1")]
     pub grid: Grid,
-    /// Pixels of each tile [default: those of the film, divided by the grid]
+    /// Pixels of each tile [default: those of the film, in square pixels, divided by the grid]
     #[arg(long, value_name = "WIDTHxHEIGHT")]
     pub tile: Option<Size>,
     /// Frames a second [default: those of the film; of pictures 24]
@@ -38,7 +38,7 @@ pub struct ImportWords {
     /// At most so many frames [default: all]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub frames: Option<u32>,
-    /// How a film of another shape fills the wall
+    /// How a film of another shape fills the wall; pixels that are no squares (DVDs, anamorphic film) are made square first
     #[arg(long, value_name = "HOW", value_enum, default_value_t = FitWord::Pad)]
     pub fit: FitWord,
     /// Stamp each frame over its upper left corner, so that it proves itself
@@ -91,6 +91,13 @@ pub fn import(words: &ImportWords) -> Result<u8, Failure> {
         FitWord::Crop => Fit::Crop,
         FitWord::Stretch => Fit::Stretch,
     };
+    if let Some((stored, (wide, high))) = film.oblong {
+        let kept = if fit == Fit::Stretch { " before it is stretched" } else { "" };
+        complain(&format!(
+            "its pixels are {wide}:{high}, no squares: its {stored} are seen as {}{kept}",
+            film.size
+        ));
+    }
     let cut = Cut { ffmpeg, film: words.film.clone(), fit, frames: words.frames, stamp: words.stamp };
     let begin = Instant::now();
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;

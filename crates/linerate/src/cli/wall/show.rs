@@ -1,5 +1,6 @@
 //! `linerate wall show`: the words made into screens, the screens run, what they tell printed.
 
+mod view;
 mod window;
 
 use super::super::commands::{complain, print, print_json};
@@ -18,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use view::View;
 use window::WindowWords;
 
 /// Longest latency: buffers for a minute of frames are no screen.
@@ -70,7 +72,7 @@ pub struct ShowWords {
     /// From the start of a frame's tick until it is shown, such as 40ms [default: two frames and 10 ms]
     #[arg(long, value_name = "TIME", value_parser = latency)]
     pub latency: Option<Duration>,
-    /// Show a frame when the server says that all screens hold it, instead of by the clock
+    /// Show a frame when the server says that all screens with a barrier hold it, those of the wall's other servers, too, instead of by the clock
     #[arg(long, requires = "server")]
     pub barrier: bool,
     /// End after so many seconds
@@ -99,8 +101,10 @@ pub fn show(words: &ShowWords) -> Result<u8, Failure> {
     let screens = orders.into_iter().enumerate();
     let screens: Result<Vec<_>, _> =
         screens.map(|(index, order)| open(words, (index, count), order)).collect();
-    let (summaries, failures): (Vec<_>, Vec<_>) =
-        run(screens?, &stop)?.into_iter().map(|Finished { summary, failure }| (summary, failure)).unzip();
+    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, words.json, &stop)?
+        .into_iter()
+        .map(|Finished { summary, failure }| (summary, failure))
+        .unzip();
     let summary = ShowSummary::new(summaries, process_cpu().saturating_sub(begun));
     tell(words, &summary)?;
     if let Some(failure) = failures.into_iter().flatten().next() {
@@ -127,7 +131,8 @@ fn open(words: &ShowWords, place: (usize, usize), order: ScreenOrder) -> Result<
 }
 
 /// Each screen on a thread of its own; one that fails ends the others, one whose window was closed does not.
-fn run(screens: Vec<Listening>, stop: &AtomicBool) -> Result<Vec<Finished>, Failure> {
+fn run(screens: Vec<Listening>, json: bool, stop: &AtomicBool) -> Result<Vec<Finished>, Failure> {
+    let view = View::of(screens.iter().map(Listening::glass).collect(), json);
     std::thread::scope(|scope| {
         let threads: Vec<_> = screens
             .into_iter()
@@ -141,6 +146,9 @@ fn run(screens: Vec<Listening>, stop: &AtomicBool) -> Result<Vec<Finished>, Fail
                 })
             })
             .collect();
+        if let Some(view) = view {
+            view.until(|| threads.iter().all(|thread| thread.is_finished()));
+        }
         let lost = || Failure::Lacks("a screen's thread has ended".into());
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(lost()))).collect()
     })

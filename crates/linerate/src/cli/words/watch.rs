@@ -23,7 +23,7 @@ pub struct WatchWords {
     /// Keep the samples in a new file (JSON lines, zstd) that --replay shows again; whole also after kill -9
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Show a recording instead of this machine
+    /// Show a recording instead of this machine; with --listen the page stays after its end, until Ctrl-C
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "root", "interval", "power_command", "nic", "disk"])]
     pub replay: Option<PathBuf>,
     /// Times as fast as it was recorded, or max: without waiting

@@ -1,6 +1,7 @@
 //! A device that is arithmetic, with seeded noise: for the tests of the searches.
 
 use super::{Ended, Latency, LoadPoint, Offer, Server};
+use crate::measure::dice::Dice;
 
 /// Answers at most `capacity` requests a second, and each after `service` seconds at least.
 pub struct Simulated {
@@ -11,7 +12,7 @@ pub struct Simulated {
     /// Ctrl-C after so many steps.
     pub ends_after: Option<u32>,
     pub steps: u32,
-    pub random: u64,
+    pub dice: Dice,
 }
 
 /// One step in so many is spoilt: a neighbour on the same host.
@@ -19,7 +20,7 @@ const SPOILT: u64 = 20;
 
 impl Simulated {
     pub fn new(capacity: f64, service: f64, seed: u64) -> Self {
-        Simulated { capacity, service, noise: 0.03, ends_after: None, steps: 0, random: seed }
+        Simulated { capacity, service, noise: 0.03, ends_after: None, steps: 0, dice: Dice(seed) }
     }
 
     /// 99 of 100 exponential waits at this share of the capacity are shorter (M/M/1 behind a fixed service).
@@ -38,17 +39,8 @@ impl Simulated {
         low
     }
 
-    /// From 0 to 1 (SplitMix64).
-    fn uniform(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.random;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) as f64 / u64::MAX as f64
-    }
-
     fn wobble(&mut self, width: f64) -> f64 {
-        1.0 + width * (2.0 * self.uniform() - 1.0)
+        1.0 + width * (2.0 * self.dice.uniform() - 1.0)
     }
 }
 
@@ -58,7 +50,7 @@ impl Server for Simulated {
             return Err(Ended::Stopped);
         }
         self.steps += 1;
-        let spoilt = if self.noise > 0.0 && self.uniform() * (SPOILT as f64) < 1.0 { 3.0 } else { 1.0 };
+        let spoilt = if self.noise > 0.0 && self.dice.uniform() * (SPOILT as f64) < 1.0 { 3.0 } else { 1.0 };
         let workers = f64::from(offer.workers);
         let (rate, mean, p99) = match offer.requests_per_second {
             None => {

@@ -47,6 +47,10 @@ pub struct NicLink {
     pub pci: Option<String>,
     /// Name of its device on its bus (`0000:17:00.0`, `virtio2`); none of a virtual interface.
     pub bus_name: Option<String>,
+    /// The bond, team or bridge that it is a member of.
+    pub master: Option<String>,
+    /// What it is built on, by its own links: members, or what a VLAN or macvlan lies on.
+    pub lower: Vec<String>,
 }
 
 /// The same for one interface, in a few reads. The kernel may keep a reader of the speed waiting (rtnl).
@@ -59,9 +63,17 @@ pub fn link(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: &str) ->
         carrier: sysroot.parse::<u8>(directory.join("carrier")).known().map(|carrier| *carrier == 1),
         pci: sysroot.follow(&directory).and_then(|path| pci::nearest(&path)),
         bus_name: sysroot.link_name(directory.join("device")),
+        master: sysroot.link_name(directory.join("master")),
+        lower: lower(sysroot, &directory),
         driver,
         state,
     }
+}
+
+/// `lower_eth0` is a link to `eth0` (Documentation/ABI/testing/sysfs-class-net).
+fn lower(sysroot: &Sysroot, directory: &Path) -> Vec<String> {
+    let names = sysroot.list(directory);
+    names.iter().filter_map(|name| name.strip_prefix("lower_")).map(str::to_string).collect()
 }
 
 /// A socket to ask the drivers over, of the live machine; else the reason.

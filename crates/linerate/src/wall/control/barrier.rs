@@ -3,6 +3,8 @@
 //! A screen takes part from its first `Ready` on that is not behind by a whole tick: tiles are sent one after the other, so that the screen of a
 //! later one never comes first. One that lets the others wait longer than [`PATIENCE`] is no longer waited for, until it keeps up again: so a
 //! dead screen stops the wall once for a moment, and a slow one never again.
+//!
+//! Of several servers each has its own; for that of the one that leads, another server is one screen, which holds what all of its screens hold.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use super::frames::{Frames, MAGIC};
 use super::tcp::{Greeting, PROTOCOL};
 use super::{DEFAULT_PORT, Message, Request};
-use crate::agent::{Broken, Key, Timed, initiate_as, prepare_control, resolve_named};
+use crate::agent::{Broken, Key, Timed, initiate_as, no_connection, prepare_control, resolve_named};
 use crate::failure::Failure;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -46,7 +46,7 @@ impl Answer {
             Request::Status => Answer::Status,
             Request::Join { .. } => Answer::Assignment,
             Request::Sums { .. } => Answer::Sums,
-            Request::Report(_) | Request::Ready { .. } => return None,
+            Request::Report(_) | Request::Ready { .. } | Request::AllReady { .. } => return None,
             _ => Answer::Done,
         })
     }
@@ -138,7 +138,7 @@ impl Client {
     }
 
     /// Sends a request and waits for its answer; what comes in between (the timeline, `Show`, a watched status) is kept for `next`.
-    /// [`Request::Ready`] and [`Request::Report`] have no answer: `send` them. An answer that does not come in time is an error.
+    /// [`Request::Ready`], [`Request::AllReady`] and [`Request::Report`] have no answer: `send` them. An answer that does not come in time is an error.
     /// [`Message::Refused`] is an answer.
     pub fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Message, Failure> {
         if Answer::to(request).is_none() {
@@ -233,16 +233,7 @@ impl Client {
 }
 
 fn unreachable(server: SocketAddr, error: &io::Error, timeout: Duration) -> Failure {
-    let port = server.port();
-    let cause = match error.kind() {
-        ErrorKind::ConnectionRefused => format!("nothing listens on port {port} there"),
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!(
-            "no answer within {:.1} s: the host is down, or a firewall drops what comes to port {port}",
-            timeout.as_secs_f64()
-        ),
-        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => "no route leads there".into(),
-        _ => error.to_string(),
-    };
+    let cause = no_connection(server.port(), error, timeout);
     Failure::Lacks(format!("no server of a wall at {server}: {cause}; start `linerate wall serve` there"))
 }
 

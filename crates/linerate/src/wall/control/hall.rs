@@ -29,6 +29,8 @@ pub struct Hall {
     next_number: AtomicU64,
     guests: Mutex<HashMap<u64, Guest>>,
     barrier: Mutex<Barrier>,
+    /// The newest tick that the screens were told to show.
+    shown: Mutex<Option<u64>>,
     status: Mutex<Option<Kept>>,
     /// The generation that was told last.
     told: Mutex<Option<u64>>,
@@ -73,6 +75,7 @@ impl Hall {
             next_number: AtomicU64::new(1),
             guests: Mutex::default(),
             barrier: Mutex::default(),
+            shown: Mutex::default(),
             status: Mutex::default(),
             told: Mutex::new(Some(conductor.timeline().generation)),
             conductor,
@@ -187,19 +190,29 @@ impl Hall {
         self.act(0, &verdict);
     }
 
+    /// All that take part hold this tick: screens and servers that follow are told.
+    pub fn show(&self, tick: u64) {
+        let mut shown = lock(&self.shown);
+        if *shown >= Some(tick) {
+            return;
+        }
+        *shown = Some(tick);
+        let text = text(&Message::Show { tick });
+        for guest in lock(&self.guests).values().filter(|guest| guest.joined || guest.follows) {
+            guest.outbox.newest(Slot::Show, text.clone());
+        }
+    }
+
     fn act(&self, number: u64, verdict: &Verdict) {
-        let guests = lock(&self.guests);
         match verdict {
             Verdict::Wait => {}
-            Verdict::Show(tick) => {
-                let text = text(&Message::Show { tick: *tick });
-                for guest in guests.values().filter(|guest| guest.joined) {
-                    guest.outbox.newest(Slot::Show, text.clone());
-                }
-            }
-            Verdict::Late(tick) => {
-                if let Some(guest) = guests.get(&number) {
-                    guest.outbox.newest(Slot::Show, text(&Message::Show { tick: *tick }));
+            Verdict::Show(tick) if self.conductor.waits_for_leader(*tick) => {}
+            Verdict::Show(tick) => self.show(*tick),
+            // What the screens of another server still wait for is not shown by one that is late here.
+            Verdict::Late(_) => {
+                let Some(tick) = *lock(&self.shown) else { return };
+                if let Some(guest) = lock(&self.guests).get(&number) {
+                    guest.outbox.newest(Slot::Show, text(&Message::Show { tick }));
                 }
             }
         }

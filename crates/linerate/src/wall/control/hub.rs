@@ -3,7 +3,7 @@
 //! All connections are tasks of one thread: what they do is small, and the conductor never waits.
 
 use super::hall::Hall;
-use super::{Conductor, tcp};
+use super::{Conductor, News, tcp};
 use crate::agent::Key;
 use crate::failure::Failure;
 use crate::wall::page::Page;
@@ -95,10 +95,13 @@ impl Hub {
         self.hall.changed.notify_one();
     }
 
-    /// [`Hub::timeline_changed`] for a thread of its own, which may outlive the hub.
-    pub fn teller(&self) -> impl Fn() + Send + 'static {
+    /// Tells news from a thread of its own, which may outlive the hub.
+    pub fn teller(&self) -> impl Fn(News) + Send + 'static {
         let hall = Arc::clone(&self.hall);
-        move || hall.changed.notify_one()
+        move |news| match news {
+            News::Timeline => hall.changed.notify_one(),
+            News::Show(tick) => hall.show(tick),
+        }
     }
 }
 

@@ -82,6 +82,11 @@ pub enum Request {
         tile: TileId,
         tick: u64,
     },
+    /// A server that follows: all of its screens with a barrier hold this tick and wait; answered, when those of all servers do, by
+    /// [`Message::Show`].
+    AllReady {
+        tick: u64,
+    },
 }
 
 /// From the server.
@@ -109,7 +114,7 @@ pub enum Message {
         from: u32,
         sums: Vec<u32>,
     },
-    /// All screens hold this tick: show it.
+    /// All screens with a barrier hold this tick: show it.
     Show {
         tick: u64,
     },

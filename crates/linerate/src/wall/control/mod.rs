@@ -28,6 +28,15 @@ pub const DEFAULT_PORT: u16 = 7412;
 /// The port of the control page, unless told otherwise.
 pub const DEFAULT_PAGE_PORT: u16 = 7413;
 
+/// What a conductor hears elsewhere and the hub has to tell its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The timeline is another.
+    Timeline,
+    /// The screens of all servers hold this tick.
+    Show(u64),
+}
+
 /// Whoever plays, as the control channel sees it. Called from any thread; nothing here may wait for a disk or the network.
 pub trait Conductor: Send + Sync {
     /// Does what a person asks: play, pause, seek, speed, loop, view, open. The sentence says why not.
@@ -46,6 +55,11 @@ pub trait Conductor: Send + Sync {
     fn lead(&self) -> Lead;
     /// A server of this name is there and follows. The sentence says why it may not.
     fn followed(&self, server: &str) -> Result<(), String>;
+    /// All of this server's screens with a barrier hold a tick. True: they wait for the server that leads, whose word comes by
+    /// [`News::Show`]; false: nobody else has to be asked.
+    fn waits_for_leader(&self, _tick: u64) -> bool {
+        false
+    }
     /// Checksums of frames of a tile (CRC-32C of the frame's bytes) from the movie's folder; empty where it has none.
     fn sums(&self, tile: TileId, from: u32, count: u32) -> Vec<u32>;
     /// The newest small picture of a tile; none where it is not playing. Asking keeps them coming for some seconds.

@@ -35,6 +35,8 @@ pub struct Seat {
     heard: Instant,
     watch: Option<(Duration, Instant)>,
     joined: Option<TileId>,
+    /// It is a server that follows.
+    follows: bool,
     /// It can show previews; and what it was sent of each tile.
     previews: Option<HashMap<TileId, Preview>>,
     _place: Place,
@@ -77,6 +79,7 @@ impl Seat {
             heard: now,
             watch: None,
             joined: None,
+            follows: false,
             previews: previews.then(HashMap::new),
             _place: place,
         }
@@ -144,6 +147,14 @@ impl Seat {
                 }
             }
             Request::Ready { .. } => self.close("“ready” is for a screen that has joined: send “join” first"),
+            Request::AllReady { tick } if self.follows => {
+                if let Err(why) = self.hall.ready(self.number, tick) {
+                    self.close(&why);
+                }
+            }
+            Request::AllReady { .. } => {
+                self.close("“all-ready” is for a server that follows: send “follow” first");
+            }
             Request::Sums { tile, from, count } => {
                 let sums = conductor.sums(tile, from, count.min(MOST_SUMS));
                 self.answer(&Message::Sums { tile, from, sums });
@@ -191,6 +202,7 @@ impl Seat {
     fn follow(&mut self, server: &str) {
         match self.hall.conductor.followed(server) {
             Ok(()) => {
+                self.follows = true;
                 self.answer(&Message::Done);
                 if self.hall.follows(self.number) {
                     self.outbox.newest(Slot::Lead, self.hall.lead());

@@ -9,7 +9,10 @@ use std::process::{Command, Stdio};
 /// What of a film must be known to cut it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Film {
+    /// As it is seen, in square pixels.
     pub size: Size,
+    /// Pixels that are stored, upright, and the shape of one of them, width : height, where that is no square.
+    pub oblong: Option<(Size, (u32, u32))>,
     /// Where it tells one that can be played.
     pub frames_per_second: Option<FrameRate>,
     /// About how long, where it tells.
@@ -49,7 +52,7 @@ pub(super) fn last_line(said: &str) -> &str {
 pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
     let shown = film.display();
     let ffprobe = ffmpeg.with_file_name("ffprobe");
-    let entries = "stream=width,height,r_frame_rate,avg_frame_rate,nb_frames,duration:format=duration:stream_side_data=rotation:stream_tags=rotate";
+    let entries = "stream=width,height,sample_aspect_ratio,r_frame_rate,avg_frame_rate,nb_frames,duration:format=duration:stream_side_data=rotation:stream_tags=rotate";
     let output = Command::new(&ffprobe)
         .args(["-v", "error", "-select_streams", "v:0", "-of", "json", "-show_entries", entries])
         .arg(argument(film))
@@ -86,6 +89,8 @@ struct Stream {
     #[serde(default)]
     height: u32,
     #[serde(default)]
+    sample_aspect_ratio: String,
+    #[serde(default)]
     r_frame_rate: String,
     #[serde(default)]
     avg_frame_rate: String,
@@ -121,8 +126,10 @@ impl Told {
         // The rate that all its times fit; where they have none in common that is huge, and the mean is meant.
         let (base, mean) = (rate(&stream.r_frame_rate), rate(&stream.avg_frame_rate));
         let near = |base: &FrameRate| mean.is_none_or(|mean| base.per_second() < 1.5 * mean.per_second());
+        let (stored, shape) = stream.stored();
         Some(Film {
-            size: stream.size(),
+            size: square(stored, shape),
+            oblong: (shape.0 != shape.1).then_some((stored, shape)),
             frames_per_second: base.filter(near).or(mean),
             seconds: seconds.filter_map(|text| text.parse().ok()).find(|seconds: &f64| *seconds > 0.0),
             frames: stream.nb_frames.as_ref().and_then(|text| text.parse().ok()).filter(|frames| *frames > 0),
@@ -131,15 +138,32 @@ impl Told {
 }
 
 impl Stream {
-    /// As it is seen: ffmpeg turns a film before it hands out its pictures.
-    fn size(&self) -> Size {
+    /// Its pixels and the shape of one, upright: ffmpeg turns a film before it hands out its pictures, and its pixels with it.
+    fn stored(&self) -> (Size, (u32, u32)) {
         let Stream { width, height, .. } = *self;
+        let (wide, high) = shape(&self.sample_aspect_ratio);
         let told = self.side_data_list.iter().find_map(|data| data.rotation);
         let degrees = told.or_else(|| self.tags.rotate.as_ref()?.parse().ok()).unwrap_or(0.0);
         // Nobody holds a phone at 45 degrees; ffmpeg leaves such a film upright.
         let lies = (degrees.abs() % 180.0 - 90.0).abs() < 1.0;
-        if lies { Size { width: height, height: width } } else { Size { width, height } }
+        if lies {
+            (Size { width: height, height: width }, (high, wide))
+        } else {
+            (Size { width, height }, (wide, high))
+        }
     }
+}
+
+/// `64:45`; where nothing is told (`0:1`, `N/A`) pixels are squares.
+fn shape(text: &str) -> (u32, u32) {
+    let told = text.split_once(':').and_then(|(wide, high)| Some((wide.parse().ok()?, high.parse().ok()?)));
+    told.filter(|(wide, high)| *wide > 0 && *high > 0).unwrap_or((1, 1))
+}
+
+/// The same picture in square pixels: as many lines, wider or narrower ones. So does [`super::import`]'s filter.
+fn square(Size { width, height }: Size, (wide, high): (u32, u32)) -> Size {
+    let seen = (u64::from(width) * u64::from(wide) + u64::from(high) / 2) / u64::from(high);
+    Size { width: u32::try_from(seen).unwrap_or(u32::MAX).max(1), height }
 }
 
 /// `30000/1001`, reduced; `0/0` is none.
@@ -170,6 +194,7 @@ mod tests {
         let ntsc = FrameRate { numerator: 30_000, denominator: 1001 };
         let wanted = Film {
             size: Size { width: 320, height: 200 },
+            oblong: None,
             frames_per_second: Some(ntsc),
             seconds: Some(3.003),
             frames: Some(90),
@@ -195,6 +220,24 @@ mod tests {
             let film =
                 told(&format!(r#"{{"streams":[{{"width":4,"height":2,{turned}}}]}}"#)).expect("a film");
             assert_eq!(film.size.to_string(), size, "{turned}");
+        }
+        for (told_shape, turned, size, oblong) in [
+            ("1:1", "", "720x576", None),
+            ("0:1", "", "720x576", None),
+            ("N/A", "", "720x576", None),
+            ("7:0", "", "720x576", None),
+            ("64:45", "", "1024x576", Some("720x576")),
+            ("8:9", "", "640x576", Some("720x576")),
+            ("1:4294967295", "", "1x576", Some("720x576")),
+            // Lying on its side a wide pixel is a high one.
+            ("2:1", r#","side_data_list":[{"rotation":90}]"#, "288x720", Some("576x720")),
+        ] {
+            let film = told(&format!(
+                r#"{{"streams":[{{"width":720,"height":576,"sample_aspect_ratio":"{told_shape}"{turned}}}]}}"#
+            ))
+            .expect("a film");
+            let stored = film.oblong.map(|(size, _)| size.to_string());
+            assert_eq!((film.size.to_string().as_str(), stored.as_deref()), (size, oblong), "{told_shape}");
         }
         assert_eq!(rate("0/0"), None);
     }

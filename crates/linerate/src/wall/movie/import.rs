@@ -168,7 +168,7 @@ fn command(new: &NewMovie, cut: &Cut) -> Command {
 
 /// ffmpeg's filters: the rate, square pixels, the size.
 fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
-    let square = "scale=trunc(iw*sar):ih,setsar=1";
+    let square = r"scale=max(1\,round(iw*sar)):ih,setsar=1";
     let shape = match fit {
         Fit::Pad => format!(
             "{square},scale={width}:{height}:force_original_aspect_ratio=decrease,pad={width}:{height}:(ow-iw)/2:(oh-ih)/2"

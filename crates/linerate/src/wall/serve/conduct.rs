@@ -143,6 +143,10 @@ impl Conductor for Player {
         }
     }
 
+    fn waits_for_leader(&self, tick: u64) -> bool {
+        self.settings.leader.is_some() && self.others.hold(tick)
+    }
+
     fn status(&self) -> WallStatus {
         let (earlier, later) = self.keeper.last_second();
         self.status_of(health(&self.keeper, &earlier, &later))

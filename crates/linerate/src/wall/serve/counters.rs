@@ -27,6 +27,8 @@ pub struct TileCounters {
     pub datagrams_lost: AtomicU64,
     /// Times that the screen's host said that nobody listens.
     pub refusals: AtomicU64,
+    /// When it said so last, nanoseconds since 1970; 0: never.
+    pub refused_at: AtomicU64,
     /// Bytes that the disk brought, with what is read to fill up blocks.
     pub read_bytes: AtomicU64,
     /// Reads that failed or stayed short.
@@ -55,6 +57,8 @@ pub struct TileCounters {
     pub preview_at: AtomicU64,
     preview: Mutex<Option<Preview>>,
     problem: Mutex<Option<String>>,
+    /// What the network said to what it did not take, and when, nanoseconds since 1970.
+    network: Mutex<Option<(String, u64)>>,
     method: Mutex<String>,
 }
 
@@ -92,6 +96,16 @@ impl TileCounters {
     /// What is wrong.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says that the network did not take something, and why; it may well take the next. Only where it fails: it takes a lock.
+    pub fn tell_network(&self, why: String, at: u64) {
+        *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Some((why, at));
+    }
+
+    /// What the network said last, and when, nanoseconds since 1970.
+    pub fn network(&self) -> Option<(String, u64)> {
+        self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Says what moves the bytes.

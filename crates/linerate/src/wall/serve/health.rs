@@ -1,5 +1,7 @@
 //! How the wall does, from two samples: rates, who holds it, what is wrong.
 
+use super::answers::Answers;
+use super::clock;
 use super::keeper::Keeper;
 use super::power;
 use super::sample::{NicSample, Sample, TileSample};
@@ -103,12 +105,12 @@ fn tile(row: &Row<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
         prefetched: counters.prefetched.load(Ordering::Relaxed),
         report: told.as_ref().map(|told| told.report.clone()),
         report_age_seconds: told.as_ref().map(|told| told.at.elapsed().as_secs_f64()),
-        problem: tile_problem(row, place),
+        problem: tile_problem(row, place, seconds),
     }
 }
 
 /// The gravest thing that is wrong with a tile.
-fn tile_problem(row: &Row<'_>, place: &Place) -> Option<String> {
+fn tile_problem(row: &Row<'_>, place: &Place, seconds: f64) -> Option<String> {
     let tile = row.tile;
     if let Some(problem) = tile.problem.clone() {
         return Some(problem);
@@ -116,18 +118,16 @@ fn tile_problem(row: &Row<'_>, place: &Place) -> Option<String> {
     if let Some(problem) = place.problem.clone() {
         return Some(format!("tile {}: {problem}", tile.id));
     }
-    let told = |what: String| Some(format!("tile {}: {what}", tile.id));
-    if row.done.refusals > 0 {
-        return told(format!("screen {} does not listen: its host refuses what is sent there", tile.screen));
-    }
-    if let Some(last) = &row.told
-        && last.at.elapsed() > SILENT
-    {
-        let seconds = last.at.elapsed().as_secs();
-        return told(format!("screen {} has told nothing for {seconds} s: did it end?", tile.screen));
-    }
     let counters = &tile.counters;
-    counters.problem().and_then(told)
+    let answers = Answers {
+        refusals: row.done.refusals,
+        refused_at: counters.refused_at.load(Ordering::Relaxed),
+        heard_at: row.told.as_ref().map_or(0, |told| told.heard_at),
+        network: counters.network(),
+        silent: row.told.as_ref().map(|told| told.at.elapsed()).filter(|silent| *silent > SILENT),
+    };
+    let problem = answers.problem(&tile.screen, seconds, clock::now()).or_else(|| counters.problem());
+    problem.map(|problem| format!("tile {}: {problem}", tile.id))
 }
 
 /// Frames that were left out, and why.

@@ -1,19 +1,21 @@
 //! A tile's lane: reads ahead, and sends each frame when it is due, spread over its period.
 //!
 //! Generic over what reads and what sends, so that the same loop runs on io_uring, on threads and on the seeded fake with its faults. While it plays,
-//! nothing here allocates, logs or locks.
+//! nothing here allocates, logs or locks. `sending` is the frame that is on its way out.
+
+mod sending;
 
 use super::ahead::{Ahead, Moment, Picture, Reel, Slot, State};
 use super::clock::{self, Beat};
 use super::compose::Composer;
 use super::counters::{Stage, TileCounters, bump};
-use super::preview;
 use super::program::{Board, Program};
-use super::wire::{Headers, Sent, Wire, send_train};
-use crate::wall::rtp::{Layout, Stamp};
+use super::wire::{Headers, Wire};
+use crate::wall::rtp::Layout;
 use linerate_system::buffers::Pool;
 use linerate_system::counters::thread_cpu;
 use linerate_system::io::{Completion, Io};
+use sending::Sending;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,12 +25,6 @@ use std::time::Duration;
 const LOOK: u64 = 10_000_000;
 /// So often while somebody puts frames together for it, who cannot wake it up.
 const LOOK_COMPOSING: u64 = 2_000_000;
-/// Frames take this share of their period; the rest is slack for what comes in between.
-const SPREAD: (u64, u64) = (9, 10);
-/// A frame that began late is not squeezed into less than this share.
-const LEAST_SPREAD: (u64, u64) = (3, 10);
-/// A frame that the network has not taken after this is given up, nanoseconds.
-const PATIENCE: u64 = 1_000_000_000;
 /// After the end what is in flight comes home for this long at most: Ctrl-C ends within a second.
 const DRAIN: u64 = 400_000_000;
 /// The CPU clock is read this often: a system call a train would cost what it measures.
@@ -56,17 +52,6 @@ pub struct TileLane<'a, D: Door> {
     pub memory: usize,
     /// For views that are no whole tile.
     pub composer: Option<Composer>,
-}
-
-/// A frame on its way out.
-struct Sending {
-    slot: Slot,
-    /// The first datagram that is not sent.
-    next: usize,
-    began: u64,
-    span: u64,
-    /// Since when the network takes nothing.
-    blocked_since: Option<u64>,
 }
 
 /// What to do next.
@@ -134,16 +119,6 @@ impl<'a, D: Door> TileLane<'a, D> {
 
 /// What is being sent at the end may take so long; nanoseconds.
 const LONGEST_END: u64 = 500_000_000;
-
-/// Trains that are due within this time go out together, nanoseconds: going to sleep and waking up cost a fifth of the sender's CPU time with one
-/// millisecond (0.32 s per GB in jumbo frames instead of 0.26 on a busy two-core machine). A stock receiver's socket holds ten.
-const TOGETHER: u64 = 2_000_000;
-
-/// Datagrams that are due at the same time, within what the wire allows.
-fn together(span: u64, datagrams: usize, train: usize, most_trains: usize) -> usize {
-    let due = datagrams as u64 * TOGETHER / span.max(1) / train.max(1) as u64;
-    train.max(1) * (due as usize).clamp(1, most_trains.max(1))
-}
 
 impl<D: Door, I: Io> Work<'_, D, I> {
     fn play(&mut self) -> io::Result<()> {
@@ -262,93 +237,6 @@ impl<D: Door, I: Io> Work<'_, D, I> {
         if let Some(slot) = self.ahead.pop() {
             self.lane.counters.drop_frame(stage);
             self.ahead.hand_on(slot.state, self.pool);
-        }
-        Step::Now
-    }
-
-    fn begin(&mut self, now: u64, due: u64) -> Step {
-        let Some(slot) = self.ahead.pop() else { return Step::Now };
-        let period = self.lane.beat.period;
-        let late = now.saturating_sub(due);
-        if late < period / 10 {
-            (self.starved, self.blocked) = (0, 0);
-        }
-        let share = |(part, of): (u64, u64)| period * part / of;
-        let span = share(SPREAD).saturating_sub(late).max(share(LEAST_SPREAD));
-        self.lane.counters.tick.store(slot.tick, Ordering::Relaxed);
-        self.sending = Some(Sending { slot, next: 0, began: now, span, blocked_since: None });
-        Step::Now
-    }
-
-    /// Sends what is due of the frame.
-    fn go_on_sending(&mut self, now: u64) -> Step {
-        let (Some(sending), Some((wire, layout))) = (&mut self.sending, &mut self.route) else {
-            return self.give_up();
-        };
-        let State::Ready(picture) = &sending.slot.state else { return self.give_up() };
-        let datagrams = layout.datagrams();
-        let together = together(sending.span, datagrams, wire.most_datagrams(), wire.most_together());
-        let begins = sending.next - sending.next % together;
-        let due = sending.began + sending.span * begins as u64 / datagrams as u64;
-        // (A clock that was put back meanwhile does not hold the frame up.)
-        if now < due && due - now <= sending.span {
-            return Step::Rest(due - now);
-        }
-        let end = datagrams.min(sending.next + wire.most_datagrams());
-        let stamp = Stamp {
-            sequence: self.lane.sequence,
-            timestamp: self.lane.beat.rate.timestamp_of(sending.slot.tick),
-            ssrc: self.lane.ssrc,
-        };
-        let range = sending.next..end;
-        let counters = self.lane.counters;
-        match send_train(wire, layout, picture.pixels(), range.clone(), stamp, &mut self.headers) {
-            Sent::All => {
-                bump(&counters.bytes, range.map(|datagram| layout.bytes_of(datagram) as u64).sum());
-                bump(&counters.datagrams, (end - sending.next) as u64);
-            }
-            Sent::Again => return Step::Now,
-            Sent::Refused => {
-                bump(&counters.refusals, 1);
-                return Step::Now;
-            }
-            Sent::Blocked => {
-                let since = *sending.blocked_since.get_or_insert(now);
-                if now.saturating_sub(since) > PATIENCE {
-                    return self.give_up();
-                }
-                return Step::Block(LOOK);
-            }
-            Sent::Lost(error) => {
-                bump(&counters.datagrams_lost, (end - sending.next) as u64);
-                counters.tell_problem(format!("the network refuses what is sent: {error}"));
-            }
-        }
-        self.lane.sequence = self.lane.sequence.wrapping_add((end - sending.next) as u32);
-        (sending.next, sending.blocked_since) = (end, None);
-        if end == datagrams { self.finish(now) } else { Step::Now }
-    }
-
-    fn finish(&mut self, now: u64) -> Step {
-        let Some(sending) = self.sending.take() else { return Step::Now };
-        let counters = self.lane.counters;
-        bump(&counters.frames_sent, 1);
-        if let (State::Ready(picture), Some((_, layout))) = (&sending.slot.state, &self.route) {
-            preview::paint(counters, layout.size(), picture.pixels(), now);
-        }
-        self.ahead.hand_on(sending.slot.state, self.pool);
-        Step::Now
-    }
-
-    /// The network takes nothing, or its route is gone: the rest of this frame is lost, and counted as such by its numbers.
-    fn give_up(&mut self) -> Step {
-        if let Some(sending) = self.sending.take() {
-            let datagrams = self.route.as_ref().map_or(sending.next, |(_, layout)| layout.datagrams());
-            let rest = datagrams - sending.next.min(datagrams);
-            self.lane.sequence = self.lane.sequence.wrapping_add(rest as u32);
-            bump(&self.lane.counters.datagrams_lost, rest as u64);
-            self.lane.counters.drop_frame(Stage::Network);
-            self.ahead.hand_on(sending.slot.state, self.pool);
         }
         Step::Now
     }

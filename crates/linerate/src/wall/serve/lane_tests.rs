@@ -106,9 +106,8 @@ struct Outcome {
 
 /// Plays the movie once on a fake kernel; `changes` happen at these times.
 fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u64, u32)]) -> Outcome {
-    // A lane that a busy machine lets begin later would not count the frames before.
-    let first = RATE.tick_at(std::time::SystemTime::now() + Duration::from_millis(60));
-    let board = Arc::new(Board::new(Program::new(Timeline::new(RATE, FRAMES, first, false), 0)));
+    // As the player does: it begins when the lane stands. What a lane could not see is none of its frames.
+    let board = Arc::new(Board::new(Program::new(Timeline::new(RATE, FRAMES, u64::MAX, false), 0)));
     let counters: Arc<TileCounters> = Arc::default();
     let sent = Arc::default();
     let wire = TestWire { sent: Arc::clone(&sent), state: seed, hesitates };
@@ -137,6 +136,11 @@ fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u6
             pool.free() == memory
         })
     };
+    while !counters.stands.load(Ordering::Acquire) && !lane.is_finished() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let first = RATE.tick_at(std::time::SystemTime::now() + Duration::from_millis(15));
+    board.change(|program| program.with_timeline(Timeline::new(RATE, FRAMES, first, false)));
     let mut programs = vec![(*board.program()).clone()];
     let began = Instant::now();
     for (millis, frame) in changes {

@@ -5,6 +5,7 @@
 //! memory and from there to the kernel's network, and are not copied in between.
 
 mod ahead;
+mod answers;
 mod clock;
 mod compose;
 mod conduct;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Each is heard every second: so long without a word, and it is gone.
 const SILENT: Duration = Duration::from_secs(3);
+/// So long after the last tick that they held, screens with a barrier are still reckoned with.
+const AT_BARRIER: Duration = Duration::from_secs(2);
 /// Tiles that a sentence names.
 const MOST_TILES: usize = 4;
 
@@ -16,6 +18,16 @@ const MOST_TILES: usize = 4;
 pub struct Others {
     since: Instant,
     all: Mutex<Vec<Other>>,
+    barrier: Mutex<Held>,
+}
+
+/// What this server's screens with a barrier hold, for the one that leads.
+#[derive(Debug, Default)]
+struct Held {
+    /// The newest tick that all of them hold, and when they did.
+    tick: Option<(u64, Instant)>,
+    /// It was told.
+    told: bool,
 }
 
 #[derive(Debug)]
@@ -41,7 +53,7 @@ impl Others {
         let mut all: Vec<Other> =
             settings.followers.iter().map(|(name, tiles)| other(name, false, tiles)).collect();
         all.extend(settings.leader.as_ref().map(|leader| other(&leader.address, true, &[])));
-        Others { since: Instant::now(), all: Mutex::new(all) }
+        Others { since: Instant::now(), all: Mutex::new(all), barrier: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Other>> {
@@ -74,6 +86,30 @@ impl Others {
             }
             other.trouble = trouble;
         }
+    }
+
+    /// This server's screens with a barrier hold a tick, which is to be told to the server that leads. False: that one is not there.
+    pub fn hold(&self, tick: u64) -> bool {
+        let followed =
+            self.lock().iter().any(|other| other.leads && other.heard.is_some() && other.trouble.is_none());
+        *self.held() = Held { tick: Some((tick, Instant::now())), told: !followed };
+        followed
+    }
+
+    /// The tick of that which the server that leads does not know of yet: it does from now on.
+    pub fn newly_held(&self) -> Option<u64> {
+        let mut held = self.held();
+        let told = std::mem::replace(&mut held.told, true);
+        held.tick.filter(|_| !told).map(|(tick, _)| tick)
+    }
+
+    /// This server has screens with a barrier.
+    pub fn at_barrier(&self) -> bool {
+        self.held().tick.is_some_and(|(_, at)| at.elapsed() < AT_BARRIER)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.barrier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How they do.

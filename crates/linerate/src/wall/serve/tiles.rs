@@ -1,5 +1,6 @@
 //! The tiles of a server as its keeper sees them: where each screen is, which NIC carries it now, what its lane counts.
 
+use super::clock;
 use super::counters::TileCounters;
 use super::nics::{self, Nic, Way};
 use super::settings::Sending;
@@ -49,6 +50,8 @@ pub struct Place {
 pub struct Told {
     pub report: ScreenReport,
     pub at: Instant,
+    /// When a report told last of datagrams that were new, nanoseconds since 1970; 0: never.
+    pub heard_at: u64,
     /// Datagrams that were lost between this report and the one before.
     pub newly_lost: u64,
 }
@@ -143,9 +146,13 @@ impl Tile {
     pub fn tell(&self, report: &ScreenReport) {
         let mut told = lock(&self.told);
         let before = told.as_ref().map_or(report.datagrams_lost, |told| told.report.datagrams_lost);
+        // A screen that was started again counts from zero.
+        let (had, heard_at) = told.as_ref().map_or((0, 0), |told| (told.report.datagrams, told.heard_at));
+        let hears = report.datagrams > 0 && report.datagrams != had;
         *told = Some(Told {
             report: report.clone(),
             at: Instant::now(),
+            heard_at: if hears { clock::now() } else { heard_at },
             newly_lost: report.datagrams_lost.saturating_sub(before),
         });
     }

@@ -4,6 +4,7 @@
 
 use super::deadline::nanos;
 use super::link::Link;
+use super::live::{Glass, Viewer};
 use super::nap::Nap;
 use super::order::ScreenOrder;
 use super::output::Output;
@@ -31,6 +32,7 @@ pub struct Listening {
     ear: Ear,
     screen: Screen,
     listen: SocketAddr,
+    viewer: Viewer,
 }
 
 impl Listening {
@@ -39,7 +41,7 @@ impl Listening {
         let frame_bytes = order.size.map(|size| size.frame_bytes());
         let ear = Ear::open(order.listen, order.interface.as_deref(), frame_bytes)?;
         let listen = ear.address().unwrap_or(order.listen);
-        Ok(Listening { ear, screen: Screen::new(order, outputs), listen })
+        Ok(Listening { ear, screen: Screen::new(order, outputs), listen, viewer: Viewer::new(listen) })
     }
 
     /// Where it listens.
@@ -47,10 +49,15 @@ impl Listening {
         self.listen
     }
 
+    /// How it does while it works.
+    pub fn glass(&self) -> Glass {
+        self.viewer.glass()
+    }
+
     /// Works until its end or until `stop`.
     pub fn run(self, stop: &AtomicBool) -> Result<Finished, Failure> {
         let cpu = thread_cpu();
-        let Listening { ear, screen, listen } = self;
+        let Listening { ear, screen, listen, viewer } = self;
         let link = match (&screen.order.server, screen.tile) {
             (Some(server), Some(tile)) => {
                 let started = Link::start(server.clone(), tile, screen.order.barrier);
@@ -60,7 +67,7 @@ impl Listening {
         };
         let naps = Nap::new(ear.granted().bytes);
         let begun = Instant::now();
-        let mut work = Work { ear, screen, link, naps, begun, reported: begun, messages: Vec::new() };
+        let mut work = Work { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
         // What came until then is told also when an output has gone.
         let failure = work.go(stop).err();
         work.screen.finish();
@@ -95,6 +102,7 @@ struct Work {
     ear: Ear,
     screen: Screen,
     link: Option<Link>,
+    viewer: Viewer,
     naps: Nap,
     begun: Instant,
     reported: Instant,
@@ -186,6 +194,7 @@ impl Work {
             self.screen.look_again(nanos(SystemTime::now()));
             let report = self.screen.report();
             self.screen.tell(&report);
+            self.viewer.show(&self.screen, &report, self.link.as_ref(), self.reported);
             if let Some(link) = &self.link {
                 link.report(report);
             }

@@ -40,6 +40,7 @@ pub struct Screen {
     /// Of streams that were shown before.
     earlier: Counts,
     pub(super) restarts: u64,
+    deepest: u64,
     pub(super) size: Option<(Size, Origin)>,
     pub(super) rate: Option<(FrameRate, Origin)>,
     opening: Opening,
@@ -75,6 +76,7 @@ impl Screen {
             sequence: Sequence::new(),
             earlier: Counts::default(),
             restarts: 0,
+            deepest: 0,
             size: None,
             rate: order.rate.map(|rate| (rate, Origin::Told)),
             opening: Opening::default(),
@@ -139,6 +141,7 @@ impl Screen {
         self.tally.streams += 1;
         self.earlier = self.counts();
         self.restarts += self.sequence.restarts();
+        self.deepest = self.reorder_depth();
         self.sequence = Sequence::new();
         self.begin_run(timestamp);
         if self.size.is_some_and(|(_, origin)| origin == Origin::Stream) {
@@ -252,6 +255,11 @@ impl Screen {
     /// How often a sender began to count anew.
     pub fn restarts(&self) -> u64 {
         self.restarts + self.sequence.restarts()
+    }
+
+    /// How many datagrams of its stream the latest one of all was behind the newest.
+    pub fn reorder_depth(&self) -> u64 {
+        self.deepest.max(self.sequence.reorder_depth())
     }
 
     /// A frame is being put together, or waits for its time.

@@ -33,6 +33,7 @@ pub struct Sequence {
     earlier: Counts,
     strays: u64,
     restarts: u64,
+    deepest: u64,
 }
 
 /// What was counted.
@@ -64,6 +65,7 @@ impl Sequence {
             earlier: Counts::default(),
             strays: 0,
             restarts: 0,
+            deepest: 0,
         }
     }
 
@@ -113,7 +115,11 @@ impl Sequence {
         let came = self.account.take(number);
         match came {
             Came::InOrder => self.highest = Some((sequence, number)),
-            Came::Late => self.before -= u64::from(number < BEFORE),
+            Came::Late => {
+                self.before -= u64::from(number < BEFORE);
+                let highest = self.highest.map_or(number, |(_, highest)| highest);
+                self.deepest = self.deepest.max(highest.saturating_sub(number));
+            }
             Came::Again => return self.again(sequence),
         }
         self.row.1 = 0;
@@ -179,6 +185,11 @@ impl Sequence {
         }
     }
 
+    /// How many numbers the latest of all that came was behind the newest.
+    pub fn reorder_depth(&self) -> u64 {
+        self.deepest
+    }
+
     /// How often the sender began anew.
     pub fn restarts(&self) -> u64 {
         self.restarts
@@ -228,6 +239,21 @@ mod tests {
     fn what_comes_before_the_first_one_is_late_not_lost() {
         let (told, _) = counts([10, 8, 9, 11, 8]);
         assert_eq!(told, Counts { datagrams: 4, lost: 0, reordered: 2, doubled: 1 });
+    }
+
+    #[test]
+    fn the_depth_is_that_of_the_latest_one() {
+        let depth = |numbers: &[u32]| {
+            let mut sequence = Sequence::new();
+            numbers.iter().for_each(|number| {
+                sequence.take(*number);
+            });
+            sequence.reorder_depth()
+        };
+        assert_eq!(depth(&[1, 2, 3, 4]), 0);
+        assert_eq!(depth(&[1, 3, 2, 7, 5, 6]), 2);
+        assert_eq!(depth(&[u32::MAX, 4, 0, 1]), 4, "over the end of the numbers");
+        assert_eq!(depth(&[1, 2, 3, 1]), 0, "a double is not late");
     }
 
     proptest! {

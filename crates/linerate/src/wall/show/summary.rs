@@ -52,6 +52,9 @@ pub struct ScreenSummary {
     pub streams: u64,
     /// Times that a sender began to count anew.
     pub restarts: u64,
+    /// How many numbers the latest of all datagrams was behind the newest.
+    #[serde(default)]
+    pub reorder_depth: u64,
     /// Shown before their time, because a newer one needed the buffer.
     pub frames_early: u64,
     /// Begun before we listened: neither shown nor counted as torn.
@@ -109,6 +112,7 @@ impl ScreenSummary {
             datagrams_outside: tally.outside,
             streams: tally.streams,
             restarts: screen.restarts(),
+            reorder_depth: screen.reorder_depth(),
             frames_early: tally.early,
             frames_joined_within: tally.joined_within,
             frame_buffers: screen.frames.as_ref().map_or(0, |frames| frames.buffers() as u64),
@@ -209,12 +213,17 @@ impl ScreenSummary {
         let rate = if self.seconds > 0.0 { r.bytes as f64 / self.seconds } else { 0.0 };
         let _ = writeln!(
             text,
-            "  datagrams   {} ({}, {}), {} lost, {} reordered, {} doubled, {} foreign",
+            "  datagrams   {} ({}, {}), {} lost, {} reordered{}, {} doubled, {} foreign",
             r.datagrams,
             show_size(r.bytes),
             show_bits_rate(rate),
             r.datagrams_lost,
             r.datagrams_reordered,
+            if self.reorder_depth > 0 {
+                format!(" (by {} at most)", self.reorder_depth)
+            } else {
+                String::new()
+            },
             r.datagrams_doubled,
             r.datagrams_foreign
         );

@@ -2,7 +2,7 @@
 
 use crate::fact::Fact;
 use crate::probe::meters::{MeterKind, used};
-use crate::watch::model::{Energy, Moment, PowerKind, PowerSource};
+use crate::watch::model::{Energy, Moment, PowerKind, PowerSource, summed};
 use crate::watch::rates::{Span, rounded, sum};
 use crate::watch::sample::{Sample, Told};
 use crate::watch::sources::{Details, MeterReading};
@@ -141,11 +141,11 @@ impl Seen {
     }
 }
 
-/// What all NICs send and receive. Virtual interfaces (bridges, bonds, VLANs) carry bytes of others, and count where there are no others.
+/// What all NICs send and receive. Virtual interfaces carry bytes of others, and count where there are no others.
 fn moved(moment: &Moment, details: &Details) -> Option<f64> {
     let real = |name: &str| details.nics.get(name).is_some_and(|nic| nic.bus_name.is_some());
     let any = moment.nics.iter().any(|nic| real(&nic.name));
-    let counted = moment.nics.iter().filter(|nic| !any || real(&nic.name));
+    let counted = summed(&moment.nics).filter(|nic| !any || real(&nic.name));
     sum(counted.flat_map(|nic| [nic.receive.bytes_per_second, nic.send.bytes_per_second]))
 }
 

@@ -8,6 +8,7 @@ use crate::watch::model::{IrqLine, Named, Nic, Way};
 use crate::watch::rates::{Span, rounded};
 use crate::watch::raw::NicCounters;
 use crate::watch::sources::{Details, DriverReading};
+use std::collections::BTreeSet;
 
 /// Preamble, start, checksum and gap of each frame, which the interface does not count (IEEE 802.3).
 const FRAME_BYTES: f64 = 24.0;
@@ -81,8 +82,17 @@ fn nic(
         send: way(send),
         queues: queues::queues(&now.name, driver.as_ref(), irqs),
         ethtool: driver.map(|driver| driver.losses()).unwrap_or_default(),
+        built_on: built_on(&now.name, details),
         link_bits_per_second: speed,
     }
+}
+
+/// By its own links and by those of its members, whichever the kernel shows.
+fn built_on(name: &str, details: &Details) -> Vec<String> {
+    let members = details.nics.iter().filter(|(_, nic)| nic.master.as_deref() == Some(name));
+    let own = details.nics.get(name).into_iter().flat_map(|nic| &nic.lower);
+    let all: BTreeSet<&String> = members.map(|(member, _)| member).chain(own).collect();
+    all.into_iter().cloned().collect()
 }
 
 /// Virtual interfaces have `unknown` while they are up.

@@ -17,7 +17,7 @@ pub use disk::{Disk, DiskWay};
 pub use flow::{Flow, FlowLanes, FlowStage};
 pub use host::{Memory, PcieLink, Pressure};
 pub use network::{DropLine, SoftnetCore, Tcp, Udp};
-pub use nic::{Named, Nic, Queue, Way};
+pub use nic::{Named, Nic, Queue, Way, summed};
 pub use power::{Energy, PowerKind, PowerSource};
 
 use serde::{Deserialize, Serialize};

@@ -23,6 +23,14 @@ pub struct Nic {
     pub queues: Vec<Queue>,
     /// What the driver counts (`ethtool -S`) of drops, errors, pauses and lack of buffers: those that are not 0.
     pub ethtool: Vec<Named>,
+    /// Interfaces whose packets are also its own: the members of a bond, team or bridge, what a VLAN or macvlan lies on.
+    pub built_on: Vec<String>,
+}
+
+/// Those that a sum over interfaces is of: one that is built on others of them would be counted twice.
+pub fn summed(nics: &[Nic]) -> impl Iterator<Item = &Nic> {
+    let other = |nic: &Nic, name: &String| *name != nic.name && nics.iter().any(|other| other.name == *name);
+    nics.iter().filter(move |nic| !nic.built_on.iter().any(|name| other(nic, name)))
 }
 
 /// One direction of an interface.

@@ -4,7 +4,7 @@
 //! some seconds. The sampler knows of neither.
 
 use super::Shared;
-use crate::watch::board::Shown;
+use crate::watch::board::{Board, Shown};
 use crate::web::{Caller, Place, sentence};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -21,8 +21,10 @@ const PULSE: Duration = Duration::from_secs(5);
 
 /// One reader.
 struct Reader {
+    board: Arc<Board>,
     moments: Receiver<Option<Arc<Shown>>>,
     greeted: bool,
+    told_end: bool,
     _place: Place,
 }
 
@@ -45,7 +47,8 @@ pub async fn events(
     let mut moments = shared.board.listen();
     // The newest one is sent at once.
     moments.mark_changed();
-    let reader = Reader { moments, greeted: false, _place: place };
+    let board = shared.board.clone();
+    let reader = Reader { board, moments, greeted: false, told_end: false, _place: place };
     let mut response = Sse::new(stream::unfold(reader, next)).into_response();
     let kind = response.headers().get(axum::http::header::CONTENT_TYPE).cloned();
     crate::web::protect(response.headers_mut());
@@ -53,7 +56,7 @@ pub async fn events(
     response
 }
 
-/// What the reader gets next: first which program this is, then moments.
+/// What the reader gets next: first which program this is, then moments, then that a recording has ended.
 async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)> {
     if !reader.greeted {
         reader.greeted = true;
@@ -61,6 +64,14 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         return Some((Ok(hello), reader));
     }
     loop {
+        // Whoever ends the board has left its last moment before.
+        let ended = reader.board.has_ended();
+        if ended && !reader.told_end && !reader.moments.has_changed().unwrap_or(false) {
+            reader.told_end = true;
+            // Browsers drop an event without data.
+            let event = Event::default().event("ended").data("nothing more comes");
+            return Some((Ok(event), reader));
+        }
         match tokio::time::timeout(PULSE, reader.moments.changed()).await {
             // The board is gone.
             Ok(Err(_)) => return None,

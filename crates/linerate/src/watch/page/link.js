@@ -32,6 +32,10 @@ export class Link extends EventTarget {
     const source = new EventSource('/events');
     this.source = source;
     source.addEventListener('hello', (event) => this.hello(event.data));
+    source.addEventListener('ended', () => {
+      this.heard = performance.now();
+      this.tell('state', 'ended');
+    });
     source.onmessage = (event) => {
       this.heard = performance.now();
       this.tell('moment', JSON.parse(event.data));

@@ -1,6 +1,7 @@
 // The interfaces: both directions on the scale of the link's rate, what is dropped, and by queue.
 
 import { bits, byId, element } from './numbers.js';
+import { summed } from './past.js';
 import { keep, known, percent, rate, rows, say, why } from './tables.js';
 
 // A link above this is full.
@@ -49,7 +50,8 @@ function update(box, nic) {
   const [name, about, tag] = head.children;
   say(name, nic.name);
   const rated = link === null ? `link rate unknown (${why(nic.link_bits_per_second)}): bars on the scale of the most seen` : `link ${bits(link)}`;
-  say(about, ` ${[nic.driver, rated].filter(Boolean).join(', ')}`);
+  const built = nic.built_on.length ? `built on ${nic.built_on.join(', ')}: not in the sum` : null;
+  say(about, ` ${[nic.driver, rated, built].filter(Boolean).join(', ')}`);
   say(tag, nic.carrier === false ? 'no carrier' : nic.up === false ? 'down' : '');
   showWay(send, nic.send, link, link ?? most.get(nic.name));
   showWay(receive, nic.receive, link, link ?? most.get(nic.name));
@@ -77,7 +79,7 @@ export function showNics(moment) {
   keep(byId('nic-list'), moment.nics, (nic) => nic.name, make, update);
   byId('no-nics').hidden = moment.nics.length > 0;
   for (const way of ['send', 'receive']) {
-    const all = moment.nics.map((nic) => nic[way].bits_per_second).filter((value) => value !== null);
+    const all = summed(moment.nics).map((nic) => nic[way].bits_per_second).filter((value) => value !== null);
     say(byId(`sum-${way}`), all.length ? bits(all.reduce((sum, value) => sum + value, 0)) : '–');
   }
 }

@@ -87,7 +87,8 @@ let state = 'connecting';
 function showState(now) {
   state = now;
   byId('state').dataset.state = paused ? 'connecting' : now;
-  byId('state').textContent = paused ? 'paused' : now === 'connecting' && past.times.length ? 'reconnecting' : now;
+  const words = { connecting: past.times.length ? 'reconnecting' : 'connecting', ended: 'the recording has ended' };
+  byId('state').textContent = paused ? 'paused' : words[now] ?? now;
   document.body.dataset.live = now === 'live' ? 'yes' : 'no';
 }
 

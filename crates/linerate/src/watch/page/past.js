@@ -6,11 +6,14 @@ export const SPANS = { minute: 60, hour: 3600, day: 86400 };
 // Points of a minute at most: one in 50 ms.
 const MOST = 1200;
 
+// Those that a sum is of: an interface that is built on others of them (a bond, a bridge, a VLAN) has the same packets.
+export const summed = (nics) => nics.filter((nic) => !(nic.built_on ?? []).some((name) => name !== nic.name && nics.some((other) => other.name === name)));
+
 // The rates of a moment: kind, name, value. The same as the server keeps.
 function rates(moment) {
   const all = [];
   const sum = (way) => {
-    const known = moment.nics.map((nic) => nic[way].bits_per_second).filter((value) => value !== null);
+    const known = summed(moment.nics).map((nic) => nic[way].bits_per_second).filter((value) => value !== null);
     return known.length ? known.reduce((total, value) => total + value, 0) : null;
   };
   for (const nic of moment.nics) {

@@ -79,17 +79,18 @@ fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::
 fn draw(place: &mut Place, board: &Board, state: &State, theme: Theme, note: &str) -> io::Result<()> {
     place.terminal.autoresize()?;
     let size = place.terminal.size()?;
-    let ended = if board.has_ended() { " (ended)" } else { "" };
-    let note = &format!("{note}{ended}");
+    let ended = board.has_ended();
     let lines = match (&state.paused, board.newest()) {
-        (Some((shown, history)), _) => {
-            compose(&View { moment: &shown.moment, history, state, theme, note }, size.width, size.height)
-        }
+        (Some((shown, history)), _) => compose(
+            &View { moment: &shown.moment, history, state, theme, note, ended },
+            size.width,
+            size.height,
+        ),
         (None, newest) => {
             let history = board.history();
             let nothing = Moment { host: "the first look".into(), ..Moment::default() };
             let moment = newest.as_ref().map_or(&nothing, |shown| &shown.moment);
-            compose(&View { moment, history: &history, state, theme, note }, size.width, size.height)
+            compose(&View { moment, history: &history, state, theme, note, ended }, size.width, size.height)
         }
     };
     place.terminal.draw(|frame| render(frame, lines)).map(drop)

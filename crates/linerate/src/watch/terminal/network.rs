@@ -40,6 +40,15 @@ impl Columns {
     }
 }
 
+impl Columns {
+    /// Where a row's graph begins and how wide it is; none where there is no room for one.
+    pub fn graph(&self) -> Option<(usize, usize)> {
+        // As `row` puts them: an arrow, a bar, a rate, and the share with its space.
+        let way = 1 + self.bar + 1 + self.rate + if self.share { 6 } else { 0 };
+        (self.spark > 0 && !self.narrow).then_some((1 + self.name + 1 + 2 * way + 1, self.spark))
+    }
+}
+
 /// It moves something, or loses something.
 pub fn is_busy(nic: &Nic) -> bool {
     let some = |way: &Way| {
@@ -146,6 +155,9 @@ fn block(view: &View<'_>, nic: &Nic, width: usize) -> Vec<Line<'static>> {
         nic.driver.as_deref().map(|driver| piece(theme, Role::Soft, format!("  {}", outside(driver)))),
     );
     title.push(piece(theme, Role::Soft, format!("  {link}")));
+    if !nic.built_on.is_empty() {
+        title.push(piece(theme, Role::Soft, format!("  built on {}", outside(&nic.built_on.join(", ")))));
+    }
     if nic.carrier == Some(false) {
         title.push(piece(theme, Role::Warn, "  no carrier"));
     }

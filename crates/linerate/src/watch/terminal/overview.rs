@@ -6,7 +6,7 @@ use super::screen::{View, pushed_right};
 use super::storage;
 use super::theme::Role;
 use crate::watch::history::{Kind, sum};
-use crate::watch::model::{Core, DropLine};
+use crate::watch::model::{Core, DropLine, summed};
 use ratatui::text::{Line, Span};
 
 /// Four sections, each with a title that says it in short.
@@ -81,21 +81,25 @@ fn more(view: &View<'_>, title: Line<'static>, left: usize, width: usize) -> Lin
 
 fn nics(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let View { moment, theme, .. } = *view;
-    let sent = sum(moment.nics.iter().map(|nic| nic.send.bits_per_second));
-    let received = sum(moment.nics.iter().map(|nic| nic.receive.bits_per_second));
+    let sent = sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second));
+    let received = sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second));
     let mut title = vec![
         piece(theme, Role::Title, " Network "),
         piece(theme, Role::Out, format!("{} {}  ", theme.mark("↑", "out"), bits(sent))),
         piece(theme, Role::In, format!("{} {}  ", theme.mark("↓", "in"), bits(received))),
     ];
+    let columns = Columns::of(view, width);
     if width >= 70 {
         let past = view.history.past(view.state.span, Kind::SumSend, "");
-        title.push(sparkline(theme, Role::Out, past.as_ref(), None, (width - 60).min(60)));
+        // Above those of the rows, where they have some.
+        let taken = Line::from(title.clone()).width();
+        let (from, wide) = columns.graph().unwrap_or((taken, (width - 60).min(60)));
+        title.push(Span::raw(" ".repeat(from.saturating_sub(taken))));
+        title.push(sparkline(theme, Role::Out, past.as_ref(), None, wide));
     }
     let mut all: Vec<_> = moment.nics.iter().collect();
     // In the order of their names, but what moves or loses comes before what is down.
     all.sort_by_key(|nic| !network::is_busy(nic));
-    let columns = Columns::of(view, width);
     (Line::from(title), all.into_iter().map(|nic| network::row(view, nic, &columns)).collect())
 }
 

@@ -24,6 +24,8 @@ pub struct View<'a> {
     pub theme: Theme,
     /// A word on where the moments come from or go to (`replay of FILE`, `page at http://…`); may be empty.
     pub note: &'a str,
+    /// Nothing more comes: the recording has ended.
+    pub ended: bool,
 }
 
 /// The lines of a screen, as many as it has rows.
@@ -78,6 +80,9 @@ fn head(view: &View<'_>, width: usize) -> Line<'static> {
     ];
     if state.paused.is_some() {
         spans.push(piece(theme, Role::Warn, "  paused"));
+    }
+    if view.ended {
+        spans.push(piece(theme, Role::Warn, "  replay ended"));
     }
     let mut left = width.saturating_sub(Line::from(spans.clone()).width());
     let (page, span) = (state.page.word(), state.span.word());

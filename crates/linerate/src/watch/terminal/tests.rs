@@ -29,10 +29,14 @@ fn past_of(moment: &Moment) -> History {
 }
 
 fn drawn(moment: &Moment, state: &State, theme: Theme, width: u16, height: u16) -> Buffer {
+    let note = "page at http://127.0.0.1:7414/";
+    let history = &past_of(moment);
+    shown(&View { moment, history, state, theme, note, ended: false }, width, height)
+}
+
+fn shown(view: &View<'_>, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-    let view =
-        View { moment, history: &past_of(moment), state, theme, note: "page at http://127.0.0.1:7414/" };
-    let lines = compose(&view, width, height);
+    let lines = compose(view, width, height);
     assert!(lines.len() <= usize::from(height), "{} lines of {height}", lines.len());
     terminal.draw(|frame| render(frame, lines)).expect("drawn");
     terminal.backend().buffer().clone()
@@ -130,8 +134,8 @@ fn pages_show_their_figures() {
             &[
                 "mlx5_core",
                 "link 100 Gb/s",
-                "97 %",
-                "1.4M packets/s",
+                "98 %",
+                "8.0M packets/s",
                 "no carrier",
                 "12 drops/s, 3 errors/s",
                 "tx_pause_ctrl_phy",
@@ -247,6 +251,64 @@ fn a_machine_of_many_parts_says_what_it_leaves_out() {
     assert!(shown.lines().filter(|line| line.contains('+')).count() >= 3, "{shown}");
     let all = text(&drawn(&moment, &State { page: Page::Cpu, ..State::default() }, COLOURS, 200, 60));
     assert!(all.contains(" 255 "), "{all}");
+}
+
+#[test]
+fn the_end_of_a_recording_is_said_at_every_size() {
+    let (moment, state) = (rich(), State::default());
+    let history = &past_of(&moment);
+    for (width, height) in [(40, 10), (80, 24), (120, 40)] {
+        let view = View {
+            moment: &moment,
+            history,
+            state: &state,
+            theme: PLAIN,
+            note: "replay of x.zst",
+            ended: true,
+        };
+        let screen = text(&shown(&view, width, height));
+        assert!(screen.lines().next().is_some_and(|head| head.contains("replay ended")), "{screen}");
+    }
+    assert!(!screen(Page::Overview, 120, 40).contains("replay ended"));
+}
+
+#[test]
+fn the_graph_of_the_sum_stands_above_those_of_the_rows() {
+    for width in [110, 120, 160, 200] {
+        let screen = screen(Page::Overview, width, 40);
+        let graph = |what: &str| {
+            let row = |line: &&str| line.trim_start().starts_with(what) && line.contains('↑');
+            let line = screen.lines().find(row).expect("a row");
+            let columns: Vec<char> = line.chars().collect();
+            // The last run of blocks in the row; behind it are only words.
+            let end = columns.iter().rposition(|one| ('▁'..='█').contains(one)).expect("a graph");
+            let before = columns[..end].iter().rposition(|one| !('▁'..='█').contains(one)).expect("a start");
+            (before + 1, end)
+        };
+        assert_eq!(graph("Network"), graph("enp23s0f0"), "{width}\n{screen}");
+    }
+}
+
+#[test]
+fn a_bond_and_its_members_count_once() {
+    let mut moment = rich();
+    let mut bond = moment.nics[0].clone();
+    bond.name = "bond0".into();
+    bond.built_on = vec!["enp23s0f0".into(), "eno1".into()];
+    moment.nics.push(bond);
+    let state = State::default();
+    let screen = text(&drawn(&moment, &state, PLAIN, 120, 40));
+    let title = screen.lines().find(|line| line.starts_with(" Network")).expect("a title");
+    assert!(title.contains("96.6 Gb/s") && title.contains("968 Mb/s"), "{screen}");
+    assert!(screen.contains("bond0"), "it has its row all the same");
+    let past = past_of(&moment).past(Span::Minute, crate::watch::history::Kind::SumSend, "").expect("a sum");
+    assert!(past.mean.iter().flatten().all(|rate| (rate / 96.576e9 - 1.0).abs() < 1e-6), "{past:?}");
+    // Alone it is the sum.
+    moment.nics.retain(|nic| nic.name == "bond0");
+    let alone = text(&drawn(&moment, &state, PLAIN, 120, 40));
+    assert!(alone.lines().any(|line| line.starts_with(" Network") && line.contains("96.6 Gb/s")), "{alone}");
+    let nics = text(&drawn(&moment, &State { page: Page::Nics, ..State::default() }, PLAIN, 120, 40));
+    assert!(nics.contains("built on enp23s0f0, eno1"), "{nics}");
 }
 
 #[test]
