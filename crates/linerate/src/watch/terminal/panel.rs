@@ -117,7 +117,7 @@ pub fn machine(
     rows: usize,
 ) -> Vec<Line<'static>> {
     let state = State::default();
-    let view = View { moment, history, state: &state, theme, note: "" };
+    let view = View { moment, history, state: &state, theme, note: "", ended: false };
     let columns = Columns::of(&view, width);
     let mut devices: Vec<(f64, Line<'static>)> = Vec::new();
     for nic in &moment.nics {
