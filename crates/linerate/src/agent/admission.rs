@@ -26,6 +26,8 @@ struct Inside {
     next_number: u64,
     /// Oldest first.
     visitors: Vec<Entry>,
+    /// Threads whose visitor has gone by itself: they end at once, but on a busy machine they are there for a while.
+    leaving: Vec<JoinHandle<()>>,
 }
 
 struct Entry {
@@ -55,6 +57,7 @@ impl WaitingRoom {
         serve: impl FnOnce(Arc<TcpStream>, Visit) + Send + 'static,
     ) -> io::Result<()> {
         loop {
+            self.see_off();
             let mut inside = lock(&self.inside);
             if inside.visitors.len() >= self.bound {
                 let origins: Vec<IpAddr> = inside.visitors.iter().map(|entry| entry.origin).collect();
@@ -93,6 +96,15 @@ impl WaitingRoom {
         for entry in visitors {
             entry.turn_away();
         }
+        self.see_off();
+    }
+
+    /// Waits for the threads of those who went: so the bound holds for threads, however fast visitors come and go.
+    fn see_off(&self) {
+        let leaving = std::mem::take(&mut lock(&self.inside).leaving);
+        for thread in leaving {
+            let _ = thread.join();
+        }
     }
 
     /// Connections inside.
@@ -100,10 +112,10 @@ impl WaitingRoom {
         lock(&self.inside).visitors.len()
     }
 
-    fn remove(&self, number: u64) -> bool {
-        let mut inside = lock(&self.inside);
-        let place = inside.visitors.iter().position(|entry| entry.number == number);
-        place.map(|place| inside.visitors.remove(place)).is_some()
+    fn remove(&self, number: u64) -> Option<JoinHandle<()>> {
+        let visitors = &mut lock(&self.inside).visitors;
+        let place = visitors.iter().position(|entry| entry.number == number)?;
+        Some(visitors.remove(place).thread)
     }
 }
 
@@ -118,13 +130,15 @@ impl Entry {
 impl Visit {
     /// Leaves the room because key or token were right. False: it was turned away before, and must not go on.
     pub fn leave(self) -> bool {
-        self.room.remove(self.number)
+        self.room.remove(self.number).is_some()
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.room.remove(self.number);
+        if let Some(thread) = self.room.remove(self.number) {
+            lock(&self.room.inside).leaving.push(thread);
+        }
     }
 }
 

@@ -52,6 +52,15 @@ fn asked(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// Ends the flood also where something was wrong: the scope waits for its threads.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_flood_of_nonsense_does_not_stop_a_test() {
     let flooders = asked("LINERATE_FLOOD_SENDERS", 4).clamp(1, 200) as u8;
@@ -94,6 +103,7 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
             }
             lane.shutdown(std::net::Shutdown::Write).expect("the end");
         });
+        let _ends = Ends(&flooding);
         let began = Instant::now();
         let (mut bytes, mut most) = (0, (0, 0));
         while began.elapsed() < time {
