@@ -60,6 +60,14 @@ fn assert_stream_is_the_file(fake: &Fake) {
     }
 }
 
+fn assert_sent_is_counted(fake: &Fake, counters: &LaneCounters) {
+    let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(counters.progress.mark().bytes, sent as u64);
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+    fake.sent.iter().for_each(|(_, bytes)| digest.update(bytes));
+    assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
@@ -68,11 +76,7 @@ proptest! {
         let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
         prop_assert!(result.is_ok(), "{result:?}");
         assert_stream_is_the_file(&fake);
-        let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
-        prop_assert_eq!(counters.progress.mark().bytes, sent as u64);
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        fake.sent.iter().for_each(|(_, bytes)| digest.update(bytes));
-        prop_assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
+        assert_sent_is_counted(&fake, &counters);
     }
 
     #[test]
@@ -90,11 +94,7 @@ proptest! {
         let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
         prop_assert!(result.is_ok(), "{result:?}");
         assert_stream_is_the_file(&fake);
-        let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
-        prop_assert_eq!(counters.progress.mark().bytes, sent as u64);
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        fake.sent.iter().for_each(|(_, bytes)| digest.update(bytes));
-        prop_assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
+        assert_sent_is_counted(&fake, &counters);
         prop_assert!(counters.whole.load(Ordering::Relaxed));
     }
 
