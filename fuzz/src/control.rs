@@ -1,9 +1,11 @@
-//! The control connection: what strangers send to an agent and to a client, and what somebody who holds the key can say.
+//! The control connection: what strangers send to an agent and to a client, and what somebody who holds the
+//! key can say.
 
 use super::Bytes;
 use linerate::agent::fuzzing;
 
-/// The first byte chooses who speaks. An insider's input is cut into frames, each led by its length (two bytes).
+/// The first byte chooses who speaks. An insider's input is cut into frames, each led by its length (two
+/// bytes).
 pub fn control(input: &[u8]) {
     let mut bytes = Bytes(input);
     match bytes.byte() {

@@ -1,7 +1,8 @@
 //! What other tools wrote about a machine: the XML of lstopo and of NCCL.
 
+use linerate::probe::Machine;
 use linerate::probe::foreign::{ForeignSources, Named, machine};
-use linerate::probe::{Machine, tree};
+use linerate::report::tree;
 
 /// Any text as either. What comes of it can be shown, saved and read again.
 pub fn lstopo(input: &[u8]) {

@@ -1,4 +1,5 @@
-//! iperf3's control connection: what any stranger sends to a server of ours, and any server to a client of ours.
+//! iperf3's control connection: what any stranger sends to a server of our own, and any server to a client of
+//! ours.
 
 use super::Bytes;
 use linerate::iperf3::fuzzing;

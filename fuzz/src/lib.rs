@@ -1,7 +1,8 @@
-//! What linerate reads from outside, one function for each fuzz target: bytes in, panic where a promise is broken.
+//! What linerate reads from outside, one function for each fuzz target: bytes in, panic where a promise is
+//! broken.
 //!
-//! The same functions run over the saved corpus in `crates/linerate/tests/fuzz_corpus.rs`, so that `cargo test` knows every case
-//! that was found once.
+//! The same functions run over the saved corpus in `crates/linerate/tests/fast/fuzz_corpus.rs`, so that
+//! `cargo test` knows every case that was found once.
 
 mod control;
 mod firmware;

@@ -1,13 +1,14 @@
 //! A machine described in a file: read, planned for, sized, shown.
 
 use linerate::fact::Fact;
-use linerate::plan::Protocol;
 use linerate::plan::flow::{Flow, Method, ends, plan_flow};
 use linerate::plan::machine_file::parse;
 use linerate::plan::sizing::size;
+use linerate::protocol::Protocol;
 use linerate::report::FlowReport;
 
-/// A machine with more devices is read but not planned for: thousands take seconds, and find nothing that these do not.
+/// A machine with more devices is read but not planned for: thousands take seconds, and find nothing that
+/// these do not.
 const MOST_DEVICES: usize = 48;
 
 /// Any text as a machine file.

@@ -1,10 +1,10 @@
-//! What the kernel counts of the network, as a host tells it: the files of `/proc/net`, the listing of `netstat -s`, rtnetlink's dump of
-//! queueing disciplines, and the ledger that is made of them.
+//! What the kernel counts of the network, as a host tells it: the files of `/proc/net`, the listing of
+//! `netstat -s`, rtnetlink's dump of queueing disciplines, and the ledger that is made of them.
 
 use super::Bytes;
+use linerate::counters::{NetworkCounters, from_netstat, read};
 use linerate::diagnose::ledger::{End, Ledger, Offload, Received, Sent, Streams, drops, ledger};
-use linerate::plan::Protocol;
-use linerate::probe::counters::{NetworkCounters, from_netstat, read};
+use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
 use linerate_system::qdisc;
 use std::fs;

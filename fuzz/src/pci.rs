@@ -1,8 +1,10 @@
-//! PCI of a machine that somebody else describes: what `lspci` printed there, and bytes of a configuration space.
+//! PCI of a machine that somebody else describes: what `lspci` printed there, and bytes of a configuration
+//! space.
 
-use linerate::probe::PciLink;
 use linerate::probe::lspci::from_lspci;
-use linerate::probe::pci::{config, ends, topology};
+use linerate::probe::pci::config;
+use linerate::probe::{Machine, PciLink};
+use linerate::topology::Topology;
 
 /// Any text as a listing. What comes of it is a tree without rings, and can be saved.
 pub fn lspci(input: &[u8]) {
@@ -15,16 +17,18 @@ pub fn lspci(input: &[u8]) {
         }
     };
     assert!(!devices.is_empty() && devices.windows(2).all(|pair| pair[0].address != pair[1].address));
-    for device in &devices {
+    let machine = Machine { pci: devices, ..Machine::default() };
+    let tree = Topology::new(&machine);
+    for device in &machine.pci {
         device.link.known().iter().chain(&device.link_max.known()).for_each(|link| sane(link));
         let parent = device.parent.as_deref();
-        assert!(parent.is_none_or(|parent| topology::find(&devices, parent).is_some()), "{device:?}");
-        let above = topology::above(&devices, &device.address);
+        assert!(parent.is_none_or(|parent| tree.find(parent).is_some()), "{device:?}");
+        let above = tree.above(device);
         assert!(above.iter().all(|bridge| bridge.address != device.address), "a ring at {}", device.address);
-        ends::of(&devices, &device.address);
-        topology::max_payload(&devices, &device.address);
+        tree.link(device);
+        tree.max_payload(device);
     }
-    serde_json::to_string(&devices).expect("devices are JSON");
+    serde_json::to_string(&machine.pci).expect("devices are JSON");
 }
 
 /// Any bytes as a configuration space.

@@ -1,4 +1,5 @@
-//! `run.json` from anywhere: read, shown, diagnosed anew. Once as any bytes, once as changes to a run that is whole.
+//! `run.json` from anywhere: read, shown, diagnosed again. Once as any bytes, once as changes to a run that
+//! is whole.
 
 use super::Bytes;
 use linerate::diagnose::{Diagnosis, diagnose};
@@ -19,7 +20,8 @@ pub fn run_json(input: &[u8]) {
     }
 }
 
-/// A sample run with some of its values changed for others of their kind: what a fuzzer does not write by itself.
+/// A sample run with some of its values changed for others of their kind: what a fuzzer does not write by
+/// itself.
 pub fn run_edits(input: &[u8]) {
     static SAMPLES: OnceLock<[Value; 2]> = OnceLock::new();
     let samples = SAMPLES.get_or_init(|| {
@@ -41,7 +43,8 @@ pub fn run_edits(input: &[u8]) {
     }
 }
 
-/// Every screen fits, no page has markup or control characters of the file's, and no number is lost on the way.
+/// Every screen fits, no page has markup or control characters of the file's, and no number is lost on the
+/// way.
 fn show(mut run: Run) {
     screens(&run);
     let Some(plan) = &run.plan else { return };
@@ -53,9 +56,11 @@ fn show(mut run: Run) {
 }
 
 fn screens(run: &Run) {
-    for (width, limit) in [(0, 60), (83, 83), (usize::MAX, 110)] {
+    // One stage has a line for each of its figures, and a wider screen.
+    let (lines, columns) = if run.stage.is_none() { (40, 110) } else { (usize::MAX, 140) };
+    for (width, limit) in [(0, 60), (83, 83), (usize::MAX, columns)] {
         let screen = report::terminal(run, width, false);
-        assert!(screen.lines().count() <= 40, "{} lines:\n{screen}", screen.lines().count());
+        assert!(screen.lines().count() <= lines, "{} lines:\n{screen}", screen.lines().count());
         for line in screen.lines() {
             assert!(line.chars().count() <= limit, "wider than {limit}: {line:?}");
             assert!(!line.contains(char::is_control), "{line:?}");

@@ -1,8 +1,9 @@
 //! A recorded tree of `/proc` and `/sys` that somebody sends us: the whole probe over it.
 
-use linerate::probe::usage::{CpuTimes, Throttle};
-use linerate::probe::{Machine, probe, route, source, tree};
+use linerate::probe::{Machine, probe, route, source};
+use linerate::report::tree;
 use linerate::sysroot::Sysroot;
+use linerate::usage::{CpuTimes, Throttle};
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ fn place(root: &Path, file: &str) -> PathBuf {
     place
 }
 
-/// All that reads a tree. What comes of it can be saved and read again, so no number of it is infinite or none.
+/// All that reads a tree. What comes of it can be saved and read again, so no number of it is infinite or
+/// none.
 fn read(sysroot: &Sysroot) {
     let machine = probe(sysroot);
     let json = serde_json::to_string(&machine).expect("a machine is JSON");

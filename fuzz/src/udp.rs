@@ -1,11 +1,13 @@
-//! Datagrams of a UDP data path: readers that tell ours from payload, and the window that follows what a receiver claims.
+//! Datagrams of a UDP data path: readers that tell ours from payload, and the window that follows what a
+//! receiver claims.
 
 use super::Bytes;
 use linerate::flow::window::Window;
 use linerate::flow::wire::{Feedback, Probe, Token, admitted, read_admitted};
 use std::time::Duration;
 
-/// A token, then either one datagram as it stands or a conversation of a sender with a receiver that claims anything.
+/// A token, then either one datagram as it stands or a conversation of a sender with a receiver that claims
+/// anything.
 pub fn udp(input: &[u8]) {
     let mut bytes = Bytes(input);
     let token: Token = bytes.array();

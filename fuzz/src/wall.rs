@@ -1,4 +1,5 @@
-//! A wall's outside: the manifest of a movie, the datagrams that anybody may send to a screen, and frames that may be anything.
+//! A wall's outside: the manifest of a movie, the datagrams that anybody may send to a screen, and frames
+//! that may be anything.
 
 use linerate::wall::geometry::Size;
 use linerate::wall::movie::Manifest;

@@ -3,8 +3,8 @@
 use super::Bytes;
 use linerate::wall::control::fuzzing;
 
-/// A byte tells which: 0 the text of a message; 1 bytes of somebody without the channel's keys; else messages of somebody who has them, each
-/// led by its length (two bytes), cut into pieces by the first byte.
+/// A byte tells which: 0 the text of a message; 1 bytes of somebody without the channel's keys; else messages
+/// of somebody who has them, each led by its length (two bytes), cut into pieces by the first byte.
 pub fn wall_control(input: &[u8]) {
     let mut bytes = Bytes(input);
     match bytes.byte() {

@@ -1,6 +1,6 @@
 //! A recording of `linerate watch`, and the kernel's files that a watch reads.
 
-use linerate::watch::raw::{
+use linerate::counters::{
     parse_diskstats, parse_interrupts, parse_meminfo, parse_net_dev, parse_pressure, parse_softirqs,
     parse_stat,
 };

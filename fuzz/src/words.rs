@@ -14,6 +14,7 @@ pub fn units(input: &[u8]) {
             assert_eq!(units::parse_size(&bytes.to_string()), Ok(bytes), "{text:?}");
         }
     }
+    let _ = units::parse_duration(text);
     if let Ok(rate) = units::parse_rate(text) {
         assert!(rate.is_finite() && rate > 0.0, "{text:?} is {rate}");
         assert!(!units::show_bits_rate(rate).is_empty() && !units::show_bytes_rate(rate).is_empty());
@@ -60,5 +61,5 @@ pub fn words(input: &[u8]) {
     if let Ok(key) = Key::from_hex(text) {
         assert_eq!(key.to_hex(), text.trim().to_ascii_lowercase());
     }
-    let _ = linerate::cli::listen_address(text);
+    let _ = linerate::address::listen_address(text, std::net::Ipv6Addr::UNSPECIFIED.into(), Some(7411));
 }

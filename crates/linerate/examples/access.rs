@@ -1,7 +1,9 @@
-//! One worker of the storage benchmarks by itself, for `bench/access`: what it costs a request, without the program around it.
+//! One worker of the storage benchmarks by itself, for `bench/access`: what it costs a request, without the
+//! program around it.
 //!
-//! `access FILE BLOCK DEPTH SECONDS read|write sequential|random io_uring|psync|mmap|threads direct|buffered` prints requests a second,
-//! bytes a second, CPU seconds a million requests, the 99th percentile in microseconds, and the method.
+//! `access FILE BLOCK DEPTH SECONDS read|write sequential|random io_uring|psync|mmap|threads direct|buffered`
+//! prints requests a second, bytes a second, CPU seconds a million requests, the 99th percentile in
+//! microseconds, and the method.
 
 use linerate::flow::access::{
     AccessCounters, AccessFile, AccessStart, Area, Engine, Order, Pace, Walk, start,

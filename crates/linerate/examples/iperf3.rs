@@ -1,10 +1,11 @@
 //! linerate as one end of an iperf3 test, to try it.
 //!
-//! `iperf3 client HOST[:PORT] [key=value]…` (keys: udp, reverse, bidir, parallel, seconds, omit, bytes, len, window, rate, congestion, cores)
-//! prints the outcome as JSON; `iperf3 server [ADDRESS:PORT]` answers until it is stopped.
+//! `iperf3 client HOST[:PORT] [key=value]…` (keys: udp, reverse, bidir, parallel, seconds, omit, bytes, len,
+//! window, rate, congestion, cores) prints the outcome as JSON; `iperf3 server [ADDRESS:PORT]` answers until
+//! it is stopped.
 
 use linerate::iperf3::{Direction, Event, Limits, Server, Test, parse_address, run_client};
-use linerate::plan::Protocol;
+use linerate::protocol::Protocol;
 use linerate::units::{parse_rate, parse_size};
 use std::error::Error;
 use std::sync::Arc;

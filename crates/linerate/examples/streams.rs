@@ -1,16 +1,18 @@
-//! The streams of `linerate network` by themselves, for `bench/`: what they move and what it costs at each end.
+//! The streams of `linerate network` by themselves, for `bench/`: what they move and what it costs at each
+//! end.
 //!
-//! `streams WORD=VALUE…` runs both ends in one process over loopback; with `listen=ADDRESS:PORT` only the end that accepts, with
-//! `connect=ADDRESS:PORT` only the one that opens. Words: `protocol=tcp|udp`, `method=write|sendfile|splice|zerocopy|trains|datagrams`,
-//! `role=send|receive|ask` (of the end that opens), `seconds=`, `streams=`, `write=` and `datagram=` (bytes), `rate=` (bytes per second a
-//! stream), `limit=` (bytes a stream), `congestion=`, `near=` and `far=` (cores, with commas), `file=`, `direct=1`, `verify=1`,
+//! `streams WORD=VALUE…` runs both ends in one process over loopback; with `listen=ADDRESS:PORT` only the end
+//! that accepts, with `connect=ADDRESS:PORT` only the one that opens. Words: `protocol=tcp|udp`,
+//! `method=write|sendfile|splice|zerocopy|trains|datagrams`, `role=send|receive|ask` (of the end that opens),
+//! `seconds=`, `streams=`, `write=` and `datagram=` (bytes), `rate=` (bytes per second a stream), `limit=`
+//! (bytes a stream), `congestion=`, `near=` and `far=` (cores, with commas), `file=`, `direct=1`, `verify=1`,
 //! `buffer=` (receive buffer, bytes). Prints a line an end: bytes a second, CPU seconds a GB, what was lost.
 
 use linerate::flow::stream::{
     Content, Role, SendMethod, StreamCounters, StreamSample, StreamSocket, StreamSpec, accept_udp, open_udp,
     prepare, start,
 };
-use linerate::plan::Protocol;
+use linerate::protocol::Protocol;
 use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
 use std::error::Error;
@@ -24,18 +26,18 @@ use std::time::{Duration, Instant};
 /// O_DIRECT of x86-64 and most others.
 const DIRECT: i32 = 0o40000;
 
-type Words = HashMap<String, String>;
+type Args = HashMap<String, String>;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {
-    let words: Words = std::env::args()
+    let words: Args = std::env::args()
         .skip(1)
         .map(|word| word.split_once('=').map(|(name, value)| (name.into(), value.into())).ok_or(word))
         .collect::<Result<_, _>>()
         .map_err(|word| format!("`{word}`: give WORD=VALUE: see the head of this file"))?;
     let streams = number(&words, "streams")?.unwrap_or(1) as u16;
-    let near = move |words: &Words, index, address| end(words, index, true, address);
-    let far = move |words: &Words, index, address| end(words, index, false, address);
+    let near = move |words: &Args, index, address| end(words, index, true, address);
+    let far = move |words: &Args, index, address| end(words, index, false, address);
     let lines = match (words.get("listen"), words.get("connect")) {
         (Some(address), _) => all(&words, streams, address.parse()?, &[&far]),
         (_, Some(address)) => all(&words, streams, address.parse()?, &[&near]),
@@ -45,10 +47,10 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-type End<'a> = &'a (dyn Fn(&Words, u16, SocketAddr) -> Outcome<(StreamSample, Role, f64)> + Sync);
+type End<'a> = &'a (dyn Fn(&Args, u16, SocketAddr) -> Outcome<(StreamSample, Role, f64)> + Sync);
 
 /// Runs these ends of all streams, and sums each up.
-fn all(words: &Words, streams: u16, address: SocketAddr, ends: &[End]) -> Outcome<Vec<String>> {
+fn all(words: &Args, streams: u16, address: SocketAddr, ends: &[End]) -> Outcome<Vec<String>> {
     std::thread::scope(|scope| {
         let running: Vec<Vec<_>> = ends
             .iter()
@@ -79,7 +81,8 @@ fn summary(samples: &[(StreamSample, Role, f64)]) -> String {
     let (lost, datagrams) = (sum(|sample| sample.lost), sum(|sample| sample.datagrams));
     let role = format!("{:?}", samples[0].1).to_lowercase();
     let mut line = format!(
-        "{role} gigabits={:.2} cpu_s_per_gb={:.4} seconds={seconds:.2} bytes={bytes} calls={} datagrams={datagrams} lost={lost} lost_percent={:.3}",
+        "{role} gigabits={:.2} cpu_s_per_gb={:.4} seconds={seconds:.2} bytes={bytes} calls={} \
+         datagrams={datagrams} lost={lost} lost_percent={:.3}",
         bytes * 8.0 / seconds / 1e9,
         cpu / (bytes / 1e9),
         sum(|sample| sample.calls),
@@ -104,7 +107,7 @@ fn summary(samples: &[(StreamSample, Role, f64)]) -> String {
     line
 }
 
-fn end(words: &Words, index: u16, near: bool, address: SocketAddr) -> Outcome<(StreamSample, Role, f64)> {
+fn end(words: &Args, index: u16, near: bool, address: SocketAddr) -> Outcome<(StreamSample, Role, f64)> {
     let spec = spec(words, index, near)?;
     let token = [index as u8 + 1; 32];
     let socket = open(&spec, near, address, token)?;
@@ -129,7 +132,7 @@ fn end(words: &Words, index: u16, near: bool, address: SocketAddr) -> Outcome<(S
     Ok((sample, role, seconds))
 }
 
-fn spec(words: &Words, index: u16, near: bool) -> Outcome<StreamSpec> {
+fn spec(words: &Args, index: u16, near: bool) -> Outcome<StreamSpec> {
     let word = |name: &str, other: &str| words.get(name).cloned().unwrap_or_else(|| other.into());
     let udp = word("protocol", "tcp") == "udp";
     let role = match word("role", "send").as_str() {
@@ -162,11 +165,11 @@ fn spec(words: &Words, index: u16, near: bool) -> Outcome<StreamSpec> {
     })
 }
 
-fn number(words: &Words, name: &str) -> Outcome<Option<u64>> {
+fn number(words: &Args, name: &str) -> Outcome<Option<u64>> {
     Ok(words.get(name).map(|value| value.parse()).transpose()?)
 }
 
-fn content(words: &Words, index: u16) -> Outcome<Content> {
+fn content(words: &Args, index: u16) -> Outcome<Content> {
     let Some(path) = words.get("file") else { return Ok(Content::Memory) };
     let direct = words.contains_key("direct");
     let file = File::options().read(true).custom_flags(if direct { DIRECT } else { 0 }).open(path)?;

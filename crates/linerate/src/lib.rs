@@ -1,27 +1,20 @@
-//! linerate: how fast can this server move bytes from its disks to its network, what stops it, what do I change?
+//! linerate: how fast can this server move bytes from its disks to its network, what stops it, what do I
+//! change?
 //!
-//! One forward path: probe → plan → measure → diagnose → report. Each room's `mod.rs` shows its product and its one public function.
+//! One forward path: probe → plan → measure → diagnose → report, a crate for each part of it. This one is the
+//! command line, and the whole under one name for those who use linerate as a library.
 
 #![forbid(unsafe_code)]
 
-pub mod agent;
-pub mod capture;
 pub mod cli;
-pub mod diagnose;
-pub mod event;
-pub mod fact;
-pub mod failure;
-pub mod flow;
-pub mod iperf3;
-pub mod measure;
-pub mod plan;
-pub mod probe;
-pub mod rates;
-pub mod report;
-pub mod run;
-pub mod sysroot;
-pub mod tune;
-pub mod units;
-pub mod wall;
-pub mod watch;
-pub mod web;
+
+pub use linerate_facts::{counters, fact, failure, printable, protocol, sysroot, units, usage};
+pub use linerate_machine::{capture, probe, rates, topology};
+pub use linerate_measure::{diagnose, event, measure, run};
+pub use linerate_model::plan;
+pub use linerate_report as report;
+pub use linerate_transport::{address, agent, flow, iperf3};
+pub use linerate_tune as tune;
+pub use linerate_wall as wall;
+pub use linerate_watch as watch;
+pub use linerate_web as web;

@@ -2,12 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
-use linerate::cli::{Words, complain, execute};
+use linerate::cli::{complain, execute, parse};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match execute(Words::parse()) {
+    match execute(parse()) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             complain(&failure.to_string());

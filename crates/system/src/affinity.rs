@@ -21,8 +21,8 @@ pub fn allow(cores: &[u32]) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Lets the calling thread's sleeps end when they are over: the kernel would put them off by up to 50 µs, to wake up less often
-/// (PR_SET_TIMERSLACK, prctl(2)).
+/// Lets the calling thread's sleeps end when they are over: the kernel would put them off by up to 50 µs, to
+/// wake up less often (PR_SET_TIMERSLACK, prctl(2)).
 pub fn wake_on_time() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

@@ -12,7 +12,6 @@ const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
 pub(crate) struct Region {
     start: NonNull<u8>,
     mapped_bytes: usize,
-    bytes: usize,
 }
 
 // SAFETY: the region is plain memory; leases give exclusive access to disjoint parts of it.
@@ -24,7 +23,8 @@ impl Region {
     pub(crate) fn map(bytes: usize) -> io::Result<Self> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let mapped_bytes = bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
-        // SAFETY: a new anonymous private mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a new anonymous private mapping at an address of the kernel's choice touches no memory of
+        // ours.
         let address = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -36,16 +36,11 @@ impl Region {
         // SAFETY: advice on our own mapping; transparent huge pages are a wish, refusal changes nothing.
         let _ = unsafe { madvise(address, mapped_bytes, Advice::LinuxHugepage) };
         let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Region { start, mapped_bytes, bytes })
+        Ok(Region { start, mapped_bytes })
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
-    }
-
-    /// What the blocks take: the mapping is rounded up, but only this much need be locked (RLIMIT_MEMLOCK).
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 
@@ -60,20 +55,37 @@ impl Drop for Region {
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) region: Arc<Region>,
+    /// Bytes from one block to the next.
+    pub(crate) stride: usize,
+    blocks: usize,
     free: Vec<Lease>,
 }
 
 impl Pool {
     /// `blocks` blocks of `block_bytes` each (rounded up to 4 KiB so that direct I/O finds them aligned).
     pub fn new(blocks: usize, block_bytes: usize) -> io::Result<Self> {
-        let stride = block_bytes.next_multiple_of(4096);
+        // Lengths in the kernel's requests and answers have 31 bits.
+        if block_bytes > i32::MAX as usize || blocks > u32::MAX as usize {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let stride = block_bytes.max(1).next_multiple_of(4096);
         let total = stride.checked_mul(blocks).ok_or(io::ErrorKind::OutOfMemory)?;
         let region = Arc::new(Region::map(total)?);
         let free = (0..blocks)
             .rev()
-            .map(|index| Lease { region: Arc::clone(&region), offset: index * stride, bytes: block_bytes })
+            .map(|index| Lease {
+                region: Arc::clone(&region),
+                offset: index * stride,
+                number: index as u32,
+                bytes: block_bytes as u32,
+            })
             .collect();
-        Ok(Pool { region, free })
+        Ok(Pool { region, stride, blocks, free })
+    }
+
+    /// Blocks in all, free or not.
+    pub fn blocks(&self) -> usize {
+        self.blocks
     }
 
     /// A block, if one is free.
@@ -93,18 +105,30 @@ impl Pool {
     }
 }
 
-/// Exclusive use of one block. Whoever holds it may read and write it; nobody else can, the kernel included.
+/// Exclusive use of one block. anyone who holds it may read and write it; nobody else can, the kernel
+/// included.
 #[derive(Debug)]
 pub struct Lease {
     region: Arc<Region>,
     offset: usize,
-    bytes: usize,
+    number: u32,
+    bytes: u32,
 }
 
 impl Lease {
+    /// Its place in the pool, from 0: no other block of the pool has it.
+    pub fn number(&self) -> usize {
+        self.number as usize
+    }
+
     /// Length, bytes.
     pub fn len(&self) -> usize {
-        self.bytes
+        self.bytes as usize
+    }
+
+    /// A block of this region.
+    pub(crate) fn is_of(&self, region: &Arc<Region>) -> bool {
+        Arc::ptr_eq(&self.region, region)
     }
 
     /// A lease of no bytes.
@@ -114,14 +138,15 @@ impl Lease {
 
     /// The block's bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the block lies inside the region, which the reference count keeps mapped; this lease alone covers it.
-        unsafe { std::slice::from_raw_parts(self.pointer(), self.bytes) }
+        // SAFETY: the block lies inside the region, which the reference count keeps mapped; this lease alone
+        // covers it.
+        unsafe { std::slice::from_raw_parts(self.pointer(), self.len()) }
     }
 
     /// The block's bytes, to change.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and `&mut self` is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.len()) }
     }
 
     pub(crate) fn pointer(&self) -> *mut u8 {

@@ -1,4 +1,5 @@
-//! One TCP connection as the kernel sees it: TCP_INFO with its windows and rates, what was not acknowledged yet, a pacing rate.
+//! One TCP connection as the kernel sees it: TCP_INFO with its windows and rates, what was not acknowledged
+//! yet, a pacing rate.
 
 use crate::socket::{RawTcpInfo, TcpInfo};
 use std::io;
@@ -48,8 +49,8 @@ pub fn unacknowledged_bytes(connection: &impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Spreads the segments of a connection to this rate, bytes per second (SO_MAX_PACING_RATE, socket(7)). TCP keeps it by itself since Linux 4.13;
-/// UDP does not without the fq queueing discipline.
+/// Spreads the segments of a connection to this rate, bytes per second (SO_MAX_PACING_RATE, socket(7)). TCP
+/// keeps it by itself since Linux 4.13; UDP does not without the fq queueing discipline.
 pub fn set_pacing_rate(connection: &impl AsFd, bytes_per_second: u64) -> io::Result<()> {
     // SAFETY: the pointer and length describe one u64 that lives through the call.
     let answer = unsafe {
@@ -64,7 +65,8 @@ pub fn set_pacing_rate(connection: &impl AsFd, bytes_per_second: u64) -> io::Res
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Send and receive buffer as the kernel has them now: what it charges, halved, as in `socket::set_send_buffer`.
+/// Send and receive buffer as the kernel has them now: what it charges, halved, as in
+/// `socket::set_send_buffer`.
 pub fn buffers(socket: &impl AsFd) -> io::Result<(usize, usize)> {
     let send = rustix::net::sockopt::socket_send_buffer_size(socket)?;
     let receive = rustix::net::sockopt::socket_recv_buffer_size(socket)?;
@@ -78,7 +80,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_connection_tells_of_its_path_and_windows() {
+    fn a_connection_reports_of_its_path_and_windows() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (mut receiver, _) = listener.accept().expect("accepted");
@@ -93,7 +95,7 @@ mod tests {
         assert!(view.path_mtu >= 576 && view.path_mtu as usize <= 1 << 16, "{view:?}");
         assert!(view.path_mtu > view.info.segment_bytes, "{view:?}");
         assert!(view.congestion_window_segments > 0 && view.min_rtt_us < 1_000_000, "{view:?}");
-        // Before Linux 5.4 the kernel does not tell.
+        // Before Linux 5.4 the kernel does not report.
         assert!(view.send_window_bytes == 0 || view.send_window_bytes > 1000, "{view:?}");
         let (send, receive) = buffers(&sender).expect("buffers");
         assert!(send > 1000 && receive > 1000, "{send} {receive}");

@@ -22,7 +22,8 @@ pub fn process_cpu() -> Duration {
     clock(rustix::time::ClockId::ProcessCPUTime).saturating_sub(looked_on)
 }
 
-/// A thread that only looks on has used so much CPU time since it last said so: no cost of what this process does.
+/// A thread that only looks on has used so much CPU time since it last said so: no cost of what this process
+/// does.
 pub fn looked_on(time: Duration) {
     LOOKED_ON.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }

@@ -1,9 +1,10 @@
-//! Why the kernel dropped packets, by its own reasons: the tracepoint `skb:kfree_skb` (`include/trace/events/skb.h`, reasons since Linux 5.17),
-//! recorded in a tracefs instance of our own, which is removed again. Of the whole host, all network namespaces. Needs root and a mounted
-//! tracefs; nothing is mounted here.
+//! Why the kernel dropped packets, by its own reasons: the tracepoint `skb:kfree_skb`
+//! (`include/trace/events/skb.h`, reasons since Linux 5.17), recorded in a tracefs instance of our own, which
+//! is removed again. Of the whole host, all network namespaces. Needs root and a mounted tracefs; nothing is
+//! mounted here.
 //!
-//! A thread takes the records out while they come (`trace_pipe`), so that a buffer of a moment is enough; what the kernel had to overwrite
-//! all the same it counts, and so do we.
+//! A thread takes the records out while they come (`trace_pipe`), so that a buffer of a moment is enough;
+//! what the kernel had to overwrite all the same it counts, and so do we.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -47,7 +48,8 @@ struct Trace {
 pub struct Drops {
     /// Packets by reason (`SOCKET_RCVBUFF`, `NO_SOCKET`, `QDISC_DROP`); trains as one.
     pub reasons: BTreeMap<String, u64>,
-    /// Packets whose records were overwritten before they were taken, are not taken yet, or could not be read: of no known reason.
+    /// Packets whose records were overwritten before they were taken, are not taken yet, or could not be
+    /// read: of no known reason.
     pub missed: u64,
 }
 
@@ -117,7 +119,8 @@ impl Drop for DropTrace {
     }
 }
 
-/// For a process that is about to end without running destructors: removes the instances of all traces of it, within a second each.
+/// For a process that is about to end without running destructors: removes the instances of all traces of it,
+/// within a second each.
 pub fn remove_all() {
     let running = std::mem::take(&mut *lock(&RUNNING));
     running.iter().filter_map(Weak::upgrade).for_each(|trace| trace.remove());
@@ -140,7 +143,7 @@ fn take_as_they_come(trace: &Weak<Trace>) {
     }
 }
 
-/// Instances of processes of ours that were killed.
+/// Instances of processes of our own that were killed.
 fn remove_left(place: &Path) {
     let Ok(entries) = fs::read_dir(place.join("instances")) else { return };
     for entry in entries.flatten() {
@@ -205,7 +208,8 @@ impl Taken {
         self.begun = begun;
     }
 
-    /// A line of a drop ends in `reason: NAME`. Lines of the pipe's own (`CPU:1 [LOST 12 EVENTS]`) say what `stats` says, too.
+    /// A line of a drop ends in `reason: NAME`. Lines of the pipe's own (`CPU:1 [LOST 12 EVENTS]`) say what
+    /// `stats` says, too.
     fn count(&mut self, line: &str) {
         let Some((_, record)) = line.split_once("kfree_skb:") else { return };
         let reason = record.rsplit_once("reason: ").map_or("", |(_, reason)| reason.trim());
@@ -236,11 +240,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PIPE: &str = "          <idle>-0       [001] ..s2.  100.1: kfree_skb: skbaddr=0000000012345678 rx_sk=0 protocol=2048 location=__udp4_lib_rcv+0x4 reason: NO_SOCKET\n\
+    const PIPE: &str = "          <idle>-0       [001] ..s2.  100.1: kfree_skb: skbaddr=0000000012345678 \
+                        rx_sk=0 protocol=2048 location=__udp4_lib_rcv+0x4 reason: NO_SOCKET\n\
         CPU:1 [LOST 12 EVENTS]\n\
-        \x20          iperf3-77      [000] b.s2.  100.2: kfree_skb: skbaddr=0000000012345679 rx_sk=0 protocol=2048 location=udp_queue_rcv+0x4 reason: SOCKET_RCVBUFF\n\
-        \x20          a reason: X-1  [000] b.s2.  100.3: kfree_skb: skbaddr=0000000012345679 protocol=2048 location=x reason: NO_SOCKET\n\
-        \x20          iperf3-77      [000] b.s2.  100.4: kfree_skb: skbaddr=0000000012345679 protocol=2048 location=x reason: 0x70001\u{fffd}\n";
+        \x20          iperf3-77      [000] b.s2.  100.2: kfree_skb: skbaddr=0000000012345679 rx_sk=0 \
+        protocol=2048 location=udp_queue_rcv+0x4 reason: SOCKET_RCVBUFF\n\
+        \x20          a reason: X-1  [000] b.s2.  100.3: kfree_skb: skbaddr=0000000012345679 protocol=2048 \
+        location=x reason: NO_SOCKET\n\
+        \x20          iperf3-77      [000] b.s2.  100.4: kfree_skb: skbaddr=0000000012345679 protocol=2048 \
+        location=x reason: 0x70001\u{fffd}\n";
 
     #[test]
     fn lines_are_counted_however_they_are_cut() {
@@ -256,14 +264,16 @@ mod tests {
 
     #[test]
     fn what_nobody_took_is_missed() {
-        let stats = "entries: 3\noverrun: 40\ncommit overrun: 0\nbytes: 5408\noldest event ts:   87.4\ndropped events: 500\nread events: 9\n";
+        let stats = "entries: 3\noverrun: 40\ncommit overrun: 0\nbytes: 5408\noldest event ts:   \
+                     87.4\ndropped events: 500\nread events: 9\n";
         assert_eq!(missed_by(stats), 543);
         assert_eq!(missed_by("entries: many\n"), 0);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_left_out(text in "((CPU:[0-9]{0,3} .LOST [0-9]{0,30} EVENTS.|x kfree_skb: reason: [A-Zé_]{0,9})\n){0,9}", bytes: Vec<u8>) {
+        fn any_bytes_are_read_or_left_out(text in "((CPU:[0-9]{0,3} .LOST [0-9]{0,30} EVENTS.|x kfree_skb: \
+                                                   reason: [A-Zé_]{0,9})\n){0,9}", bytes: Vec<u8>) {
             let mut taken = Taken::default();
             taken.feed(&bytes);
             taken.feed(text.as_bytes());

@@ -1,7 +1,9 @@
 //! What a driver tells about a network interface through the ethtool ioctl (`include/uapi/linux/ethtool.h`,
-//! `net/ethtool/ioctl.c`): questions, none of which needs a privilege, and, in `change` and at the end of `settings`, changes, which do.
+//! `net/ethtool/ioctl.c`): questions, none of which needs a privilege, and, in `change` and at the end of
+//! `settings`, changes, which do.
 //!
-//! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with `ENODEV`.
+//! A question that a driver does not answer fails with `EOPNOTSUPP`; an interface that is gone, with
+//! `ENODEV`.
 
 mod change;
 mod driver;
@@ -13,14 +15,17 @@ mod strings;
 
 pub use driver::Driver;
 pub use link::{Duplex, Link};
-pub use settings::{Channels, Coalescing, Fec, Pause, Rings};
+pub use settings::Coalescing;
+pub use settings::Fec;
+pub use settings::{Channels, Pause, Rings};
 
 use rustix::net::{AddressFamily, SocketType};
 use std::cell::OnceCell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A socket to ask over, and the names that the kernel gives to features and link modes: those are the same for all interfaces.
+/// A socket to ask over, and the names that the kernel gives to features and link modes: those are the same
+/// for all interfaces.
 pub struct Ethtool {
     socket: OwnedFd,
     feature_names: OnceCell<Vec<String>>,
@@ -37,14 +42,16 @@ impl Ethtool {
     /// Asks about one interface.
     ///
     /// # Safety
-    /// `request` begins with the number of a command (`ETHTOOL_G…`) and leads to as many bytes, aligned to 4 and free to be
-    /// written, as the kernel reads and writes for that command and for the counts that stand in the request.
+    /// `request` begins with the number of a command (`ETHTOOL_G…`) and leads to as many bytes, aligned to 4
+    /// and free to be written, as the kernel reads and writes for that command and for the counts that stand
+    /// in the request.
     unsafe fn ask(&self, interface: &str, request: *mut libc::c_void) -> io::Result<()> {
         // SAFETY: as the caller vouches.
         unsafe { self.ask_for_status(interface, request) }.map(drop)
     }
 
-    /// Asks about one interface, and gives what the call returned: some commands tell there what was not done.
+    /// Asks about one interface, and gives what the call returned: some commands tell there what was not
+    /// done.
     ///
     /// # Safety
     /// As [`Ethtool::ask`].
@@ -53,7 +60,8 @@ impl Ethtool {
             ifr_name: interface_name(interface)?,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: request.cast() },
         };
-        // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the request; the caller vouches for the request.
+        // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the request; the caller vouches for
+        // the request.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) };
         if status < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
     }
@@ -61,10 +69,11 @@ impl Ethtool {
     /// Asks with a structure of fixed size.
     ///
     /// # Safety
-    /// `T` is `repr(C)`, made of integers only, has the layout and the size of the kernel's structure for the command that
-    /// its first field holds, and that structure has no part of variable length.
+    /// `T` is `repr(C)`, made of integers only, has the layout and the size of the kernel's structure for the
+    /// command that its first field holds, and that structure has no part of variable length.
     unsafe fn fixed<T>(&self, interface: &str, mut request: T) -> io::Result<T> {
-        // SAFETY: as the caller vouches, the kernel reads and writes no more than the structure, which outlives the call.
+        // SAFETY: as the caller vouches, the kernel reads and writes no more than the structure, which
+        // outlives the call.
         unsafe { self.ask(interface, (&raw mut request).cast()) }?;
         Ok(request)
     }

@@ -6,12 +6,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens for reading; with `direct` the page cache is passed by. Never waits in a race with a FIFO for its writer.
+/// Opens for reading; with `direct` the page cache is passed by. Never waits in a race with a FIFO for its
+/// writer.
 pub fn open_to_read(path: &Path, direct: bool) -> io::Result<File> {
     let flags = if direct { libc::O_DIRECT | libc::O_NONBLOCK } else { libc::O_NONBLOCK };
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    // O_NONBLOCK was for the open alone. io_uring takes it as a promise that the file never blocks, and then reads within the
-    // submitting call where the file system cannot do otherwise (FUSE, NFS): one read at a time (`io_file_get_flags`, io_uring/rw.c).
+    // O_NONBLOCK was for the open alone. io_uring takes it as a promise that the file never blocks, and then
+    // reads within the submitting call where the file system cannot do otherwise (FUSE, NFS): one read at a
+    // time (`io_file_get_flags`, io_uring/rw.c).
     let kept = rustix::fs::fcntl_getfl(&file)? - rustix::fs::OFlags::NONBLOCK;
     rustix::fs::fcntl_setfl(&file, kept)?;
     Ok(file)
@@ -31,7 +33,8 @@ pub fn size_of(file: &File) -> io::Result<u64> {
     Ok(metadata.len())
 }
 
-/// Gives a regular file that is shorter this length, with room on its disk; never makes it shorter, whoever else does the same.
+/// Gives a regular file that is shorter this length, with room on its disk; never makes it shorter, anyone
+/// who else does the same.
 pub fn grow_to(file: &File, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     let metadata = file.metadata()?;
@@ -41,11 +44,25 @@ pub fn grow_to(file: &File, bytes: u64) -> io::Result<()> {
     Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
 }
 
-/// Whether the file's system keeps it in memory, tmpfs or ramfs: then there is no device to wait for (but swap).
+/// Whether the file's system keeps it in memory, tmpfs or ramfs: then there is no device to wait for (but
+/// swap).
 pub fn lies_in_memory(file: &File) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
     rustix::fs::fstatfs(file).is_ok_and(|system| [TMPFS, RAMFS].contains(&(system.f_type as u64)))
+}
+
+/// Has io_uring read a file in memory within the submitting call.
+///
+/// tmpfs has no flag for reads that do not wait, so io_uring hands each to another thread, though none waits
+/// for a device. O_NONBLOCK is taken for that flag (`io_file_get_flags`, io_uring/rw.c). Buffered writes stay
+/// with the thread.
+pub fn read_at_once_if_in_memory(file: &File) {
+    if lies_in_memory(file) {
+        let flags = rustix::fs::fcntl_getfl(file).map(|flags| flags | rustix::fs::OFlags::NONBLOCK);
+        // Where it cannot be set, the other thread does them.
+        let _ = flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags));
+    }
 }
 
 /// Bytes free to us, and bytes in all, of the file system that holds `path`.
@@ -59,10 +76,17 @@ pub fn block_bytes_at(path: &Path) -> io::Result<u64> {
     Ok(rustix::fs::statvfs(path)?.f_frsize)
 }
 
-/// Whether this process may make files in a directory: an error says why not (permission, a file system that is mounted read-only).
+/// Whether this process may make files in a directory: an error says why not (permission, a file system that
+/// is mounted read-only).
 pub fn may_write_in(directory: &Path) -> io::Result<()> {
     use rustix::fs::{Access, access};
     Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// Whether a file of this owner is this process's user's, or root's: nobody else can have laid it there for
+/// us to find.
+pub fn is_ours(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 /// Asks the kernel to drop this file's clean pages; only pages of this very file.
@@ -71,7 +95,8 @@ pub fn drop_pages(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// mincore(2) tells the truth only to who owns the file or may write it; to all others every page is there (since Linux 5.2).
+/// mincore(2) tells the truth only to who owns the file or may write it; to all others every page is there
+/// (since Linux 5.2).
 fn sees_cached_pages(file: &File) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     if user.is_root() || file.metadata()?.uid() == user.as_raw() {
@@ -82,8 +107,8 @@ fn sees_cached_pages(file: &File) -> io::Result<bool> {
     Ok(rustix::fs::accessat(rustix::fs::CWD, path, access, flags).is_ok())
 }
 
-/// Share of the file's first `bytes` that is in the page cache, 0 to 1, by mincore(2) over a mapping that is never touched.
-/// Permission denied where the kernel would not tell.
+/// Share of the file's first `bytes` that is in the page cache, 0 to 1, by mincore(2) over a mapping that is
+/// never touched. Permission denied where the kernel would not tell.
 pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     // A look at the first GiB tells enough and bounds the page vector.
@@ -96,7 +121,8 @@ pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
     }
     let page = rustix::param::page_size();
     let mut resident = vec![0u8; bytes.div_ceil(page)];
-    // SAFETY: a new read-only mapping at an address of the kernel's choice; it is never dereferenced, so truncation cannot fault.
+    // SAFETY: a new read-only mapping at an address of the kernel's choice; it is never dereferenced, so
+    // truncation cannot fault.
     let address =
         unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), 0) }?;
     // SAFETY: the mapping is `bytes` long and the vector has one byte for each of its pages.
@@ -115,6 +141,27 @@ pub fn cached_share(file: &File, bytes: u64) -> io::Result<f64> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn only_files_in_memory_are_read_at_once() {
+        for directory in ["/dev/shm", "/tmp", "/var/tmp"] {
+            let Ok(file) = tempfile::tempfile_in(directory) else {
+                eprintln!("skipped: no file in {directory}");
+                continue;
+            };
+            read_at_once_if_in_memory(&file);
+            let flags = rustix::fs::fcntl_getfl(&file).expect("its flags");
+            let at_once = flags.contains(rustix::fs::OFlags::NONBLOCK);
+            assert_eq!(lies_in_memory(&file), at_once, "{directory}");
+        }
+    }
+
+    #[test]
+    fn files_of_root_and_of_this_user_are_our_own() {
+        let me = rustix::process::geteuid().as_raw();
+        assert!(is_ours(0) && is_ours(me));
+        assert!(!is_ours(me + 1) && !is_ours(u32::MAX));
+    }
 
     #[test]
     fn a_file_just_written_is_cached() {
@@ -137,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_only_read_a_file_is_not_told_that_all_of_it_is_cached() {
+    fn who_may_only_read_a_file_is_not_reported_that_all_of_it_is_cached() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can try it as somebody else");
             return;

@@ -1,4 +1,5 @@
-//! Pages of a file to a socket without a copy through user space: sendfile(2), splice(2), and memory that passes for a file (memfd).
+//! Pages of a file to a socket without a copy through user space: sendfile(2), splice(2), and memory that
+//! passes for a file (memfd).
 
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags};
@@ -41,8 +42,9 @@ impl Splice {
         Ok(Splice { out, into, room, held: 0 })
     }
 
-    /// Moves up to `bytes` of the file from `offset` on to the socket; how many of them it took. What stays in the pipe after an error
-    /// or a timeout goes out first at the next call, and counts then: go on at `offset` plus what was taken in all.
+    /// Moves up to `bytes` of the file from `offset` on to the socket; how many of them it took. What stays
+    /// in the pipe after an error or a timeout goes out first at the next call, and counts then: go on at
+    /// `offset` plus what was taken in all.
     pub fn send(
         &mut self,
         socket: &impl AsFd,

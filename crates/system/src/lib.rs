@@ -1,22 +1,20 @@
 //! The kernel and the devices, for linerate. All `unsafe` of the project is here; no policy is.
 //!
-//! The safety seam: a [`buffers::Lease`] is one block of the buffer pool. Safe code gives it to an [`io::Io`] to be read into
-//! or sent from and gets it back with the completion, so a buffer that the kernel may still touch is out of reach.
+//! The safety seam: a [`buffers::Lease`] is one block of a buffer pool. Safe code gives it to a
+//! [`queue::Queue`] to be read into, written or sent from, and gets it back when the request is over, so a
+//! buffer that the kernel may still touch is out of reach.
 
 pub mod addresses;
 pub mod affinity;
 pub mod batch;
-pub mod blocking;
 pub mod buffers;
 pub mod connection;
 pub mod counters;
 pub mod device;
 pub mod drop_trace;
 pub mod ethtool;
-pub mod fake;
 pub mod file;
 pub mod handover;
-pub mod io;
 pub mod latency;
 pub mod limits;
 pub mod mapping;
@@ -26,8 +24,11 @@ pub mod process;
 pub mod qdisc;
 pub mod queue;
 pub mod readiness;
-pub mod ring;
+pub mod segmentation;
 pub mod socket;
 pub mod storage;
 pub mod trains;
 pub mod zerocopy;
+
+/// The kernel's error numbers by name.
+pub use rustix::io::Errno;

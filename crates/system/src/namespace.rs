@@ -1,5 +1,6 @@
-//! Enters a network namespace that `ip netns add` made, as `ip netns exec` does: `/proc/sys/net`, sockets and `/sys/class/net` are then its own.
-//! For the calling thread and those that it starts afterwards; nothing outside of them changes.
+//! Enters a network namespace that `ip netns add` made, as `ip netns exec` does: `/proc/sys/net`, sockets and
+//! `/sys/class/net` are then its own. For the calling thread and those that it starts afterwards; nothing
+//! outside of them changes.
 
 use rustix::fs::{Mode, OFlags};
 use std::ffi::CStr;
@@ -20,8 +21,9 @@ pub fn enter_network(name: &str) -> io::Result<()> {
         std::os::fd::AsFd::as_fd(&handle),
         Some(rustix::thread::LinkNameSpaceType::Network),
     )?;
-    // sysfs shows the interfaces of the namespace in which it was mounted: a mount of our own, in a mount namespace of our own.
-    // SAFETY: unshare touches no memory. A mount namespace of its own implies file system attributes of its own, for this thread.
+    // sysfs shows the interfaces of the namespace in which it was mounted: a mount of our own, in a mount
+    // namespace of our own. SAFETY: unshare touches no memory. A mount namespace of its own implies file
+    // system attributes of its own, for this thread.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(None, c"/", None, libc::MS_SLAVE | libc::MS_REC)?;
     // SAFETY: the path ends in a zero byte.
@@ -31,7 +33,8 @@ pub fn enter_network(name: &str) -> io::Result<()> {
 
 fn mount(source: Option<&CStr>, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
     let pointer = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
-    // SAFETY: the texts end in a zero byte or are absent, which mount(2) allows for these flags; there is no data.
+    // SAFETY: the texts end in a zero byte or are absent, which mount(2) allows for these flags; there is no
+    // data.
     check(unsafe { libc::mount(pointer(source), target.as_ptr(), pointer(kind), flags, std::ptr::null()) })
 }
 

@@ -2,7 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Kills the group of this number (`Command::process_group(0)` makes it that of the child). A group that has ended is none.
+/// Kills the group of this number (`Command::process_group(0)` makes it that of the child). A group that has
+/// ended is none.
 pub fn kill_group(id: u32) {
     if let Some(group) = i32::try_from(id).ok().filter(|id| *id > 1).and_then(Pid::from_raw) {
         // What has ended by itself needs no signal.
@@ -10,7 +11,8 @@ pub fn kill_group(id: u32) {
     }
 }
 
-/// Standard error is a terminal that this process's group has the use of. A terminal that is not the one that controls it has no groups to tell apart.
+/// Standard error is a terminal that this process's group has the use of. A terminal that is not the one that
+/// controls it has no groups to tell apart.
 pub fn is_in_foreground() -> bool {
     // SAFETY: both calls take and give plain numbers.
     let (front, own) = unsafe { (libc::tcgetpgrp(libc::STDERR_FILENO), libc::getpgrp()) };

@@ -1,5 +1,6 @@
-//! Queueing disciplines of all interfaces and what they count (RTM_GETQDISC over rtnetlink, `net/sched/sch_api.c`): what `tc -s qdisc` shows.
-//! A question that needs no privilege. Of the network namespace of the process.
+//! Queueing disciplines of all interfaces and what they count (RTM_GETQDISC over rtnetlink,
+//! `net/sched/sch_api.c`): what `tc -s qdisc` shows. A question that needs no privilege. Of the network
+//! namespace of the process.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
@@ -93,7 +94,8 @@ pub enum Dump {
     Ended,
 }
 
-/// Takes what one datagram of a dump holds. What is cut short or of another kind is left out; an error that the kernel tells is one.
+/// Takes what one datagram of a dump holds. What is cut short or of another kind is left out; an error that
+/// the kernel tells is one.
 pub fn parse(datagram: &[u8], found: &mut Vec<Qdisc>) -> io::Result<Dump> {
     let mut rest = datagram;
     while let (Some(length), Some(kind)) = (u32_at(rest, 0), u16_at(rest, 4)) {
@@ -247,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_kernel_is_told() {
+    fn an_error_of_the_kernel_is_reported() {
         let datagram = message(NLMSG_ERROR, &(-1i32).to_ne_bytes());
         let error = parse(&datagram, &mut Vec::new()).expect_err("EPERM");
-        assert_eq!(error.raw_os_error(), Some(1));
+        assert_eq!(crate::Errno::from_io_error(&error), Some(crate::Errno::PERM));
     }
 
     #[test]

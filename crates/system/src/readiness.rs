@@ -1,11 +1,13 @@
-//! Waiting for sockets and for a terminal: poll(2) with a time-out, so that a thread which serves several of them sleeps while nothing happens.
+//! Waiting for sockets and for a terminal: poll(2) with a time-out, so that a thread which serves several of
+//! them sleeps while nothing happens.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Waits until one of these can be read (or accepted from, or has failed); says which. None within the time: all false.
+/// Waits until one of these can be read (or accepted from, or has failed); says which. None within the time:
+/// all false.
 pub fn wait_readable(sockets: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
     let mut entries: Vec<PollFd<'_>> =
         sockets.iter().map(|socket| PollFd::from_borrowed_fd(*socket, PollFlags::IN)).collect();
@@ -20,8 +22,8 @@ pub fn wait_writable(socket: &impl AsFd, timeout: Duration) -> io::Result<bool> 
     Ok(!entries[0].revents().is_empty())
 }
 
-/// Waits until a terminal has a key to give. An error where it was hung up (its window was closed, its ssh has ended): who goes on to read
-/// it gets nothing at once, for ever.
+/// Waits until a terminal has a key to give. An error where it was hung up (its window was closed, its ssh
+/// has ended): who goes on to read it gets nothing at once, for ever.
 pub fn wait_key(terminal: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     let mut entries = [PollFd::new(terminal, PollFlags::IN)];
     wait(&mut entries, timeout)?;
@@ -32,8 +34,8 @@ pub fn wait_key(terminal: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     Ok(!events.is_empty())
 }
 
-/// Begins to open a connection on a socket that does not block; `wait_writable` tells when it is open or has failed
-/// (`Socket::take_error`).
+/// Begins to open a connection on a socket that does not block; `wait_writable` tells when it is open or has
+/// failed (`Socket::take_error`).
 pub fn begin_connect(socket: &socket2::Socket, address: std::net::SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_opens_or_tells_why_not() {
+    fn a_connection_opens_or_reports_why_not() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let address = listener.local_addr().expect("an address");
         let open = |address| {
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_is_told() {
+    fn what_can_be_read_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut here = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (there, _) = listener.accept().expect("accepted");

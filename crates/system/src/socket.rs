@@ -1,4 +1,5 @@
-//! What the kernel's sockets can do beyond the standard library: segmentation offload, buffers as granted, TCP_INFO.
+//! What the kernel's sockets can do beyond the standard library: segmentation offload, buffers as granted,
+//! TCP_INFO.
 
 use std::io;
 use std::mem::size_of;
@@ -38,7 +39,8 @@ fn get_int(socket: &impl AsFd, level: i32, option: i32) -> io::Result<i32> {
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Cuts every send into datagrams of this size (UDP_SEGMENT, Linux 4.18, <https://lwn.net/Articles/752184/>); 0 turns it off.
+/// Cuts every send into datagrams of this size (UDP_SEGMENT, Linux 4.18, <https://lwn.net/Articles/752184/>);
+/// 0 turns it off.
 pub fn set_segment_bytes(socket: &impl AsFd, datagram_bytes: u16) -> io::Result<()> {
     set_int(socket, libc::SOL_UDP, UDP_SEGMENT, i32::from(datagram_bytes))
 }
@@ -58,22 +60,25 @@ pub fn set_arrival_times(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-/// No datagram of this socket is cut into fragments, here or on the way, and sizes are not held to what the kernel has learned of the path
-/// (IP_PMTUDISC_PROBE, ip(7)): a size that our own interface cannot carry is refused, everything else is tried.
+/// No datagram of this socket is cut into fragments, here or on the way, and sizes are not held to what the
+/// kernel has learned of the path (IP_PMTUDISC_PROBE, ip(7)): a size that our own interface cannot carry is
+/// refused, everything else is tried.
 pub fn forbid_fragments(socket: &impl AsFd) -> io::Result<()> {
     // A socket of IPv6 may carry IPv4 (mapped addresses): both, as far as they apply.
     let v6 = set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE);
     set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE).or(v6)
 }
 
-/// A reader sleeps until this many bytes are there (SO_RCVLOWAT), the stream ends, or its window is nearly full.
+/// A reader sleeps until this many bytes are there (SO_RCVLOWAT), the stream ends, or its window is nearly
+/// full.
 pub fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     set_int(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
 }
 
 /// Asks for a receive buffer, past `net.core.rmem_max` where root may; gives what the kernel granted.
 ///
-/// The kernel doubles what is asked for its own bookkeeping (socket(7)); the figure here is halved again: payload to expect.
+/// The kernel doubles what is asked for its own bookkeeping (socket(7)); the figure here is halved again:
+/// payload to expect.
 pub fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<usize> {
     let wish = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
     if set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, wish).is_err() {
@@ -115,11 +120,12 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     Ok(RawTcpInfo::read(socket)?.info())
 }
 
-/// `struct tcp_info` of include/uapi/linux/tcp.h, to which the kernel only ever appends; what it did not write is 0.
+/// `struct tcp_info` of include/uapi/linux/tcp.h, to which the kernel only ever appends; what it did not
+/// write is 0.
 pub(crate) struct RawTcpInfo([u8; 256]);
 
 impl RawTcpInfo {
-    pub fn read(socket: &impl AsFd) -> io::Result<Self> {
+    pub(crate) fn read(socket: &impl AsFd) -> io::Result<Self> {
         let mut raw = [0u8; 256];
         let mut length = raw.len() as libc::socklen_t;
         // SAFETY: the kernel writes at most `length` bytes into `raw`.
@@ -136,16 +142,16 @@ impl RawTcpInfo {
     }
 
     /// The field of four bytes at this offset.
-    pub fn word(&self, at: usize) -> u32 {
+    pub(crate) fn word(&self, at: usize) -> u32 {
         self.0.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
     }
 
     /// The field of eight bytes at this offset.
-    pub fn long(&self, at: usize) -> u64 {
+    pub(crate) fn long(&self, at: usize) -> u64 {
         self.0.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
     }
 
-    pub fn info(&self) -> TcpInfo {
+    pub(crate) fn info(&self) -> TcpInfo {
         TcpInfo {
             segment_bytes: self.word(16),
             rtt_us: self.word(68),
@@ -165,7 +171,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     #[test]
-    fn buffers_are_told_as_granted() {
+    fn buffers_are_reported_as_granted() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let granted = set_receive_buffer(&socket, 128 << 10).expect("a buffer");
         assert!(granted >= 64 << 10, "{granted}");

@@ -1,4 +1,5 @@
-//! Files and block devices as a benchmark opens them: past the page cache, held alone, without a name; discards and dropped caches.
+//! Files and block devices as a benchmark opens them: past the page cache, held alone, without a name;
+//! discards and dropped caches.
 
 use std::fs::File;
 use std::io;
@@ -49,13 +50,14 @@ pub fn discard(device: &File, bytes: u64) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let range: [u64; 2] = [0, bytes];
-    // SAFETY: BLKDISCARD reads two u64 (start and length) from the pointer, which outlives the call, and writes nothing there.
+    // SAFETY: BLKDISCARD reads two u64 (start and length) from the pointer, which outlives the call, and
+    // writes nothing there.
     let answer = unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Writes back what is dirty and empties the page cache of the whole machine (proc(5), drop_caches). For root only; nothing is lost,
-/// but whatever else runs here reads from its disks again.
+/// Writes back what is dirty and empties the page cache of the whole machine (proc(5), drop_caches). For root
+/// only; nothing is lost, but whatever else runs here reads from its disks again.
 pub fn drop_caches() -> io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "1")
@@ -66,7 +68,7 @@ pub fn raise_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Refused, the limit stays as it was, and whoever runs into it says so.
+    // Refused, the limit stays as it was, and anyone who runs into it says so.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

@@ -43,7 +43,8 @@ pub struct TrainReceiver {
     drops: u32,
 }
 
-// SAFETY: the raw pointers in `vectors` and `headers` are set anew before every call and mean nothing between calls.
+// SAFETY: the raw pointers in `vectors` and `headers` are set again before every call and mean nothing
+// between calls.
 unsafe impl Send for TrainReceiver {}
 
 impl std::fmt::Debug for TrainReceiver {
@@ -69,8 +70,8 @@ impl TrainReceiver {
         }
     }
 
-    /// Points the headers at the buffers. Anew for every call: since the last one the buffers were looked at, and the struct may
-    /// have moved.
+    /// Points the headers at the buffers. Anew for every call: since the last one the buffers were looked at,
+    /// and the struct may have moved.
     fn point_headers(&mut self) {
         let buffers = self.buffers.chunks_exact_mut(TRAIN_BYTES);
         let (names, control) = (self.names.iter_mut(), self.control.iter_mut());
@@ -92,7 +93,8 @@ impl TrainReceiver {
     pub fn receive(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         self.received = 0;
         self.point_headers();
-        // SAFETY: every header points at a buffer, a name and a control area of the stated lengths, all owned by `self`.
+        // SAFETY: every header points at a buffer, a name and a control area of the stated lengths, all owned
+        // by `self`.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -109,7 +111,8 @@ impl TrainReceiver {
         Ok(self.received)
     }
 
-    /// Datagrams that the socket's buffer had dropped before the newest train, in the kernel's unit (trains with UDP_GRO).
+    /// Datagrams that the socket's buffer had dropped before the newest train, in the kernel's unit (trains
+    /// with UDP_GRO).
     pub fn drops(&self) -> u32 {
         self.drops
     }
@@ -148,7 +151,8 @@ struct Told {
 
 fn read_control(header: &libc::msghdr) -> Told {
     let mut told = Told::default();
-    // SAFETY: the header's control area was filled by the kernel, which keeps the chain of messages within msg_controllen.
+    // SAFETY: the header's control area was filled by the kernel, which keeps the chain of messages within
+    // msg_controllen.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {

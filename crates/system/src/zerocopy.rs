@@ -1,17 +1,22 @@
-//! MSG_ZEROCOPY on TCP: sends that the kernel reads from our pages later, and its word on when it is done and whether it copied.
-//! See <https://docs.kernel.org/networking/msg_zerocopy.html>.
+//! MSG_ZEROCOPY on TCP: sends that the kernel reads from our pages later, and its word on when it is done and
+//! whether it copied. See <https://docs.kernel.org/networking/msg_zerocopy.html>.
 //!
-//! A block that was sent may not change until the kernel is done with it: it stays here as a lease, out of reach.
+//! A block that was sent may not change until the kernel is done with it: it stays here as a lease, out of
+//! reach.
 
 use crate::buffers::Lease;
 use std::collections::VecDeque;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The newest sends that were not told of yet are waited for this long at the end.
 const LAST_WAIT: Duration = Duration::from_millis(300);
+
+/// Held from looking whether a socket is set up until it is.
+static SETTING: Mutex<()> = Mutex::new(());
 
 /// What became of the sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +27,8 @@ pub struct Told {
     pub copied: u64,
 }
 
-/// Zerocopy sends on one socket and the blocks that are under way.
+/// Zerocopy sends on one socket and the blocks that are under way. A socket has one of them in its life: see
+/// [`ZeroCopy::new`].
 #[derive(Debug)]
 pub struct ZeroCopy<S: AsFd> {
     socket: S,
@@ -56,8 +62,15 @@ struct UnderWay {
 }
 
 impl<S: AsFd> ZeroCopy<S> {
-    /// Sets SO_ZEROCOPY (TCP since Linux 4.14).
+    /// Sets SO_ZEROCOPY (TCP since Linux 4.14). Refused where it is set already: the kernel numbers the sends
+    /// of a socket from 0 through all its life and tells of them once, so a second one would take word of the
+    /// first one's sends for word of its own, and give back blocks that the kernel still reads from.
     pub fn new(socket: S) -> io::Result<Self> {
+        let _one_at_a_time = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_set(&socket)? {
+            let why = "zerocopy sends were set up on this socket before, and it has one count of them";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
         let on = 1i32;
         // SAFETY: the pointer and length describe one i32 that lives through the call.
         let answer = unsafe {
@@ -89,13 +102,14 @@ impl<S: AsFd> ZeroCopy<S> {
 
     /// Sends what is left of the current block; how much of it the kernel took.
     ///
-    /// ENOBUFS means that the kernel will not track more sends (`net.core.optmem_max`, RLIMIT_MEMLOCK): `reap` some, then try again.
+    /// ENOBUFS means that the kernel will not track more sends (`net.core.optmem_max`, RLIMIT_MEMLOCK):
+    /// `reap` some, then try again.
     pub fn send(&mut self) -> io::Result<usize> {
         let Some(current) = &mut self.current else { return Ok(0) };
         let part = &current.lease.bytes()[current.from..current.length];
         let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
-        // SAFETY: the part lies within the lease; the kernel may read it until it says so in the error queue, and until then the lease
-        // stays in `current` or in `under_way`.
+        // SAFETY: the part lies within the lease; the kernel may read it until it says so in the error queue,
+        // and until then the lease stays in `current` or in `under_way`.
         let sent =
             unsafe { libc::send(self.socket.as_fd().as_raw_fd(), part.as_ptr().cast(), part.len(), flags) };
         if sent < 0 {
@@ -121,7 +135,8 @@ impl<S: AsFd> ZeroCopy<S> {
 
     /// Takes what the kernel has told, and gives back the blocks that it is done with. Never waits.
     ///
-    /// The kernel tells of sends in ranges, on TCP in their order but for retransmissions; a block is given back when all older ones are.
+    /// The kernel tells of sends in ranges, on TCP in their order but for retransmissions; a block is given
+    /// back when all older ones are.
     pub fn reap(&mut self, blocks: &mut Vec<Lease>) -> io::Result<()> {
         while let Some(done) = read_done(&self.socket)? {
             let count = done.last.wrapping_sub(done.first).wrapping_add(1);
@@ -150,7 +165,8 @@ impl<S: AsFd> ZeroCopy<S> {
 }
 
 impl<S: AsFd> Drop for ZeroCopy<S> {
-    /// Waits a moment for what is under way; what the kernel may still read keeps its memory for ever rather than be reused.
+    /// Waits a moment for what is under way; what the kernel may still read keeps its memory for ever rather
+    /// than be reused.
     fn drop(&mut self) {
         let (patience, mut blocks) = (Instant::now() + LAST_WAIT, Vec::new());
         while !self.under_way.is_empty() && Instant::now() < patience {
@@ -168,6 +184,22 @@ impl<S: AsFd> Drop for ZeroCopy<S> {
         }
         self.under_way.drain(..).filter_map(|send| send.lease).for_each(std::mem::forget);
     }
+}
+
+/// Whether zerocopy was set up on the socket, through whichever descriptor.
+fn is_set(socket: &impl AsFd) -> io::Result<bool> {
+    let (mut on, mut bytes) = (0i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the pointers and the length describe one i32 that lives through the call.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ZEROCOPY,
+            std::ptr::from_mut(&mut on).cast(),
+            &mut bytes,
+        )
+    };
+    if answer == 0 { Ok(on != 0) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Sends `first..=last` are done.
@@ -193,7 +225,8 @@ fn read_done(socket: &impl AsFd) -> io::Result<Option<Done>> {
             _ => Err(error),
         };
     }
-    // SAFETY: the control area was filled by the kernel, which keeps the chain of messages within msg_controllen.
+    // SAFETY: the control area was filled by the kernel, which keeps the chain of messages within
+    // msg_controllen.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(&header);
         while !message.is_null() {
@@ -219,7 +252,23 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn every_send_is_told_of_and_every_block_comes_back() {
+    fn a_socket_is_set_up_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let refused = |what: &str| {
+            let error = ZeroCopy::new(&sender).map(drop).expect_err(what);
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{what}: {error}");
+            let again = sender.try_clone().expect("another descriptor");
+            assert!(ZeroCopy::new(again).is_err(), "{what}, by another descriptor");
+        };
+        let first = ZeroCopy::new(&sender).expect("zerocopy on TCP");
+        refused("two at once would release each other's blocks");
+        drop(first);
+        refused("the kernel's count goes on where the first one's ended");
+    }
+
+    #[test]
+    fn every_send_is_reported_of_and_every_block_comes_back() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let sender = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (mut receiver, _) = listener.accept().expect("accepted");

@@ -1,4 +1,5 @@
-//! Why the kernel dropped datagrams to a port where nobody listens, in a network and mount namespace of the test's own.
+//! Why the kernel dropped datagrams to a port where nobody listens, in a network and mount namespace of the
+//! test's own.
 
 use linerate_system::drop_trace::DropTrace;
 use std::net::UdpSocket;

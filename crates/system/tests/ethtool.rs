@@ -1,10 +1,12 @@
-//! What the ethtool ioctl tells against what the program `ethtool` shows, on the interfaces of this machine and on a veth in a
-//! network namespace of the test's own.
+//! What the ethtool ioctl tells against what the program `ethtool` shows, on the interfaces of this machine
+//! and on a veth in a network namespace of the test's own.
 
+use linerate_system::Errno;
 use linerate_system::ethtool::{Duplex, Ethtool};
 use std::process::Command;
 
-/// Output of `ethtool OPTION INTERFACE`; `None` where it refuses, as it does for what the driver does not answer.
+/// Output of `ethtool OPTION INTERFACE`; `None` where it refuses, as it does for what the driver does not
+/// answer.
 fn shown(option: &str, interface: &str) -> Option<String> {
     let options: &[&str] = if option.is_empty() { &[] } else { &[option] };
     let output = Command::new("ethtool").args(options).arg(interface).output().ok()?;
@@ -77,8 +79,8 @@ fn compare(ethtool: &Ethtool, name: &str) -> usize {
     compared + compare_features(ethtool, name) + compare_link(ethtool, name)
 }
 
-/// ethtool shows names of its own for sets of features (`tcp-segmentation-offload`) and the kernel's for the others; `-k` shows all of
-/// those that have no older name.
+/// ethtool shows names of its own for sets of features (`tcp-segmentation-offload`) and the kernel's for the
+/// others; `-k` shows all of those that have no older name.
 fn compare_features(ethtool: &Ethtool, name: &str) -> usize {
     let Some(text) = shown("-k", name) else { return 0 };
     let on = ethtool.features(name).expect("the features, as ethtool has them");
@@ -166,7 +168,7 @@ fn a_veth_in_a_namespace_of_its_own() {
         );
         assert!(compare(&ethtool, "left") >= 3);
         let answer = ethtool.fec("left").expect_err("a veth corrects nothing");
-        assert_eq!(answer.raw_os_error(), Some(95), "EOPNOTSUPP");
+        assert_eq!(Errno::from_io_error(&answer), Some(Errno::OPNOTSUPP));
     });
     namespace.join().expect("the comparison");
 }

@@ -1,8 +1,9 @@
-//! What an agent tells of iperf3's clients: a line for each test, on a thread of its own, for who reads our output may have stopped to.
+//! What an agent tells of iperf3's clients: a line for each test, on a thread of its own, for who reads our
+//! output may have stopped to.
 
 use super::commands::print;
-use crate::iperf3::Event;
-use crate::units::show_bits_rate;
+use linerate_facts::units::show_bits_rate;
+use linerate_transport::iperf3::Event;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ const WAITING: usize = 64;
 const FAREWELL: Duration = Duration::from_millis(300);
 
 /// Writes lines that nobody need read.
-pub struct Teller {
+pub(super) struct Teller {
     lines: Option<SyncSender<String>>,
     /// None where no thread was to be had: nothing is told then.
     writer: Option<JoinHandle<()>>,
@@ -21,7 +22,7 @@ pub struct Teller {
 
 impl Teller {
     /// To standard output.
-    pub fn start() -> Teller {
+    pub(super) fn start() -> Teller {
         Teller::writing(|line| {
             // Nobody may read it any more.
             let _ = print(line);
@@ -36,9 +37,9 @@ impl Teller {
     }
 
     /// Tells of a test that ended, and of a client that got none.
-    pub fn tell(&self, event: &Event) {
+    pub(super) fn tell(&self, event: &Event) {
         if let (Some(lines), Some(line)) = (&self.lines, line(event)) {
-            // Full: whoever reads has not for a while.
+            // Full: anyone who reads has not for a while.
             let _ = lines.try_send(line);
         }
     }

@@ -1,16 +1,16 @@
-//! `linerate capture`: a tarball of this machine, without what tells whose it is.
+//! `linerate capture`: a tarball of this machine, without what reveals whose it is.
 
 use super::commands::print;
-use super::words::{CaptureWords, sysroot_of};
-use crate::capture::{Capture, capture, write};
-use crate::failure::Failure;
+use super::words::{CaptureArgs, sysroot_of};
+use linerate_facts::failure::Failure;
+use linerate_machine::capture::{Capture, capture, write};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Records the machine, writes the tarball, says what was replaced.
-pub fn write_capture(words: &CaptureWords) -> Result<u8, Failure> {
+pub(super) fn write_capture(words: &CaptureArgs) -> Result<u8, Failure> {
     let output = words.output.clone().unwrap_or_else(default_output);
     // Asked before the machine is read: a name that cannot be written is known at once.
     let file = make(&output, words.overwrite)?;
@@ -27,7 +27,7 @@ pub fn write_capture(words: &CaptureWords) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn record(words: &CaptureWords) -> Result<Capture, Failure> {
+fn record(words: &CaptureArgs) -> Result<Capture, Failure> {
     let sysroot = sysroot_of(words.root.as_deref())?;
     capture(&sysroot).map_err(Failure::Lacks)
 }
@@ -89,7 +89,7 @@ fn said(capture: &Capture, output: &Path) -> String {
         text.push_str(&format!("replaced {count:>5} {what}\n"));
     }
     if replaced.left_out > 0 {
-        text.push_str(&format!("left out {:>5} binary files\n", replaced.left_out));
+        text.push_str(&format!("left out {:>5} files\n", replaced.left_out));
     }
     text + "look into it before you give it away; read it with: linerate probe --root "
         + &output.display().to_string()

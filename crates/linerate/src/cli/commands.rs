@@ -1,19 +1,22 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
 use super::capture::write_capture;
+use super::output::FormatArg;
 use super::probe::show_probe;
-use super::progress::{Progress, aside};
-use super::stop::{Saved, end_what_hangs, stop_on_signals};
-use super::words::{Command, DiagnoseWords, Generate, ReportWords, RunWords, StageWord, Words};
-use crate::diagnose::diagnose;
-use crate::failure::Failure;
-use crate::plan::Goal;
-use crate::report::{self, Folder, Product, SavedRun};
-use crate::run::Run;
-use crate::run::conduct::{Order, conduct};
-use crate::sysroot::Sysroot;
+use super::progress::Progress;
+use super::progress::status_lines::aside;
+use super::saving::{Place, Saving};
+use super::stop::stop_on_signals;
+use super::words::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs, StageArg};
 use clap::CommandFactory;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::run::RunContext;
+use linerate_measure::run::conduct::{Order, conduct};
+use linerate_model::plan::Goal;
+use linerate_report as report;
 use linerate_system::latency::Awake;
+use linerate_watch::terminal::size;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -22,8 +25,19 @@ use std::path::Path;
 const DEFAULT_WIDTH: usize = 100;
 
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
-pub fn execute(words: Words) -> Result<u8, Failure> {
-    match words.command {
+pub fn execute(words: Arguments) -> Result<u8, Failure> {
+    super::log::start(words.log.as_deref())?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), arguments = ?std::env::args_os().skip(1), "linerate starts");
+    let done = command(words.command);
+    match &done {
+        Ok(status) => tracing::info!(status, "linerate ends"),
+        Err(failure) => tracing::error!(status = failure.exit_status(), %failure, "linerate ends"),
+    }
+    done
+}
+
+fn command(command: Command) -> Result<u8, Failure> {
+    match command {
         Command::Run(words) => run(words),
         Command::Probe(words) => show_probe(&words),
         Command::Capture(words) => write_capture(&words),
@@ -45,16 +59,17 @@ pub fn execute(words: Words) -> Result<u8, Failure> {
 }
 
 /// `--awake`: as long as the value lives.
-pub fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
+pub(super) fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
     let held = wanted.then(|| Awake::hold(0)).transpose();
     held.map_err(|error| {
         Failure::Lacks(format!(
-            "--awake: /dev/cpu_dma_latency cannot be held ({error}): start as root, on a kernel that has it, or leave the option away"
+            "--awake: /dev/cpu_dma_latency cannot be held ({error}): start as root, on a kernel that has it, \
+             or leave the option away"
         ))
     })
 }
 
-fn run(words: RunWords) -> Result<u8, Failure> {
+fn run(words: RunArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let _awake = stay_awake(words.awake)?;
     let goal = Goal {
@@ -64,73 +79,41 @@ fn run(words: RunWords) -> Result<u8, Failure> {
         seconds: words.seconds,
         repeats: words.repeats,
         budget_seconds: words.budget,
-        block_bytes: words.block,
+        block_bytes: words.transfer,
         queue_depth: words.queue_depth,
         datagram_bytes: words.datagram,
         congestion_control: words.congestion_control,
         verify: words.verify,
     };
     let order = Order {
-        stages: words.stages.iter().copied().map(StageWord::stage).collect(),
+        stages: words.stages.iter().copied().map(StageArg::stage).collect(),
         scratch: words.scratch,
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };
-    // Asked now: the folder itself is made with the first result, minutes later where disks are slow.
-    Folder::check(words.output.as_deref())?;
-    let saved = Saved::default();
-    end_what_hangs(&stop, &saved)?;
-    let mut folder: Option<Folder> = None;
-    let mut save = |run: &Run| -> Result<(), Failure> {
-        if let Some(folder) = &folder {
-            return folder.save(run);
-        }
-        let mut place = saved.lock();
-        let new = Folder::begin(words.output.as_deref(), run)?;
-        *place = Some(new.path().to_path_buf());
-        folder = Some(new);
-        Ok(())
-    };
+    let place = words.output.as_deref().map_or(Place::New, Place::Named);
+    let format = if words.json { FormatArg::Json } else { FormatArg::Text };
+    let mut saving = Saving::begin(place, format, &stop)?;
     let mut progress = Progress::new("run", &words.live);
-    let conducted = conduct(&Sysroot::live(), goal, &order, &stop, &mut progress, &mut save);
-    progress.finish();
-    show_run(conducted?, folder.as_ref(), words.json)
-}
-
-/// The end of a run: its page, its screen or its JSON, and on standard error what failed, in a sentence.
-fn show_run(mut run: Run, folder: Option<&Folder>, json: bool) -> Result<u8, Failure> {
-    let page = folder.map(|folder| folder.save_report(&run));
-    run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
-    let path = folder.map_or_else(String::new, |folder| folder.path().display().to_string());
-    let printed = if json {
-        print(&report::json(&run))
-    } else {
-        print(&format!("{}\nsaved: {path}/run.json, {path}/report.html\n", screen_of(&run)))
+    let context = RunContext {
+        sysroot: &Sysroot::live(),
+        stop: &stop,
+        listener: &mut progress,
+        save: &mut |run| saving.save(run),
     };
-    // The results are saved: a full disk behind standard output takes nothing from them.
-    run.errors.extend(printed.err().map(|failure| failure.to_string()));
-    if json {
-        tell(&format!("saved in {path}"));
-    }
-    // On a terminal the screen has just said it.
-    if let (Some(summary), true) = (summary(&run.errors), json || !std::io::stdout().is_terminal()) {
-        complain(&summary);
-    }
-    Ok(u8::from(!run.errors.is_empty()))
+    let conducted = conduct(context, goal, &order);
+    progress.finish();
+    saving.finish(conducted?)
 }
 
-/// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing failed.
+/// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing
+/// failed.
 pub(super) fn summary(errors: &[String]) -> Option<String> {
     let (first, others) = errors.split_first()?;
     Some(match others.len() {
         0 => first.clone(),
         more => format!("{first} (and {more} more; run.json has them under “errors”)"),
     })
-}
-
-/// The terminal screen of a run, as wide and as coloured as standard output allows.
-fn screen_of(run: &Run) -> String {
-    report::terminal(run, width(), colour())
 }
 
 /// Standard output is a terminal whose user does not mind colours.
@@ -140,47 +123,32 @@ pub(super) fn colour() -> bool {
 
 pub(super) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let seen = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    let seen = size(std::io::stdout()).map(|(width, _)| width);
     told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
 }
 
-fn rediagnose(words: &DiagnoseWords) -> Result<u8, Failure> {
+fn rediagnose(words: &DiagnoseArgs) -> Result<u8, Failure> {
     let mut run = report::read(&words.run)?;
-    let Some(plan) = &run.plan else {
-        return Err(Failure::Lacks(format!(
+    run.diagnosis = run.diagnose();
+    match &run.diagnosis {
+        None => Err(Failure::Lacks(format!(
             "{}: the run ended before its plan; nothing to diagnose",
             words.run.display()
-        )));
-    };
-    let diagnosis = diagnose(&run.machine, &run.goal, plan, &run.measurements);
-    if words.json {
-        print_json(&diagnosis)?;
-    } else {
-        run.diagnosis = Some(diagnosis);
-        print(&screen_of(&run))?;
+        )))?,
+        Some(diagnosis) if words.json => print_json(diagnosis)?,
+        Some(_) => print(&report::terminal(&run, width(), colour()))?,
     }
     Ok(0)
 }
 
-fn show_report(words: &ReportWords) -> Result<u8, Failure> {
-    match report::read_saved(&words.run)? {
-        SavedRun::Run(run) => show_saved(words, &*run, || screen_of(&run))?,
-        SavedRun::Stage(run) => show_saved(words, &*run, || report::stage_terminal(&run, width(), colour()))?,
-    }
-    Ok(0)
-}
-
-/// A saved product as page, JSON or screen.
-fn show_saved<P: Product>(
-    words: &ReportWords,
-    product: &P,
-    screen: impl Fn() -> String,
-) -> Result<(), Failure> {
+fn show_report(words: &ReportArgs) -> Result<u8, Failure> {
+    let run = report::read(&words.run)?;
     match &words.html {
-        Some(path) => write_page(path, &product.page()),
-        None if words.json => print(&report::json(product)),
-        None => print(&screen()),
+        Some(path) => write_page(path, &report::html(&run))?,
+        None if words.json => print(&report::json(&run))?,
+        None => print(&report::terminal(&run, width(), colour()))?,
     }
+    Ok(0)
 }
 
 fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
@@ -194,12 +162,17 @@ fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 
 fn generate(what: &Generate) -> Result<u8, Failure> {
     match what {
-        Generate::Man { folder } => clap_mangen::generate_to(Words::command(), folder).map_err(|error| {
-            Failure::Lacks(format!("man pages in {}: {error}; name a folder that exists", folder.display()))
-        })?,
+        Generate::Man { folder } => {
+            clap_mangen::generate_to(Arguments::command(), folder).map_err(|error| {
+                Failure::Lacks(format!(
+                    "man pages in {}: {error}; name a folder that exists",
+                    folder.display()
+                ))
+            })?
+        }
         Generate::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Words::command(), "linerate", &mut text);
+            clap_complete::generate(*shell, &mut Arguments::command(), "linerate", &mut text);
             print(&String::from_utf8_lossy(&text))?;
         }
     }
@@ -211,10 +184,10 @@ pub fn complain(sentence: &str) {
     tell(&format!("linerate: {sentence}"));
 }
 
-/// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then). Its words may be a file's or a
-/// peer's: none of them acts on the terminal.
-fn tell(line: &str) {
-    let line = report::printable(line);
+/// A line on standard error; nobody may be there to hear it (`eprintln!` would panic then). Its words may be
+/// a file's or a peer's: none of them acts on the terminal.
+pub(super) fn tell(line: &str) {
+    let line = linerate_facts::printable::printable(line);
     if !aside(&line) {
         let _ = writeln!(std::io::stderr(), "{line}");
     }

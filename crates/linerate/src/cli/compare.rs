@@ -2,15 +2,16 @@
 
 use super::commands::{colour, print, width};
 use super::words::EXIT_STATUS;
-use crate::failure::Failure;
-use crate::report::{self, Compared, Folder, SavedRun};
 use clap::Args;
+use linerate_facts::failure::Failure;
+use linerate_measure::run::Run;
+use linerate_report::{self as report, Compared, Folder};
 use std::path::PathBuf;
 
 /// `linerate compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
-pub struct CompareWords {
+pub struct CompareArgs {
     /// run.json files, or folders that hold one; the first is what the others are held against
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     pub runs: Vec<PathBuf>,
@@ -23,25 +24,28 @@ pub struct CompareWords {
     /// Print the comparison as JSON on standard output, and nothing else
     #[arg(long, conflicts_with = "csv")]
     pub json: bool,
-    /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing is saved]
+    /// Folder for compare.json and report.html with the plots of all runs over each other [default: nothing
+    /// is saved]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }
 
 /// Does the command.
-pub(super) fn compare(words: &CompareWords) -> Result<u8, Failure> {
+pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
     // Asked before the files are read, which may be large.
     if words.output.is_some() {
         Folder::check(words.output.as_deref())?;
     }
-    let read = |path: &PathBuf| Ok((path.clone(), report::read_saved(path)?));
-    let mut runs: Vec<(PathBuf, SavedRun)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
+    let read = |path: &PathBuf| Ok((path.clone(), report::read(path)?));
+    let mut runs: Vec<(PathBuf, Run)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
     if words.join {
         runs = report::joined(runs);
     }
     if runs.len() < 2 {
         return Err(Failure::Usage(
-            "with --join all runs are one, since they have the same name; name them apart with --name when measuring".into(),
+            "with --join all runs are one, since they have the same name; name them apart with --name when \
+             measuring"
+                .into(),
         ));
     }
     let comparison = report::compare(&runs)?;

@@ -5,29 +5,31 @@ use super::fio_job::{self, joined};
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::DiskWords;
-use crate::failure::Failure;
-use crate::run::StageRun;
-use crate::run::disk::{DiskOrder, Grid, conduct_disk};
-use crate::sysroot::Sysroot;
+use super::words::DiskArgs;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::run::disk::{DiskOrder, Grid, conduct_disk};
+use linerate_measure::run::{Run, RunContext};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Length of a measurement where none is told: four cells, three visits, and the writing of the file take less than a minute.
+/// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
+/// less than a minute.
 const USUAL_SECONDS: f64 = 2.0;
 
 /// Measures, prints, saves.
-pub fn disk(words: &DiskWords) -> Result<u8, Failure> {
+pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let parts = parts(words)?;
-    let mut saving = Saving::begin(&words.output, &stop)?;
+    let mut saving = Saving::as_told(&words.output, &stop)?;
     let mut progress = Progress::new("disk", &words.live);
     let conducted = conduct_all(&parts, &stop, &mut progress, &mut |run| saving.save(run));
     progress.finish();
     saving.finish(conducted?)
 }
 
-/// What is done one after the other: the grid of the command line, or each section of a job file under its name.
-fn parts(words: &DiskWords) -> Result<Vec<(Option<String>, DiskOrder)>, Failure> {
+/// What is done one after the other: the grid of the command line, or each section of a job file under its
+/// name.
+fn parts(words: &DiskArgs) -> Result<Vec<(Option<String>, DiskOrder)>, Failure> {
     let Some(file) = &words.fio_job else {
         return Ok(vec![(None, order(words, words.job.grid(USUAL_SECONDS)))]);
     };
@@ -41,7 +43,7 @@ fn parts(words: &DiskWords) -> Result<Vec<(Option<String>, DiskOrder)>, Failure>
     Ok(parts)
 }
 
-fn order(words: &DiskWords, grid: Grid) -> DiskOrder {
+fn order(words: &DiskArgs, grid: Grid) -> DiskOrder {
     DiskOrder {
         name: words.name.clone(),
         grid,
@@ -62,14 +64,16 @@ fn conduct_all(
     parts: &[(Option<String>, DiskOrder)],
     stop: &AtomicBool,
     progress: &mut Progress,
-    save: &mut dyn FnMut(&StageRun) -> Result<(), Failure>,
-) -> Result<StageRun, Failure> {
-    let mut whole: Option<StageRun> = None;
+    save: &mut dyn FnMut(&Run) -> Result<(), Failure>,
+) -> Result<Run, Failure> {
+    let mut whole: Option<Run> = None;
     for (section, order) in parts {
         let section = section.as_deref();
         let before = whole.clone();
-        let mut save_all = |run: &StageRun| save(&joined(before.as_ref(), run, section));
-        match (conduct_disk(&Sysroot::live(), order, stop, progress, &mut save_all), &mut whole) {
+        let mut save_all = |run: &Run| save(&joined(before.as_ref(), run, section));
+        let context =
+            RunContext { sysroot: &Sysroot::live(), stop, listener: &mut *progress, save: &mut save_all };
+        match (conduct_disk(context, order), &mut whole) {
             (Ok(run), _) => whole = Some(joined(before.as_ref(), &run, section)),
             (Err(failure), None) => return Err(failure),
             (Err(failure), Some(whole)) => {

@@ -1,11 +1,11 @@
-//! `linerate disk --fio-job FILE`: the sections of a job file as grids of one job each, done one after the other.
+//! `linerate disk --fio-job FILE`: the sections of a job file as grids of one job each, done one after the
+//! other.
 
-use super::words::JobWords;
-use crate::diagnose::disk_findings;
-use crate::failure::Failure;
-use crate::measure::access::fio_job::{self, FioJob};
-use crate::run::StageRun;
-use crate::run::disk::{Grid, Parts};
+use super::words::JobArgs;
+use linerate_facts::failure::Failure;
+use linerate_measure::measure::access::fio_job::{self, FioJob};
+use linerate_measure::run::Run;
+use linerate_measure::run::disk::{Grid, Parts};
 use std::path::Path;
 
 /// The sections of a file; what fio would do otherwise is told on the way.
@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<FioJob>, Failure> {
 }
 
 /// One section as a grid; the seed and the checks are those of the command line.
-pub(super) fn grid(job: &FioJob, words: &JobWords) -> Grid {
+pub(super) fn grid(job: &FioJob, words: &JobArgs) -> Grid {
     Grid {
         sources: job.sources.clone(),
         workers: vec![job.workers],
@@ -43,7 +43,7 @@ pub(super) fn grid(job: &FioJob, words: &JobWords) -> Grid {
 }
 
 /// What was measured before, with what the next section measured under its own name.
-pub(super) fn joined(before: Option<&StageRun>, next: &StageRun, section: Option<&str>) -> StageRun {
+pub(super) fn joined(before: Option<&Run>, next: &Run, section: Option<&str>) -> Run {
     let mut run = before.unwrap_or(next).clone();
     let mut measurements = next.measurements.clone();
     if let Some(section) = section {
@@ -57,6 +57,6 @@ pub(super) fn joined(before: Option<&StageRun>, next: &StageRun, section: Option
         run.measurements = measurements;
     }
     // Under their names, and of one section beside another.
-    run.findings = disk_findings(&run.machine, &run.measurements);
+    run.diagnosis = run.diagnose();
     run
 }

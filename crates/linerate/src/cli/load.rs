@@ -3,31 +3,39 @@
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::LoadWords;
-use crate::failure::Failure;
-use crate::measure::access::Permissions;
-use crate::run::load::{LoadOrder, Search, conduct_load};
-use crate::sysroot::Sysroot;
+use super::words::LoadArgs;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::measure::access::Permissions;
+use linerate_measure::run::RunContext;
+use linerate_measure::run::load::{LoadOrder, Search, conduct_load};
 use std::path::PathBuf;
 
 /// Most users in a closed loop, most requests in flight in an open one, where none is told.
 const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.
-pub fn load(words: &LoadWords) -> Result<u8, Failure> {
+pub(super) fn load(words: &LoadArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words)?;
-    let mut saving = Saving::begin(&words.output, &stop)?;
+    let mut saving = Saving::as_told(&words.output, &stop)?;
     let mut progress = Progress::new("load", &words.live);
-    let conducted = conduct_load(&Sysroot::live(), &order, &stop, &mut progress, &mut |run| saving.save(run));
+    let context = RunContext {
+        sysroot: &Sysroot::live(),
+        stop: &stop,
+        listener: &mut progress,
+        save: &mut |run| saving.save(run),
+    };
+    let conducted = conduct_load(context, &order);
     progress.finish();
     saving.finish(conducted?)
 }
 
-fn order(words: &LoadWords) -> Result<LoadOrder, Failure> {
+fn order(words: &LoadArgs) -> Result<LoadOrder, Failure> {
     if words.amount < words.transfer {
         return Err(Failure::Usage(format!(
-            "--amount {}: smaller than one request of {} bytes; give a larger --amount or a smaller --transfer",
+            "--amount {}: smaller than one request of {} bytes; give a larger --amount or a smaller \
+             --transfer",
             words.amount, words.transfer
         )));
     }

@@ -1,4 +1,5 @@
-//! The words of the command line, and what each command does with the library. Parsed first, then made into working values.
+//! The words of the command line, and what each command does with the library. Parsed first, then made into
+//! working values.
 
 mod agent;
 mod agent_told;
@@ -8,6 +9,8 @@ mod compare;
 mod disk;
 mod fio_job;
 mod load;
+mod log;
+mod log_levels;
 mod memory;
 mod network;
 mod output;
@@ -23,6 +26,5 @@ mod wall;
 mod watch;
 mod words;
 
-pub use agent::listen_address;
 pub use commands::{complain, execute};
-pub use words::{Command, Words};
+pub use words::{Arguments, Command, parse};

@@ -3,28 +3,33 @@
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::NetworkWords;
-use crate::failure::Failure;
-use crate::run::StageRun;
-use crate::run::network::{NetworkOrder, conduct_iperf3, conduct_network};
-use crate::sysroot::Sysroot;
+use super::words::NetworkArgs;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::run::RunContext;
+use linerate_measure::run::network::{NetworkOrder, conduct_iperf3, conduct_network};
 
 /// Measures, prints, saves.
-pub fn network(words: &NetworkWords) -> Result<u8, Failure> {
+pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words);
-    let mut saving = Saving::begin(&words.output, &stop)?;
+    let mut saving = Saving::as_told(&words.output, &stop)?;
     let mut progress = Progress::new("network", &words.live);
-    let (live, mut save) = (Sysroot::live(), |run: &StageRun| saving.save(run));
+    let context = RunContext {
+        sysroot: &Sysroot::live(),
+        stop: &stop,
+        listener: &mut progress,
+        save: &mut |run| saving.save(run),
+    };
     let conducted = match &words.iperf3 {
-        Some(server) => conduct_iperf3(&live, &order, server, &stop, &mut progress, &mut save),
-        None => conduct_network(&live, &order, &stop, &mut progress, &mut save),
+        Some(server) => conduct_iperf3(context, &order, server),
+        None => conduct_network(context, &order),
     };
     progress.finish();
     saving.finish(conducted?)
 }
 
-fn order(words: &NetworkWords) -> NetworkOrder {
+fn order(words: &NetworkArgs) -> NetworkOrder {
     NetworkOrder {
         name: words.name.clone(),
         peers: words.peer.clone(),
@@ -33,7 +38,7 @@ fn order(words: &NetworkWords) -> NetworkOrder {
         directions: words.direction.iter().map(|word| word.direction()).collect(),
         streams: words.streams,
         source: words.source.clone(),
-        method: words.method.map(super::words::MethodWord::method),
+        method: words.method.map(super::words::NetworkMethodArg::method),
         write_bytes: words.write,
         datagram_bytes: words.datagram,
         bytes_per_second: words.rate,

@@ -1,16 +1,16 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
 use super::commands::{colour, print, width};
-use super::words::{PlanWhat, PlanWords, machine_of};
-use crate::diagnose::map_findings;
-use crate::failure::Failure;
-use crate::plan::flow::{End, Flow, ends, plan_flow};
-use crate::plan::machine_file;
-use crate::plan::parts::{Parts, from_machine};
-use crate::plan::sizing::size;
-use crate::plan::whatif::{Change, apply};
-use crate::probe::Machine;
-use crate::report::{FlowReport, Step};
+use super::words::{PlanArgs, PlanWhat, machine_of};
+use linerate_facts::failure::Failure;
+use linerate_machine::probe::Machine;
+use linerate_measure::diagnose::map_findings;
+use linerate_model::plan::flow::{End, Flow, ends, plan_flow};
+use linerate_model::plan::machine_file;
+use linerate_model::plan::parts::{Parts, from_machine};
+use linerate_model::plan::sizing::size;
+use linerate_model::plan::whatif::{Change, apply};
+use linerate_report::{FlowReport, Step};
 use std::io::Read;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 const LARGEST_FILE_BYTES: u64 = 256 << 20;
 
 /// Does `linerate plan`, or what stands below it.
-pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
+pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
     if let Some(PlanWhat::Raid(words)) = &words.what {
         return super::raid::raid(words);
     }
@@ -61,13 +61,14 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The parts of a machine that was probed, and the machine: a description holds no settings that could be wrong.
+/// The parts of a machine that was probed, and the machine: a description holds no settings that could be
+/// wrong.
 fn probed(machine: Machine) -> (Parts, Option<Machine>) {
     (from_machine(&machine), Some(machine))
 }
 
 /// The changes in the order in which they are made: room first, then what fills it.
-fn changes(words: &PlanWords) -> Vec<Change> {
+fn changes(words: &PlanArgs) -> Vec<Change> {
     let remove = words.remove.iter().cloned().map(Change::Remove);
     let moves = words.moves.iter().cloned().map(Change::Move);
     let add = words.add.iter().cloned().map(Change::Add);
@@ -79,7 +80,7 @@ fn change(parts: &mut Parts, one: &Change) -> Result<Vec<String>, Failure> {
     apply(parts, one).map_err(Failure::Usage)
 }
 
-fn flow(parts: &Parts, words: &PlanWords) -> Result<Flow, Failure> {
+fn flow(parts: &Parts, words: &PlanArgs) -> Result<Flow, Failure> {
     let (from, to) = words.flow.ends();
     let one_of = |given: &[String], default: &str| -> Result<Vec<End>, Failure> {
         let own = [default.to_string()];

@@ -1,13 +1,13 @@
 //! `linerate probe`: what the server is.
 
 use super::commands::{print, print_json};
-use super::words::{ProbeWords, machine_of};
-use crate::failure::Failure;
-use crate::probe::tree::show_tree;
-use crate::report;
+use super::words::{ProbeArgs, machine_of};
+use linerate_facts::failure::Failure;
+use linerate_report as report;
+use linerate_report::tree::show_tree;
 
 /// Shows the machine as a tree or as JSON.
-pub fn show_probe(words: &ProbeWords) -> Result<u8, Failure> {
+pub(super) fn show_probe(words: &ProbeArgs) -> Result<u8, Failure> {
     let machine = machine_of(&words.machine)?;
     if let Some(file) = &words.svg {
         std::fs::write(file, report::map_svg(&machine)).map_err(|error| {

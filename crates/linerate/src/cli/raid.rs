@@ -1,38 +1,39 @@
-//! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are there.
+//! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are
+//! there.
 
 use super::commands::{colour, print, print_json, width};
 use super::words::sysroot_of;
-use crate::failure::Failure;
-use crate::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
-use crate::probe::probe;
-use crate::report;
-use crate::units::parse_size;
+use super::words::values::size;
 use clap::{Args, ValueEnum};
+use linerate_facts::failure::Failure;
+use linerate_machine::probe::probe;
+use linerate_model::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
+use linerate_report as report;
 use std::path::PathBuf;
 
 /// `linerate plan raid`.
 #[derive(Debug, Args)]
-pub struct RaidWords {
+pub struct RaidArgs {
     /// How data is spread over the disks
     #[arg(long, value_enum, required_unless_present = "check", conflicts_with = "check")]
-    pub level: Option<LevelWord>,
+    pub level: Option<LevelArg>,
     /// Number of disks, spares not counted [default: the number of --device]
     #[arg(long, value_name = "DISKS", required_unless_present_any = ["check", "device"], conflicts_with = "check")]
     pub disks: Option<u32>,
     /// What the application reads or writes at once [default: 1M; with --check, requests are not judged]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60))]
     pub request: Option<u64>,
     /// In which order, and whether it reads or writes
-    #[arg(long, value_enum, default_value_t = PatternWord::SequentialRead)]
-    pub pattern: PatternWord,
+    #[arg(long, value_enum, default_value_t = PatternArg::SequentialRead)]
+    pub pattern: PatternArg,
     /// Physical block of the disks; of an SSD for writes, what it erases at once
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size, conflicts_with = "check")]
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size(0..=1 << 60), conflicts_with = "check")]
     pub block: u64,
     /// Block of the file system
-    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size, conflicts_with = "check")]
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size(0..=1 << 60), conflicts_with = "check")]
     pub file_system_block: u64,
     /// Compute with this chunk [default: the recommended one]
-    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "check")]
+    #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60), conflicts_with = "check")]
     pub chunk: Option<u64>,
     /// A disk for the command lines; repeat for each [default: DISK1, DISK2 …]
     #[arg(long, value_name = "PATH", conflicts_with = "check")]
@@ -50,7 +51,7 @@ pub struct RaidWords {
 
 /// `--level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LevelWord {
+pub enum LevelArg {
     /// One disk after the other
     Linear,
     /// Striped, nothing spare
@@ -88,50 +89,50 @@ pub enum LevelWord {
     BtrfsRaid10,
 }
 
-impl LevelWord {
+impl LevelArg {
     fn level(self) -> Level {
         match self {
-            LevelWord::Linear => Level::Linear,
-            LevelWord::Raid0 => Level::Raid0,
-            LevelWord::Raid1 => Level::Raid1,
-            LevelWord::Raid5 => Level::Raid5,
-            LevelWord::Raid6 => Level::Raid6,
-            LevelWord::Raid10 => Level::Raid10,
-            LevelWord::Raidz1 => Level::Raidz1,
-            LevelWord::Raidz2 => Level::Raidz2,
-            LevelWord::Raidz3 => Level::Raidz3,
-            LevelWord::BtrfsRaid0 => Level::BtrfsRaid0,
-            LevelWord::BtrfsRaid1 => Level::BtrfsRaid1,
-            LevelWord::BtrfsRaid10 => Level::BtrfsRaid10,
+            LevelArg::Linear => Level::Linear,
+            LevelArg::Raid0 => Level::Raid0,
+            LevelArg::Raid1 => Level::Raid1,
+            LevelArg::Raid5 => Level::Raid5,
+            LevelArg::Raid6 => Level::Raid6,
+            LevelArg::Raid10 => Level::Raid10,
+            LevelArg::Raidz1 => Level::Raidz1,
+            LevelArg::Raidz2 => Level::Raidz2,
+            LevelArg::Raidz3 => Level::Raidz3,
+            LevelArg::BtrfsRaid0 => Level::BtrfsRaid0,
+            LevelArg::BtrfsRaid1 => Level::BtrfsRaid1,
+            LevelArg::BtrfsRaid10 => Level::BtrfsRaid10,
         }
     }
 }
 
 /// `--pattern`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PatternWord {
+pub enum PatternArg {
     SequentialRead,
     SequentialWrite,
     RandomRead,
     RandomWrite,
 }
 
-impl PatternWord {
+impl PatternArg {
     fn pattern(self) -> Pattern {
         match self {
-            PatternWord::SequentialRead => Pattern::SequentialRead,
-            PatternWord::SequentialWrite => Pattern::SequentialWrite,
-            PatternWord::RandomRead => Pattern::RandomRead,
-            PatternWord::RandomWrite => Pattern::RandomWrite,
+            PatternArg::SequentialRead => Pattern::SequentialRead,
+            PatternArg::SequentialWrite => Pattern::SequentialWrite,
+            PatternArg::RandomRead => Pattern::RandomRead,
+            PatternArg::RandomWrite => Pattern::RandomWrite,
         }
     }
 }
 
 /// What an application asks for at once where the user does not say, bytes: what linerate itself reads.
-const DEFAULT_REQUEST_BYTES: u64 = crate::plan::DEFAULT_BLOCK_BYTES;
+const DEFAULT_REQUEST_BYTES: u64 = linerate_model::plan::DEFAULT_BLOCK_BYTES;
 
 /// Does `linerate plan raid`.
-pub fn raid(words: &RaidWords) -> Result<u8, Failure> {
+pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
     if words.check {
         return check_arrays(words);
     }
@@ -159,14 +160,15 @@ pub fn raid(words: &RaidWords) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn check_arrays(words: &RaidWords) -> Result<u8, Failure> {
+fn check_arrays(words: &RaidArgs) -> Result<u8, Failure> {
     let machine = probe(&sysroot_of(words.root.as_deref())?);
     let requests = words.request.map(|bytes| (bytes, words.pattern.pattern()));
     let arrays = check(&machine, requests);
     if arrays.is_empty() {
         let place = words.root.as_ref().map_or("this machine".to_string(), |root| root.display().to_string());
         return Err(Failure::Lacks(format!(
-            "{place} shows no array (md, striped LVM, btrfs or ZFS over several disks); what a hardware controller makes \
+            "{place} shows no array (md, striped LVM, btrfs or ZFS over several disks); what a hardware \
+             controller makes \
              looks like one disk: compute it with --level and --disks"
         )));
     }
@@ -176,8 +178,4 @@ fn check_arrays(words: &RaidWords) -> Result<u8, Failure> {
     }
     print(&report::raid_check(&arrays, width(), colour()))?;
     Ok(0)
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).map_err(|error| error.to_string())
 }

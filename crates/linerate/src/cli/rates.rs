@@ -1,29 +1,29 @@
 //! `linerate rates`: the published rates as tables, and the goodput of a link.
 
 use super::commands::{colour, print, print_json, width};
-use super::words::{EXIT_STATUS, ProtocolWord};
-use crate::failure::Failure;
-use crate::plan::Protocol;
-use crate::rates::ethernet::Stack;
-use crate::rates::table::{Ask, KINDS, Kind, Table, goodput, tables};
-use crate::report;
-use crate::units::parse_rate;
+use super::words::values::{bytes, rate};
+use super::words::{EXIT_STATUS, ProtocolArg};
 use clap::{Args, Subcommand, ValueEnum};
+use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::rates::ethernet::Stack;
+use linerate_machine::rates::table::{Ask, KINDS, Kind, Table, goodput, tables};
+use linerate_report as report;
 
 /// Narrower screens wrap the lines themselves.
 const LEAST_WIDTH: usize = 80;
 /// The largest IP packet without jumbograms (RFC 791).
-const LARGEST_MTU: i64 = 65_535;
+const LARGEST_MTU: u32 = 65_535;
 
 /// `linerate rates`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct RatesWords {
+pub struct RatesArgs {
     #[command(subcommand)]
     pub what: Option<RatesWhat>,
     /// What to show the rates of [default: everything]
     #[arg(value_enum, value_name = "TABLE")]
-    pub table: Option<TableWord>,
+    pub table: Option<TableArg>,
     /// Print the tables as JSON, bytes per second unless a field says otherwise
     #[arg(long)]
     pub json: bool,
@@ -34,24 +34,24 @@ pub struct RatesWords {
 pub enum RatesWhat {
     /// What a network link carries of payload, and how many packets a second, by MTU, VLAN tags and protocol
     #[command(after_help = EXIT_STATUS)]
-    Goodput(GoodputWords),
+    Goodput(GoodputArgs),
 }
 
 /// `linerate rates goodput`.
 #[derive(Debug, Args)]
-pub struct GoodputWords {
+pub struct GoodputArgs {
     /// Rate of the link, such as 100G or 12.5GB/s
-    #[arg(long, value_name = "RATE", value_parser = link)]
+    #[arg(long, value_name = "RATE", value_parser = rate(1e3..=1.25e14))]
     pub link: f64,
     /// Largest IP packet, bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=LARGEST_MTU))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = bytes(1..=LARGEST_MTU))]
     pub mtu: u32,
     /// VLAN tags in each frame: 1 for 802.1Q, 2 for 802.1ad
     #[arg(long, value_name = "TAGS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=2))]
     pub vlan_tags: u32,
     /// What the packets carry
-    #[arg(long, value_enum, default_value_t = ProtocolWord::Both)]
-    pub protocol: ProtocolWord,
+    #[arg(long, value_enum, default_value_t = ProtocolArg::Both)]
+    pub protocol: ProtocolArg,
     /// IPv6 instead of IPv4
     #[arg(long)]
     pub ipv6: bool,
@@ -65,7 +65,7 @@ pub struct GoodputWords {
 
 /// `linerate rates TABLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableWord {
+pub enum TableArg {
     /// PCI Express 1 to 7, PCI, PCI-X
     Pcie,
     /// DDR to DDR5, channels and DIMMs of server processors
@@ -80,21 +80,21 @@ pub enum TableWord {
     Storage,
 }
 
-impl TableWord {
+impl TableArg {
     fn kind(self) -> Kind {
         match self {
-            TableWord::Pcie => Kind::Pcie,
-            TableWord::Memory => Kind::Memory,
-            TableWord::Interconnect => Kind::Interconnect,
-            TableWord::Ethernet => Kind::Ethernet,
-            TableWord::Otn => Kind::Otn,
-            TableWord::Storage => Kind::Storage,
+            TableArg::Pcie => Kind::Pcie,
+            TableArg::Memory => Kind::Memory,
+            TableArg::Interconnect => Kind::Interconnect,
+            TableArg::Ethernet => Kind::Ethernet,
+            TableArg::Otn => Kind::Otn,
+            TableArg::Storage => Kind::Storage,
         }
     }
 }
 
 /// Does `linerate rates`.
-pub fn rates(words: &RatesWords) -> Result<u8, Failure> {
+pub(super) fn rates(words: &RatesArgs) -> Result<u8, Failure> {
     if let Some(RatesWhat::Goodput(words)) = &words.what {
         let ask = Ask {
             link_bytes_per_second: words.link,
@@ -109,7 +109,7 @@ pub fn rates(words: &RatesWords) -> Result<u8, Failure> {
     show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), words.json)
 }
 
-fn stack(words: &GoodputWords, protocol: Protocol) -> Stack {
+fn stack(words: &GoodputArgs, protocol: Protocol) -> Stack {
     match (protocol, words.no_timestamps, words.ipv6) {
         (Protocol::Udp, _, ipv6) => Stack::udp(ipv6),
         (Protocol::Tcp, false, ipv6) => Stack::tcp(ipv6),
@@ -125,13 +125,4 @@ fn show(tables: &[Table], json: bool) -> Result<u8, Failure> {
         print(&report::rates(tables, width().max(LEAST_WIDTH), colour()))?;
     }
     Ok(0)
-}
-
-/// A link faster than a petabit a second is a slip of the pen.
-fn link(text: &str) -> Result<f64, String> {
-    let rate = parse_rate(text).map_err(|error| error.to_string())?;
-    if (1e3..=1.25e14).contains(&rate) {
-        return Ok(rate);
-    }
-    Err(format!("“{text}” is no rate of a link: write bits per second like 10G, 2.5G or 100M"))
 }

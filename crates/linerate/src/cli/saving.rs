@@ -1,62 +1,112 @@
-//! A benchmark of one stage from its first figure to its end: saved as it goes where that was asked for, printed, what failed told.
+//! A run from its first figure to its end: saved as it goes where that was asked for, printed, and on
+//! standard error what failed. The same for the whole path and for one stage.
 
-use super::commands::{colour, complain, summary, width};
-use super::output::{FormatWord, OutputWords};
+use super::commands::{colour, complain, print, summary, tell, width};
+use super::output::{FormatArg, OutputArgs};
 use super::stop::{Saved, end_what_hangs};
-use crate::failure::Failure;
-use crate::report::{self, Folder};
-use crate::run::StageRun;
+use linerate_facts::failure::Failure;
+use linerate_measure::run::Run;
+use linerate_report::{self as report, Folder};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Where a run is saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Place<'a> {
+    Nowhere,
+    /// A new folder, called after the time.
+    New,
+    Named(&'a Path),
+}
+
 /// Where the results go.
-pub struct Saving<'a> {
-    words: &'a OutputWords,
+pub(super) struct Saving<'a> {
+    place: Place<'a>,
+    format: FormatArg,
     saved: Saved,
     folder: Option<Folder>,
 }
 
 impl<'a> Saving<'a> {
-    /// Refuses a folder that cannot be written, before anything is measured; from now on a Ctrl-C ends what hangs.
-    pub fn begin(words: &'a OutputWords, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        if let Some(folder) = words.folder() {
-            Folder::check(Some(folder))?;
+    /// Refuses a folder that cannot be written, before anything is measured (the folder itself is made with
+    /// the first result, minutes later where disks are slow); from now on a Ctrl-C ends what hangs.
+    pub(super) fn begin(
+        place: Place<'a>,
+        format: FormatArg,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Failure> {
+        match place {
+            Place::Nowhere => {}
+            Place::New => Folder::check(None)?,
+            Place::Named(folder) => Folder::check(Some(folder))?,
         }
         let saved = Saved::default();
         end_what_hangs(stop, &saved)?;
-        Ok(Saving { words, saved, folder: None })
+        Ok(Saving { place, format, saved, folder: None })
+    }
+
+    /// As the options of a stage's command say.
+    pub(super) fn as_told(words: &'a OutputArgs, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        Saving::begin(words.folder().map_or(Place::Nowhere, Place::Named), words.format(), stop)
     }
 
     /// All that is known after each figure; the folder is made with the first.
-    pub fn save(&mut self, run: &StageRun) -> Result<(), Failure> {
-        let Some(path) = self.words.folder() else {
-            // From here on Ctrl-C ends with what was measured.
-            self.saved.lock().get_or_insert_with(Default::default);
-            return Ok(());
-        };
+    pub(super) fn save(&mut self, run: &Run) -> Result<(), Failure> {
         if let Some(folder) = &self.folder {
             return folder.save(run);
         }
+        let named = match self.place {
+            Place::Nowhere => {
+                // From here on Ctrl-C ends with what was measured.
+                self.saved.lock().get_or_insert_with(Default::default);
+                return Ok(());
+            }
+            Place::New => None,
+            Place::Named(folder) => Some(folder),
+        };
         let mut place = self.saved.lock();
-        let new = Folder::begin(Some(path), run)?;
+        let new = Folder::begin(named, run)?;
         *place = Some(new.path().to_path_buf());
         self.folder = Some(new);
         Ok(())
     }
 
-    /// The page beside it, the result on standard output, what failed on standard error; the exit status.
-    pub fn finish(self, mut run: StageRun) -> Result<u8, Failure> {
-        let page = self.folder.as_ref().map(|folder| folder.save_report(&run));
+    /// The page beside it, the result on standard output, in a sentence on standard error what failed; the
+    /// exit status.
+    pub(super) fn finish(self, mut run: Run) -> Result<u8, Failure> {
+        let folder = self.folder.as_ref();
+        let page = folder.map(|folder| folder.save_report(&run));
         run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
-        let screen = || report::stage_terminal(&run, width(), colour());
-        self.words.print(&run, self.folder.as_ref(), screen)?;
-        let read_by_a_program = self.words.format() != FormatWord::Text;
-        if let (Some(summary), true) =
-            (summary(&run.errors), read_by_a_program || !std::io::stdout().is_terminal())
-        {
+        let path = folder.map(|folder| folder.path().display().to_string());
+        let text = self.format == FormatArg::Text;
+        match (print(&self.printed(&run, path.as_deref())), &path) {
+            // Saved is saved: a full disk behind standard output takes nothing from it.
+            (Err(failure), Some(_)) => run.errors.push(failure.to_string()),
+            (printed, _) => printed?,
+        }
+        // A folder that the user did not name is told, wherever standard output goes.
+        if let (false, Place::New, Some(path)) = (text, self.place, &path) {
+            tell(&format!("saved in {path}"));
+        }
+        // On a terminal the screen has just said it.
+        if let (Some(summary), true) = (summary(&run.errors), !text || !std::io::stdout().is_terminal()) {
             complain(&summary);
         }
         Ok(u8::from(!run.errors.is_empty()))
+    }
+
+    fn printed(&self, run: &Run, path: Option<&str>) -> String {
+        match self.format {
+            FormatArg::Json => report::json(run),
+            FormatArg::Csv => report::csv(run),
+            FormatArg::FioJson => report::fio_json(run),
+            FormatArg::Iperf3Json => report::iperf3_documents(run),
+            FormatArg::Text => {
+                let saved = path.map(|path| format!("saved: {path}/run.json, {path}/report.html\n"));
+                report::terminal(run, width(), colour()) + &saved.unwrap_or_default()
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Ctrl-C and a polite kill: a flag that the steps look at, and an end for what cannot look.
 //!
-//! Before the results have a folder there is nothing to save: what waits there (a peer that does not answer, a name server, a
-//! hanging disk) is left after a moment. Later the run saves what it has; only what hangs longer than any patience is cut off.
+//! Before the results have a folder there is nothing to save: what waits there (a peer that does not answer,
+//! a name server, a hanging disk) is left after a moment. Later the run saves what it has; only what hangs
+//! longer than any patience is cut off.
 
-use crate::failure::Failure;
+use linerate_facts::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +15,11 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// The steps before the first result get this long to end by themselves.
 const BEFORE: Duration = Duration::from_millis(500);
-/// The measuring gets this long to end its lanes and to save; beyond it, something hangs in the kernel.
+/// The measuring gets this long to end its workers and to save; beyond it, something hangs in the kernel.
 const AFTER: Duration = Duration::from_secs(5);
 
 /// Set by Ctrl-C and by a polite kill.
-pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let uncaught = |error| Failure::Lacks(format!("signals cannot be caught: {error}"));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -31,18 +32,19 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Where the results are, once there are any; shared with the thread that ends what hangs.
 #[derive(Clone, Debug, Default)]
-pub struct Saved(Arc<Mutex<Option<PathBuf>>>);
+pub(super) struct Saved(Arc<Mutex<Option<PathBuf>>>);
 
 impl Saved {
     /// Held while the folder is made: so either the run ends before there is one, or it is known.
-    pub fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends the process if the run does not do so by itself soon after `stop`. What a run makes besides its results ends with the process:
-/// scratch files have no name, and a receiver of our own ends with its standard input. Only a trace of drops would stay in the kernel.
-pub fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failure> {
+/// Ends the process if the run does not do so by itself soon after `stop`. What a run makes besides its
+/// results ends with the process: scratch files have no name, and a built-in receiver ends with its
+/// standard input. Only a trace of drops would stay in the kernel.
+pub(super) fn end_what_hangs(stop: &Arc<AtomicBool>, saved: &Saved) -> Result<(), Failure> {
     let (stop, saved) = (Arc::clone(stop), saved.clone());
     let watch = move || {
         while !stop.load(Ordering::Relaxed) {

@@ -5,22 +5,22 @@ mod screen;
 
 use super::commands::{colour, complain, print, print_json, width};
 use super::words::{
-    ApplyWords, MachineWords, PersistWords, TuneChoice, TunePlace, TuneWhat, TuneWords, UndoWords,
-    machine_of, sysroot_of,
+    ApplyArgs, MachineArgs, PersistArgs, TuneArgs, TuneChoice, TunePlace, TuneWhat, UndoArgs, machine_of,
+    sysroot_of,
 };
-use crate::failure::Failure;
-use crate::probe::Machine;
-use crate::sysroot::Sysroot;
-use crate::tune::door::Kernel;
-use crate::tune::journal::{Held, Host, Journal, State};
-use crate::tune::{self, Choice, Goal, JOURNAL_FOLDER, Leave, Outcome, Plan, Wish};
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::Machine;
+use linerate_tune::door::Kernel;
+use linerate_tune::journal::{Held, Host, Journal, State};
+use linerate_tune::{self as tune, Choice, Goal, JOURNAL_FOLDER, Leave, Outcome, Plan, Wish};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Does `linerate tune`, or what stands below it.
-pub fn tune(words: &TuneWords) -> Result<u8, Failure> {
+pub(super) fn tune(words: &TuneArgs) -> Result<u8, Failure> {
     match &words.what {
         None => show(words),
         Some(TuneWhat::Apply(words)) => apply(words),
@@ -43,7 +43,8 @@ impl Target {
         if let Some(name) = &at.netns {
             linerate_system::namespace::enter_network(name).map_err(|error| {
                 Failure::Lacks(format!(
-                    "network namespace {name}: {error}; `ip netns` lists those that are there, and only root may enter one"
+                    "network namespace {name}: {error}; `ip netns` lists those that are there, and only root \
+                     may enter one"
                 ))
             })?;
         }
@@ -81,7 +82,7 @@ impl Target {
 }
 
 fn machine(at: &TunePlace) -> Result<Machine, Failure> {
-    machine_of(&MachineWords { root: at.root.clone(), ..MachineWords::default() })
+    machine_of(&MachineArgs { root: at.root.clone(), ..MachineArgs::default() })
 }
 
 fn choice(words: &TuneChoice) -> Result<Choice, Failure> {
@@ -94,7 +95,7 @@ fn choice(words: &TuneChoice) -> Result<Choice, Failure> {
     Ok(choice)
 }
 
-fn show(words: &TuneWords) -> Result<u8, Failure> {
+fn show(words: &TuneArgs) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
     let target = Target::of(&words.at)?;
     // A recording in an archive can be read, too.
@@ -117,7 +118,7 @@ fn show(words: &TuneWords) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn apply(words: &ApplyWords) -> Result<u8, Failure> {
+fn apply(words: &ApplyArgs) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
     let target = Target::of(&words.at)?;
     let kernel = target.kernel()?;
@@ -125,7 +126,8 @@ fn apply(words: &ApplyWords) -> Result<u8, Failure> {
     let wishes = plan.wishes(&choice)?;
     if wishes.is_empty() {
         complain(
-            "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows why",
+            "nothing to change: the plan advises nothing among what was named; `linerate tune --all` shows \
+             why",
         );
         return Ok(0);
     }
@@ -154,11 +156,12 @@ fn carry_out(target: &Target, kernel: &Kernel, wishes: &[Wish], json: bool) -> R
 fn following(
     held: &Held,
     target: &Target,
-) -> Result<(crate::tune::journal::FileLog, Vec<crate::tune::journal::Record>), Failure> {
+) -> Result<(linerate_tune::journal::FileLog, Vec<linerate_tune::journal::Record>), Failure> {
     let (records, cut) = held.read()?;
     if cut > 0 {
         complain(&format!(
-            "the last line of the journal in {} is cut short ({cut} bytes): what it announces was not yet begun",
+            "the last line of the journal in {} is cut short ({cut} bytes): what it announces was not yet \
+             begun",
             target.folder.display()
         ));
     }
@@ -174,7 +177,7 @@ fn damaged(target: &Target, why: &str) -> Failure {
     ))
 }
 
-fn undo(words: &UndoWords) -> Result<u8, Failure> {
+fn undo(words: &UndoArgs) -> Result<u8, Failure> {
     let target = Target::of(&words.at)?;
     let kernel = target.kernel()?;
     let leave = Leave { force: words.force.clone(), forget: words.forget.clone() };
@@ -204,7 +207,7 @@ fn nothing(target: &Target, json: bool) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn persist(words: &PersistWords) -> Result<u8, Failure> {
+fn persist(words: &PersistArgs) -> Result<u8, Failure> {
     if words.at.netns.is_some() {
         return Err(Failure::Usage(
             "a network namespace does not outlive a boot: put its settings where it is made".into(),

@@ -2,14 +2,14 @@
 
 use super::commands::{complain, print};
 use super::stop::stop_on_signals;
-use super::words::{WatchWords, sysroot_of};
-use crate::agent::Key;
-use crate::failure::Failure;
-use crate::report::printable;
-use crate::sysroot::Sysroot;
-use crate::watch::board::Board;
-use crate::watch::page::{Page, PageSettings, PageToken};
-use crate::watch::{Moment, Recorder, Replay, Watch, WatchOrder, lines, terminal};
+use super::words::{WatchArgs, sysroot_of};
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_facts::sysroot::Sysroot;
+use linerate_transport::agent::Key;
+use linerate_watch::board::Board;
+use linerate_watch::page::{Page, PageSettings, PageToken};
+use linerate_watch::{Moment, Recorder, Replay, Watch, WatchOrder, lines, terminal};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const LONGEST_GAP: Duration = Duration::from_secs(60);
 
 /// Shows what goes on until the user stops it.
-pub fn watch(words: &WatchWords) -> Result<u8, Failure> {
+pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let board = Arc::new(Board::default());
     let page = words.listen.map(|listen| page(words, listen, board.clone())).transpose()?;
@@ -72,7 +72,7 @@ fn stay(board: &Board, stop: &AtomicBool) {
 }
 
 /// The moments of this machine or of a recording.
-fn moments(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+fn moments(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     match &words.replay {
         Some(path) => replay(words, path, screen, stop),
         None => live(words, screen, stop),
@@ -80,7 +80,7 @@ fn moments(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result
 }
 
 /// The page, with the token where one is given.
-fn page(words: &WatchWords, listen: SocketAddr, board: Arc<Board>) -> Result<Page, Failure> {
+fn page(words: &WatchArgs, listen: SocketAddr, board: Arc<Board>) -> Result<Page, Failure> {
     let mut token = None;
     if let Some(path) = &words.token_file {
         let (key, made) = Key::find_or_make(Some(path))?;
@@ -92,7 +92,7 @@ fn page(words: &WatchWords, listen: SocketAddr, board: Arc<Board>) -> Result<Pag
     Page::start(board, PageSettings { listen, token })
 }
 
-fn live(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     let sysroot = sysroot_of(words.root.as_deref())?;
     named(&sysroot, "/sys/class/net", &words.nic, "interface")?;
     named(&sysroot, "/sys/class/block", &words.disk, "disk")?;
@@ -113,7 +113,7 @@ fn live(words: &WatchWords, screen: &mut Screen, stop: &AtomicBool) -> Result<u8
     Ok(0)
 }
 
-fn replay(words: &WatchWords, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
+fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
     let mut due = Instant::now();
     for moment in Replay::open(path).map_err(Failure::Lacks)? {
@@ -184,7 +184,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(words: &WatchWords, board: Arc<Board>) -> Self {
+    fn new(words: &WatchArgs, board: Arc<Board>) -> Self {
         Screen {
             json: words.json,
             left: words.samples(),

@@ -1,39 +1,58 @@
-//! The command line's definitions: from these come the parser, `--help`, the man pages and the shell completions.
+//! The command line's definitions: from these come the parser, `--help`, the man pages and the shell
+//! completions.
 
 mod disk;
 mod job;
 mod load;
 mod machine;
 mod network;
+mod other_tools;
 mod plan;
 mod tune;
+pub(super) mod values;
 mod watch;
 
-use crate::measure::Stage;
-use crate::plan::Protocol;
-use crate::units::parse_size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use disk::DiskWords;
-pub use job::JobWords;
-pub use load::LoadWords;
-pub use machine::{MachineWords, machine_of, sysroot_of};
-pub use network::{MethodWord, NetworkWords};
+pub(super) use disk::DiskArgs;
+pub(super) use job::JobArgs;
+use linerate_facts::protocol::Protocol;
+use linerate_measure::measure::Stage;
+pub(super) use load::LoadArgs;
+pub(super) use machine::{MachineArgs, machine_of, sysroot_of};
+pub(super) use network::{NetworkArgs, NetworkMethodArg};
 use std::path::PathBuf;
 
-pub use plan::*;
-pub use tune::*;
-pub use watch::WatchWords;
+pub(super) use plan::*;
+pub(super) use tune::*;
+use values::{bytes, seconds, size};
+pub(super) use watch::WatchArgs;
 
 /// Told at the end of every help text.
-pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way (partial results are saved and say so); \
+pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
+                                      (partial results are saved and say so); \
 2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission).";
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
 #[derive(Debug, Parser)]
 #[command(name = "linerate", version, about, after_help = EXIT_STATUS, max_term_width = 110)]
-pub struct Words {
+pub struct Arguments {
+    /// Add to this file what linerate does step by step, for a bug report; how much, says LINERATE_LOG
+    /// (error, warn, info, debug, trace, off, or CRATE=LEVEL) [default: debug]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The words that the program was given. Wrong ones end it with status 2; options of fio and iperf3 are
+/// answered with those that linerate has in their place.
+pub fn parse() -> Arguments {
+    Arguments::try_parse().unwrap_or_else(|error| {
+        let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
+        let Some(sentence) = other_tools::answer(&error, command.as_deref()) else { error.exit() };
+        super::complain(&sentence);
+        std::process::exit(2)
+    })
 }
 
 /// What to do.
@@ -41,136 +60,148 @@ pub struct Words {
 pub enum Command {
     /// Measure memory, disks, network and the whole path; predict; name the bottleneck
     ///
-    /// Without options: scratch files in the current directory, and a receiver of our own on loopback. Takes less than a minute,
-    /// writes run.json and report.html into a new folder, changes nothing else.
+    /// Without options: scratch files in the current directory, and a built-in receiver on loopback. Takes
+    /// less than a minute, writes run.json and report.html into a new folder, changes nothing else.
     #[command(after_help = EXIT_STATUS)]
-    Run(RunWords),
+    Run(RunArgs),
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
     #[command(after_help = EXIT_STATUS)]
-    Probe(ProbeWords),
-    /// Record this machine in a tarball that can be probed elsewhere, without what tells whose it is
+    Probe(ProbeArgs),
+    /// Record this machine in a tarball that can be probed elsewhere, without what reveals whose it is
     ///
-    /// The tarball holds what the probe reads from /sys and /proc. Hardware and IP addresses, host names, serial numbers, UUIDs, folder
-    /// and volume names are replaced, the same thing by the same thing everywhere. Look into it before you give it away.
+    /// The tarball holds what the probe reads from /sys and /proc. Hardware and IP addresses, host names,
+    /// serial numbers, UUIDs, folder and volume names are replaced, the same thing by the same thing
+    /// everywhere. Look into it before you give it away.
     #[command(after_help = EXIT_STATUS)]
-    Capture(CaptureWords),
+    Capture(CaptureArgs),
     /// Say what a flow could reach on this machine or on one described in a file, before anything is measured
     ///
-    /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next, and what each change gains.
+    /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next,
+    /// and what each change gains.
     #[command(after_help = EXIT_STATUS)]
-    Plan(PlanWords),
+    Plan(PlanArgs),
     /// Measure disks and file systems: patterns, sizes, depths, many workers, many devices
     ///
-    /// Without options: a scratch file in the current directory, read and written in sequence and at random, in less than a minute.
-    /// Options that take a list make a grid of all combinations. Files that are there and block devices are only read, unless their
-    /// loss is named by --destroy-data.
+    /// Without options: a scratch file in the current directory, read and written in sequence and at random,
+    /// in less than a minute. Options that take a list make a grid of all combinations. Files that are there
+    /// and block devices are only read, unless their loss is named by --destroy-data.
     #[command(after_help = EXIT_STATUS)]
-    Disk(Box<DiskWords>),
-    /// Find how many requests a second storage answers as ever more users ask, or the highest rate under a limit of latency
+    Disk(Box<DiskArgs>),
+    /// Find how many requests a second storage answers as ever more users ask, or the highest rate under a
+    /// limit of latency
     ///
-    /// Without options: random reads of 8 KiB from a scratch file in the current directory, by ever more users until the mean access time passes
-    /// 100 ms; the curve and its knee. With --rate or --find-rate requests are sent on schedule, and a stall is paid by all that it held up.
+    /// Without options: random reads of 8 KiB from a scratch file in the current directory, by ever more
+    /// users until the mean access time passes 100 ms; the curve and its knee. With --rate or --find-rate
+    /// requests are sent on schedule, and a stall is paid by all that it held up.
     #[command(after_help = EXIT_STATUS)]
-    Load(Box<LoadWords>),
+    Load(Box<LoadArgs>),
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
-    /// Without options: read, write, copy and triad through each cache level and memory, on one core and on all, with plain and with streaming
-    /// stores; reads at strides up to a page; latency; between NUMA nodes. Takes less than 30 seconds and at most a third of the available
-    /// memory. With --stride, --working-set or --cores: the grid of what was named.
+    /// Without options: read, write, copy and triad through each cache level and memory, on one core and on
+    /// all, with plain and with streaming stores; reads at strides up to a page; latency; between NUMA nodes.
+    /// Takes less than 30 seconds and at most a third of the available memory. With --stride, --working-set
+    /// or --cores: the grid of what was named.
     #[command(after_help = EXIT_STATUS)]
-    Memory(super::memory::MemoryWords),
-    /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped a packet
+    Memory(super::memory::MemoryArgs),
+    /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped
+    /// a packet
     ///
-    /// Without options: TCP and UDP, sending and receiving, to a receiver of our own on loopback, in about half a minute. With --peer for each
-    /// NIC: to `linerate agent` on other hosts. The way of sending is chosen by short trials; what a path carries in one packet is found by
-    /// sending; round trips are measured idle and beside the bulk.
+    /// Without options: TCP and UDP, sending and receiving, to a built-in receiver on loopback, in about
+    /// half a minute. With --peer for each NIC: to `linerate agent` on other hosts. The way of sending is
+    /// chosen by short trials; what a path carries in one packet is found by sending; round trips are
+    /// measured idle and beside the bulk.
     #[command(after_help = EXIT_STATUS)]
-    Network(Box<NetworkWords>),
+    Network(Box<NetworkArgs>),
     /// Be the other end for a linerate on another host
     ///
-    /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in memory and goes only to who
-    /// asked for it. Several clients may measure at once, each within its bounds.
+    /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in
+    /// memory and goes only to who asked for it. Several clients may measure at once, each within its bounds.
     #[command(after_help = EXIT_STATUS)]
-    Agent(super::agent::AgentWords),
+    Agent(super::agent::AgentArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
     #[command(after_help = EXIT_STATUS)]
-    Wall(super::wall::WallWords),
+    Wall(super::wall::WallArgs),
     /// Show which settings of this machine to change for its rates, and why; changes nothing by itself
     ///
-    /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo` brings all of it back.
+    /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo`
+    /// brings all of it back.
     #[command(after_help = EXIT_STATUS)]
-    Tune(Box<TuneWords>),
+    Tune(Box<TuneArgs>),
     /// Show live what the server does: NICs, disks, processors, losses, power, and what is at its limit
     ///
-    /// Works by itself, beside anything, and changes nothing. Rates are of the time between two samples; what cannot be read is said. --record keeps
-    /// the samples, --replay shows them again.
+    /// Works by itself, beside anything, and changes nothing. Rates are of the time between two samples; what
+    /// cannot be read is said. --record keeps the samples, --replay shows them again.
     #[command(after_help = EXIT_STATUS)]
-    Watch(Box<WatchWords>),
+    Watch(Box<WatchArgs>),
     /// Redo the diagnosis of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
-    Diagnose(DiagnoseWords),
+    Diagnose(DiagnoseArgs),
     /// Redo the report of a saved run from its file alone
     #[command(after_help = EXIT_STATUS)]
-    Report(ReportWords),
+    Report(ReportArgs),
     /// Set runs side by side: file systems, kernels, before and after a change
     ///
-    /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said first, and what only one run
-    /// measured is listed.
-    Compare(super::compare::CompareWords),
+    /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said
+    /// first, and what only one run measured is listed.
+    Compare(super::compare::CompareArgs),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
-    Rates(super::rates::RatesWords),
+    Rates(super::rates::RatesArgs),
     /// Print man pages or shell completions
     #[command(after_help = EXIT_STATUS)]
-    Generate(GenerateWords),
+    Generate(GenerateArgs),
 }
 
 /// What commands that measure show on a terminal while they work.
 #[derive(Clone, Debug, Default, Args)]
-pub struct LiveWords {
-    /// On a terminal, show one line of progress in place of the panel with NICs, disks, cores and the present bottleneck
+pub struct LiveArgs {
+    /// On a terminal, show one line of progress in place of the panel with NICs, disks, cores and the present
+    /// bottleneck
     #[arg(long)]
     pub no_live: bool,
 }
 
 /// `linerate run`.
 #[derive(Debug, Args)]
-pub struct RunWords {
-    /// File, block device, or directory (its largest file) to read; repeat for several disks [default: scratch files]
+pub struct RunArgs {
+    /// File, block device, or directory (its largest file) to read; repeat for several disks [default:
+    /// scratch files]
     #[arg(long, value_name = "PATH")]
     pub source: Vec<PathBuf>,
-    /// Write a nameless scratch file in this directory and read that; repeat for several disks [default: . without --source]
+    /// Write a nameless scratch file in this directory and read that; repeat for several disks [default: .
+    /// without --source]
     #[arg(long, value_name = "DIR")]
     pub scratch: Vec<PathBuf>,
-    /// Address of an agent, one for each path; repeat for several NICs [default: a receiver of our own on loopback]
+    /// Address of an agent, one for each path; repeat for several NICs [default: a built-in receiver on
+    /// loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
     /// File with the agents' key [default: the digits in LINERATE_KEY]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// What to measure over the network; the first is the headline
-    #[arg(long, value_enum, default_value_t = ProtocolWord::Both)]
-    pub protocol: ProtocolWord,
+    #[arg(long, value_enum, default_value_t = ProtocolArg::Both)]
+    pub protocol: ProtocolArg,
     /// Stages to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StageWord::Memory, StageWord::Disk, StageWord::Network, StageWord::Path])]
-    pub stages: Vec<StageWord>,
-    /// Length of one sample in seconds [default: fitted to --budget]
-    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StageArg::Memory, StageArg::Disk, StageArg::Network, StageArg::Path])]
+    pub stages: Vec<StageArg>,
+    /// Length of one sample, such as 2 (seconds) or 500ms [default: fitted to --budget]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Samples of each measurement
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Time for all measurements together, however many devices there are
-    #[arg(long, value_name = "SECONDS", default_value_t = 40.0, value_parser = positive)]
+    #[arg(long, value_name = "TIME", default_value = "40", value_parser = seconds)]
     pub budget: f64,
     /// Bytes a read, such as 1M [default: chosen by the plan]
-    #[arg(long, value_name = "SIZE", value_parser = block)]
-    pub block: Option<u64>,
+    #[arg(long, alias = "block", value_name = "SIZE", value_parser = sectors)]
+    pub transfer: Option<u64>,
     /// Reads in flight over each source [default: chosen by the plan]
     #[arg(long, value_name = "READS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub queue_depth: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path's MTU carries]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=65507))]
+    #[arg(long, value_name = "BYTES", value_parser = bytes(64..=65_507))]
     pub datagram: Option<u32>,
     /// TCP congestion control of our sockets, such as cubic [default: the system's]
     #[arg(long, value_name = "NAME")]
@@ -185,7 +216,7 @@ pub struct RunWords {
     #[arg(long)]
     pub awake: bool,
     #[command(flatten)]
-    pub live: LiveWords,
+    pub live: LiveArgs,
     /// Print the run as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
@@ -196,9 +227,9 @@ pub struct RunWords {
 
 /// `linerate probe`.
 #[derive(Debug, Args)]
-pub struct ProbeWords {
+pub struct ProbeArgs {
     #[command(flatten)]
-    pub machine: MachineWords,
+    pub machine: MachineArgs,
     /// Print the machine as JSON
     #[arg(long)]
     pub json: bool,
@@ -209,7 +240,7 @@ pub struct ProbeWords {
 
 /// `linerate capture`.
 #[derive(Debug, Args)]
-pub struct CaptureWords {
+pub struct CaptureArgs {
     /// File to write, readable by its owner only [default: linerate-capture-DATE.tar.gz]
     #[arg(long, value_name = "FILE.tar.gz")]
     pub output: Option<PathBuf>,
@@ -223,7 +254,7 @@ pub struct CaptureWords {
 
 /// `linerate diagnose`.
 #[derive(Debug, Args)]
-pub struct DiagnoseWords {
+pub struct DiagnoseArgs {
     /// run.json, or the folder that holds it
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
@@ -234,7 +265,7 @@ pub struct DiagnoseWords {
 
 /// `linerate report`.
 #[derive(Debug, Args)]
-pub struct ReportWords {
+pub struct ReportArgs {
     /// run.json, or the folder that holds it
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
@@ -248,7 +279,7 @@ pub struct ReportWords {
 
 /// `linerate generate`.
 #[derive(Debug, Args)]
-pub struct GenerateWords {
+pub struct GenerateArgs {
     #[command(subcommand)]
     pub what: Generate,
 }
@@ -271,59 +302,51 @@ pub enum Generate {
 
 /// `--protocol`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolWord {
+pub enum ProtocolArg {
     Tcp,
     Udp,
     /// TCP first
     Both,
 }
 
-impl ProtocolWord {
+impl ProtocolArg {
     /// The protocols, headline first.
     pub fn protocols(self) -> Vec<Protocol> {
         match self {
-            ProtocolWord::Tcp => vec![Protocol::Tcp],
-            ProtocolWord::Udp => vec![Protocol::Udp],
-            ProtocolWord::Both => vec![Protocol::Tcp, Protocol::Udp],
+            ProtocolArg::Tcp => vec![Protocol::Tcp],
+            ProtocolArg::Udp => vec![Protocol::Udp],
+            ProtocolArg::Both => vec![Protocol::Tcp, Protocol::Udp],
         }
     }
 }
 
 /// `--stages`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StageWord {
+pub enum StageArg {
     Memory,
     Disk,
     Network,
     Path,
 }
 
-impl StageWord {
+impl StageArg {
     /// The stage.
     pub fn stage(self) -> Stage {
         match self {
-            StageWord::Memory => Stage::Memory,
-            StageWord::Disk => Stage::Disk,
-            StageWord::Network => Stage::Network,
-            StageWord::Path => Stage::Path,
+            StageArg::Memory => Stage::Memory,
+            StageArg::Disk => Stage::Disk,
+            StageArg::Network => Stage::Network,
+            StageArg::Path => Stage::Path,
         }
     }
 }
 
-pub(super) fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        _ => Err("give seconds, more than 0 and at most a day".into()),
-    }
-}
-
 /// Direct I/O wants whole sectors; a block larger than 1 GiB is no transfer size.
-fn block(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text).map_err(|error| error.to_string())?;
-    if !(512..=1 << 30).contains(&bytes) || !bytes.is_multiple_of(512) {
-        return Err(format!("{bytes} bytes: a block is a multiple of 512 between 512 and 1G"));
+fn sectors(text: &str) -> Result<u64, String> {
+    match size(512..=1 << 30)(text)? {
+        bytes if bytes.is_multiple_of(512) => Ok(bytes),
+        bytes => Err(format!("{bytes} bytes: direct I/O wants a multiple of 512")),
     }
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -333,6 +356,6 @@ mod tests {
 
     #[test]
     fn the_definitions_agree_with_themselves() {
-        Words::command().debug_assert();
+        Arguments::command().debug_assert();
     }
 }

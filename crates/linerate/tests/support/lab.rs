@@ -1,12 +1,9 @@
-//! A lab of measured speeds, if this machine can have one (LINERATE_LAB as in `lab_script.rs`): made by its script, taken down with the value.
+//! A lab of measured speeds, if this machine can have one (LINERATE_LAB as in `lab/script.rs`): made by its
+//! script, taken down with the value.
 
 #![allow(dead_code, reason = "each test takes the part that it needs")]
 
-#[path = "neighbours.rs"]
-mod neighbours;
-
-#[allow(unused_imports, reason = "each test takes the part that it needs")]
-pub use neighbours::{Neighbours, TOO_MUCH_STOLEN};
+use super::program;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -58,11 +55,6 @@ impl Drop for Lab {
 /// Where the lab's scripts are.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../lab")
-}
-
-/// linerate itself: ./test names the release build, since a debug build is too slow for what is not throttled.
-pub fn program() -> String {
-    std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into())
 }
 
 /// Why there can be no lab here.

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "each test takes the part that it needs")]
 
-/// A figure that falls short while more than this share of the CPU time was stolen says nothing about linerate.
+/// A figure that falls short while more than this share of the CPU time was stolen says nothing about
+/// linerate.
 pub const TOO_MUCH_STOLEN: f64 = 0.01;
 
 /// What the host of this machine gives to its other guests: /proc/stat's `steal`, from a moment on.
@@ -18,7 +19,8 @@ impl Neighbours {
         let total = text.lines().next().expect("the sum of all CPUs");
         let ticks: Vec<u64> =
             total.split_whitespace().skip(1).map(|word| word.parse().expect("ticks")).collect();
-        // user, nice, system, idle, iowait, irq, softirq, steal; what guests of this machine use is in `user` (proc_stat(5)).
+        // user, nice, system, idle, iowait, irq, softirq, steal; what guests of this machine use is in `user`
+        // (proc_stat(5)).
         Neighbours { stolen: ticks[7], all: ticks[..8].iter().sum() }
     }
 

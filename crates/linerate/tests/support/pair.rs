@@ -1,4 +1,5 @@
-//! Two network namespaces with a veth pair between them: `sender` (192.0.2.1) in one, `watched` (192.0.2.2) in the other.
+//! Two network namespaces with a veth pair between them: `sender` (192.0.2.1) in one, `watched` (192.0.2.2)
+//! in the other.
 
 use std::process::Command;
 
@@ -6,8 +7,8 @@ use std::process::Command;
 pub struct Pair(String);
 
 impl Pair {
-    /// None, with a message, where this user may not make them. `name` keeps two tests of one process apart, and is short: it begins the
-    /// namespaces' names.
+    /// None, with a message, where this user may not make them. `name` keeps two tests of one process apart,
+    /// and is short: it begins the namespaces' names.
     pub fn up(name: &str) -> Option<Pair> {
         let pair = Pair(format!("{name}{}", std::process::id()));
         let (a, b) = (pair.name('a'), pair.name('b'));

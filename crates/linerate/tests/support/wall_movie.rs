@@ -7,11 +7,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// linerate itself: ./test names the release build.
-pub fn program() -> Command {
-    Command::new(std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into()))
-}
-
 /// A movie whose frames are all different.
 pub struct Movie {
     folder: tempfile::TempDir,
@@ -30,7 +25,8 @@ impl Movie {
     ) -> Movie {
         let movie = Movie { folder: tempfile::tempdir().expect("a folder"), width, height, frames };
         let text = format!(
-            "format = 1\ngrid = \"{columns}x{rows}\"\ntile = \"{width}x{height}\"\npixels = \"rgb8\"\nframes_per_second = \"{fps}\"\nframes = {frames}\n"
+            "format = 1\ngrid = \"{columns}x{rows}\"\ntile = \"{width}x{height}\"\npixels = \
+             \"rgb8\"\nframes_per_second = \"{fps}\"\nframes = {frames}\n"
         );
         std::fs::write(movie.path().join("movie.toml"), text).expect("movie.toml");
         for row in 0..rows {
@@ -82,7 +78,7 @@ impl Movie {
     }
 
     pub fn serve(&self) -> Command {
-        let mut command = program();
+        let mut command = Command::new(super::program());
         command.args(["wall", "serve"]).arg(self.path()).args(["--json"]).stdin(Stdio::null());
         command.env_remove("LINERATE_KEY");
         command

@@ -1,5 +1,5 @@
-//! Changes of an interface: rings, channels, adaptive coalescing, features. The only requests of this module that need a privilege
-//! (CAP_NET_ADMIN). Some drivers take the link down for a moment.
+//! Changes of an interface: rings, channels, adaptive coalescing, features. The only requests of this module
+//! that need a privilege (CAP_NET_ADMIN). Some drivers take the link down for a moment.
 
 use super::Ethtool;
 use std::io;
@@ -32,7 +32,8 @@ impl Ethtool {
         };
         let bit = 1u32 << (index % 32);
         request.words[index / 32] = [bit, if on { bit } else { 0 }];
-        // SAFETY: struct ethtool_sfeatures says how many blocks follow; there is room for four, and there are no more than that.
+        // SAFETY: struct ethtool_sfeatures says how many blocks follow; there is room for four, and there are
+        // no more than that.
         let status = unsafe { self.ask_for_status(interface, (&raw mut request).cast()) }?;
         if status & NOT_DONE != 0 {
             return Err(io::Error::other("the driver keeps the feature as it is"));

@@ -1,6 +1,7 @@
 //! Who drives an interface, and the firmware of its card.
 //!
-//! A virtual interface (veth, ifb, bond) has no `device/driver` link in sysfs; this question is the only way to its driver's name.
+//! A virtual interface (veth, ifb, bond) has no `device/driver` link in sysfs; this question is the only way
+//! to its driver's name.
 
 use super::{Ethtool, text};
 use std::io;
@@ -38,7 +39,8 @@ struct DriverInfo {
 }
 
 impl Ethtool {
-    /// Driver and firmware, as `ethtool -i` shows them. Fails with `EOPNOTSUPP` where the driver names itself nowhere (`lo`).
+    /// Driver and firmware, as `ethtool -i` shows them. Fails with `EOPNOTSUPP` where the driver names itself
+    /// nowhere (`lo`).
     pub fn driver(&self, interface: &str) -> io::Result<Driver> {
         let request = DriverInfo {
             command: ETHTOOL_GDRVINFO,

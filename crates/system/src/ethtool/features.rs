@@ -19,7 +19,8 @@ impl Ethtool {
         let mut words = vec![0u32; HEAD + blocks * BLOCK];
         words[0] = ETHTOOL_GFEATURES;
         words[1] = blocks as u32;
-        // SAFETY: struct ethtool_gfeatures says how many blocks there is room for; the kernel writes no more of them.
+        // SAFETY: struct ethtool_gfeatures says how many blocks there is room for; the kernel writes no more
+        // of them.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
         Ok(active(&words[HEAD..], names))
     }

@@ -22,11 +22,12 @@ pub enum Duplex {
 /// A link as `ethtool INTERFACE` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Rate now, bits per second; `None` where the driver does not tell it or the link is down.
+    /// Rate now, bits per second; `None` where the driver does not report it or the link is down.
     pub bits_per_second: Option<u64>,
-    /// Duplex; `None` where the driver does not tell it.
+    /// Duplex; `None` where the driver does not report it.
     pub duplex: Option<Duplex>,
-    /// Name of the kind of port (`twisted pair`, `fibre`, `direct attach`); `None` for "other" and for what has no name.
+    /// Name of the kind of port (`twisted pair`, `fibre`, `direct attach`); `None` for "other" and for what
+    /// has no name.
     pub port: Option<&'static str>,
     /// Rate and duplex were negotiated.
     pub negotiated: bool,
@@ -39,20 +40,22 @@ impl Ethtool {
     pub fn link(&self, interface: &str) -> io::Result<Link> {
         let mut head = [0u32; HEAD];
         head[0] = ETHTOOL_GLINKSETTINGS;
-        // SAFETY: with a mask length of 0 the kernel writes struct ethtool_link_settings alone, whose size is HEAD words.
+        // SAFETY: with a mask length of 0 the kernel writes struct ethtool_link_settings alone, whose size is
+        // HEAD words.
         unsafe { self.ask(interface, head.as_mut_ptr().cast()) }?;
         // The handshake of ethtool_get_link_ksettings(): it answers with the length that it wants, negated.
         let wanted = mask_words(&head);
         let Some(length) = wanted.checked_neg().filter(|length| *length > 0) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the kernel tells no length of its masks",
+                "the kernel reports no length of its masks",
             ));
         };
         let mut words = vec![0u32; HEAD + MASKS * length as usize];
         words[0] = ETHTOOL_GLINKSETTINGS;
         set_mask_words(&mut words, length);
-        // SAFETY: the kernel writes the head and three masks of the length that stands in it, or the head alone.
+        // SAFETY: the kernel writes the head and three masks of the length that stands in it, or the head
+        // alone.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
         Ok(self.decode(interface, &words))
     }
@@ -106,8 +109,8 @@ fn port(number: u8) -> Option<&'static str> {
     }
 }
 
-/// Rate of the fastest of the modes whose bit is set: their names begin with it (`100000baseKR4/Full`, `10baseT/Half`); those
-/// that are no rates (`Autoneg`, `FIBRE`, `Pause`) do not.
+/// Rate of the fastest of the modes whose bit is set: their names begin with it (`100000baseKR4/Full`,
+/// `10baseT/Half`); those that are no rates (`Autoneg`, `FIBRE`, `Pause`) do not.
 fn fastest(mask: &[u32], names: &[String]) -> Option<u64> {
     let set = |index: usize| mask.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1);
     let megabits = |name: &str| name.split_once("base")?.0.parse::<u64>().ok()?.checked_mul(1_000_000);

@@ -9,14 +9,16 @@ const ETHTOOL_GSTATS: u32 = 0x0000_001d;
 const HEAD: usize = 1;
 
 impl Ethtool {
-    /// Name and count, in the driver's order. Fails with `EOPNOTSUPP` where the driver counts nothing of its own (`lo`).
+    /// Name and count, in the driver's order. Fails with `EOPNOTSUPP` where the driver counts nothing of its
+    /// own (`lo`).
     pub fn statistics(&self, interface: &str) -> io::Result<Vec<(String, u64)>> {
         let names = self.names(interface, Set::Statistics)?;
-        // The kernel writes as many as the driver has now, whatever it was told: there is room for more than any has.
+        // The kernel writes as many as the driver has now, whatever it was told: there is room for more than
+        // any has.
         let mut words = vec![0u64; HEAD + Set::Statistics.room(0)];
         words[0] = command(ETHTOOL_GSTATS, names.len() as u32);
-        // SAFETY: struct ethtool_stats is 8 bytes and as many counts of 8 bytes as the driver has; it had no more than MOST_NAMES
-        // when its names were read just now, and there is room for 16 times as many.
+        // SAFETY: struct ethtool_stats is 8 bytes and as many counts of 8 bytes as the driver has; it had no
+        // more than MOST_NAMES when its names were read just now, and there is room for 16 times as many.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
         // A driver that has got more or fewer in between, or says another number, is not matched by guessing.
         match count(words[0]) as usize == names.len() {

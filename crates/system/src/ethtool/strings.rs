@@ -10,7 +10,8 @@ const NAME_WORDS: usize = 8;
 /// The kernel has 64 features and some 130 link modes; a set that claims more than this is not asked for.
 const MOST_NAMES: u32 = 4096;
 
-/// Room for the names of a driver, of which nobody knows that their number stays: 2 MiB of pages that are mostly never touched.
+/// Room for the names of a driver, of which nobody knows that their number stays: 2 MiB of pages that are
+/// mostly never touched.
 const ROOM_NAMES: usize = 16 * MOST_NAMES as usize;
 
 /// Sets of names (`enum ethtool_stringset`).
@@ -34,7 +35,8 @@ struct SetInfo {
 }
 
 impl Set {
-    /// How many names to have room for, where the kernel says that there are `length`: the kernel's own never change while it runs.
+    /// How many names to have room for, where the kernel says that there are `length`: the kernel's own never
+    /// change while it runs.
     pub(super) fn room(self, length: u32) -> usize {
         match self {
             Set::Statistics => ROOM_NAMES,
@@ -53,8 +55,9 @@ impl Ethtool {
         // struct ethtool_gstrings: command, set, length, then the names.
         let mut words = vec![0u32; 3 + set.room(length) * NAME_WORDS];
         words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, set as u32, length]);
-        // SAFETY: the kernel writes the three words and as many names of 32 bytes as the set has. Of the kernel's
-        // own sets `length`, asked for just now, is a constant while it runs; a driver would have to get 16 times more in between.
+        // SAFETY: the kernel writes the three words and as many names of 32 bytes as the set has. Of the
+        // kernel's own sets `length`, asked for just now, is a constant while it runs; a driver would have to
+        // get 16 times more in between.
         unsafe { self.ask(interface, words.as_mut_ptr().cast()) }?;
         let names = words[3..].chunks_exact(NAME_WORDS).take(words[2].min(length) as usize);
         Ok(names
@@ -68,7 +71,8 @@ impl Ethtool {
     fn length(&self, interface: &str, set: Set) -> io::Result<u32> {
         let mut info =
             SetInfo { command: ETHTOOL_GSSET_INFO, reserved: 0, set_mask: 1 << (set as u32), length: 0 };
-        // SAFETY: one bit of the mask is set, so the kernel writes at most one length behind struct ethtool_sset_info.
+        // SAFETY: one bit of the mask is set, so the kernel writes at most one length behind struct
+        // ethtool_sset_info.
         unsafe { self.ask(interface, (&raw mut info).cast()) }?;
         // The kernel clears the bit of a set that it does not have.
         match info.set_mask {
@@ -84,7 +88,7 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn the_length_stands_where_the_kernel_writes_it() {
+    fn the_length_is_where_the_kernel_writes_it() {
         assert_eq!((offset_of!(SetInfo, set_mask), offset_of!(SetInfo, length)), (8, 16));
     }
 

@@ -1,4 +1,5 @@
-//! The memory that a benchmark works on: one mapping, on huge pages where the kernel gives them, on one NUMA node where that is asked for.
+//! The memory that a benchmark works on: one mapping, on huge pages where the kernel gives them, on one NUMA
+//! node where that is asked for.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
@@ -22,7 +23,8 @@ pub struct Arena {
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Room for `bytes`, rounded down to words of 8. With a node, its pages come from that node and from no other.
+    /// Room for `bytes`, rounded down to words of 8. With a node, its pages come from that node and from no
+    /// other.
     pub fn new(bytes: usize, node: Option<u32>) -> io::Result<Self> {
         let words = bytes / 8;
         let room = bytes
@@ -31,7 +33,7 @@ impl Arena {
             .ok_or(io::ErrorKind::OutOfMemory)?;
         // NORESERVE: a part of it may never be touched.
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of our own.
         let address =
             unsafe { mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         let mapped = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -54,8 +56,8 @@ impl Arena {
         }
         let mut mask = [0u64; (MOST_NODES / 64) as usize];
         mask[(node / 64) as usize] = 1 << (node % 64);
-        // SAFETY: the range is our own mapping, the mask outlives the call and has the bits that `maxnode` tells (one more: the
-        // kernel counts exclusively).
+        // SAFETY: the range is our own mapping, the mask outlives the call and has the bits that `maxnode`
+        // tells (one more: the kernel counts exclusively).
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -72,8 +74,8 @@ impl Arena {
 
     /// All of it, to change. Any bits are a number.
     pub fn words(&mut self) -> &mut [u64] {
-        // SAFETY: `words` words from the aligned start lie within the mapping, which is readable, writable and ours; `&mut self` is
-        // exclusive.
+        // SAFETY: `words` words from the aligned start lie within the mapping, which is readable, writable
+        // and ours; `&mut self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
     }
 }
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_zero_aligned_and_ours() {
+    fn it_is_zero_aligned_and_our_own() {
         let mut arena = Arena::new((3 << 20) + 8, None).expect("three MiB");
         let words = arena.words();
         assert_eq!(words.len(), (3 << 17) + 1);

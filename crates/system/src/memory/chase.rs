@@ -1,10 +1,12 @@
-//! One access after the other: a cycle of links, one in each cache line, in an order that no prefetcher guesses.
+//! One access after the other: a cycle of links, one in each cache line, in an order that no prefetcher
+//! guesses.
 
 /// Words of a cache line of 64 bytes.
 const LINE_WORDS: usize = 8;
 
-/// Links the lines of `words` into one random cycle and gives its length in lines: the largest power of two that fits. Link n leads to
-/// line n + 1 of a random order, so that building it is independent writes and not a shuffle, which would take a second for each GB.
+/// Links the lines of `words` into one random cycle and gives its length in lines: the largest power of two
+/// that fits. Link n leads to line n + 1 of a random order, so that building it is independent writes and not
+/// a shuffle, which would take a second for each GB.
 pub fn link_cycle(words: &mut [u64], seed: u64) -> usize {
     let lines = words.len() / LINE_WORDS;
     if lines == 0 {
@@ -31,7 +33,8 @@ pub fn chase(words: &[u64], from: u64, steps: usize) -> u64 {
     std::hint::black_box(at)
 }
 
-/// A permutation of the numbers below 2^bits: each step (odd multiplication, addition, xor with the upper half) can be undone.
+/// A permutation of the numbers below 2^bits: each step (odd multiplication, addition, xor with the upper
+/// half) can be undone.
 fn scattered(index: u64, bits: u32, seed: u64) -> u64 {
     let mask = (1u64 << bits) - 1;
     let half = bits.div_ceil(2).max(1);
@@ -64,7 +67,8 @@ mod tests {
         assert_eq!(link_cycle(&mut [0; 7], 1), 0);
     }
 
-    /// Neighbours in the order are no neighbours in memory: less than one step in twenty goes to an adjacent line.
+    /// Neighbours in the order are no neighbours in memory: less than one step in twenty goes to an adjacent
+    /// line.
     #[test]
     fn the_order_is_not_guessed_easily() {
         let mut links = vec![0; 8 * 4096];

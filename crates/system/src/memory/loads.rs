@@ -1,7 +1,8 @@
-//! The kernel that only loads: a sum over every word, in eight vectors at once so that no addition waits for the one before it.
+//! The kernel that only loads: a sum over every word, in eight vectors at once so that no addition waits for
+//! the one before it.
 //!
-//! Intrinsics, because the compiler kept an array of sums in memory and stored it on each turn: 64 GB/s from a first-level cache that
-//! gives three times as much.
+//! Intrinsics, because the compiler kept an array of sums in memory and stored it on each turn: 64 GB/s from
+//! a first-level cache that gives three times as much.
 
 /// Sums the buffer so that every word of it is read; the sum keeps the compiler from leaving the reads out.
 pub fn read_all(buffer: &[u64]) -> u64 {
@@ -15,7 +16,8 @@ pub fn read_all(buffer: &[u64]) -> u64 {
 fn sum_whole(words: &[u64]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY (all three): the feature is detected, or part of every x86-64; the length is a multiple of 64.
+        // SAFETY (all three): the feature is detected, or part of every x86-64; the length is a multiple of
+        // 64.
         if std::arch::is_x86_feature_detected!("avx512f") {
             // SAFETY: as above.
             return unsafe { avx512::sum(words) };
@@ -47,7 +49,8 @@ macro_rules! width {
                 let start = words.as_ptr().cast::<$vector>();
                 let mut at = 0;
                 while at < words.len() / $words {
-                    // SAFETY: eight vectors from `at` lie within the words, by their multiple of 64; the load needs no alignment.
+                    // SAFETY: eight vectors from `at` lie within the words, by their multiple of 64; the load
+                    // needs no alignment.
                     unsafe {
                         a = $add(a, $load(start.add(at)));
                         b = $add(b, $load(start.add(at + 1)));

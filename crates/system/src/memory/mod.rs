@@ -1,5 +1,5 @@
-//! Memory bandwidth kernels: reading, writing, copying with the widest vectors this processor has, plain and past the caches, at
-//! strides, and one access after the other.
+//! Memory bandwidth kernels: reading, writing, copying with the widest vectors this processor has, plain and
+//! past the caches, at strides, and one access after the other.
 
 mod arena;
 mod chase;
@@ -29,12 +29,13 @@ pub fn vectors() -> &'static str {
     "the compiler's vectors"
 }
 
-/// Copies as the C library's memcpy does it. Pieces below a share of the last cache are written with plain stores, which read the
-/// line first: that is how a program's own copies cost.
+/// Copies as the C library's memcpy does it. Pieces below a share of the last cache are written with plain
+/// stores, which read the line first: that is how a program's own copies cost.
 pub fn copy_all(from: &[u64], to: &mut [u64]) {
     let length = from.len().min(to.len());
     to[..length].copy_from_slice(&from[..length]);
-    // Inlined, a copy that nobody reads before the next one would be left out (it was, in a trial: 10^15 bytes a second).
+    // Inlined, a copy that nobody reads before the next one would be left out (it was, in a trial: 10^15
+    // bytes a second).
     std::hint::black_box(to);
 }
 

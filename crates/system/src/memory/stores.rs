@@ -1,8 +1,10 @@
-//! Kernels that store: fill, copy, triad, each with plain stores and with streaming ones (non-temporal, past the caches).
+//! Kernels that store: fill, copy, triad, each with plain stores and with streaming ones (non-temporal, past
+//! the caches).
 //!
-//! A plain store to a line that is in no cache reads the line first (write-allocate) and writes it back later: two crossings of the
-//! bus for one of payload. A streaming store has one. Loads and stores are written as intrinsics, four vectors a turn, because a plain
-//! loop would become a call of memcpy, which chooses its kind of store by itself.
+//! A plain store to a line that is in no cache reads the line first (write-allocate) and writes it back
+//! later: two crossings of the bus for one of payload. A streaming store has one. Loads and stores are
+//! written as intrinsics, four vectors a turn, because a plain loop would become a call of memcpy, which
+//! chooses its kind of store by itself.
 
 /// How results are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,8 +94,9 @@ mod x86 {
         let (one, other) = (source(one), source(other));
         let wide = std::arch::is_x86_feature_detected!("avx512f");
         let middle = std::arch::is_x86_feature_detected!("avx");
-        // SAFETY: the features are detected; `target` is aligned to 64 bytes and has `body` words, a multiple of 32; the sources that
-        // `work` reads have as many (`dispatch` cut `to` to the shortest), and `&mut` keeps them apart from the target.
+        // SAFETY: the features are detected; `target` is aligned to 64 bytes and has `body` words, a multiple
+        // of 32; the sources that `work` reads have as many (`dispatch` cut `to` to the shortest), and `&mut`
+        // keeps them apart from the target.
         unsafe {
             match (work, store) {
                 _ if body == 0 => {}
@@ -137,7 +140,8 @@ mod x86 {
                 use super::*;
 
                 /// # Safety
-                /// The processor has the feature; `to` is aligned to 64 bytes; all have `words` words, a multiple of 32.
+                /// The processor has the feature; `to` is aligned to 64 bytes; all have `words` words, a
+                /// multiple of 32.
                 #[target_feature(enable = $feature)]
                 pub(super) unsafe fn fill<const STREAM: bool>(to: *mut f64, words: usize, value: f64) {
                     let value = $set(value);
@@ -238,7 +242,8 @@ mod x86 {
             let to = arena.words().as_mut_ptr().cast::<f64>();
             let want: Vec<f64> = one.iter().map(|x| x + 3.0 * x).collect();
             for width in 0..2 {
-                // SAFETY: every x86-64 has SSE2, AVX is asked for; the arena is aligned to a huge page and has 96 words, as `one`.
+                // SAFETY: every x86-64 has SSE2, AVX is asked for; the arena is aligned to a huge page and
+                // has 96 words, as `one`.
                 let got = unsafe {
                     match width {
                         0 => sse2::triad::<true>(to, one.as_ptr(), one.as_ptr(), 96, 3.0),

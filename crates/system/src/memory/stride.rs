@@ -11,8 +11,9 @@ pub enum Strided {
     Triad,
 }
 
-/// One pass: words `offset`, `offset + step`, `offset + 2 step` … of each array (counted in words of 4 bytes), as far as the shortest
-/// reaches. Gives the number of words touched in each array; `to` is also what is read where there is only one array.
+/// One pass: words `offset`, `offset + step`, `offset + 2 step` … of each array (counted in words of 4
+/// bytes), as far as the shortest reaches. Gives the number of words touched in each array; `to` is also what
+/// is read where there is only one array.
 pub fn strided(
     work: Strided,
     to: &mut [u64],

@@ -1,9 +1,11 @@
-//! A seeded stand-in for the kernel with a clock of its own: short transfers, EIO, a full disk, late and lost completions, a stall.
+//! A seeded stand-in for the kernel with a clock of its own: short transfers, EIO, a full disk, a connection
+//! that is reset, late and lost completions, a stall.
 //!
-//! Its files are in memory, so that a test can look at what was written and damage what is read; its clock moves only within `turn`, so
-//! that ten seconds of a test take none.
+//! Its files are in memory, so that a test can look at what was written and damage what is read; its clock
+//! moves only within `turn`, so that ten seconds of a test take none.
 
 use super::{Action, Done, Queue, Transfer, check};
+use crate::buffers::Lease;
 use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -11,12 +13,16 @@ use std::time::{Duration, Instant};
 /// What goes wrong; how often in thousandths of the requests.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Fewer bytes are moved than asked for.
+    /// Fewer bytes are read or written than asked for.
     pub short: u32,
+    /// A send takes fewer bytes than asked for.
+    pub short_sends: u32,
     /// A read fails with EIO.
     pub read_errors: u32,
     /// A write fails with ENOSPC.
     pub full: u32,
+    /// A send fails with ECONNRESET.
+    pub send_errors: u32,
     /// A completion never comes.
     pub lost: u32,
     /// A completion takes a hundred times as long.
@@ -33,32 +39,40 @@ const SERVICE: Duration = Duration::from_micros(100);
 pub struct FakeQueue {
     /// The content of the files, all there is of them; a write past the end is ENOSPC, a read ends there.
     pub files: Vec<Vec<u8>>,
-    blocks: Vec<Vec<u8>>,
-    busy: Vec<bool>,
+    /// Everything that was sent, by socket, in order. A socket is a file of no bytes.
+    pub sent: Vec<(usize, Vec<u8>)>,
     /// When each ends, and how; none for what is lost.
     pending: Vec<(Option<Duration>, Done)>,
     faults: Faults,
     state: u64,
     begin: Instant,
     clock: Duration,
+    /// The clock is the real one.
+    waits: bool,
     /// When each request that moved bytes was submitted, and how many it asked for.
     pub submitted: Vec<(Duration, usize)>,
 }
 
 impl FakeQueue {
     /// The same seed gives the same faults in the same order.
-    pub fn new(seed: u64, slots: usize, block_bytes: usize, files: Vec<Vec<u8>>, faults: Faults) -> Self {
+    pub fn new(seed: u64, files: Vec<Vec<u8>>, faults: Faults) -> Self {
         FakeQueue {
             files,
-            blocks: vec![vec![0; block_bytes]; slots],
-            busy: vec![false; slots],
+            sent: Vec::new(),
             pending: Vec::new(),
             faults,
             state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             begin: Instant::now(),
             clock: Duration::ZERO,
+            waits: false,
             submitted: Vec::new(),
         }
+    }
+
+    /// Its clock is the real one, for a caller that has no other: a turn waits, and each request takes its
+    /// time.
+    pub fn in_real_time(self) -> Self {
+        FakeQueue { waits: true, ..self }
     }
 
     /// The zero of its clock.
@@ -83,22 +97,27 @@ impl FakeQueue {
         thousandths > 0 && self.random() % 1000 < thousandths
     }
 
-    fn perform(&mut self, slot: usize, transfer: &Transfer) -> io::Result<usize> {
-        let (errno, odds) = match transfer.action {
-            Action::Read => (libc::EIO, self.faults.read_errors),
-            Action::Write => (libc::ENOSPC, self.faults.full),
+    fn perform(&mut self, transfer: &Transfer, lease: &mut Lease) -> io::Result<usize> {
+        let (errno, odds, short) = match transfer.action {
+            Action::Read => (libc::EIO, self.faults.read_errors, self.faults.short),
+            Action::Write => (libc::ENOSPC, self.faults.full, self.faults.short),
+            Action::Send { .. } => (libc::ECONNRESET, self.faults.send_errors, self.faults.short_sends),
             Action::Flush => return Ok(0),
         };
         if self.strikes(odds) {
             return Err(io::Error::from_raw_os_error(errno));
         }
-        let asked =
-            if self.strikes(self.faults.short) { transfer.length.div_ceil(2) } else { transfer.length };
+        let asked = if self.strikes(short) { transfer.length.div_ceil(2) } else { transfer.length };
+        if let Action::Send { .. } = transfer.action {
+            let bytes = &lease.bytes()[transfer.from..transfer.from + asked];
+            self.sent.push((transfer.file, bytes.to_vec()));
+            return Ok(asked);
+        }
         let size = self.files[transfer.file].len();
         let start = usize::try_from(transfer.offset).unwrap_or(usize::MAX).min(size);
         let length = asked.min(size - start);
         let place = &mut self.files[transfer.file][start..start + length];
-        let block = &mut self.blocks[slot][transfer.from..transfer.from + length];
+        let block = &mut lease.bytes_mut()[transfer.from..transfer.from + length];
         match transfer.action {
             Action::Read => block.copy_from_slice(place),
             Action::Write if length == 0 => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
@@ -106,25 +125,26 @@ impl FakeQueue {
         }
         Ok(length)
     }
+
+    /// Time passes up to here.
+    fn pass(&mut self, until: Duration) {
+        if self.waits {
+            std::thread::sleep(until.saturating_sub(self.begin.elapsed()));
+            self.clock = self.begin.elapsed();
+        } else {
+            self.clock = until;
+        }
+    }
 }
 
 impl Queue for FakeQueue {
-    fn slots(&self) -> usize {
-        self.busy.len()
-    }
-
-    fn block(&mut self, slot: usize) -> Option<&mut [u8]> {
-        if self.busy[slot] { None } else { Some(&mut self.blocks[slot]) }
-    }
-
-    fn submit(&mut self, slot: usize, transfer: Transfer) {
-        check(&transfer, self.files.len(), self.blocks[slot].len());
-        assert!(!self.busy[slot], "the slot is taken");
-        self.busy[slot] = true;
+    fn submit(&mut self, mut lease: Lease, transfer: Transfer) {
+        check(&transfer, self.files.len(), lease.len());
+        self.pass(self.clock);
         if transfer.action != Action::Flush {
             self.submitted.push((self.clock, transfer.length));
         }
-        let result = self.perform(slot, &transfer);
+        let result = self.perform(&transfer, &mut lease);
         let takes = SERVICE + SERVICE * (self.random() % 100) / 100;
         let mut end = self.clock + if self.strikes(self.faults.late) { takes * 100 } else { takes };
         if let Some(stall) = &self.faults.stall
@@ -133,21 +153,21 @@ impl Queue for FakeQueue {
             end = stall.end + takes;
         }
         let end = if self.strikes(self.faults.lost) { None } else { Some(end) };
-        self.pending.push((end, Done { slot, result }));
+        self.pending.push((end, Done { lease, result }));
     }
 
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+        self.pass(self.clock);
         let first = self.pending.iter().filter_map(|(end, _)| *end).min();
         // A call takes some time, too.
         let until = self.clock + wait.unwrap_or_default() + Duration::from_nanos(200);
         if wait.is_some() {
-            self.clock = first.map_or(until, |first| first.clamp(self.clock, until));
+            self.pass(first.map_or(until, |first| first.clamp(self.clock, until)));
         }
         let now = self.clock;
-        for (_, ended) in self.pending.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)) {
-            self.busy[ended.slot] = false;
-            done.push(ended);
-        }
+        done.extend(
+            self.pending.extract_if(.., |(end, _)| end.is_some_and(|end| end <= now)).map(|(_, ended)| ended),
+        );
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// One request under way, whatever the slots; it is done within `turn`.
+/// One request under way; it is done within `turn`.
 pub type MappedQueue = SingleQueue<Mappings>;
 
 /// Each file with its mapping.
@@ -16,13 +16,14 @@ pub type MappedQueue = SingleQueue<Mappings>;
 pub struct Mappings(Vec<(Arc<File>, Mapping)>);
 
 impl MappedQueue {
-    /// Mappings of these files as long as they are now; `writable` needs files that are open for reading and writing.
-    pub fn new(slots: usize, block_bytes: usize, files: Vec<Arc<File>>, writable: bool) -> io::Result<Self> {
+    /// Mappings of these files as long as they are now; `writable` needs files that are open for reading and
+    /// writing.
+    pub fn new(files: Vec<Arc<File>>, writable: bool) -> io::Result<Self> {
         let mapped = files.into_iter().map(|file| {
             let mapping = Mapping::new(&file, writable)?;
             Ok((file, mapping))
         });
-        SingleQueue::with(Mappings(mapped.collect::<io::Result<_>>()?), slots, block_bytes)
+        Ok(SingleQueue::with(Mappings(mapped.collect::<io::Result<_>>()?)))
     }
 }
 
@@ -33,6 +34,7 @@ impl Perform for Mappings {
         match action {
             Action::Read => mapping.copy_out(offset, &mut lease.bytes_mut()[from..from + length]),
             Action::Write => mapping.copy_in(offset, &lease.bytes()[from..from + length]),
+            Action::Send { .. } => Err(io::ErrorKind::Unsupported.into()),
             // On Linux fsync writes what was stored through a mapping, too.
             Action::Flush => Ok(rustix::fs::fsync(file).map(|()| 0)?),
         }

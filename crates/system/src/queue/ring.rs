@@ -1,15 +1,16 @@
-//! io_uring with as little between two requests as there can be: one ring a thread, single issuer with deferred task run, a registered
-//! descriptor of the ring itself, one registered arena, registered files, and one system call for a batch of requests.
+//! io_uring with as little between two requests as there can be: one ring a thread, single issuer with
+//! deferred task run, a registered descriptor of the ring itself, a registered pool, registered files, and
+//! one system call for a batch of requests.
 //!
 //! Each feature is tried and given up in steps (an old kernel, RLIMIT_MEMLOCK); `method()` says what is left.
 
 use super::{Action, Done, Queue, Transfer, check};
-use crate::buffers::Region;
-use crate::file::lies_in_memory;
+use crate::buffers::{Lease, Pool, Region};
 use io_uring::{IoUring, opcode, squeue, types};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::mem::ManuallyDrop;
+use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,9 @@ use std::time::{Duration, Instant};
 /// The kernel registers no larger buffer (io_uring/rsrc.c).
 const MOST_BUFFER_BYTES: usize = 1 << 30;
 /// The kernel makes no larger ring.
-const MOST_SLOTS: usize = 1 << 15;
+const MOST_ENTRIES: usize = 1 << 15;
+/// A send of several trains has an entry for each.
+const FEWEST_ENTRIES: usize = 16;
 /// io_uring_enter(2).
 const ENTER_GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
@@ -25,16 +28,30 @@ const ENTER_REGISTERED_RING: u32 = 1 << 4;
 const REGISTER_RING_FDS: u32 = 20;
 const UNREGISTER_RING_FDS: u32 = 21;
 
-/// An io_uring with its files and its arena. Use it on the thread that made it: the ring's registered descriptor is that thread's.
+/// A request whose block the kernel has; its index is the number of the block, and the kernel's `user_data`.
+#[derive(Default)]
+struct UnderWay {
+    lease: Option<Lease>,
+    /// Entries of the ring that are not over; a send in several trains has several.
+    entries_left: u32,
+    /// The first error; 0: none.
+    errno: i32,
+    moved: usize,
+}
+
+/// An io_uring with its files and the pool whose blocks it moves. It stays on the thread that made it: its
+/// registered descriptor is a number of that thread's, and on another it would name nothing, or another
+/// queue's ring.
 pub struct RingQueue {
     ring: IoUring,
-    /// Kept for ever if a request does not come back: the kernel may still write there.
-    arena: ManuallyDrop<Region>,
+    /// Makes it not `Send`.
+    stays: PhantomData<*const ()>,
+    region: Arc<Region>,
     files: Vec<Arc<File>>,
-    busy: Vec<bool>,
-    block_bytes: usize,
-    stride: usize,
+    under_way: Vec<UnderWay>,
     blocks_a_buffer: usize,
+    /// Entries that the ring had no room for.
+    waiting: VecDeque<squeue::Entry>,
     queued: u32,
     in_flight: usize,
     gather: usize,
@@ -72,31 +89,31 @@ struct ResourceUpdate {
 }
 
 impl RingQueue {
-    /// A ring for `slots` requests in flight, each with a block of `block_bytes`, over these files.
-    pub fn new(slots: usize, block_bytes: usize, files: Vec<Arc<File>>) -> io::Result<Self> {
-        if slots == 0 || slots > MOST_SLOTS || block_bytes > i32::MAX as usize {
+    /// A ring for as many requests in flight as the pool has blocks, over these files and sockets.
+    pub fn new(files: Vec<Arc<File>>, pool: &Pool) -> io::Result<Self> {
+        let (blocks, stride) = (pool.blocks(), pool.stride);
+        if blocks == 0 || blocks > MOST_ENTRIES {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let stride = block_bytes.max(1).next_multiple_of(4096);
-        let arena = Region::map(stride.checked_mul(slots).ok_or(io::ErrorKind::OutOfMemory)?)?;
-        let (ring, deferred) = build(slots.next_power_of_two() as u32)?;
-        // Waiting with a time limit is of Linux 5.11; without it a turn could not end, and blocking calls serve better.
+        let (ring, deferred) = build(blocks.next_power_of_two().max(FEWEST_ENTRIES) as u32)?;
+        // Waiting with a time limit is of Linux 5.11; without it a turn could not end, and blocking calls
+        // serve better.
         if !ring.params().is_feature_ext_arg() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        files.iter().filter(|file| lies_in_memory(file)).for_each(|file| promise_not_to_wait(file));
         let descriptors: Vec<i32> = files.iter().map(|file| file.as_raw_fd()).collect();
         let files_registered = ring.submitter().register_files(&descriptors).is_ok();
-        let blocks_a_buffer = (MOST_BUFFER_BYTES / stride).clamp(1, slots);
-        let buffers: Vec<libc::iovec> = (0..slots)
+        let blocks_a_buffer = (MOST_BUFFER_BYTES / stride).clamp(1, blocks);
+        let buffers: Vec<libc::iovec> = (0..blocks)
             .step_by(blocks_a_buffer)
             .map(|first| libc::iovec {
-                // SAFETY: `first` is a slot, and the region has `stride` bytes for each.
-                iov_base: unsafe { arena.start().add(first * stride) }.cast(),
-                iov_len: blocks_a_buffer.min(slots - first) * stride,
+                // SAFETY: `first` is a block, and the region has `stride` bytes for each.
+                iov_base: unsafe { pool.region.start().add(first * stride) }.cast(),
+                iov_len: blocks_a_buffer.min(blocks - first) * stride,
             })
             .collect();
-        // SAFETY: the arena stays mapped for as long as the ring may use it (see `drop`), and the kernel pins its pages.
+        // SAFETY: the region stays mapped for as long as the ring lives, which keeps a reference to it, and
+        // while a request is under way (see `drop`); the kernel pins its pages.
         let buffers_registered = unsafe { ring.submitter().register_buffers(&buffers) }.is_ok();
         let registered = register_descriptor(ring.as_raw_fd());
         let descriptor = registered.unwrap_or(ring.as_raw_fd());
@@ -104,12 +121,12 @@ impl RingQueue {
             descriptor,
             descriptor_flag: if registered.is_some() { ENTER_REGISTERED_RING } else { 0 },
             ring,
-            arena: ManuallyDrop::new(arena),
+            stays: PhantomData,
+            region: Arc::clone(&pool.region),
             files,
-            busy: vec![false; slots],
-            block_bytes,
-            stride,
+            under_way: (0..blocks).map(|_| UnderWay::default()).collect(),
             blocks_a_buffer,
+            waiting: VecDeque::with_capacity(FEWEST_ENTRIES),
             queued: 0,
             in_flight: 0,
             gather: 1,
@@ -119,21 +136,17 @@ impl RingQueue {
         })
     }
 
-    fn pointer(&self, slot: usize) -> *mut u8 {
-        // SAFETY: each slot has `stride` bytes in the arena, and every caller's index was used on `busy` first.
-        unsafe { self.arena.start().add(slot * self.stride) }
-    }
-
-    fn entry(&self, slot: usize, transfer: &Transfer) -> squeue::Entry {
-        let (offset, length) = (transfer.offset, transfer.length as u32);
+    /// The entry for `length` bytes of the block from `from` on.
+    fn entry(&self, lease: &Lease, transfer: &Transfer, from: usize, length: usize) -> squeue::Entry {
+        let (offset, length) = (transfer.offset, length as u32);
         let (file, flags) = if self.files_registered {
             (types::Fd(transfer.file as i32), squeue::Flags::FIXED_FILE)
         } else {
             (types::Fd(self.files[transfer.file].as_raw_fd()), squeue::Flags::empty())
         };
-        // SAFETY: `from` is within the slot's block: `check` saw to it.
-        let pointer = unsafe { self.pointer(slot).add(transfer.from) };
-        let buffer = (slot / self.blocks_a_buffer) as u16;
+        // SAFETY: `from` and what follows are within the block: `check` saw to it.
+        let pointer = unsafe { lease.pointer().add(from) };
+        let buffer = (lease.number() / self.blocks_a_buffer) as u16;
         let entry = match (transfer.action, self.buffers_registered) {
             (Action::Read, true) => {
                 opcode::ReadFixed::new(file, pointer, length, buffer).offset(offset).build()
@@ -143,9 +156,71 @@ impl RingQueue {
                 opcode::WriteFixed::new(file, pointer, length, buffer).offset(offset).build()
             }
             (Action::Write, false) => opcode::Write::new(file, pointer, length).offset(offset).build(),
+            (Action::Send { train_bytes: 0 }, _) => {
+                // MSG_WAITALL makes io_uring retry a partial send until all is out (since Linux 5.19).
+                opcode::Send::new(file, pointer, length).flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL).build()
+            }
+            (Action::Send { .. }, _) => {
+                opcode::Send::new(file, pointer, length).flags(libc::MSG_NOSIGNAL).build()
+            }
             (Action::Flush, _) => opcode::Fsync::new(file).build(),
         };
-        entry.flags(flags).user_data(slot as u64)
+        entry.flags(flags).user_data(lease.number() as u64)
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        // SAFETY: the entry's memory is of a lease that `submit` puts into `under_way`, out of everybody's
+        // reach until its completion was collected; its file is one of `self.files`.
+        if self.waiting.is_empty() && unsafe { self.ring.submission().push(&entry) }.is_ok() {
+            self.queued += 1;
+        } else {
+            self.waiting.push_back(entry);
+        }
+    }
+
+    /// A send of datagrams: an entry for each train; how many there are.
+    fn push_trains(&mut self, lease: &Lease, transfer: &Transfer, train_bytes: usize) -> u32 {
+        let (mut from, end) = (transfer.from, transfer.from + transfer.length);
+        let mut trains = 0;
+        while from < end || trains == 0 {
+            let length = train_bytes.min(end - from);
+            let entry = self.entry(lease, transfer, from, length);
+            self.push(entry);
+            from += length;
+            trains += 1;
+        }
+        trains
+    }
+
+    /// Hands what is queued to the kernel; false where it took nothing for now.
+    fn hand_over(&mut self, wait: Option<Duration>) -> io::Result<bool> {
+        match self.enter(wait) {
+            Ok(taken) => {
+                self.queued -= taken.min(self.queued);
+                Ok(taken > 0)
+            }
+            Err(error) => match error.raw_os_error() {
+                // The time was up, a signal came, or completions wait to be collected, which follows.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY) => Ok(false),
+                // It comes at once (io_uring_enter(2)): to ask again without a pause would take the core for
+                // nothing.
+                Some(libc::EAGAIN) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    Ok(false)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// More trains than the ring has entries: those that wait go in as the kernel takes the others.
+    fn hand_over_waiting(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() && self.hand_over(None)? {
+            for entry in std::mem::take(&mut self.waiting) {
+                self.push(entry);
+            }
+        }
+        Ok(())
     }
 
     fn enter(&self, wait: Option<Duration>) -> io::Result<u32> {
@@ -160,7 +235,8 @@ impl RingQueue {
         // With nothing under way it waits for the time alone.
         let least = if wait.is_some() { self.gather.min(self.in_flight).max(1) } else { 0 };
         let flags = ENTER_GETEVENTS | ENTER_EXT_ARG | self.descriptor_flag;
-        // SAFETY: the argument and the time behind it outlive the call, and what the queue's entries point to outlives their requests.
+        // SAFETY: the argument and the time behind it outlive the call, and what the queue's entries point to
+        // outlives their requests.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -175,25 +251,32 @@ impl RingQueue {
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as u32) }
     }
 
+    /// Entries that were made and did not come back.
+    fn entries_left(&self) -> usize {
+        let under_way = self.under_way.iter().filter(|request| request.lease.is_some());
+        under_way.map(|request| request.entries_left as usize).sum()
+    }
+
     fn collect(&mut self, done: &mut Vec<Done>) {
         for entry in self.ring.completion() {
-            let slot = entry.user_data() as usize;
-            let Some(busy) = self.busy.get_mut(slot) else { continue };
-            *busy = false;
+            let Some(request) = self.under_way.get_mut(entry.user_data() as usize) else { continue };
+            match entry.result() {
+                code if code < 0 && request.errno == 0 => request.errno = -code,
+                code => request.moved += code.max(0) as usize,
+            }
+            request.entries_left = request.entries_left.saturating_sub(1);
+            if request.entries_left > 0 {
+                continue;
+            }
+            let Some(lease) = request.lease.take() else { continue };
             self.in_flight -= 1;
-            let code = entry.result();
-            let result = if code < 0 { Err(io::Error::from_raw_os_error(-code)) } else { Ok(code as usize) };
-            done.push(Done { slot, result });
+            // A train that fails after others went out has still moved those.
+            let failed = request.errno != 0 && request.moved == 0;
+            let result =
+                if failed { Err(io::Error::from_raw_os_error(request.errno)) } else { Ok(request.moved) };
+            done.push(Done { lease, result });
         }
     }
-}
-
-/// tmpfs has no flag for reads that do not wait, so io_uring hands each to another thread, though none waits for a device. O_NONBLOCK is
-/// taken for that flag (`io_file_get_flags`, io_uring/rw.c): then the submitting call does the read. Buffered writes stay with the thread.
-fn promise_not_to_wait(file: &File) {
-    let flags = rustix::fs::fcntl_getfl(file).map(|flags| flags | rustix::fs::OFlags::NONBLOCK);
-    // Where it cannot be set, the other thread does them.
-    let _ = flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags));
 }
 
 /// The best ring that this kernel makes, and whether its completions wait until they are asked for.
@@ -212,7 +295,8 @@ fn build(entries: u32) -> io::Result<(IoUring, bool)> {
     }
 }
 
-/// The ring's number among this thread's registered rings: it spares a look-up of the descriptor at each call (Linux 5.18).
+/// The ring's number among this thread's registered rings: it spares a look-up of the descriptor at each call
+/// (Linux 5.18).
 fn register_descriptor(ring: i32) -> Option<i32> {
     let mut update = ResourceUpdate { offset: u32::MAX, reserved: 0, data: ring as u64 };
     change_descriptor(ring, REGISTER_RING_FDS, &mut update).then_some(update.offset as i32)
@@ -226,42 +310,27 @@ fn change_descriptor(ring: i32, what: u32, update: &mut ResourceUpdate) -> bool 
 }
 
 impl Queue for RingQueue {
-    fn slots(&self) -> usize {
-        self.busy.len()
-    }
-
-    fn block(&mut self, slot: usize) -> Option<&mut [u8]> {
-        if self.busy[slot] {
-            return None;
-        }
-        // SAFETY: the block is within the arena, no request uses it, and `&mut self` is exclusive.
-        Some(unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), self.block_bytes) })
-    }
-
-    fn submit(&mut self, slot: usize, transfer: Transfer) {
-        check(&transfer, self.files.len(), self.block_bytes);
-        assert!(!self.busy[slot], "the slot is taken");
-        let entry = self.entry(slot, &transfer);
-        // SAFETY: the entry's memory is the slot's block, which is in nobody else's hands until its completion was collected; its
-        // file is one of `self.files`.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        assert!(pushed.is_ok(), "the ring has an entry for each slot");
-        self.busy[slot] = true;
-        self.queued += 1;
+    fn submit(&mut self, lease: Lease, transfer: Transfer) {
+        check(&transfer, self.files.len(), lease.len());
+        assert!(lease.is_of(&self.region), "a block of another pool");
+        let entries = match transfer.action {
+            Action::Send { train_bytes } if train_bytes > 0 => {
+                self.push_trains(&lease, &transfer, train_bytes)
+            }
+            _ => {
+                let entry = self.entry(&lease, &transfer, transfer.from, transfer.length);
+                self.push(entry);
+                1
+            }
+        };
+        let number = lease.number();
+        self.under_way[number] = UnderWay { lease: Some(lease), entries_left: entries, errno: 0, moved: 0 };
         self.in_flight += 1;
     }
 
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
-        match self.enter(wait) {
-            Ok(taken) => self.queued -= taken.min(self.queued),
-            Err(error) => match error.raw_os_error() {
-                // The time was up, a signal came, or completions wait to be collected, which follows.
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY) => {}
-                // It comes at once (io_uring_enter(2)): to ask again without a pause would take the core for nothing.
-                Some(libc::EAGAIN) => std::thread::sleep(Duration::from_millis(1)),
-                _ => return Err(error),
-            },
-        }
+        self.hand_over_waiting()?;
+        self.hand_over(wait)?;
         self.collect(done);
         Ok(())
     }
@@ -289,18 +358,20 @@ impl Queue for RingQueue {
 }
 
 impl Drop for RingQueue {
-    /// Waits a moment for what is in flight; what does not come back keeps its memory mapped for ever rather than be reused.
+    /// Waits a moment for what is in flight; what does not come back keeps its memory mapped for ever rather
+    /// than be reused.
     fn drop(&mut self) {
         let mut done = Vec::new();
         // What the kernel has not been handed never starts.
-        self.in_flight -= std::mem::take(&mut self.queued) as usize;
-        if self.in_flight > 0 {
-            // A time limit: what a kernel thread works on cannot be cancelled, and without one this call would wait for it for ever.
+        let never = std::mem::take(&mut self.queued) as usize + std::mem::take(&mut self.waiting).len();
+        if self.entries_left() > never {
+            // A time limit: what a kernel thread works on cannot be cancelled, and without one this call
+            // would wait for it for ever.
             let time = types::Timespec::new().nsec(100_000_000);
             let _ = self.ring.submitter().register_sync_cancel(Some(time), types::CancelBuilder::any());
         }
         let patience = Instant::now() + Duration::from_millis(200);
-        while self.in_flight > 0 && Instant::now() < patience {
+        while self.entries_left() > never && Instant::now() < patience {
             if self.turn(Some(Duration::from_millis(20)), &mut done).is_err() {
                 break;
             }
@@ -311,17 +382,18 @@ impl Drop for RingQueue {
             let mut update = ResourceUpdate { offset: self.descriptor as u32, reserved: 0, data: 0 };
             change_descriptor(self.ring.as_raw_fd(), UNREGISTER_RING_FDS, &mut update);
         }
-        if self.in_flight == 0 {
-            // Closing a ring gives its locked memory and its files back at some later time; the next ring wants the memory within
-            // the same RLIMIT_MEMLOCK now, and a file system that was read wants to be unmounted.
-            if self.buffers_registered {
-                let _ = self.ring.submitter().unregister_buffers();
-            }
-            if self.files_registered {
-                let _ = self.ring.submitter().unregister_files();
-            }
-            // SAFETY: no request is under way, so the kernel writes there no more; nothing uses the arena after this.
-            unsafe { ManuallyDrop::drop(&mut self.arena) };
+        if self.entries_left() > never {
+            self.under_way.iter_mut().filter_map(|request| request.lease.take()).for_each(std::mem::forget);
+            return;
+        }
+        // Closing a ring gives its locked memory and its files back at some later time; the next ring wants
+        // the memory within the same RLIMIT_MEMLOCK now, and a file system that was read wants to be
+        // unmounted.
+        if self.buffers_registered {
+            let _ = self.ring.submitter().unregister_buffers();
+        }
+        if self.files_registered {
+            let _ = self.ring.submitter().unregister_files();
         }
     }
 }
@@ -330,36 +402,61 @@ impl Drop for RingQueue {
 mod tests {
     use super::*;
 
+    /// Whether a type is `Send`: where it is, its own constant hides that of the trait.
+    struct Is<T>(PhantomData<T>);
+
+    trait Otherwise {
+        const SEND: bool = false;
+    }
+
+    impl<T> Otherwise for Is<T> {}
+
+    impl<T: Send> Is<T> {
+        const SEND: bool = true;
+    }
+
     #[test]
-    fn only_files_in_memory_promise_not_to_wait() {
-        let waits = |directory: &str| -> Option<(bool, bool)> {
-            let file = Arc::new(tempfile::tempfile_in(directory).ok()?);
-            let queue = RingQueue::new(1, 4096, vec![Arc::clone(&file)]).ok()?;
-            let flags = rustix::fs::fcntl_getfl(&queue.files[0]).ok()?;
-            Some((lies_in_memory(&file), flags.contains(rustix::fs::OFlags::NONBLOCK)))
-        };
-        for directory in ["/dev/shm", "/tmp", "/var/tmp"] {
-            match waits(directory) {
-                Some((in_memory, promised)) => assert_eq!(in_memory, promised, "{directory}"),
-                None => eprintln!("skipped: no file in {directory}, or no io_uring"),
-            }
-        }
+    fn a_ring_stays_on_its_thread() {
+        const { assert!(Is::<Vec<u8>>::SEND, "what may go is told from what may not") };
+        const { assert!(!Is::<RingQueue>::SEND) };
     }
 
     #[test]
     fn requests_left_under_way_end_with_the_queue() {
         let (reader, _writer) = std::io::pipe().expect("a pipe");
         let file: Arc<File> = Arc::new(std::os::fd::OwnedFd::from(reader).into());
-        let Ok(mut queue) = RingQueue::new(2, 4096, vec![file]) else {
+        let mut pool = Pool::new(2, 4096).expect("a pool");
+        let Ok(mut queue) = RingQueue::new(vec![file], &pool) else {
             eprintln!("skipped: no io_uring here");
             return;
         };
         // Nobody writes to the pipe: this read would wait for ever.
-        queue.submit(0, Transfer { action: Action::Read, file: 0, offset: u64::MAX, from: 0, length: 1 });
+        let read = Transfer { action: Action::Read, file: 0, offset: u64::MAX, from: 0, length: 1 };
+        queue.submit(pool.take().expect("a block"), read);
         queue.turn(Some(Duration::from_millis(20)), &mut Vec::new()).expect("a turn");
         assert_eq!(queue.in_flight(), 1);
         let before = Instant::now();
         drop(queue);
         assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
+    }
+
+    #[test]
+    fn what_was_never_handed_over_comes_back_at_once() {
+        let file: Arc<File> = Arc::new(tempfile::tempfile().expect("a file"));
+        let mut pool = Pool::new(1, 1 << 16).expect("a pool");
+        let Ok(mut queue) = RingQueue::new(vec![file], &pool) else {
+            eprintln!("skipped: no io_uring here");
+            return;
+        };
+        // More trains than the ring has entries, none of which is sent.
+        let send = Action::Send { train_bytes: 100 };
+        let lease = pool.take().expect("a block");
+        queue.submit(lease, Transfer { action: send, file: 0, offset: 0, from: 0, length: 1 << 16 });
+        assert!(!queue.waiting.is_empty());
+        let region = Arc::downgrade(&pool.region);
+        let before = Instant::now();
+        drop((queue, pool));
+        assert!(before.elapsed() < Duration::from_millis(150), "{:?}", before.elapsed());
+        assert!(region.upgrade().is_none(), "its memory is free");
     }
 }

@@ -1,13 +1,14 @@
-//! One request at a time, done by the caller's own thread within `turn`: what `pread` and a mapping have in common.
+//! One request at a time, done by the caller's own thread within `turn`: what `pread` and a mapping have in
+//! common.
 
 use super::{Done, Queue, Transfer, check};
-use crate::buffers::{Lease, Pool};
+use crate::buffers::Lease;
 use std::io;
 use std::time::Duration;
 
 /// How a request is done.
 pub trait Perform {
-    /// The whole request; `lease` is its slot's block.
+    /// The whole request; `lease` is its block.
     fn perform(&self, transfer: &Transfer, lease: &mut Lease) -> io::Result<usize>;
 
     /// Files that a request may name.
@@ -17,44 +18,31 @@ pub trait Perform {
     fn method(&self) -> &'static str;
 }
 
-/// One request under way, whatever the slots.
+/// One request under way.
 #[derive(Debug)]
 pub struct SingleQueue<P> {
     by: P,
-    leases: Vec<Lease>,
-    asked: Option<(usize, Transfer)>,
+    asked: Option<(Lease, Transfer)>,
 }
 
 impl<P: Perform> SingleQueue<P> {
-    /// Blocks of `block_bytes`.
-    pub(super) fn with(by: P, slots: usize, block_bytes: usize) -> io::Result<Self> {
-        let mut pool = Pool::new(slots, block_bytes)?;
-        let leases = (0..slots).map_while(|_| pool.take()).collect();
-        Ok(SingleQueue { by, leases, asked: None })
+    pub(super) fn with(by: P) -> Self {
+        SingleQueue { by, asked: None }
     }
 }
 
 impl<P: Perform> Queue for SingleQueue<P> {
-    fn slots(&self) -> usize {
-        self.leases.len()
-    }
-
-    fn block(&mut self, slot: usize) -> Option<&mut [u8]> {
-        let busy = self.asked.is_some_and(|(asked, _)| asked == slot);
-        if busy { None } else { Some(self.leases[slot].bytes_mut()) }
-    }
-
-    fn submit(&mut self, slot: usize, transfer: Transfer) {
-        check(&transfer, self.by.files(), self.leases[slot].len());
+    fn submit(&mut self, lease: Lease, transfer: Transfer) {
+        check(&transfer, self.by.files(), lease.len());
         assert!(self.asked.is_none(), "one request at a time");
-        self.asked = Some((slot, transfer));
+        self.asked = Some((lease, transfer));
     }
 
     fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
         match self.asked.take() {
-            Some((slot, transfer)) => {
-                let result = self.by.perform(&transfer, &mut self.leases[slot]);
-                done.push(Done { slot, result });
+            Some((mut lease, transfer)) => {
+                let result = self.by.perform(&transfer, &mut lease);
+                done.push(Done { lease, result });
             }
             None => std::thread::sleep(wait.unwrap_or_default()),
         }

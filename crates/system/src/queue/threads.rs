@@ -1,8 +1,8 @@
-//! The same depth without io_uring (it is off in many containers): blocking `pread` and `pwrite` on threads.
+//! The same depth without io_uring (it is off in many containers): blocking calls on threads.
 
 use super::sync::perform;
 use super::{Done, Queue, Transfer, check};
-use crate::buffers::{Lease, Pool};
+use crate::buffers::{Lease, Pool, Region};
 use crate::counters::thread_cpu;
 use std::fs::File;
 use std::io;
@@ -14,28 +14,24 @@ use std::time::{Duration, Instant};
 /// One thread a request in flight, but no more than this: what is queued above it waits.
 const MOST_THREADS: usize = 64;
 
-type Work = (usize, Transfer, Lease);
-type Finished = (usize, Lease, io::Result<usize>);
+type Work = (Lease, Transfer);
 
 /// A closed loop of threads that do one request at a time each.
 #[derive(Debug)]
 pub struct ThreadQueue {
     work: Option<Sender<Work>>,
-    finished: Receiver<Finished>,
+    finished: Receiver<Done>,
     workers: Vec<std::thread::JoinHandle<()>>,
-    blocks: Vec<Option<Lease>>,
+    region: Arc<Region>,
     files: usize,
-    block_bytes: usize,
     in_flight: usize,
     /// CPU time of the workers, nanoseconds.
     cpu_nanos: Arc<AtomicU64>,
 }
 
 impl ThreadQueue {
-    /// Threads for `slots` requests in flight. They inherit the caller's CPU affinity.
-    pub fn new(slots: usize, block_bytes: usize, files: Vec<Arc<File>>) -> io::Result<Self> {
-        let mut pool = Pool::new(slots, block_bytes)?;
-        let blocks = (0..slots).map(|_| pool.take()).collect();
+    /// Threads for as many requests in flight as the pool has blocks. They inherit the caller's CPU affinity.
+    pub fn new(files: Vec<Arc<File>>, pool: &Pool) -> io::Result<Self> {
         let (work, todo) = channel::<Work>();
         let (finished, done) = channel();
         let todo = Arc::new(Mutex::new(todo));
@@ -44,13 +40,12 @@ impl ThreadQueue {
             work: Some(work),
             finished: done,
             workers: Vec::new(),
-            blocks,
+            region: Arc::clone(&pool.region),
             files: files.len(),
-            block_bytes,
             in_flight: 0,
             cpu_nanos: Arc::clone(&cpu_nanos),
         };
-        for number in 0..slots.clamp(1, MOST_THREADS) {
+        for number in 0..pool.blocks().clamp(1, MOST_THREADS) {
             let (todo, finished, files) = (Arc::clone(&todo), finished.clone(), files.clone());
             let cpu_nanos = Arc::clone(&cpu_nanos);
             let name = format!("io-{number}");
@@ -59,51 +54,31 @@ impl ThreadQueue {
         }
         Ok(queue)
     }
-
-    fn home(&mut self, (slot, lease, result): Finished, done: &mut Vec<Done>) {
-        self.blocks[slot] = Some(lease);
-        self.in_flight -= 1;
-        done.push(Done { slot, result });
-    }
 }
 
-fn serve(
-    todo: &Mutex<Receiver<Work>>,
-    finished: &Sender<Finished>,
-    files: &[Arc<File>],
-    cpu_nanos: &AtomicU64,
-) {
+fn serve(todo: &Mutex<Receiver<Work>>, finished: &Sender<Done>, files: &[Arc<File>], cpu_nanos: &AtomicU64) {
     let mut told = thread_cpu();
     loop {
         let next = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((slot, transfer, mut lease)) = next else { return };
+        let Ok((mut lease, transfer)) = next else { return };
         let result = perform(&transfer, &mut lease, files);
         let used = thread_cpu();
         cpu_nanos.fetch_add(used.saturating_sub(told).as_nanos() as u64, Ordering::Relaxed);
         told = used;
-        if finished.send((slot, lease, result)).is_err() {
+        if finished.send(Done { lease, result }).is_err() {
             return;
         }
     }
 }
 
 impl Queue for ThreadQueue {
-    fn slots(&self) -> usize {
-        self.blocks.len()
-    }
-
-    fn block(&mut self, slot: usize) -> Option<&mut [u8]> {
-        self.blocks[slot].as_mut().map(Lease::bytes_mut)
-    }
-
-    fn submit(&mut self, slot: usize, transfer: Transfer) {
-        check(&transfer, self.files, self.block_bytes);
-        let lease = self.blocks[slot].take();
-        assert!(lease.is_some(), "the slot is taken");
-        if let (Some(lease), Some(work)) = (lease, &self.work) {
+    fn submit(&mut self, lease: Lease, transfer: Transfer) {
+        check(&transfer, self.files, lease.len());
+        assert!(lease.is_of(&self.region), "a block of another pool");
+        if let Some(work) = &self.work {
             self.in_flight += 1;
             // Were all threads gone, `turn` would say so.
-            let _ = work.send((slot, transfer, lease));
+            let _ = work.send((lease, transfer));
         }
     }
 
@@ -113,20 +88,23 @@ impl Queue for ThreadQueue {
             std::thread::sleep(wait.unwrap_or_default());
             return Ok(());
         }
+        let before = done.len();
         if let Some(wait) = wait {
             match self.finished.recv_timeout(wait) {
-                Ok(first) => self.home(first, done),
+                Ok(first) => done.push(first),
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
             }
         }
         loop {
             match self.finished.try_recv() {
-                Ok(next) => self.home(next, done),
-                Err(TryRecvError::Empty) => return Ok(()),
+                Ok(next) => done.push(next),
+                Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Err(gone()),
             }
         }
+        self.in_flight -= done.len() - before;
+        Ok(())
     }
 
     fn in_flight(&self) -> usize {
@@ -138,13 +116,14 @@ impl Queue for ThreadQueue {
     }
 
     fn method(&self) -> String {
-        format!("pread and pwrite on {} threads (no io_uring)", self.workers.len())
+        format!("blocking calls on {} threads (no io_uring)", self.workers.len())
     }
 }
 
 impl Drop for ThreadQueue {
     fn drop(&mut self) {
-        // Closing the queue ends the workers after what they hold; one that is stuck in the kernel is left to itself.
+        // Closing the queue ends the workers after what they hold; one that is stuck in the kernel is left to
+        // itself.
         self.work = None;
         let patience = Instant::now() + Duration::from_millis(300);
         for worker in self.workers.drain(..) {
@@ -155,5 +134,32 @@ impl Drop for ThreadQueue {
                 let _ = worker.join();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Action;
+
+    #[test]
+    fn the_cpu_time_of_the_threads_is_counted() {
+        const BLOCK: usize = 4 << 20;
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.set_len(BLOCK as u64).expect("a size");
+        let mut pool = Pool::new(1, BLOCK).expect("a pool");
+        let mut threads = ThreadQueue::new(vec![Arc::new(file)], &pool).expect("threads");
+        let (own, mut lease) = (thread_cpu(), pool.take());
+        let mut done = Vec::new();
+        for _ in 0..100 {
+            let read = Transfer { action: Action::Read, file: 0, offset: 0, from: 0, length: BLOCK };
+            threads.submit(lease.take().expect("the block"), read);
+            threads.turn(Some(Duration::from_secs(5)), &mut done).expect("a completion");
+            lease = done.pop().map(|done| done.lease);
+        }
+        let own = thread_cpu() - own;
+        // 400 MiB of zeros take the reader some tens of milliseconds, and the caller next to nothing.
+        assert!(threads.helpers_cpu() > Duration::from_millis(5), "{:?}", threads.helpers_cpu());
+        assert!(threads.helpers_cpu() > own, "{:?} and {own:?}", threads.helpers_cpu());
     }
 }

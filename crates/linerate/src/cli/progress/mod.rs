@@ -1,66 +1,108 @@
-//! What a user sees on standard error while linerate works. On a terminal: the panel of the watch below the lines of what was measured, or one
-//! plain line where there is no room for it or it is not wanted. Elsewhere: nothing, and nothing is started for it.
+//! What a user sees on standard error while linerate works: on a terminal, the panel of the watch below the lines of what was
+//! measured, or its first line alone where there is no room for more or it is not wanted. Elsewhere nothing, and nothing is
+//! started for it.
 
-mod live;
-mod plain;
+mod machine;
+mod panel;
+pub(super) mod status_lines;
 
-use super::words::LiveWords;
-use crate::event::{Event, Listener};
-use crate::measure::{Measurement, Stage};
-use crate::report::printable;
-use crate::units::{show_bits_rate, show_bytes_rate};
-use crate::watch::terminal;
-use live::Live;
-pub use live::{Beside, aside};
-use plain::Plain;
+use super::words::LiveArgs;
+use linerate_facts::printable::printable;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_measure::event::{Event, Listener};
+use linerate_measure::measure::{Measurement, Stage};
+use linerate_watch::terminal::has_room;
+pub(super) use machine::MachineView;
+use panel::{Shows, StatusPanel};
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How far a long piece of work is, is read this often.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Shows what happens on a terminal; elsewhere it is silent.
 #[derive(Debug)]
-pub enum Progress {
-    Live(Live),
-    Plain(Plain),
-}
+pub(super) struct Progress(Option<StatusPanel>);
 
 impl Progress {
-    /// The panel of `command` where standard error is a terminal with room for it.
-    pub fn new(command: &'static str, words: &LiveWords) -> Self {
-        let wanted = !words.no_live && std::io::stderr().is_terminal() && is_capable();
-        match wanted.then(|| Live::start(command)).flatten() {
-            Some(live) => Progress::Live(live),
-            None => Progress::plain(),
-        }
+    /// The panel of `command`, or its first line where standard error is a terminal without room for it.
+    pub(super) fn new(command: &'static str, words: &LiveArgs) -> Self {
+        let shows = if words.no_live || !has_room(std::io::stderr()) { Shows::Line } else { Shows::Panel };
+        Progress::showing(command, shows)
     }
 
-    /// The line alone: nothing is sampled beside what is measured.
-    pub fn plain() -> Self {
-        Progress::Plain(Plain::new())
+    /// The first line alone: nothing is sampled beside what is measured.
+    pub(super) fn line(command: &'static str) -> Self {
+        Progress::showing(command, Shows::Line)
+    }
+
+    fn showing(command: &'static str, shows: Shows) -> Self {
+        let shows = if is_dumb() { Shows::Nothing } else { shows };
+        Progress(std::io::stderr().is_terminal().then(|| StatusPanel::start(command, shows)).flatten())
     }
 
     /// Removes it.
-    pub fn finish(&mut self) {
-        match self {
-            Progress::Live(live) => live.finish(),
-            Progress::Plain(plain) => plain.finish(),
-        }
+    pub(super) fn finish(&mut self) {
+        self.0.iter_mut().for_each(StatusPanel::finish);
+    }
+
+    /// Does a piece of work with one line about it. `show` says in words how far `done` of `total` is.
+    pub(super) fn during<T>(
+        command: &'static str,
+        total: Option<u64>,
+        done: &AtomicU64,
+        show: impl Fn(u64) -> String + Sync,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let Progress(Some(panel)) = Progress::line(command) else { return work() };
+        let (begin, over) = (Instant::now(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let now = done.load(Ordering::Relaxed);
+                    let of = total.map_or(String::new(), |total| format!(" of {}", show(total)));
+                    let left = total.filter(|total| now > 0 && now < *total);
+                    let left =
+                        left.map(|total| begin.elapsed().as_secs_f64() * (total - now) as f64 / now as f64);
+                    panel.reached(show(now) + &of, left);
+                    std::thread::sleep(LOOK);
+                }
+            });
+            let result = work();
+            over.store(true, Ordering::Relaxed);
+            result
+        })
     }
 }
 
 impl Listener for Progress {
     fn hear(&mut self, event: &Event) {
-        match self {
-            Progress::Live(live) => live.hear(event),
-            Progress::Plain(plain) => plain.hear(event),
-        }
+        log(event);
+        self.0.iter_mut().for_each(|panel| panel.hear(event));
     }
 }
 
-/// The terminal understands where lines go, and has room for them.
-fn is_capable() -> bool {
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty());
-    let (columns, rows) = terminal::smallest();
-    let size = terminal_size::terminal_size_of(std::io::stderr());
-    !dumb && size.is_some_and(|(width, height)| width.0 >= columns && height.0 >= rows)
+fn log(event: &Event) {
+    match event {
+        Event::Step(name) => tracing::info!(name, "step begins"),
+        Event::Started { stage, name, seconds } => {
+            tracing::info!(%stage, name, seconds, "measurement begins");
+        }
+        Event::Measured(measurement) => {
+            let Measurement { stage, name, bytes_per_second, method, flags, .. } = &**measurement;
+            tracing::info!(%stage, name, bytes_per_second, method, ?flags, "measured");
+        }
+        Event::Note(note) => tracing::info!(note, "note"),
+        Event::Failed(why) => tracing::error!(why, "failed; the run goes on with what is left"),
+        // Many times a second.
+        Event::Remaining { .. } | Event::Progress { .. } | Event::Lanes(_) => {}
+    }
+}
+
+/// The terminal does not understand where lines go.
+fn is_dumb() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty())
 }
 
 fn rate(stage: Stage, bytes_per_second: f64) -> String {

@@ -3,25 +3,25 @@
 use super::super::commands::{complain, print, print_json};
 use super::super::progress::Progress;
 use super::super::stop::stop_on_signals;
-use super::super::words::MeasureWords;
+use super::super::words::MeasureArgs;
 use super::{Target, ask, choice, damaged, following, machine};
-use crate::failure::Failure;
-use crate::report::printable;
-use crate::run::again::{Ground, Place};
-use crate::tune::journal::{Held, Journal};
-use crate::tune::measure::{Effect, Order, Tried, Try, Windows, measure as try_all};
-use crate::tune::{Choice, Plan, process};
-use crate::units::show_bytes_rate;
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_facts::units::show_bytes_rate;
+use linerate_measure::run::again::{Ground, Place};
+use linerate_tune::journal::{Held, Journal};
+use linerate_tune::measure::{Effect, Order, Tried, Try, Windows, measure as try_all};
+use linerate_tune::{Choice, Plan, process};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::SystemTime;
 
 /// Does all of it.
-pub(super) fn measure(words: &MeasureWords) -> Result<u8, Failure> {
+pub(super) fn measure(words: &MeasureArgs) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
     if words.at.root.is_some() {
         return Err(Failure::Usage(
-            "--root: a folder that stands for a machine moves no bytes; measure on the machine itself".into(),
+            "--root: a folder in place of a machine moves no bytes; measure on the machine itself".into(),
         ));
     }
     let target = Target::of(&words.at)?;
@@ -30,7 +30,8 @@ pub(super) fn measure(words: &MeasureWords) -> Result<u8, Failure> {
     let tries = tries(&plan, &choice)?;
     if tries.is_empty() {
         complain(
-            "nothing to try: the plan advises nothing among what was named; name a setting with a value: --setting ID=VALUE",
+            "nothing to try: the plan advises nothing among what was named; name a setting with a value: \
+             --setting ID=VALUE",
         );
         return Ok(0);
     }
@@ -58,7 +59,7 @@ fn tries(plan: &Plan, choice: &Choice) -> Result<Vec<Try>, Failure> {
     Ok(own.map(Try::Process).chain(trials.into_iter().map(Try::Machine)).collect())
 }
 
-fn asked(tries: &[Try], words: &MeasureWords) -> String {
+fn asked(tries: &[Try], words: &MeasureArgs) -> String {
     let windows = f64::from(2 * words.rounds + 2) * words.seconds * 1.4;
     let mut out = String::new();
     for one in tries {
@@ -70,20 +71,20 @@ fn asked(tries: &[Try], words: &MeasureWords) -> String {
 
 fn carry_out(
     target: &Target,
-    kernel: &crate::tune::door::Kernel,
-    words: &MeasureWords,
+    kernel: &linerate_tune::door::Kernel,
+    words: &MeasureArgs,
     order: &Order,
     tries: Vec<Try>,
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let machine = machine(&words.at)?;
     // Its decisions turn on a few percent: nothing is sampled beside them.
-    let mut progress = Progress::plain();
+    let mut progress = Progress::line("tune measure");
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
     let (tried, stopped) = {
         let place = Place { sysroot: &target.sysroot, machine: &machine, stop: &stop };
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let whose = crate::tune::measure::Target { door: kernel, host: &target.host, started: &started };
+        let whose = linerate_tune::measure::Target { door: kernel, host: &target.host, started: &started };
         if changes {
             let held = Held::lock(&target.folder, &target.name)?;
             let (mut log, records) = following(&held, target)?;
@@ -121,7 +122,7 @@ fn carry_out(
 /// A journal that has nothing to note.
 struct Nowhere;
 
-impl crate::tune::journal::Log for Nowhere {
+impl linerate_tune::journal::Log for Nowhere {
     fn append(&mut self, _: &[u8]) -> std::io::Result<()> {
         Err(std::io::Error::other("nothing of the machine is changed here"))
     }
@@ -145,7 +146,8 @@ fn tell(target: &Target, tried: &[Tried], json: bool) -> Result<(), Failure> {
     if !kept.is_empty() {
         let _ = writeln!(
             out,
-            "Kept: {}. To bring back what stood before: linerate tune undo; to let it last: linerate tune persist",
+            "Kept: {}. To restore the earlier values: linerate tune undo; to let it last: linerate tune \
+             persist",
             printable(&kept.join(", "))
         );
     } else if restored > 0 {

@@ -1,11 +1,12 @@
-//! What `linerate tune` prints. Names and values are a machine's or a file's: none of them acts on the terminal.
+//! What `linerate tune` prints. Names and values are a machine's or a file's: none of them acts on the
+//! terminal.
 
-use crate::report::{columns, printable, shortened, wrapped};
-use crate::tune::advice::Remark;
-use crate::tune::catalogue::Risk;
-use crate::tune::process::OwnItem;
-use crate::tune::{Became, Choice, Item, Outcome, Plan, Verdict, Wish};
-use crate::units::show_bits_rate;
+use linerate_facts::printable::{columns, printable, shortened, wrapped};
+use linerate_facts::units::show_bits_rate;
+use linerate_tune::advice::Remark;
+use linerate_tune::catalogue::Risk;
+use linerate_tune::process::OwnItem;
+use linerate_tune::{Became, Choice, Item, Outcome, Plan, Verdict, Wish};
 use std::fmt::Write;
 
 const BOLD: &str = "\u{1b}[1m";
@@ -16,7 +17,14 @@ const NAME: usize = 30;
 const VALUE: usize = 24;
 
 /// The plan: what to change, then how many settings need nothing.
-pub fn plan(plan: &Plan, choice: &Choice, all: bool, open: &[String], width: usize, colour: bool) -> String {
+pub(super) fn plan(
+    plan: &Plan,
+    choice: &Choice,
+    all: bool,
+    open: &[String],
+    width: usize,
+    colour: bool,
+) -> String {
     let own = plan.chosen_own(choice);
     let items = plan.chosen(choice);
     let (change, rest): (Vec<&Item>, Vec<&Item>) = items.into_iter().partition(|item| item.wanted.is_some());
@@ -60,7 +68,8 @@ fn process(own: &[&OwnItem], width: usize, whole: bool) -> String {
     let names: Vec<&str> = own.iter().map(|own| own.id).collect();
     let mut out = String::new();
     let head = format!(
-        "Of the process itself, to be tried first; nothing of it is written to the machine: {} (linerate tune measure --setting {})",
+        "Of the process itself, to be tried first; nothing of it is written to the machine: {} (linerate \
+         tune measure --setting {})",
         names.join(", "),
         names[0]
     );
@@ -135,7 +144,7 @@ fn others(rest: &[&Item], all: bool, width: usize) -> String {
             let now = item.now.known().map_or("?", String::as_str);
             let said = match item.verdict {
                 Verdict::Right => "right".to_string(),
-                Verdict::Leave => format!("left to you: {}", item.why),
+                Verdict::Leave => format!("for you to decide: {}", item.why),
                 _ => format!("unknown: {}", item.why),
             };
             let _ = writeln!(out, "{}", row(&item.id, now, "", ""));
@@ -146,7 +155,7 @@ fn others(rest: &[&Item], all: bool, width: usize) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{} settings are right, {} are left to you, {} are unknown here{}",
+        "\n{} settings are right, {} are for you to decide, {} are unknown here{}",
         count(Verdict::Right),
         count(Verdict::Leave),
         count(Verdict::Unknown),
@@ -156,7 +165,7 @@ fn others(rest: &[&Item], all: bool, width: usize) -> String {
 }
 
 /// What is about to be changed.
-pub fn wishes(wishes: &[Wish], plan: &Plan) -> String {
+pub(super) fn wishes(wishes: &[Wish], plan: &Plan) -> String {
     let mut out = String::new();
     for wish in wishes {
         let now = plan.settings.iter().find(|item| item.id == wish.id).and_then(|item| item.now.known());
@@ -172,7 +181,7 @@ pub fn wishes(wishes: &[Wish], plan: &Plan) -> String {
 }
 
 /// Files that are about to be written.
-pub fn files(wishes: &[Wish]) -> String {
+pub(super) fn files(wishes: &[Wish]) -> String {
     let mut out = String::new();
     for wish in wishes {
         let _ = writeln!(out, "{}", printable(&wish.place.to_string()));
@@ -184,7 +193,7 @@ pub fn files(wishes: &[Wish]) -> String {
 }
 
 /// What was done.
-pub fn outcomes(outcomes: &[Outcome]) -> String {
+pub(super) fn outcomes(outcomes: &[Outcome]) -> String {
     let mut out = String::new();
     for outcome in outcomes {
         let _ = writeln!(
@@ -201,7 +210,7 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
 }
 
 fn became(what: &Became, place: &str, id: &str) -> String {
-    use crate::tune::journal::How;
+    use linerate_tune::journal::How;
     let file = id.starts_with("drop-in:");
     match what {
         Became::Changed { .. } if file => format!("{place} is written"),
@@ -218,12 +227,13 @@ fn became(what: &Became, place: &str, id: &str) -> String {
             How::Already | How::Restored => format!("{place} has its old value already"),
             How::Untouched => format!("{place} was never changed"),
             How::Gone => format!(
-                "{place}: its device is gone since the machine was started anew, and the setting with it"
+                "{place}: its device is gone since the machine was restarted, and the setting with it"
             ),
             How::Forgotten => format!("{place} is left as it is"),
         },
         Became::Foreign { before, ours, now } => format!(
-            "{place} was changed by somebody else and stays: before {before}, by linerate {ours}, now {now}; to restore it all the same: --force {id}, to leave it: --forget {id}"
+            "{place} was changed by somebody else and stays: before {before}, by linerate {ours}, now {now}; \
+             to restore it all the same: --force {id}, to leave it: --forget {id}"
         ),
         Became::Kept { why } => format!("not restored: {why}"),
     }

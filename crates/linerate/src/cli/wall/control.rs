@@ -1,14 +1,15 @@
-//! `linerate wall control`: one request from the command line, or JSON lines from a program that steers (a joystick's, a script's).
+//! `linerate wall control`: one request from the command line, or JSON lines from a program that steers (a
+//! joystick's, a script's).
 
 mod lines;
 mod status;
 
-use crate::agent::{KEY_VARIABLE, Key};
 use crate::cli::commands::print;
-use crate::failure::Failure;
-use crate::report::printable;
-use crate::wall::control::{Client, Message, MovieLine, Request, View};
 use clap::{Args, Subcommand, ValueEnum};
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_transport::agent::{KEY_VARIABLE, Key};
+use linerate_wall::control::{Client, Message, MovieLine, Request, View};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Its words.
 #[derive(Debug, Args)]
-pub struct ControlWords {
+pub struct ControlArgs {
     /// Where the server of the wall is; port 7412 where none is given
     #[arg(long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", global = true)]
     pub server: String,
@@ -31,7 +32,8 @@ pub struct ControlWords {
     pub verb: Option<Verb>,
 }
 
-/// What to say; without any of them: JSON lines from standard input to the server, its messages as JSON lines on standard output.
+/// What to say; without any of them: JSON lines from standard input to the server, its messages as JSON lines
+/// on standard output.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Go on from where it stands
@@ -53,7 +55,8 @@ pub enum Verb {
         #[arg(value_enum)]
         switch: Switch,
     },
-    /// Which part of the movie the wall shows: its left and upper edge in movie pixels, and wall pixels for each movie pixel
+    /// Which part of the movie the wall shows: its left and upper edge in movie pixels, and wall pixels for
+    /// each movie pixel
     View {
         #[arg(value_name = "LEFT,TOP,ZOOM", allow_hyphen_values = true, value_parser = view)]
         view: View,
@@ -110,12 +113,13 @@ impl Verb {
 }
 
 /// Asks the server.
-pub fn control(words: &ControlWords) -> Result<u8, Failure> {
+pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
     let key = match &words.key_file {
         Some(file) => Key::read_file(file)?,
         None => Key::from_environment()?.ok_or_else(|| {
             Failure::Usage(format!(
-                "wall control needs the key of the server: give --key-file FILE, or set {KEY_VARIABLE} to its digits"
+                "wall control needs the key of the server: give --key-file FILE, or set {KEY_VARIABLE} to \
+                 its digits"
             ))
         })?,
     };

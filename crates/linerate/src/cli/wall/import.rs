@@ -1,27 +1,28 @@
 //! `linerate wall import`.
 
-use super::generate::{interrupted, made, with_bar};
+use super::generate::{interrupted, made};
 use crate::cli::commands::complain;
+use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
-use crate::failure::Failure;
-use crate::wall::geometry::{FrameRate, Grid, Size};
-use crate::wall::movie::{
+use clap::{Args, ValueEnum};
+use linerate_facts::failure::Failure;
+use linerate_wall::geometry::{FrameRate, Grid, Size};
+use linerate_wall::movie::{
     Cut, Ended, FORMAT, Film, Fit, Manifest, NewMovie, PixelFormat, check_there, expected_frames,
     import as cut_film, is_sequence, look_at,
 };
-use crate::wall::picture::room_for_stamp;
-use clap::{Args, ValueEnum};
+use linerate_wall::picture::room_for_stamp;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// What a film or a sequence of pictures that tells no rate is played at.
+/// What a film or a sequence of pictures that reports no rate is played at.
 const CINEMA: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 
 /// Its words.
 #[derive(Debug, Args)]
-pub struct ImportWords {
+pub struct ImportArgs {
     /// Anything that ffmpeg reads: a film, or a sequence of pictures in its own writing, like frame%04d.png
     pub film: PathBuf,
     /// Folder of the new movie; it must not be there yet, or be empty
@@ -38,13 +39,15 @@ pub struct ImportWords {
     /// At most so many frames [default: all]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub frames: Option<u32>,
-    /// How a film of another shape fills the wall; pixels that are no squares (DVDs, anamorphic film) are made square first
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = FitWord::Pad)]
-    pub fit: FitWord,
+    /// How a film of another shape fills the wall; pixels that are no squares (DVDs, anamorphic film) are
+    /// made square first
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = FitArg::Pad)]
+    pub fit: FitArg,
     /// Stamp each frame over its upper left corner, so that it proves itself
     #[arg(long)]
     pub stamp: bool,
-    /// Put the tiles' files on other disks: into a folder with the movie's name in this directory; several directories take them in turn
+    /// Put the tiles' files on other disks: into a folder with the movie's name in this directory; several
+    /// directories take them in turn
     #[arg(long, value_name = "DIR")]
     pub spread: Vec<PathBuf>,
     /// The ffmpeg to use, with its ffprobe beside it [default: the one in PATH]
@@ -54,7 +57,7 @@ pub struct ImportWords {
 
 /// `--fit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FitWord {
+pub enum FitArg {
     /// All of it, with black bars
     Pad,
     /// No bars; what is over is cut off
@@ -64,7 +67,7 @@ pub enum FitWord {
 }
 
 /// Cuts the film.
-pub fn import(words: &ImportWords) -> Result<u8, Failure> {
+pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
     check_there(&words.film)?;
     let ffmpeg = words.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
     let film = look_at(&ffmpeg, &words.film)?;
@@ -87,9 +90,9 @@ pub fn import(words: &ImportWords) -> Result<u8, Failure> {
         files: BTreeMap::new(),
     };
     let fit = match words.fit {
-        FitWord::Pad => Fit::Pad,
-        FitWord::Crop => Fit::Crop,
-        FitWord::Stretch => Fit::Stretch,
+        FitArg::Pad => Fit::Pad,
+        FitArg::Crop => Fit::Crop,
+        FitArg::Stretch => Fit::Stretch,
     };
     if let Some((stored, (wide, high))) = film.oblong {
         let kept = if fit == Fit::Stretch { " before it is stretched" } else { "" };
@@ -103,7 +106,9 @@ pub fn import(words: &ImportWords) -> Result<u8, Failure> {
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
     let done = AtomicU64::new(0);
     let show = |frames: u64| format!("{frames} frames");
-    match with_bar(expected.map(u64::from), &done, show, || cut_film(&new, &cut, &stop, &done))? {
+    match Progress::during("wall import", expected.map(u64::from), &done, show, || {
+        cut_film(&new, &cut, &stop, &done)
+    })? {
         Ended::Stopped => interrupted(&words.folder),
         Ended::Whole { frames, said } => {
             let movie = new.finish(frames)?;
@@ -115,8 +120,8 @@ pub fn import(words: &ImportWords) -> Result<u8, Failure> {
     }
 }
 
-/// Pixels of a tile, as told or so that the film stays as sharp as it is.
-fn tile_of(words: &ImportWords, film: &Film) -> Result<Size, Failure> {
+/// Pixels of a tile, as reported or so that the film stays as sharp as it is.
+fn tile_of(words: &ImportArgs, film: &Film) -> Result<Size, Failure> {
     if let Some(tile) = words.tile {
         return Ok(tile);
     }

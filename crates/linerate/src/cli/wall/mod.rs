@@ -9,12 +9,12 @@ mod show;
 mod view;
 
 use super::words::EXIT_STATUS;
-use crate::failure::Failure;
 use clap::{Args, Subcommand};
+use linerate_facts::failure::Failure;
 
 /// `linerate wall`.
 #[derive(Debug, Args)]
-pub struct WallWords {
+pub struct WallArgs {
     #[command(subcommand)]
     pub command: WallCommand,
 }
@@ -24,26 +24,26 @@ pub struct WallWords {
 pub enum WallCommand {
     /// Cut a film or a sequence of pictures into the tiles of a wall, with ffmpeg
     #[command(after_help = EXIT_STATUS)]
-    Import(import::ImportWords),
+    Import(import::ImportArgs),
     /// Make a test movie of any size, whose every frame proves itself
     #[command(after_help = EXIT_STATUS)]
-    Generate(generate::GenerateWords),
+    Generate(generate::WallGenerateArgs),
     /// Say what rate a wall needs at each stage, and whether this server has it
     #[command(after_help = EXIT_STATUS)]
-    Plan(plan::PlanWords),
+    Plan(plan::WallPlanArgs),
     /// Stream a movie, tile by tile, to the screens of a wall
     #[command(after_help = EXIT_STATUS)]
-    Serve(Box<serve::ServeWords>),
+    Serve(Box<serve::ServeArgs>),
     /// Be a screen: receive a tile and show it, prove it or write it
     #[command(after_help = EXIT_STATUS)]
-    Show(Box<show::ShowWords>),
+    Show(Box<show::ShowArgs>),
     /// Tell a server to play, pause, seek …, or ask how the wall does
     #[command(after_help = EXIT_STATUS)]
-    Control(control::ControlWords),
+    Control(control::ControlArgs),
 }
 
 /// Does the command.
-pub fn wall(words: WallWords) -> Result<u8, Failure> {
+pub(super) fn wall(words: WallArgs) -> Result<u8, Failure> {
     match words.command {
         WallCommand::Import(words) => import::import(&words),
         WallCommand::Generate(words) => generate::generate(&words),

@@ -1,19 +1,20 @@
 //! `linerate wall plan`.
 
 use crate::cli::commands::{colour, complain, print, print_json, width};
-use crate::cli::words::{MachineWords, machine_of, sysroot_of};
-use crate::failure::Failure;
-use crate::measure::{Measurement, Stage};
-use crate::plan::{Origin, Protocol, Resource, ResourceKind};
-use crate::probe::Machine;
-use crate::report;
-use crate::wall::geometry::{FrameRate, Grid, Size};
-use crate::wall::movie::Movie;
-use crate::wall::need::{DiskShare, Figure, Measured, Need, places_of};
+use crate::cli::words::{MachineArgs, machine_of, sysroot_of};
 use clap::Args;
+use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::probe::Machine;
+use linerate_measure::measure::{Measurement, Stage};
+use linerate_model::plan::{Origin, Resource, ResourceKind};
+use linerate_report as report;
+use linerate_wall::geometry::{FrameRate, Grid, Size};
+use linerate_wall::movie::Movie;
+use linerate_wall::need::{DiskShare, Figure, Measured, Need, places_of};
 use std::path::{Path, PathBuf};
 
-/// Of Ethernet, where no NIC tells another.
+/// Of Ethernet, where no NIC reports another.
 const ETHERNET_MTU: u32 = 1500;
 
 /// The figure of a run that tells what all memory carries.
@@ -21,7 +22,7 @@ const ALL_CORES_COPY: &str = "copy all cores";
 
 /// Its words.
 #[derive(Debug, Args)]
-pub struct PlanWords {
+pub struct WallPlanArgs {
     /// The movie that shall play [default: none; then --grid and --tile say what the wall is]
     #[arg(conflicts_with_all = ["grid", "tile"])]
     pub movie: Option<PathBuf>,
@@ -40,18 +41,19 @@ pub struct PlanWords {
     /// Use only this NIC; may be given several times [default: all that are up]
     #[arg(long, value_name = "NAME")]
     pub nic: Vec<String>,
-    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: its run.json, or the folder that holds it
+    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: its
+    /// run.json, or the folder that holds it
     #[arg(long, value_name = "RUN")]
     pub measured: Option<PathBuf>,
     #[command(flatten)]
-    pub machine: MachineWords,
+    pub machine: MachineArgs,
     /// Print the plan as JSON on standard output, and nothing else
     #[arg(long)]
     pub json: bool,
 }
 
 /// Says what the wall needs, and whether the server has it.
-pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
+pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
     let movie = words.movie.as_deref().map(Movie::open).transpose()?;
     let machine = machine_of(&words.machine)?;
     let mtu = words.mtu.unwrap_or_else(|| own_mtu(&machine, &words.nic));
@@ -73,7 +75,7 @@ pub fn plan(words: &PlanWords) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn need(words: &PlanWords, movie: Option<&Movie>, mtu: u32) -> Result<Need, Failure> {
+fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<Need, Failure> {
     let cinema = FrameRate { numerator: 24, denominator: 1 };
     let (grid, tile, rate) = match (movie, words.grid, words.tile) {
         (Some(movie), _, _) => {
@@ -95,20 +97,23 @@ fn measured(path: &Path, machine: &Machine) -> Result<Measured, Failure> {
         && here != there
     {
         return Err(Failure::Usage(format!(
-            "--measured {shown}: that was measured on {}, and this plan is for {}: measure there with `linerate run`",
-            report::printable(there),
-            report::printable(here)
+            "--measured {shown}: that was measured on {}, and this plan is for {}: measure there with \
+             `linerate run`",
+            linerate_facts::printable::printable(there),
+            linerate_facts::printable::printable(here)
         )));
     }
     let Some(diagnosis) = &run.diagnosis else {
         return Err(Failure::Lacks(format!(
-            "--measured {shown}: that run ended before its figures were judged; let `linerate run` come to its end"
+            "--measured {shown}: that run ended before its figures were judged; let `linerate run` come to \
+             its end"
         )));
     };
     let udp = diagnosis.by_protocol.iter().find(|found| found.protocol == Protocol::Udp);
     let Some(udp) = udp else {
         return Err(Failure::Lacks(format!(
-            "--measured {shown}: that run measured no UDP, and a wall is UDP: measure with `linerate run --protocol udp` or both"
+            "--measured {shown}: that run measured no UDP, and a wall is UDP: measure with `linerate run \
+             --protocol udp` or both"
         )));
     };
     let figure = |resource: &Resource| {
@@ -137,7 +142,7 @@ fn measured(path: &Path, machine: &Machine) -> Result<Measured, Failure> {
 }
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.
-fn disks(words: &PlanWords, machine: &Machine, movie: Option<&Movie>) -> Result<Vec<DiskShare>, Failure> {
+fn disks(words: &WallPlanArgs, machine: &Machine, movie: Option<&Movie>) -> Result<Vec<DiskShare>, Failure> {
     let Some(movie) = movie else { return Ok(Vec::new()) };
     if !words.machine.is_live() && words.machine.root.is_none() {
         return Ok(Vec::new());

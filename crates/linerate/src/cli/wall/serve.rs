@@ -1,40 +1,42 @@
 //! `linerate wall serve`.
 
 use super::view::View;
-use crate::agent::{KEY_VARIABLE, Key, resolve_named};
-use crate::cli::agent::listen_address_at;
 use crate::cli::commands::{complain, print, print_json, stay_awake, width};
 use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
-use crate::failure::Failure;
-use crate::probe::probe;
-use crate::report::wall as screen_of;
-use crate::sysroot::Sysroot;
-use crate::wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
-use crate::wall::geometry::{Grid, TileId};
-use crate::wall::layout::Layout;
-use crate::wall::movie::Movie;
-use crate::wall::serve::{Leader, Player, Screen, Sending, Settings, follow};
+use crate::cli::words::values::{seconds, time};
 use clap::Args;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::probe;
+use linerate_report::wall as screen_of;
+use linerate_transport::address::{listen_address, resolve_named};
+use linerate_transport::agent::{KEY_VARIABLE, Key};
+use linerate_wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
+use linerate_wall::geometry::{Grid, TileId};
+use linerate_wall::layout::Layout;
+use linerate_wall::movie::Movie;
+use linerate_wall::serve::{Leader, Player, Screen, Sending, Settings, follow};
 use std::io::IsTerminal;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The live view is drawn anew this often.
+/// The live view is drawn again this often.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
 /// The end is looked for this often.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Its words.
 #[derive(Debug, Args)]
-pub struct ServeWords {
-    /// Folder of a movie; the first one plays, further ones of the same shape may be opened from the control page
+pub struct ServeArgs {
+    /// Folder of a movie; the first one plays, further ones of the same shape may be opened from the control
+    /// page
     #[arg(required = true, value_name = "MOVIE")]
     pub movies: Vec<PathBuf>,
-    /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses: r0c0=10.0.0.2:5004,10.0.1.2:5004;
-    /// a multicast group for several screens: r0c0=239.1.2.3:5004
+    /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses:
+    /// r0c0=10.0.0.2:5004,10.0.1.2:5004; a multicast group for several screens: r0c0=239.1.2.3:5004
     #[arg(long, value_name = "TILE=HOST:PORT", value_parser = screen)]
     pub screen: Vec<Screen>,
     /// File with the wall's screens and servers instead of --screen
@@ -44,23 +46,23 @@ pub struct ServeWords {
     #[arg(long, value_name = "NAME", requires = "layout")]
     pub server: Option<String>,
     /// Address of the control channel; repeat for several [default: every address, port 7412]
-    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = |text: &str| listen_address_at(text, DEFAULT_PORT))]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = control_address)]
     pub listen: Vec<SocketAddr>,
     /// Address of the control page [default: 127.0.0.1:7413]
-    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = |text: &str| listen_address_at(text, DEFAULT_PAGE_PORT))]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = page_address)]
     pub page: Option<SocketAddr>,
     /// Serve no control page
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
-    /// File with the key of the control channel; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY; without a key there is
-    /// no channel and no page]
+    /// File with the key of the control channel; made, mode 0600, where it is absent [default: the digits in
+    /// LINERATE_KEY; without a key there is no channel and no page]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Play once and end
     #[arg(long)]
     pub once: bool,
-    /// End after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = crate::cli::words::positive)]
+    /// End after this time, such as 90 (seconds) or 5m
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// A NIC that may be used; repeat for several [default: all that reach a screen]
     #[arg(long, value_name = "NAME")]
@@ -72,7 +74,7 @@ pub struct ServeWords {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(128..=65535))]
     pub mtu: Option<u32>,
     /// Read so much ahead, such as 250ms or 2s
-    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = time(Duration::ZERO..=Duration::from_secs(3600)))]
     pub prefetch: Duration,
     /// Datagrams that the kernel is given at once: 64 are a wide sender of ST 2110-21, 8 a narrow one
     #[arg(long, value_name = "DATAGRAMS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -89,12 +91,22 @@ pub struct ServeWords {
     /// Read with blocking calls on threads instead of io_uring
     #[arg(long)]
     pub no_io_uring: bool,
-    /// Leave NICs, disks, cores and the bottleneck of this machine out of the view on a terminal: nothing is sampled for it
+    /// Leave NICs, disks, cores and the bottleneck of this machine out of the view on a terminal: nothing is
+    /// sampled for it
     #[arg(long)]
     pub no_live: bool,
     /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,
+}
+
+fn control_address(text: &str) -> Result<SocketAddr, String> {
+    listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT))
+}
+
+/// A port alone is this host's own.
+fn page_address(text: &str) -> Result<SocketAddr, String> {
+    listen_address(text, Ipv4Addr::LOCALHOST.into(), Some(DEFAULT_PAGE_PORT))
 }
 
 /// `r0c0=HOST:PORT[,HOST:PORT…]`.
@@ -110,20 +122,12 @@ fn screen(text: &str) -> Result<Screen, String> {
 fn resolve(addresses: &[&str]) -> Result<Vec<SocketAddr>, String> {
     let mut to = Vec::new();
     for address in addresses {
-        // An address with its scope, which only this reads: [fe80::1%eth0]:5004.
-        if address.contains('%') {
-            let found = resolve_named("--screen", address, 0).map_err(|failure| failure.to_string())?;
-            if found.port() == 0 {
-                return Err(format!("{address}: a port is missing; write [ADDRESS%NIC]:PORT"));
-            }
-            to.push(found);
-            continue;
-        }
-        let found = address.to_socket_addrs().map_err(|error| {
-            format!("{address}: {error}; write HOST:PORT, with a host that this machine can resolve")
-        })?;
         // All of a name's addresses would be one screen many times: the first is what everybody else takes.
-        to.extend(found.take(1));
+        let found = resolve_named("--screen", address, 0).map_err(|failure| failure.to_string())?;
+        if found.port() == 0 {
+            return Err(format!("{address}: a port is missing; write HOST:PORT or [IPV6]:PORT"));
+        }
+        to.push(found);
     }
     Ok(to)
 }
@@ -137,7 +141,7 @@ struct Wall {
     followers: Vec<(String, Vec<TileId>)>,
 }
 
-fn wall_of(words: &ServeWords, movie: &Movie) -> Result<Wall, Failure> {
+fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
     let Some(path) = &words.layout else {
         let (grid, screens) = (movie.manifest.grid, words.screen.clone());
         return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
@@ -171,7 +175,7 @@ fn wall_of(words: &ServeWords, movie: &Movie) -> Result<Wall, Failure> {
 }
 
 /// The key of the control channel, if there is to be one.
-fn key_of(words: &ServeWords) -> Result<Option<Key>, Failure> {
+fn key_of(words: &ServeArgs) -> Result<Option<Key>, Failure> {
     match &words.key_file {
         Some(path) => {
             let (key, made) = Key::find_or_make(Some(path))?;
@@ -182,7 +186,8 @@ fn key_of(words: &ServeWords) -> Result<Option<Key>, Failure> {
         }
         None => match Key::from_environment()? {
             None if !words.listen.is_empty() || words.page.is_some() => Err(Failure::Usage(format!(
-                "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set {KEY_VARIABLE}"
+                "--listen and --page need a key: give --key-file FILE (it is made where it is absent) or set \
+                 {KEY_VARIABLE}"
             ))),
             key => Ok(key),
         },
@@ -190,7 +195,7 @@ fn key_of(words: &ServeWords) -> Result<Option<Key>, Failure> {
 }
 
 /// The control channel and the page.
-fn open_hub(player: &Arc<Player>, words: &ServeWords, key: Option<Key>) -> Result<Option<Hub>, Failure> {
+fn open_hub(player: &Arc<Player>, words: &ServeArgs, key: Option<Key>) -> Result<Option<Hub>, Failure> {
     let Some(key) = key else {
         complain("without --key-file there is no control channel and no page: it plays, and Ctrl-C ends it");
         return Ok(None);
@@ -213,7 +218,7 @@ fn open_hub(player: &Arc<Player>, words: &ServeWords, key: Option<Key>) -> Resul
 }
 
 /// Plays until the end, the time, or Ctrl-C.
-pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
+pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let saved = Saved::default();
     end_what_hangs(&stop, &saved)?;
@@ -264,7 +269,7 @@ pub fn serve(words: &ServeWords) -> Result<u8, Failure> {
 }
 
 /// Until something ends it.
-fn play(player: &Arc<Player>, words: &ServeWords, stop: &AtomicBool) -> Result<(), Failure> {
+fn play(player: &Arc<Player>, words: &ServeArgs, stop: &AtomicBool) -> Result<(), Failure> {
     let began = Instant::now();
     let live = !words.json && std::io::stdout().is_terminal();
     let mut view = live.then(|| View::new(words));
@@ -285,7 +290,7 @@ fn play(player: &Arc<Player>, words: &ServeWords, stop: &AtomicBool) -> Result<(
     Ok(())
 }
 
-fn end(player: &Player, words: &ServeWords) -> Result<u8, Failure> {
+fn end(player: &Player, words: &ServeArgs) -> Result<u8, Failure> {
     let summary = player.summary();
     if words.json {
         print_json(&summary)?;

@@ -5,22 +5,23 @@ mod window;
 
 use super::super::commands::{complain, print, print_json};
 use super::super::stop::stop_on_signals;
-use super::super::words::positive;
-use crate::agent::{Key, resolve_named};
-use crate::failure::Failure;
-use crate::wall::geometry::{FrameRate, Size, TileId};
-use crate::wall::show::{
+use super::super::words::values::{seconds, time};
+use clap::Args;
+use linerate_facts::failure::Failure;
+use linerate_system::counters::process_cpu;
+use linerate_transport::address::listen_address;
+use linerate_transport::agent::Key;
+use linerate_wall::geometry::{FrameRate, Size, TileId};
+use linerate_wall::show::{
     Description, End, FileSums, Finished, Listening, Output, Raw, ScreenOrder, ScreenSummary, ServerOrder,
     ShowSummary, describe,
 };
-use clap::Args;
-use linerate_system::counters::process_cpu;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use view::View;
-use window::WindowWords;
+use window::WindowArgs;
 
 /// Longest latency: buffers for a minute of frames are no screen.
 const MOST_LATENCY: Duration = Duration::from_secs(10);
@@ -29,9 +30,10 @@ const MOST_SCREENS: usize = 64;
 
 /// Its words.
 #[derive(Debug, Args)]
-pub struct ShowWords {
-    /// Port to receive on, or an address and port, which may be a multicast group's; once for each screen of this host [default: that of --sdp]
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
+pub struct ShowArgs {
+    /// Port to receive on, or an address and port, which may be a multicast group's; once for each screen of
+    /// this host [default: that of --sdp]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen)]
     pub listen: Vec<SocketAddr>,
     /// Join the multicast groups of --listen by this interface [default: the one that the routes say]
     #[arg(long, value_name = "NAME")]
@@ -55,34 +57,37 @@ pub struct ShowWords {
     #[arg(long, value_name = "RATE")]
     pub fps: Option<FrameRate>,
     #[command(flatten)]
-    pub window: WindowWords,
+    pub window: WindowArgs,
     /// Open no window: receive and count
     #[arg(long, conflicts_with_all = ["window", "full_screen"])]
     pub headless: bool,
-    /// Prove each frame by its stamp or by the server's checksums, also of one that no window could show in time; without a window, unless --window or
-    /// --full-screen asks for one; ends with 1 where anything was wrong, torn or lost
+    /// Prove each frame by its stamp or by the server's checksums, also of one that no window could show in
+    /// time; without a window, unless --window or --full-screen asks for one; ends with 1 where anything was
+    /// wrong, torn or lost
     #[arg(long)]
     pub verify: bool,
     /// Prove each frame by a tile's raw file instead
     #[arg(long, value_name = "FILE", requires = "verify")]
     pub against: Vec<PathBuf>,
-    /// Write each presented frame to this file, raw, end to end, without a window unless one is asked for; - is standard output
+    /// Write each presented frame to this file, raw, end to end, without a window unless one is asked for; -
+    /// is standard output
     #[arg(long, value_name = "FILE")]
     pub write: Vec<PathBuf>,
     /// From the start of a frame's tick until it is shown, such as 40ms [default: two frames and 10 ms]
-    #[arg(long, value_name = "TIME", value_parser = latency)]
+    #[arg(long, value_name = "TIME", value_parser = time(Duration::ZERO..=MOST_LATENCY))]
     pub latency: Option<Duration>,
-    /// Show a frame when the server says that all screens with a barrier hold it, those of the wall's other servers, too, instead of by the clock
+    /// Show a frame when the server says that all screens with a barrier hold it, those of the wall's other
+    /// servers, too, instead of by the clock
     #[arg(long, requires = "server")]
     pub barrier: bool,
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    /// End after this time, such as 90 (seconds) or 5m
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// End after so many frames were shown
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     pub frames: Option<u64>,
-    /// End when a stream has come and then nothing for so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    /// End when a stream has come and then nothing for this long
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub until_silent: Option<f64>,
     /// Print the result as JSON on standard output, and nothing else
     #[arg(long)]
@@ -90,7 +95,7 @@ pub struct ShowWords {
 }
 
 /// Does `linerate wall show`.
-pub fn show(words: &ShowWords) -> Result<u8, Failure> {
+pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
     if words.window.list_outputs {
         return window::list(words.json);
     }
@@ -115,7 +120,7 @@ pub fn show(words: &ShowWords) -> Result<u8, Failure> {
 }
 
 /// A screen that listens, with what it shows on.
-fn open(words: &ShowWords, place: (usize, usize), order: ScreenOrder) -> Result<Listening, Failure> {
+fn open(words: &ShowArgs, place: (usize, usize), order: ScreenOrder) -> Result<Listening, Failure> {
     let index = place.0;
     let mut outputs: Vec<Box<dyn Output>> = Vec::new();
     if let Some(path) = words.write.get(index) {
@@ -154,7 +159,7 @@ fn run(screens: Vec<Listening>, json: bool, stop: &AtomicBool) -> Result<Vec<Fin
     })
 }
 
-fn tell(words: &ShowWords, summary: &ShowSummary) -> Result<(), Failure> {
+fn tell(words: &ShowArgs, summary: &ShowSummary) -> Result<(), Failure> {
     // Standard output is the frames'.
     let taken = words.write.iter().any(|path| path == Path::new("-"));
     match (words.json, taken) {
@@ -168,7 +173,7 @@ fn tell(words: &ShowWords, summary: &ShowSummary) -> Result<(), Failure> {
 }
 
 /// The screens that the words ask for.
-fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
+fn orders(words: &ShowArgs) -> Result<Vec<ScreenOrder>, Failure> {
     let described = words.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
     let from_description = |description: &Description| {
         let any = match description.address {
@@ -192,7 +197,8 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
         && !listen.iter().any(|address| address.ip().is_multicast())
     {
         return Err(Failure::Usage(format!(
-            "--interface {name} is for multicast groups, and --listen names none: leave it out, or listen on 239.1.2.3:5004 or the like"
+            "--interface {name} is for multicast groups, and --listen names none: leave it out, or listen on \
+             239.1.2.3:5004 or the like"
         )));
     }
     let given = [
@@ -203,7 +209,8 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
     ];
     if let Some((word, count)) = given.into_iter().find(|(_, count)| *count > 0 && *count != screens) {
         return Err(Failure::Usage(format!(
-            "{word} is given {count} times for {screens} screens: give it once for each --listen, in the same order"
+            "{word} is given {count} times for {screens} screens: give it once for each --listen, in the \
+             same order"
         )));
     }
     window::check(&words.window, screens)?;
@@ -237,7 +244,7 @@ fn orders(words: &ShowWords) -> Result<Vec<ScreenOrder>, Failure> {
     Ok(orders)
 }
 
-fn server(words: &ShowWords) -> Result<Option<ServerOrder>, Failure> {
+fn server(words: &ShowArgs) -> Result<Option<ServerOrder>, Failure> {
     let Some(address) = &words.server else { return Ok(None) };
     let key = match &words.key_file {
         Some(path) => Some(Key::read_file(path)?),
@@ -245,7 +252,9 @@ fn server(words: &ShowWords) -> Result<Option<ServerOrder>, Failure> {
     };
     let key = key.ok_or_else(|| {
         Failure::Usage(
-            "--server needs the server's key: give --key-file FILE, or set LINERATE_KEY to the digits of that file".into(),
+            "--server needs the server's key: give --key-file FILE, or set LINERATE_KEY to the digits of \
+             that file"
+                .into(),
         )
     })?;
     Ok(Some(ServerOrder { address: address.clone(), key }))
@@ -267,18 +276,6 @@ fn read_description(path: &Path) -> Result<Description, Failure> {
 }
 
 /// `PORT`, `ADDRESS:PORT`, `[V6]:PORT`.
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
-    // Only the last one reads a scope's name: [fe80::1%eth0]:5004.
-    let scoped = || {
-        resolve_named("--listen", text, 0).ok().filter(|address| text.contains('%') && address.port() != 0)
-    };
-    port.or_else(|| text.parse().ok()).or_else(scoped).ok_or_else(|| {
-        format!("“{text}” is nothing to listen on: write a port like 5004, or an address with one: 192.0.2.7:5004, [::]:5004, [fe80::1%eth0]:5004, 239.1.2.3:5004")
-    })
-}
-
-fn latency(text: &str) -> Result<Duration, String> {
-    let told = humantime::parse_duration(text).ok().filter(|latency| *latency <= MOST_LATENCY);
-    told.ok_or_else(|| format!("“{text}” is no time to wait: write it like 40ms, at most {MOST_LATENCY:?}"))
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    listen_address(text, Ipv4Addr::UNSPECIFIED.into(), None)
 }

@@ -1,7 +1,7 @@
 //! `linerate disk`.
 
-use super::{JobWords, LiveWords};
-use crate::cli::output::OutputWords;
+use super::{JobArgs, LiveArgs};
+use crate::cli::output::OutputArgs;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -27,19 +27,21 @@ const JOB_OPTIONS: [&str; 16] = [
 
 /// `linerate disk`.
 #[derive(Debug, Args)]
-pub struct DiskWords {
+pub struct DiskArgs {
     #[command(flatten)]
-    pub job: JobWords,
+    pub job: JobArgs,
     /// Visits of each combination, in an order that favours none; the figure is their median
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Passes of a job that writes an amount; the last counts, since the first one allocates
     #[arg(long, value_name = "PASSES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Measure until the device is steady by SNIA's rule: of the last 5 measurements none is 20 % off and they drift by at most 10 %
+    /// Measure until the device is steady by SNIA's rule: of the last 5 measurements none is 20 % off and
+    /// they drift by at most 10 %
     #[arg(long, conflicts_with = "scaling")]
     pub steady_state: bool,
-    /// Each source alone, then 1, 2, 3 … all of them at once: what is reached of the sum, and where it levels off
+    /// Each source alone, then 1, 2, 3 … all of them at once: what is reached of the sum, and where it levels
+    /// off
     #[arg(long)]
     pub scaling: bool,
     /// Discard all data of the block devices named by --destroy-data first (TRIM)
@@ -48,17 +50,19 @@ pub struct DiskWords {
     /// Write the block devices named by --destroy-data once in full first
     #[arg(long, requires = "destroy_data")]
     pub fill: bool,
-    /// Empty the page cache of the whole machine before each measurement (root only): other programs read from disk again
+    /// Empty the page cache of the whole machine before each measurement (root only): other programs read
+    /// from disk again
     #[arg(long)]
     pub drop_caches: bool,
     /// What to call the result, such as a file system's name [default: the first source]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Do what a job file of fio says, as far as linerate has it, instead of the options of the job; what it has not is refused by name
+    /// Do what a job file of fio says, as far as linerate has it, instead of the options of the job; what it
+    /// has not is refused by name
     #[arg(long, value_name = "FILE", conflicts_with_all = JOB_OPTIONS)]
     pub fio_job: Option<PathBuf>,
     #[command(flatten)]
-    pub live: LiveWords,
+    pub live: LiveArgs,
     #[command(flatten)]
-    pub output: OutputWords,
+    pub output: OutputArgs,
 }

@@ -1,53 +1,59 @@
 //! What is read and written, and how: the options of `linerate disk`.
 
-use crate::measure::access::{Access, Engine, Layout, Order, Permissions};
-use crate::run::disk::{Grid, Parts};
-use crate::units::{parse_rate, parse_size};
+use super::values::{rate, seconds, size};
 use clap::{Args, ValueEnum};
+use linerate_measure::measure::access::{Access, Engine, Layout, Order, Permissions};
+use linerate_measure::run::disk::{Grid, Parts};
 use std::path::PathBuf;
 
+/// A request is no longer.
+pub(super) const LARGEST_REQUEST: u64 = 1 << 30;
+/// More than any disk has.
+pub(super) const MOST_BYTES: u64 = 1 << 60;
 /// The seed where none is told: any will do, the same each time.
 const USUAL_SEED: u64 = 20_121_221;
 
 /// What to read and write. Options that take a list make a grid of all combinations.
 #[derive(Clone, Debug, Args)]
-pub struct JobWords {
-    /// Directory to make files in, or file or block device to read; repeat for several, workers are dealt round them [default: .]
+pub struct JobArgs {
+    /// Directory to make files in, or file or block device to read; repeat for several, workers are dealt
+    /// round them [default: .]
     #[arg(long, value_name = "PATH")]
     pub source: Vec<PathBuf>,
     /// Workers, such as 33,66,132 [default: one a source]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workers: Vec<u32>,
     /// Bytes a request, such as 1M,4M,16M [default: 1M in sequence, 4k at random]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transfer)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size(1..=LARGEST_REQUEST))]
     pub transfer: Vec<u64>,
     /// Requests in flight of each worker, such as 1,16 [default: 16, with psync and mmap 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub queue_depth: Vec<u32>,
     /// read, write or mixed (see --read-share) [default: read,write in directories, else read]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub access: Vec<AccessWord>,
+    pub access: Vec<AccessArg>,
     /// Share of the requests of mixed access that read, percent
     #[arg(long, value_name = "PERCENT", default_value_t = 70.0, value_parser = percent)]
     pub read_share: f64,
-    /// sequential, random, zipf:THETA or hot:PERCENT:HITS (20:80: a fifth of the places gets 80 % of the requests) [default:
-    /// sequential,random; with --transfer sequential]
+    /// sequential, random, zipf:THETA or hot:PERCENT:HITS (20:80: a fifth of the places gets 80 % of the
+    /// requests) [default: sequential,random; with --transfer sequential]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pattern)]
     pub pattern: Vec<Order>,
     /// A file for each worker, or one shared by all workers of a source: in one piece each, or in strides
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [LayoutWord::FilePerWorker])]
-    pub layout: Vec<LayoutWord>,
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [LayoutArg::FilePerWorker])]
+    pub layout: Vec<LayoutArg>,
     /// What moves the bytes
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [EngineWord::IoUring])]
-    pub engine: Vec<EngineWord>,
-    /// Length of one measurement in seconds [default: 2; with --amount, --block or --segments each worker does its part once]
-    #[arg(long, value_name = "SECONDS", value_parser = super::positive)]
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [EngineArg::IoUring])]
+    pub engine: Vec<EngineArg>,
+    /// Length of one measurement, such as 2 (seconds) or 500ms [default: 2; with --amount, --block or
+    /// --segments each worker does its part once]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Bytes of each worker [default: what fits 1G a source]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=MOST_BYTES))]
     pub amount: Option<u64>,
     /// Contiguous bytes of each worker [default: all of its part; strided: one request]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=MOST_BYTES))]
     pub block: Option<u64>,
     /// Blocks of each worker
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
@@ -68,7 +74,7 @@ pub struct JobWords {
     #[arg(long, value_name = "REQUESTS", value_parser = requests, conflicts_with = "limit")]
     pub rate: Option<f64>,
     /// Bytes a second of all workers together at most, such as 8MiB/s, held evenly
-    #[arg(long, value_name = "RATE", value_parser = limit)]
+    #[arg(long, value_name = "RATE", value_parser = rate(1.0..=1e15))]
     pub limit: Option<f64>,
     /// Of the random offsets, of the data and of the order of measurements
     #[arg(long, value_name = "NUMBER", default_value_t = USUAL_SEED)]
@@ -76,7 +82,8 @@ pub struct JobWords {
     /// Keep the files that linerate makes, under the name linerate-disk-…
     #[arg(long)]
     pub keep: bool,
-    /// Block device, or file that is there, whose data may be destroyed by writing; repeat for several. Never one that is in use
+    /// Block device, or file that is there, whose data may be destroyed by writing; repeat for several. Never
+    /// one that is in use
     #[arg(long, value_name = "NAME")]
     pub destroy_data: Vec<String>,
     /// Do not use io_uring, even where it is allowed
@@ -84,15 +91,15 @@ pub struct JobWords {
     pub no_io_uring: bool,
 }
 
-impl JobWords {
+impl JobArgs {
     /// The grid of all combinations; `seconds` where neither a length nor an amount was told.
     pub fn grid(&self, seconds: f64) -> Grid {
         let sources = if self.source.is_empty() { vec![PathBuf::from(".")] } else { self.source.clone() };
         let may_write = sources.iter().all(|path| path.is_dir()) || !self.destroy_data.is_empty();
         let once = self.amount.is_some() || self.block.is_some() || self.segments.is_some();
         let accesses = match &self.access[..] {
-            [] if may_write => vec![AccessWord::Read, AccessWord::Write],
-            [] => vec![AccessWord::Read],
+            [] if may_write => vec![AccessArg::Read, AccessArg::Write],
+            [] => vec![AccessArg::Read],
             told => told.to_vec(),
         };
         let orders = match (&self.pattern[..], &self.transfer[..]) {
@@ -107,8 +114,8 @@ impl JobWords {
             queue_depths: self.queue_depth.clone(),
             accesses: accesses.into_iter().map(|word| word.access(self.read_share / 100.0)).collect(),
             orders,
-            layouts: self.layout.iter().copied().map(LayoutWord::layout).collect(),
-            engines: self.engine.iter().copied().map(EngineWord::engine).collect(),
+            layouts: self.layout.iter().copied().map(LayoutArg::layout).collect(),
+            engines: self.engine.iter().copied().map(EngineArg::engine).collect(),
             parts: Parts { amount_bytes: self.amount, block_bytes: self.block, segments: self.segments },
             direct: !self.buffered,
             fsync: self.fsync,
@@ -129,43 +136,43 @@ impl JobWords {
 
 /// `--access`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AccessWord {
+pub enum AccessArg {
     Read,
     Write,
     Mixed,
 }
 
-impl AccessWord {
+impl AccessArg {
     fn access(self, read_share: f64) -> Access {
         match self {
-            AccessWord::Read => Access::Read,
-            AccessWord::Write => Access::Write,
-            AccessWord::Mixed => Access::Mixed { read_share },
+            AccessArg::Read => Access::Read,
+            AccessArg::Write => Access::Write,
+            AccessArg::Mixed => Access::Mixed { read_share },
         }
     }
 }
 
 /// `--layout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LayoutWord {
+pub enum LayoutArg {
     FilePerWorker,
     Segmented,
     Strided,
 }
 
-impl LayoutWord {
+impl LayoutArg {
     fn layout(self) -> Layout {
         match self {
-            LayoutWord::FilePerWorker => Layout::FilePerWorker,
-            LayoutWord::Segmented => Layout::Segmented,
-            LayoutWord::Strided => Layout::Strided,
+            LayoutArg::FilePerWorker => Layout::FilePerWorker,
+            LayoutArg::Segmented => Layout::Segmented,
+            LayoutArg::Strided => Layout::Strided,
         }
     }
 }
 
 /// `--engine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EngineWord {
+pub enum EngineArg {
     /// Many requests in flight; blocking calls on threads where it is not allowed
     IoUring,
     /// pread and pwrite: one request in flight a worker
@@ -174,28 +181,13 @@ pub enum EngineWord {
     Mmap,
 }
 
-impl EngineWord {
+impl EngineArg {
     fn engine(self) -> Engine {
         match self {
-            EngineWord::IoUring => Engine::IoUring,
-            EngineWord::Psync => Engine::Psync,
-            EngineWord::Mmap => Engine::Mmap,
+            EngineArg::IoUring => Engine::IoUring,
+            EngineArg::Psync => Engine::Psync,
+            EngineArg::Mmap => Engine::Mmap,
         }
-    }
-}
-
-pub(super) fn transfer(text: &str) -> Result<u64, String> {
-    let bytes = parse_size(text).map_err(|error| error.to_string())?;
-    if !(1..=1 << 30).contains(&bytes) {
-        return Err(format!("{bytes} bytes: a request has at most 1G"));
-    }
-    Ok(bytes)
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    match parse_size(text).map_err(|error| error.to_string())? {
-        bytes @ 1..=0x0fff_ffff_ffff_ffff => Ok(bytes),
-        bytes => Err(format!("{bytes} bytes: give a size like 1G")),
     }
 }
 
@@ -210,15 +202,6 @@ pub(super) fn requests(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 1e9 => Ok(rate),
         _ => Err("give requests a second, more than 0".into()),
-    }
-}
-
-/// Rates of disks are in bytes; fio's `8MiB/s` is understood as well as `8MB/s`.
-fn limit(text: &str) -> Result<f64, String> {
-    let binary = text.trim().strip_suffix("/s").filter(|size| size.ends_with("iB"));
-    match binary {
-        Some(size) => parse_size(size).map(|bytes| bytes as f64).map_err(|error| error.to_string()),
-        None => parse_rate(text).map_err(|error| error.to_string()),
     }
 }
 
@@ -243,14 +226,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_and_limits_as_they_are_written() {
+    fn patterns_as_they_are_written() {
         assert_eq!(pattern("zipf:1.2"), Ok(Order::Zipf { theta: 1.2 }));
         assert_eq!(pattern("hot:20:80"), Ok(Order::Hot { share: 0.2, hits: 0.8 }));
         for wrong in ["", "seq", "zipf", "zipf:x", "zipf:-1", "hot:20", "hot:120:1"] {
             assert!(pattern(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(limit("8MiB/s"), Ok(8_388_608.0));
-        assert_eq!(limit("8MB/s"), Ok(8e6));
-        assert!(limit("8MiB").is_err() && limit("fast").is_err());
     }
 }

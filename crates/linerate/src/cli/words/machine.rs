@@ -1,11 +1,12 @@
-//! Which machine a command is about: this one, a recorded one, or what other tools wrote about one. The same options in every command.
+//! Which machine a command is about: this one, a recorded one, or what other tools wrote about one. The same
+//! options in every command.
 
 use crate::cli::commands::complain;
-use crate::failure::Failure;
-use crate::probe::foreign::{self, ForeignSources, Named};
-use crate::probe::{Machine, probe};
-use crate::sysroot::Sysroot;
 use clap::Args;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::foreign::{self, ForeignSources, Named};
+use linerate_machine::probe::{Machine, probe};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ const LARGEST_TEXT_BYTES: u64 = 16 << 20;
 
 /// The machine [default: this one]. Several together: each tells its part.
 #[derive(Clone, Debug, Default, Args)]
-pub struct MachineWords {
+pub struct MachineArgs {
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
@@ -32,7 +33,7 @@ pub struct MachineWords {
     pub nccl: Option<PathBuf>,
 }
 
-impl MachineWords {
+impl MachineArgs {
     /// It is this machine, not a recorded or a described one.
     pub fn is_live(&self) -> bool {
         [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl].into_iter().all(Option::is_none)
@@ -40,7 +41,7 @@ impl MachineWords {
 }
 
 /// The machine that the words name.
-pub fn machine_of(words: &MachineWords) -> Result<Machine, Failure> {
+pub(crate) fn machine_of(words: &MachineArgs) -> Result<Machine, Failure> {
     if words.is_live() {
         return Ok(probe(&Sysroot::live()));
     }
@@ -54,8 +55,9 @@ pub fn machine_of(words: &MachineWords) -> Result<Machine, Failure> {
     foreign::machine(&sources).map_err(Failure::Lacks)
 }
 
-/// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on standard error.
-pub fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
+/// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on
+/// standard error.
+pub(crate) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
     let Some(root) = root else { return Ok(Sysroot::live()) };
     let sysroot = Sysroot::at(root)?;
     if !sysroot.left_out().is_empty() {

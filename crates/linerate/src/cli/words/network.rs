@@ -1,18 +1,19 @@
 //! `linerate network`.
 
-use super::{LiveWords, ProtocolWord, positive};
-use crate::cli::output::OutputWords;
-use crate::flow::stream::SendMethod;
-use crate::measure::streams::Direction;
-use crate::plan::Pin;
-use crate::units::{parse_rate, parse_size};
+use super::values::{bytes, rate, seconds, size};
+use super::{LiveArgs, ProtocolArg};
+use crate::cli::output::OutputArgs;
 use clap::{Args, ValueEnum};
+use linerate_measure::measure::streams::Direction;
+use linerate_model::plan::Pin;
+use linerate_transport::flow::stream::SendMethod;
 use std::path::PathBuf;
 
 /// `linerate network`.
 #[derive(Debug, Args)]
-pub struct NetworkWords {
-    /// Address of an agent, one for each path; repeat for several NICs or hosts [default: a receiver of our own on loopback]
+pub struct NetworkArgs {
+    /// Address of an agent, one for each path; repeat for several NICs or hosts [default: a receiver of our
+    /// own on loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
     /// File with the agents' key [default: the digits in LINERATE_KEY]
@@ -22,11 +23,11 @@ pub struct NetworkWords {
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "compare_pinning", "verify"])]
     pub iperf3: Option<String>,
     /// What to measure
-    #[arg(long, value_enum, default_value_t = ProtocolWord::Both)]
-    pub protocol: ProtocolWord,
+    #[arg(long, value_enum, default_value_t = ProtocolArg::Both)]
+    pub protocol: ProtocolArg,
     /// Which way the bytes go, seen from here; both: at once
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [DirectionWord::Send, DirectionWord::Receive])]
-    pub direction: Vec<DirectionWord>,
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [DirectionArg::Send, DirectionArg::Receive])]
+    pub direction: Vec<DirectionArg>,
     /// Streams in each direction over all paths, dealt to the NICs by their rates [default: one a path]
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub streams: u32,
@@ -35,15 +36,16 @@ pub struct NetworkWords {
     pub source: Option<PathBuf>,
     /// How the bytes are handed to the kernel [default: the best of some short trials]
     #[arg(long, value_enum)]
-    pub method: Option<MethodWord>,
+    pub method: Option<NetworkMethodArg>,
     /// Bytes a call, such as 128k (TCP) [default: chosen with the method, 512k where that is given]
-    #[arg(long, value_name = "SIZE", value_parser = write_size)]
+    #[arg(long, value_name = "SIZE", value_parser = bytes(1024..=16 << 20))]
     pub write: Option<u32>,
     /// Payload of a UDP datagram, such as 1472 [default: what the path carries in one packet]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=65507))]
+    #[arg(long, value_name = "BYTES", value_parser = bytes(64..=65_507))]
     pub datagram: Option<u32>,
-    /// Payload to send over all streams of a direction, such as 5G (bits) or 600MB/s [default: as fast as it goes]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    /// Payload to send over all streams of a direction, such as 5G (bits) or 600MB/s [default: as fast as it
+    /// goes]
+    #[arg(long, value_name = "RATE", value_parser = rate(1000.0..=1.25e14))]
     pub rate: Option<f64>,
     /// Search the highest rate of UDP without loss on each path (as RFC 2544 does)
     #[arg(long, conflicts_with = "rate")]
@@ -52,10 +54,10 @@ pub struct NetworkWords {
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
     /// Socket buffer to ask for at the senders [default: the kernel's]
-    #[arg(long, value_name = "SIZE", value_parser = buffer)]
+    #[arg(long, value_name = "SIZE", value_parser = size(1024..=1 << 30))]
     pub send_buffer: Option<u64>,
     /// Socket buffer to ask for at the receivers [default: the kernel's]
-    #[arg(long, value_name = "SIZE", value_parser = buffer)]
+    #[arg(long, value_name = "SIZE", value_parser = size(1024..=1 << 30))]
     pub receive_buffer: Option<u64>,
     /// Where threads run: auto (next to their NIC, at both ends), none, or a list of processors such as 2,4,6
     #[arg(long, value_name = "auto|none|LIST", value_parser = pin, default_value = "auto")]
@@ -66,8 +68,8 @@ pub struct NetworkWords {
     /// Bind the sockets of a path to its interface (SO_BINDTODEVICE; needs root)
     #[arg(long)]
     pub bind_device: bool,
-    /// Have the kernel tell its own reasons of packets dropped on this host (skb:kfree_skb; needs root, and makes a tracefs instance that is
-    /// removed again)
+    /// Have the kernel tell its own reasons of packets dropped on this host (skb:kfree_skb; needs root, and
+    /// makes a tracefs instance that is removed again)
     #[arg(long)]
     pub trace_drops: bool,
     /// Checksum what is sent and what arrives
@@ -76,8 +78,8 @@ pub struct NetworkWords {
     /// Do not measure round trips, idle and beside the bulk
     #[arg(long)]
     pub no_latency: bool,
-    /// Length of one window in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = positive, default_value_t = 1.0)]
+    /// Length of one window, such as 2 (seconds) or 500ms
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "1")]
     pub seconds: f64,
     /// Windows of a figure; its rate is their median
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -86,33 +88,33 @@ pub struct NetworkWords {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     #[command(flatten)]
-    pub live: LiveWords,
+    pub live: LiveArgs,
     #[command(flatten)]
-    pub output: OutputWords,
+    pub output: OutputArgs,
 }
 
 /// `--direction`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DirectionWord {
+pub enum DirectionArg {
     Send,
     Receive,
     Both,
 }
 
-impl DirectionWord {
+impl DirectionArg {
     /// The direction.
     pub fn direction(self) -> Direction {
         match self {
-            DirectionWord::Send => Direction::Send,
-            DirectionWord::Receive => Direction::Receive,
-            DirectionWord::Both => Direction::Both,
+            DirectionArg::Send => Direction::Send,
+            DirectionArg::Receive => Direction::Receive,
+            DirectionArg::Both => Direction::Both,
         }
     }
 }
 
 /// `--method`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MethodWord {
+pub enum NetworkMethodArg {
     /// send(2) of a buffer; of a file: read(2), then send(2)
     Write,
     /// sendfile(2) from the page cache (TCP)
@@ -127,39 +129,17 @@ pub enum MethodWord {
     Datagrams,
 }
 
-impl MethodWord {
+impl NetworkMethodArg {
     /// The method.
     pub fn method(self) -> SendMethod {
         match self {
-            MethodWord::Write => SendMethod::Write,
-            MethodWord::Sendfile => SendMethod::Sendfile,
-            MethodWord::Splice => SendMethod::Splice,
-            MethodWord::Zerocopy => SendMethod::Zerocopy,
-            MethodWord::Trains => SendMethod::Trains,
-            MethodWord::Datagrams => SendMethod::Datagrams,
+            NetworkMethodArg::Write => SendMethod::Write,
+            NetworkMethodArg::Sendfile => SendMethod::Sendfile,
+            NetworkMethodArg::Splice => SendMethod::Splice,
+            NetworkMethodArg::Zerocopy => SendMethod::Zerocopy,
+            NetworkMethodArg::Trains => SendMethod::Trains,
+            NetworkMethodArg::Datagrams => SendMethod::Datagrams,
         }
-    }
-}
-
-fn write_size(text: &str) -> Result<u32, String> {
-    match parse_size(text).map_err(|error| error.to_string())? {
-        bytes @ 1024..=0x100_0000 => Ok(bytes as u32),
-        bytes => Err(format!("{bytes} bytes: a call takes between 1k and 16M")),
-    }
-}
-
-fn buffer(text: &str) -> Result<u64, String> {
-    match parse_size(text).map_err(|error| error.to_string())? {
-        bytes @ 1024..=0x4000_0000 => Ok(bytes),
-        bytes => Err(format!("{bytes} bytes: a socket buffer lies between 1k and 1G")),
-    }
-}
-
-/// A rate of payload, bytes per second.
-fn rate(text: &str) -> Result<f64, String> {
-    match parse_rate(text).map_err(|error| error.to_string())? {
-        rate if rate >= 1000.0 => Ok(rate),
-        _ => Err("less than 8 kb/s: give a rate like 5G (bits) or 600MB/s; without --rate it goes as fast as it can".into()),
     }
 }
 
@@ -181,12 +161,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_and_rates_as_they_are_written() {
+    fn places_as_they_are_written() {
         assert_eq!(pin("2, 4,6"), Ok(Pin::Cores(vec![2, 4, 6])));
         assert_eq!(pin("auto"), Ok(Pin::Auto));
         assert!(pin("0-3").is_err() && pin("").is_err());
-        assert_eq!(rate("8G"), Ok(1e9));
-        assert!(rate("0").is_err() && rate("-1").is_err());
-        assert!(write_size("1").is_err() && write_size("2G").is_err());
     }
 }

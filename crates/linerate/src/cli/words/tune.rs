@@ -1,23 +1,23 @@
 //! `linerate tune`.
 
 use super::EXIT_STATUS;
-use crate::tune::catalogue::Stage;
-use crate::units::parse_rate;
+use super::values::{rate, time};
 use clap::{Args, Subcommand, ValueEnum};
+use linerate_tune::catalogue::Stage;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// `linerate tune`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct TuneWords {
+pub struct TuneArgs {
     #[command(subcommand)]
     pub what: Option<TuneWhat>,
     #[command(flatten)]
     pub choice: TuneChoice,
     #[command(flatten)]
     pub at: TunePlace,
-    /// List settings that are right, left to you or unknown as well
+    /// List settings that are right, for you to decide or unknown as well
     #[arg(long)]
     pub all: bool,
     /// Print the plan as JSON, with all settings
@@ -30,36 +30,41 @@ pub struct TuneWords {
 pub enum TuneWhat {
     /// Change what the plan advises; the old values go into a journal first
     ///
-    /// Asks on a terminal; elsewhere it wants --yes. Without --setting, --finding and --stage: everything that the plan advises and that is of
-    /// low or medium risk. What is of high risk is changed only where --setting or --finding names it.
+    /// Asks on a terminal; elsewhere it wants --yes. Without --setting, --finding and --stage: everything
+    /// that the plan advises and that is of low or medium risk. What is of high risk is changed only where
+    /// --setting or --finding names it.
     #[command(after_help = EXIT_STATUS)]
-    Apply(ApplyWords),
+    Apply(ApplyArgs),
     /// Try settings in turns with what stands there now, and keep only what helped beyond noise
     ///
-    /// Without --setting, --finding and --stage: everything that the plan advises, what belongs to a process first. Windows of the state as it is
-    /// and of the wanted one alternate, and a setting helped where the intervals of the two part by 2 % and more; what did not help is restored at
-    /// once. Each setting is measured where it shows: disk (--source on that disk), network (--peer, else loopback) or the path of both. Every
-    /// change goes through the journal: what a crash leaves behind, `linerate tune undo` brings back.
+    /// Without --setting, --finding and --stage: everything that the plan advises, what belongs to a process
+    /// first. Windows of the state as it is and of the wanted one alternate, and a setting helped where the
+    /// intervals of the two part by 2 % and more; what did not help is restored at once. Each setting is
+    /// measured where it shows: disk (--source on that disk), network (--peer, else loopback) or the path of
+    /// both. Every change goes through the journal: what a crash leaves behind, `linerate tune undo` brings
+    /// back.
     #[command(after_help = EXIT_STATUS)]
-    Measure(MeasureWords),
+    Measure(MeasureArgs),
     /// Bring back what stood before, also after a crash or a reboot
     ///
-    /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it until it is forced or forgotten.
+    /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it
+    /// until it is forced or forgotten.
     #[command(after_help = EXIT_STATUS)]
-    Undo(UndoWords),
-    /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev, tmpfiles.d and systemd, which undo takes away
+    Undo(UndoArgs),
+    /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev, tmpfiles.d and systemd, which
+    /// undo takes away
     #[command(after_help = EXIT_STATUS)]
-    Persist(PersistWords),
+    Persist(PersistArgs),
 }
 
 /// Which settings, and for what.
 #[derive(Clone, Debug, Args)]
 pub struct TuneChoice {
     /// Rate that the machine is to carry [default: that of its fastest link]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate(1.25e5..=1.25e12))]
     pub rate: Option<f64>,
     /// Round trip to the farthest peer, such as 20ms [default: 20ms]
-    #[arg(long, value_name = "TIME", value_parser = round_trip)]
+    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)))]
     pub rtt: Option<Duration>,
     /// Only settings that are for this stage
     #[arg(long, value_enum)]
@@ -67,7 +72,8 @@ pub struct TuneChoice {
     /// Only settings that cure this finding of a run; repeat for several
     #[arg(long, value_name = "ID")]
     pub finding: Vec<String>,
-    /// Only this setting, at one device or at all; with a value: that instead of the one advised; repeat for several
+    /// Only this setting, at one device or at all; with a value: that instead of the one advised; repeat for
+    /// several
     #[arg(long, value_name = "ID[:DEVICE][=VALUE]")]
     pub setting: Vec<String>,
 }
@@ -75,7 +81,8 @@ pub struct TuneChoice {
 /// Which machine, and where its journal is.
 #[derive(Clone, Debug, Args)]
 pub struct TunePlace {
-    /// A folder with sys/ and proc/ that stands for a machine, for rehearsals: nothing outside of it is read or written
+    /// A folder with sys/ and proc/ in place of a machine, for rehearsals: nothing outside of it is read
+    /// or written
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Network namespace of `ip netns` whose settings are meant [default: the one that linerate runs in]
@@ -99,24 +106,26 @@ pub struct Doing {
 
 /// `linerate tune measure`.
 #[derive(Debug, Args)]
-pub struct MeasureWords {
+pub struct MeasureArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
     #[command(flatten)]
     pub at: TunePlace,
     #[command(flatten)]
     pub doing: Doing,
-    /// Address of an agent, one for each path; repeat for several [default: a receiver of our own on loopback]
+    /// Address of an agent, one for each path; repeat for several [default: a built-in receiver on
+    /// loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
     /// File with the agents' key [default: the digits in LINERATE_KEY]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// File, block device or directory on the disk that is tried; in a directory a nameless file is written [default: .]
+    /// File, block device or directory on the disk that is tried; in a directory a nameless file is written
+    /// [default: .]
     #[arg(long, value_name = "PATH", default_value = ".", hide_default_value = true)]
     pub source: PathBuf,
-    /// Length of one window in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = window, default_value_t = 1.0)]
+    /// Length of one window, such as 2 (seconds) or 500ms
+    #[arg(long, value_name = "TIME", value_parser = window, default_value = "1")]
     pub seconds: f64,
     /// Windows of the wanted state; there is one more of the state as it is
     #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=100))]
@@ -125,7 +134,7 @@ pub struct MeasureWords {
 
 /// `linerate tune apply`.
 #[derive(Debug, Args)]
-pub struct ApplyWords {
+pub struct ApplyArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
     #[command(flatten)]
@@ -136,10 +145,11 @@ pub struct ApplyWords {
 
 /// `linerate tune undo`.
 #[derive(Debug, Args)]
-pub struct UndoWords {
+pub struct UndoArgs {
     #[command(flatten)]
     pub at: TunePlace,
-    /// Restore this setting although somebody else changed it since; repeat for several
+    /// Restore this setting although somebody else changed it since, or though this linerate does not know
+    /// it; repeat for several
     #[arg(long, value_name = "SETTING")]
     pub force: Vec<String>,
     /// Leave this setting as it is, and take it out of the journal; repeat for several
@@ -152,7 +162,7 @@ pub struct UndoWords {
 
 /// `linerate tune persist`.
 #[derive(Debug, Args)]
-pub struct PersistWords {
+pub struct PersistArgs {
     #[command(flatten)]
     pub at: TunePlace,
     #[command(flatten)]
@@ -178,26 +188,7 @@ impl TuneStage {
     }
 }
 
-/// A rate of at least a megabit and at most 10 Tb/s: what is outside is a mistaken unit.
-fn rate(text: &str) -> Result<f64, String> {
-    let rate = parse_rate(text).map_err(|error| error.to_string())?;
-    match (1.25e5..=1.25e12).contains(&rate) {
-        true => Ok(rate),
-        false => Err(format!("“{text}” is no rate of a network: write it like 100G")),
-    }
-}
-
-fn round_trip(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(time) if time > Duration::ZERO && time <= Duration::from_secs(10) => Ok(time),
-        _ => Err(format!("“{text}” is no round trip: write it like 20ms or 150us, at most 10s")),
-    }
-}
-
 /// Shorter windows are noise, longer ones patience.
 fn window(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("“{text}” is no length of a window: a number of seconds from 0.1 to 600")),
-    }
+    time(Duration::from_millis(100)..=Duration::from_secs(600))(text).map(|time| time.as_secs_f64())
 }

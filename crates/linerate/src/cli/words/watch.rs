@@ -1,15 +1,17 @@
 //! `linerate watch`.
 
+use super::values::time;
 use clap::Args;
-use std::net::SocketAddr;
+use linerate_transport::address::listen_address;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Words of `linerate watch`.
+/// `linerate watch`.
 #[derive(Debug, Args)]
-pub struct WatchWords {
+pub struct WatchArgs {
     /// Time between two samples, such as 1s or 250ms
-    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)), default_value = "1s")]
     pub interval: Duration,
     /// End after so many samples [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -33,9 +35,10 @@ pub struct WatchWords {
     #[arg(long, conflicts_with = "json")]
     pub lines: bool,
     /// Serve a web page and /metrics (Prometheus) there, such as 127.0.0.1:7414 [default: none]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = page_address)]
     pub listen: Option<SocketAddr>,
-    /// The token that the page and /metrics then want (64 hex digits; made where the file is absent); needed for an address that others reach
+    /// The token that the page and /metrics then want (64 hex digits; made where the file is absent); needed
+    /// for an address that others reach
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub token_file: Option<PathBuf>,
     /// Only these interfaces; repeat for several [default: all but lo]
@@ -44,7 +47,8 @@ pub struct WatchWords {
     /// Only these disks, partitions too; repeat for several [default: all whole disks]
     #[arg(long, value_name = "NAME")]
     pub disk: Vec<String>,
-    /// Reads a power meter: run with sh -c each interval; the first number that it prints is watts of the whole machine
+    /// Reads a power meter: run with sh -c each interval; the first number that it prints is watts of the
+    /// whole machine
     #[arg(long, value_name = "COMMAND")]
     pub power_command: Option<String>,
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
@@ -52,22 +56,16 @@ pub struct WatchWords {
     pub root: Option<PathBuf>,
 }
 
-impl WatchWords {
+impl WatchArgs {
     /// Samples to show; none: until the user stops.
     pub fn samples(&self) -> Option<u64> {
         if self.once { Some(1) } else { self.count }
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
-    let parsed = humantime::parse_duration(text).or_else(|error| {
-        text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or(error)
-    });
-    match parsed {
-        Ok(time) if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) => Ok(time),
-        Ok(_) => Err("an interval lies between 100ms and 1h".into()),
-        Err(_) => Err("no time: write it like 1s, 250ms or 1m".into()),
-    }
+/// A port alone is this host's own: the page is for others only where an address says so.
+fn page_address(text: &str) -> Result<SocketAddr, String> {
+    listen_address(text, Ipv4Addr::LOCALHOST.into(), None)
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -83,10 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_speeds() {
-        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
-        assert!(interval("1ms").is_err() && interval("x").is_err() && interval("-1").is_err());
+    fn speeds() {
         assert_eq!((speed("10"), speed("max")), (Ok(10.0), Ok(f64::INFINITY)));
         assert!(speed("0").is_err() && speed("nan").is_err() && speed("inf").is_err());
     }

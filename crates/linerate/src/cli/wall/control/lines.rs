@@ -1,8 +1,9 @@
-//! JSON lines from standard input to the server, its messages as JSON lines on standard output: for scripts and joystick programs.
+//! JSON lines from standard input to the server, its messages as JSON lines on standard output: for scripts
+//! and joystick programs.
 
 use crate::cli::commands::print;
-use crate::failure::Failure;
-use crate::wall::control::{Client, Message, Request};
+use linerate_facts::failure::Failure;
+use linerate_wall::control::{Client, Message, Request};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -15,13 +16,13 @@ const LAST: Duration = Duration::from_secs(5);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
 /// A message as JSON.
-pub fn json(message: &impl serde::Serialize) -> Result<String, Failure> {
+pub(super) fn json(message: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string(message)
         .map_err(|error| Failure::Lacks(format!("a message cannot be written as JSON: {error}")))
 }
 
 /// Until standard input ends and all is answered, or the connection ends.
-pub fn relay(mut client: Client) -> Result<u8, Failure> {
+pub(super) fn relay(mut client: Client) -> Result<u8, Failure> {
     let lines = read_lines()?;
     let mut spoken = Instant::now();
     let mut ended: Option<Instant> = None;

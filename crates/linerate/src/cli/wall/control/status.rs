@@ -1,54 +1,41 @@
 //! How a wall does, for a terminal.
 
-use crate::report::printable;
-use crate::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
-use crate::wall::status::{NicStatus, TileStatus, WallStatus};
+use linerate_facts::printable::printable;
+use linerate_facts::units::{bytes_per_second, show_bits_rate, show_bytes_rate};
+use linerate_report::grid::{self, number, text};
+use linerate_wall::status::{NicStatus, TileStatus, WallStatus};
 
 /// Some lines for the whole, a line for each NIC, a line for each tile, then what is wrong.
-pub fn table(status: &WallStatus) -> String {
+pub(super) fn table(status: &WallStatus) -> String {
     let mut lines = vec![head(status), rates(status), means(status), String::new()];
-    lines.extend(columns(
-        &["NIC", "rate", "link", "tiles", "problem"],
-        status.nics.iter().map(nic_row).collect(),
-    ));
+    let nics = [text("NIC", 0), number("rate", 0), number("link", 0), number("tiles", 0), text("problem", 0)];
+    lines.extend(grid::lines(&nics, &status.nics.iter().map(nic_row).collect::<Vec<_>>(), usize::MAX));
     lines.push(String::new());
     let skew =
         middle(status.tiles.iter().filter_map(|tile| tile.report.as_ref()?.presented_p50_ms).collect());
-    // Only screens that have a window tell of it.
+    // Only screens that have a window say how many it dropped.
     let window = status.tiles.iter().any(|tile| dropped_by_window(tile).is_some());
-    let heads: &[&str] = match window {
-        true => &[
-            "tile",
-            "screen",
-            "NIC",
-            "rate",
-            "lost",
-            "late",
-            "torn",
-            "skew p99",
-            "dropped disk/net/CPU/window",
-            "problem",
-        ],
-        false => &[
-            "tile",
-            "screen",
-            "NIC",
-            "rate",
-            "lost",
-            "late",
-            "torn",
-            "skew p99",
-            "dropped disk/net/CPU",
-            "problem",
-        ],
-    };
-    lines.extend(columns(heads, status.tiles.iter().map(|tile| tile_row(tile, skew, window)).collect()));
+    let dropped = if window { "dropped disk/net/CPU/window" } else { "dropped disk/net/CPU" };
+    let tiles = [
+        text("tile", 0),
+        text("screen", 0),
+        text("NIC", 0),
+        number("rate", 0),
+        number("lost", 0),
+        number("late", 0),
+        number("torn", 0),
+        number("skew p99", 0),
+        text(dropped, 0),
+        text("problem", 0),
+    ];
+    let rows: Vec<Vec<String>> = status.tiles.iter().map(|tile| tile_row(tile, skew, window)).collect();
+    lines.extend(grid::lines(&tiles, &rows, usize::MAX));
     lines.push(String::new());
-    lines.extend(status.held_by.iter().map(|text| format!("held by: {}", printable(text))));
+    lines.extend(status.held_by.iter().map(|text| format!("limited by: {}", printable(text))));
     lines.extend(status.problems.iter().map(|text| format!("problem: {}", printable(text))));
-    let mut text = lines.join("\n");
-    text.truncate(text.trim_end().len());
-    text + "\n"
+    let mut screen = lines.join("\n");
+    screen.truncate(screen.trim_end().len());
+    screen + "\n"
 }
 
 fn head(status: &WallStatus) -> String {
@@ -139,21 +126,4 @@ fn tile_row(tile: &TileStatus, skew: Option<f64>, window: bool) -> Vec<String> {
 fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
-}
-
-/// Rows under their heads, each column as wide as its widest cell.
-fn columns(heads: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
-    let rows: Vec<Vec<String>> =
-        rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.max().unwrap_or(0).max(heads[column].chars().count())
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
-    };
-    let heads: Vec<String> = heads.iter().map(|head| head.to_string()).collect();
-    std::iter::once(line(&heads)).chain(rows.iter().map(|row| line(row))).collect()
 }

@@ -1,88 +1,57 @@
 //! How the screens do, on the terminal at standard error, while they run; gone when they end, since the result says it all.
 
 use super::super::super::commands::complain;
-use crate::report::{columns, wall_screens};
-use crate::wall::show::{Glass, Live};
-use std::io::{self, IsTerminal, Write};
+use crate::cli::progress::status_lines;
+use linerate_report::wall_screens;
+use linerate_wall::show::{Glass, Live};
+use linerate_watch::terminal::size_or_usual;
+use ratatui::text::Line;
+use std::io::{self, IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-/// It is drawn anew this often: screens tell four times a second.
+/// It is drawn again this often: screens report four times a second.
 const EVERY: Duration = Duration::from_millis(500);
 /// The end is looked for this often.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The view, and what it looks at.
-pub struct View {
+pub(in crate::cli) struct View {
     glasses: Vec<Glass>,
-    /// What stands on the terminal.
-    drawn: String,
 }
 
 impl View {
     /// Where standard error is no terminal, or the result is a program's, nothing is shown.
-    pub fn of(glasses: Vec<Glass>, json: bool) -> Option<View> {
-        (!json && io::stderr().is_terminal()).then(|| View { glasses, drawn: String::new() })
+    pub(in crate::cli) fn of(glasses: Vec<Glass>, json: bool) -> Option<View> {
+        (!json && stderr().is_terminal()).then_some(View { glasses })
     }
 
     /// Draws until it is over.
-    pub fn until(mut self, over: impl Fn() -> bool) {
+    pub(in crate::cli) fn until(self, over: impl Fn() -> bool) {
         let mut next = Instant::now();
+        status_lines::begin();
         while !over() {
             if next <= Instant::now() {
                 next = Instant::now() + EVERY;
                 if let Err(error) = self.draw() {
                     // The terminal has gone, or hangs up: the screens go on without it.
+                    status_lines::end();
                     complain(&format!("the terminal takes no view any more: {error}"));
                     return;
                 }
             }
             std::thread::sleep(LOOK);
         }
-        let _ = self.replace(String::new(), size().0);
+        status_lines::end();
     }
 
-    fn draw(&mut self) -> io::Result<()> {
+    fn draw(&self) -> io::Result<()> {
         let screens: Vec<Live> = self.glasses.iter().filter_map(Glass::newest).collect();
         if screens.is_empty() {
             return Ok(());
         }
-        let (width, height) = size();
-        let view = wall_screens::live(&screens, width, height);
-        self.replace(view, width)
-    }
-
-    /// One write, so that no half of it is seen.
-    fn replace(&mut self, view: String, width: usize) -> io::Result<()> {
-        let up = match rows(&self.drawn, width) {
-            0 => String::new(),
-            rows => format!("\x1b[{rows}A\x1b[J"),
-        };
-        let mut out = io::stderr().lock();
-        out.write_all(format!("{up}{view}").as_bytes())?;
-        self.drawn = view;
-        out.flush()
-    }
-}
-
-/// Rows that these lines take on a terminal that may have become narrower since.
-fn rows(view: &str, width: usize) -> usize {
-    view.lines().map(|line| columns(line).div_ceil(width.max(1)).max(1)).sum()
-}
-
-/// Columns and lines of the terminal now; the line below the view is the cursor's.
-fn size() -> (usize, usize) {
-    let seen = terminal_size::terminal_size_of(io::stderr());
-    seen.map_or((80, 23), |(width, height)| (width.0.into(), usize::from(height.0).saturating_sub(1).max(1)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rows;
-
-    #[test]
-    fn lines_take_more_rows_on_a_narrower_terminal() {
-        let view = format!("{}\n{}\n\n", "a".repeat(79), "b".repeat(30));
-        assert_eq!((rows(&view, 80), rows(&view, 40), rows(&view, 10)), (3, 4, 12));
-        assert_eq!(rows("", 80), 0);
+        let (width, height) = size_or_usual(stderr());
+        // The line below the view is the cursor's.
+        let view = wall_screens::live(&screens, width, height.saturating_sub(1).max(1));
+        status_lines::draw(&[], &view.lines().map(Line::from).collect::<Vec<_>>())
     }
 }

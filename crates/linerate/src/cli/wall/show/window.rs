@@ -1,20 +1,22 @@
 //! The words of a screen's window, and what is made of them.
 
 use super::super::super::commands::{print, print_json};
-use super::ShowWords;
-use crate::failure::Failure;
-use crate::report::printable;
-use crate::wall::geometry::Size;
-use crate::wall::show::{Place, ScreenOrder, Window, WindowOrder, outputs};
+use super::ShowArgs;
 use clap::Args;
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_wall::geometry::Size;
+use linerate_wall::show::{Place, ScreenOrder, Window, WindowOrder, outputs};
 
 /// Where a window goes.
 #[derive(Debug, Args)]
-pub struct WindowWords {
-    /// Open a window of the tile's size, or of this one; q or Esc ends it, f is full screen [default without --headless, --verify and --write]
+pub struct WindowArgs {
+    /// Open a window of the tile's size, or of this one; q or Esc ends it, f is full screen [default without
+    /// --headless, --verify and --write]
     #[arg(long, value_name = "WIDTHxHEIGHT", conflicts_with = "full_screen")]
     pub window: Option<Option<Size>>,
-    /// Cover an output: named once for each screen, or the primary one; several screens without names take one after the other
+    /// Cover an output: named once for each screen, or the primary one; several screens without names take
+    /// one after the other
     #[arg(long, value_name = "OUTPUT", num_args = 0..=1, default_missing_value = "")]
     pub full_screen: Vec<String>,
     /// List the outputs of the display, and do nothing else
@@ -23,27 +25,28 @@ pub struct WindowWords {
 }
 
 /// The words ask for windows, or for nothing else.
-pub fn is_wanted(words: &ShowWords) -> bool {
+pub(super) fn is_wanted(words: &ShowArgs) -> bool {
     let asked = words.window.window.is_some() || !words.window.full_screen.is_empty();
     asked || !(words.headless || words.verify || !words.write.is_empty())
 }
 
 /// Names of outputs: as many as screens, or a single word without one.
-pub fn check(words: &WindowWords, screens: usize) -> Result<(), Failure> {
+pub(super) fn check(words: &WindowArgs, screens: usize) -> Result<(), Failure> {
     match words.full_screen.as_slice() {
         [only] if only.is_empty() => Ok(()),
         [] => Ok(()),
         names if names.len() == screens => Ok(()),
         names => Err(Failure::Usage(format!(
-            "--full-screen is given {} times for {screens} screens: give it once for each --listen, in the same order, or once without a name",
+            "--full-screen is given {} times for {screens} screens: give it once for each --listen, in the \
+             same order, or once without a name",
             names.len()
         ))),
     }
 }
 
 /// Opens the window of one screen.
-pub fn open(
-    words: &WindowWords,
+pub(super) fn open(
+    words: &WindowArgs,
     order: &ScreenOrder,
     (index, screens): (usize, usize),
 ) -> Result<Window, Failure> {
@@ -57,12 +60,12 @@ pub fn open(
 }
 
 /// `--list-outputs`.
-pub fn list(json: bool) -> Result<u8, Failure> {
+pub(super) fn list(json: bool) -> Result<u8, Failure> {
     let outputs = outputs()?;
     if json {
         return print_json(&outputs).map(|()| 0);
     }
-    let line = |output: &crate::wall::show::DisplayOutput| {
+    let line = |output: &linerate_wall::show::DisplayOutput| {
         let primary = if output.primary { ", primary" } else { "" };
         format!("{}: {} at {},{}{primary}\n", printable(&output.name), output.size, output.x, output.y)
     };

@@ -1,0 +1,248 @@
+//! What an interface counts: `/proc/net/dev` and `/sys/class/net/NAME/statistics`, and of the live system
+//! what its driver and its queueing disciplines tell.
+
+use super::protocols::{count, named};
+use super::{Counters, NicCounters, parse_net_dev, protocols};
+use crate::fact::Fact;
+use crate::sysroot::Sysroot;
+use linerate_system::ethtool::Ethtool;
+use linerate_system::qdisc;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Interfaces of one reading: each costs some dozen files.
+const MOST_INTERFACES: usize = 256;
+
+const CLASS: &str = "/sys/class/net";
+/// Counters of a driver that are kept: a card with 128 queues has some 5,000, nearly all of them 0.
+const MOST_DRIVER_COUNTERS: usize = 4096;
+/// One interface's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InterfaceCounters {
+    pub name: String,
+    /// Name of the driver (`veth`, `mlx5_core`).
+    pub kind: Fact<String>,
+    /// Bytes.
+    pub mtu: Fact<u64>,
+    /// Packets that its queueing discipline holds at most, where that takes this limit (`txqueuelen`).
+    pub tx_queue_length: Fact<u64>,
+    /// By the names of sysfs: `rx_bytes`, `rx_packets`, `rx_dropped`, `rx_missed_errors`, … A virtual
+    /// interface (veth) counts a train of segments as one packet, with one header.
+    pub statistics: Fact<Counters>,
+    /// What the driver counts by names of its own (`ethtool -S`); those that are 0 are left out.
+    pub driver: Fact<Counters>,
+    /// Its queueing disciplines, the root's first.
+    pub qdiscs: Fact<Vec<QdiscCounters>>,
+}
+
+/// One queueing discipline's (`tc -s qdisc`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QdiscCounters {
+    /// `tbf`, `pfifo_fast`, `clsact`.
+    pub kind: String,
+    /// As tc writes it: `8001:`.
+    pub handle: String,
+    /// `root`, `ingress`, or the class above: `1:2`.
+    pub parent: String,
+    /// Bytes that passed, with the headers of each segment.
+    pub bytes: Fact<u64>,
+    /// Packets that passed: segments of trains, not trains.
+    pub packets: Fact<u64>,
+    /// Packets dropped: trains where it was given trains and did not cut them.
+    pub drops: Fact<u64>,
+    pub overlimits: Fact<u64>,
+    pub requeues: Fact<u64>,
+    /// Waiting now: a state.
+    pub backlog_packets: u64,
+    /// Waiting now, bytes.
+    pub backlog_bytes: u64,
+}
+
+impl InterfaceCounters {
+    /// One counter by the name of sysfs.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.statistics.known()?.get(name)?.known().copied()
+    }
+}
+
+/// The interfaces of these names, or every one but `lo`.
+pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
+    let table = sysroot
+        .text("/proc/net/dev")
+        .and_then(|text| parse_net_dev(&text).ok_or("/proc/net/dev: not in the kernel's form".into()));
+    let live = sysroot.is_live();
+    let drivers = match live {
+        true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
+        false => Err("a recorded tree does not hold what the driver counts".to_string()),
+    };
+    let qdiscs = match live {
+        true => qdisc::read().map_err(|error| format!("the kernel does not report: {error}")),
+        false => Err("a recorded tree does not hold them".to_string()),
+    };
+    let listed;
+    let names = match names.is_empty() {
+        true => {
+            listed = all(table.as_deref().unwrap_or_default());
+            &listed
+        }
+        false => names,
+    };
+    let one = |name: &String| {
+        let place = Path::new(CLASS).join(name);
+        InterfaceCounters {
+            kind: kind(&drivers, name),
+            mtu: sysroot.parse(place.join("mtu")),
+            tx_queue_length: sysroot.parse(place.join("tx_queue_len")),
+            statistics: statistics(sysroot, &table, name),
+            driver: driver(&drivers, name),
+            qdiscs: of_interface(sysroot, &qdiscs, name),
+            name: name.clone(),
+        }
+    };
+    // A name from outside must not lead out of the folder.
+    let mut wanted: Vec<&String> =
+        names.iter().filter(|name| named(name).is_some() && !name.starts_with('.')).collect();
+    // A list from outside may name one a thousand times.
+    let mut known = std::collections::BTreeSet::new();
+    wanted.retain(|name| known.insert(name.as_str()));
+    wanted.into_iter().take(MOST_INTERFACES).map(one).collect()
+}
+
+/// Every interface of the table but `lo`, as far as their names are usual ones.
+fn all(table: &[NicCounters]) -> Vec<String> {
+    let names = table.iter().map(|nic| nic.name.clone());
+    names.filter(|name| name != "lo" && named(name).is_some()).take(MOST_INTERFACES).collect()
+}
+
+/// What `/proc/net/dev` says; where sysfs has the interface, its finer counters instead (`drop` of the table
+/// is `rx_dropped` + `rx_missed_errors`).
+fn statistics(sysroot: &Sysroot, table: &Result<Vec<NicCounters>, String>, name: &str) -> Fact<Counters> {
+    let folder = Path::new(CLASS).join(name).join("statistics");
+    let fine: Counters = sysroot
+        .list(&folder)
+        .into_iter()
+        .filter_map(|file| Some((named(&file)?, sysroot.text(folder.join(&file)).ok()?)))
+        .map(|(file, text)| (file, count(text.trim())))
+        .take(64)
+        .collect();
+    if !fine.is_empty() {
+        return Fact::Known(fine);
+    }
+    match table {
+        Ok(table) => {
+            let line = table.iter().find(|nic| nic.name == name);
+            Fact::from_option(line.map(NicCounters::by_name), format!("/proc/net/dev has no {name}"))
+        }
+        Err(why) => Fact::unknown(why.clone()),
+    }
+}
+
+fn kind(drivers: &Result<Ethtool, String>, name: &str) -> Fact<String> {
+    let drivers = match drivers {
+        Ok(drivers) => drivers,
+        Err(why) => return Fact::unknown(why.clone()),
+    };
+    match drivers.driver(name) {
+        Ok(driver) => Fact::from_option(named(&driver.name), "the driver does not name itself"),
+        Err(error) => Fact::unknown(format!("the driver does not name itself ({error})")),
+    }
+}
+
+fn driver(drivers: &Result<Ethtool, String>, name: &str) -> Fact<Counters> {
+    let drivers = match drivers {
+        Ok(drivers) => drivers,
+        Err(why) => return Fact::unknown(why.clone()),
+    };
+    match drivers.statistics(name) {
+        Ok(found) => {
+            let counted = found.into_iter().filter(|(name, value)| *value > 0 && !name.is_empty());
+            let kept = counted.map(|(name, value)| (name, Fact::Known(value)));
+            Fact::Known(kept.take(MOST_DRIVER_COUNTERS).collect())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+            Fact::unknown("the driver counts nothing by names of its own")
+        }
+        Err(error) => Fact::unknown(format!("the driver does not report ({error})")),
+    }
+}
+
+fn of_interface(
+    sysroot: &Sysroot,
+    qdiscs: &Result<Vec<qdisc::Qdisc>, String>,
+    name: &str,
+) -> Fact<Vec<QdiscCounters>> {
+    let all = match qdiscs {
+        Ok(all) => all,
+        Err(why) => return Fact::unknown(why.clone()),
+    };
+    let index = match sysroot.parse::<i32>(Path::new(CLASS).join(name).join("ifindex")) {
+        Fact::Known(index) => index,
+        Fact::Unknown { why } => return Fact::unknown(why),
+    };
+    let mut own: Vec<QdiscCounters> =
+        all.iter().filter(|qdisc| qdisc.interface == index).map(of_kernel).collect();
+    own.sort_by_key(|qdisc| qdisc.parent != "root");
+    Fact::Known(own)
+}
+
+fn of_kernel(qdisc: &qdisc::Qdisc) -> QdiscCounters {
+    let told = |value: Option<u64>| Fact::from_option(value, "the kernel does not report");
+    QdiscCounters {
+        kind: protocols::named(&qdisc.kind).unwrap_or_else(|| "?".into()),
+        handle: format!("{:x}:", qdisc.handle >> 16),
+        parent: match qdisc.parent {
+            qdisc::ROOT => "root".into(),
+            qdisc::INGRESS => "ingress".into(),
+            class => format!("{:x}:{:x}", class >> 16, class & 0xffff),
+        },
+        bytes: told(qdisc.bytes),
+        packets: told(qdisc.packets),
+        drops: told(qdisc.queue.map(|queue| u64::from(queue.drops))),
+        overlimits: told(qdisc.queue.map(|queue| u64::from(queue.overlimits))),
+        requeues: told(qdisc.queue.map(|queue| u64::from(queue.requeues))),
+        backlog_packets: qdisc.queue.map_or(0, |queue| u64::from(queue.packets)),
+        backlog_bytes: qdisc.queue.map_or(0, |queue| u64::from(queue.bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Tree;
+
+    const TABLE: &str = "Inter-|   Receive |  Transmit\n face |bytes    packets errs drop fifo frame \
+                         compressed multicast|bytes    packets\n    lo: 5 5 0 0 0 0 0 0 5 5 0 0 0 0 0 0\n  \
+                         eth0:307744965   11161    1    2    3     4          0         6   666588    \
+                         7033    7    8    0     0       0          0\n";
+
+    #[test]
+    fn a_line_of_the_table() {
+        let tree = Tree::new(&[("proc/net/dev", TABLE)]);
+        let found = read(&Sysroot::recorded(tree.path()), &[]);
+        assert_eq!(found.len(), 1, "lo only where it is asked for");
+        let eth0 = &found[0];
+        assert_eq!((eth0.count("rx_bytes"), eth0.count("rx_dropped")), (Some(307_744_965), Some(2)));
+        assert_eq!((eth0.count("tx_packets"), eth0.count("tx_dropped")), (Some(7033), Some(8)));
+        assert!(eth0.driver.why().is_some() && eth0.qdiscs.why().is_some() && eth0.mtu.why().is_some());
+        let asked = read(&Sysroot::recorded(tree.path()), &["lo".into(), "eth1".into(), "../x".into()]);
+        assert_eq!(asked[0].count("rx_packets"), Some(5));
+        assert_eq!(asked[1].statistics.why(), Some("/proc/net/dev has no eth1"));
+        assert_eq!(asked.len(), 2, "no name leads out of the folder");
+    }
+
+    #[test]
+    fn sysfs_reports_more() {
+        let tree = Tree::new(&[
+            ("proc/net/dev", TABLE),
+            ("sys/class/net/eth0/statistics/rx_missed_errors", "17\n"),
+            ("sys/class/net/eth0/statistics/rx_dropped", "x\n"),
+            ("sys/class/net/eth0/mtu", "9000\n"),
+        ]);
+        let found = read(&Sysroot::recorded(tree.path()), &["eth0".into()]);
+        assert_eq!(found[0].count("rx_missed_errors"), Some(17));
+        assert_eq!(found[0].count("rx_dropped"), None);
+        assert_eq!(found[0].mtu, Fact::Known(9000));
+    }
+}

@@ -1,0 +1,60 @@
+//! The kernel's own reasons for the packets it dropped, over a test: a trace that root may keep
+//! (`system::drop_trace`).
+
+use crate::fact::Fact;
+use crate::sysroot::Sysroot;
+use linerate_system::drop_trace::DropTrace;
+use std::collections::BTreeMap;
+
+/// Among the reasons: packets whose records the trace had no room for. No reason of the kernel's is written
+/// like that.
+pub const NOT_RECORDED: &str = "not recorded";
+
+/// A trace that runs until it is dropped, or why there is none.
+#[derive(Debug)]
+pub struct DropReasons(Result<DropTrace, String>);
+
+impl DropReasons {
+    /// Starts one; of a recorded tree there is none.
+    pub fn start(sysroot: &Sysroot) -> Self {
+        DropReasons(match sysroot.is_live() {
+            true => DropTrace::start().map_err(|error| match error.kind() {
+                std::io::ErrorKind::PermissionDenied => "only root may trace drops".into(),
+                _ => format!("not traced: {error}"),
+            }),
+            false => Err("a recorded tree does not hold them".into()),
+        })
+    }
+
+    /// None, and why.
+    pub fn none(why: &str) -> Self {
+        DropReasons(Err(why.into()))
+    }
+
+    /// Packets by reason since the start, of the whole host; those that the trace missed as [`NOT_RECORDED`].
+    pub fn read(&self) -> Fact<BTreeMap<String, u64>> {
+        match &self.0 {
+            Ok(trace) => match trace.read() {
+                Ok(mut drops) => {
+                    if drops.missed > 0 {
+                        drops.reasons.insert(NOT_RECORDED.into(), drops.missed);
+                    }
+                    Fact::Known(drops.reasons)
+                }
+                Err(error) => Fact::unknown(format!("the trace cannot be read: {error}")),
+            },
+            Err(why) => Fact::unknown(why.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_tree_has_none() {
+        let reasons = DropReasons::start(&Sysroot::recorded("/nowhere"));
+        assert_eq!(reasons.read().why(), Some("a recorded tree does not hold them"));
+    }
+}

@@ -1,0 +1,109 @@
+//! Names from outside made fit to be shown: no control characters (a device name must not move the cursor),
+//! no direction overrides (it must not reorder the line), and how many columns of a terminal a text takes.
+
+use unicode_width::UnicodeWidthChar;
+
+/// Replaces what could act on the screen instead of being shown on it. Line ends and tabs become spaces.
+pub fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if c.is_control() || changes_direction(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// Explicit direction marks (Unicode Annex #9, section 2), separators, and the byte order mark.
+fn changes_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Columns that a text takes: marks that combine take none, wide East Asian characters and emoji two.
+pub fn columns(text: &str) -> usize {
+    text.chars().map(char_columns).sum()
+}
+
+/// Each character by itself, as terminals do that know of no sequences.
+fn char_columns(c: char) -> usize {
+    c.width().unwrap_or(1)
+}
+
+/// The text, or its beginning with `…`, in at most `width` columns.
+pub fn shortened(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_string();
+    }
+    let mut kept = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        used += char_columns(c);
+        if used + 1 > width {
+            break;
+        }
+        kept.push(c);
+    }
+    if width > 0 {
+        kept.truncate(kept.trim_end().len());
+        kept.push('…');
+    }
+    kept
+}
+
+/// The text in lines of at most `width` columns, broken at spaces; a longer word is broken where it must be.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && columns(&line) + 1 + columns(word) > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in word.chars() {
+            if !line.is_empty() && columns(&line) + char_columns(c) > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_cannot_act_on_the_terminal() {
+        assert_eq!(printable("sda\u{1b}[2J\u{202e}x\ny"), "sda\u{fffd}[2J\u{fffd}x y");
+        assert_eq!(columns("e\u{301}磁盘"), 5);
+    }
+
+    #[test]
+    fn long_texts_are_cut_with_a_sign() {
+        assert_eq!(shortened("nvme0n1", 7), "nvme0n1");
+        assert_eq!(shortened("nvme10n1", 5), "nvme…");
+        assert_eq!(shortened("磁盘磁盘", 4), "磁…");
+        assert_eq!(shortened("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_asked_and_no_letter_is_lost(text in "\\PC{0,80}", width in 2usize..40) {
+            let lines = wrapped(&text, width);
+            for line in &lines {
+                prop_assert!(columns(line) <= width, "{line:?}");
+            }
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+            prop_assert_eq!(letters(&lines.concat()), letters(&text));
+            prop_assert!(columns(&shortened(&text, width)) <= width);
+        }
+    }
+}

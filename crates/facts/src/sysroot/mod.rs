@@ -1,0 +1,302 @@
+//! The one door to `/sys` and `/proc`: the live system, a directory where somebody recorded them, or a
+//! tarball of one.
+//!
+//! Readers ask for absolute paths (`/sys/class/net`); the root is put before them. Symbolic links of a
+//! recorded tree are resolved inside that tree, so that a reading never leaves it.
+
+mod archive;
+mod place;
+mod recording;
+mod walk;
+mod write;
+
+use crate::fact::Fact;
+use crate::failure::Failure;
+pub use archive::{Archive, Limits};
+pub use place::Opened;
+use place::{Kind, Place};
+pub use recording::Recorded;
+pub use recording::Recording;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+pub use write::Writer;
+
+/// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree
+/// costs no memory.
+pub(crate) const LARGEST_ATTRIBUTE_BYTES: u64 = 4 << 20;
+
+/// In a tree that `linerate capture` made: the files that could not be read or were not asked for, each with
+/// the reason, as one JSON object. They lie in the tree as empty files.
+pub const UNREAD: &str = "linerate/unread.json";
+
+/// Where readers read from.
+#[derive(Clone, Debug)]
+pub struct Sysroot {
+    place: Place,
+    /// Reasons of a captured tree's unread files, by path without the leading slash.
+    unread: Arc<BTreeMap<PathBuf, String>>,
+    /// Notes what is asked for.
+    recording: Option<Recording>,
+}
+
+impl Sysroot {
+    /// The machine that linerate runs on.
+    pub fn live() -> Self {
+        Sysroot { place: Place::Live, unread: Arc::default(), recording: None }
+    }
+
+    /// A recorded tree that holds `sys/` and `proc/`.
+    pub fn recorded(root: impl Into<PathBuf>) -> Self {
+        Sysroot::of(Place::Directory(root.into()))
+    }
+
+    /// A recorded tree in an archive, held in memory.
+    pub fn archive(archive: Archive) -> Self {
+        Sysroot::of(Place::Archive(Arc::new(archive)))
+    }
+
+    /// What `--root` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
+    pub fn at(root: &Path) -> Result<Self, Failure> {
+        if root.is_dir() {
+            return match root.join("sys").is_dir() || root.join("proc").is_dir() {
+                true => Ok(Sysroot::recorded(root)),
+                false => Err(Failure::Lacks(format!(
+                    "{}: holds neither sys/ nor proc/; name the folder of a recorded machine, or its tarball",
+                    root.display()
+                ))),
+            };
+        }
+        Archive::open(root, &Limits::default()).map(Sysroot::archive).map_err(Failure::Lacks)
+    }
+
+    fn of(place: Place) -> Self {
+        let text = place.read(Path::new(UNREAD)).unwrap_or_default();
+        // A list that is damaged says nothing: those files are then empty.
+        Sysroot {
+            place,
+            unread: Arc::new(serde_json::from_slice(&text).unwrap_or_default()),
+            recording: None,
+        }
+    }
+
+    /// The same tree, with everything that is asked for noted. A live machine counts as recorded here, so
+    /// that readers ask for the files that they will ask for when the recording is read.
+    pub fn record(&self) -> (Self, Recording) {
+        let recording = Recording::default();
+        (Sysroot { recording: Some(recording.clone()), ..self.clone() }, recording)
+    }
+
+    /// True for the machine itself: then system calls may be asked, too.
+    pub fn is_live(&self) -> bool {
+        matches!(self.place, Place::Live) && self.recording.is_none()
+    }
+
+    /// What was left out when an archive was read, for the user: `proc/kcore (hard link)`. At most a few,
+    /// then how many more.
+    pub fn left_out(&self) -> &[String] {
+        match &self.place {
+            Place::Archive(archive) => archive.left_out(),
+            _ => &[],
+        }
+    }
+
+    /// A file that `linerate capture` laid beside the recorded `sys` and `proc` (its path without a leading
+    /// slash). A live machine has none, nor has a tree that is being recorded again.
+    pub fn beside(&self, path: &str) -> Option<Vec<u8>> {
+        let recorded = !matches!(self.place, Place::Live) && self.recording.is_none();
+        recorded.then(|| self.place.read(Path::new(path)).ok())?
+    }
+
+    /// The text of a file, trimmed at the end; the error is a phrase for `Fact::Unknown`.
+    pub fn text(&self, absolute: impl AsRef<Path>) -> Result<String, String> {
+        let bytes = self.bytes(absolute)?;
+        // Strings of the device tree end in a zero byte.
+        Ok(String::from_utf8_lossy(&bytes)
+            .trim_end_matches(|c: char| c == '\0' || c.is_whitespace())
+            .to_string())
+    }
+
+    /// The bytes of a file, [`LARGEST_ATTRIBUTE_BYTES`] of them at most; the error is a phrase for
+    /// `Fact::Unknown`.
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, String> {
+        let absolute = absolute.as_ref();
+        let path = self.resolve(absolute)?;
+        let read = match self.unread.get(&path) {
+            Some(why) => Err(why.clone()),
+            None => self.place.read(&path),
+        };
+        if let Some(recording) = &self.recording {
+            recording.file(path, &read);
+        }
+        read.map_err(|why| format!("{}: {why}", absolute.display()))
+    }
+
+    /// A file of which only pieces are read: of some files each byte costs a register access. The error is a
+    /// phrase for `Fact::Unknown`.
+    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<Opened, String> {
+        let absolute = absolute.as_ref();
+        // In an archive it is in memory already; a recording wants it whole.
+        if matches!(self.place, Place::Archive(_)) || self.recording.is_some() {
+            return self.bytes(absolute).map(Opened::Memory);
+        }
+        let path = self.resolve(absolute)?;
+        let opened = self.unread.get(&path).map_or_else(|| self.place.open(&path), |why| Err(why.clone()));
+        opened.map(Opened::Disk).map_err(|why| format!("{}: {why}", absolute.display()))
+    }
+
+    /// A file's text as a fact.
+    pub fn fact(&self, absolute: impl AsRef<Path>) -> Fact<String> {
+        match self.text(absolute) {
+            Ok(text) => Fact::Known(text),
+            Err(why) => Fact::unknown(why),
+        }
+    }
+
+    /// A file's text parsed as a number or the like.
+    pub fn parse<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Fact<T> {
+        let absolute = absolute.as_ref();
+        match self.text(absolute) {
+            Ok(text) => match text.trim().parse() {
+                Ok(value) => Fact::Known(value),
+                Err(_) => Fact::unknown(format!("{}: “{}” is no number", absolute.display(), shorten(&text))),
+            },
+            Err(why) => Fact::unknown(why),
+        }
+    }
+
+    /// Names in a directory, sorted; empty where it cannot be read.
+    pub fn list(&self, absolute: impl AsRef<Path>) -> Vec<String> {
+        let Ok(path) = self.resolve(absolute.as_ref()) else { return Vec::new() };
+        let Some(names) = self.place.names(&path) else { return Vec::new() };
+        if let Some(recording) = &self.recording {
+            recording.directory(&path, &names, &self.place);
+        }
+        let mut names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// The absolute path (without the root) that a path leads to after all its symbolic links.
+    pub fn follow(&self, absolute: impl AsRef<Path>) -> Option<PathBuf> {
+        let absolute = absolute.as_ref();
+        if self.is_live() {
+            return absolute.canonicalize().ok();
+        }
+        Some(Path::new("/").join(self.resolve(absolute).ok()?))
+    }
+
+    /// Something is there.
+    pub fn exists(&self, absolute: impl AsRef<Path>) -> bool {
+        self.kind(absolute.as_ref()).is_some()
+    }
+
+    /// A directory is there (symbolic links followed).
+    pub fn is_directory(&self, absolute: impl AsRef<Path>) -> bool {
+        self.kind(absolute.as_ref()) == Some(Kind::Directory)
+    }
+
+    /// Last component of what a symbolic link points to (`device/driver` → `mlx5_core`), which need not be
+    /// there; `None` where the path is no link.
+    pub fn link_name(&self, absolute: impl AsRef<Path>) -> Option<String> {
+        let absolute = absolute.as_ref();
+        let link = self.resolve(absolute.parent()?).ok()?.join(absolute.file_name()?);
+        let target = self.place.link(&link)?;
+        if let Some(recording) = &self.recording {
+            recording.link(&link, &target);
+        }
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    }
+
+    fn kind(&self, absolute: &Path) -> Option<Kind> {
+        let path = self.resolve(absolute).ok()?;
+        let kind = self.place.kind(&path)?;
+        if let Some(recording) = &self.recording {
+            recording.seen(path, kind);
+        }
+        Some(kind)
+    }
+
+    /// The path below the root, without a leading slash; its symbolic links are followed here, or by the
+    /// kernel of the live machine.
+    fn resolve(&self, absolute: &Path) -> Result<PathBuf, String> {
+        if self.is_live() {
+            return Ok(absolute.strip_prefix("/").unwrap_or(absolute).to_path_buf());
+        }
+        walk::resolve(absolute, |path| {
+            let target = self.place.link(path)?;
+            if let Some(recording) = &self.recording {
+                recording.link(path, &target);
+            }
+            Some(target)
+        })
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn tree() -> (tempfile::TempDir, Sysroot) {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let real = root.path().join("sys/devices/pci0000:00/0000:00:03.0/net/eth0");
+        std::fs::create_dir_all(&real).expect("directories");
+        std::fs::create_dir_all(root.path().join("sys/class/net")).expect("directories");
+        std::fs::write(real.join("mtu"), "9000\n\0").expect("a file");
+        symlink("../../devices/pci0000:00/0000:00:03.0/net/eth0", root.path().join("sys/class/net/eth0"))
+            .expect("a link");
+        symlink("../../../bus/pci/drivers/mlx5_core", real.join("driver")).expect("a link");
+        let sysroot = Sysroot::recorded(root.path());
+        (root, sysroot)
+    }
+
+    #[test]
+    fn links_are_followed_within_the_tree() {
+        let (_root, sysroot) = tree();
+        assert_eq!(sysroot.parse::<u32>("/sys/class/net/eth0/mtu"), Fact::Known(9000));
+        assert_eq!(
+            sysroot.follow("/sys/class/net/eth0"),
+            Some(PathBuf::from("/sys/devices/pci0000:00/0000:00:03.0/net/eth0"))
+        );
+        assert_eq!(sysroot.link_name("/sys/class/net/eth0/driver").as_deref(), Some("mlx5_core"));
+        assert_eq!(sysroot.link_name("/sys/class/net/eth0/mtu"), None);
+        assert!(sysroot.is_directory("/sys/class/net/eth0"));
+        assert!(!sysroot.is_directory("/sys/class/net/eth0/mtu"));
+        assert_eq!(sysroot.list("/sys/class/net"), ["eth0"]);
+    }
+
+    #[test]
+    fn a_link_never_leads_out_of_a_recorded_tree() {
+        let (root, sysroot) = tree();
+        let out = |name: &str, target: &str| symlink(target, root.path().join(name)).expect("a link");
+        out("absolute", "/proc/version");
+        out("climbing", "../../../../../../../../../../proc/version");
+        out("loop", "loop");
+        for name in ["/absolute", "/climbing", "/loop"] {
+            assert!(sysroot.text(name).is_err(), "{name} was read");
+        }
+        assert!(sysroot.text("/sys").expect_err("a directory").contains("no regular file"));
+    }
+
+    #[test]
+    fn bytes_are_not_changed() {
+        let (root, sysroot) = tree();
+        std::fs::write(root.path().join("config"), [0x86, 0x80, 0xff, 0x00]).expect("a file");
+        assert_eq!(sysroot.bytes("/config"), Ok(vec![0x86, 0x80, 0xff, 0x00]));
+        assert_eq!(sysroot.bytes("/none"), Err("/none: not there".into()));
+    }
+
+    #[test]
+    fn what_is_not_there_says_so() {
+        let (_root, sysroot) = tree();
+        assert_eq!(sysroot.parse::<u32>("/proc/none").why(), Some("/proc/none: not there"));
+        assert!(sysroot.list("/proc/none").is_empty());
+        assert!(!sysroot.exists("/proc/none"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The three places that a tree can lie in, and the four questions that each answers. Paths have no leading
+//! slash; links are not followed but by the kernel of the live machine.
+
+use super::{Archive, LARGEST_ATTRIBUTE_BYTES};
+use std::ffi::OsString;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Directory,
+    /// A file; on disk also a device or a FIFO.
+    File,
+}
+
+/// A file that is read in pieces.
+#[derive(Debug)]
+pub enum Opened {
+    Disk(std::fs::File),
+    Memory(Vec<u8>),
+}
+
+impl Opened {
+    /// The whole content now, into a buffer that is emptied first. A file of the kernel's is read again each
+    /// time, without opening it again; the error is the reason alone.
+    pub fn read_whole(&self, into: &mut Vec<u8>) -> Result<(), String> {
+        into.clear();
+        let file = match self {
+            Opened::Memory(bytes) => {
+                into.extend_from_slice(bytes);
+                return Ok(());
+            }
+            Opened::Disk(file) => file,
+        };
+        let most = LARGEST_ATTRIBUTE_BYTES as usize;
+        let mut filled = 0;
+        while filled < most {
+            if filled == into.len() {
+                into.resize((filled * 2).clamp(4096, most), 0);
+            }
+            match file.read_at(&mut into[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(plain(&error)),
+            }
+        }
+        into.truncate(filled);
+        Ok(())
+    }
+
+    /// The four bytes at an offset; `None` where the file ends before or cannot be read there.
+    pub fn four_bytes(&self, at: usize) -> Option<[u8; 4]> {
+        match self {
+            Opened::Memory(bytes) => bytes.get(at..)?.first_chunk().copied(),
+            Opened::Disk(file) => {
+                let mut bytes = [0; 4];
+                file.read_exact_at(&mut bytes, u64::try_from(at).ok()?).ok()?;
+                Some(bytes)
+            }
+        }
+    }
+}
+
+/// Where a tree lies.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Live,
+    Directory(PathBuf),
+    Archive(Arc<Archive>),
+}
+
+impl Place {
+    /// The content of a file; the error is the reason alone.
+    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+        use std::io::Read;
+        if let Place::Archive(archive) = self {
+            return archive.read(path);
+        }
+        let mut bytes = Vec::new();
+        let read = self.open(path)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| plain(&error))?;
+        Ok(bytes)
+    }
+
+    /// A file on disk; the error is the reason alone.
+    pub(crate) fn open(&self, path: &Path) -> Result<std::fs::File, String> {
+        let place = self.on_disk(path);
+        // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
+        if !matches!(self, Place::Live)
+            && !std::fs::metadata(&place).map_err(|error| plain(&error))?.is_file()
+        {
+            return Err("no regular file".into());
+        }
+        std::fs::File::open(place).map_err(|error| plain(&error))
+    }
+
+    /// Names in a directory.
+    pub(crate) fn names(&self, path: &Path) -> Option<Vec<OsString>> {
+        match self {
+            Place::Archive(archive) => archive.names(path),
+            _ => Some(
+                std::fs::read_dir(self.on_disk(path))
+                    .ok()?
+                    .flatten()
+                    .map(|entry| entry.file_name())
+                    .collect(),
+            ),
+        }
+    }
+
+    /// What a symbolic link points to; `None` where it is none.
+    pub(crate) fn link(&self, path: &Path) -> Option<PathBuf> {
+        match self {
+            Place::Archive(archive) => archive.link(path),
+            _ => std::fs::read_link(self.on_disk(path)).ok(),
+        }
+    }
+
+    /// What stands there.
+    pub(crate) fn kind(&self, path: &Path) -> Option<Kind> {
+        match self {
+            Place::Archive(archive) => archive.kind(path),
+            _ => {
+                let directory = std::fs::metadata(self.on_disk(path)).ok()?.is_dir();
+                Some(if directory { Kind::Directory } else { Kind::File })
+            }
+        }
+    }
+
+    fn on_disk(&self, path: &Path) -> PathBuf {
+        match self {
+            Place::Directory(root) => root.join(path),
+            _ => Path::new("/").join(path),
+        }
+    }
+}
+
+/// An I/O error without the number that the standard library adds.
+fn plain(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound => "not there".into(),
+        ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => error.to_string(),
+    }
+}

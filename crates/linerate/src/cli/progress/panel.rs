@@ -1,0 +1,280 @@
+//! The panel below a measurement: a thread that draws, and what the measuring thread has said.
+//!
+//! The measuring thread only leaves words; it never waits for the terminal, which may be held (Ctrl-S) or slow.
+
+use super::machine::{MachineView, count_as_onlooker};
+use super::{done, status_lines, step};
+use linerate_facts::printable::printable;
+use linerate_measure::event::{Event, LaneShares};
+use linerate_measure::measure::Stage;
+use linerate_system::counters::thread_cpu;
+use linerate_system::process::is_in_foreground;
+use linerate_watch::flow::judged;
+use linerate_watch::history::History;
+use linerate_watch::model::{Flow, FlowLanes, FlowStage, Moment};
+use linerate_watch::terminal::panel::{Busy, Panel, panel, rows_of};
+use linerate_watch::terminal::{Theme, size_or_usual};
+use signal_hook::consts::SIGCONT;
+use std::io::{Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The panel is drawn this often: its seconds count.
+const DRAW: Duration = Duration::from_millis(250);
+
+/// How much of it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// How far it is, what limits it, and the parts of the machine that it works on.
+    Panel,
+    /// How far it is; nothing is sampled for it.
+    Line,
+    /// What was measured, written once and for all: the terminal cannot draw over a line.
+    Nothing,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the measuring thread has said.
+#[derive(Debug)]
+struct Said {
+    flow: Flow,
+    begin: Instant,
+    /// When all of it will be done, as far as that is known.
+    end: Option<Instant>,
+    /// What is to stay on the terminal, and does not yet.
+    lines: Vec<String>,
+    over: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    said: Mutex<Said>,
+    woken: Condvar,
+}
+
+/// The panel of a command, until it is finished or dropped.
+#[derive(Debug)]
+pub(super) struct StatusPanel {
+    shared: Arc<Shared>,
+    machine: Option<MachineView>,
+    drawing: Option<JoinHandle<()>>,
+}
+
+impl StatusPanel {
+    /// Starts its threads; none where the system gives none.
+    pub(in crate::cli) fn start(command: &'static str, shows: Shows) -> Option<StatusPanel> {
+        let flow = Flow { command: command.into(), stage: FlowStage::Step, ..Flow::default() };
+        let said = Said { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
+        let shared = Arc::new(Shared { said: Mutex::new(said), woken: Condvar::new() });
+        let resumed = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGCONT, Arc::clone(&resumed)).ok()?;
+        let machine = if shows == Shows::Panel { Some(MachineView::start()?) } else { None };
+        let drawing = Drawing {
+            shared: Arc::clone(&shared),
+            machine: machine.clone(),
+            shows,
+            resumed,
+            busy: Busy::default(),
+        };
+        if shows != Shows::Nothing {
+            status_lines::begin();
+        }
+        let drawing = std::thread::Builder::new().name("view".into()).spawn(move || drawing.run()).ok();
+        if drawing.is_none() {
+            status_lines::end();
+        }
+        Some(StatusPanel { shared, machine, drawing: Some(drawing?) })
+    }
+
+    /// What was measured stays, the panel goes.
+    pub(in crate::cli) fn finish(&mut self) {
+        self.machine.iter().for_each(MachineView::stop);
+        locked(&self.shared.said).over = true;
+        self.shared.woken.notify_all();
+        if let Some(drawing) = self.drawing.take() {
+            // A panic of the view takes nothing from the measurement.
+            let _ = drawing.join();
+            status_lines::end();
+        }
+    }
+
+    /// How far a piece of work is, and how long it will still take.
+    pub(in crate::cli) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
+        let mut said = locked(&self.shared.said);
+        said.flow.name = how_far;
+        said.end = seconds_left.map(|left| Instant::now() + seconds(left));
+    }
+
+    pub(in crate::cli) fn hear(&self, event: &Event) {
+        locked(&self.shared.said).hear(event);
+        if matches!(event, Event::Measured(_) | Event::Note(_) | Event::Failed(_) | Event::Step(_)) {
+            self.shared.woken.notify_all();
+        }
+    }
+}
+
+impl Drop for StatusPanel {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.clamp(0.0, 1e6))
+}
+
+fn stage_of(stage: Stage) -> FlowStage {
+    match stage {
+        Stage::Memory => FlowStage::Memory,
+        Stage::Disk => FlowStage::Disk,
+        Stage::Network => FlowStage::Network,
+        Stage::Path => FlowStage::Path,
+        Stage::Load => FlowStage::Load,
+    }
+}
+
+impl Said {
+    /// Another thing is done now; what was known of the one before is not of this one.
+    fn begins(&mut self, stage: FlowStage, name: String) {
+        let command = std::mem::take(&mut self.flow.command);
+        self.flow = Flow { command, stage, name, ..Flow::default() };
+    }
+
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Step(name) => self.begins(FlowStage::Step, step(name).into()),
+            Event::Started { stage, name, seconds } => {
+                let length = if *seconds > 0.0 { format!(" ({seconds:.1} s)") } else { String::new() };
+                self.begins(stage_of(*stage), format!("{name}{length}"));
+            }
+            Event::Remaining { seconds: left } => self.end = Some(Instant::now() + seconds(*left)),
+            Event::Progress { bytes_per_second, .. } => {
+                let rate = Some(*bytes_per_second).filter(|rate| *rate > 0.0);
+                self.flow.bytes_per_second = rate.or(self.flow.bytes_per_second);
+            }
+            Event::Lanes(LaneShares { count, busy, starved, blocked, busiest }) => {
+                let (count, busy, starved, blocked, busiest) = (*count, *busy, *starved, *blocked, *busiest);
+                self.flow.lanes = Some(FlowLanes { count, busy, starved, blocked, busiest });
+            }
+            Event::Measured(measurement) => self.lines.push(done(measurement)),
+            Event::Note(note) => self.lines.push(format!("  note: {}", printable(note))),
+            Event::Failed(what) => self.lines.push(format!("  failed: {}", printable(what))),
+        }
+    }
+}
+
+struct Drawing {
+    shared: Arc<Shared>,
+    machine: Option<MachineView>,
+    shows: Shows,
+    /// Somebody has stopped us and let us go on: other programs have written since.
+    resumed: Arc<AtomicBool>,
+    busy: Busy,
+}
+
+impl Drawing {
+    fn run(mut self) {
+        let (theme, mut counted, mut seen_ms) = (Theme::of_environment(), thread_cpu(), 0);
+        loop {
+            let (flow, elapsed, above, over) = self.said();
+            let newest = self.machine.as_ref().and_then(|machine| machine.board.newest());
+            let moment = newest.as_ref().map(|shown| &shown.moment);
+            if let Some(moment) = moment.filter(|moment| moment.at_ms != seen_ms) {
+                seen_ms = moment.at_ms;
+                self.busy.note(moment);
+            }
+            let flow = match &self.machine {
+                Some(_) => judged(flow, moment.unwrap_or(&Moment::default())),
+                None => flow,
+            };
+            self.draw(&flow, elapsed, moment, &above, over, theme);
+            count_as_onlooker(&mut counted);
+            if over {
+                return;
+            }
+        }
+    }
+
+    /// What is to be drawn, at the next tick or as soon as there is something that stays.
+    fn said(&self) -> (Flow, Duration, Vec<String>, bool) {
+        let said = locked(&self.shared.said);
+        let waiting = |said: &mut Said| !said.over && said.lines.is_empty();
+        let waited = self.shared.woken.wait_timeout_while(said, DRAW, waiting);
+        let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut flow = said.flow.clone();
+        flow.seconds_left = said.end.map(|end| end.saturating_duration_since(Instant::now()).as_secs_f64());
+        (flow, said.begin.elapsed(), std::mem::take(&mut said.lines), said.over)
+    }
+
+    fn draw(
+        &self,
+        flow: &Flow,
+        elapsed: Duration,
+        moment: Option<&Moment>,
+        above: &[String],
+        over: bool,
+        theme: Theme,
+    ) {
+        // A terminal that is gone shows nothing any more; the measurement goes on.
+        if self.shows == Shows::Nothing {
+            let _ = stderr()
+                .write_all(above.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes());
+            return;
+        }
+        if self.resumed.swap(false, Ordering::Relaxed) {
+            status_lines::forget();
+        }
+        // In the background the shell has the screen: only what stays is written, as any command does.
+        if over || !is_in_foreground() {
+            let _ = status_lines::draw(above, &[]);
+            return;
+        }
+        let (width, height) = size_or_usual(stderr());
+        let shown = |history: &History| {
+            let blind = self.machine.as_ref().and_then(MachineView::blind);
+            let (busy, blind) = (&self.busy, blind.as_deref());
+            let rows = if self.shows == Shows::Panel { rows_of(height) } else { 1 };
+            panel(
+                &Panel { flow, elapsed, moment, history, busy, blind, theme },
+                width.saturating_sub(1),
+                rows,
+            )
+        };
+        let lines = match &self.machine {
+            Some(machine) => shown(&machine.board.history()),
+            None => shown(&History::default()),
+        };
+        let _ = status_lines::draw(above, &lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_measurement_become_its_flow() {
+        let flow = Flow { command: "run".into(), ..Flow::default() };
+        let mut said = Said { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
+        said.hear(&Event::Started { stage: Stage::Path, name: "TCP".into(), seconds: 2.0 });
+        said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 5e8 });
+        // The first look of the next window: nothing is known, which is not that nothing moves.
+        said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 0.0 });
+        let shares = LaneShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2 };
+        said.hear(&Event::Lanes(shares));
+        assert_eq!((said.flow.stage, said.flow.name.as_str()), (FlowStage::Path, "TCP (2.0 s)"));
+        assert_eq!(said.flow.bytes_per_second, Some(5e8));
+        assert_eq!(said.flow.lanes.map(|lanes| (lanes.count, lanes.starved)), Some((2, 0.8)));
+        said.hear(&Event::Failed("a \x1b[2J peer".into()));
+        said.hear(&Event::Step("scratch"));
+        assert_eq!(said.flow.name, "writing a scratch file");
+        assert_eq!((said.flow.lanes, said.flow.bytes_per_second), (None, None), "another thing is done now");
+        assert_eq!(said.flow.command, "run");
+        assert!(said.lines.len() == 1 && !said.lines[0].contains('\x1b'), "{:?}", said.lines);
+    }
+}

@@ -1,0 +1,59 @@
+//! The lines that stay below everything that this process writes to standard error, on a terminal.
+
+use linerate_watch::terminal::InlineView;
+use linerate_watch::terminal::size_or_usual;
+use ratatui::text::Line;
+use std::io::{self, Write, stderr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A sentence of the program waits so long for a drawing to end.
+const ASIDE: Duration = Duration::from_millis(200);
+
+/// What is shown on the terminal of this process. Held while something is written.
+static VIEW: Mutex<Option<InlineView>> = Mutex::new(None);
+
+/// There are such lines from now on.
+pub(in crate::cli) fn begin() {
+    *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(InlineView::default());
+}
+
+/// What was drawn goes away, and nothing is drawn any more.
+pub(in crate::cli) fn end() {
+    let _ = draw(&[], &[]);
+    *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Writes what is to stay, and draws the lines again below it; in one write, so that no half of it is seen.
+pub(in crate::cli) fn draw(above: &[String], lines: &[Line<'_>]) -> io::Result<()> {
+    let mut view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(view) = view.as_mut() else { return Ok(()) };
+    let (columns, _) = size_or_usual(stderr());
+    let text = match lines.is_empty() && above.is_empty() {
+        true => view.erased(columns),
+        false => view.frame(above, lines, columns),
+    };
+    stderr().write_all(text.as_bytes())
+}
+
+/// Other programs have written since: what was drawn stays where it is.
+pub(in crate::cli) fn forget() {
+    VIEW.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(InlineView::forget);
+}
+
+/// Writes a sentence above the lines, if there are some; false where the caller has to write it itself.
+pub(in crate::cli) fn aside(line: &str) -> bool {
+    let patience = Instant::now() + ASIDE;
+    loop {
+        if let Ok(mut view) = VIEW.try_lock() {
+            let Some(view) = view.as_mut() else { return false };
+            let text = format!("{}{line}\n", view.erased(size_or_usual(stderr()).0));
+            return stderr().write_all(text.as_bytes()).is_ok();
+        }
+        // Limited by a terminal that takes nothing: the sentence goes its own way.
+        if Instant::now() > patience {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

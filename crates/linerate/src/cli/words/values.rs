@@ -1,0 +1,103 @@
+//! Values of options: times, sizes and rates are read in one way everywhere, within the bounds that an option
+//! sets.
+
+use linerate_facts::units::{parse_duration, parse_rate, parse_size, show_bits_rate, show_size};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+const A_DAY: f64 = 86_400.0;
+
+/// A length of time in seconds, more than 0 and at most a day: `5`, `0.5`, `200ms`, `2m`.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = parse_duration(text).map_err(|error| error.to_string())?.as_secs_f64();
+    match seconds > 0.0 && seconds <= A_DAY {
+        true => Ok(seconds),
+        false => Err("give a time of more than 0 and at most a day".into()),
+    }
+}
+
+/// A length of time within bounds.
+pub(crate) fn time(
+    bounds: RangeInclusive<Duration>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let time = parse_duration(text).map_err(|error| error.to_string())?;
+        within(text, time, &bounds, |time| humantime::format_duration(time).to_string())
+    }
+}
+
+/// Bytes within bounds.
+pub(crate) fn size(
+    bounds: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let bytes = parse_size(text).map_err(|error| error.to_string())?;
+        within(text, bytes, &bounds, show_size)
+    }
+}
+
+/// Bytes of a packet or of a call, within bounds.
+pub(crate) fn bytes(
+    bounds: RangeInclusive<u32>,
+) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let bytes = parse_size(text).map_err(|error| error.to_string())?;
+        let (least, most) = (u64::from(*bounds.start()), u64::from(*bounds.end()));
+        within(text, bytes, &(least..=most), |bytes| format!("{bytes} bytes")).map(|bytes| bytes as u32)
+    }
+}
+
+/// A rate within bounds, bytes a second. What is outside is mostly a mistaken unit.
+pub(crate) fn rate(
+    bounds: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let rate = parse_rate(text).map_err(|error| error.to_string())?;
+        within(text, rate, &bounds, show_bits_rate)
+            .map_err(|why| format!("{why}; write it like 5G or 600MB/s"))
+    }
+}
+
+fn within<T: PartialOrd + Copy>(
+    text: &str,
+    value: T,
+    bounds: &RangeInclusive<T>,
+    show: impl Fn(T) -> String,
+) -> Result<T, String> {
+    match bounds.contains(&value) {
+        true => Ok(value),
+        false => {
+            Err(format!("“{text}” is not between {} and {}", show(*bounds.start()), show(*bounds.end())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_of_writing_within_the_bounds() {
+        for text in ["5", "5s", "5000ms", "5.0"] {
+            assert_eq!(seconds(text), Ok(5.0), "{text}");
+        }
+        assert_eq!(seconds("2m"), Ok(120.0));
+        for wrong in ["0", "-1", "nan", "inf", "2d", "much", ""] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        let interval = time(Duration::from_millis(100)..=Duration::from_secs(3600));
+        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(interval("1ms").expect_err("short"), "“1ms” is not between 100ms and 1h");
+        assert!(interval("x").is_err() && interval("-1").is_err());
+        assert_eq!(size(1024..=1 << 30)("16MiB"), Ok(16 << 20));
+        assert!(size(1024..=1 << 30)("1").is_err() && size(1024..=1 << 30)("2G").is_err());
+        assert_eq!(bytes(64..=65_507)("9k"), Ok(9216));
+        assert_eq!(
+            bytes(64..=65_507)("1").expect_err("small"),
+            "“1” is not between 64 bytes and 65507 bytes"
+        );
+        assert_eq!(rate(1000.0..=1e13)("8Gbps"), Ok(1e9));
+        assert!(rate(1000.0..=1e13)("0").is_err() && rate(1000.0..=1e13)("7").is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
+
+use super::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, spec, streams, until};
+use linerate::agent::{AllowList, ClientLimits, Limits, Receivers, Session, Settings, StreamTicket, Way};
+use linerate::flow::stream::{Role, StreamSpec};
+use linerate::protocol::Protocol;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn refused(ticket: &StreamTicket) -> &str {
+    match ticket {
+        StreamTicket::Refused { why } => why,
+        StreamTicket::Granted { .. } => panic!("granted"),
+    }
+}
+
+fn sends(count: usize) -> Vec<StreamSpec> {
+    vec![spec(Protocol::Tcp, Role::Send); count]
+}
+
+fn client_limits(client: ClientLimits) -> Limits {
+    Limits { client, ..Limits::default() }
+}
+
+/// A session of a client at another address of loopback.
+pub fn connect_as(running: &Running, client: [u8; 4]) -> Result<Session, linerate::failure::Failure> {
+    let way = Way { local: Some((client, 0).into()), device: None };
+    Session::connect_by(running.address, &running.key, way)
+}
+
+#[test]
+fn so_many_tests_run_at_once_and_half_of_them_at_most_are_of_one_client() {
+    let running = Running::with(Limits { tests: 4, ..Limits::default() }, COUNTING, "127.0.0.1:0");
+    let sessions: Vec<Session> = (0..3).map(|_| running.connect()).collect();
+    sessions[0].open(lanes(&[Protocol::Tcp])).expect("the first");
+    sessions[1].open(streams(sends(1))).expect("the second");
+    let text = sessions[2].open(streams(sends(1))).expect_err("a third").to_string();
+    assert!(text.contains("2 of its 4 tests") && text.contains("--tests"), "{text}");
+    let others = [[127, 0, 0, 2], [127, 0, 0, 2], [127, 0, 0, 3]];
+    let others = others.map(|client| connect_as(&running, client).expect("a session"));
+    others[0].open(streams(sends(1))).expect("another client");
+    others[1].open(streams(sends(1))).expect("and its second");
+    let text = others[2].open(streams(sends(1))).expect_err("a fifth").to_string();
+    assert!(text.contains("4 tests are running"), "{text}");
+    sessions[0].close().expect("closed");
+    sessions[2].open(streams(sends(1))).expect("a place is free");
+}
+
+#[test]
+fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
+    let limits = client_limits(ClientLimits { streams: 3, ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let (one, two) = (running.connect(), running.connect());
+    one.open(streams(sends(2))).expect("opened");
+    let opened = two.open(streams(sends(2))).expect("opened");
+    assert!(refused(&opened.streams[1]).contains("3 streams"), "{opened:?}");
+    let stream = two.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let sample = sample_when(&two, |sample| sample.streams[0].bytes > 0);
+    assert!(
+        sample.streams[1].ended
+            && sample.streams[1].error.as_deref().is_some_and(|why| why.contains("--streams"))
+    );
+    let text =
+        two.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect_err("refused").to_string();
+    assert!(text.contains("3 streams") && text.contains(&running.address.to_string()), "{text}");
+    drop((one, stream));
+    two.close().expect("closed");
+    // The other session's end is noticed, not told.
+    running.awaits_load((1, 0, 0));
+    let opened = two.open(streams(sends(3))).expect("opened");
+    assert!(opened.streams.iter().all(|ticket| matches!(ticket, StreamTicket::Granted { .. })), "{opened:?}");
+}
+
+#[test]
+fn buffers_of_a_client_are_bounded() {
+    let limits = client_limits(ClientLimits { memory_bytes: 100 << 20, ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    let greedy = StreamSpec { send_buffer_bytes: Some(40 << 20), ..spec(Protocol::Tcp, Role::Send) };
+    let opened = session.open(streams(vec![greedy.clone(), greedy])).expect("opened");
+    assert!(matches!(opened.streams[0], StreamTicket::Granted { .. }));
+    assert!(refused(&opened.streams[1]).contains("--memory-limit"), "{opened:?}");
+    let usual = linerate::agent::OpenRequest { receive_buffer_bytes: None, ..lanes(&[Protocol::Tcp; 2]) };
+    let text = running.connect().open(usual.clone()).expect_err("too much").to_string();
+    assert!(text.contains("--memory-limit"), "{text}");
+    let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
+    let text = other.open(usual).expect_err("the memory is one for all clients").to_string();
+    assert!(text.contains("--memory-limit") && text.contains("other clients"), "{text}");
+}
+
+#[test]
+fn a_lane_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
+    let limits = client_limits(ClientLimits { memory_bytes: 60 << 20, ..ClientLimits::default() });
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    // 128 KiB are asked for, and 16 MiB are what a receiver of datagrams takes, which the kernel doubles.
+    let text = running.connect().open(lanes(&[Protocol::Udp; 2])).expect_err("too much").to_string();
+    assert!(text.contains("--memory-limit"), "{text}");
+    running.connect().open(lanes(&[Protocol::Udp])).expect("one fits");
+    running.awaits_load((0, 0, 0));
+    let session = connect_as(&running, [127, 0, 0, 2]).expect("a session");
+    session.open(lanes(&[Protocol::Tcp; 20])).expect("over TCP the client's word is the buffer");
+}
+
+fn rate_limit(bytes_per_second: f64) -> Limits {
+    client_limits(ClientLimits { bytes_per_second: Some(bytes_per_second), ..ClientLimits::default() })
+}
+
+#[test]
+fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
+    let limit = 8e6;
+    let running = Running::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    assert_eq!(session.hello().rate_limit, Some(limit));
+
+    let modest = StreamSpec { bytes_per_second: Some(2e6), ..spec(Protocol::Tcp, Role::Send) };
+    let asked = vec![modest, spec(Protocol::Tcp, Role::Send), spec(Protocol::Tcp, Role::Receive)];
+    let opened = session.open(streams(asked)).expect("opened");
+    let granted: Vec<Option<f64>> = opened
+        .streams
+        .iter()
+        .map(|ticket| match ticket {
+            StreamTicket::Granted { bytes_per_second, .. } => *bytes_per_second,
+            StreamTicket::Refused { why } => panic!("{why}"),
+        })
+        .collect();
+    assert_eq!(granted, [Some(2e6), Some(3e6), Some(3e6)]);
+    let ours = opened.streams[2].held(spec(Protocol::Tcp, Role::Send));
+    assert_eq!(ours.bytes_per_second, Some(3e6), "our end of a stream to the agent is held as well");
+    let other = running.connect();
+    let late = other.open(streams(sends(1))).expect("opened");
+    assert!(refused(&late.streams[0]).contains("--rate-limit"), "nothing is left: {late:?}");
+
+    // The agent's end is told its rate; who moves more all the same is ended, in either direction.
+    let take = session.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect("a stream");
+    let give = session.connect_stream(&opened.streams[2], &ours, None, None).expect("a stream");
+    let (linerate::flow::stream::StreamSocket::Tcp(mut take), linerate::agent::StreamSocket::Tcp(mut give)) =
+        (take, give)
+    else {
+        panic!("both are TCP");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || std::io::copy(&mut take, &mut std::io::sink()));
+        scope.spawn(move || while give.write_all(&[1; 100_000]).is_ok() {});
+        let sample = sample_when(&session, |sample| sample.streams[1..].iter().all(|stream| stream.ended));
+        assert_eq!((sample.streams[0].ended, sample.streams[1].trains), (false, 3_000_000));
+        for stream in &sample.streams[1..] {
+            assert!(
+                stream
+                    .error
+                    .as_deref()
+                    .is_some_and(|why| why.contains("24.0 Mb/s") && why.contains("--rate-limit")),
+                "{stream:?}"
+            );
+        }
+        session.close().expect("closed");
+    });
+}
+
+#[test]
+fn a_test_that_takes_too_long_is_ended_with_its_reason() {
+    let limits = Limits { test_time: Some(Duration::from_millis(400)), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    assert_eq!(session.hello().time_limit_seconds, Some(0.4));
+    let request =
+        linerate::agent::OpenRequest { streams: sends(1), ..lanes(&[Protocol::Tcp, Protocol::Udp]) };
+    let opened = session.open(request).expect("opened");
+    let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a worker");
+    let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let sample = sample_when(&session, |sample| {
+        sample.lanes.iter().all(|lane| lane.ended) && sample.streams.iter().all(|stream| stream.ended)
+    });
+    let reasons =
+        sample.lanes.iter().map(|lane| &lane.error).chain(sample.streams.iter().map(|stream| &stream.error));
+    for reason in reasons {
+        assert!(reason.as_deref().is_some_and(|why| why.contains("--time-limit")), "{sample:?}");
+    }
+    assert_eq!(heard(&mut lane), b"");
+    drop(stream);
+    session.close().expect("closed");
+    session.open(lanes(&[Protocol::Tcp])).expect("the next test has its own time");
+}
+
+#[test]
+fn who_is_not_on_the_list_gets_no_answer() {
+    let only = ["127.0.0.1", "192.0.2.0/24"].map(|text| text.parse().expect("a network"));
+    let settings = Settings { allow: AllowList::new(only), ..Settings::default() };
+    let running = Running::with(settings, COUNTING, "[::]:0");
+    let target = std::net::SocketAddr::from(([127, 0, 0, 1], running.address.port()));
+    let session = Session::connect(target, &running.key).expect("on the list");
+    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    for opening in [
+        linerate::agent::CONTROL_MAGIC.as_slice(),
+        b"LRc9",
+        &[linerate::agent::DATA_MAGIC.as_slice(), opened.lanes[0].token.bytes()].concat(),
+    ] {
+        let mut stranger = super::strangers::connect_from([127, 0, 0, 2], target);
+        let _ = stranger.write_all(opening);
+        stranger.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        assert!(!matches!(stranger.read(&mut [0; 16]), Ok(1..)), "{opening:?} was answered");
+    }
+    // With the key, too.
+    let way = linerate::agent::Way { local: Some(([127, 0, 0, 3], 0).into()), device: None };
+    let text = refusal(Session::connect_by(target, &running.key, way));
+    assert!(text.contains("--allow"), "{text}");
+    assert_eq!(running.agent.load().2, 0, "no thread was spent on them");
+    session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("the token was not taken by the stranger");
+}
+
+#[test]
+fn a_silent_client_is_not_sent_datagrams_for_long() {
+    let limits = Limits { idle_sending: Duration::from_millis(500), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let (quiet, receiving) = (running.connect(), running.connect());
+    quiet.open(streams(vec![spec(Protocol::Udp, Role::Send)])).expect("opened");
+    receiving.open(streams(vec![spec(Protocol::Udp, Role::Receive)])).expect("opened");
+    let began = Instant::now();
+    until("the quiet one is dropped", || running.agent.load().0 == 1);
+    assert!(began.elapsed() >= Duration::from_millis(500));
+    receiving.sample().expect("who sends to the agent may be silent");
+    assert!(quiet.sample().is_err());
+}
+
+#[test]
+fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
+    let limit = 2e5;
+    let running = Running::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
+    let (began, mut moved, mut refusals) = (Instant::now(), 0, 0);
+    let receive = spec(Protocol::Tcp, Role::Receive);
+    while began.elapsed() < Duration::from_secs(2) {
+        // Each time a new session, so that nothing but the address tells who it is.
+        let session = running.connect();
+        let opened = session.open(streams(vec![receive.clone()])).expect("opened");
+        if let StreamTicket::Refused { why } = &opened.streams[0] {
+            assert!(why.contains("has moved more than") && why.contains("wait"), "{why}");
+            refusals += 1;
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        }
+        let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+        let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
+        // Over before anybody looks, or ended soon after: how busy the machine is decides.
+        let sent = stream.write_all(&[1; 800_000]).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+        if sent.is_ok() {
+            sample_when(&session, |sample| sample.streams[0].ended);
+        }
+        moved += session.close().expect("closed").streams[0].bytes;
+    }
+    let most = limit * 1.1 * (began.elapsed().as_secs_f64() + 0.5) + 800_000.0;
+    assert!(moved as f64 <= most, "{moved} bytes of at most {most}");
+    assert!(refusals > 0 && moved > 0, "{refusals} refusals, {moved} bytes");
+    let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
+    let opened = other.open(streams(vec![receive])).expect("opened");
+    assert!(
+        matches!(opened.streams[0], StreamTicket::Granted { .. }),
+        "another client owes nothing: {opened:?}"
+    );
+}
+
+#[test]
+fn who_says_nothing_is_held_to_the_rate_all_the_same() {
+    let running = Running::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    let opened = session.open(streams(vec![spec(Protocol::Tcp, Role::Receive)])).expect("opened");
+    let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
+    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    let began = Instant::now();
+    while stream.write_all(&[1; 100_000]).is_ok() {}
+    assert!(began.elapsed() < PATIENCE, "cut off by the agent, not by our patience");
+}
+
+#[test]
+fn the_lanes_of_a_run_are_read_no_faster_than_the_rate() {
+    let limit = 8e6;
+    let running = Running::with(rate_limit(limit), Receivers::default(), "127.0.0.1:0");
+    let (one, two) = (running.connect(), running.connect());
+    let began = Instant::now();
+    let mut held = Vec::new();
+    for session in [&one, &two] {
+        let opened = session.open(lanes(&[Protocol::Tcp; 2])).expect("workers of two paths under one limit");
+        for ticket in &opened.lanes {
+            held.push(session.connect_tcp(ticket, |_| Ok(())).expect("a worker"));
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for mut lane in held {
+            let stop = &stop;
+            scope.spawn(move || {
+                lane.set_write_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = lane.write(&[1; 64 << 10]);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs(2));
+        let samples = [one.sample().expect("a sample"), two.sample().expect("a sample")];
+        let most = limit * (began.elapsed().as_secs_f64() + 0.02);
+        stop.store(true, Ordering::Relaxed);
+        let lanes: Vec<_> = samples.iter().flat_map(|sample| &sample.lanes).collect();
+        let moved: u64 = lanes.iter().map(|lane| lane.bytes).sum();
+        // Each worker may have read one block that is not paid yet.
+        assert!((moved as f64) < most + 4.0 * 65_536.0, "{moved} bytes of at most {most}");
+        assert!(moved as f64 > 0.5 * limit, "{moved} bytes: held, and not stopped");
+        assert!(lanes.iter().all(|lane| !lane.ended && lane.bytes > 0), "{lanes:?}");
+    });
+}
+
+#[test]
+fn datagrams_of_a_lane_come_from_who_is_on_the_list_only() {
+    let only = AllowList::new(["127.0.0.1".parse().expect("a network")]);
+    let settings = Settings { allow: only, ..Settings::default() };
+    let running = Running::with(settings, Receivers::default(), "127.0.0.1:0");
+    let session = running.connect();
+    let opened = session.open(lanes(&[Protocol::Udp; 2])).expect("opened");
+    let show = |from: &str, lane: usize| {
+        let socket = UdpSocket::bind((from, 0)).expect("a socket");
+        let to = session.udp_address(&opened.lanes[lane]).expect("a port");
+        socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+        socket.send_to(&linerate::flow::wire::admission(opened.lanes[lane].token.bytes()), to).expect("sent");
+        socket.recv(&mut [0; 64]).is_ok()
+    };
+    assert!(!show("127.0.0.2", 0), "its token was shown from elsewhere");
+    let sample = sample_when(&session, |sample| sample.lanes[0].ended);
+    let why = sample.lanes[0].error.as_deref().expect("a reason");
+    assert!(why.contains("127.0.0.2") && why.contains("--allow"), "{why}");
+    // A thread that has not started yet answers the next time.
+    assert!((0..20).any(|_| show("127.0.0.1", 1)), "who is on the list is let in");
+}

@@ -1,0 +1,73 @@
+//! What somebody who holds the key can say: malformed requests are answered with a reason, and the session
+//! goes on.
+
+use super::running::Running;
+use super::versions::connect;
+
+#[test]
+fn malformed_requests_are_answered_and_the_session_goes_on() {
+    let running = Running::start();
+    let mut line = connect(&running);
+    line.says("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}");
+    assert!(line.hears().contains("\"answer\":\"hello\""));
+    let stream =
+        "\"protocol\":\"tcp\",\"role\":\"send\",\"method\":\"write\",\"write_bytes\":1,\"datagram_bytes\":64";
+    let many = format!("{{\"ask\":\"open\",\"streams\":[{}]}}", vec![format!("{{{stream}}}"); 257].join(","));
+    for (request, answer) in [
+        ("", "not understood"),
+        ("null", "not understood"),
+        ("{}", "not understood"),
+        ("{\"ask\":\"format\"}", "not understood"),
+        ("{\"ask\":\"open\",\"streams\":7}", "not understood"),
+        ("{\"ask\":\"open\",\"streams\":[{}]}", "not understood"),
+        ("{\"ask\":\"open\",\"streams\":[{\"protocol\":\"sctp\"}]}", "not understood"),
+        (&format!("{{\"ask\":\"open\",\"streams\":[{{{stream},\"core\":-1}}]}}"), "not understood"),
+        (
+            &format!("{{\"ask\":\"open\",\"streams\":[{{{stream},\"send_buffer_bytes\":1e99}}]}}"),
+            "not understood",
+        ),
+        ("{\"ask\":\"open\"}", "0 streams were asked for"),
+        ("{\"ask\":\"open\",\"lanes\":[],\"streams\":[]}", "0 streams were asked for"),
+        (&many, "257 streams were asked for"),
+        ("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}", "a second hello"),
+        (
+            "{\"ask\":\"counters\",\"interfaces\":[\"../../etc\",\"\\u0000\",\"no-such-nic\"]}",
+            "\"answer\":\"counters\"",
+        ),
+        (
+            &format!(
+                "{{\"ask\":\"open\",\"streams\":[{{{stream},\"send_buffer_bytes\":18446744073709551615}}]}}"
+            ),
+            "refused",
+        ),
+        ("{\"ask\":\"close\"}", "\"answer\":\"closed\""),
+        (
+            &format!(
+                "{{\"ask\":\"open\",\"streams\":[{{{stream},\"bytes_per_second\":-1.0,\"core\":4294967295}}]}}"
+            ),
+            "refused",
+        ),
+    ] {
+        line.says(request);
+        let heard = line.hears();
+        assert!(heard.contains(answer), "{request}: {heard}");
+    }
+    line.says("{\"ask\":\"close\"}");
+    assert!(line.hears().contains("\"answer\":\"closed\""));
+    line.says("{\"ask\":\"sample\"}");
+    assert!(line.hears().contains("\"answer\":\"sample\""), "as if nothing had been");
+    running.awaits_load((1, 0, 0));
+}
+
+#[test]
+fn a_request_beyond_all_measure_ends_its_session_alone() {
+    let running = Running::start();
+    let (session, mut line) = (running.connect(), connect(&running));
+    line.says("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}");
+    line.hears();
+    // Parts without an end: memory grows to the limit of a request, no further.
+    let gone = (0..20).any(|_| line.part(&[b' '; 60_000]).is_err() || line.closed());
+    assert!(gone);
+    running.awaits_load((1, 0, 0));
+    session.sample().expect("the other session goes on");
+}

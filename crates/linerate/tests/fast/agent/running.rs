@@ -1,0 +1,218 @@
+//! What the tests of the agent share: an agent on a thread, receivers that only count, and patience.
+
+use linerate::agent::{
+    Agent, Interface, InterfaceOf, Key, LaneRequest, Limits, OpenRequest, Receivers, Sample, Session,
+    Settings,
+};
+use linerate::failure::Failure;
+use linerate::flow::receive::{Received, Terms};
+use linerate::flow::stream::{Role, SendMethod, StreamCounters, StreamSocket, StreamSpec};
+use linerate::protocol::Protocol;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Generous: the machine that tests may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+fn nothing_came(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn count_tcp(mut stream: TcpStream, terms: &Terms, received: &Received, stop: &AtomicBool) -> io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_millis(50)))?;
+    let mut buffer = [0; 64 << 10];
+    while !stop.load(Ordering::Acquire) {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(bytes) => {
+                if terms.verify {
+                    let sum: u64 = buffer[..bytes].iter().map(|byte| u64::from(*byte)).sum();
+                    received.checksum.fetch_add(sum, Ordering::Relaxed);
+                }
+                received.progress.add(bytes as u64);
+            }
+            Err(error) if nothing_came(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Admits the address that shows the token, and answers only there.
+pub fn count_udp(
+    socket: UdpSocket,
+    token: &[u8; 32],
+    _: &Terms,
+    received: &Received,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    socket.set_read_timeout(Some(Duration::from_millis(50)))?;
+    let mut buffer = [0; 2048];
+    let mut sender = None;
+    while !stop.load(Ordering::Acquire) {
+        match socket.recv_from(&mut buffer) {
+            Ok((bytes, from)) if sender.is_none() && buffer[..bytes] == *token => {
+                sender = Some(from);
+                socket.send_to(b"in", from)?;
+            }
+            Ok((bytes, from)) if sender == Some(from) => {
+                received.datagrams.fetch_add(1, Ordering::Relaxed);
+                received.progress.add(bytes as u64);
+            }
+            Ok(_) => {}
+            Err(error) if nothing_came(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A stream over TCP that goes as fast as it can, whatever it was asked for. Its spec can be read from its
+/// counters: the core (plus one) from the calls, the rate from the trains.
+pub fn careless_stream(
+    spec: &StreamSpec,
+    socket: StreamSocket,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    counters.calls.store(spec.core.map_or(0, |core| u64::from(core) + 1), Ordering::Relaxed);
+    counters.trains.store(spec.bytes_per_second.map_or(0, |rate| rate as u64), Ordering::Relaxed);
+    let StreamSocket::Tcp(mut stream) = socket else {
+        return Err(io::Error::other("who streams over UDP in these tests has the real engine"));
+    };
+    stream.set_read_timeout(Some(Duration::from_millis(50)))?;
+    stream.set_write_timeout(Some(Duration::from_millis(50)))?;
+    let mut buffer = [7; 64 << 10];
+    while !stop.load(Ordering::Acquire) {
+        let moved = match spec.role {
+            Role::Send => stream.write(&buffer),
+            _ => stream.read(&mut buffer),
+        };
+        match moved {
+            Ok(0) => break,
+            Ok(bytes) => counters.progress.add(bytes as u64),
+            Err(error) if nothing_came(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, stream: careless_stream };
+
+/// An agent on a thread of this process.
+pub struct Running {
+    pub agent: Arc<Agent>,
+    pub address: SocketAddr,
+    pub key: Key,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Running {
+    pub fn start() -> Running {
+        Running::with(Limits::default(), COUNTING, "127.0.0.1:0")
+    }
+
+    pub fn with(settings: impl Into<Settings>, receivers: Receivers, listen: &str) -> Running {
+        let key = Key::random().expect("a key");
+        let loopback = || Interface { name: "lo".into(), mtu: Some(65_536), cores: vec![0, 1] };
+        let interface_of: InterfaceOf = Arc::new(move |ip| ip.is_loopback().then(loopback));
+        let listen = [listen.parse().expect("an address")];
+        let agent = Agent::bind_with(&listen, key.clone(), receivers, interface_of, settings.into());
+        let agent = Arc::new(agent.expect("an agent"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (serving, ended) = (agent.clone(), stop.clone());
+        let thread = std::thread::spawn(move || serving.serve(&ended));
+        let address = agent.local_addresses()[0];
+        Running { agent, address, key, stop, thread: Some(thread) }
+    }
+
+    pub fn connect(&self) -> Session {
+        Session::connect(self.address, &self.key).expect("a session")
+    }
+
+    pub fn awaits_load(&self, load: (usize, usize, usize)) {
+        until("the load", || self.agent.load() == load);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the agent ends without a panic");
+        }
+    }
+}
+
+pub fn until(what: &str, reached: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !reached() {
+        assert!(began.elapsed() < PATIENCE, "{what} was not reached");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn lanes(protocols: &[Protocol]) -> OpenRequest {
+    let lanes = protocols.iter().map(|protocol| LaneRequest { protocol: *protocol }).collect();
+    OpenRequest { lanes, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
+}
+
+/// The agent's end of a stream.
+pub fn spec(protocol: Protocol, role: Role) -> StreamSpec {
+    StreamSpec {
+        protocol,
+        role,
+        method: if protocol == Protocol::Udp { SendMethod::Trains } else { SendMethod::Write },
+        write_bytes: 64 << 10,
+        datagram_bytes: 1400,
+        bytes_per_second: None,
+        limit_bytes: None,
+        congestion_control: None,
+        send_buffer_bytes: None,
+        receive_buffer_bytes: None,
+        core: None,
+        verify: false,
+    }
+}
+
+pub fn streams(streams: Vec<StreamSpec>) -> OpenRequest {
+    OpenRequest { streams, ..OpenRequest::default() }
+}
+
+pub fn sample_when(session: &Session, reached: impl Fn(&Sample) -> bool) -> Sample {
+    let began = Instant::now();
+    loop {
+        let sample = session.sample().expect("a sample");
+        if reached(&sample) {
+            return sample;
+        }
+        assert!(began.elapsed() < PATIENCE, "{sample:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a stranger's connection gets: the bytes until it is closed.
+pub fn heard(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "closed, not left open"),
+    }
+    bytes
+}
+
+pub fn refusal(result: Result<Session, Failure>) -> String {
+    match result {
+        Ok(_) => panic!("it was let in"),
+        Err(failure) => {
+            assert_eq!(failure.exit_status(), 3);
+            failure.to_string()
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a session does: tests one after another, tokens, bounds.
+
+use super::bounds::connect_as;
+use super::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, until};
+use linerate::agent::{DATA_MAGIC, Limits, Opened, Session};
+use linerate::protocol::Protocol;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+#[test]
+fn tests_over_tcp_and_udp_follow_one_another_on_one_session() {
+    let running = Running::start();
+    let session = running.connect();
+    let hello = session.hello().clone();
+    assert_eq!((hello.interface.as_deref(), hello.interface_mtu), (Some("lo"), Some(65_536)));
+    assert!(hello.instance.len() == 16 && hello.cores > 0 && !hello.host.is_empty(), "{hello:?}");
+    assert_eq!(running.connect().hello().instance, hello.instance, "one agent, two connections");
+
+    for round in 1..=3u64 {
+        let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
+        let mut tcp =
+            session.connect_tcp(&opened.lanes[0], |socket| socket.set_tcp_nodelay(true)).expect("a stream");
+        let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        udp.connect(session.udp_address(&opened.lanes[1]).expect("a port")).expect("connected");
+        udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        udp.send(opened.lanes[1].token.bytes()).expect("the token");
+        udp.recv(&mut [0; 16]).expect("admitted");
+        tcp.write_all(&vec![1; 100_000 * round as usize]).expect("bytes");
+        tcp.shutdown(std::net::Shutdown::Write).expect("the end");
+        for _ in 0..10 {
+            udp.send(&[2; 100]).expect("a datagram");
+        }
+        let sample = sample_when(&session, |sample| sample.lanes[0].ended && sample.lanes[1].datagrams == 10);
+        assert_eq!((sample.lanes[0].bytes, sample.lanes[0].checksum), (100_000 * round, 100_000 * round));
+        assert_eq!((sample.lanes[1].bytes, sample.lanes[1].ended), (1000, false));
+        assert!(sample.lanes.iter().all(|lane| lane.buffer_bytes >= 128 << 10 && lane.error.is_none()));
+        assert!(sample.lanes[0].bytes_nanos <= sample.nanos && sample.process_cpu_nanos > 0);
+        let last = session.close().expect("closed");
+        assert!(last.lanes.iter().all(|lane| lane.ended), "{last:?}");
+        assert!(session.sample().expect("a sample").lanes.is_empty());
+    }
+}
+
+#[test]
+fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
+    let running = Running::with(Limits::default(), COUNTING, "[::]:0");
+    for local in ["127.0.0.1", "::1"] {
+        let address = SocketAddr::new(local.parse().expect("an address"), running.address.port());
+        if local == "::1" && UdpSocket::bind("[::1]:0").is_err() {
+            println!("skipped: this host has no IPv6");
+            continue;
+        }
+        let session = Session::connect(address, &running.key).expect("a session");
+        assert_eq!(
+            session.hello().interface.as_deref(),
+            Some("lo"),
+            "mapped addresses are looked up as IPv4"
+        );
+        let opened = session.open(lanes(&[Protocol::Udp])).expect("opened");
+        let udp = UdpSocket::bind((local, 0)).expect("a socket");
+        udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let to = session.udp_address(&opened.lanes[0]).expect("a port");
+        udp.send_to(opened.lanes[0].token.bytes(), to).expect("the token");
+        udp.recv(&mut [0; 16]).expect("admitted");
+    }
+}
+
+fn try_token(running: &Running, opened: &Opened) -> Vec<u8> {
+    let mut stream = TcpStream::connect(running.address).expect("a connection");
+    stream.write_all(&DATA_MAGIC).expect("the magic");
+    stream.write_all(opened.lanes[0].token.bytes()).expect("the token");
+    heard(&mut stream)
+}
+
+#[test]
+fn a_token_works_once_and_only_while_its_test_is_open() {
+    let running = Running::start();
+    let session = running.connect();
+    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    let stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
+    let text = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect_err("used").to_string();
+    assert!(text.contains("used before"), "{text}");
+    assert_eq!(try_token(&running, &opened), b"");
+    drop(stream);
+    session.close().expect("closed");
+    let unused = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    session.close().expect("closed");
+    assert_eq!(try_token(&running, &unused), b"");
+}
+
+#[test]
+fn an_unused_token_expires_also_under_forged_datagrams() {
+    let limits = Limits { token_life: Duration::from_millis(400), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let session = running.connect();
+    let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
+    let forger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let target = session.udp_address(&opened.lanes[1]).expect("a port");
+    for length in [0, 1, 31, 32, 33, 1400] {
+        forger.send_to(&vec![0xa5; length], target).expect("a datagram");
+    }
+    let sample = sample_when(&session, |sample| sample.lanes.iter().all(|lane| lane.ended));
+    for lane in &sample.lanes {
+        assert!(lane.error.as_deref().is_some_and(|why| why.contains("not used in time")), "{lane:?}");
+        assert_eq!((lane.bytes, lane.datagrams), (0, 0));
+    }
+    forger.set_nonblocking(true).expect("non-blocking");
+    let answer = forger.recv(&mut [0; 64]).expect_err("nothing is sent to who did not show the token");
+    assert_eq!(answer.kind(), ErrorKind::WouldBlock);
+    assert!(session.connect_tcp(&opened.lanes[0], |_| Ok(())).is_err(), "too late");
+    session.close().expect("closed");
+    assert_eq!(running.agent.load(), (1, 0, 0));
+}
+
+#[test]
+fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
+    let limits = Limits { sessions: 4, lanes: 3, ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let (one, two) = (running.connect(), running.connect());
+    let text = refusal(Session::connect(running.address, &running.key));
+    assert!(text.contains("2 of its 4 control connections"), "{text}");
+    let others =
+        [(); 2].map(|()| connect_as(&running, [127, 0, 0, 2]).expect("another client finds a place"));
+    let text = refusal(connect_as(&running, [127, 0, 0, 3]));
+    assert!(text.contains("4 clients already"), "{text}");
+    drop(others);
+    let text = one.open(lanes(&[Protocol::Tcp; 4])).expect_err("too many").to_string();
+    assert!(text.contains("1 to 3"), "{text}");
+    assert!(one.open(lanes(&[])).is_err());
+    one.open(lanes(&[Protocol::Udp; 3])).expect("as many as allowed");
+    let text = one.open(lanes(&[Protocol::Tcp])).expect_err("one test at a time").to_string();
+    assert!(text.contains("close it first"), "{text}");
+    two.open(lanes(&[Protocol::Tcp; 3])).expect("each session has its own");
+    drop(one);
+    until("a place is free", || running.agent.load() == (1, 3, 0));
+    running.connect();
+}
+
+#[test]
+fn the_largest_test_fits() {
+    let running = Running::start();
+    let session = running.connect();
+    let opened = session.open(lanes(&[Protocol::Tcp; 256])).expect("opened");
+    assert_eq!(opened.lanes.len(), 256);
+    assert_eq!(session.sample().expect("a sample").lanes.len(), 256);
+    session.close().expect("closed");
+}

@@ -1,0 +1,164 @@
+//! Who does not get in: wrong keys, other services, random bytes, half-open connections, a flood of them.
+
+use super::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal};
+use linerate::agent::{Agent, CONTROL_MAGIC, DATA_MAGIC, Key, Limits, Session};
+use linerate::protocol::Protocol;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_port_in_use_and_a_strange_address_are_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = taken.local_addr().expect("an address");
+    let bind = |address: SocketAddr| {
+        let key = Key::random().expect("a key");
+        match Agent::bind(&[address], key, COUNTING, Arc::new(|_| None)) {
+            Ok(_) => panic!("it listens"),
+            Err(failure) => failure.to_string(),
+        }
+    };
+    let text = bind(address);
+    assert!(text.contains(&address.port().to_string()) && text.contains("--listen"), "{text}");
+    let text = bind("192.0.2.1:0".parse().expect("an address"));
+    assert!(text.contains("192.0.2.1") && text.contains("no interface"), "{text}");
+}
+
+#[test]
+fn another_key_an_absent_peer_and_another_service_are_distinguished() {
+    let running = Running::start();
+    let other = Key::random().expect("a key");
+    let text = refusal(Session::connect(running.address, &other));
+    assert!(text.contains("refused the key") && text.contains(&running.address.to_string()), "{text}");
+    running.awaits_load((0, 0, 0));
+
+    let closed =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let text = refusal(Session::connect(closed, &other));
+    assert!(text.contains(&closed.to_string()) && text.contains("start `linerate agent` there"), "{text}");
+
+    for (says, wanted) in [("SSH-2.0-x\r\n", "no agent"), ("LRc2", "version 2"), ("", "did not answer")] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let service = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.write_all(says.as_bytes()).expect("said");
+            let _ = stream.read_to_end(&mut Vec::new());
+        });
+        let began = Instant::now();
+        let text = refusal(Session::connect(address, &other));
+        assert!(text.contains(wanted) && text.contains(&address.to_string()), "{text}");
+        assert!(began.elapsed() < PATIENCE);
+        service.join().expect("the service");
+    }
+}
+
+#[test]
+fn unknown_clients_get_no_byte_but_another_version_learns_which_this_is() {
+    let running = Running::start();
+    let mut random = vec![0; 600];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut random))
+        .expect("random bytes");
+    let mut openings: Vec<Vec<u8>> = random.chunks(60).map(<[u8]>::to_vec).collect();
+    openings.push(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec());
+    openings.push([CONTROL_MAGIC.as_slice(), &[0xff; 70]].concat());
+    openings.push([CONTROL_MAGIC.as_slice(), &[0, 48], &random[..48]].concat());
+    openings.push([DATA_MAGIC.as_slice(), &random[..32]].concat());
+    openings.push([DATA_MAGIC.as_slice(), &random[..5]].concat());
+    openings.push(b"LR".to_vec());
+    for opening in openings {
+        let mut stream = TcpStream::connect(running.address).expect("a connection");
+        let _ = stream.write_all(&opening);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        assert_eq!(heard(&mut stream), b"", "{opening:?}");
+    }
+    let mut newer = TcpStream::connect(running.address).expect("a connection");
+    newer.write_all(b"LRc7").expect("a magic");
+    assert_eq!(heard(&mut newer), CONTROL_MAGIC);
+    running.awaits_load((0, 0, 0));
+    running.connect();
+}
+
+#[test]
+fn half_open_connections_are_dropped_in_time() {
+    let limits = Limits { admission: Duration::from_millis(300), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let mut silent: Vec<TcpStream> = [b"".as_slice(), b"L", &CONTROL_MAGIC, &DATA_MAGIC, b"LRc1\x00\x30abc"]
+        .iter()
+        .map(|opening| {
+            let mut stream = TcpStream::connect(running.address).expect("a connection");
+            stream.write_all(opening).expect("an opening");
+            stream
+        })
+        .collect();
+    for stream in &mut silent {
+        assert_eq!(heard(stream), b"");
+    }
+    running.awaits_load((0, 0, 0));
+}
+
+/// A connection from an address of 127.0.0.0/8.
+pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((origin, 0)).into()).expect("bound");
+    socket.connect(&address.into()).expect("a connection");
+    socket.into()
+}
+
+#[test]
+fn a_thousand_connections_admit_nobody_and_keep_no_owner_out() {
+    // Nobody is dropped for lateness here: what makes room is that newcomers drive out the oldest.
+    let limits = Limits { admission: Duration::from_secs(120), ..Limits::default() };
+    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let mut held = std::collections::VecDeque::new();
+    for number in 0..1000u32 {
+        let mut stream = connect_from([127, 0, 0, 2], running.address);
+        let opening: &[u8] = match number % 4 {
+            0 => b"",
+            1 => &CONTROL_MAGIC,
+            2 => &DATA_MAGIC,
+            _ => b"\x16\x03\x01",
+        };
+        let _ = stream.write_all(opening);
+        held.push_back(stream);
+        // Fewer than a process may have files open.
+        if held.len() > 300 {
+            held.pop_front();
+        }
+        let (sessions, lanes, unknown) = running.agent.load();
+        assert!(sessions == 0 && lanes == 0 && unknown <= 64);
+    }
+    // In the middle of a flood from elsewhere.
+    let flooding = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while flooding.load(Ordering::Acquire) {
+                drop(connect_from([127, 0, 0, 2], running.address));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for _ in 0..5 {
+            running.connect().sample().expect("a sample");
+        }
+        flooding.store(false, Ordering::Release);
+    });
+    // And after 64 that hold every place, from the flooder's own address.
+    for _ in 0..64 {
+        held.push_back(connect_from([127, 0, 0, 1], running.address));
+    }
+    let session = running.connect();
+    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
+    for mut stream in held {
+        stream.set_nonblocking(true).expect("non-blocking");
+        match stream.read(&mut [0; 16]) {
+            Ok(bytes) => assert_eq!(bytes, 0, "closed without a byte"),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionReset), "{error}")
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Another protocol version, in either place; with a client and an agent written against the wire alone: they
+//! also keep the framing from changing unseen.
+
+use super::running::{PATIENCE, Running, refusal};
+use linerate::agent::{Key, Session};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+
+/// One end of a control connection.
+pub struct Line {
+    stream: TcpStream,
+    noise: snow::TransportState,
+}
+
+impl Line {
+    /// A message in one frame.
+    pub fn says(&mut self, text: &str) {
+        self.frame(1, text.as_bytes()).expect("said");
+    }
+
+    /// A part of a message that goes on.
+    pub fn part(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.frame(0, bytes)
+    }
+
+    fn frame(&mut self, flag: u8, bytes: &[u8]) -> io::Result<()> {
+        // The largest message of these tests takes two frames.
+        let (head, rest) = bytes.split_at(bytes.len().min(60_000));
+        let last = if rest.is_empty() { flag } else { 0 };
+        let mut buffer = [0; 65_535];
+        let plain = [&[last], head].concat();
+        let length = self.noise.write_message(&plain, &mut buffer).expect("a message");
+        write_frame(&mut self.stream, &buffer[..length])?;
+        if rest.is_empty() { Ok(()) } else { self.frame(flag, rest) }
+    }
+
+    /// The next message.
+    pub fn hears(&mut self) -> String {
+        let mut text = Vec::new();
+        loop {
+            let mut buffer = [0; 65_535];
+            let frame = read_frame(&mut self.stream);
+            let length = self.noise.read_message(&frame, &mut buffer).expect("the other side's");
+            text.extend(&buffer[1..length]);
+            if buffer[0] == 1 {
+                return String::from_utf8(text).expect("text");
+            }
+        }
+    }
+
+    /// The other side has closed.
+    pub fn closed(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(std::time::Duration::from_millis(100))).expect("a timeout");
+        match self.stream.read(&mut [0]) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
+        }
+    }
+}
+
+/// A client's line to an agent, before its first message.
+pub fn connect(running: &Running) -> Line {
+    let key = key_bytes(&running.key);
+    let builder = snow::Builder::new(PATTERN.parse().expect("a pattern"));
+    let builder = builder.prologue(b"LRc1").expect("a prologue").psk(0, &key).expect("the key");
+    let mut state = builder.build_initiator().expect("a state");
+    let mut stream = TcpStream::connect(running.address).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut buffer = [0; 65_535];
+    let length = state.write_message(&[], &mut buffer).expect("a message");
+    stream.write_all(b"LRc1").expect("the magic");
+    write_frame(&mut stream, &buffer[..length]).expect("the client's half");
+    state.read_message(&read_frame(&mut stream), &mut buffer).expect("the agent's half");
+    Line { stream, noise: state.into_transport_mode().expect("a channel") }
+}
+
+/// An agent's line to its next client.
+fn accept(listener: &TcpListener, key: &Key) -> Line {
+    let key = key_bytes(key);
+    let builder = snow::Builder::new(PATTERN.parse().expect("a pattern"));
+    let builder = builder.prologue(b"LRc1").expect("a prologue").psk(0, &key).expect("the key");
+    let mut state = builder.build_responder().expect("a state");
+    let (mut stream, _) = listener.accept().expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.read_exact(&mut [0; 4]).expect("the magic");
+    let mut buffer = [0; 65_535];
+    state.read_message(&read_frame(&mut stream), &mut buffer).expect("the client's half");
+    let length = state.write_message(&[], &mut buffer).expect("a message");
+    write_frame(&mut stream, &buffer[..length]).expect("the agent's half");
+    Line { stream, noise: state.into_transport_mode().expect("a channel") }
+}
+
+#[test]
+fn a_client_of_another_version_is_reported_with_both_versions() {
+    let running = Running::start();
+    for (hello, theirs) in [
+        // As a client of version 1 says it, and one of a later version that says more.
+        ("{\"ask\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\"}", ["agent protocol 1", "0.0.9"]),
+        (
+            "{\"ask\":\"hello\",\"protocol\":99,\"version\":\"9.9.9\",\"more\":[1]}",
+            ["agent protocol 99", "9.9.9"],
+        ),
+    ] {
+        let mut line = connect(&running);
+        line.says(hello);
+        let text = line.hears();
+        for part in theirs.iter().copied().chain([
+            "\"answer\":\"error\"",
+            "agent protocol 2",
+            env!("CARGO_PKG_VERSION"),
+            "install the same version",
+        ]) {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(line.closed());
+    }
+    running.awaits_load((0, 0, 0));
+}
+
+#[test]
+fn an_agent_of_another_version_is_reported_with_both_versions() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let key = Key::random().expect("a key");
+    // The words of an agent of version 1, which refuses by itself; and one that did not look.
+    let refuses = "{\"answer\":\"error\",\"text\":\"it runs linerate 0.0.9 (agent protocol 1), this is \
+                   linerate 0.1.0 (agent protocol 2); \
+                   install the same version on both hosts\"}";
+    let greets = "{\"answer\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\",\"host\":\"h\",\"instance\":\"00\",\"cores\":2}";
+    for answer in [refuses, greets] {
+        let text = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut line = accept(&listener, &key);
+                let hello = line.hears();
+                assert!(hello.contains("\"ask\":\"hello\"") && hello.contains("\"protocol\":2"), "{hello}");
+                line.says(answer);
+            });
+            refusal(Session::connect(address, &key))
+        });
+        for part in ["0.0.9", "agent protocol 1", "agent protocol 2", "same version", &address.to_string()] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+}
+
+fn key_bytes(key: &Key) -> [u8; 32] {
+    let digits: Vec<u8> = key.to_hex().as_bytes().chunks(2).map(hex_byte).collect();
+    digits.try_into().expect("32 bytes")
+}
+
+fn hex_byte(digits: &[u8]) -> u8 {
+    u8::from_str_radix(std::str::from_utf8(digits).expect("digits"), 16).expect("hex")
+}
+
+fn write_frame(stream: &mut TcpStream, frame: &[u8]) -> io::Result<()> {
+    stream.write_all(&(frame.len() as u16).to_be_bytes())?;
+    stream.write_all(frame)
+}
+
+fn read_frame(stream: &mut TcpStream) -> Vec<u8> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).expect("a length");
+    let mut frame = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut frame).expect("a frame");
+    frame
+}

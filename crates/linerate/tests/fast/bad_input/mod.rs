@@ -1,0 +1,18 @@
+//! Bad input, and bad luck: each ends within seconds with one sentence that names the thing and the remedy,
+//! the exit status of the contract, partial results saved, no scratch and no process left, and no file
+//! touched that linerate did not make.
+//!
+//! The program is run as a user runs it, each time in a directory of its own (`ground`).
+
+mod disks;
+mod files;
+mod floods;
+mod ground;
+mod interrupts;
+mod limits;
+mod links;
+mod peers;
+mod rights;
+mod sources;
+mod ssh;
+mod words;

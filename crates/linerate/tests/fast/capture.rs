@@ -1,0 +1,95 @@
+//! `linerate capture` as a user runs it: on this machine, and on the recorded trees of others
+//! (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace; skipped and said where they are
+//! absent).
+
+use linerate::probe::{Machine, probe};
+use linerate::sysroot::Sysroot;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn linerate(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linerate")).args(words).current_dir(folder).output().expect("linerate")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_capture_is_the_owners_and_is_not_written_over() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let words = ["capture", "--output", "this.tar.gz"];
+    let made = linerate(folder.path(), &words);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(text(&made.stdout).contains("linerate probe --root this.tar.gz"), "{}", text(&made.stdout));
+    let file = folder.path().join("this.tar.gz");
+    assert_eq!(std::fs::metadata(&file).expect("the file").permissions().mode() & 0o777, 0o600);
+    let again = linerate(folder.path(), &words);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(text(&again.stderr).contains("is there already") && text(&again.stderr).contains("--overwrite"));
+    assert!(linerate(folder.path(), &[words.as_slice(), &["--overwrite"]].concat()).status.success());
+    let probed = linerate(folder.path(), &["probe", "--root", "this.tar.gz"]);
+    assert!(probed.status.success() && probed.stderr.is_empty(), "{}", text(&probed.stderr));
+    // Without a name for it, it has the date in it; a capture that fails leaves nothing.
+    assert!(linerate(folder.path(), &["capture"]).status.success());
+    assert_eq!(
+        linerate(folder.path(), &["capture", "--output", "none", "--root", "this.tar.gz.not"]).status.code(),
+        Some(3)
+    );
+    let mut names: Vec<String> = std::fs::read_dir(folder.path())
+        .expect("a list")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names[0].starts_with("linerate-capture-20") && names[0].ends_with(".tar.gz"), "{names:?}");
+}
+
+/// Machines that others recorded: the probe of their capture is the probe of their tree but for names and
+/// addresses.
+#[test]
+fn captures_of_recorded_machines_probe_the_same() {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
+    let place = std::env::var_os("LINERATE_CAPTURES").map_or(beside, PathBuf::from);
+    if !place.is_dir() {
+        println!("skipped: no captures");
+        return;
+    }
+    let mut compared = 0;
+    for name in [
+        "hwloc/linux/32intel64-2p8co2t+8ve.tar.bz2",
+        "hwloc/linux/fakepcilocalities.tar.bz2",
+        "hwloc/linux/nvidiagpunumanodes.tar.bz2",
+        "hwloc/linux/offline-cpu0-node0.tar.bz2",
+        "hwloc/linux/nvidia-dgx-gb10.tar.bz2",
+        "ghw/linux-amd64-offlineCPUs.tar.gz",
+        "ghw/linux-amd64-415ee03b8c4d1c4f07ae2e9d8b3d3d6d.tar.gz",
+        "libnvme/tree-pcie.tar.xz",
+    ] {
+        let tree = Sysroot::at(&place.join(name)).expect("a recorded machine");
+        let capture = linerate::capture::capture(&tree).expect("a capture");
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("capture.tar.gz");
+        linerate::capture::write(&capture, std::fs::File::create(&file).expect("a file")).expect("a tarball");
+        let again = probe(&Sysroot::at(&file).expect("the capture"));
+        let (again, before) = (facts(again), facts(probe(&tree)));
+        let differs: Vec<_> =
+            before.lines().zip(again.lines()).filter(|(before, again)| before != again).take(9).collect();
+        assert!(again == before, "{name}: {differs:#?}");
+        compared += 1;
+    }
+    assert_eq!(compared, 8);
+}
+
+/// The machine without what is replaced, as text that a failing test can show.
+fn facts(mut machine: Machine) -> String {
+    machine.host = machine.host.map(|_| "host".into());
+    machine.nics.iter_mut().for_each(|nic| nic.addresses.clear());
+    for fs in &mut machine.file_systems {
+        (fs.mount_point, fs.source, fs.options) = Default::default();
+    }
+    machine.disks.iter_mut().for_each(|disk| disk.backing_file = None);
+    serde_json::to_string_pretty(&machine).expect("JSON")
+}

@@ -1,0 +1,311 @@
+//! The data plane from end to end: files through workers to receivers, on io_uring and on threads, and the
+//! ways in which it fails.
+
+use linerate::flow::counters::LaneCounters;
+use linerate::flow::lane::LaneError;
+use linerate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
+use linerate::flow::source::{Cursor, Source};
+use linerate::flow::start::{Destination, LaneStart, RunningLane, start};
+use linerate::flow::udp::UdpSender;
+use linerate_system::file::open_to_read;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const BLOCK: usize = 64 << 10;
+/// Longer than any of this takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A file of `blocks` blocks; each begins with its number.
+fn numbered_file(blocks: u64) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let mut block: Vec<u8> = (0..BLOCK).map(|index| (index * 7 + index / 256) as u8).collect();
+    for number in 0..blocks {
+        block[..8].copy_from_slice(&number.to_le_bytes());
+        file.write_all(&block).expect("written");
+    }
+    file
+}
+
+fn source(path: &Path, cursor: &Arc<Cursor>) -> Source {
+    // Past the page cache where the file system can, as the path stage reads.
+    let file = open_to_read(path, true).or_else(|_| open_to_read(path, false)).expect("opened");
+    Source::File { file, cursor: Arc::clone(cursor), label: "the file".into() }
+}
+
+/// A worker at work, and what it counts.
+struct AtWork {
+    lane: RunningLane,
+    counters: Arc<LaneCounters>,
+    stop: Arc<AtomicBool>,
+}
+
+impl AtWork {
+    fn start(source: Source, destination: Destination, io_uring: bool, patience: Duration) -> Self {
+        let counters = Arc::new(LaneCounters::new(Instant::now()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let lane = LaneStart {
+            core: None,
+            source,
+            destination,
+            block_bytes: BLOCK,
+            depth: 4,
+            extra_blocks: 2,
+            verify: true,
+            patience,
+            io_uring,
+        };
+        let lane = start(lane, Arc::clone(&counters), Arc::clone(&stop)).expect("a worker");
+        if !io_uring {
+            assert!(lane.method().expect("a method").contains("threads"));
+        }
+        AtWork { lane, counters, stop }
+    }
+
+    fn await_bytes(&self, bytes: u64) {
+        let patience = Instant::now() + PATIENCE;
+        while self.counters.progress.mark().bytes < bytes {
+            assert!(Instant::now() < patience && !self.lane.ended(), "{:?}", self.counters);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits for an end that nobody asked for.
+    fn await_end(self, within: Duration) -> LaneError {
+        let patience = Instant::now() + within;
+        while !self.lane.ended() {
+            assert!(Instant::now() < patience, "still running: {:?}", self.counters);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.lane.join().expect_err("an error")
+    }
+
+    /// Stops it; it ends within a second, and well.
+    fn stop(self) -> Arc<LaneCounters> {
+        self.stop.store(true, Ordering::Relaxed);
+        let asked = Instant::now();
+        self.lane.join().expect("a good end");
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+        assert!(self.counters.whole.load(Ordering::Relaxed));
+        self.counters
+    }
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+    (near, listener.accept().expect("accepted").0)
+}
+
+/// A receiver on its thread.
+struct Receiving {
+    received: Arc<Received>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl Receiving {
+    fn start(
+        receive: impl FnOnce(&Received, &AtomicBool) -> std::io::Result<()> + Send + 'static,
+    ) -> Receiving {
+        let received = Arc::new(Received::new(Instant::now()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, end) = (Arc::clone(&received), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || receive(&theirs, &end));
+        Receiving { received, stop, thread }
+    }
+
+    fn end(self) -> Arc<Received> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the receiver").expect("a good end");
+        self.received
+    }
+}
+
+#[test]
+fn a_file_over_tcp_arrives_as_it_was_sent() {
+    for io_uring in [true, false] {
+        let file = numbered_file(16);
+        let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
+        let (near, far) = tcp_pair();
+        let receiving = Receiving::start(move |received, stop| {
+            receive_tcp(far, &Terms { verify: true, ..Terms::default() }, received, stop)
+        });
+        let lane = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, PATIENCE);
+        lane.await_bytes(40 * BLOCK as u64);
+        let counters = lane.stop();
+        // The worker has ended the stream, so the receiver ends by itself.
+        let received = Arc::clone(&receiving.received);
+        receiving.thread.join().expect("the receiver").expect("the whole stream");
+        assert_eq!(received.progress.mark().bytes, counters.progress.mark().bytes, "io_uring: {io_uring}");
+        let (sent, arrived) =
+            (counters.checksum.load(Ordering::Relaxed), received.checksum.load(Ordering::Relaxed));
+        assert!(sent == arrived && sent != 0, "{sent:x} and {arrived:x}, io_uring: {io_uring}");
+        assert!(counters.cpu_nanos.load(Ordering::Relaxed) > 0);
+    }
+}
+
+#[test]
+fn a_file_over_udp_arrives_whole() {
+    for io_uring in [true, false] {
+        let file = numbered_file(16);
+        let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
+        let token = [5; 32];
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(socket.local_addr().expect("an address")).expect("connected");
+        let receiving = Receiving::start(move |received, stop| {
+            receive_udp(socket, &token, &Terms::default(), received, stop)
+        });
+        let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
+        let lane = AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), io_uring, PATIENCE);
+        lane.await_bytes(40 * BLOCK as u64);
+        let counters = lane.stop();
+        let received = receiving.end();
+        let (sent, arrived) = (counters.progress.mark().bytes, received.progress.mark().bytes);
+        let drops = received.socket_drops.load(Ordering::Relaxed);
+        assert_eq!((arrived, counters.lost_bytes.load(Ordering::Relaxed), drops), (sent, 0, 0));
+        // Blocks are cut into datagrams where they lie: 44 whole ones and the rest, wherever a send ended.
+        assert!(received.datagrams.load(Ordering::Relaxed) >= sent.div_ceil(1472));
+    }
+}
+
+#[test]
+fn lanes_that_share_a_cursor_send_each_block_once_a_round() {
+    const BLOCKS: u64 = 64;
+    for io_uring in [true, false] {
+        let file = numbered_file(BLOCKS);
+        let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
+        let mut lanes = Vec::new();
+        let mut readers = Vec::new();
+        for _ in 0..2 {
+            let (near, mut far) = tcp_pair();
+            let source = source(file.path(), &cursor);
+            lanes.push(AtWork::start(source, Destination::Tcp(near), io_uring, PATIENCE));
+            readers.push(std::thread::spawn(move || {
+                let mut stream = Vec::new();
+                far.read_to_end(&mut stream).map(|_| stream)
+            }));
+        }
+        lanes.iter().for_each(|lane| lane.await_bytes(40 * BLOCK as u64));
+        lanes.into_iter().for_each(|lane| drop(lane.stop()));
+        let mut sent = vec![0u32; BLOCKS as usize];
+        for reader in readers {
+            let stream = reader.join().expect("the reader").expect("received");
+            for block in stream.chunks_exact(BLOCK) {
+                let number = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
+                sent[number as usize] += 1;
+            }
+        }
+        // What was read when the stop came is not sent: six blocks a worker, and those that a send had begun.
+        let rounds = cursor.rounds().floor() as u32;
+        assert!(sent.iter().all(|times| *times <= rounds + 1), "{sent:?} in {rounds} rounds");
+        let dealt = (cursor.rounds() * BLOCKS as f64).round() as u32;
+        let all: u32 = sent.iter().sum();
+        assert!(all <= dealt && all + 2 * 7 >= dealt, "{all} of {dealt} blocks dealt were sent");
+    }
+}
+
+#[test]
+fn a_receiver_that_takes_nothing_is_a_stall_in_time() {
+    for io_uring in [true, false] {
+        let file = numbered_file(16);
+        let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
+        let (near, _far) = tcp_pair();
+        let patience = Duration::from_millis(500);
+        let lane = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, patience);
+        let error = lane.await_end(Duration::from_secs(5));
+        assert!(
+            matches!(&error, LaneError::Stalled { what, .. } if what.starts_with("the peer: ")),
+            "{error}, io_uring: {io_uring}"
+        );
+    }
+}
+
+#[test]
+fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
+    for io_uring in [true, false] {
+        let token = [6; 32];
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        // Stays open: nobody tells the sender that its receiver has ended.
+        let _open = socket.try_clone().expect("another handle");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(socket.local_addr().expect("an address")).expect("connected");
+        let receiving = Receiving::start(move |received, stop| {
+            receive_udp(socket, &token, &Terms::default(), received, stop)
+        });
+        let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
+        receiving.end();
+        let lane =
+            AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, Duration::from_millis(500));
+        let error = lane.await_end(Duration::from_secs(5));
+        assert!(
+            matches!(&error, LaneError::Stalled { what, .. } if what.starts_with("the peer's feedback")),
+            "{error}, io_uring: {io_uring}"
+        );
+    }
+}
+
+#[test]
+fn a_receiver_that_is_gone_is_named() {
+    for io_uring in [true, false] {
+        let (near, far) = tcp_pair();
+        let lane = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
+        lane.await_bytes(1);
+        // With bytes that nobody read, the close is a reset.
+        far.shutdown(Shutdown::Both).expect("shut");
+        drop(far);
+        let error = lane.await_end(Duration::from_secs(5)).to_string();
+        assert!(error.contains("did its agent end?"), "{error}, io_uring: {io_uring}");
+
+        let token = [8; 32];
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(socket.local_addr().expect("an address")).expect("connected");
+        let receiving = Receiving::start(move |received, stop| {
+            receive_udp(socket, &token, &Terms::default(), received, stop)
+        });
+        let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
+        receiving.end();
+        let lane = AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, PATIENCE);
+        let error = lane.await_end(Duration::from_secs(5)).to_string();
+        assert!(error.contains("receiver is gone"), "{error}, io_uring: {io_uring}");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_short_is_named() {
+    for io_uring in [true, false] {
+        let file = numbered_file(16);
+        let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
+        let lane = AtWork::start(source(file.path(), &cursor), Destination::Null, io_uring, PATIENCE);
+        lane.await_bytes(BLOCK as u64);
+        // In the middle of a block and of a sector: its head is a short read, all after it is nothing.
+        file.as_file().set_len(BLOCK as u64 / 2 + 100).expect("cut");
+        let error = lane.await_end(Duration::from_secs(5));
+        assert!(
+            matches!(&error, LaneError::Source { what, why } if what == "the file" && why.contains("cut \
+                short")),
+            "{error}, io_uring: {io_uring}"
+        );
+    }
+}
+
+#[test]
+fn a_lane_that_sends_into_a_full_connection_stops_within_a_second() {
+    for io_uring in [true, false] {
+        let (near, _far) = tcp_pair();
+        let lane = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
+        std::thread::sleep(Duration::from_millis(200));
+        lane.stop.store(true, Ordering::Relaxed);
+        let asked = Instant::now();
+        let _ = lane.lane.join();
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}, io_uring: {io_uring}", asked.elapsed());
+        // What the connection took of the last block is not known: nothing to verify by.
+        assert!(!lane.counters.whole.load(Ordering::Relaxed));
+    }
+}

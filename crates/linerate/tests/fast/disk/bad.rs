@@ -1,0 +1,104 @@
+//! One sentence, the right exit status, nothing lost, no file left.
+
+use crate::support::disk::{QUICK, disk, json, names, place, ran, refused, text};
+use crate::support::disk_places::succeed;
+use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+fn words_that_contradict_each_other() {
+    let Some(place) = place() else { return };
+    let source = text(place.path());
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["--transfer", "1000", "--block", "1000"], 2, "sector"),
+        (&["--transfer", "1M", "--block", "1500k"], 2, "multiple of the transfer size"),
+        (&["--engine", "psync", "--queue-depth", "8"], 2, "one request in flight"),
+        (&["--amount", "100G", "--segments", "1000"], 3, "no room"),
+        (&["--workers", "100000", "--amount", "1G"], 3, ""),
+        (&["--source", "/nonexistent/place"], 3, "not there"),
+        (&["--source", "/dev/null"], 3, "neither a directory, a file nor a block device"),
+        (&["--verify", "--transfer", "1000", "--block", "1000", "--buffered"], 2, ""),
+        (&["--discard", "--destroy-data", "x"], 2, "block devices"),
+    ];
+    for (words, status, says) in cases {
+        refused(&ran(&[&["--source", source], words].concat()), status, says);
+    }
+    assert!(names(place.path()).is_empty());
+}
+
+#[test]
+fn more_workers_than_memory_for_their_buffers() {
+    let Some(place) = place() else { return };
+    let file = place.path().join("theirs");
+    File::create(&file).expect("made").set_len(1 << 40).expect("sparse");
+    let words = ["--source", text(&file), "--workers", "1000", "--transfer", "1G", "--queue-depth", "4"];
+    refused(&ran(&words), 3, "with their buffers");
+}
+
+#[test]
+fn a_file_of_the_user_is_never_written_unless_its_loss_is_named() {
+    let Some(place) = place() else { return };
+    let file = place.path().join("theirs");
+    std::fs::write(&file, vec![7; 8 << 20]).expect("written");
+    let words = [&["--source", text(&file), "--access", "write"], &QUICK[..]].concat();
+    refused(&ran(&words), 2, "--destroy-data");
+    assert!(std::fs::read(&file).expect("read").iter().all(|byte| *byte == 7));
+    json(&[&words[..], &["--destroy-data", text(&file)]].concat(), 0);
+    assert_eq!(std::fs::metadata(&file).expect("there").len(), 8 << 20, "it keeps its length");
+}
+
+#[test]
+fn ctrl_c_gives_the_results_so_far_and_leaves_nothing() {
+    let Some(place) = place() else { return };
+    let words = ["--source", text(place.path()), "--access", "read", "--seconds", "0.05", "--block", "4M"];
+    let mut child = disk(&[&words[..], &["--repeats", "1000", "--json"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut output = child.stdout.take().expect("its output");
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        output.read_to_end(&mut text).map(|_| text)
+    });
+    std::thread::sleep(Duration::from_millis(2500));
+    succeed("kill", &["-INT", &child.id().to_string()]);
+    let asked = Instant::now();
+    let status = child.wait().expect("it ends");
+    // A second on an idle machine.
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert_eq!(status.code(), Some(1));
+    let text = reader.join().expect("a reader").expect("its text");
+    let run: Value = serde_json::from_slice(&text).expect("what there is, as JSON");
+    assert!(run["errors"].to_string().contains("interrupted"));
+    assert!(run["measurements"].as_array().is_some_and(|all| !all.is_empty()));
+    assert!(names(place.path()).is_empty());
+}
+
+#[test]
+fn a_cell_too_large_for_the_machine_takes_nothing_from_the_others() {
+    let Some(place) = place() else { return };
+    let words =
+        ["--source", text(place.path()), "--access", "write", "--pattern", "sequential", "--transfer", "1M"];
+    let more = [
+        "--workers",
+        "1,100000",
+        "--seconds",
+        "0.1",
+        "--repeats",
+        "2",
+        "--block",
+        "4M",
+        "--queue-depth",
+        "16",
+    ];
+    let run = json(&[&words[..], &more].concat(), 1);
+    let measured = run["measurements"].as_array().expect("measurements");
+    assert_eq!(measured.len(), 1, "{measured:?}");
+    assert!(measured[0]["bytes_per_second"].as_f64().expect("a rate") > 0.0);
+    let error = run["errors"][0].as_str().expect("a sentence");
+    assert!(error.contains("100000 workers") && error.contains("with their buffers"), "{error}");
+}

@@ -1,0 +1,205 @@
+//! `linerate disk` as a user meets it: what it prints and saves, what it leaves (nothing), and one sentence
+//! for each bad input.
+
+mod bad;
+
+use crate::support::disk::{QUICK, disk, json, measurements, names, place, ran, said, text};
+use serde_json::Value;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_grid_has_every_combination_and_leaves_nothing() {
+    let Some(place) = place() else { return };
+    let words = [
+        "--source",
+        text(place.path()),
+        "--workers",
+        "1,3",
+        "--transfer",
+        "64k,1M",
+        "--layout",
+        "file-per-worker,segmented,strided",
+        "--access",
+        "read,write",
+        "--queue-depth",
+        "4",
+    ];
+    let run = json(&[&words[..], &QUICK].concat(), 0);
+    assert_eq!((&run["schema"], &run["stage"]), (&2.into(), &"disk".into()));
+    assert!(run["machine"]["cpu"].is_object() && run["diagnosis"]["findings"].is_array());
+    let measurements = measurements(&run);
+    assert_eq!(measurements.len(), 2 * 2 * 3 * 2);
+    for one in measurements {
+        assert_eq!(one["samples"].as_array().map(Vec::len), Some(2), "{}", one["name"]);
+        assert!(one["bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{}", one["name"]);
+        let access = &one["access"];
+        let side = if access["job"]["access"]["kind"] == "read" { "reads" } else { "writes" };
+        let latency = &access[side]["latency"];
+        let at = |name: &str| latency[name].as_f64().expect("a latency");
+        assert!(at("minimum") <= at("p50") && at("p50") <= at("p99") && at("p99") <= at("p99_99"));
+        assert!(access["checks"]["little_depth"].as_f64().is_some_and(|depth| depth > 0.0));
+        let transfer = access["job"]["transfer_bytes"].as_f64().expect("a size");
+        let told = access[side]["operations_per_second"].as_f64().expect("IOPS") * transfer;
+        let rate = access[side]["bytes_per_second"].as_f64().expect("a rate");
+        assert!((told / rate - 1.0).abs() < 1e-6, "IOPS × size is the rate");
+    }
+    assert!(names(place.path()).is_empty(), "{:?}", names(place.path()));
+}
+
+#[test]
+fn amounts_are_read_and_written_to_the_byte() {
+    let Some(place) = place() else { return };
+    for engine in ["io-uring", "psync", "mmap"] {
+        for access in ["read", "write"] {
+            let words = [
+                "--source",
+                text(place.path()),
+                "--workers",
+                "3",
+                "--amount",
+                "3M",
+                "--block",
+                "1M",
+                "--transfer",
+                "256k",
+                "--layout",
+                "strided",
+                "--reorder",
+                "--fsync",
+                "--repeats",
+                "1",
+                "--engine",
+                engine,
+                "--access",
+                access,
+            ];
+            let run = json(&words, 0);
+            let access = &measurements(&run)[0]["access"];
+            let side = if access["reads"].is_null() { &access["writes"] } else { &access["reads"] };
+            assert_eq!(side["bytes"], 9 << 20, "{engine}");
+            assert_eq!(side["operations"], 36, "{engine}");
+            let rate = |name: &str| access[name].as_f64().expect("a rate");
+            assert!(rate("last_done_bytes_per_second") > 0.0);
+            assert!(rate("first_done_bytes_per_second") > 0.0);
+        }
+    }
+    assert!(names(place.path()).is_empty());
+}
+
+#[test]
+fn the_screen_reports_figures_and_checks_and_the_folder_is_read_again() {
+    let Some(place) = place() else { return };
+    let folder = place.path().join("result");
+    let source = place.path().join("disk");
+    std::fs::create_dir(&source).expect("a directory");
+    let words = ["--source", text(&source), "--access", "mixed", "--output", text(&folder), "--name", "mine"];
+    let output = ran(&[&words[..], &QUICK].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let screen = String::from_utf8_lossy(&output.stdout);
+    for word in [
+        "disk: mine",
+        "sequential mixed 70 % read",
+        "random mixed",
+        "writes",
+        "p99",
+        "depth",
+        "rate × latency",
+    ] {
+        assert!(screen.contains(word), "no “{word}” in:\n{screen}");
+    }
+    assert!(screen.lines().all(|line| line.chars().count() <= 140), "{screen}");
+    let saved = std::fs::read(folder.join("run.json")).expect("saved");
+    let saved: Value = serde_json::from_slice(&saved).expect("JSON");
+    assert_eq!((&saved["name"], measurements(&saved).len()), (&"mine".into(), 2));
+    assert!(folder.join("report.html").exists());
+    assert!(names(&source).is_empty());
+}
+
+#[test]
+fn scaling_compares_each_number_of_sources_with_the_same_alone() {
+    let Some(place) = place() else { return };
+    let mut words = vec!["--scaling", "--access", "read", "--pattern", "sequential"];
+    let sources: Vec<_> = (0..3).map(|index| place.path().join(format!("disk{index}"))).collect();
+    for source in &sources {
+        std::fs::create_dir(source).expect("a directory");
+        words.extend(["--source", text(source)]);
+    }
+    let run = json(&[&words[..], &QUICK].concat(), 0);
+    let steps = run["scaling"]["steps"].as_array().expect("steps");
+    let devices: Vec<u64> = steps.iter().filter_map(|step| step["devices"].as_u64()).collect();
+    assert_eq!(devices, [1, 2, 3]);
+    assert!((steps[0]["share"].as_f64().expect("a share") - 1.0).abs() < 1e-9, "one is all of itself");
+    assert_eq!(measurements(&run).len(), 3 + 2, "each alone, then two and three");
+}
+
+#[test]
+fn a_block_that_is_not_what_was_written_is_found_and_located() {
+    let Some(place) = place() else { return };
+    let source = text(place.path());
+    let common = ["--transfer", "64k", "--amount", "1M", "--verify", "--repeats", "1", "--seed", "5"];
+    let run = json(&[&["--source", source, "--access", "write", "--keep"], &common[..]].concat(), 0);
+    assert!(
+        run["changes"][0].as_str().is_some_and(|change| change.contains("linerate-disk-")),
+        "{}",
+        run["changes"]
+    );
+    let [kept] = &names(place.path())[..] else { panic!("one file was to be kept") };
+    let kept = place.path().join(kept);
+    let again = [&["--source", text(&kept), "--access", "read"], &common[..]].concat();
+    let run = json(&again, 0);
+    assert_eq!(measurements(&run)[0]["access"]["corrupt"], serde_json::json!([]));
+    let mut bytes = std::fs::read(&kept).expect("read");
+    assert_eq!(bytes.len(), 1 << 20);
+    bytes[200_000] ^= 1;
+    std::fs::write(&kept, bytes).expect("written");
+    let run = json(&again, 1);
+    let errors = run["errors"].to_string();
+    assert!(errors.contains("corrupt") && errors.contains(&(200_000 / 4096 * 4096).to_string()), "{errors}");
+}
+
+/// Resident memory of a process, bytes.
+fn resident(child: &Child) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[test]
+fn memory_does_not_grow_with_time() {
+    let Some(place) = place() else { return };
+    let words = [
+        "--source",
+        text(place.path()),
+        "--access",
+        "read",
+        "--pattern",
+        "random",
+        "--block",
+        "4M",
+        "--json",
+    ];
+    let long = [&words[..], &["--seconds", "0.02", "--repeats", "300"]].concat();
+    let mut child = disk(&long).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut output = child.stdout.take().expect("its output");
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        output.read_to_end(&mut text).map(|_| text)
+    });
+    let begin = Instant::now();
+    let mut seen: Vec<u64> = Vec::new();
+    while child.try_wait().expect("a child").is_none() && begin.elapsed() < Duration::from_secs(12) {
+        seen.extend(resident(&child));
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    child.wait().expect("it ends");
+    let text = reader.join().expect("a reader").expect("its text");
+    let run: Value = serde_json::from_slice(&text).expect("what there is, as JSON");
+    assert!(measurements(&run)[0]["samples"].as_array().is_some_and(|samples| samples.len() > 5));
+    // The first second is start-up; what each visit leaves (its figure) is a few kilobytes.
+    let early = seen[seen.len().min(8) - 1];
+    let late = seen.iter().rev().take(4).copied().max().expect("readings");
+    assert!(late < early + (12 << 20), "{} KiB grew to {} KiB", early >> 10, late >> 10);
+}

@@ -1,0 +1,286 @@
+//! The documents tell the truth: command lines parse, files and rooms that they name are there, the changelog
+//! has the version.
+
+use clap::Parser;
+use linerate::cli::Arguments;
+use std::path::{Path, PathBuf};
+
+/// Documents whose links and code spans are held to the tree.
+fn documents() -> Vec<String> {
+    let mut found: Vec<String> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/README.md"]
+            .map(String::from)
+            .into();
+    for folder in ["docs", "docs/decisions"] {
+        let entries = std::fs::read_dir(root().join(folder)).expect(folder).flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        found.extend(names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
+    }
+    found
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Lines inside ``` blocks, joined where they end in a backslash.
+fn code_lines(text: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut lines: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+            open = false;
+        } else if inside {
+            let (part, continues) = line.strip_suffix('\\').map_or((line, false), |part| (part, true));
+            match lines.last_mut().filter(|_| open) {
+                Some(last) => last.push_str(part.trim_start()),
+                None => lines.push(part.to_string()),
+            }
+            open = continues;
+        }
+    }
+    lines
+}
+
+/// Text between single backticks, outside of code blocks.
+fn code_spans(text: &str) -> Vec<String> {
+    let mut inside = false;
+    let mut spans = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            spans.extend(line.split('`').skip(1).step_by(2).map(str::to_string));
+        }
+    }
+    spans
+}
+
+/// The words of a command line of our own; none where it is another program's, or a line of output.
+fn our_words(line: &str) -> Option<Vec<String>> {
+    let line = line.trim_start().trim_start_matches("$ ").trim_end_matches(" &");
+    let line = line.split(" # ").next().unwrap_or_default().trim();
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    while words.first().is_some_and(|word| is_setting(word) || *word == "sudo") {
+        words.remove(0);
+    }
+    let rest = match words[..] {
+        ["cargo", "run", "--release", "--", ref rest @ ..] => rest,
+        [program, ref rest @ ..] if program == "linerate" || program.ends_with("/linerate") => rest,
+        _ => return None,
+    };
+    // `linerate 0.1.0 on …` is the first line of a report, `linerate: …` of an error.
+    if rest.first().is_some_and(|word| word.starts_with(|first: char| first.is_ascii_digit())) {
+        return None;
+    }
+    let redirected = rest.iter().position(|word| matches!(*word, ">" | "|" | "2>" | "&&"));
+    let rest = &rest[..redirected.unwrap_or(rest.len())];
+    Some(std::iter::once("linerate").chain(rest.iter().copied()).map(String::from).collect())
+}
+
+/// `NAME=value` before a command.
+fn is_setting(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
+    })
+}
+
+/// Whether the command line takes the words; its help and version count as taken.
+fn parses(words: &[String]) -> Result<(), String> {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+    match Arguments::try_parse_from(words) {
+        Err(error) if !matches!(error.kind(), DisplayHelp | DisplayVersion) => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn every_command_line_in_the_documents_parses() {
+    let mut seen = 0;
+    for document in documents() {
+        for line in code_lines(&read(&document)) {
+            // What the lab's own help writes with $(…) is not for this parser.
+            let Some(words) = our_words(&line).filter(|_| !line.contains("$(")) else { continue };
+            seen += 1;
+            parses(&words).unwrap_or_else(|error| panic!("{document}: `{}`: {error}", line.trim()));
+        }
+    }
+    assert!(seen >= 30, "the documents show command lines: {seen}");
+}
+
+#[test]
+fn commands_and_options_named_in_the_text_exist() {
+    let help = all_help();
+    let user = ["run", "agent", "plan", "disk", "network"].map(|name| format!("docs/{name}.md"));
+    for document in ["README.md", "ARCHITECTURE.md"].map(String::from).iter().chain(&user) {
+        for span in code_spans(&read(document)) {
+            if let Some(words) = our_words(&span)
+                && !span.contains('…')
+                && words.len() > 1
+            {
+                let command = &words[1];
+                assert!(help.contains(&format!("\n  {command} ")), "{document}: `{span}`: no such command");
+            }
+            let word = span.split([' ', '=']).next().unwrap_or_default();
+            if word.starts_with("--") && word.len() > 2 {
+                assert!(
+                    help.contains(&format!("{word} ")) || help.contains(&format!("{word}\n")),
+                    "{document}: `{span}`"
+                );
+            }
+        }
+    }
+}
+
+/// The help of every command in one text.
+fn all_help() -> String {
+    use clap::CommandFactory;
+    let mut command = Arguments::command();
+    let mut text = command.render_help().to_string();
+    for sub in command.get_subcommands_mut() {
+        text.push_str(&sub.render_long_help().to_string());
+        for below in sub.get_subcommands_mut() {
+            text.push_str(&below.render_long_help().to_string());
+        }
+    }
+    text
+}
+
+#[test]
+fn every_linked_file_exists() {
+    for document in documents() {
+        let text = read(&document);
+        let folder = root().join(&document).parent().expect("a folder").to_path_buf();
+        let markdown = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let pictures = text.split("src=\"").chain(text.split("srcset=\"")).skip(1);
+        let pictures = pictures
+            .filter_map(|rest| rest.split('"').next())
+            .filter(|link| link.contains('.') && !link.contains('\n'));
+        for link in markdown.chain(pictures) {
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.starts_with("https://") {
+                continue;
+            }
+            assert!(folder.join(file).exists(), "{document} links to {link}, which is not there");
+        }
+    }
+}
+
+/// `probe/` and `tests/layering.rs` between backticks are places in the tree.
+#[test]
+fn rooms_and_source_files_named_exist() {
+    let crates = std::fs::read_dir(root().join("crates")).expect("crates").flatten();
+    let mut places: Vec<PathBuf> = crates.flat_map(|c| [c.path(), c.path().join("src")]).collect();
+    places.extend(["", "crates", "crates/measure/src/diagnose"].map(|place| root().join(place)));
+    let mut seen = 0;
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        for span in code_spans(&read(document)) {
+            let plain = span.chars().all(|letter| letter.is_ascii_alphanumeric() || "/_.-".contains(letter));
+            let names_a_place = span.ends_with('/') || span.ends_with(".rs") || span.starts_with("crates/");
+            // `product.rs` stands for all files of that name.
+            if !plain
+                || !names_a_place
+                || span.starts_with('/')
+                || span == "product.rs"
+                || span == "machine.rs"
+                || span == "mod.rs"
+            {
+                continue;
+            }
+            seen += 1;
+            assert!(
+                places.iter().any(|place| place.join(&span).exists()),
+                "{document}: `{span}` is not there"
+            );
+        }
+    }
+    assert!(seen > 5, "the documents name places: {seen}");
+}
+
+/// A page that explains everything is read by nobody.
+#[test]
+fn the_first_pages_are_short() {
+    for (document, most) in [("README.md", 8_000), ("ARCHITECTURE.md", 10_000)] {
+        let bytes = read(document).len();
+        assert!(bytes <= most, "{document} has {bytes} bytes, {most} at most");
+    }
+}
+
+/// Lines of prose fit a terminal; tables, outputs and links need not.
+#[test]
+fn prose_is_wrapped_at_110_columns() {
+    for document in documents().iter().filter(|name| *name != "CHANGELOG.md" && *name != "CONTRIBUTING.md") {
+        let mut inside = false;
+        for (line, text) in read(document).lines().enumerate() {
+            inside ^= text.trim_start().starts_with("```");
+            let free = inside || text.starts_with('|') || text.contains("](") || text.starts_with(['<', ' ']);
+            let wide = text.chars().count();
+            assert!(free || wide <= 110, "{document}:{}: {wide} columns", line + 1);
+        }
+    }
+}
+
+#[test]
+fn the_changelog_has_the_version() {
+    let heading = format!("## [{}]", env!("CARGO_PKG_VERSION"));
+    assert!(read("CHANGELOG.md").contains(&heading), "CHANGELOG.md has no {heading}");
+}
+
+#[test]
+fn every_finding_and_flag_is_documented() {
+    let fields = read("docs/run-json.md");
+    let sources = root().join("crates/measure/src");
+    let mut ids = Vec::new();
+    let entries = |folder: &str| std::fs::read_dir(sources.join(folder)).expect("findings").flatten();
+    for entry in entries("diagnose/findings").chain(entries("diagnose/findings/map")) {
+        let path = entry.path();
+        if path.is_file() && !path.ends_with("tests.rs") {
+            ids.extend(quoted_after(&std::fs::read_to_string(path).expect("a finding's file"), "id: \""));
+        }
+    }
+    assert!(ids.len() > 10, "{ids:?}");
+    let trust = std::fs::read_to_string(sources.join("measure/trust.rs")).expect("the flags");
+    let flags: Vec<String> = trust
+        .lines()
+        .filter(|line| line.trim().starts_with("add("))
+        .filter_map(|line| Some(line.rsplit_once(", \"")?.1.split('"').next()?.to_string()))
+        .collect();
+    assert!(flags.len() > 4, "{flags:?}");
+    for name in ids.iter().chain(&flags) {
+        assert!(fields.contains(&format!("`\"{name}\"`")), "docs/run-json.md lacks `\"{name}\"`");
+    }
+}
+
+fn quoted_after(text: &str, before: &str) -> Vec<String> {
+    text.split(before).skip(1).filter_map(|rest| Some(rest.split('"').next()?.to_string())).collect()
+}
+
+mod the_search_itself {
+    use super::*;
+
+    #[test]
+    fn finds_our_command_lines() {
+        let words = |line: &str| our_words(line).map(|words| words.join(" "));
+        assert_eq!(
+            words("$ LINERATE_KEY=ab linerate run --peer host").as_deref(),
+            Some("linerate run --peer host")
+        );
+        assert_eq!(words("cargo run --release -- probe | head").as_deref(), Some("linerate probe"));
+        assert_eq!(words("linerate 0.1.0 on vm, disk vda to loopback"), None);
+        assert_eq!(words("linerate: source x: not there"), None);
+        assert_eq!(words("cargo build --release"), None);
+        assert!(parses(&["linerate".into(), "fly".into()]).is_err());
+    }
+
+    #[test]
+    fn joins_continued_lines() {
+        assert_eq!(code_lines("a\n```\nlinerate run \\\n  --json\nb\n```\nc"), ["linerate run --json", "b"]);
+        assert_eq!(code_spans("`a` b `c d`\n```\n`e`\n```"), ["a", "c d"]);
+    }
+}

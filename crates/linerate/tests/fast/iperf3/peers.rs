@@ -1,0 +1,206 @@
+//! The other ends: Debian's iperf3 as a child process, our server in a thread.
+
+use linerate::iperf3::{Event, Limits, Outcome, Server, StreamFigures, Test, run_client};
+use linerate::protocol::Protocol;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Whether Debian's iperf3 is there.
+pub fn have_iperf3() -> bool {
+    let there = Command::new("iperf3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        println!("skipped: iperf3 is not installed");
+    }
+    there
+}
+
+/// A port that nobody listens on just now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Debian's server for one test; killed when dropped.
+pub struct Theirs {
+    pub child: Child,
+    pub address: SocketAddr,
+}
+
+impl Theirs {
+    pub fn start() -> Theirs {
+        for _ in 0..10 {
+            let port = free_port();
+            let mut child = Command::new("iperf3")
+                .args(["-s", "-1", "--forceflush", "-B", "127.0.0.1", "-p", &port.to_string()])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("iperf3 -s");
+            let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+            let mut listening = false;
+            for line in lines.map_while(Result::ok) {
+                if line.contains("Server listening") {
+                    listening = true;
+                    break;
+                }
+            }
+            if listening {
+                return Theirs { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        panic!("iperf3 -s does not listen");
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Our server in a thread.
+pub struct Ours {
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    events: Receiver<Event>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ours {
+    pub fn start(limits: Limits) -> Ours {
+        let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("a server");
+        let address = server.local_addresses()[0];
+        let stop = Arc::new(AtomicBool::new(false));
+        let (send, events) = channel();
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut hear = |event: &Event| {
+                let copy = match event {
+                    Event::Started { client, parameters } => {
+                        Event::Started { client: *client, parameters: parameters.clone() }
+                    }
+                    Event::Progress(progress) => Event::Progress(progress.clone()),
+                    Event::Ended(outcome) => Event::Ended(outcome.clone()),
+                    Event::Refused { client, why } => Event::Refused { client: *client, why: why.clone() },
+                };
+                let _ = send.send(copy);
+            };
+            server.serve(&stopped, &limits, &mut hear).expect("served");
+        });
+        Ours { address, stop, events, thread: Some(thread) }
+    }
+
+    /// The next event of a kind.
+    fn next<T>(&self, pick: impl Fn(Event) -> Option<T>) -> T {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(20) {
+            let event = self.events.recv_timeout(Duration::from_secs(20)).expect("an event");
+            if let Some(found) = pick(event) {
+                return found;
+            }
+        }
+        panic!("the event does not come");
+    }
+
+    pub fn started(&self) {
+        self.next(|event| matches!(event, Event::Started { .. }).then_some(()));
+    }
+
+    /// What the next test gave.
+    pub fn ended(&self) -> Outcome {
+        self.next(|event| match event {
+            Event::Ended(outcome) => Some(*outcome),
+            Event::Refused { why, .. } => panic!("refused: {why}"),
+            _ => None,
+        })
+    }
+
+    /// Why the next one was refused.
+    pub fn refused(&self) -> String {
+        self.next(|event| match event {
+            Event::Refused { why, .. } => Some(why),
+            Event::Ended(outcome) => panic!("a test took place: {outcome:?}"),
+            _ => None,
+        })
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
+        }
+    }
+}
+
+/// Debian's client; its JSON.
+pub fn their_client(address: SocketAddr, words: &str) -> Value {
+    let port = address.port().to_string();
+    let output = Command::new("iperf3")
+        .args(["-c", "127.0.0.1", "-p", &port, "-J"])
+        .args(words.split_whitespace())
+        .output()
+        .expect("iperf3 -c");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Our client, without listener and without stop.
+pub fn our_client(address: SocketAddr, test: &Test) -> Outcome {
+    run_client(address, None, test, &AtomicBool::new(false), &mut |_| {}).expect("a test")
+}
+
+/// A short test at a rate that loopback carries also while other things run.
+pub fn short(protocol: Protocol) -> Test {
+    Test { protocol, seconds: 1.0, bits_per_second: Some(100_000_000), ..Test::default() }
+}
+
+/// Both ends of each stream tell the same within 1 %: bytes, and the rate that they make of them (not of a
+/// test by bytes, which is over in milliseconds). What differs, in words.
+pub fn disagreement(outcome: &Outcome) -> Option<String> {
+    if let Some(error) = &outcome.error {
+        return Some(error.clone());
+    }
+    if outcome.remote.len() != outcome.local.len() {
+        return Some(format!("{} streams here, {} there", outcome.local.len(), outcome.remote.len()));
+    }
+    let differs = |ours: &StreamFigures| {
+        let theirs = outcome.remote_of(ours.id)?;
+        let near = |a: f64, b: f64| (a - b).abs() <= 0.01 * a.max(b);
+        let same = ours.bytes > 0
+            && theirs.sender != ours.sender
+            && near(ours.bytes as f64, theirs.bytes as f64)
+            && (outcome.test.bytes.is_some() || near(ours.bits_per_second(), theirs.bits_per_second()));
+        (!same).then(|| format!("{ours:?}\n{theirs:?}"))
+    };
+    outcome.local.iter().find_map(differs)
+}
+
+/// Some other program's burst may starve one end at the very end of a test: one of a few tries shows whether
+/// the ends agree.
+pub fn in_a_few_tries(attempt: impl Fn() -> Result<(), String>) {
+    let mut why = String::new();
+    for _ in 0..5 {
+        match attempt() {
+            Ok(()) => return,
+            Err(error) => why = error,
+        }
+    }
+    panic!("{why}");
+}

@@ -1,0 +1,87 @@
+//! What the manifests of the crates cannot say: who may open `/sys` and `/proc`, who may write settings, and
+//! that only `system` may be unsafe.
+
+mod source;
+
+use source::{calls, proc_or_sys_opened};
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_crate_but_system_forbids_unsafe_code() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(crates()).expect("crates").flatten() {
+        let name = entry.file_name();
+        for root in ["src/lib.rs", "src/main.rs"] {
+            let Ok(text) = std::fs::read_to_string(entry.path().join(root)) else { continue };
+            seen += 1;
+            let forbids = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
+            assert_eq!(forbids, name != "system", "{name:?} {root}: #![forbid(unsafe_code)]");
+        }
+    }
+    assert!(seen > 12, "the search finds the crates: {seen}");
+}
+
+#[test]
+fn sys_and_proc_are_opened_only_through_sysroot() {
+    let broken: Vec<String> = sources()
+        .iter()
+        .filter(|(file, _)| !file.starts_with("system") && !file.starts_with("facts/src/sysroot"))
+        .flat_map(|(file, text)| {
+            proc_or_sys_opened(file, text).into_iter().map(move |line| format!("{}:{line}", file.display()))
+        })
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "these open /sys or /proc themselves; ask a `Sysroot`, so that --root works: {}",
+        broken.join(", ")
+    );
+}
+
+#[test]
+fn only_tune_asks_for_a_writer_of_settings() {
+    let mut asked = 0;
+    for (file, text) in sources() {
+        let lines = calls(&file, &text, "writer");
+        if file.starts_with("tune") {
+            asked += lines.len();
+        } else if !file.starts_with("facts/src/sysroot") {
+            assert!(lines.is_empty(), "{}: {lines:?}: only `tune` may write settings", file.display());
+        }
+    }
+    assert!(asked > 0, "the search finds the one door");
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All product files, by their path below `crates/`, with their text.
+fn sources() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let packages = std::fs::read_dir(crates()).expect("crates").flatten();
+    let mut pending: Vec<PathBuf> = packages.map(|entry| entry.path().join("src")).collect();
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("source file");
+                found.push((path.strip_prefix(crates()).expect("below crates").to_path_buf(), text));
+            }
+        }
+    }
+    assert!(found.len() > 100, "the search finds the product: {}", found.len());
+    found
+}
+
+#[test]
+fn a_search_is_not_fooled_by_comments_texts_and_tests() {
+    let text = "fs::read_to_string(\"/proc/stat\");\nFile::open(&format!(\"/sys/{a}\"))\nsysroot.text(\"/proc/stat\");\n\
+                std::fs::read_dir(\n    Path::new(\"/sys/class/net\"))\nfs::read(\"/etc/x\")\n// \
+                fs::read(\"/sys\")";
+    assert_eq!(proc_or_sys_opened(Path::new("machine/src/probe/cpu.rs"), text), [1, 2, 4]);
+    let text =
+        "// sysroot.writer()\nsysroot.writer()?;\nlet a = \"s.writer()\";\nmod tests {\n    x.writer();\n}\n";
+    assert_eq!(calls(Path::new("tune/src/door.rs"), text, "writer"), [2]);
+}

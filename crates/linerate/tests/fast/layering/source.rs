@@ -1,0 +1,174 @@
+//! Reads Rust source just well enough to find calls: comments and texts are blanked.
+
+use std::path::Path;
+
+/// Places where a file below `/sys` or `/proc` is opened by the standard library.
+pub fn proc_or_sys_opened(file: &Path, text: &str) -> Vec<usize> {
+    if file.file_stem().is_some_and(|name| name == "tests") {
+        return Vec::new();
+    }
+    const OPENERS: [&str; 9] = [
+        "open",
+        "read_to_string",
+        "read",
+        "read_dir",
+        "read_link",
+        "canonicalize",
+        "metadata",
+        "write",
+        "exists",
+    ];
+    let code = blank_tests(&blank(text, true));
+    let literals = blank(text, false);
+    let mut lines = Vec::new();
+    for opener in OPENERS {
+        for at in words(&code, opener) {
+            let before = code[..at].trim_end();
+            let of_std = before.ends_with("fs::") || before.ends_with("File::");
+            let argument = literals[at + opener.len()..].trim_start_matches(|c: char| "(&! \n".contains(c));
+            let argument = ["format!(", "Path::new(", "PathBuf::from(", "std::path::Path::new("]
+                .iter()
+                .fold(argument, |argument, wrapper| argument.strip_prefix(wrapper).unwrap_or(argument));
+            if of_std && (argument.starts_with("\"/proc") || argument.starts_with("\"/sys")) {
+                lines.push(line_of(&code, at));
+            }
+        }
+    }
+    lines.sort_unstable();
+    lines
+}
+
+/// Lines on which a method of this name is called.
+pub fn calls(file: &Path, text: &str, name: &str) -> Vec<usize> {
+    if file.file_stem().is_some_and(|name| name == "tests") {
+        return Vec::new();
+    }
+    let code = blank_tests(&blank(text, true));
+    let called = |at: &usize| code[..*at].ends_with('.') && code[at + name.len()..].starts_with('(');
+    words(&code, name).filter(called).map(|at| line_of(&code, at)).collect()
+}
+
+/// Replaces comments, and texts if asked, by spaces; line breaks and positions stay.
+fn blank(text: &str, texts_too: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        let (length, is_text) = if rest.starts_with(b"//") {
+            (rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len()), false)
+        } else if rest.starts_with(b"/*") {
+            (block_comment(rest), false)
+        } else if let Some(length) = text_literal(rest, at.checked_sub(1).map(|before| bytes[before])) {
+            (length, true)
+        } else {
+            at += 1;
+            continue;
+        };
+        if texts_too || !is_text {
+            out[at..at + length].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
+        }
+        at += length;
+    }
+    String::from_utf8(out).expect("whole literals and comments were blanked")
+}
+
+/// Length of a block comment, which may hold others.
+fn block_comment(rest: &[u8]) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < rest.len() {
+        if rest[at..].starts_with(b"/*") {
+            (depth, at) = (depth + 1, at + 2);
+        } else if rest[at..].starts_with(b"*/") {
+            (depth, at) = (depth - 1, at + 2);
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    rest.len()
+}
+
+/// Length of a string, raw string or character literal that begins here; none for a lifetime.
+fn text_literal(rest: &[u8], before: Option<u8>) -> Option<usize> {
+    let in_word = before.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+    match rest[0] {
+        b'"' => Some(quoted(rest, b'"')),
+        b'\'' => {
+            let is_char = rest.get(1) == Some(&b'\\')
+                || std::str::from_utf8(&rest[1..rest.len().min(6)])
+                    .map_or_else(|error| std::str::from_utf8(&rest[1..1 + error.valid_up_to()]), Ok)
+                    .is_ok_and(|text| text.chars().nth(1) == Some('\''));
+            is_char.then(|| quoted(rest, b'\''))
+        }
+        b'r' if !in_word || before == Some(b'b') => {
+            let hashes = rest[1..].iter().take_while(|b| **b == b'#').count();
+            (rest.get(1 + hashes) == Some(&b'"')).then(|| {
+                let end: Vec<u8> = std::iter::once(b'"').chain(std::iter::repeat_n(b'#', hashes)).collect();
+                let body = &rest[2 + hashes..];
+                body.windows(end.len())
+                    .position(|w| w == end)
+                    .map_or(rest.len(), |at| 2 + hashes + at + end.len())
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Length up to the closing quote, escapes passed over.
+fn quoted(rest: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < rest.len() && rest[at] != quote {
+        at += if rest[at] == b'\\' { 2 } else { 1 };
+    }
+    (at + 1).min(rest.len())
+}
+
+/// Blanks what stands in `mod tests { … }`.
+fn blank_tests(code: &str) -> String {
+    let mut out = code.to_string();
+    for at in words(code, "mod") {
+        let after = code[at + 3..].trim_start();
+        if after.strip_prefix("tests").is_some_and(|after| after.trim_start().starts_with('{')) {
+            let open = at + code[at..].find('{').unwrap_or(0);
+            let blanked: String = code[open..block_end(code, open)].chars().map(blank_char).collect();
+            out.replace_range(open..open + blanked.len(), &blanked);
+        }
+    }
+    out
+}
+
+/// A space for every byte, so that positions stay.
+fn blank_char(c: char) -> char {
+    // Comments and texts are gone already: what is left beyond ASCII could only be an identifier.
+    assert!(c.is_ascii(), "an identifier with “{c}”");
+    if c == '\n' { '\n' } else { ' ' }
+}
+
+/// One past the brace that closes the one at `open`.
+fn block_end(code: &str, open: usize) -> usize {
+    let mut depth = 0;
+    for (at, byte) in code.bytes().enumerate().skip(open) {
+        depth += i32::from(byte == b'{') - i32::from(byte == b'}');
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    code.len()
+}
+
+/// Where a word stands as a whole word.
+fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let bytes = code.as_bytes();
+        let free_before = at.checked_sub(1).is_none_or(|before| !inner(bytes[before]));
+        free_before && bytes.get(at + word.len()).is_none_or(|after| !inner(*after))
+    })
+}
+
+fn line_of(code: &str, at: usize) -> usize {
+    code[..at].matches('\n').count() + 1
+}

@@ -1,0 +1,44 @@
+//! What needs neither root nor the machine to itself: many of these run at once.
+
+#![allow(unreachable_pub)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agent;
+mod bad_input;
+mod benchmarks;
+mod browser;
+mod capture;
+mod captures;
+mod captures_host;
+mod data_plane;
+mod disk;
+mod docs;
+mod foreign;
+mod fuzz_corpus;
+mod iperf3;
+mod layering;
+mod load;
+mod logging;
+mod lspci;
+mod memory;
+mod network;
+mod packaging;
+mod plan;
+mod rates_and_raid;
+mod report;
+mod run_json_keys;
+mod smbios;
+mod test_script;
+mod tune;
+mod wall_control;
+mod wall_many;
+mod wall_movie;
+mod wall_page;
+mod wall_serve;
+mod wall_show;
+mod wall_window;
+mod watch;
+mod watch_page;
+mod watch_terminal;

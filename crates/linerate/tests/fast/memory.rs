@@ -1,0 +1,159 @@
+//! `linerate memory` as a user runs it: what it prints, what it saves, what it refuses.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn linerate(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linerate")).args(words).output().expect("linerate runs")
+}
+
+fn memory(words: &[&str]) -> Output {
+    linerate(&[&["memory", "--seconds", "0.1", "--repeats", "2"], words].concat())
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("nothing but JSON on standard output")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn of<'a>(run: &'a Value, kernel: &str) -> Vec<&'a Value> {
+    let all = run["measurements"].as_array().expect("measurements");
+    all.iter().filter(|one| one["memory"]["kernel"] == kernel).collect()
+}
+
+#[test]
+fn every_kernel_and_store_gives_a_figure() {
+    let run = json(&memory(&["--working-set", "3M", "--cores", "1", "--json"]));
+    assert_eq!((&run["schema"], &run["stage"]), (&2.into(), &"memory".into()));
+    let stores = if cfg!(target_arch = "x86_64") { 2 } else { 1 };
+    for (kernel, figures) in
+        [("read", 1), ("write", stores), ("copy", stores), ("triad", stores), ("latency", 1)]
+    {
+        let found = of(&run, kernel);
+        assert_eq!(found.len(), figures, "{kernel}");
+        for figure in found {
+            assert_eq!(figure["samples"].as_array().map(Vec::len), Some(2), "{figure}");
+            assert!(figure["bytes_per_second"].as_f64().is_some_and(|rate| rate > 1e5), "{figure}");
+            assert_eq!(figure["memory"]["cores"], 1);
+            assert_eq!(figure["memory"]["store"].is_string(), !["read", "latency"].contains(&kernel));
+        }
+    }
+    let latency = of(&run, "latency")[0]["memory"]["latency_seconds"].as_f64().expect("a latency");
+    assert!((1e-11..1e-3).contains(&latency), "{latency} s");
+}
+
+/// A load from the first cache is faster than one from memory on whatever machine: the chase is no loop over
+/// one line.
+#[test]
+fn latency_grows_with_the_working_set() {
+    let run = json(&memory(&["--kernels", "latency", "--working-set", "16k,64M", "--cores", "1", "--json"]));
+    let found = of(&run, "latency");
+    let seconds = |at: usize| found[at]["memory"]["latency_seconds"].as_f64().expect("a latency");
+    // Far less than the factor of any machine, for this one is busy with other tests.
+    assert!(seconds(1) > 2.0 * seconds(0), "16 KiB {} s, 64 MiB {} s", seconds(0), seconds(1));
+}
+
+/// openBench's test: of each line that comes from memory ever fewer bytes are used.
+#[test]
+fn bandwidth_falls_with_the_stride() {
+    let words =
+        ["--kernels", "read", "--stride", "4,64,4k", "--working-set", "64M", "--cores", "1", "--json"];
+    let run = json(&memory(&words));
+    let rate = |stride: u64| {
+        let figures = of(&run, "read");
+        let one = figures.iter().find(|one| one["memory"]["stride_bytes"] == stride).expect("the stride");
+        one["bytes_per_second"].as_f64().expect("a rate")
+    };
+    assert!(rate(4) > 2.0 * rate(64), "{} and {}", rate(4), rate(64));
+    assert!(rate(64) > rate(4096) * 0.5, "a page's words come no faster than a line's");
+}
+
+#[test]
+fn the_screen_has_a_column_for_each_kind() {
+    let output = memory(&["--working-set", "L1,1M", "--cores", "1,all"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let screen = text(&output.stdout);
+    for word in ["read", "write", "copy", "triad", "latency", "plain", "1 core", "L1"] {
+        assert!(screen.contains(word), "no {word} in\n{screen}");
+    }
+    assert!(screen.lines().all(|line| line.chars().count() <= 110), "{screen}");
+    assert!(output.stderr.is_empty(), "no progress where no terminal is: {}", text(&output.stderr));
+}
+
+#[test]
+fn a_result_is_saved_whole() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = folder.path().join("result");
+    let words = ["--kernels", "read", "--working-set", "1M", "--output", place.to_str().expect("a name")];
+    assert!(memory(&words).status.success());
+    let saved = std::fs::read(place.join("run.json")).expect("run.json");
+    let run: linerate::run::Run = serde_json::from_slice(&saved).expect("a stage's run");
+    assert_eq!(run.measurements.len(), 1);
+    assert!(run.errors.is_empty(), "{:?}", run.errors);
+    let again = memory(&words);
+    assert_eq!(again.status.code(), Some(2), "a used folder is not written over");
+    assert!(text(&again.stderr).contains("holds a run already"));
+}
+
+#[test]
+fn wrong_words_are_one_sentence() {
+    for (words, says) in [
+        (&["--working-set", "100"][..], "name at least"),
+        (&["--working-set", "90000G"], "third of the available memory"),
+        (&["--working-set", "big"], "is no working set"),
+        (&["--working-set", "L9"], "no such cache"),
+        (&["--stride", "3"], "multiple of 4"),
+        (&["--stride", "2M"], "between 4 and 1M"),
+        (&["--cores", "0"], "no number of cores"),
+        (&["--cores", "100000"], "this process may use"),
+        (&["--kernels", "latency", "--stride", "64"], "nothing is left"),
+        (&["--kernels", "sort"], "invalid value"),
+    ] {
+        let output = memory(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(says) && !said.contains("panicked"), "{words:?}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let place = folder.path().join("result");
+    let child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(["memory", "--working-set", "1M", "--seconds", "0.1", "--repeats", "50", "--json", "--output"])
+        .arg(&place)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("linerate runs");
+    let measured = || {
+        let text = std::fs::read(place.join("run.json")).ok()?;
+        let run: Value = serde_json::from_slice(&text).ok()?;
+        run["measurements"].as_array().map(Vec::len)
+    };
+    let begin = Instant::now();
+    while measured().unwrap_or(0) == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no figure after a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(interrupt.success());
+    let stopped = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    assert!(stopped.elapsed() < Duration::from_secs(10), "a second on a quiet machine");
+    assert_eq!(output.status.code(), Some(1));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON all the same");
+    assert!(
+        run["errors"][0].as_str().is_some_and(|error| error.contains("interrupted")),
+        "{}",
+        run["errors"]
+    );
+    assert!(measured().is_some_and(|count| count > 0));
+}

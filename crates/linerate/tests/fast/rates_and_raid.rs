@@ -1,0 +1,204 @@
+//! `linerate rates` and `linerate plan raid` as a user has them; and the mkfs lines that they print, run by
+//! mkfs itself on sparse files.
+
+use linerate::plan::raid::{Ask, Layout, Level, Line, Pattern, raid};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn linerate(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_linerate"))
+        .args(words)
+        .env("COLUMNS", "80")
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .expect("linerate starts")
+}
+
+/// What it printed; it has to have gone well.
+fn printed(words: &[&str]) -> String {
+    let output = linerate(words);
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// It refuses, with this status and all of these words on standard error.
+fn refused(words: &[&str], status: i32, said: &[&str]) {
+    let output = linerate(words);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{words:?}: {error}");
+    assert!(output.stdout.is_empty(), "{words:?}");
+    for word in said {
+        assert!(error.contains(word), "{words:?}: {error} lacks “{word}”");
+    }
+}
+
+#[test]
+fn every_table_fits_the_screen_and_is_json() {
+    for table in ["pcie", "memory", "interconnect", "ethernet", "otn", "storage"] {
+        let text = printed(&["rates", table]);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("rated") && text.contains("effective"), "{text}");
+        let json: serde_json::Value =
+            serde_json::from_str(&printed(&["rates", table, "--json"])).expect("JSON");
+        let rows = json[0]["rows"].as_array().expect("rows");
+        assert!(
+            rows.iter().all(|row| row["source"].as_str().is_some_and(|source| !source.is_empty())),
+            "{json}"
+        );
+    }
+    let all = printed(&["rates"]);
+    assert!(
+        all.contains("PC3-10600")
+            && all.contains("OTU2e")
+            && all.contains("Ultra320")
+            && all.contains("PCI-X")
+    );
+}
+
+#[test]
+fn goodput_on_the_command_line() {
+    let words =
+        ["rates", "goodput", "--link", "100G", "--mtu", "9000", "--vlan-tags", "1", "--protocol", "tcp"];
+    let text = printed(&words);
+    let cells: Vec<&str> = text.lines().nth(2).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(
+        cells.get(4..),
+        Some(&["8948", "9042", "1382438", "98.960", "12.3701", "98.96"][..]),
+        "{text}"
+    );
+    let ipv6 = printed(&[&words[..], &["--ipv6", "--no-timestamps", "--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ipv6).expect("JSON");
+    assert_eq!(json[0]["rows"][0]["payload_bytes"], 8940);
+    assert_eq!(json[0]["rows"][0]["packets"], "TCP over IPv6");
+}
+
+#[test]
+fn wrong_words_are_named() {
+    refused(&["rates", "token-ring"], 2, &["token-ring", "pcie", "storage"]);
+    refused(&["rates", "goodput"], 2, &["--link"]);
+    refused(&["rates", "goodput", "--link", "fast"], 2, &["fast", "10G"]);
+    refused(&["rates", "goodput", "--link", "1"], 2, &["is not between 8.00 kb/s and"]);
+    refused(
+        &["rates", "goodput", "--link", "10G", "--mtu", "1279", "--ipv6"],
+        2,
+        &["1279", "1280", "RFC 8200"],
+    );
+    refused(&["rates", "goodput", "--link", "10G", "--mtu", "65536"], 2, &["65536"]);
+    refused(&["rates", "goodput", "--link", "10G", "--vlan-tags", "3"], 2, &["--vlan-tags"]);
+    refused(&["plan", "raid"], 2, &["--level", "--disks"]);
+    refused(&["plan", "raid", "--level", "raid5", "--disks", "2"], 2, &["at least 3", "raid1"]);
+    refused(&["plan", "raid", "--level", "raid5", "--disks", "8", "--chunk", "6000"], 2, &["--chunk 8192"]);
+    refused(
+        &["plan", "raid", "--level", "raid5", "--disks", "8", "--request", "512"],
+        2,
+        &["--request", "--block"],
+    );
+    refused(&["plan", "raid", "--level", "raid5", "--disks", "0"], 2, &["not 0"]);
+    refused(&["plan", "raid", "--check", "--root", "/nonexistent"], 3, &["/nonexistent", "check the path"]);
+    refused(&["plan", "raid", "--check", "--level", "raid5"], 2, &["--check"]);
+}
+
+#[test]
+fn a_machine_without_arrays_is_said_to_have_none() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/virtual-machine");
+    let root = root.display().to_string();
+    refused(&["plan", "raid", "--check", "--root", &root], 3, &["no array", "--level"]);
+}
+
+fn layout(level: Level, disks: u32) -> Layout {
+    raid(&Ask {
+        level,
+        disks,
+        block_bytes: 4096,
+        file_system_block_bytes: 4096,
+        request_bytes: 1 << 20,
+        pattern: Pattern::SequentialWrite,
+        chunk_bytes: None,
+        devices: Vec::new(),
+    })
+    .expect("a layout")
+}
+
+/// The line of a program that names all of these words.
+fn line<'a>(layout: &'a Layout, program: &str, words: &[&str]) -> &'a Line {
+    let fits =
+        |line: &&Line| line.words[0] == program && words.iter().all(|word| line.shell().contains(word));
+    layout.lines.iter().find(fits).expect("a line")
+}
+
+/// A sparse file in place of a device.
+fn device(folder: &Path, name: &str, bytes: u64) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::File::create(&path).and_then(|file| file.set_len(bytes)).expect("a sparse file");
+    path
+}
+
+/// Runs a printed line with files instead of its devices; none, with a message, where the program is not
+/// installed.
+fn run(line: &Line, dry: &[&str], files: &[PathBuf]) -> Option<String> {
+    let program = &line.words[0];
+    let devices = line.words.iter().position(|word| word.starts_with("/dev/") || word.starts_with("DISK"));
+    let options = &line.words[1..devices.expect("devices")];
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(program).args(dry).args(options).args(files).env("PATH", path).output();
+    let Ok(output) = output else {
+        println!("skipped: {program} is not installed");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}", line.shell());
+    Some(text.into_owned())
+}
+
+#[test]
+fn mkfs_xfs_takes_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = [device(folder.path(), "array", 4 << 30)];
+    for (level, disks) in [(Level::Raid0, 8), (Level::Raid5, 4), (Level::Raid6, 7), (Level::Raid10, 6)] {
+        let layout = layout(level, disks);
+        let Some(text) = run(line(&layout, "mkfs.xfs", &["su="]), &["-N"], &file) else { return };
+        let blocks = |bytes: Option<u64>| bytes.unwrap_or_default() / 4096;
+        let believed =
+            format!("sunit={:<6} swidth={} blks", blocks(layout.chunk_bytes), blocks(layout.stripe_bytes));
+        assert!(text.contains(&believed), "{believed}: {text}");
+    }
+    let plain = layout(Level::Raid1, 2);
+    run(line(&plain, "mkfs.xfs", &[]), &["-N"], &file);
+}
+
+#[test]
+fn mkfs_ext4_takes_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = [device(folder.path(), "array", 1 << 30)];
+    for (level, disks) in [(Level::Raid0, 8), (Level::Raid5, 4), (Level::Raid6, 7), (Level::Raid10, 6)] {
+        let layout = layout(level, disks);
+        let Some(text) = run(line(&layout, "mkfs.ext4", &["stride="]), &["-n", "-v"], &file) else { return };
+        let (stride, wide) = (layout.stride_blocks, layout.stripe_width_blocks);
+        let believed =
+            format!("Stride={} blocks, Stripe width={} blocks", stride.unwrap_or(0), wide.unwrap_or(0));
+        assert!(text.contains(&believed), "{believed}: {text}");
+    }
+}
+
+#[test]
+fn mkfs_btrfs_takes_its_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (level, disks, profile) in [
+        (Level::BtrfsRaid0, 3, "RAID0"),
+        (Level::BtrfsRaid1, 3, "RAID1"),
+        (Level::BtrfsRaid10, 4, "RAID10"),
+        (Level::Linear, 2, "single"),
+    ] {
+        let files: Vec<PathBuf> =
+            (0..disks).map(|disk| device(folder.path(), &format!("disk{disk}"), 1 << 30)).collect();
+        let layout = layout(level, disks);
+        let made = line(&layout, "mkfs.btrfs", &["DISK1"]);
+        let Some(text) = run(made, &["--force"], &files) else { return };
+        let data = text.lines().find(|line| line.trim_start().starts_with("Data:")).unwrap_or_default();
+        assert!(data.contains(profile), "{profile}: {text}");
+    }
+    let file = [device(folder.path(), "array", 1 << 30)];
+    let on_md = layout(Level::Raid6, 6);
+    run(line(&on_md, "mkfs.btrfs", &["single", "/dev/md/data"]), &["--force"], &file);
+}

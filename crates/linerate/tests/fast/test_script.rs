@@ -1,0 +1,157 @@
+//! `./test` itself, with a cargo that only says what it was asked: without nextest, network or root it says what is
+//! missing in one sentence each, and runs all tests that are left.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+/// What `./test` takes from the system, without apt, sudo and the tools of the lab.
+const TOOLS: [&str; 17] = [
+    "awk", "basename", "bash", "cat", "dirname", "env", "grep", "mktemp", "nproc", "readlink", "rm", "sed",
+    "sort", "tail", "tee", "touch", "uniq",
+];
+
+/// A cargo that has nextest, or cannot get it; what it is asked goes to the file `asked`.
+const CARGO: &str = r#"#!/usr/bin/env bash
+echo "$*" >>"$ASKED"
+case "$1" in
+  nextest)
+    $HAS_NEXTEST || exit 101
+    [[ $2 == run ]] || exit 0
+    mkdir -p target/nextest/default
+    echo '<system-err>skipped: no &quot;lab&quot; here</system-err>' >target/nextest/default/junit.xml
+    echo '     Summary [   1.000s] 7 tests run: 7 passed (1 flaky), 0 skipped'
+    echo '   FLAKY 2/2 [   0.100s] linerate::fast disk::slow'
+    ;;
+  install) echo 'error: failed to fetch the index: no network' >&2; exit 101 ;;
+  test)
+    echo 'skipped: a lab needs root'
+    echo "test result: ok. 3 passed; ${FAILED:-0} failed; 0 ignored; 0 measured; 0 filtered out"
+    exit "${FAILED:-0}"
+    ;;
+esac
+"#;
+
+/// A folder with the script, the tools and the cargo.
+struct Stage {
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let stage = Stage { folder: tempfile::tempdir().expect("a folder") };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let bin = stage.folder.path().join("bin");
+        for folder in ["bin", ".ci", "lab", "crates/linerate", "crates/system/tests"] {
+            std::fs::create_dir_all(stage.folder.path().join(folder)).expect("a folder");
+        }
+        for file in ["test", ".ci/tool", "lab/acceptance.sh"] {
+            std::fs::copy(root.join(file), stage.folder.path().join(file)).expect("copied");
+        }
+        std::fs::write(stage.folder.path().join("crates/system/tests/drop_trace.rs"), "").expect("a file");
+        let path = std::env::var("PATH").expect("PATH");
+        let found = |tool: &str| path.split(':').map(|at| Path::new(at).join(tool)).find(|at| at.is_file());
+        for tool in TOOLS.iter().chain(&["mkdir"]) {
+            symlink(found(tool).unwrap_or_else(|| panic!("no {tool}")), bin.join(tool)).expect("a link");
+        }
+        stage.program("cargo", CARGO);
+        stage.program("id", "#!/usr/bin/env bash\necho 1000\n");
+        stage
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.folder.path().join("bin").join(name);
+        std::fs::write(&path, text).expect("a program");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a mode");
+    }
+
+    /// Exit status, what it said, and what cargo was asked.
+    fn run(&self, nextest: bool, settings: &[(&str, &str)], words: &[&str]) -> (Option<i32>, String, String) {
+        let asked = self.folder.path().join("asked");
+        let _ = std::fs::remove_file(&asked);
+        let bin = self.folder.path().join("bin");
+        let mut command = Command::new(bin.join("bash"));
+        command.arg(self.folder.path().join("test")).args(words).env_clear().env("PATH", &bin);
+        command.env("HAS_NEXTEST", nextest.to_string()).env("ASKED", &asked).envs(settings.iter().copied());
+        let output = command.output().expect("it starts");
+        let said = [&output.stdout[..], &output.stderr].concat();
+        let asked = std::fs::read_to_string(asked).unwrap_or_default();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned(), asked)
+    }
+}
+
+fn says(said: &str, part: &str) {
+    assert_eq!(said.matches(part).count(), 1, "“{part}” once in:\n{said}");
+}
+
+#[test]
+fn without_nextest_and_network_cargo_test_runs_everything() {
+    let (status, said, asked) = Stage::new().run(false, &[], &[]);
+    assert_eq!(status, Some(0), "{said}");
+    says(
+        &said,
+        "test: no cargo-nextest (error: failed to fetch the index: no network): cargo test runs all tests",
+    );
+    says(&said, "test result: ok. 6 passed; 0 failed; 0 ignored\n");
+    says(&said, "test: 2 skipped: a lab needs root");
+    assert!(
+        asked.contains("test --workspace --locked --no-fail-fast --lib --bins --test fast --test drop_trace")
+    );
+    assert!(asked.contains("--test alone --test lab -- --show-output --test-threads 1"), "{asked}");
+}
+
+#[test]
+fn without_root_what_is_left_out_and_not_installed_is_said() {
+    let (status, said, _) = Stage::new().run(true, &[], &[]);
+    assert_eq!(status, Some(0), "{said}");
+    says(&said, "test: not installed, for want of root or apt: ");
+    // Before the build, and at the end.
+    assert_eq!(
+        said.matches("test: left out: the lab (throttled disks, shaped NICs, a peer): it needs root").count(),
+        2
+    );
+}
+
+#[test]
+fn what_passed_only_on_a_retry_is_called_flaky_at_the_end() {
+    let (status, said, asked) = Stage::new().run(true, &[], &[]);
+    assert_eq!(status, Some(0), "{said}");
+    let end = said.rsplit_once("of installing").expect("the summary").1;
+    says(end, "Summary [   1.000s] 7 tests run: 7 passed (1 flaky)");
+    says(end, "test: flaky, passed only on a retry: linerate::fast disk::slow");
+    says(end, "test: 1 skipped: no \"lab\" here");
+    assert!(asked.contains("nextest run --workspace --locked"), "{asked}");
+}
+
+#[test]
+fn nothing_is_installed_where_that_is_asked_for() {
+    let (status, said, asked) =
+        Stage::new().run(false, &[("LINERATE_INSTALL", "0"), ("LINERATE_LAB", "0")], &[]);
+    assert_eq!(status, Some(0), "{said}");
+    says(&said, "test: no cargo-nextest (LINERATE_INSTALL=0)");
+    assert!(!said.contains("installing ") && !asked.contains("install"), "{said}{asked}");
+    assert!(said.contains("test: left out: the lab: LINERATE_LAB=0"), "{said}");
+}
+
+#[test]
+fn a_failure_is_the_exit_status_and_words_are_passed_on() {
+    let stage = Stage::new();
+    let (status, said, _) = stage.run(false, &[("FAILED", "1")], &[]);
+    assert_eq!(status, Some(1), "{said}");
+    says(&said, "test result: FAILED. 6 passed; 2 failed");
+    says(&said, "test: FAILED");
+    let (status, said, asked) = stage.run(true, &[], &["-p", "linerate-facts", "units"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(asked.ends_with("nextest run --locked -p linerate-facts units\n"), "{asked}");
+}
+
+#[test]
+fn without_cargo_it_says_where_cargo_is() {
+    let stage = Stage::new();
+    std::fs::remove_file(stage.folder.path().join("bin/cargo")).expect("removed");
+    let (status, said, _) = stage.run(true, &[], &[]);
+    assert_eq!(
+        (status, said.as_str()),
+        (Some(3), "test: there is no cargo; https://rustup.rs installs it\n")
+    );
+}

@@ -1,0 +1,588 @@
+//! The control page: what its server lets in, and the page itself in a real browser (skipped where there is
+//! no Chromium).
+
+use crate::support::browser::{Browser, PATIENCE, Tab, chromium};
+use crate::support::fake_wall as fake;
+use crate::support::fake_wall::{FRAMES, Fake};
+use linerate::agent::Key;
+use linerate::wall::control::{Conductor, Hub, HubSettings, Message, Request, ScreenReport, View};
+use linerate::wall::geometry::TileId;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message as Frame, WebSocket};
+
+fn key() -> Key {
+    Key::from_hex(&"5a".repeat(32)).expect("a key")
+}
+
+fn hub_at(fake: &Arc<Fake>, page: SocketAddr) -> Hub {
+    let conductor: Arc<dyn Conductor> = fake.clone();
+    let settings = HubSettings { listen: Vec::new(), page: Some(page), key: key() };
+    Hub::start(conductor, settings).expect("a hub")
+}
+
+fn hub(fake: &Arc<Fake>) -> Hub {
+    hub_at(fake, SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+/// Address and secret.
+fn parts(hub: &Hub) -> (String, String) {
+    let url = hub.page_url().expect("a page");
+    let (address, secret) =
+        url.strip_prefix("http://").and_then(|rest| rest.split_once("/#")).expect("its parts");
+    (address.to_string(), secret.to_string())
+}
+
+/// Waits until something holds.
+fn wait(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+mod server {
+    //! Without a browser.
+
+    use super::*;
+
+    /// One request, and all that comes back.
+    fn http(address: &str, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn get(address: &str, path: &str, host: &str) -> String {
+        http(address, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// HMAC-SHA256, written once more with the crate's tools: the key's hex digits are the HMAC's key.
+    fn answer(secret: &str, challenge: &str) -> String {
+        use sha2::{Digest, Sha256};
+        let pad = |byte: u8| -> Vec<u8> {
+            let mut block = secret.as_bytes().to_vec();
+            block.resize(64, 0);
+            block.iter().map(|own| own ^ byte).collect()
+        };
+        let inner = Sha256::digest([pad(0x36).as_slice(), challenge.as_bytes()].concat());
+        let outer = Sha256::digest([pad(0x5c).as_slice(), &inner].concat());
+        outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    type Socket = WebSocket<TcpStream>;
+
+    fn open(address: &str) -> Socket {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        tungstenite::client(format!("ws://{address}/control"), stream).expect("a socket").0
+    }
+
+    fn read(socket: &mut Socket) -> Value {
+        loop {
+            if let Frame::Text(text) = socket.read().expect("the connection stands") {
+                return serde_json::from_str(&text).expect("JSON");
+            }
+        }
+    }
+
+    fn say(socket: &mut Socket, request: &Request) {
+        socket.send(Frame::text(serde_json::to_string(request).expect("JSON"))).expect("sent");
+    }
+
+    fn ask(socket: &mut Socket, request: &Request) -> Message {
+        say(socket, request);
+        serde_json::from_value(read(socket)).expect("a message")
+    }
+
+    fn admitted(hub: &Hub) -> Socket {
+        let (address, secret) = parts(hub);
+        let mut socket = open(&address);
+        let challenge = read(&mut socket);
+        let text = challenge["challenge"].as_str().expect("a challenge");
+        socket.send(Frame::text(json!({ "answer": answer(&secret, text) }).to_string())).expect("sent");
+        assert_eq!(read(&mut socket)["is"], "welcome");
+        socket
+    }
+
+    /// The code that the server closed with; none: it just ended.
+    fn closing(socket: &mut Socket) -> (String, Option<u16>) {
+        let mut last = String::new();
+        loop {
+            match socket.read() {
+                Ok(Frame::Close(frame)) => return (last, frame.map(|frame| frame.code.into())),
+                Ok(Frame::Text(text)) => last = text.to_string(),
+                Ok(_) => {}
+                Err(_) => return (last, None),
+            }
+        }
+    }
+
+    #[test]
+    fn files_come_with_a_strict_policy_and_only_under_names_that_are_our_own() {
+        let fake = Fake::new(2, 1);
+        let hub = hub(&fake);
+        let (address, secret) = parts(&hub);
+        let page = get(&address, "/", &address);
+        assert!(page.starts_with("HTTP/1.1 200") && page.contains("<!doctype html>"), "{page}");
+        let policy = page.lines().find(|line| line.starts_with("content-security-policy")).expect("a policy");
+        for part in
+            ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "trusted-types 'none'"]
+        {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert!(!policy.contains("unsafe") && page.contains("x-content-type-options: nosniff"));
+        // Nothing from elsewhere, nothing inline, no secret.
+        assert!(!page.contains(" onclick") && !page.contains("style=") && !page.contains("https://"));
+        for path in
+            page.split('"').filter(|part| part.starts_with('/') && part.len() > 1 && !part.contains('>'))
+        {
+            let file = get(&address, path, &address);
+            assert!(file.starts_with("HTTP/1.1 200") && !file.contains(&secret), "{path}");
+            assert!(!file.contains("innerHTML") && !file.contains("eval("), "{path}");
+        }
+        assert!(get(&address, "/nothing", &address).starts_with("HTTP/1.1 404"));
+        assert!(get(&address, "/../../etc/passwd", &address).starts_with("HTTP/1.1 404"));
+        for host in ["evil.example", "evil.example:7413", ""] {
+            let refused = get(&address, "/", host);
+            assert!(!refused.contains("<!doctype"), "{refused}");
+        }
+        assert!(get(&address, "/control", &address).starts_with("HTTP/1.1 4"), "no WebSocket");
+        assert!(http(&address, "GARBAGE\r\n\r\n").starts_with("HTTP/1.1 400"));
+    }
+
+    #[test]
+    fn another_sites_page_gets_no_socket() {
+        let fake = Fake::new(1, 1);
+        let hub = hub(&fake);
+        let (address, _) = parts(&hub);
+        for (origin, host) in [
+            ("http://evil.example", address.as_str()),
+            ("null", &address),
+            ("https://127.0.0.1", &address),
+            ("http://evil.example", "evil.example"),
+        ] {
+            let mut request = format!("ws://{address}/control").into_client_request().expect("a request");
+            request.headers_mut().insert("Origin", origin.parse().expect("a value"));
+            request.headers_mut().insert("Host", host.parse().expect("a value"));
+            let stream = TcpStream::connect(&address).expect("a connection");
+            let refused = tungstenite::client(request, stream).map(drop).expect_err("refused");
+            let said = refused.to_string();
+            assert!(said.contains("403"), "{origin} {host}: {said}");
+        }
+    }
+
+    #[test]
+    fn every_request_has_its_answer_over_the_socket_too() {
+        let fake = Fake::new(5, 3);
+        let hub = hub(&fake);
+        let mut socket = admitted(&hub);
+        let asked = [
+            Request::Pause,
+            Request::Play,
+            Request::Seek { frame: 100 },
+            Request::Speed { speed: 2.0 },
+            Request::Loop { on: false },
+            Request::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
+            Request::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
+            Request::Open { movie: "holiday".into() },
+        ];
+        for request in &asked {
+            assert_eq!(ask(&mut socket, request), Message::Done, "{request:?}");
+        }
+        assert_eq!(fake.asked(), asked);
+        assert!(matches!(ask(&mut socket, &Request::Movies), Message::Movies { .. }));
+        assert!(
+            matches!(ask(&mut socket, &Request::Status), Message::Status(status) if status.tiles.len() == 15)
+        );
+        let tile = TileId { row: 0, column: 0 };
+        assert!(
+            matches!(ask(&mut socket, &Request::Sums { tile, from: 0, count: 3 }), Message::Sums { sums, .. } if sums == [0, 1, 2])
+        );
+        assert!(matches!(ask(&mut socket, &Request::Join { tile }), Message::Assignment(_)));
+        say(&mut socket, &Request::Report(ScreenReport::default()));
+        say(&mut socket, &Request::Ready { tile, tick: fake::now() });
+        assert!(matches!(serde_json::from_value(read(&mut socket)), Ok(Message::Show { .. })));
+        assert_eq!(fake.reports()[0].tile, Some(tile));
+        // Watched: timeline, status, and a preview of each tile.
+        assert_eq!(ask(&mut socket, &Request::Watch { per_second: 10.0 }), Message::Done);
+        let mut previews = std::collections::HashSet::new();
+        while previews.len() < 15 {
+            if let Frame::Binary(bytes) = socket.read().expect("the connection stands") {
+                let [width, height] = [bytes[5], bytes[7]].map(usize::from);
+                assert_eq!((bytes.len(), bytes[4], bytes[6]), (8 + width * height * 3, 0, 0));
+                previews.insert((bytes[1], bytes[3]));
+            }
+        }
+        assert!(previews.contains(&(2, 4)), "{previews:?}");
+    }
+
+    #[test]
+    fn a_wrong_answer_is_reported_and_garbage_ends_it() {
+        let fake = Fake::new(1, 1);
+        let hub = hub(&fake);
+        let (address, secret) = parts(&hub);
+        let mut wrong = open(&address);
+        let challenge = read(&mut wrong)["challenge"].as_str().expect("a challenge").to_string();
+        wrong
+            .send(Frame::text(json!({ "answer": answer(&"0".repeat(64), &challenge) }).to_string()))
+            .expect("sent");
+        assert_eq!(closing(&mut wrong).1, Some(4001));
+        // An answer to another challenge is none, and no two challenges are alike.
+        let mut replay = open(&address);
+        assert_ne!(read(&mut replay)["challenge"], challenge.as_str());
+        replay.send(Frame::text(json!({ "answer": answer(&secret, &challenge) }).to_string())).expect("sent");
+        assert_eq!(closing(&mut replay).1, Some(4001));
+        for first in [Frame::text("{\"do\":\"play\"}"), Frame::text("{"), Frame::binary(vec![0; 10])] {
+            let mut socket = open(&address);
+            socket.send(first).expect("sent");
+            let (_, code) = closing(&mut socket);
+            assert_eq!(code, None);
+        }
+        assert!(fake.asked().is_empty(), "nobody was admitted");
+        let mut socket = admitted(&hub);
+        socket.send(Frame::text("garbage")).expect("sent");
+        assert_eq!(read(&mut socket)["is"], "refused");
+        socket.send(Frame::binary(vec![0xff; 100])).expect("sent");
+        assert_eq!(read(&mut socket)["is"], "refused");
+        assert_eq!(ask(&mut socket, &Request::Play), Message::Done, "it goes on");
+        say(&mut socket, &Request::Open { movie: "x".repeat(70_000) });
+        closing(&mut socket);
+        assert_eq!(fake.asked(), [Request::Play]);
+    }
+
+    #[test]
+    fn a_flooding_page_is_closed_with_a_sentence_and_a_deaf_one_holds_nothing_up() {
+        let fake = Fake::new(1, 1);
+        let hub = hub(&fake);
+        let mut deaf = admitted(&hub);
+        say(&mut deaf, &Request::Watch { per_second: 10.0 });
+        let mut flooder = admitted(&hub);
+        for _ in 0..3000 {
+            let request =
+                serde_json::to_string(&Request::Pan { right: 1.0, down: 0.0, zoom: 1.0 }).expect("JSON");
+            if flooder.send(Frame::text(request)).is_err() {
+                break;
+            }
+        }
+        let (last, _) = closing(&mut flooder);
+        assert!(last.contains("too many requests"), "{last}");
+        let mut other = admitted(&hub);
+        assert_eq!(ask(&mut other, &Request::Play), Message::Done);
+    }
+}
+
+/// Clicks, keys and pointers in a browser; one for all, because its start takes a second.
+#[test]
+fn the_page_in_a_real_browser() {
+    let Some(program) = chromium() else {
+        println!("skipped: no chromium");
+        return;
+    };
+    let fake = Fake::new(5, 3);
+    let hub = hub(&fake);
+    let mut browser = Browser::start(&program);
+    let tab = browser.open(&hub.page_url().expect("a page"), 1200, 900);
+    browser.until(
+        &tab,
+        "document.getElementById('state').dataset.state === 'live' && !document.querySelector('main').hidden",
+    );
+    everything_is_drawn(&mut browser, &tab);
+    the_transport(&mut browser, &tab, &fake);
+    the_joystick(&mut browser, &tab, &fake);
+    the_keyboard_alone(&mut browser, &tab, &fake);
+    trouble_is_seen(&mut browser, &tab, &fake);
+    names_are_text(&mut browser, &tab, &fake);
+    it_fits(&mut browser, &tab);
+    assert_eq!(browser.complaints, Vec::<String>::new(), "no errors, no violations of the policy");
+    secrets(&mut browser, &hub);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    // A server that comes back is found again; that it was gone is all that the browser complains of.
+    let address = parts(&hub).0.parse().expect("an address");
+    drop(hub);
+    browser.until(&tab, "document.getElementById('state').textContent === 'reconnecting'");
+    let again = hub_at(&fake, address);
+    browser.until(&tab, "document.getElementById('state').dataset.state === 'live'");
+    let before = fake.asked().len();
+    browser.press(&tab, " ");
+    wait("the page plays on", || fake.asked().len() > before);
+    drop(again);
+}
+
+/// Previews and graphs have pixels of more than one colour.
+fn everything_is_drawn(browser: &mut Browser, tab: &Tab) {
+    let colours = |selector: &str| {
+        format!(
+            "Array.from(document.querySelectorAll('{selector}')).every((canvas) => {{ \
+               if (canvas.width < 20) return false; \
+               const data = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, \
+               canvas.height).data.buffer); \
+               return new Set(data).size > 3; }})"
+        )
+    };
+    assert_eq!(browser.value(tab, "document.querySelectorAll('#wall canvas').length"), 15);
+    browser.until(tab, &colours("#wall canvas"));
+    assert_eq!(browser.value(tab, "document.querySelectorAll('#nics canvas').length"), 4);
+    assert_eq!(browser.value(tab, "document.querySelectorAll('#streams canvas').length"), 15);
+    browser.until(tab, &colours("#nics canvas"));
+    browser.until(tab, &colours("#streams canvas"));
+    assert_eq!(browser.value(tab, "document.querySelectorAll('.tile[data-health=ok]').length"), 15);
+    let text = browser.value(tab, "document.querySelector('main').innerText").to_string();
+    for expected in
+        ["15 ok", "35.4 Gb/s", "link 10.0 Gb/s", "link rate unknown", "no power meter", "10.0.2.14:5004"]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+fn the_transport(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
+    browser.click(tab, "#play");
+    wait("pause", || fake.asked().contains(&Request::Pause));
+    browser.until(tab, "document.getElementById('play').getAttribute('aria-label') === 'Play'");
+    browser.click(tab, "#play");
+    wait("play", || fake.asked().contains(&Request::Play));
+    browser.until(tab, "document.getElementById('play').getAttribute('aria-label') === 'Pause'");
+    // The middle of the bar is the middle of the movie.
+    browser.click(tab, "#seek");
+    let sought =
+        |asked: &Request| matches!(asked, Request::Seek { frame } if frame.abs_diff(FRAMES / 2) < 60);
+    wait("seek", || fake.asked().iter().any(sought));
+    browser.until(tab, "/^1:00|^0:59|^1:01/.test(document.getElementById('time').textContent)");
+    browser.click(tab, "#to-start");
+    wait("the first frame", || fake.asked().contains(&Request::Seek { frame: 0 }));
+    browser.click(tab, "#loop");
+    wait("loop", || fake.asked().contains(&Request::Loop { on: false }));
+    browser.until(tab, "document.getElementById('loop').getAttribute('aria-pressed') === 'false'");
+    let choose = |select: &str, value: &str| {
+        format!(
+            "(() => {{ const s = document.getElementById('{select}'); s.value = '{value}'; \
+             s.dispatchEvent(new Event('change', {{ bubbles: true }})); return s.value; }})()"
+        )
+    };
+    assert_eq!(browser.value(tab, &choose("speed", "0.5")), "0.5");
+    wait("speed", || fake.asked().contains(&Request::Speed { speed: 0.5 }));
+    assert_eq!(browser.value(tab, &choose("movies", "holiday")), "holiday");
+    wait("another movie", || fake.asked().contains(&Request::Open { movie: "holiday".into() }));
+    browser.until(tab, "document.getElementById('movie').textContent === 'holiday'");
+}
+
+fn pans(fake: &Fake) -> Vec<(f64, f64, f64)> {
+    let pan = |asked: Request| match asked {
+        Request::Pan { right, down, zoom } => Some((right, down, zoom)),
+        _ => None,
+    };
+    fake.asked().into_iter().filter_map(pan).collect()
+}
+
+fn the_joystick(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
+    let (x, y, width, _) = browser.middle(tab, "#stick");
+    let begun = Instant::now();
+    browser.mouse(tab, "mousePressed", x, y);
+    browser.mouse(tab, "mouseMoved", x + width * 0.2, y);
+    wait("some pans", || pans(fake).len() > 3);
+    browser.mouse(tab, "mouseMoved", x + width * 0.45, y);
+    let first = pans(fake)[0].0;
+    wait("further is faster", || pans(fake).last().is_some_and(|(right, _, _)| *right > first * 2.0));
+    std::thread::sleep(Duration::from_millis(400));
+    let all = pans(fake);
+    assert!(all.iter().all(|(right, down, zoom)| *right > 0.0 && *down == 0.0 && *zoom == 1.0), "{all:?}");
+    let most = begun.elapsed().as_secs_f64() * 30.0 + 1.0;
+    assert!(all.len() as f64 <= most, "{} in {:?}", all.len(), begun.elapsed());
+    assert_ne!(browser.value(tab, "document.getElementById('knob').style.transform"), "");
+    browser.mouse(tab, "mouseReleased", x + width * 0.45, y);
+    assert_eq!(browser.value(tab, "document.getElementById('knob').style.transform"), "translate(0px, 0px)");
+    let (mut told, mut since) = (pans(fake).len(), Instant::now());
+    let let_go = Instant::now();
+    while since.elapsed() < Duration::from_millis(300) {
+        assert!(let_go.elapsed() < PATIENCE, "it went back to the middle, but still moves");
+        std::thread::sleep(Duration::from_millis(10));
+        if pans(fake).len() != told {
+            (told, since) = (pans(fake).len(), Instant::now());
+        }
+    }
+    browser.click(tab, "#reset");
+    wait("the view is as it was", || fake.view() == View::WHOLE);
+    // A gamepad, as the browser would show it.
+    browser.value(
+        tab,
+        "{ const pad = { id: 'test pad', connected: true, axes: [0.02, 1, 0, 0], buttons: [{ \
+                        pressed: true, value: 1 }] }; \
+         navigator.getGamepads = () => [pad]; dispatchEvent(new Event('gamepadconnected')); true }",
+    );
+    wait("down", || pans(fake).last().is_some_and(|(right, down, _)| *right == 0.0 && *down > 0.0));
+    assert_eq!(browser.value(tab, "document.getElementById('pad').textContent"), "Gamepad: test pad");
+    let paused = |fake: &Fake| fake.asked().iter().filter(|asked| matches!(asked, Request::Pause)).count();
+    wait("its button pauses", || paused(fake) == 2);
+    browser.value(tab, "navigator.getGamepads = () => []; true");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(paused(fake), 2, "once each time that it goes down");
+}
+
+fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
+    browser.value(tab, "document.getElementById('help-open').focus(); true");
+    let mut order = vec!["help-open".to_string()];
+    for _ in 0..15 {
+        browser.press(tab, "Tab");
+        let focused = browser.value(
+            tab,
+            "[document.activeElement.id, getComputedStyle(document.activeElement).outlineStyle, \
+              document.activeElement.labels?.[0]?.textContent || \
+              document.activeElement.getAttribute('aria-label') || document.activeElement.textContent]",
+        );
+        assert_ne!(focused[1], "none", "the focus is seen: {focused}");
+        assert_ne!(focused[2], "", "it has a name: {focused}");
+        order.push(focused[0].as_str().unwrap_or_default().to_string());
+    }
+    let place = |id: &str| {
+        order.iter().position(|one| one == id).unwrap_or_else(|| panic!("{id} is reached: {order:?}"))
+    };
+    let expected =
+        ["help-open", "seek", "to-start", "play", "speed", "loop", "movies", "stick", "zoom", "reset"];
+    assert!(expected.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{order:?}");
+    browser.value(tab, "document.activeElement.blur(); true");
+    let asked_last =
+        |fake: &Fake, wanted: &Request| fake.asked().iter().rev().take(12).any(|asked| asked == wanted);
+    let plays = |fake: &Fake| fake.timeline().segment_at(u64::MAX).playing;
+    assert!(!plays(fake), "the gamepad has paused it");
+    for (label, playing) in [("Play", true), ("Pause", false)] {
+        let shown = format!("document.getElementById('play').getAttribute('aria-label') === '{label}'");
+        browser.until(tab, &shown);
+        browser.press(tab, " ");
+        wait("space plays and pauses", || plays(fake) == playing);
+    }
+    // An arrow that is held moves, and stops when it is let go.
+    let before = pans(fake).len();
+    browser.key(tab, "keyDown", "ArrowLeft");
+    wait("left", || pans(fake)[before..].iter().filter(|(right, _, _)| *right < 0.0).count() > 4);
+    browser.key(tab, "keyUp", "ArrowLeft");
+    browser.key(tab, "keyDown", "+");
+    wait("in", || pans(fake).last().is_some_and(|(_, _, zoom)| *zoom > 1.0));
+    browser.key(tab, "keyUp", "+");
+    browser.press(tab, "0");
+    wait("the view is reset", || asked_last(fake, &Request::View(View::WHOLE)));
+    browser.press(tab, "End");
+    wait("the last frame", || asked_last(fake, &Request::Seek { frame: FRAMES - 1 }));
+    browser.press(tab, ",");
+    wait("one back", || asked_last(fake, &Request::Seek { frame: FRAMES - 2 }));
+    browser.press(tab, "Home");
+    wait("the first frame", || {
+        fake.asked().iter().filter(|asked| **asked == Request::Seek { frame: 0 }).count() > 1
+    });
+    browser.press(tab, ".");
+    wait("one on", || asked_last(fake, &Request::Seek { frame: 1 }));
+    browser.press(tab, "]");
+    wait("faster", || asked_last(fake, &Request::Speed { speed: 0.75 }));
+    browser.press(tab, "[");
+    wait("slower", || {
+        fake.asked().iter().filter(|asked| **asked == Request::Speed { speed: 0.5 }).count() > 1
+    });
+    browser.press(tab, "?");
+    browser.until(tab, "document.getElementById('help').open");
+    let before = fake.asked().len();
+    browser.press(tab, "l");
+    browser.press(tab, "Escape");
+    browser.until(tab, "!document.getElementById('help').open");
+    assert_eq!(fake.asked().len(), before, "while the help is read, keys do nothing");
+    // A slider that has the focus keeps its arrows.
+    browser.value(tab, "document.getElementById('seek').focus(); true");
+    browser.press(tab, "ArrowRight");
+    wait("the slider seeks", || fake.asked().len() > before);
+    assert!(!matches!(fake.asked().last(), Some(Request::Pan { .. })));
+    browser.value(tab, "document.activeElement.blur(); true");
+    browser.press(tab, "]");
+    browser.press(tab, "]");
+    wait("as it was made", || asked_last(fake, &Request::Speed { speed: 1.0 }));
+    fake.change(|timeline| timeline.play(fake::now()));
+}
+
+fn trouble_is_seen(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
+    assert_eq!(browser.value(tab, "document.getElementById('banner').hidden"), true);
+    browser.picture(tab, "light", true);
+    fake.trouble(true);
+    browser.until(
+        tab,
+        "!document.getElementById('banner').hidden && \
+                        document.querySelectorAll('.tile[data-health=failed]').length === 3",
+    );
+    let banner = browser.value(tab, "document.getElementById('banner').textContent").to_string();
+    assert!(banner.contains("eth3 carries 0.4") && banner.contains("has not told of itself"), "{banner}");
+    let failed = browser
+        .value(tab, "document.querySelector('.tile[data-health=failed]').getAttribute('aria-label')")
+        .to_string();
+    assert!(failed.contains("failed"), "in words: {failed}");
+    assert_eq!(browser.value(tab, "document.querySelectorAll('#nics .graph.bad').length"), 1);
+    browser.until(
+        tab,
+        "document.querySelectorAll('.tile[data-health=untold], .tile[data-health=watch]').length > 0",
+    );
+    for (scheme, name) in [("light", "light-trouble"), ("dark", "dark-trouble")] {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.tell(tab, "Emulation.setEmulatedMedia", features);
+        browser.picture(tab, name, true);
+    }
+    fake.trouble(false);
+    browser.until(tab, "document.getElementById('banner').hidden");
+}
+
+fn names_are_text(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
+    fake.odd_names();
+    browser.until(tab, "document.getElementById('movie').textContent.startsWith('<img src=x')");
+    assert_eq!(browser.value(tab, "document.querySelectorAll('img').length"), 1, "the icon");
+    assert_eq!(browser.value(tab, "document.querySelectorAll('table b').length"), 0);
+    browser.until(tab, "document.querySelector('tbody').textContent.includes('<b>screen</b>14:5004')");
+}
+
+/// Nothing is wider than the window, on a desk and on a phone, in light and in dark.
+fn it_fits(browser: &mut Browser, tab: &Tab) {
+    for (scheme, width, height) in [("dark", 1200, 900), ("light", 390, 844), ("dark", 390, 844)] {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.tell(tab, "Emulation.setEmulatedMedia", features);
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        browser.tell(tab, "Emulation.setDeviceMetricsOverride", size);
+        browser.until(tab, &format!("innerWidth === {width}"));
+        std::thread::sleep(Duration::from_millis(300));
+        browser.picture(tab, &format!("{scheme}-{width}"), true);
+        let wide = browser.value(
+            tab,
+            "Array.from(document.querySelectorAll('body *')).filter((e) => !e.closest('.scroll, .unseen') && \
+             e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '#' + e.id)",
+        );
+        assert_eq!(wide, json!([]), "{scheme} {width}");
+        let luminance = browser.value(
+            tab,
+            "getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g).map(Number).reduce((a, b) => a + b) / 765",
+        );
+        let luminance = luminance.as_f64().expect("a number");
+        assert!(if scheme == "dark" { luminance < 0.2 } else { luminance > 0.9 }, "{scheme}: {luminance}");
+    }
+}
+
+/// Without, with a wrong one, with the right one typed in.
+fn secrets(browser: &mut Browser, hub: &Hub) {
+    let (address, secret) = parts(hub);
+    let tab = browser.open(&format!("http://{address}/#{}", "0".repeat(64)), 1000, 700);
+    browser.until(
+        &tab,
+        "document.getElementById('key-why')?.textContent.includes('another key') && \
+                         !document.getElementById('key').hidden",
+    );
+    assert_eq!(browser.value(&tab, "document.getElementById('state').textContent"), "refused");
+    browser.picture(&tab, "wrong-secret", false);
+    let none = browser.open(&format!("http://{address}/"), 1000, 700);
+    browser.until(
+        &none,
+        "document.readyState === 'complete' && document.getElementById('key')?.hidden === false",
+    );
+    browser.until(&none, "document.activeElement.id === 'key-text'");
+    browser.tell(&none, "Input.insertText", json!({ "text": format!("http://{address}/#{secret}") }));
+    browser.press(&none, "Enter");
+    browser.until(&none, "document.getElementById('state').dataset.state === 'live'");
+}

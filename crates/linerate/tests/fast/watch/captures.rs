@@ -1,0 +1,170 @@
+//! Every counter of node_exporter's recorded `/proc` as node_exporter itself read it (`e2e-output.txt`), and
+//! procfs' files without a stumble.
+
+use super::metrics::sample;
+use crate::support::place::captures;
+use linerate::counters::{parse_diskstats, parse_net_dev, parse_stat};
+use linerate::sysroot::Sysroot;
+use linerate::watch::{Builder, Sampler, WatchOrder, openmetrics};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Families of node_exporter that stand on our page under the same name and labels.
+const SAME: [&str; 19] = [
+    "disk_read_bytes_total",
+    "disk_written_bytes_total",
+    "disk_reads_completed_total",
+    "disk_writes_completed_total",
+    "disk_discards_completed_total",
+    "disk_reads_merged_total",
+    "disk_writes_merged_total",
+    "disk_read_time_seconds_total",
+    "disk_write_time_seconds_total",
+    "disk_io_time_seconds_total",
+    "disk_io_time_weighted_seconds_total",
+    "disk_io_now",
+    "cpu_seconds_total",
+    "intr_total",
+    "context_switches_total",
+    "procs_running",
+    "procs_blocked",
+    "softnet_times_squeezed_total",
+    "softnet_dropped_total",
+];
+/// … under another.
+const OTHER: [(&str, &str); 14] = [
+    ("softnet_processed_total", "softnet_processed_total"),
+    ("softnet_backlog_len", "softnet_backlog_len"),
+    ("memory_MemTotal_bytes", "memory_size_bytes"),
+    ("memory_MemFree_bytes", "memory_free_bytes"),
+    ("memory_Cached_bytes", "memory_cached_bytes"),
+    ("memory_Dirty_bytes", "memory_dirty_bytes"),
+    ("memory_Writeback_bytes", "memory_writeback_bytes"),
+    ("memory_SwapFree_bytes", "memory_swap_free_bytes"),
+    ("netstat_Tcp_CurrEstab", "tcp_connections"),
+    ("netstat_Tcp_InSegs", "tcp_segments_in_total"),
+    ("netstat_Tcp_OutSegs", "tcp_segments_out_total"),
+    ("netstat_Tcp_RetransSegs", "tcp_retransmits_total"),
+    ("pressure_io_waiting_seconds_total", "pressure_waiting_seconds_total"),
+    ("pressure_memory_stalled_seconds_total", "pressure_stalled_seconds_total"),
+];
+
+type Series = BTreeMap<(String, Vec<(String, String)>), f64>;
+
+fn series(page: &str) -> Series {
+    let samples = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(sample);
+    samples
+        .map(|(name, mut labels, value)| {
+            labels.sort();
+            ((name, labels), value)
+        })
+        .collect()
+}
+
+#[test]
+fn node_exporters_figures_are_our_own() {
+    let Some(captures) = captures() else { return };
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let archive = captures.join("node_exporter/node_exporter-fixtures.tar.xz");
+    let status = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(place.path()).status();
+    if !status.is_ok_and(|status| status.success()) {
+        println!("skipped: tar cannot unpack {}", archive.display());
+        return;
+    }
+    let root = place.path().join("collector/fixtures");
+    let theirs = series(&std::fs::read_to_string(root.join("e2e-output.txt")).expect("their page"));
+    let order = WatchOrder {
+        interval: Duration::from_secs(1),
+        nics: Vec::new(),
+        disks: Vec::new(),
+        power_command: None,
+        lean: false,
+    };
+    let sysroot = Sysroot::at(&root).expect("a recorded machine");
+    let mut sampler = Sampler::start(&sysroot, &order).expect("a sampler");
+    let moment = Builder::new("x".into(), &order).moment(&sampler.sample());
+    let ours = series(&openmetrics(&moment));
+    let mut compared = 0;
+    let names = SAME.iter().map(|name| (*name, *name)).chain(OTHER);
+    for (theirs_name, ours_name) in names {
+        for ((_, labels), value) in
+            theirs.iter().filter(|((name, _), _)| *name == format!("node_{theirs_name}"))
+        {
+            let mut labels = labels.clone();
+            if ours_name.starts_with("pressure") {
+                labels = vec![("resource".into(), theirs_name.split('_').nth(1).expect("a resource").into())];
+            }
+            let Some(own) = ours.get(&(format!("linerate_{ours_name}"), labels.clone())) else {
+                // A disk that never did anything is not shown; what an old kernel does not report is not
+                // shown as 0.
+                let left_out = theirs_name.starts_with("disk_") || theirs_name == "softnet_backlog_len";
+                assert!(left_out && *value == 0.0, "{theirs_name} {labels:?} = {value} is missing");
+                continue;
+            };
+            assert!(
+                (own - value).abs() <= value.abs() * 1e-9,
+                "{theirs_name} {labels:?}: {own}, node_exporter {value}"
+            );
+            compared += 1;
+        }
+    }
+    println!("{compared} figures compared");
+    assert!(compared > 240, "only {compared} figures were compared");
+}
+
+/// Files of a `ttar` archive: `Path: …`, `Lines: N`, the lines.
+fn of_ttar(text: &str) -> BTreeMap<String, String> {
+    let (mut found, mut lines) = (BTreeMap::new(), text.lines());
+    while let Some(line) = lines.next() {
+        let Some(path) = line.strip_prefix("Path: ") else { continue };
+        let count = lines.next().and_then(|line| line.strip_prefix("Lines: ")?.parse::<usize>().ok());
+        if let Some(count) = count {
+            let content: Vec<&str> = lines.by_ref().take(count).collect();
+            found.insert(path.to_string(), content.join("\n") + "\n");
+        }
+    }
+    found
+}
+
+#[test]
+fn procfs_files_are_read_to_their_last_line() {
+    let Some(captures) = captures() else { return };
+    let packed = captures.join("procfs/fixtures.ttar.gz");
+    let output = Command::new("gzip").arg("-dc").arg(&packed).output().expect("gzip");
+    let files = of_ttar(&String::from_utf8_lossy(&output.stdout));
+    let file = |path: &str| files.get(&format!("fixtures/proc/{path}")).unwrap_or_else(|| panic!("{path}"));
+    let disks = parse_diskstats(file("diskstats")).expect("disks");
+    assert_eq!(
+        disks.len(),
+        file("diskstats").lines().filter(|line| line.split_whitespace().count() >= 14).count()
+    );
+    let nics = parse_net_dev(file("net/dev")).expect("interfaces");
+    assert_eq!(nics.len(), file("net/dev").lines().count() - 2);
+    let stat = parse_stat(file("stat")).expect("processors");
+    assert_eq!(stat.cores.cores(), file("stat").lines().filter(|line| line.starts_with("cpu")).count() - 1);
+    // The whole tree, as a machine.
+    let place = tempfile::tempdir().expect("a temporary directory");
+    for (path, text) in files.iter().filter(|(path, _)| !path.contains("..")) {
+        let place = place.path().join(path);
+        std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");
+        std::fs::write(place, text.replace("NULLBYTE", "\0")).expect("a file");
+    }
+    let moment = moment_of(&place.path().join("fixtures"));
+    assert_eq!(moment.nics.len(), nics.iter().filter(|nic| nic.name != "lo").count());
+    assert!(!moment.power.is_empty(), "RAPL is in the tree");
+}
+
+fn moment_of(root: &Path) -> linerate::watch::Moment {
+    let order = WatchOrder {
+        interval: Duration::from_secs(1),
+        nics: Vec::new(),
+        disks: Vec::new(),
+        power_command: None,
+        lean: false,
+    };
+    let mut sampler =
+        Sampler::start(&Sysroot::at(root).expect("a recorded machine"), &order).expect("a sampler");
+    Builder::new("x".into(), &order).moment(&sampler.sample())
+}

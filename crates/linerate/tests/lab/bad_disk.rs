@@ -1,0 +1,174 @@
+//! `linerate disk` on file systems that fill up or may not be written, and on devices that fail.
+
+use crate::support::disk::{QUICK, disk, json, names, ran, refused, said, text};
+use crate::support::disk_places::{Loop, Tmpfs, lacking, succeed};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_mount_that_is_read_only() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let place = Tmpfs::new(64, ",ro");
+    let words = [&["--source", text(&place.path), "--buffered"], &QUICK[..]].concat();
+    refused(&ran(&words), 3, "read-only");
+}
+
+#[test]
+fn a_disk_that_becomes_full_while_files_are_written() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let place = Tmpfs::new(600, "");
+    let words = [
+        "--source",
+        text(&place.path),
+        "--buffered",
+        "--access",
+        "read",
+        "--amount",
+        "500M",
+        "--repeats",
+        "1",
+    ];
+    let child = disk(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // As soon as something is there, the rest of the disk is taken.
+    let used = || Command::new("df").args(["--output=used", "-k"]).arg(&place.path).output().expect("df");
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(20) {
+        let text = String::from_utf8_lossy(&used().stdout).to_string();
+        if text
+            .lines()
+            .nth(1)
+            .and_then(|used| used.trim().parse::<u64>().ok())
+            .is_some_and(|used| used > 2048)
+        {
+            break;
+        }
+    }
+    let filler = place.path.join("filler");
+    let _ = Command::new("fallocate").args(["-l", "560M"]).arg(&filler).stderr(Stdio::null()).status();
+    let _ = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M", "count=600", "status=none"])
+        .arg(format!("of={}", place.path.join("rest").display()))
+        .stderr(Stdio::null())
+        .status();
+    refused(&child.wait_with_output().expect("it ends"), 3, "became full");
+    assert!(names(&place.path).iter().all(|name| name == "filler" || name == "rest"));
+}
+
+#[test]
+fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let place = Tmpfs::new(200, "");
+    let words = [
+        "--source",
+        text(&place.path),
+        "--buffered",
+        "--access",
+        "write",
+        "--transfer",
+        "1M",
+        "--amount",
+        "150M",
+        "--limit",
+        "25MB/s",
+        "--repeats",
+        "1",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let child = disk(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let rest = format!("of={}", place.path.join("rest").display());
+    let _ = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M", "count=400", "status=none", &rest])
+        .stderr(Stdio::null())
+        .status();
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("became full"), "{}", said(&output));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let written = run["measurements"][0]["access"]["writes"]["bytes"].as_u64().expect("bytes");
+    assert!(written > 0 && written < 150 << 20, "{written}");
+    assert_eq!(names(&place.path), ["rest"]);
+}
+
+#[test]
+fn one_device_of_two_that_fails_is_named_and_the_other_finishes() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    // A loop device on a file that has no room left: its writes fail as those of a broken disk do, with EIO.
+    let (roomy, tight) = (Tmpfs::new(64, ""), Tmpfs::new(8, ""));
+    let good = Loop::new(&roomy.path, "good", 32);
+    let bad = Loop::new(&tight.path, "bad", 32);
+    let words = [
+        "--source",
+        good.text(),
+        "--source",
+        bad.text(),
+        "--destroy-data",
+        good.text(),
+        "--destroy-data",
+        bad.text(),
+        "--access",
+        "write",
+        "--amount",
+        "16M",
+        "--transfer",
+        "1M",
+        "--repeats",
+        "1",
+        "--rounds",
+        "1",
+        "--fsync",
+    ];
+    let output = disk(&words).arg("--json").output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let run: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let errors = run["errors"].to_string();
+    let name = |device: &Loop| device.device.file_name().expect("a name").to_string_lossy().to_string();
+    assert!(errors.contains(&format!("{}: ", name(&bad))), "{errors}");
+    assert!(!errors.contains(&format!("{}: ", name(&good))), "{errors}");
+    assert!(said(&output).contains(&name(&bad)), "{}", said(&output));
+    let written = run["measurements"][0]["access"]["writes"]["bytes"].as_u64().expect("bytes");
+    assert!((16 << 20..32 << 20).contains(&written), "the good one is whole: {written}");
+}
+
+#[test]
+fn a_block_device_is_read_freely_and_written_only_where_nobody_uses_it() {
+    if let Some(lacking) = lacking() {
+        eprintln!("skipped: {lacking}");
+        return;
+    }
+    let memory = Tmpfs::new(64, "");
+    let device = Loop::new(&memory.path, "image", 32);
+    let words = [&["--source", device.text(), "--access", "read"], &QUICK[..]].concat();
+    json(&words, 0);
+    let write = [&["--source", device.text(), "--access", "write"], &QUICK[..]].concat();
+    refused(&ran(&write), 2, "--destroy-data");
+    let allowed = [&write[..], &["--destroy-data", device.text()]].concat();
+    let run = json(&[&allowed[..], &["--discard", "--fill"]].concat(), 0);
+    let changes = run["changes"].to_string();
+    assert!(changes.contains("discarded all data of") && changes.contains("filled"), "{changes}");
+    if Command::new("mkfs.ext4").arg("-V").stderr(Stdio::null()).status().is_err() {
+        eprintln!("skipped: no mkfs.ext4 to mount the device with");
+        return;
+    }
+    succeed("mkfs.ext4", &["-q", device.text()]);
+    let place = tempfile::tempdir().expect("a directory");
+    succeed("mount", &[device.text(), text(place.path())]);
+    let output = ran(&allowed);
+    succeed("umount", &[text(place.path())]);
+    refused(&output, 3, "mounted at");
+}

@@ -1,0 +1,20 @@
+//! What needs root: namespaces, file systems and devices of its own. Without root each test says that it is
+//! skipped.
+
+#![allow(unreachable_pub)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_disk;
+mod disk;
+mod ledger;
+mod load;
+mod network;
+mod script;
+mod table;
+mod tune_measure;
+mod wall;
+mod wall_networks;
+mod watch;
+mod watch_figures;

@@ -1,0 +1,76 @@
+//! The program, running.
+
+use linerate::watch::Moment;
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// `linerate watch` with these words, nothing on its standard input.
+pub fn watch(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    command.arg("watch").args(words).stdin(Stdio::null());
+    command
+}
+
+/// A watch that prints JSON; ended with the value.
+pub struct Running {
+    pub child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("linerate starts");
+        let out = child.stdout.take().expect("its output");
+        Running { child, lines: BufReader::new(out).lines() }
+    }
+
+    /// The next moment; none at the end.
+    pub fn next(&mut self) -> Option<Moment> {
+        let line = self.lines.next()?.expect("text");
+        Some(serde_json::from_str(&line).expect("a moment"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Goes before a command whose rates are multiplied by its intervals: each source has times of its own, and
+/// on a busy machine they are as far apart as its threads are late. Nothing where this user has no right to
+/// it.
+pub fn hurried() -> &'static [&'static str] {
+    let may = Command::new("chrt").args(["--fifo", "10", "true"]).stderr(Stdio::null()).status();
+    if may.is_ok_and(|status| status.success()) { &["chrt", "--fifo", "10"] } else { &[] }
+}
+
+/// Whether a program is there; a message where it is not.
+pub fn there(program: &str) -> bool {
+    let found = Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// What a program printed.
+pub fn printed(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).env("LC_ALL", "C").output().expect("the program starts");
+    assert!(output.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+impl Running {
+    /// Of a child that was started elsewhere, its output piped.
+    pub fn start_with(mut child: Child) -> Running {
+        let out = child.stdout.take().expect("its output");
+        Running { child, lines: BufReader::new(out).lines() }
+    }
+
+    /// Its next line is `held`.
+    pub fn says_held(&mut self) -> bool {
+        self.lines.next().is_some_and(|line| line.is_ok_and(|line| line == "held"))
+    }
+}

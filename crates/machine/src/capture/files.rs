@@ -1,0 +1,180 @@
+//! What each file of a capture becomes. Mounts, control groups and the network's tables have rules of their
+//! own; any other text is searched for what tells whose it is.
+
+use super::names::{Kind, Names};
+use super::words::{Words, is_owned};
+use super::{binary, identities, passing};
+use crate::probe::{boot, container_of};
+use linerate_facts::sysroot::Recorded;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a function's configuration space: as much as everybody may read, of PCI, of PCIe.
+const CONFIGURATION_BYTES: [usize; 3] = [64, 256, 4096];
+/// The word of IDENTIFY data with a bit for each SATA generation.
+const SATA_GENERATIONS: usize = 76;
+/// Lines of the network's tables have as many columns at least.
+const LEAST_COLUMNS: usize = 6;
+
+/// All entries, with what tells whose machine it is replaced (or noted, in the first pass).
+pub(crate) fn rewrite(
+    entries: &BTreeMap<PathBuf, Recorded>,
+    names: &mut Names,
+) -> BTreeMap<PathBuf, Recorded> {
+    // What the kernel calls its own files tells nothing, block devices among them.
+    let kernels = entries
+        .keys()
+        .filter(|path| ["sys", "proc"].iter().any(|tree| path.starts_with(tree)) && !is_owned(path));
+    let parts = kernels.flat_map(|path| path.components()).filter_map(|part| part.as_os_str().to_str());
+    let kernel = parts.map(str::to_string).collect();
+    let mut words = Words { names, kernel };
+    let mut rewritten = BTreeMap::new();
+    for (path, entry) in entries {
+        let entry = match entry {
+            Recorded::File(bytes) => file(path, bytes, &mut words),
+            Recorded::Unread(why) => Recorded::Unread(words.names.text(why)),
+            Recorded::Link(target) => Recorded::Link(words.place(path, target)),
+            Recorded::Directory => Recorded::Directory,
+        };
+        rewritten.insert(words.place(path, path), entry);
+    }
+    rewritten
+}
+
+fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
+    let is = |name: &str| path.ends_with(name);
+    if is("dmi/tables/DMI") {
+        return Recorded::File(binary::smbios(bytes, words.names));
+    }
+    if is("config") && path.starts_with("sys/devices") && CONFIGURATION_BYTES.contains(&bytes.len()) {
+        return Recorded::File(binary::configuration(bytes));
+    }
+    let left_out = |words: &mut Words| {
+        words.names.leave_out(bytes);
+        Recorded::Unread("left out of the capture, it may reveal whose machine it is".into())
+    };
+    let Ok(text) = std::str::from_utf8(bytes) else { return left_out(words) };
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let lines = |of: &mut dyn FnMut(&str) -> String| -> String {
+        text.split('\n').map(of).collect::<Vec<_>>().join("\n")
+    };
+    let rewritten = match name {
+        "hostname" | "domainname" if path.starts_with("proc/sys/kernel") => whole(text, |host| match host {
+            "" | "(none)" | "localhost" => host.to_string(),
+            _ => words.names.of(Kind::Host, host),
+        }),
+        "mountinfo" => lines(&mut |line| words.mountinfo(line)),
+        "mounts" => lines(&mut |line| words.mounts(line)),
+        "cgroup" => lines(&mut |line| match line.rsplit_once(':') {
+            Some((controllers, path)) => format!("{controllers}:{}", words.path(path)),
+            None => String::new(),
+        }),
+        // Whatever a container's passwords are called, they stand there.
+        "environ" => container_of(text).map_or_else(String::new, |name| format!("container={name}\0")),
+        "uevent" => lines(&mut |line| match line.split_once('=') {
+            Some(("INTERFACE" | "IFINDEX" | "DEVTYPE", _)) => words.names.text(line),
+            _ => String::new(),
+        }),
+        "id" if path.components().any(|part| part.as_os_str() == "ata_device") => generations(text),
+        "backing_file" => whole(text, |file| words.path(file)),
+        "name" if is("dm/name") => whole(text, |name| words.word(name)),
+        "route" | "ipv6_route" | "if_inet6" => lines(&mut |line| match line.split_whitespace().count() {
+            ..LEAST_COLUMNS => String::new(),
+            _ => hexadecimal(line, words.names),
+        }),
+        "fib_trie" => lines(&mut |line| match is_trie(line) {
+            true => words.names.dotted(line),
+            false => String::new(),
+        }),
+        // Some installations put secrets on that line.
+        "cmdline" => words.names.text(&boot::chosen(text).join(" ")),
+        "version" => text
+            .split(' ')
+            .map(|word| if word.contains('@') { "(user@host)" } else { word })
+            .collect::<Vec<_>>()
+            .join(" "),
+        "address" => {
+            let text = words.names.dotted(text);
+            let text = words.names.text(&text);
+            // Of a drive behind a network, `traddr=192.0.2.7,trsvcid=4420` and more.
+            text.split_inclusive(passing::is_between).map(address_part).collect()
+        }
+        _ if identities::is_identity(path) => {
+            identities::serial(text, words.names);
+            match identities::is_serial(text.trim()) && words.names.text(text) == text {
+                // Written in a form that the list of what is searched for does not have.
+                true => whole(text, |text| words.names.of(Kind::Serial, text.trim())),
+                false => words.names.text(text),
+            }
+        }
+        _ if passing::passes(name, text) => words.names.text(text),
+        _ => return left_out(words),
+    };
+    Recorded::File(rewritten.into_bytes())
+}
+
+/// The content without the line break at its end.
+fn whole(text: &str, of: impl FnOnce(&str) -> String) -> String {
+    let content = text.trim_end_matches(['\n', '\0']);
+    of(content) + &text[content.len()..]
+}
+
+/// A part of an address and what stands behind it; a dash for what is none.
+fn address_part(part: &str) -> String {
+    let word = part.trim_end_matches(passing::is_between);
+    match passing::is_figure(word) || ["traddr", "trsvcid", "host_traddr", "src_addr"].contains(&word) {
+        true => part.to_string(),
+        false => format!("-{}", &part[word.len()..]),
+    }
+}
+
+/// A drive's IDENTIFY data, words of four hexadecimal digits: the SATA generations alone. Elsewhere in it
+/// stand its serial number and world-wide name (ACS-3, 7.12.7).
+fn generations(text: &str) -> String {
+    let kept = |(at, word): (usize, &str)| match at == SATA_GENERATIONS && word.len() == 4 {
+        true if passing::is_figure(word) => word.to_string(),
+        _ => "0000".to_string(),
+    };
+    text.split_ascii_whitespace().enumerate().map(kept).collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// A line of `/proc/net/fib_trie`: a table, a node, a leaf or a route.
+fn is_trie(line: &str) -> bool {
+    let trimmed = line.trim_start();
+    ["+--", "|--", "/"].iter().any(|start| trimmed.starts_with(start))
+        || line.ends_with(':') && ["Main", "Local", "Id "].iter().any(|start| line.starts_with(start))
+}
+
+/// Words of 8 or 32 digits are addresses, but netmasks, which say how long a network's part is.
+fn hexadecimal(line: &str, names: &mut Names) -> String {
+    let mut column = 0;
+    let mut of = |word: &str| -> String {
+        column += usize::from(!word.is_empty());
+        let digits = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match (word.len(), column) {
+            // /proc/net/route: interface, destination, gateway; in the byte order of x86 and of ARM servers.
+            (8, 2 | 3) if digits => match u32::from_str_radix(word, 16) {
+                Ok(bits) => match names.address(Ipv4Addr::from(bits.swap_bytes()).into()) {
+                    IpAddr::V4(address) => format!("{:08X}", address.to_bits().swap_bytes()),
+                    IpAddr::V6(_) => word.to_string(),
+                },
+                Err(_) => word.to_string(),
+            },
+            (32, _) if digits => match u128::from_str_radix(word, 16) {
+                Ok(bits) => match names.address(Ipv6Addr::from(bits).into()) {
+                    IpAddr::V6(address) => format!("{:032x}", address.to_bits()),
+                    IpAddr::V4(_) => word.to_string(),
+                },
+                Err(_) => word.to_string(),
+            },
+            _ => names.text(word),
+        }
+    };
+    line.split([' ', '\t']).zip(separators(line)).map(|(word, after)| of(word) + after).collect()
+}
+
+/// What stands after each word of a line: a blank, a tab, at the end nothing.
+fn separators(line: &str) -> impl Iterator<Item = &str> {
+    line.matches([' ', '\t']).chain(std::iter::once(""))
+}

@@ -1,0 +1,135 @@
+//! `linerate capture`: the files that the probe reads, laid down in a tarball that probes to the same
+//! machine, without what tells whose machine it is.
+//!
+//! What files cannot say (ethtool, limits of the process, the timing of a checksum) lies beside them in
+//! `linerate/machine.json`: only what a probe of the tarball would lack, never what it reads itself. So a
+//! later linerate reads more from the same files, and a reader that was wrong is put right.
+
+mod addresses;
+mod binary;
+mod files;
+mod identities;
+mod names;
+mod passing;
+mod tarball;
+mod text;
+mod words;
+
+use crate::probe::{ASKED, Machine, lacking, probe, route};
+use linerate_facts::sysroot::{Archive, Limits, Recorded, Sysroot};
+use linerate_facts::usage;
+use names::Names;
+pub use names::Replaced;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+pub use tarball::write;
+
+/// A recorded machine, anonymous.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// What lies at each path (without a leading slash).
+    pub entries: BTreeMap<PathBuf, Recorded>,
+    /// What was replaced, and how often different things were.
+    pub replaced: Replaced,
+}
+
+/// Records a machine. The error is a sentence.
+pub fn capture(sysroot: &Sysroot) -> Result<Capture, String> {
+    let machine = probe(sysroot);
+    let found = record(sysroot, &machine);
+    let mut names = Names::default();
+    identities::note(sysroot, &found, &machine, &mut names);
+    // The first pass notes what there is to replace, so that the second cannot give a name that somebody else
+    // has.
+    files::rewrite(&found, &mut names);
+    names.settle();
+    let mut entries = files::rewrite(&found, &mut names);
+    let asked = asked(&machine, &entries, &mut names)?;
+    entries.insert(PathBuf::from(ASKED), Recorded::File(asked));
+    Ok(Capture { entries, replaced: names.replaced() })
+}
+
+/// Everything that readers ask the tree for.
+fn record(sysroot: &Sysroot, machine: &Machine) -> BTreeMap<PathBuf, Recorded> {
+    let (recorder, recording) = sysroot.record();
+    // A tree of which nothing is read is still one.
+    for root in ["/sys", "/proc"] {
+        recorder.is_directory(root);
+    }
+    probe(&recorder);
+    usage::CpuTimes::read(&recorder);
+    usage::Throttle::read(&recorder);
+    // Documentation addresses: whatever route they take, all routes are read.
+    for peer in [
+        IpAddr::from(Ipv4Addr::new(203, 0, 113, 1)),
+        IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    ] {
+        route::path_to(&recorder, machine, peer);
+    }
+    let mut entries = recording.entries();
+    // A tree that was captured before has its own; this one gets a new one.
+    entries.retain(|path, _| !path.starts_with("linerate"));
+    entries
+}
+
+/// What a probe of the entries would lack, as JSON. Addresses of interfaces are told whole: files show them
+/// only in part.
+fn asked(
+    machine: &Machine,
+    entries: &BTreeMap<PathBuf, Recorded>,
+    names: &mut Names,
+) -> Result<Vec<u8>, String> {
+    let say = |error: serde_json::Error| format!("the machine cannot be written as JSON: {error}");
+    let mut plain = Vec::new();
+    write_entries(entries, &mut plain)?;
+    let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &Limits::default())?));
+    let text = serde_json::to_string(machine).map_err(say)?;
+    let mut live: Value = serde_json::from_str(&names.text(&text)).map_err(say)?;
+    reasons(&mut live, names);
+    let mut part = serde_json::to_value(&replayed).map_err(say)?;
+    for nic in part.get_mut("nics").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(addresses) = nic.get_mut("addresses") {
+            *addresses = Value::Null;
+        }
+    }
+    let mut lacking = lacking(&part, &live).unwrap_or_else(|| Value::Object(Default::default()));
+    hold_back(&mut lacking, names);
+    serde_json::to_vec_pretty(&lacking).map_err(say)
+}
+
+/// What was left out as a file does not come back as what a probe made of it; true where something is left.
+fn hold_back(value: &mut Value, names: &Names) -> bool {
+    match value {
+        Value::String(text) => !names.repeats_what_was_left_out(text),
+        Value::Array(list) => list.iter_mut().all(|value| hold_back(value, names)),
+        Value::Object(fields) => {
+            fields.retain(|_, value| hold_back(value, names));
+            !fields.is_empty()
+        }
+        _ => true,
+    }
+}
+
+/// A reason may name a file system or a folder; most begin with a file of the kernel's.
+fn reasons(value: &mut Value, names: &Names) {
+    match value {
+        Value::Object(fields) => match fields.get_mut("unknown") {
+            Some(Value::String(why)) if words::is_kernels(why) => {}
+            Some(Value::String(why)) => *why = names.words_in(why),
+            _ => fields.values_mut().for_each(|value| reasons(value, names)),
+        },
+        Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, names)),
+        _ => {}
+    }
+}
+
+fn write_entries(entries: &BTreeMap<PathBuf, Recorded>, out: &mut Vec<u8>) -> Result<(), String> {
+    tarball::write_tar(entries, out)
+        .map(drop)
+        .map_err(|error| format!("the tarball could not be made: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

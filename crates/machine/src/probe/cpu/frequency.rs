@@ -1,0 +1,124 @@
+//! Clock control: `/sys/devices/system/cpu/cpu*/cpufreq` (`Documentation/admin-guide/pm/cpufreq.rst`).
+
+use super::CPUS;
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use std::path::PathBuf;
+
+const NO_CONTROL: &str = "the kernel shows no clock control, as usual in a virtual machine";
+
+/// Clock control of one processor.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Frequency {
+    /// Governor.
+    pub governor: Fact<String>,
+    /// Driver that sets the clock.
+    pub driver: Fact<String>,
+    /// Lowest and highest that the hardware can do, hertz.
+    pub hertz: Fact<(u64, u64)>,
+    /// Lowest and highest that the administrator allows, hertz.
+    pub allowed_hertz: Fact<(u64, u64)>,
+    /// The processor may go above its nominal clock (turbo, boost).
+    pub boost: Fact<bool>,
+}
+
+/// Reads the clock control of the first processor that is online (CPU 0 may not be).
+pub(crate) fn read(sysroot: &Sysroot, first: u32) -> Frequency {
+    // Recorded trees often lack the link from the processor to its policy.
+    let directory = [format!("{CPUS}/cpu{first}/cpufreq"), format!("{CPUS}/cpufreq/policy{first}")]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|directory| {
+            sysroot.exists(directory.join("scaling_driver"))
+                || sysroot.exists(directory.join("scaling_governor"))
+        });
+    let Some(directory) = directory else {
+        return Frequency {
+            governor: Fact::unknown(NO_CONTROL),
+            driver: Fact::unknown(NO_CONTROL),
+            hertz: Fact::unknown(NO_CONTROL),
+            allowed_hertz: Fact::unknown(NO_CONTROL),
+            boost: Fact::unknown(NO_CONTROL),
+        };
+    };
+    let range = |what: &str| {
+        let one = |end: &str| hertz(sysroot, directory.join(format!("{what}_{end}_freq")));
+        match (one("min"), one("max")) {
+            (Fact::Known(lowest), Fact::Known(highest)) => Fact::Known((lowest, highest)),
+            (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::Unknown { why },
+        }
+    };
+    Frequency {
+        governor: sysroot.fact(directory.join("scaling_governor")),
+        driver: sysroot.fact(directory.join("scaling_driver")),
+        hertz: range("cpuinfo"),
+        allowed_hertz: range("scaling"),
+        boost: boost(sysroot),
+    }
+}
+
+/// The kernel writes kHz.
+fn hertz(sysroot: &Sysroot, path: PathBuf) -> Fact<u64> {
+    match sysroot.parse::<u64>(&path) {
+        Fact::Known(kilohertz) => Fact::from_option(
+            kilohertz.checked_mul(1000).filter(|hertz| *hertz > 0),
+            format!("{}: no frequency", path.display()),
+        ),
+        unknown => unknown,
+    }
+}
+
+/// One switch for the whole machine: `cpufreq/boost`, or the reverse of intel_pstate's `no_turbo`.
+fn boost(sysroot: &Sysroot) -> Fact<bool> {
+    match (
+        sysroot.parse::<u32>(format!("{CPUS}/intel_pstate/no_turbo")),
+        sysroot.parse::<u32>(format!("{CPUS}/cpufreq/boost")),
+    ) {
+        (Fact::Known(off), _) => Fact::Known(off == 0),
+        (_, Fact::Known(on)) => Fact::Known(on != 0),
+        _ => Fact::unknown("the driver has no switch for it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Tree;
+
+    const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy4";
+
+    #[test]
+    fn a_policy_without_the_link_of_its_processor() {
+        let tree = Tree::new(&[
+            (&format!("{POLICY}/scaling_driver"), "intel_pstate\n"),
+            (&format!("{POLICY}/scaling_governor"), "powersave\n"),
+            (&format!("{POLICY}/cpuinfo_min_freq"), "800000\n"),
+            (&format!("{POLICY}/cpuinfo_max_freq"), "3700000\n"),
+            (&format!("{POLICY}/scaling_min_freq"), "800000\n"),
+            (&format!("{POLICY}/scaling_max_freq"), "18446744073709551615\n"),
+            ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
+        ]);
+        let found = read(&tree.sysroot(), 4);
+        assert_eq!(found.governor, Fact::Known("powersave".into()));
+        assert_eq!(found.driver, Fact::Known("intel_pstate".into()));
+        assert_eq!(found.hertz, Fact::Known((800_000_000, 3_700_000_000)));
+        assert!(found.allowed_hertz.why().is_some_and(|why| why.ends_with("no frequency")));
+        assert_eq!(found.boost, Fact::Known(false));
+        assert_eq!(read(&tree.sysroot(), 0).driver.why(), Some(NO_CONTROL));
+    }
+
+    #[test]
+    fn the_other_switch_and_none() {
+        let directory = "sys/devices/system/cpu/cpu0/cpufreq";
+        let governor = (format!("{directory}/scaling_governor"), "schedutil");
+        let governor = (governor.0.as_str(), governor.1);
+        let tree = Tree::new(&[governor, ("sys/devices/system/cpu/cpufreq/boost", "1\n")]);
+        let found = read(&tree.sysroot(), 0);
+        assert_eq!((found.boost, found.governor), (Fact::Known(true), Fact::Known("schedutil".into())));
+        assert!(
+            found.driver.why().is_some_and(|why| why.contains("not there")) && found.hertz.why().is_some()
+        );
+        let none = read(&Tree::new(&[governor]).sysroot(), 0);
+        assert_eq!(none.boost.why(), Some("the driver has no switch for it"));
+    }
+}

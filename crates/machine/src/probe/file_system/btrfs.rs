@@ -1,0 +1,160 @@
+//! btrfs over several devices: `/sys/fs/btrfs/UUID` (Documentation/ABI/testing/sysfs-fs-btrfs,
+//! fs/btrfs/sysfs.c).
+
+use crate::probe::machine::Array;
+use crate::probe::storage::array::{copies, data_disks, with_stripe};
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+
+/// Bytes on one device before the next begins: fixed in the kernel (fs/btrfs/fs.h, `BTRFS_STRIPE_LEN`).
+const CHUNK_BYTES: u64 = 64 << 10;
+
+/// One mounted btrfs.
+pub(super) struct Pool {
+    /// Block devices by kernel name.
+    pub(super) devices: Vec<String>,
+    /// How it spreads its data.
+    pub(super) array: Array,
+}
+
+/// All that are mounted.
+pub(super) fn read(sysroot: &Sysroot) -> Vec<Pool> {
+    let mut pools = Vec::new();
+    for uuid in sysroot.list("/sys/fs/btrfs") {
+        let place = format!("/sys/fs/btrfs/{uuid}");
+        // `features` stands beside the file systems and has none.
+        let devices = sysroot.list(format!("{place}/devices"));
+        if !devices.is_empty() {
+            pools.push(Pool { array: array(sysroot, &place, devices.len()), devices });
+        }
+    }
+    pools
+}
+
+fn array(sysroot: &Sysroot, place: &str, devices: usize) -> Array {
+    // Devices that are missing have no entry among `devices`, but one here (since 5.6).
+    let known = sysroot.list(format!("{place}/devinfo"));
+    let missing = known
+        .iter()
+        .filter(|id| sysroot.parse::<u32>(format!("{place}/devinfo/{id}/missing")).known() == Some(&1));
+    let degraded = match known.is_empty() {
+        true => Fact::unknown("this kernel does not report which devices of a btrfs are missing"),
+        false => Fact::Known(u32::try_from(missing.count()).unwrap_or(u32::MAX)),
+    };
+    let disks = u32::try_from(devices.max(known.len())).unwrap_or(u32::MAX);
+    let Some(level) = profile(sysroot, place) else {
+        let why = "the kernel shows no data profile of this btrfs";
+        let (chunk_bytes, data_disks, copies) = (Fact::unknown(why), Fact::unknown(why), Fact::unknown(why));
+        let array = Array { level: "btrfs".into(), chunk_bytes, data_disks, copies, ..Default::default() };
+        return with_stripe(Array { disks: Fact::Known(disks), degraded, ..array });
+    };
+    let striped = matches!(level.as_str(), "raid0" | "raid10" | "raid5" | "raid6");
+    // raid10 takes pairs: of an odd number one device is left out of each stripe in turn (fs/btrfs/volumes.c,
+    // `devs_increment`).
+    let even = if level == "raid10" { disks & !1 } else { disks };
+    let of = |count| Fact::from_option(count, format!("{level} of {disks} devices"));
+    with_stripe(Array {
+        chunk_bytes: match striped {
+            true => Fact::Known(CHUNK_BYTES),
+            false => Fact::unknown(format!("{level} has no stripes: 1 GiB or more lies on one device")),
+        },
+        disks: Fact::Known(disks),
+        data_disks: of(data_disks(&level, even, 2)),
+        // A btrfs raid1 has two copies, on however many devices.
+        copies: of(if level == "raid1" { Some(2) } else { copies(&level, disks, 2) }),
+        degraded,
+        layout: Fact::unknown("btrfs has one layout for each profile"),
+        state: Fact::unknown("btrfs reports no state beside its missing devices"),
+        sync_action: Fact::unknown("only root may ask for a balance or scrub"),
+        level,
+        ..Default::default()
+    })
+}
+
+/// The data profile: a directory below `allocation/data` (`mixed`, where data and metadata lie together).
+/// While it is converted, or where single chunks are left over, there are several: the largest counts.
+fn profile(sysroot: &Sysroot, place: &str) -> Option<String> {
+    ["data", "mixed"].into_iter().find_map(|kind| {
+        let directory = format!("{place}/allocation/{kind}");
+        let names = sysroot.list(&directory);
+        let sized = names.into_iter().filter(|name| is_profile(name)).map(|name| {
+            let bytes = sysroot.parse::<u64>(format!("{directory}/{name}/total_bytes"));
+            (bytes.known().copied().unwrap_or(0), name)
+        });
+        sized.max().map(|(_, name)| name)
+    })
+}
+
+fn is_profile(name: &str) -> bool {
+    matches!(
+        name,
+        "single" | "dup" | "raid0" | "raid1" | "raid1c3" | "raid1c4" | "raid10" | "raid5" | "raid6"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Tree;
+
+    fn pool(profiles: &[(&str, &str)], devices: usize) -> Pool {
+        let mut tree = Tree::new(&[
+            ("sys/fs/btrfs/features/raid56", "0"),
+            ("sys/fs/btrfs/u/allocation/data/flags", "1"),
+        ]);
+        for (profile, bytes) in profiles {
+            tree.put(&format!("sys/fs/btrfs/u/allocation/data/{profile}/total_bytes"), bytes);
+        }
+        for device in 0..devices {
+            tree.put(&format!("sys/fs/btrfs/u/devices/loop{device}/size"), "1");
+        }
+        let mut pools = read(&tree.sysroot());
+        assert_eq!(pools.len(), 1);
+        pools.remove(0)
+    }
+
+    #[test]
+    fn stripes_of_each_profile() {
+        for (profile, devices, data, copies, striped) in [
+            ("raid0", 4, 4, 1, true),
+            ("raid10", 7, 3, 2, true),
+            ("raid5", 3, 2, 1, true),
+            ("raid6", 6, 4, 1, true),
+            ("raid1", 3, 1, 2, false),
+            ("raid1c4", 5, 1, 4, false),
+            ("single", 2, 1, 1, false),
+            ("dup", 1, 1, 2, false),
+        ] {
+            let array = pool(&[(profile, "1073741824")], devices).array;
+            assert_eq!((array.level.as_str(), array.disks.known()), (profile, Some(&(devices as u32))));
+            assert_eq!(
+                (array.data_disks.known(), array.copies.known()),
+                (Some(&data), Some(&copies)),
+                "{profile}"
+            );
+            let stripe = striped.then_some(u64::from(data) * 65_536);
+            assert_eq!(array.stripe_bytes.known().copied(), stripe, "{profile}");
+        }
+    }
+
+    #[test]
+    fn of_several_profiles_the_largest() {
+        assert_eq!(pool(&[("single", "8388608"), ("raid0", "1073741824")], 2).array.level, "raid0");
+        let none = pool(&[], 2).array;
+        assert_eq!((none.level.as_str(), none.disks.known()), ("btrfs", Some(&2)));
+        assert!(none.data_disks.why().is_some());
+    }
+
+    #[test]
+    fn a_missing_device_is_counted() {
+        let tree = Tree::new(&[
+            ("sys/fs/btrfs/u/allocation/data/raid1/total_bytes", "1"),
+            ("sys/fs/btrfs/u/devices/sda/x", ""),
+            ("sys/fs/btrfs/u/devinfo/1/missing", "0"),
+            ("sys/fs/btrfs/u/devinfo/2/missing", "1"),
+        ]);
+        let pools = read(&tree.sysroot());
+        assert_eq!((pools[0].array.degraded.known(), pools[0].array.disks.known()), (Some(&1), Some(&2)));
+        assert_eq!(pools[0].devices, ["sda"]);
+    }
+}

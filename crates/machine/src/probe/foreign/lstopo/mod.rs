@@ -1,0 +1,44 @@
+//! `lstopo` XML (hwloc 1, 2 and 3): packages, cores, processors, NUMA nodes, caches, the PCI tree, NICs and
+//! disks.
+//!
+//! The format is hwloc's own (`hwloc/topology-xml.c`). What differs by version: in 1 the NUMA nodes hold the
+//! packages, and the kinds of OS devices are numbers; 2 hangs the nodes beside; 3 makes the kinds bits and
+//! adds units to sizes.
+
+mod cores;
+mod devices;
+mod objects;
+
+use super::xml;
+use crate::probe::{Kernel, Machine};
+use linerate_facts::fact::Fact;
+use objects::Objects;
+
+/// Reads a topology. The error is a sentence with the line.
+pub(crate) fn from_lstopo(text: &str) -> Result<Machine, String> {
+    let document = xml::parse(text)?;
+    let root = document.root_element();
+    if root.tag_name().name() != "topology" {
+        return Err(format!(
+            "line {}: a <{}>, not the <topology> that lstopo writes; make the file with “lstopo FILE.xml”",
+            xml::line(text, root.range().start),
+            root.tag_name().name()
+        ));
+    }
+    let found = Objects::read(text, root)?;
+    let told = |name: &str| Fact::from_option(found.info(name).map(str::to_string), "lstopo does not report");
+    let pci = devices::pci(&found);
+    Ok(Machine {
+        host: told("HostName"),
+        kernel: Kernel { release: told("OSRelease"), ..Default::default() },
+        cpu: cores::cpu(&found),
+        memory: cores::memory(&found),
+        nics: devices::nics(&found, &pci),
+        disks: devices::disks(&found, &pci),
+        pci,
+        ..Default::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;

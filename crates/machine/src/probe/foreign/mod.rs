@@ -1,0 +1,97 @@
+//! Machines that one does not own: what other tools wrote about a server, put together into one machine.
+
+mod hwset;
+mod link_rate;
+pub mod lstopo;
+pub mod nccl;
+mod xml;
+
+use super::{Machine, fill, lspci, smbios};
+use linerate_facts::sysroot::Sysroot;
+use serde_json::Value;
+
+/// A file's content and where it came from, for messages.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The file's name.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// What is known of a machine. Each source tells its part; where two tell the same, the one that stands first
+/// here is believed.
+#[derive(Clone, Debug, Default)]
+pub struct ForeignSources {
+    /// A recorded tree (or this machine's own).
+    pub tree: Option<Sysroot>,
+    /// What `lspci` printed.
+    pub lspci: Option<Named>,
+    /// What `dmidecode` printed, or the table itself. It is believed before the tree's own table, which often
+    /// only root may read.
+    pub dmidecode: Option<Named>,
+    /// `lstopo` XML.
+    pub lstopo: Option<Named>,
+    /// NCCL's topology XML.
+    pub nccl: Option<Named>,
+}
+
+/// One machine of all sources. The error is a sentence with the file, the line, and what to do.
+pub fn machine(sources: &ForeignSources) -> Result<Machine, String> {
+    type Reader = fn(&str) -> Result<Machine, String>;
+    let readers: [(&Option<Named>, &str, Reader); 3] = [
+        (&sources.lspci, "lspci", from_lspci),
+        (&sources.lstopo, "lstopo", lstopo::from_lstopo),
+        (&sources.nccl, "NCCL", nccl::from_nccl),
+    ];
+    let mut parts = Vec::new();
+    for (source, tool, read) in readers {
+        let Some(source) = source else { continue };
+        let machine = read(&String::from_utf8_lossy(&source.bytes)).map_err(|why| source.say(&why))?;
+        parts.push(told_by(machine, tool));
+    }
+    let mut machine = sources.tree.as_ref().map(super::probe);
+    for part in parts {
+        machine = match machine {
+            None => serde_json::from_value(part).ok(),
+            Some(machine) => Some(fill::fill(machine, &part)),
+        };
+    }
+    let mut machine = machine.unwrap_or_default();
+    if let Some(source) = &sources.dmidecode {
+        let firmware = smbios::from_bytes(&source.bytes).map_err(|why| source.say(&why))?;
+        smbios::apply(Ok(firmware), &mut machine);
+    }
+    Ok(machine)
+}
+
+fn from_lspci(text: &str) -> Result<Machine, String> {
+    let pci = lspci::from_lspci(text).map_err(|error| error.to_string())?;
+    Ok(Machine { pci, ..Default::default() })
+}
+
+impl Named {
+    fn say(&self, why: &str) -> String {
+        format!("{}: {why}", self.name)
+    }
+}
+
+/// The machine's JSON with a reason where the reader had none.
+fn told_by(machine: Machine, tool: &str) -> Value {
+    fn give_reason(value: &mut Value, why: &str) {
+        match value {
+            Value::Object(fields) => match fields.get_mut("unknown") {
+                Some(Value::String(text)) if text == "not recorded" => *text = why.to_string(),
+                _ => fields.values_mut().for_each(|value| give_reason(value, why)),
+            },
+            Value::Array(list) => list.iter_mut().for_each(|value| give_reason(value, why)),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(machine).unwrap_or_default();
+    give_reason(&mut value, &format!("{tool} does not report"));
+    value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! NCCL's topology XML (`NCCL_TOPO_DUMP_FILE`, or written by hand by those who rent out GPU servers):
+//! processors, PCI tree, NICs.
+//!
+//! Elements and attributes as in NCCL's `src/graph/xml.cc`. A `<pci>` is a device with the link above it; the
+//! ports between a switch's two sides are left out. Its speed and width are the most that both ends can do,
+//! not what runs now: NCCL reads `max_link_speed` of the device and of the port and takes the lower. Both of
+//! the machine's links are filled with it.
+
+use super::{hwset, xml};
+use crate::probe::{Cpu, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, in_order};
+use linerate_facts::fact::Fact;
+use roxmltree::Node;
+use std::collections::BTreeMap;
+
+const UNTOLD: &str = "NCCL does not report";
+
+/// Reads a topology. The error is a sentence with the line.
+pub(crate) fn from_nccl(text: &str) -> Result<Machine, String> {
+    let document = xml::parse(text)?;
+    let root = document.root_element();
+    if root.tag_name().name() != "system" {
+        return Err(format!(
+            "line {}: a <{}>, not the <system> of NCCL; make the file with NCCL_TOPO_DUMP_FILE",
+            xml::line(text, root.range().start),
+            root.tag_name().name()
+        ));
+    }
+    let mut topology = Topology { text, ..Default::default() };
+    for cpu in root.children().filter(|child| child.has_tag_name("cpu")) {
+        topology.cpu(cpu)?;
+    }
+    match topology.nodes.is_empty() && topology.pci.is_empty() {
+        true => Err("the <system> has no <cpu> with anything in it".into()),
+        false => Ok(topology.machine()),
+    }
+}
+
+#[derive(Default)]
+struct Topology<'a> {
+    text: &'a str,
+    /// Processors of each node.
+    nodes: BTreeMap<u32, Vec<u32>>,
+    /// What NCCL says of the processor, where it says it.
+    processor: Option<String>,
+    pci: BTreeMap<(usize, String), PciDevice>,
+    nics: Vec<Nic>,
+}
+
+impl Topology<'_> {
+    fn cpu(&mut self, element: Node) -> Result<(), String> {
+        let attribute = |name: &str| element.attribute(name).filter(|text| !text.is_empty());
+        let node = attribute("numaid").and_then(|text| text.parse::<u32>().ok());
+        if let Some(node) = node {
+            let cpus = match attribute("affinity") {
+                Some(mask) => hwset::parse(mask).ok_or_else(|| {
+                    self.say(element, format!("affinity “{mask:.40}” is no mask of processors"))
+                })?,
+                None => Vec::new(),
+            };
+            self.nodes.entry(node).or_default().extend(cpus);
+        }
+        if let (Some(vendor), Some(family), Some(model)) =
+            (attribute("vendor"), attribute("familyid"), attribute("modelid"))
+        {
+            self.processor.get_or_insert_with(|| format!("{vendor} family {family} model {model}"));
+        }
+        self.below(element, None, node, 0)
+    }
+
+    fn below(
+        &mut self,
+        element: Node,
+        parent: Option<&str>,
+        node: Option<u32>,
+        depth: u32,
+    ) -> Result<(), String> {
+        if depth > xml::DEEPEST {
+            return Err(self.say(element, format!("nested more than {} deep: no topology", xml::DEEPEST)));
+        }
+        for child in element.children().filter(Node::is_element) {
+            match child.tag_name().name() {
+                "pci" => {
+                    let Some(address) = child.attribute("busid").map(str::to_ascii_lowercase) else {
+                        return Err(self.say(child, "this <pci> has no busid".into()));
+                    };
+                    let device = device(child, &address, parent, node);
+                    self.pci.entry((address.len(), address.clone())).or_insert(device);
+                    self.below(child, Some(&address), node, depth + 1)?;
+                }
+                "nic" => self.below(child, parent, node, depth + 1)?,
+                "net" => self.nics.extend(nic(child, parent, node)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn machine(mut self) -> Machine {
+        let mut logical: BTreeMap<u32, LogicalCpu> = BTreeMap::new();
+        for (node, cpus) in &mut self.nodes {
+            cpus.sort_unstable();
+            cpus.dedup();
+            for id in cpus.iter() {
+                logical.entry(*id).or_insert_with(|| LogicalCpu {
+                    id: *id,
+                    node: Fact::Known(*node),
+                    online: true,
+                    ..Default::default()
+                });
+            }
+        }
+        let nodes = self.nodes.into_iter().map(|(id, cpus)| NumaNode { id, cpus, ..Default::default() });
+        self.nics.sort_by(|a, b| in_order(&a.name, &b.name));
+        self.nics.dedup_by(|a, b| a.name == b.name);
+        Machine {
+            cpu: Cpu {
+                model: match self.processor {
+                    Some(processor) => Fact::unknown(format!("NCCL reports only {processor}")),
+                    None => Fact::unknown(UNTOLD),
+                },
+                logical: logical.into_values().collect(),
+                ..Default::default()
+            },
+            memory: Memory { nodes: nodes.collect(), ..Default::default() },
+            pci: self.pci.into_values().collect(),
+            nics: self.nics,
+            ..Default::default()
+        }
+    }
+
+    fn say(&self, at: Node, what: String) -> String {
+        format!("line {}: {what}", xml::line(self.text, at.range().start))
+    }
+}
+
+fn device(element: Node, address: &str, parent: Option<&str>, node: Option<u32>) -> PciDevice {
+    let hexadecimal = |name: &str| {
+        let text = element.attribute(name).map(|text| text.trim().trim_start_matches("0x"));
+        Fact::from_option(text.and_then(|text| u32::from_str_radix(text, 16).ok()), UNTOLD)
+    };
+    // Topologies written by hand have 0x0000 and 0xffff for what their author did not know.
+    let identity = |name: &str| match hexadecimal(name) {
+        Fact::Known(0 | 0xffff) => Fact::unknown(UNTOLD),
+        other => other,
+    };
+    let link = link(element);
+    PciDevice {
+        address: address.to_string(),
+        parent: parent.map(str::to_string),
+        class: hexadecimal("class"),
+        vendor: identity("vendor"),
+        device: identity("device"),
+        node: Fact::from_option(node, UNTOLD),
+        link_max: link.clone(),
+        link,
+        ..Default::default()
+    }
+}
+
+/// `link_speed="32.0 GT/s PCIe" link_width="16"`; empty and 0 in virtual machines.
+fn link(element: Node) -> Fact<PciLink> {
+    let speed = element.attribute("link_speed").and_then(|speed| speed.split_once("GT/s"));
+    let speed = speed.and_then(|(number, _)| number.trim().parse::<f64>().ok());
+    let speed = speed.filter(|speed| [2.5, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0].contains(speed));
+    let width = element.attribute("link_width").and_then(|width| width.trim().parse::<u32>().ok());
+    match (speed, width) {
+        (Some(gt_per_second), Some(width @ 1..=32)) => Fact::Known(PciLink { gt_per_second, width }),
+        _ => Fact::unknown("NCCL reports no link: a virtual machine hides it"),
+    }
+}
+
+/// `<net name="mlx5_0" speed="200000" port="1" …/>`: Mb/s of one port. The name is that of the RDMA device,
+/// or of the interface.
+fn nic(element: Node, parent: Option<&str>, node: Option<u32>) -> Option<Nic> {
+    let speed = element.attribute("speed").and_then(|speed| speed.trim().parse::<u64>().ok());
+    let speed = speed.filter(|megabits| *megabits > 0).and_then(|megabits| megabits.checked_mul(1_000_000));
+    Some(Nic {
+        name: element.attribute("name").filter(|name| !name.is_empty())?.to_string(),
+        speed_bits_per_second: Fact::from_option(speed, UNTOLD),
+        node: Fact::from_option(node, UNTOLD),
+        pci: parent.map(str::to_string),
+        ..Default::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Several sources of one machine.
+
+use super::*;
+use crate::probe::PciLink;
+use linerate_facts::fact::Fact;
+use linerate_testing::Tree;
+
+fn named(text: &str) -> Option<Named> {
+    Some(Named { name: "given".into(), bytes: text.into() })
+}
+
+const LSTOPO: &str = r#"<topology version="2.0"><object type="Machine" nodeset="0x1">
+  <object type="Package" os_index="0" cpuset="0x1" nodeset="0x1">
+    <object type="Core" os_index="0" cpuset="0x1"><object type="PU" os_index="0" cpuset="0x1"/></object></object>
+  <object type="PCIDev" pci_busid="0000:0c:00.0" pci_type="0200 [15b3:1021] [0:0] 00 00" pci_link_speed="63.0">
+    <object type="OSDev" name="eth0" osdev_type="2"/></object>
+</object></topology>"#;
+
+const NCCL: &str = r#"<system><cpu numaid="0"><pci busid="0000:0c:00.0" class="0x020000" link_speed="32 GT/s" link_width="16">
+  <nic><net name="mlx5_0" speed="200000"/></nic></pci></cpu></system>"#;
+
+#[test]
+fn each_reports_its_part() {
+    let tree = Tree::new(&[("proc/sys/kernel/hostname", "dtn"), ("sys/class/net/eth0/mtu", "9000")]);
+    let sources = ForeignSources {
+        tree: Some(tree.sysroot()),
+        lstopo: named(LSTOPO),
+        nccl: named(NCCL),
+        ..Default::default()
+    };
+    let machine = machine(&sources).expect("a machine");
+    assert_eq!(machine.host, Fact::Known("dtn".into()));
+    assert_eq!(machine.cpu.packages, Fact::Known(1));
+    assert_eq!(machine.pci.len(), 1);
+    assert_eq!(machine.pci[0].link_max, Fact::Known(PciLink { gt_per_second: 32.0, width: 16 }));
+    assert_eq!(machine.nics.len(), 1, "eth0 is mlx5_0");
+    let nic = &machine.nics[0];
+    assert_eq!((nic.mtu.known(), nic.speed_bits_per_second.known()), (Some(&9000), Some(&200_000_000_000)));
+    assert_eq!(nic.pci.as_deref(), Some("0000:0c:00.0"));
+}
+
+#[test]
+fn what_nobody_reports_has_a_reason_and_an_error_its_file() {
+    let sources = ForeignSources { nccl: named(NCCL), ..Default::default() };
+    let alone = machine(&sources).expect("a machine");
+    assert_eq!(alone.kernel.release.why(), Some("NCCL does not report"));
+    let sources = ForeignSources { nccl: named("<system>"), ..Default::default() };
+    assert!(machine(&sources).is_err_and(|why| why.starts_with("given: ")));
+    assert_eq!(machine(&ForeignSources::default()).as_ref(), Ok(&Machine::default()));
+}
+
+const LSPCI: &str = "0c:00.0 Ethernet controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n\tNUMA \
+                     node: 1\n\
+    \tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM \
+    not supported\n\
+    \t\tLnkSta:\tSpeed 16GT/s (downgraded), Width x16 (ok)\n";
+
+const DMIDECODE: &str = "# dmidecode 3.3\nGetting SMBIOS data from sysfs.\nSMBIOS 3.2 present.\n\n\
+    Handle 0x1100, DMI type 17, 84 bytes\nMemory Device\n\tTotal Width: 72 bits\n\tData Width: 64 \
+    bits\n\tSize: 16 GB\n\
+    \tForm Factor: DIMM\n\tLocator: A1\n\tBank Locator: Not Specified\n\tType: DDR4\n\tSpeed: 2933 MT/s\n\
+    \tConfigured Memory Speed: 2666 MT/s\n\n";
+
+#[test]
+fn lspci_reports_links_and_dmidecode_memory() {
+    let sources = ForeignSources {
+        lspci: named(LSPCI),
+        dmidecode: named(DMIDECODE),
+        lstopo: named(LSTOPO),
+        ..Default::default()
+    };
+    let machine = machine(&sources).expect("a machine");
+    assert_eq!(machine.pci.len(), 1, "0c:00.0 is 0000:0c:00.0");
+    assert_eq!(machine.pci[0].link, Fact::Known(PciLink { gt_per_second: 16.0, width: 16 }));
+    assert_eq!(machine.nics[0].name, "eth0");
+    let dimm = &machine.memory.modules[0];
+    assert_eq!((dimm.locator.as_str(), dimm.configured_mt_per_second.known()), ("A1", Some(&2666)));
+    let damaged = ForeignSources { dmidecode: named("nonsense"), ..Default::default() };
+    assert!(super::machine(&damaged).is_err_and(|why| why.starts_with("given: ")));
+}

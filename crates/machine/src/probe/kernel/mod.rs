@@ -1,0 +1,203 @@
+//! Kernel version and the settings that bound a flow: `/proc/sys`, the memory-lock limit of this process,
+//! irqbalance.
+
+pub mod boot;
+pub(crate) mod host;
+mod huge_pages;
+pub(crate) mod interrupt;
+
+use crate::probe::machine::Kernel;
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use std::str::FromStr;
+
+/// Reads the kernel's settings.
+pub(crate) fn read(sysroot: &Sysroot) -> Kernel {
+    let tcp = |name: &str| third_number(sysroot, &format!("/proc/sys/net/ipv4/{name}"));
+    Kernel {
+        release: release(sysroot),
+        io_uring_disabled: io_uring_disabled(sysroot),
+        memlock_bytes: memlock(sysroot),
+        rmem_max_bytes: core(sysroot, "rmem_max"),
+        wmem_max_bytes: core(sysroot, "wmem_max"),
+        tcp_rmem_max_bytes: tcp("tcp_rmem"),
+        tcp_wmem_max_bytes: tcp("tcp_wmem"),
+        tcp_congestion_control: sysroot.fact("/proc/sys/net/ipv4/tcp_congestion_control"),
+        tcp_available_congestion_control: sysroot
+            .fact("/proc/sys/net/ipv4/tcp_available_congestion_control")
+            .map(|list| list.split_ascii_whitespace().map(str::to_string).collect()),
+        netdev_max_backlog: core(sysroot, "netdev_max_backlog"),
+        netdev_budget: core(sysroot, "netdev_budget"),
+        default_qdisc: core(sysroot, "default_qdisc"),
+        optmem_max_bytes: core(sysroot, "optmem_max"),
+        tcp_mtu_probing: sysroot.parse("/proc/sys/net/ipv4/tcp_mtu_probing"),
+        huge_pages: huge_pages::pools(sysroot),
+        transparent_huge_pages: huge_pages::transparent(sysroot),
+        // 1 is moving pages, 2 is demoting them to slower memory.
+        numa_balancing: sysroot.parse::<u32>("/proc/sys/kernel/numa_balancing").map(|modes| modes & 1 == 1),
+        zone_reclaim_mode: sysroot.parse("/proc/sys/vm/zone_reclaim_mode"),
+        iommu: boot::iommu(sysroot),
+        boot_options: boot::options(sysroot),
+        irqbalance: irqbalance(sysroot),
+    }
+}
+
+fn release(sysroot: &Sysroot) -> Fact<String> {
+    let why = match sysroot.text("/proc/sys/kernel/osrelease") {
+        Ok(release) => return Fact::Known(release),
+        Err(why) => why,
+    };
+    // `Linux version 6.1.0 (…)`, in recordings that have no /proc/sys.
+    let version = sysroot.text("/proc/version").unwrap_or_default();
+    let mut words = version.split_ascii_whitespace();
+    let release = words.find(|word| *word == "version").and_then(|_| words.next());
+    Fact::from_option(release.map(str::to_string), why)
+}
+
+/// The switch came with Linux 6.6; before, io_uring is there unless a sandbox forbids the call.
+fn io_uring_disabled(sysroot: &Sysroot) -> Fact<u32> {
+    let switch = "/proc/sys/kernel/io_uring_disabled";
+    // A recording without any of /proc/sys tells nothing about the switch.
+    match sysroot.exists("/proc/sys/kernel") && !sysroot.exists(switch) {
+        true => Fact::unknown("this kernel has no such switch (it came with 6.6)"),
+        false => sysroot.parse(switch),
+    }
+}
+
+/// `net.core.NAME`. Many of them are shown in the first network namespace only.
+fn core<T: FromStr>(sysroot: &Sysroot, name: &str) -> Fact<T> {
+    let path = format!("/proc/sys/net/core/{name}");
+    match sysroot.exists("/proc/sys/net/core") && !sysroot.exists(&path) {
+        true => Fact::unknown(format!("this network namespace does not show net.core.{name}")),
+        false => sysroot.parse(path),
+    }
+}
+
+/// By the control group that systemd gives its service: to look at every process would take longer than all
+/// the rest.
+fn irqbalance(sysroot: &Sysroot) -> Fact<bool> {
+    // Control groups v2, and v1's hierarchy of systemd.
+    let services = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
+    let Some(services) = services.into_iter().find(|services| sysroot.is_directory(services)) else {
+        return Fact::unknown("systemd shows no services here");
+    };
+    // A service that has stopped has no control group, or an empty one.
+    let processes = sysroot.text(format!("{services}/irqbalance.service/cgroup.procs"));
+    Fact::Known(processes.is_ok_and(|processes| !processes.is_empty()))
+}
+
+/// CAP_IPC_LOCK in linux/capability.h: its owner locks memory without limit (io_uring_register(2)).
+const CAP_IPC_LOCK: u32 = 14;
+
+fn may_lock_all(sysroot: &Sysroot) -> bool {
+    let status = sysroot.text("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
+}
+
+fn memlock(sysroot: &Sysroot) -> Fact<u64> {
+    if may_lock_all(sysroot) {
+        return Fact::Known(u64::MAX);
+    }
+    if sysroot.is_live() {
+        return Fact::Known(linerate_system::limits::memlock_bytes().unwrap_or(u64::MAX));
+    }
+    let text = match sysroot.text("/proc/self/limits") {
+        Ok(text) => text,
+        Err(why) => return Fact::unknown(why),
+    };
+    let soft = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))
+        .and_then(|rest| rest.split_ascii_whitespace().next())
+        .and_then(|soft| if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() });
+    Fact::from_option(soft, "/proc/self/limits has no “Max locked memory”")
+}
+
+/// `min default max`: the third.
+fn third_number(sysroot: &Sysroot, path: &str) -> Fact<u64> {
+    match sysroot.text(path) {
+        Ok(text) => {
+            let third = text.split_ascii_whitespace().nth(2).and_then(|word| word.parse().ok());
+            Fact::from_option(third, format!("{path}: not three numbers"))
+        }
+        Err(why) => Fact::unknown(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Tree;
+
+    #[test]
+    fn a_recorded_kernel() {
+        let tree = Tree::new(&[
+            ("proc/version", "Linux version 3.10.0-957.el7.x86_64 (mock@x) (gcc)\n"),
+            ("proc/self/limits", "Limit  Soft Limit\nMax locked memory         65536   65536   bytes\n"),
+            ("proc/sys/kernel/io_uring_disabled", "2\n"),
+            ("proc/sys/net/core/rmem_max", "212992\n"),
+            ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+            ("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\n"),
+            ("proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
+            ("proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic bbr\n"),
+        ]);
+        let kernel = read(&tree.sysroot());
+        assert_eq!(kernel.release, Fact::Known("3.10.0-957.el7.x86_64".into()));
+        assert_eq!(kernel.memlock_bytes, Fact::Known(65_536));
+        assert_eq!(kernel.io_uring_disabled, Fact::Known(2));
+        assert_eq!(kernel.rmem_max_bytes, Fact::Known(212_992));
+        assert!(kernel.wmem_max_bytes.why().is_some_and(|why| why.contains("wmem_max")));
+        assert_eq!(kernel.tcp_rmem_max_bytes, Fact::Known(6_291_456));
+        assert!(kernel.tcp_wmem_max_bytes.why().is_some_and(|why| why.contains("three numbers")));
+        assert_eq!(kernel.tcp_available_congestion_control.known().map(Vec::len), Some(3));
+    }
+
+    #[test]
+    fn receiving_nodes_and_huge_pages() {
+        let tree = Tree::new(&[
+            ("proc/sys/net/core/netdev_max_backlog", "250000\n"),
+            ("proc/sys/net/core/default_qdisc", "fq\n"),
+            ("proc/sys/kernel/numa_balancing", "1\n"),
+            ("proc/sys/vm/zone_reclaim_mode", "0\n"),
+            ("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "64\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
+            ("sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs", "812\n"),
+        ]);
+        let kernel = read(&tree.sysroot());
+        assert_eq!(kernel.netdev_max_backlog, Fact::Known(250_000));
+        assert_eq!(kernel.default_qdisc, Fact::Known("fq".into()));
+        assert!(kernel.optmem_max_bytes.why().is_some_and(|why| why.contains("namespace")));
+        assert_eq!(
+            (kernel.numa_balancing.known(), kernel.zone_reclaim_mode.known()),
+            (Some(&true), Some(&0))
+        );
+        assert_eq!(kernel.huge_pages.len(), 1);
+        assert_eq!(kernel.transparent_huge_pages, Fact::Known("always".into()));
+        assert_eq!(kernel.irqbalance, Fact::Known(true));
+    }
+
+    #[test]
+    fn whether_irqbalance_runs() {
+        let stopped =
+            Tree::new(&[("sys/fs/cgroup/systemd/system.slice/irqbalance.service/cgroup.procs", "")]);
+        assert_eq!(irqbalance(&stopped.sysroot()), Fact::Known(false));
+        let never = Tree::new(&[("sys/fs/cgroup/system.slice/ssh.service/cgroup.procs", "1\n")]);
+        assert_eq!(irqbalance(&never.sysroot()), Fact::Known(false));
+        assert!(irqbalance(&Tree::new(&[]).sysroot()).why().is_some());
+    }
+
+    #[test]
+    fn unlimited_and_missing() {
+        let tree =
+            Tree::new(&[("proc/self/limits", "Max locked memory         unlimited  unlimited  bytes\n")]);
+        assert_eq!(memlock(&tree.sysroot()), Fact::Known(u64::MAX));
+        let kernel = read(&Tree::new(&[]).sysroot());
+        assert!(kernel.memlock_bytes.why().is_some() && kernel.release.why().is_some());
+        assert_eq!(kernel.io_uring_disabled.why(), Some("/proc/sys/kernel/io_uring_disabled: not there"));
+        let older = read(&Tree::new(&[("proc/sys/kernel/osrelease", "6.1.0\n")]).sysroot());
+        assert!(older.io_uring_disabled.why().is_some_and(|why| why.contains("6.6")));
+    }
+}

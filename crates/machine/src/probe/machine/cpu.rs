@@ -1,0 +1,130 @@
+//! Processors, caches, idle states.
+
+use linerate_facts::fact::Fact;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Processors as the kernel shows them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Model name of the first package.
+    pub model: Fact<String>,
+    /// Number of packages (sockets).
+    pub packages: Fact<u32>,
+    /// Number of physical cores that are online.
+    pub physical_cores: Fact<u32>,
+    /// Simultaneous multithreading is active.
+    pub smt: Fact<bool>,
+    /// Logical processors, ascending by id.
+    pub logical: Vec<LogicalCpu>,
+    /// CPUs that this process may run on (`Cpus_allowed_list`).
+    pub allowed: Fact<Vec<u32>>,
+    /// CPU time that the control group grants, in cores (cgroup v1 `cpu.cfs_*`, v2 `cpu.max`, the tightest
+    /// ancestor); `0.0` stands for "no quota".
+    pub quota_cores: Fact<f64>,
+    /// Frequency governor of the first processor that is online.
+    pub governor: Fact<String>,
+    /// Caches, each once, by level, kind and first processor.
+    #[serde(default)]
+    pub caches: Vec<Cache>,
+    /// Driver that sets the frequency (`intel_pstate`, `acpi-cpufreq`).
+    #[serde(default)]
+    pub frequency_driver: Fact<String>,
+    /// Lowest and highest frequency that the hardware can do, of the first processor that is online, hertz.
+    #[serde(default)]
+    pub frequency_hertz: Fact<(u64, u64)>,
+    /// Lowest and highest frequency that the administrator allows, hertz.
+    #[serde(default)]
+    pub frequency_allowed_hertz: Fact<(u64, u64)>,
+    /// Processors may go above their nominal clock (turbo, boost).
+    #[serde(default)]
+    pub boost: Fact<bool>,
+    /// Driver of the idle states (`intel_idle`, `acpi_idle`, `haltpoll`).
+    #[serde(default)]
+    pub idle_driver: Fact<String>,
+    /// Idle states of the first processor that is online, shallowest first.
+    #[serde(default)]
+    pub idle_states: Vec<IdleState>,
+    /// CRC-32C of one core, bytes per second, timed when the machine was probed; only of the live machine.
+    #[serde(default)]
+    pub crc32c_bytes_per_second: Fact<f64>,
+    /// Sockets as the firmware describes them (SMBIOS type 4).
+    #[serde(default)]
+    pub sockets: Vec<Socket>,
+}
+
+impl Cpu {
+    /// The packages that these processors are in.
+    pub fn packages_of(&self, cpus: &[u32]) -> BTreeSet<u32> {
+        let of_them = self.logical.iter().filter(|cpu| cpus.contains(&cpu.id));
+        of_them.filter_map(|cpu| cpu.package.known().copied()).collect()
+    }
+}
+
+/// One logical processor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogicalCpu {
+    /// Kernel number.
+    pub id: u32,
+    /// Package (socket) number.
+    pub package: Fact<u32>,
+    /// Core number within the package.
+    pub core: Fact<u32>,
+    /// NUMA node.
+    pub node: Fact<u32>,
+    /// Other threads of the same core and this one.
+    pub siblings: Fact<Vec<u32>>,
+    /// Online.
+    pub online: bool,
+}
+
+/// One cache and the processors that share it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1, 2, 3 …
+    pub level: u32,
+    /// `Data`, `Instruction` or `Unified`.
+    pub kind: String,
+    /// Size, bytes.
+    pub size_bytes: Fact<u64>,
+    /// Line, bytes.
+    pub line_bytes: Fact<u32>,
+    /// Logical processors that share it, ascending.
+    pub cpus: Vec<u32>,
+}
+
+/// One idle state (C-state) of a processor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct IdleState {
+    /// `POLL`, `C1`, `C6` …
+    pub name: String,
+    /// Time to wake from it, microseconds.
+    pub exit_latency_us: Fact<u64>,
+    /// Switched off by the administrator.
+    pub disabled: Fact<bool>,
+}
+
+/// One processor socket as the firmware describes it (SMBIOS type 4).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Socket {
+    /// `CPU1`, `Proc 1` …
+    pub designation: String,
+    /// A processor is in it.
+    pub populated: bool,
+    /// What the processor calls itself.
+    pub version: Fact<String>,
+    /// Highest speed that the socket takes, MHz.
+    pub max_mhz: Fact<u32>,
+    /// Speed at boot, MHz.
+    pub current_mhz: Fact<u32>,
+    /// Cores.
+    pub cores: Fact<u32>,
+    /// Threads.
+    pub threads: Fact<u32>,
+    /// Cores that are enabled.
+    #[serde(default)]
+    pub cores_enabled: Fact<u32>,
+    /// Memory channels of the processor, by its name and its maker's data sheets; no firmware tells them.
+    #[serde(default)]
+    pub memory_channels: Fact<u32>,
+}

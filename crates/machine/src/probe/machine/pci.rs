@@ -1,0 +1,110 @@
+//! PCI functions and their links.
+
+use linerate_facts::fact::Fact;
+use serde::{Deserialize, Serialize};
+
+/// One PCI function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PciDevice {
+    /// `domain:bus:device.function`.
+    pub address: String,
+    /// Address of the bridge above, if there is one.
+    pub parent: Option<String>,
+    /// Class code, 24 bits (`0x020000` = Ethernet controller).
+    pub class: Fact<u32>,
+    /// Vendor id.
+    pub vendor: Fact<u32>,
+    /// Device id.
+    pub device: Fact<u32>,
+    /// Kernel driver bound.
+    pub driver: Fact<String>,
+    /// NUMA node; −1 in sysfs is `Unknown`.
+    pub node: Fact<u32>,
+    /// Link as it runs now.
+    pub link: Fact<PciLink>,
+    /// The most that the device itself can do.
+    pub link_max: Fact<PciLink>,
+    /// What its configuration space tells of PCI Express.
+    #[serde(default)]
+    pub express: Express,
+    /// What it is called, where a reader that knows names read it (`lspci`).
+    #[serde(default)]
+    pub name: Fact<String>,
+    /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a
+    /// bridge, where it is no formality.
+    #[serde(default)]
+    pub parallel: Fact<ParallelBus>,
+    /// How the bus behind a PCI-X bridge runs now.
+    #[serde(default)]
+    pub parallel_below: Fact<ParallelBus>,
+}
+
+/// A PCIe link's speed and width.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PciLink {
+    /// Giga-transfers a second per lane: 2.5, 5, 8, 16, 32, 64, 128.
+    pub gt_per_second: f64,
+    /// Lanes.
+    pub width: u32,
+}
+
+/// Conventional PCI or PCI-X (PCI local bus specification 3.0; PCI-X addendum 2.0): one bus, shared by all
+/// that is on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ParallelBus {
+    /// PCI-X, not conventional PCI.
+    pub pci_x: bool,
+    /// Clock in MHz: 33 or 66; PCI-X 66 to 533.
+    pub megahertz: Fact<u32>,
+    /// Data lines, 32 or 64; conventional PCI does not report.
+    pub bits: Fact<u32>,
+}
+
+/// PCI Express of a function, from its configuration space (PCIe base specification, 7.5.3).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Express {
+    /// What stands at this end of the link.
+    pub port: Fact<PortKind>,
+    /// MaxPayload that is set, bytes.
+    pub max_payload_bytes: Fact<u32>,
+    /// MaxPayload that the function can do, bytes.
+    pub max_payload_supported_bytes: Fact<u32>,
+    /// MaxReadRequest that is set, bytes.
+    pub max_read_request_bytes: Fact<u32>,
+    /// The link may power down when idle (ASPM L0s or L1 is enabled).
+    pub power_saving: Fact<bool>,
+    /// Physical slot number: below a root or downstream port, or the one that a card is in.
+    pub slot: Fact<u32>,
+    /// The speed that this end does not go beyond, as the firmware or a driver set it, GT/s; what counts is
+    /// that of the port above.
+    #[serde(default)]
+    pub target_gt_per_second: Fact<f64>,
+    /// The hardware changed speed or width by itself, to save power and not because of errors; a port above a
+    /// card tells it.
+    #[serde(default)]
+    pub autonomous_change: Fact<bool>,
+}
+
+/// Device/port type of the PCI Express capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortKind {
+    /// A card or a device on the board.
+    Endpoint,
+    /// A card that still uses I/O ports.
+    LegacyEndpoint,
+    /// The processor's or chip set's end of a link.
+    RootPort,
+    /// A switch's end towards the root.
+    SwitchUpstream,
+    /// A switch's end towards a card.
+    SwitchDownstream,
+    /// A bridge from PCI Express to conventional PCI or PCI-X below it.
+    BridgeToPci,
+    /// A bridge from conventional PCI or PCI-X to PCI Express below it.
+    BridgeFromPci,
+    /// A part of the processor or chip set: it has no link.
+    IntegratedEndpoint,
+    /// Collects errors of integrated endpoints: it has no link.
+    EventCollector,
+}

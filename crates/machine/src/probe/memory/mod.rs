@@ -1,0 +1,107 @@
+//! Memory and the NUMA nodes that are online: `/proc/meminfo` and `/sys/devices/system/node`.
+
+mod numa;
+
+use crate::probe::cpu_list;
+use crate::probe::machine::{Memory, NumaNode};
+use linerate_facts::counters::of_meminfo;
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use std::path::Path;
+
+const NODES: &str = "/sys/devices/system/node";
+
+/// Reads the memory.
+pub(crate) fn read(sysroot: &Sysroot) -> Memory {
+    let meminfo = sysroot.fact("/proc/meminfo");
+    Memory {
+        total_bytes: size(&meminfo, "MemTotal"),
+        available_bytes: size(&meminfo, "MemAvailable"),
+        nodes: nodes(sysroot),
+        // What the firmware tells of slots and channels, `smbios` adds.
+        ..Default::default()
+    }
+}
+
+fn size(meminfo: &Fact<String>, key: &str) -> Fact<u64> {
+    match meminfo {
+        Fact::Known(text) => Fact::from_option(of_meminfo(text, key), format!("/proc/meminfo has no {key}")),
+        Fact::Unknown { why } => Fact::unknown(why.clone()),
+    }
+}
+
+/// Nodes that are online, ascending. Ids may be sparse; a kernel without NUMA shows none.
+fn nodes(sysroot: &Sysroot) -> Vec<NumaNode> {
+    let online = sysroot.text(format!("{NODES}/online")).ok().and_then(|text| cpu_list::parse_list(&text));
+    let mut ids: Vec<u32> = sysroot
+        .list(NODES)
+        .iter()
+        .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+        .filter(|id| online.as_ref().is_none_or(|online| online.contains(id)))
+        .collect();
+    ids.sort_unstable();
+    let count = ids.len();
+    ids.into_iter().map(|id| node(sysroot, id, count)).collect()
+}
+
+fn node(sysroot: &Sysroot, id: u32, count: usize) -> NumaNode {
+    let directory = Path::new(NODES).join(format!("node{id}"));
+    let cpus = cpu_list::read(sysroot, directory.join("cpulist"), directory.join("cpumap"));
+    let meminfo = sysroot.fact(directory.join("meminfo"));
+    NumaNode {
+        id,
+        cpus: cpus.known().cloned().unwrap_or_default(),
+        total_bytes: match &meminfo {
+            Fact::Known(text) => Fact::from_option(
+                of_meminfo(text, "MemTotal"),
+                format!("meminfo of node {id} has no MemTotal"),
+            ),
+            Fact::Unknown { why } => Fact::unknown(why.clone()),
+        },
+        distances: numa::distances(sysroot, &directory, count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Tree;
+
+    #[test]
+    fn totals_and_sparse_nodes() {
+        let tree = Tree::new(&[
+            ("proc/meminfo", "MemTotal:       49368192 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n"),
+            ("sys/devices/system/node/online", "0,8,250\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+            ("sys/devices/system/node/node0/distance", "10 21 28\n"),
+            ("sys/devices/system/node/node8/distance", "21 x 28\n"),
+            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:  2048 kB\nNode 0 MemFree: 1 kB"),
+            ("sys/devices/system/node/node3/cpulist", "2\n"),
+            ("sys/devices/system/node/node8/cpumap", "00000000,0000000c\n"),
+            ("sys/devices/system/node/node250/cpulist", "\n"),
+            ("sys/devices/system/node/node250/meminfo", "Node 250 MemTotal:  16384 kB"),
+        ]);
+        let memory = read(&tree.sysroot());
+        assert_eq!(memory.total_bytes, Fact::Known(49_368_192 * 1024));
+        assert_eq!(memory.available_bytes, Fact::Known(1 << 20));
+        let ids: Vec<u32> = memory.nodes.iter().map(|node| node.id).collect();
+        assert_eq!(ids, [0, 8, 250], "node 3 is offline");
+        assert_eq!(memory.nodes[0].distances, Fact::Known(vec![10, 21, 28]));
+        assert_eq!(memory.nodes[1].distances.why(), Some("the kernel's list of distances is damaged"));
+        assert!(memory.nodes[2].distances.why().is_some_and(|why| why.ends_with("not there")));
+        assert_eq!(memory.nodes[0].total_bytes, Fact::Known(2 << 20));
+        assert_eq!(memory.nodes[1].cpus, [2, 3], "CPUs and no memory, told by a mask");
+        assert!(memory.nodes[1].total_bytes.why().is_some());
+        assert!(memory.nodes[2].cpus.is_empty(), "memory and no CPU");
+        assert!(memory.rated_bytes_per_second.why().is_some());
+    }
+
+    #[test]
+    fn an_empty_tree_and_absurd_figures() {
+        let memory = read(&Tree::new(&[]).sysroot());
+        assert_eq!(memory.total_bytes.why(), Some("/proc/meminfo: not there"));
+        assert!(memory.nodes.is_empty());
+        assert_eq!(of_meminfo("MemTotal: 18446744073709551615 kB", "MemTotal"), None);
+        assert_eq!(of_meminfo("MemTotal:", "MemTotal"), None);
+    }
+}

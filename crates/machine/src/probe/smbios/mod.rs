@@ -1,0 +1,123 @@
+//! Memory and sockets as the firmware describes them: SMBIOS types 4, 16 and 17, from the kernel's table, a
+//! dump, or `dmidecode`'s text.
+//!
+//! `read(&Sysroot)`, [`from_table`], [`from_dmidecode`] → [`Firmware`]; [`apply`] puts it into a `Machine`,
+//! with channels and bandwidth.
+
+mod bandwidth;
+mod channels;
+mod decode;
+mod firmware;
+mod locator;
+mod names;
+mod processor;
+mod table;
+mod text;
+
+pub use firmware::Firmware;
+
+use super::{ChannelState, Machine, Socket};
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use std::collections::BTreeSet;
+
+const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
+
+/// Reads an SMBIOS table: the bytes of `/sys/firmware/dmi/tables/DMI`, or an entry point and a table as
+/// `dmidecode --dump-bin` writes them.
+///
+/// # Errors
+/// A sentence that says what is wrong with the bytes and which to give. A table that breaks off is no error:
+/// see [`Firmware::damage`].
+pub fn from_table(bytes: &[u8]) -> Result<Firmware, String> {
+    decode::read(bytes)
+}
+
+/// Reads the text that `dmidecode` prints.
+///
+/// # Errors
+/// A sentence that begins with the line.
+pub fn from_dmidecode(text: &str) -> Result<Firmware, String> {
+    text::read(text)
+}
+
+/// Reads either: a file that somebody gave as `dmidecode`'s output may be the table itself.
+///
+/// # Errors
+/// As [`from_table`] or [`from_dmidecode`].
+pub fn from_bytes(bytes: &[u8]) -> Result<Firmware, String> {
+    if bytes.starts_with(b"_SM") || bytes.contains(&0) {
+        return from_table(bytes);
+    }
+    from_dmidecode(&String::from_utf8_lossy(bytes))
+}
+
+/// Reads the table of this machine or of a recorded tree; the error is a phrase for `Fact::Unknown`. What the
+/// processor tells of a hypervisor counts where the table looks like a real machine's.
+pub(super) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Result<Firmware, String> {
+    if !sysroot.exists(TABLE) {
+        return Err("no SMBIOS table describes the DIMMs".into());
+    }
+    match sysroot.bytes(TABLE) {
+        Ok(bytes) => {
+            let mut firmware = from_table(&bytes)?;
+            let told = virtualisation.known().filter(|name| *name != "none").cloned();
+            firmware.hypervisor = firmware.hypervisor.or(told);
+            Ok(firmware)
+        }
+        Err(why) if why.ends_with("permission denied") => {
+            Err(format!("{why}; run as root, or give the output of dmidecode with --dmidecode"))
+        }
+        Err(why) => Err(why),
+    }
+}
+
+/// Puts what the firmware tells into a machine: sockets, slots, channels, bandwidth; or why it tells nothing.
+/// What else the machine holds stays.
+pub fn apply(firmware: Result<Firmware, String>, machine: &mut Machine) {
+    let memory = &mut machine.memory;
+    let mut firmware = match firmware {
+        Ok(firmware) => firmware,
+        Err(why) => {
+            memory.rated_bytes_per_second = Fact::unknown(&why);
+            memory.channels = Fact::unknown(why);
+            return;
+        }
+    };
+    for socket in &mut firmware.sockets {
+        let version = socket.version.known().map(String::as_str).unwrap_or_default();
+        socket.memory_channels = Fact::from_option(
+            processor::channels(version).own(),
+            "no data sheet of this processor is known here",
+        );
+    }
+    let told = channels::tell(&firmware);
+    for (module, channel) in firmware.modules.iter_mut().zip(told.of_modules) {
+        module.channel = channel;
+    }
+    let processor = processor::of(&firmware.sockets);
+    let states = bandwidth::states(&firmware.modules);
+    memory.rated_bytes_per_second = bandwidth::rated(&firmware.modules, &states, &told.populated, processor);
+    memory.channel_states = without_empty_sockets(states, &firmware.sockets);
+    memory.channels = told.populated;
+    memory.channels_confidence = told.confidence;
+    memory.modules = firmware.modules;
+    memory.arrays = firmware.arrays;
+    machine.cpu.sockets = firmware.sockets;
+}
+
+/// Slots of a socket without a processor cannot be used: their channels are not empty, they are not there.
+/// Such sockets are those that hold no module, where as many processors are missing.
+fn without_empty_sockets(states: Vec<ChannelState>, sockets: &[Socket]) -> Vec<ChannelState> {
+    let held: BTreeSet<u32> =
+        states.iter().filter(|state| state.populated > 0).map(|state| state.channel.socket).collect();
+    let all: BTreeSet<u32> = states.iter().map(|state| state.channel.socket).collect();
+    let missing = sockets.iter().filter(|socket| !socket.populated).count();
+    match all.len() - held.len() <= missing {
+        true => states.into_iter().filter(|state| held.contains(&state.channel.socket)).collect(),
+        false => states,
+    }
+}
+
+#[cfg(test)]
+mod tests;

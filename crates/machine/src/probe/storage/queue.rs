@@ -1,0 +1,107 @@
+//! What the request queue of a block device tells: `/sys/block/sda/queue`
+//! (Documentation/ABI/stable/sysfs-block).
+
+use super::alignment;
+use crate::probe::machine::Disk;
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use std::path::Path;
+
+/// The facts of a whole device's queue, and its alignment; the other fields are left as they are by default.
+pub(super) fn read(sysroot: &Sysroot, directory: &Path) -> Disk {
+    let queue = directory.join("queue");
+    let number = |file: &str| sysroot.parse::<u64>(queue.join(file));
+    let kibibytes = |file: &str| number(file).map(|count| count.saturating_mul(1024));
+    let (minimum_io_bytes, optimal_io_bytes) = (number("minimum_io_size"), number("optimal_io_size"));
+    let physical_block_bytes = sysroot.parse(queue.join("physical_block_size"));
+    let alignment_bytes = alignment::boundary(&physical_block_bytes, &minimum_io_bytes, &optimal_io_bytes);
+    Disk {
+        rotational: sysroot.parse::<u32>(queue.join("rotational")).map(|flag| flag == 1),
+        logical_block_bytes: sysroot.parse(queue.join("logical_block_size")),
+        misaligned_bytes: misaligned(sysroot, directory, &alignment_bytes),
+        alignment_bytes,
+        physical_block_bytes,
+        minimum_io_bytes,
+        optimal_io_bytes,
+        discard: number("discard_max_bytes").map(|most| most > 0),
+        scheduler: match sysroot.text(queue.join("scheduler")) {
+            Ok(choice) => scheduler(&choice),
+            Err(why) => Fact::unknown(why),
+        },
+        read_ahead_bytes: kibibytes("read_ahead_kb"),
+        requests: sysroot.parse(queue.join("nr_requests")),
+        max_request_bytes: kibibytes("max_sectors_kb"),
+        write_cache: sysroot.fact(queue.join("write_cache")),
+        ..Default::default()
+    }
+}
+
+/// The choice of `mq-deadline kyber [bfq] none`; where there is none to choose, the word stands alone.
+fn scheduler(choice: &str) -> Fact<String> {
+    let chosen = choice.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
+    let alone = (!choice.is_empty() && !choice.contains(char::is_whitespace)).then_some(choice);
+    Fact::from_option(chosen.or(alone).map(str::to_string), "the kernel names no scheduler")
+}
+
+/// How far a whole device starts behind a boundary. −1 is the kernel's word for members that do not fit
+/// together.
+fn misaligned(sysroot: &Sysroot, directory: &Path, boundary: &Fact<u64>) -> Fact<u64> {
+    let offset = sysroot.parse::<i64>(directory.join("alignment_offset"));
+    match (offset, boundary) {
+        (Fact::Known(..0), _) => Fact::unknown("the kernel calls it misaligned and does not say by how much"),
+        (Fact::Known(offset), Fact::Known(boundary)) => Fact::from_option(
+            alignment::of_device(offset.unsigned_abs(), *boundary),
+            "the kernel reports no block size",
+        ),
+        (Fact::Unknown { why }, _) => Fact::unknown(why),
+        (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Tree;
+
+    #[test]
+    fn sizes_choices_and_the_start() {
+        let tree = Tree::new(&[
+            ("sys/block/sda/queue/rotational", "1\n"),
+            ("sys/block/sda/queue/logical_block_size", "512\n"),
+            ("sys/block/sda/queue/physical_block_size", "4096\n"),
+            ("sys/block/sda/queue/minimum_io_size", "4096\n"),
+            ("sys/block/sda/queue/optimal_io_size", "0\n"),
+            ("sys/block/sda/queue/discard_max_bytes", "0\n"),
+            ("sys/block/sda/queue/scheduler", "none mq-deadline kyber [bfq]\n"),
+            ("sys/block/sda/queue/read_ahead_kb", "128\n"),
+            ("sys/block/sda/queue/nr_requests", "64\n"),
+            ("sys/block/sda/queue/max_sectors_kb", "1280\n"),
+            ("sys/block/sda/queue/write_cache", "write back\n"),
+            ("sys/block/sda/alignment_offset", "3584\n"),
+            ("sys/block/dm-0/queue/physical_block_size", "4096"),
+            ("sys/block/dm-0/alignment_offset", "-1"),
+        ]);
+        let disk = read(&tree.sysroot(), Path::new("/sys/block/sda"));
+        assert_eq!((disk.rotational.known(), disk.discard.known()), (Some(&true), Some(&false)));
+        assert_eq!(
+            (disk.logical_block_bytes.known(), disk.physical_block_bytes.known()),
+            (Some(&512), Some(&4096))
+        );
+        assert_eq!((disk.alignment_bytes.known(), disk.misaligned_bytes.known()), (Some(&4096), Some(&512)));
+        assert_eq!((disk.minimum_io_bytes.known(), disk.optimal_io_bytes.known()), (Some(&4096), Some(&0)));
+        assert_eq!(disk.scheduler.known().map(String::as_str), Some("bfq"));
+        assert_eq!((disk.read_ahead_bytes.known(), disk.requests.known()), (Some(&131_072), Some(&64)));
+        assert_eq!(disk.max_request_bytes.known(), Some(&1_310_720));
+        assert_eq!(disk.write_cache.known().map(String::as_str), Some("write back"));
+        let askew = read(&tree.sysroot(), Path::new("/sys/block/dm-0"));
+        assert!(askew.misaligned_bytes.why().is_some_and(|why| why.contains("misaligned")));
+        assert_eq!(askew.scheduler.why(), Some("/sys/block/dm-0/queue/scheduler: not there"));
+    }
+
+    #[test]
+    fn schedulers() {
+        assert_eq!(scheduler("[none] mq-deadline"), Fact::Known("none".into()));
+        assert_eq!(scheduler("none"), Fact::Known("none".into()), "where there is no choice");
+        assert!(scheduler("").why().is_some() && scheduler("a b").why().is_some());
+    }
+}

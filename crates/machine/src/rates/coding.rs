@@ -1,0 +1,111 @@
+//! Line codes: the share of the bits on the wire that is the user's, before any framing.
+
+/// How bits are put on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// Every bit is the user's (parallel buses), or the code is counted in the modulation (BASE-T).
+    None,
+    /// 8b/10b: PCIe 1 and 2, SATA, SAS to 12 Gb/s, Fibre Channel to 8GFC, 1000BASE-X.
+    B8b10,
+    /// 64b/66b: IEEE 802.3 clause 49; with or without RS(528,514), which takes its room from the block
+    /// headers.
+    B64b66,
+    /// 64b/66b in the payload of an STS-192c, 260 of its 270 columns: 10GBASE-W, IEEE 802.3 clause 50.
+    B64b66InSts192c,
+    /// 128b/130b: PCIe 3 to 5.
+    B128b130,
+    /// 128b/132b: USB 3.2 generation 2.
+    B128b132,
+    /// 128b/130b and 20 bits of forward error correction: SAS-4.
+    B128b150,
+    /// 256b/257b and RS(528,514): 100GBASE-SR4, 32GFC.
+    Rs528,
+    /// 256b/257b and RS(544,514): all PAM4 Ethernet, 64GFC, HDR and NDR InfiniBand.
+    Rs544,
+    /// The same with the PMA frames of 100GBASE-KP4: 31,280 of 31,320 bits, 45 of 46 symbols (IEEE 802.3
+    /// clause 94).
+    Rs544Kp4,
+}
+
+impl Coding {
+    /// User bits ÷ bits on the wire, 0 to 1.
+    pub fn share(self) -> f64 {
+        match self {
+            Coding::None => 1.0,
+            Coding::B8b10 => 8.0 / 10.0,
+            Coding::B64b66 => 64.0 / 66.0,
+            Coding::B64b66InSts192c => 260.0 / 270.0 * 64.0 / 66.0,
+            Coding::B128b130 => 128.0 / 130.0,
+            Coding::B128b132 => 128.0 / 132.0,
+            Coding::B128b150 => 128.0 / 150.0,
+            Coding::Rs528 => 256.0 / 257.0 * 514.0 / 528.0,
+            Coding::Rs544 => 256.0 / 257.0 * 514.0 / 544.0,
+            Coding::Rs544Kp4 => Coding::Rs544.share() * 31_280.0 / 31_320.0 * 45.0 / 46.0,
+        }
+    }
+
+    /// As the field writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Coding::None => "none",
+            Coding::B8b10 => "8b/10b",
+            Coding::B64b66 => "64b/66b",
+            Coding::B64b66InSts192c => "64b/66b in STS-192c",
+            Coding::B128b130 => "128b/130b",
+            Coding::B128b132 => "128b/132b",
+            Coding::B128b150 => "128b/150b",
+            Coding::Rs528 => "RS(528,514)",
+            Coding::Rs544 => "RS(544,514)",
+            Coding::Rs544Kp4 => "RS(544,514), PMA",
+        }
+    }
+}
+
+/// What one symbol on the wire carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modulation {
+    /// Two levels.
+    Nrz,
+    /// Four levels.
+    Pam4,
+    /// Five levels, 2 user bits a symbol after the trellis code: 1000BASE-T.
+    Pam5,
+    /// Sixteen levels, 3.125 user bits a symbol after 64b/65b and LDPC: 2.5GBASE-T to 40GBASE-T (IEEE 802.3
+    /// clause 55).
+    Pam16,
+}
+
+impl Modulation {
+    /// Bits a symbol: of the line for NRZ and PAM4, of the user for PAM5 and PAM16.
+    pub(crate) fn bits(self) -> f64 {
+        match self {
+            Modulation::Nrz => 1.0,
+            Modulation::Pam4 | Modulation::Pam5 => 2.0,
+            Modulation::Pam16 => 3.125,
+        }
+    }
+
+    /// As the field writes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Modulation::Nrz => "NRZ",
+            Modulation::Pam4 => "PAM4",
+            Modulation::Pam5 => "PAM5",
+            Modulation::Pam16 => "PAM16",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forward_error_correction_gives_round_rates() {
+        // 100GBASE-SR4 and -DR: 4 × 25.78125 GBd NRZ and 1 × 53.125 GBd PAM4 both carry 100 Gb/s.
+        assert!((4.0 * 25.78125 * Coding::Rs528.share() - 100.0).abs() < 1e-9);
+        assert!((4.0 * 25.78125 * Coding::B64b66.share() - 100.0).abs() < 1e-9);
+        assert!((53.125 * Modulation::Pam4.bits() * Coding::Rs544.share() - 100.0).abs() < 1e-9);
+        assert!((4.0 * 13.59375 * Modulation::Pam4.bits() * Coding::Rs544Kp4.share() - 100.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,233 @@
+//! PCI Express: what a link carries per direction, after its encoding and after the headers of its
+//! transaction packets.
+//!
+//! Gen 1 and 2 use 8b/10b, gen 3 to 5 128b/130b, gen 6 and 7 PAM4 with 256-byte FLITs (PCIe base
+//! specification; the same shares are in the kernel's `PCIE_SPEED2MBS_ENC`, `include/linux/pci.h`). A packet
+//! of up to `MaxPayload` bytes pays 8 bytes of framing, sequence number and LCRC, and a header: 16 bytes for
+//! a memory write to a 64-bit address, 12 for a completion. In FLIT mode the framing is part of the FLIT: 236
+//! of its 256 bytes carry packets.
+//!
+//! Acknowledge and flow-control packets take a further 2–3 % of real links, by a share that depends on the
+//! credits of both ends. No register tells it, so it is not deducted: an effective figure is what a link can
+//! at most carry.
+
+/// MaxPayload where it could not be read: the smallest that the specification allows, and what most servers
+/// run with.
+pub const DEFAULT_MAX_PAYLOAD_BYTES: u32 = 128;
+
+/// Which way the payload crosses the link, seen from the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The device writes to memory: a disk that reads its medium, a NIC that receives. Memory writes with
+    /// 64-bit addresses.
+    ToMemory,
+    /// The device reads from memory: a NIC that sends. The payload comes as completions.
+    FromMemory,
+}
+
+/// A generation of the specification.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Generation {
+    /// 1 to 7.
+    pub number: u32,
+    /// `3.0/3.1`.
+    pub version: &'static str,
+    /// Year of the first.
+    pub year: u32,
+    /// Giga-transfers per second and lane.
+    pub gt_per_second: f64,
+    /// Code of the line.
+    pub coding: &'static str,
+}
+
+/// All generations, oldest first.
+pub const GENERATIONS: [Generation; 7] = [
+    generation(1, "1.0/1.1", 2003, 2.5, "8b/10b"),
+    generation(2, "2.0/2.1", 2007, 5.0, "8b/10b"),
+    generation(3, "3.0/3.1", 2010, 8.0, "128b/130b"),
+    generation(4, "4.0", 2017, 16.0, "128b/130b"),
+    generation(5, "5.0", 2019, 32.0, "128b/130b"),
+    generation(6, "6.x", 2022, 64.0, "PAM4, FLIT"),
+    generation(7, "7.0", 2025, 128.0, "PAM4, FLIT"),
+];
+
+const fn generation(
+    number: u32,
+    version: &'static str,
+    year: u32,
+    gt_per_second: f64,
+    coding: &'static str,
+) -> Generation {
+    Generation { number, version, year, gt_per_second, coding }
+}
+
+/// How a generation puts bytes on the wire.
+#[derive(Clone, Copy, Debug)]
+struct Coding {
+    /// Share of the transfers that is packet and link data (`raw`).
+    raw: f64,
+    /// Share that is transaction packets.
+    packets: f64,
+    /// Bytes of a packet besides payload and header.
+    framing_bytes: u32,
+}
+
+/// Bytes per second and direction after the encoding; `None` where no generation has this speed or the width
+/// is 0.
+///
+/// `gt_per_second` is in giga-transfers per second per lane as sysfs shows it, `width` in lanes.
+pub fn raw_bytes_per_second(gt_per_second: f64, width: u32) -> Option<f64> {
+    lanes(gt_per_second, width).map(|(transfers, coding)| transfers * coding.raw / 8.0)
+}
+
+/// Payload bytes per second and direction, with every packet filled to `max_payload_bytes` (`None`: 128, the
+/// smallest allowed).
+pub fn payload_bytes_per_second(
+    gt_per_second: f64,
+    width: u32,
+    max_payload_bytes: Option<u32>,
+    direction: Direction,
+) -> Option<f64> {
+    let (transfers, coding) = lanes(gt_per_second, width)?;
+    let share = payload_share(gt_per_second, max_payload_bytes, direction)?;
+    Some(transfers * coding.packets / 8.0 * share)
+}
+
+/// Payload ÷ (payload + overhead) of one full packet: `MaxPayload / (MaxPayload + 24)` for writes up to gen
+/// 5.
+pub fn payload_share(
+    gt_per_second: f64,
+    max_payload_bytes: Option<u32>,
+    direction: Direction,
+) -> Option<f64> {
+    let coding = coding(gt_per_second)?;
+    let payload = f64::from(max_payload_bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES).max(1));
+    let header_bytes = match direction {
+        Direction::ToMemory => 16,
+        Direction::FromMemory => 12,
+    };
+    Some(payload / (payload + f64::from(coding.framing_bytes + header_bytes)))
+}
+
+/// Transfers per second of all lanes, and their coding.
+fn lanes(gt_per_second: f64, width: u32) -> Option<(f64, Coding)> {
+    let coding = coding(gt_per_second)?;
+    (1..=32).contains(&width).then(|| (gt_per_second * 1e9 * f64::from(width), coding))
+}
+
+fn coding(gt_per_second: f64) -> Option<Coding> {
+    let known = |speeds: &[f64]| speeds.iter().any(|speed| (speed - gt_per_second).abs() < 1e-6);
+    if known(&[2.5, 5.0]) {
+        Some(Coding { raw: 0.8, packets: 0.8, framing_bytes: 8 })
+    } else if known(&[8.0, 16.0, 32.0]) {
+        Some(Coding { raw: 128.0 / 130.0, packets: 128.0 / 130.0, framing_bytes: 8 })
+    } else if known(&[64.0, 128.0]) {
+        Some(Coding { raw: 242.0 / 256.0, packets: 236.0 / 256.0, framing_bytes: 0 })
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tables;
+    use super::*;
+
+    /// `expected` is as the table prints it, with that many decimals.
+    fn same(ours: f64, expected: f64, decimals: i32) -> bool {
+        (ours - expected).abs() <= 0.5 * 10f64.powi(-decimals) + 1e-9
+    }
+
+    #[test]
+    fn literal_figures_of_the_specification() {
+        // Gen 3 x8, 128b/130b: 63.0154 Gb/s; gen 2 x4: 2 GB/s (PCIe base specification, chapter 4).
+        assert!(same(raw_bytes_per_second(8.0, 8).expect("gen 3") * 8.0 / 1e9, 63.0154, 4));
+        assert!(same(raw_bytes_per_second(5.0, 4).expect("gen 2"), 2e9, 0));
+        // 128 / (128 + 24) and 128 / (128 + 20).
+        let share = |direction| payload_share(8.0, None, direction).expect("gen 3");
+        assert!(same(share(Direction::ToMemory), 0.84211, 5));
+        assert!(same(share(Direction::FromMemory), 0.86486, 5));
+        // Gen 3 x8 with MaxPayload 256 moves 57.6 Gb/s to memory.
+        let payload = payload_bytes_per_second(8.0, 8, Some(256), Direction::ToMemory).expect("gen 3");
+        assert!(same(payload * 8.0 / 1e9, 57.614, 3));
+    }
+
+    #[test]
+    fn sara_table_1_of_d1_1_and_table_5_of_d1_3() {
+        let gigabits = |speed, width| raw_bytes_per_second(speed, width).expect("a generation") * 8.0 / 1e9;
+        assert_eq!([gigabits(2.5, 4), gigabits(2.5, 8)], [8.0, 16.0]);
+        assert_eq!([gigabits(5.0, 4), gigabits(5.0, 8)], [16.0, 32.0]);
+        for (speed, printed) in [
+            (2.5, ["2.0", "8.0", "16.0", "32.0"]),
+            (5.0, ["4.0", "16.0", "32.0", "64.0"]),
+            (8.0, ["7.9", "31.5", "63.0", "126.0"]),
+        ] {
+            assert_eq!([1, 4, 8, 16].map(|width| format!("{:.1}", gigabits(speed, width))), printed);
+        }
+        // D1.1, section 2: "36 PCI Express 2.0 lanes of 500 MB/s each, for a peak transfer rate of 18 GB/s".
+        assert_eq!(36.0 * gigabits(5.0, 1) / 8.0, 18.0);
+    }
+
+    #[test]
+    fn what_is_no_link_has_no_rate() {
+        for (speed, width) in [(0.0, 8), (3.0, 8), (f64::NAN, 8), (8.0, 0), (8.0, 255), (-8.0, 4)] {
+            assert_eq!(raw_bytes_per_second(speed, width), None, "{speed} x{width}");
+            assert_eq!(payload_bytes_per_second(speed, width, Some(0), Direction::ToMemory), None);
+        }
+    }
+
+    #[test]
+    fn equal_to_the_reference_table() {
+        let Some(rows) = tables::rows("pcie") else { return };
+        assert_eq!(rows.len(), 7);
+        for (row, generation) in rows.iter().zip(GENERATIONS) {
+            let number = |column: &str| tables::number(row, column).expect("a number");
+            let speed = number("gt_s_per_lane");
+            assert_eq!((speed, row["spec"].as_str()), (generation.gt_per_second, generation.version));
+            assert_eq!(number("gen"), f64::from(generation.number));
+            assert_eq!(number("year"), f64::from(generation.year));
+            let lane = raw_bytes_per_second(speed, 1).expect("a generation") * 8.0 / 1e9;
+            assert!(same(lane, number("gbps_per_lane"), 4), "{speed}");
+            assert!(same(lane / speed, number("encoding_eff"), 6), "{speed}");
+            // The kernel cuts to whole megabits, and does not count the FLIT's checks.
+            let kernel = if generation.number < 6 { (lane * 1e3).floor() } else { speed * 1e3 };
+            assert_eq!(kernel, number("kernel_PCIE_SPEED2MBS_ENC_mbps_per_lane"));
+            for width in [4, 8, 16] {
+                let bytes = raw_bytes_per_second(speed, width).expect("a generation") / 1e9;
+                assert!(same(bytes, number(&format!("GBps_x{width}")), 4), "{speed} x{width}");
+            }
+            for width in [1, 2, 4, 8, 16] {
+                let ours = raw_bytes_per_second(speed, width).expect("a generation") * 8.0 / 1e9;
+                assert!(same(ours, number(&format!("gbps_x{width}")), 4), "{speed} x{width}");
+            }
+            for payload in [128, 256, 512] {
+                let share = |direction| payload_share(speed, Some(payload), direction).expect("a generation");
+                let column = |overhead: &str| number(&format!("tlp_eff_mps{payload}_{overhead}"));
+                assert!(same(share(Direction::FromMemory), column("oh20_cpld"), 5), "{speed} {payload}");
+                assert!(same(share(Direction::ToMemory), column("oh24"), 5), "{speed} {payload}");
+                // With the optional end-to-end check, 4 bytes more.
+                let whole = f64::from(payload) / share(Direction::ToMemory);
+                assert!(same(f64::from(payload) / (whole + 4.0), column("oh28"), 5), "{speed} {payload}");
+                for width in [4, 8, 16] {
+                    let ours = payload_bytes_per_second(speed, width, Some(payload), Direction::ToMemory);
+                    let theirs = number(&format!("gbps_x{width}_mps{payload}_oh24"));
+                    assert!(same(ours.expect("a generation") * 8.0 / 1e9, theirs, 3), "{speed} {payload}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nvme_links_of_the_storage_table() {
+        let Some(rows) = tables::rows("storage") else { return };
+        let nvme: Vec<_> = rows.iter().filter(|row| row["bus"] == "NVMe over PCIe").collect();
+        assert_eq!(nvme.len(), 8);
+        for row in nvme {
+            let speed = tables::number(row, "line_gbps_per_lane").expect("a line rate");
+            let width = tables::number(row, "lanes").expect("lanes") as u32;
+            let ours = raw_bytes_per_second(speed, width).expect("a generation") / 1e6;
+            let theirs = tables::number(row, "usable_MBps").expect("a rate");
+            assert!(same(ours, theirs, 1), "{} {ours} {theirs}", row["version"]);
+        }
+    }
+}

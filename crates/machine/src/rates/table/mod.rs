@@ -1,0 +1,225 @@
+//! The rates as tables that can be shown: columns, rows, and for each row where its figures come from.
+//!
+//! A figure is held twice, as a number in the column's unit and as it is to be read. How a table is laid out
+//! is the report's.
+
+mod links;
+mod memory;
+mod network;
+
+pub use network::{Ask, goodput};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// What there are tables of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// PCI Express, PCI, PCI-X.
+    Pcie,
+    /// DIMMs, and the processors that they go with.
+    Memory,
+    /// Between sockets, dies and the chipset.
+    Interconnect,
+    /// Physical layers and goodput.
+    Ethernet,
+    /// The optical transport network, SDH.
+    Otn,
+    /// Between a host and its disks.
+    Storage,
+}
+
+/// All kinds, from the cores outwards.
+pub const KINDS: [Kind; 6] =
+    [Kind::Memory, Kind::Interconnect, Kind::Pcie, Kind::Storage, Kind::Ethernet, Kind::Otn];
+
+/// The tables of a kind: the rated one first.
+pub fn tables(kind: Kind) -> Vec<Table> {
+    match kind {
+        Kind::Pcie => vec![links::pcie(), links::pcie_payload(), links::pci()],
+        Kind::Memory => vec![memory::grades(), memory::platforms()],
+        Kind::Interconnect => vec![links::interconnect()],
+        Kind::Ethernet => vec![network::phys(), network::rates()],
+        Kind::Otn => vec![network::otn()],
+        Kind::Storage => vec![links::storage()],
+    }
+}
+
+/// One table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What machines know it by.
+    pub name: &'static str,
+    /// What it shows, and in which unit.
+    pub title: String,
+    /// From left to right; the last may hold a sentence.
+    pub columns: Vec<Column>,
+    /// From top to bottom, each with as many cells as there are columns.
+    pub rows: Vec<Row>,
+}
+
+/// One column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name of the field, unit last.
+    pub key: &'static str,
+    /// Head on the screen.
+    pub head: &'static str,
+    /// How it gives way.
+    pub look: Look,
+}
+
+/// How a column behaves on a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Always shown.
+    Plain,
+    /// Shown where it differs from the row above.
+    Once,
+    /// Left out where the screen is narrow.
+    Wide,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// One for each column.
+    pub cells: Vec<Cell>,
+    /// Where its figures come from.
+    pub source: &'static str,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number in the unit of the column's key, and as it is shown.
+    Figure(f64, String),
+    /// There is none.
+    Nothing,
+}
+
+fn plain(key: &'static str, head: &'static str) -> Column {
+    Column { key, head, look: Look::Plain }
+}
+
+fn once(key: &'static str, head: &'static str) -> Column {
+    Column { key, head, look: Look::Once }
+}
+
+fn wide(key: &'static str, head: &'static str) -> Column {
+    Column { key, head, look: Look::Wide }
+}
+
+fn text(words: impl Into<String>) -> Cell {
+    Cell::Text(words.into())
+}
+
+/// A number shown with so many decimals.
+fn number(value: f64, decimals: usize) -> Cell {
+    Cell::Figure(value, format!("{value:.decimals$}"))
+}
+
+/// A number as short as it goes: 2.5, 8, 10.3125.
+fn short(value: f64) -> Cell {
+    Cell::Figure(value, value.to_string())
+}
+
+/// Bytes per second, shown as Gb/s.
+fn gigabits(bytes_per_second: f64, decimals: usize) -> Cell {
+    let shown = linerate_facts::units::bits_per_second(bytes_per_second) / 1e9;
+    Cell::Figure(bytes_per_second, format!("{shown:.decimals$}"))
+}
+
+/// Bytes per second, held in bits per second and shown as Gb/s, for a table that has both.
+fn bits(bytes_per_second: f64, decimals: usize) -> Cell {
+    let bits = linerate_facts::units::bits_per_second(bytes_per_second);
+    Cell::Figure(bits, format!("{:.decimals$}", bits / 1e9))
+}
+
+/// Bytes per second, shown as GB/s.
+fn gigabytes(bytes_per_second: f64, decimals: usize) -> Cell {
+    Cell::Figure(bytes_per_second, format!("{:.decimals$}", bytes_per_second / 1e9))
+}
+
+/// Bytes per second, shown as MB/s.
+fn megabytes(bytes_per_second: f64) -> Cell {
+    Cell::Figure(bytes_per_second, format!("{:.0}", bytes_per_second / 1e6))
+}
+
+/// A share of 1, shown as per cent.
+fn percent(share: f64) -> Cell {
+    Cell::Figure(share, format!("{:.2}", share * 100.0))
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Cell::Text(words) => to.serialize_str(words),
+            // 54 bytes are no 54.0.
+            Cell::Figure(value, _) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                to.serialize_i64(*value as i64)
+            }
+            Cell::Figure(value, _) => to.serialize_f64(*value),
+            Cell::Nothing => to.serialize_none(),
+        }
+    }
+}
+
+/// `{ "table", "title", "rows": [ { KEY: number or words, …, "source" } ] }`.
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        struct Fields<'a>(&'a [Column], &'a Row);
+        impl Serialize for Fields<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let mut map = to.serialize_map(None)?;
+                for (column, cell) in self.0.iter().zip(&self.1.cells) {
+                    map.serialize_entry(column.key, cell)?;
+                }
+                map.serialize_entry("source", self.1.source)?;
+                map.end()
+            }
+        }
+        let rows: Vec<Fields> = self.rows.iter().map(|row| Fields(&self.columns, row)).collect();
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("table", self.name)?;
+        map.serialize_entry("title", &self.title)?;
+        map.serialize_entry("rows", &rows)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_is_whole_and_says_where_it_comes_from() {
+        let mut names = BTreeSet::new();
+        for table in KINDS.into_iter().flat_map(tables) {
+            assert!(names.insert(table.name), "{} twice", table.name);
+            let keys: BTreeSet<&str> = table.columns.iter().map(|column| column.key).collect();
+            assert_eq!(keys.len(), table.columns.len(), "{}: a key twice", table.name);
+            for row in &table.rows {
+                assert_eq!(row.cells.len(), table.columns.len(), "{} {row:?}", table.name);
+                assert!(!row.source.is_empty(), "{} {row:?}", table.name);
+                for cell in &row.cells {
+                    assert!(!matches!(cell, Cell::Figure(value, _) if !value.is_finite()), "{row:?}");
+                }
+            }
+        }
+        assert!(names.len() >= 9, "{names:?}");
+    }
+
+    #[test]
+    fn a_table_as_json_keeps_its_order_and_its_numbers() {
+        let json = serde_json::to_string(&tables(Kind::Memory)[0]).expect("JSON");
+        let first = json.split("\"rows\":[").nth(1).expect("rows");
+        assert!(
+            first.starts_with(r#"{"family":"DDR","mt_per_second":200,"module":"PC-1600","rated_bytes_per_second":1600000000"#),
+            "{first:.200}"
+        );
+        assert_eq!(serde_json::to_string(&Cell::Nothing).expect("JSON"), "null");
+        assert_eq!(serde_json::to_string(&number(2.5, 1)).expect("JSON"), "2.5");
+    }
+}

@@ -1,0 +1,99 @@
+//! What links and ports carry, bytes per second: the one rate of a NIC, of a disk port, of a PCIe link.
+
+use crate::probe::{Controller, ControllerKind, Nic, PciDevice, PciLink};
+use crate::rates::pcie::{self, Direction};
+use linerate_facts::fact::Fact;
+use linerate_facts::units::bytes_per_second;
+
+/// Drivers without a wire: what they show as speed is a constant (`veth_get_link_ksettings` says 10 Gb/s).
+pub const DRIVERS_WITHOUT_WIRE: [&str; 4] = ["veth", "tun", "tap", "dummy"];
+/// The part of an Ethernet frame besides the MTU that crosses PCIe: addresses and type.
+pub const FRAME_HEADER_BYTES: f64 = 14.0;
+/// … and what the wire carries besides the MTU: that, check sequence, preamble and gap.
+const WIRE_OVERHEAD_BYTES: f64 = 38.0;
+/// Line rate of a SAS-4 lane, bits per second; its code is 128b/150b.
+const SAS4_LANE: u64 = 22_500_000_000;
+
+/// Line rate of a NIC's port, bytes per second; or why it has none.
+pub fn line_rate(nic: &Nic) -> Fact<f64> {
+    if nic.loopback {
+        return Fact::unknown("the host's own stack");
+    }
+    if let Some(driver) = nic.driver.known().filter(|name| DRIVERS_WITHOUT_WIRE.contains(&name.as_str())) {
+        let why = format!("{driver} has no link: the speed it shows is a constant of the driver");
+        return Fact::unknown(why);
+    }
+    match &nic.speed_bits_per_second {
+        Fact::Known(0) => Fact::unknown("the driver shows a speed of 0"),
+        speed => speed.clone().map(bytes_per_second),
+    }
+}
+
+/// What crosses PCIe at the NIC's line rate: the frames without preamble, check sequence and gap.
+pub fn frame_rate(nic: &Nic) -> Option<f64> {
+    let line = line_rate(nic).known().copied()?;
+    let mtu = f64::from(nic.mtu.known().copied().unwrap_or(1500));
+    Some(line * (mtu + FRAME_HEADER_BYTES) / (mtu + WIRE_OVERHEAD_BYTES))
+}
+
+/// Data rate of a SATA, SAS or Fibre Channel port as it runs; NVMe has no port but its PCIe link.
+pub fn disk_port_rate(controller: &Controller) -> Option<f64> {
+    let bits = controller.link_bits_per_second.known().copied().filter(|bits| *bits > 0)?;
+    let code = match controller.kind {
+        ControllerKind::Sas if bits.is_multiple_of(SAS4_LANE) => 128.0 / 150.0,
+        // 8b/10b up to SATA 6 Gb/s and SAS 12 Gb/s.
+        ControllerKind::Sata | ControllerKind::Sas => 0.8,
+        // The kernel shows the data rate.
+        ControllerKind::FibreChannel => 1.0,
+        ControllerKind::Nvme | ControllerKind::Scsi | ControllerKind::Other => return None,
+    };
+    Some(bytes_per_second(bits) * code)
+}
+
+/// Rate of a link after its encoding, bytes per second one way.
+pub fn raw_rate(link: PciLink) -> Option<f64> {
+    pcie::raw_bytes_per_second(link.gt_per_second, link.width)
+}
+
+/// Payload of a link one way with the function's MaxPayload.
+pub fn payload_rate(link: PciLink, device: &PciDevice, direction: Direction) -> Option<f64> {
+    let most = device.express.max_payload_bytes.known().copied();
+    pcie::payload_bytes_per_second(link.gt_per_second, link.width, most, direction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(kind: ControllerKind, gigabits: f64) -> Option<f64> {
+        let link_bits_per_second = Fact::Known((gigabits * 1e9) as u64);
+        disk_port_rate(&Controller { kind, link_bits_per_second, ..Default::default() })
+    }
+
+    #[test]
+    fn disk_ports_carry_what_their_code_leaves() {
+        assert_eq!(port(ControllerKind::Sata, 6.0), Some(600e6));
+        assert_eq!(port(ControllerKind::Sas, 48.0), Some(4.8e9));
+        assert_eq!(port(ControllerKind::Sas, 90.0), Some(90e9 / 8.0 * 128.0 / 150.0), "four lanes of SAS-4");
+        assert_eq!(port(ControllerKind::FibreChannel, 16.0), Some(2e9));
+        assert_eq!((port(ControllerKind::Nvme, 6.0), port(ControllerKind::Sata, 0.0)), (None, None));
+    }
+
+    #[test]
+    fn drivers_without_a_wire_have_no_rate() {
+        let nic = |driver: &str, bits| Nic {
+            driver: Fact::Known(driver.into()),
+            speed_bits_per_second: Fact::Known(bits),
+            mtu: Fact::Known(9000),
+            ..Default::default()
+        };
+        for driver in DRIVERS_WITHOUT_WIRE {
+            assert!(line_rate(&nic(driver, 10_000_000_000)).why().is_some_and(|why| why.contains(driver)));
+        }
+        assert_eq!(line_rate(&nic("ice", 0)).why(), Some("the driver shows a speed of 0"));
+        assert_eq!(line_rate(&nic("ice", 8_000_000_000)), Fact::Known(1e9));
+        assert_eq!(frame_rate(&nic("ice", 8_000_000_000)), Some(1e9 * 9014.0 / 9038.0));
+        let loopback = Nic { loopback: true, ..nic("ice", 8_000_000_000) };
+        assert_eq!(line_rate(&loopback).why(), Some("the host's own stack"));
+    }
+}

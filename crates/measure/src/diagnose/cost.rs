@@ -1,0 +1,127 @@
+//! What a byte costs the CPU, and the flow that the CPU allows.
+//!
+//! Two estimates of the cost of one byte from disk to peer: measured at once (network with a file behind it),
+//! or the sum of the disk stage and the network stage from memory. The first is the better founded where the
+//! CPU held that stage: it was busy all the time. Where it was not, polling and waking at a low rate are in
+//! the figure, and the cheaper of the two is nearer to what a byte costs a busy core. A stage that the CPU
+//! did not hold also shows that the CPU carries at least that much.
+
+use super::figures::{Figures, held_by_cpu};
+use crate::measure::Measurement;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::Plan;
+use std::collections::BTreeSet;
+
+/// An estimate this close to a flow that the CPU carried without being the limit tells only a lower bound.
+const NEAR: f64 = 1.1;
+
+/// A cost so small that more would follow from it is none that can be measured.
+const LARGEST_BYTES_PER_SECOND: f64 = 1e15;
+
+/// What bounds the CPU's share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Granted {
+    /// The cores that workers are pinned to.
+    LaneCores(usize),
+    /// All cores, for sender and receiver on one machine.
+    AllCores(usize),
+    /// The control group's quota, in cores.
+    Quota(f64),
+}
+
+/// The CPU as a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CpuCapacity {
+    pub bytes_per_second: f64,
+    pub granted: Granted,
+    /// CPU seconds per 10⁹ bytes, with the receiver's where it runs here.
+    pub seconds_per_gb: f64,
+    /// Which figures the cost comes from.
+    pub from: &'static str,
+    /// The CPU carried about this much without being the limit.
+    pub lower_bound: bool,
+}
+
+impl Granted {
+    /// `0.40 cores of quota`, for a resource's `why`.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Granted::LaneCores(1) => "1 core".into(),
+            Granted::LaneCores(cores) => format!("{cores} cores"),
+            Granted::AllCores(cores) => format!("{cores} cores for sender and receiver"),
+            Granted::Quota(cores) => format!("a quota of {cores:.2} cores"),
+        }
+    }
+}
+
+/// The flow that the CPU allows; why it cannot be said, where it cannot.
+pub(super) fn cpu_capacity(
+    machine: &Machine,
+    plan: &Plan,
+    figures: &Figures,
+    protocol: Protocol,
+) -> Result<CpuCapacity, &'static str> {
+    let at_once = figures.whole_network(protocol, true).map(|figure| Cost::of(figure, plan.loopback));
+    let at_once = at_once.filter(|cost| cost.sender > 0.0);
+    let summed = sum_of_stages(figures, plan.loopback, protocol).filter(|cost| cost.sender > 0.0);
+    let busy = figures.whole_network(protocol, true).is_some_and(held_by_cpu);
+    let (cost, from) = match (at_once, summed) {
+        (Some(at_once), None) => (at_once, "network with a file behind it"),
+        (Some(at_once), Some(summed)) if busy || at_once.total() <= summed.total() => {
+            (at_once, "network with a file behind it")
+        }
+        (_, Some(summed)) => (summed, "disk and network"),
+        (None, None) => return Err("no stage reported its CPU cost"),
+    };
+    let (granted, seconds, per_gb) = tightest(machine, plan, &cost);
+    let bytes_per_second = (seconds / per_gb * 1e9).min(LARGEST_BYTES_PER_SECOND);
+    let carried = figures.whole_network(protocol, true).filter(|figure| !held_by_cpu(figure));
+    let lower_bound = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * NEAR);
+    Ok(CpuCapacity { bytes_per_second, granted, seconds_per_gb: per_gb, from, lower_bound })
+}
+
+/// CPU seconds per 10⁹ bytes of the sender, and of a receiver that shares its machine.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    sender: f64,
+    receiver: f64,
+}
+
+impl Cost {
+    fn of(figure: &Measurement, loopback: bool) -> Self {
+        let receiver = figure.receiver.as_ref().map_or(0.0, |receiver| receiver.cpu_seconds_per_gb);
+        Cost { sender: figure.cpu_seconds_per_gb, receiver: if loopback { receiver } else { 0.0 } }
+    }
+
+    fn total(self) -> f64 {
+        self.sender + self.receiver
+    }
+}
+
+fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Option<Cost> {
+    let network = Cost::of(figures.whole_network(protocol, false)?, loopback);
+    let disk = figures.whole_disk()?;
+    Some(Cost { sender: network.sender + disk.cpu_seconds_per_gb, ..network })
+}
+
+/// Of the cores of the workers, all cores (on loopback) and the quota: the one that allows least, with the
+/// CPU seconds per second that it grants and the cost per 10⁹ bytes that it pays for.
+fn tightest(machine: &Machine, plan: &Plan, cost: &Cost) -> (Granted, f64, f64) {
+    let lanes = plan.workers.iter().map(|lane| lane.core).collect::<BTreeSet<_>>().len().max(1);
+    let mut grants = vec![(Granted::LaneCores(lanes), lanes as f64, cost.sender)];
+    if plan.loopback {
+        let online = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+        let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(lanes);
+        grants.push((Granted::AllCores(all), all as f64, cost.total()));
+    }
+    if let Some(quota) = machine.cpu.quota_cores.known().filter(|quota| quota.is_finite() && **quota > 0.0) {
+        grants.push((Granted::Quota(*quota), *quota, cost.total()));
+    }
+    let flow = |grant: &(Granted, f64, f64)| grant.1 / grant.2;
+    grants.into_iter().min_by(|a, b| flow(a).total_cmp(&flow(b))).unwrap_or((
+        Granted::LaneCores(1),
+        1.0,
+        cost.sender,
+    ))
+}

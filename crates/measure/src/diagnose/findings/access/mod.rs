@@ -1,0 +1,374 @@
+//! What the figures of `linerate disk` tell about the devices, the settings and the generator: one function a
+//! finding, pure.
+//!
+//! `pairs` has those that hold two measurements against each other.
+
+mod pairs;
+#[cfg(test)]
+mod tests;
+
+use super::super::product::{Finding, Severity};
+use super::map::misaligned;
+use crate::measure::access::{DeviceUse, Order};
+use crate::measure::{AccessResult, Measurement};
+use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_machine::probe::{Disk, Machine};
+use linerate_model::verdict::{DiskEvidence, Evidence, Limit, Route, judge};
+use serde_json::json;
+
+/// No rotating disk answers requests at random faster than this on the median, seconds: half a turn at 15,000
+/// a minute takes 2 ms.
+const FASTER_THAN_ANY_TURN: f64 = 1e-3;
+/// Requests a second from which a scheduler's lock shows.
+const SCHEDULER_SHOWS: f64 = 100_000.0;
+
+/// Tells what it finds in all measurements together.
+type Find = fn(&Machine, &[Cell]) -> Vec<Finding>;
+
+/// Flags of figures that something else had a part in.
+const OF_OTHERS: [&str; 4] = ["page-cache", "core-saturated", "steal", "quota"];
+
+/// One measurement of file access that has a figure.
+#[derive(Clone, Copy, Debug)]
+struct Cell<'a> {
+    figure: &'a Measurement,
+    access: &'a AccessResult,
+}
+
+impl Cell<'_> {
+    fn busiest(&self) -> Option<&DeviceUse> {
+        self.access.devices.iter().max_by(|one, other| one.utilisation.total_cmp(&other.utilisation))
+    }
+
+    /// The devices answered as fast as they could: no pace, no cache above them, no processor that was full.
+    fn of_devices(&self) -> bool {
+        let job = &self.access.job;
+        let paced = job.requests_per_second.is_some() || job.limit_bytes_per_second.is_some();
+        let flagged = self.figure.flags.iter().any(|flag| OF_OTHERS.contains(&flag.as_str()));
+        !paced && !flagged && !matches!(self.limit(), Some(Limit::OwnCpu { .. }))
+    }
+
+    /// What limits it, by the processors' and the devices' use.
+    fn limit(&self) -> Option<Limit> {
+        access_limit(self.access)
+    }
+
+    fn operations_per_second(&self) -> f64 {
+        let sides = self.access.reads.iter().chain(&self.access.writes);
+        sides.map(|side| side.operations_per_second).sum()
+    }
+}
+
+/// What limits file access, by the use of the CPUs and of the devices.
+pub(super) fn access_limit(access: &AccessResult) -> Option<Limit> {
+    let disk = |used: &DeviceUse| DiskEvidence {
+        name: used.name.clone(),
+        bytes_per_second: used.read_bytes_per_second + used.written_bytes_per_second,
+        busy: Some(used.utilisation),
+        queue_depth: Some(used.queue_depth),
+        ..DiskEvidence::default()
+    };
+    let evidence = Evidence {
+        route: Route::Disks,
+        own_cpu: Some(access.checks.generator_cpu),
+        disks: access.devices.iter().map(disk).collect(),
+        ..Evidence::default()
+    };
+    judge(&evidence).limits.into_iter().next()
+}
+
+/// All of them, worst first. Measurements without a figure say nothing.
+pub fn disk_findings(machine: &Machine, measurements: &[Measurement]) -> Vec<Finding> {
+    let cells: Vec<Cell> = measurements
+        .iter()
+        .filter(|figure| figure.bytes_per_second > 0.0)
+        .filter_map(|figure| Some(Cell { figure, access: figure.access.as_deref()? }))
+        .collect();
+    let groups: [Find; 11] = [
+        generator_cpu,
+        page_cache,
+        device_busy,
+        device_idles,
+        partial_sectors,
+        rotational_claim,
+        scheduler,
+        alignment,
+        pairs::deeper_is_faster,
+        pairs::request_limit,
+        pairs::read_ahead,
+    ];
+    let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(machine, &cells)).collect();
+    findings.extend(cells.iter().filter_map(burst));
+    super::sort(&mut findings);
+    findings
+}
+
+fn finding(
+    id: &str,
+    severity: Severity,
+    text: String,
+    evidence: serde_json::Value,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding { id: id.into(), severity, text, evidence, remedy: remedy.into(), gain: 0.0 }
+}
+
+/// `“sequential read 1 MiB …”`, and how many more.
+fn named(cells: &[&Cell]) -> String {
+    let more = match cells.len().saturating_sub(1) {
+        0 => String::new(),
+        1 => " and one more".into(),
+        more => format!(" and {more} more"),
+    };
+    format!("“{}”{more}", cells.first().map_or("", |cell| cell.figure.name.as_str()))
+}
+
+/// The disk of a name, whatever else is known of it.
+fn disk<'a>(machine: &'a Machine, name: &str) -> Option<&'a Disk> {
+    machine.disks.iter().find(|disk| disk.name == name)
+}
+
+/// Each device that a cell was on, once, with the first cell for which `says` holds.
+fn by_device<'a>(
+    machine: &'a Machine,
+    cells: &'a [Cell<'a>],
+    says: impl Fn(&Disk, &Cell, &DeviceUse) -> bool,
+) -> Vec<(&'a Disk, &'a Cell<'a>)> {
+    let mut found: Vec<(&Disk, &Cell)> = Vec::new();
+    for cell in cells {
+        for used in &cell.access.devices {
+            let Some(disk) = disk(machine, &used.name) else { continue };
+            if found.iter().all(|(other, _)| other.name != disk.name) && says(disk, cell, used) {
+                found.push((disk, cell));
+            }
+        }
+    }
+    found
+}
+
+/// `generator-cpu`: the figure is the processors', not the devices'.
+fn generator_cpu(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let full: Vec<&Cell> =
+        cells.iter().filter(|cell| matches!(cell.limit(), Some(Limit::OwnCpu { .. }))).collect();
+    let Some(worst) = full.iter().map(|cell| cell.access.checks.generator_cpu).reduce(f64::max) else {
+        return Vec::new();
+    };
+    let names: Vec<&str> = full.iter().map(|cell| cell.figure.name.as_str()).collect();
+    vec![finding(
+        "generator-cpu",
+        Severity::Slow,
+        format!(
+            "linerate's own threads use {:.0} % of the processors in {}: that is what the processors give, \
+             the devices may do more",
+            worst * 100.0,
+            named(&full)
+        ),
+        json!({ "measurements": names, "generator_cpu": worst }),
+        "larger requests (--transfer), without --verify; or more processors, where a control group or a mask \
+         holds some back",
+    )]
+}
+
+/// `page-cache`: memory answered.
+fn page_cache(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let hit: Vec<&Cell> =
+        cells.iter().filter(|cell| cell.figure.flags.iter().any(|flag| flag == "page-cache")).collect();
+    if hit.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = hit.iter().map(|cell| cell.figure.name.as_str()).collect();
+    vec![finding(
+        "page-cache",
+        Severity::Note,
+        format!("memory answered a part of {}: the figure is not the devices'", named(&hit)),
+        json!({ "measurements": names }),
+        "leave out --buffered, or take files of twice the memory (--amount), or --drop-caches where other \
+         programs may wait; --fsync for writes",
+    )]
+}
+
+/// `device-busy`: nothing above the device can make it faster.
+fn device_busy(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let busy: Vec<(&Cell, &DeviceUse)> = cells
+        .iter()
+        .filter(|cell| cell.of_devices())
+        .filter_map(|cell| Some((cell, cell.busiest()?)))
+        .filter(|(cell, _)| matches!(cell.limit(), Some(Limit::DiskBusy(_))))
+        .collect();
+    let most = busy
+        .iter()
+        .max_by(|one, other| one.0.figure.bytes_per_second.total_cmp(&other.0.figure.bytes_per_second));
+    let Some((cell, device)) = most else { return Vec::new() };
+    vec![finding(
+        "device-busy",
+        Severity::Note,
+        format!(
+            "{} had no pause in {} of {} measurements, at most {} ({:.1} requests in flight on average): the \
+             device is what holds these figures",
+            device.name,
+            busy.len(),
+            cells.len(),
+            show_bytes_rate(cell.figure.bytes_per_second),
+            device.queue_depth
+        ),
+        json!({
+            "device": device.name, "utilisation": device.utilisation, "queue_depth": device.queue_depth,
+            "bytes_per_second": cell.figure.bytes_per_second, "measurements": busy.len(),
+        }),
+        "a faster device, or more of them (--scaling measures what they bring); where it is a volume of a \
+         cloud or a throttled one, its limit",
+    )]
+}
+
+/// `queue-too-shallow`: the device waits for requests. By Little's law more in flight at the same latency are
+/// as much more a second.
+fn device_idles(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let idles = |cell: &&Cell| {
+        let pauses = matches!(cell.limit(), Some(Limit::DiskPauses(_)));
+        cell.of_devices() && cell.access.devices.len() == 1 && pauses
+    };
+    let idle: Vec<&Cell> = cells.iter().filter(idles).collect();
+    let Some((cell, device)) = idle.iter().find_map(|cell| Some((cell, cell.busiest()?))) else {
+        return Vec::new();
+    };
+    let mut found = finding(
+        "queue-too-shallow",
+        Severity::Slow,
+        format!(
+            "{} had nothing to do {:.0} % of the time in {}, with {:.1} requests in flight: by Little's law \
+             more of them bring more",
+            device.name,
+            (1.0 - device.utilisation) * 100.0,
+            named(&idle),
+            cell.access.checks.reached_depth
+        ),
+        json!({
+            "device": device.name, "utilisation": device.utilisation,
+            "reached_depth": cell.access.checks.reached_depth, "little_depth": cell.access.checks.little_depth,
+        }),
+        "more requests in flight (--queue-depth, --workers); a program that reads by itself: larger \
+         requests, read-ahead, or more threads",
+    );
+    found.gain = cell.figure.bytes_per_second * (1.0 / device.utilisation - 1.0);
+    vec![found]
+}
+
+/// `partial-sectors`: the drive reads, changes and writes back what such a write touches.
+fn partial_sectors(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let partial = |disk: &Disk, cell: &Cell| {
+        let sector = disk.physical_block_bytes.known().copied().map_or(0, u64::from);
+        let job = &cell.access.job;
+        job.direct && job.writes() && sector > 0 && !job.transfer_bytes.is_multiple_of(sector)
+    };
+    let found = by_device(machine, cells, |disk, cell, _| partial(disk, cell));
+    let told = |(disk, cell): (&Disk, &Cell)| {
+        let sector = disk.physical_block_bytes.known().copied().unwrap_or(0);
+        finding(
+            "partial-sectors",
+            Severity::Slow,
+            format!(
+                "writes of {} to {}, whose physical sectors have {}: the drive reads, changes and writes \
+                 back each of them",
+                show_size(cell.access.job.transfer_bytes),
+                disk.name,
+                show_size(u64::from(sector))
+            ),
+            json!({ "device": disk.name, "transfer_bytes": cell.access.job.transfer_bytes, "physical_block_bytes": sector }),
+            format!("write multiples of {} (--transfer)", show_size(u64::from(sector))),
+        )
+    };
+    found.into_iter().map(told).collect()
+}
+
+/// `rotational-claim`: the kernel takes a device for a rotating disk that answers faster than any.
+fn rotational_claim(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let median = |cell: &Cell| cell.access.reads.as_ref().map_or(f64::MAX, |reads| reads.latency.p50);
+    let claims = |disk: &Disk, cell: &Cell| {
+        let random = cell.access.job.order != Order::Sequential && cell.access.job.direct;
+        let fast = median(cell) > 0.0 && median(cell) < FASTER_THAN_ANY_TURN;
+        disk.rotational.known() == Some(&true) && random && fast && cell.of_devices()
+    };
+    let found = by_device(machine, cells, |disk, cell, _| claims(disk, cell));
+    let told = |(disk, cell): (&Disk, &Cell)| {
+        finding(
+            "rotational-claim",
+            Severity::Note,
+            format!(
+                "the kernel takes {} for a rotating disk, yet it answers half of the reads at random within \
+                 {:.0} µs: schedulers and file systems spare it seeks that it does not make",
+                disk.name,
+                median(cell) * 1e6
+            ),
+            json!({ "device": disk.name, "p50_seconds": median(cell) }),
+            format!(
+                "`linerate tune apply --setting rotational:{0}=0` (or echo 0 > \
+                 /sys/block/{0}/queue/rotational); then measure again",
+                disk.name
+            ),
+        )
+    };
+    found.into_iter().map(told).collect()
+}
+
+/// `scheduler`: so many requests a second pass a scheduler's lock, which a device without a head does not
+/// need.
+fn scheduler(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let passes = |disk: &Disk, used: &DeviceUse| {
+        let sorted = disk.scheduler.known().is_some_and(|name| name != "none");
+        sorted && disk.rotational.known() == Some(&false) && used.operations_per_second > SCHEDULER_SHOWS
+    };
+    let found = by_device(machine, cells, |disk, _, used| passes(disk, used));
+    let told = |(disk, cell): (&Disk, &Cell)| {
+        let scheduler = disk.scheduler.known().cloned().unwrap_or_default();
+        finding(
+            "scheduler",
+            Severity::Note,
+            format!(
+                "{:.0} requests a second pass {scheduler} on their way to {}, which does not rotate: sorting \
+                 them costs processor time and one lock",
+                cell.operations_per_second(),
+                disk.name
+            ),
+            json!({ "device": disk.name, "scheduler": scheduler, "operations_per_second": cell.operations_per_second() }),
+            format!(
+                "`linerate tune apply --setting scheduler:{0}=none` (or echo none > \
+                 /sys/block/{0}/queue/scheduler); then measure again",
+                disk.name
+            ),
+        )
+    };
+    found.into_iter().map(told).collect()
+}
+
+/// `misaligned`, as the map tells it, of the devices that were measured.
+fn alignment(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
+    let used = |disk: &Disk| {
+        cells.iter().any(|cell| cell.access.devices.iter().any(|device| device.name == disk.name))
+    };
+    let disks = machine.disks.iter().filter(|disk| used(disk)).cloned().collect();
+    misaligned(&Machine { disks, ..Machine::default() })
+}
+
+/// `burst`: fast until a bucket is empty.
+fn burst(cell: &Cell) -> Option<Finding> {
+    let burst = cell.access.burst.as_ref()?;
+    Some(finding(
+        "burst",
+        Severity::Note,
+        format!(
+            "“{}” ran at {} for {:.1} s, then at {}: a bucket of {} was used up; what lasts is the second \
+             figure",
+            cell.figure.name,
+            show_bytes_rate(burst.burst_bytes_per_second),
+            burst.seconds,
+            show_bytes_rate(burst.sustained_bytes_per_second),
+            show_size(burst.bucket_bytes.max(0.0) as u64)
+        ),
+        json!({
+            "burst_bytes_per_second": burst.burst_bytes_per_second,
+            "sustained_bytes_per_second": burst.sustained_bytes_per_second, "bucket_bytes": burst.bucket_bytes,
+        }),
+        "plan with the sustained rate; credits of a cloud volume, or the cache of a drive, come back while \
+         it is idle",
+    ))
+}

@@ -1,0 +1,86 @@
+//! Findings about the kernel's limits: locked memory, io_uring.
+
+use super::super::product::{Finding, Severity};
+use super::Context;
+use crate::measure::Stage;
+use linerate_facts::units::show_size;
+use serde_json::json;
+
+/// `memlock`: RLIMIT_MEMLOCK made the buffer pool smaller than wished, or kept it from being registered.
+pub(super) fn memlock(seen: &Context) -> Vec<Finding> {
+    let need = seen.plan.pool_wished_bytes;
+    let Some(have) = seen.machine.kernel.memlock_bytes.known().copied().filter(|have| *have < need) else {
+        return Vec::new();
+    };
+    let effect = if seen.plan.registered {
+        format!("the buffer pool shrank to {}", show_size(seen.plan.pool_bytes))
+    } else {
+        "the buffers could not be registered with the kernel".into()
+    };
+    let kibibytes = need.div_ceil(1024);
+    vec![Finding {
+        id: "memlock".into(),
+        // A somewhat smaller pool costs little; buffers that are not registered cost on every read.
+        severity: if seen.plan.registered { Severity::Note } else { Severity::Slow },
+        text: format!(
+            "RLIMIT_MEMLOCK allows {} of locked memory and {} are needed: {effect}",
+            show_size(have),
+            show_size(need)
+        ),
+        evidence: json!({
+            "need_bytes": need, "have_bytes": have, "pool_bytes": seen.plan.pool_bytes, "registered": seen.plan.registered,
+        }),
+        remedy: format!(
+            "`ulimit -l {kibibytes}` in the shell that starts linerate, or “memlock” in \
+             /etc/security/limits.conf"
+        ),
+        gain: 0.0,
+    }]
+}
+
+/// `io-uring-off`: the disks were read without io_uring.
+pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
+    let methods: Vec<&str> = seen
+        .figures
+        .all
+        .iter()
+        .filter(|figure| figure.stage == Stage::Disk)
+        .map(|figure| figure.method.as_str())
+        .filter(|method| !method.is_empty())
+        .collect();
+    let without = |method: &str| {
+        let method = method.to_ascii_lowercase();
+        // “(no io_uring)” alone is what the user asked for.
+        !method.contains("io_uring")
+            || ["fallback", "without io_uring", "io_uring was refused"]
+                .iter()
+                .any(|word| method.contains(word))
+    };
+    let setting = seen.machine.kernel.io_uring_disabled.known().copied().unwrap_or(0);
+    let told = methods.iter().copied().find(|method| without(method));
+    if told.is_none() && (setting == 0 || !methods.is_empty()) {
+        return Vec::new();
+    }
+    let (text, remedy) = if setting == 0 {
+        (
+            "io_uring was refused to this process".to_string(),
+            "a container's seccomp profile refuses it: allow io_uring_setup, io_uring_enter and \
+             io_uring_register",
+        )
+    } else {
+        let who = if setting == 1 { "for all but one group" } else { "for all" };
+        (
+            format!("io_uring is switched off {who} (kernel.io_uring_disabled={setting})"),
+            "`linerate tune apply --finding io-uring-off` (or `sysctl -w kernel.io_uring_disabled=0`), if \
+             the person who switched it off agrees",
+        )
+    };
+    vec![Finding {
+        id: "io-uring-off".into(),
+        severity: Severity::Slow,
+        text: format!("{text}: each read in flight takes a thread and a system call of its own"),
+        evidence: json!({ "io_uring_disabled": seen.machine.kernel.io_uring_disabled.known(), "method": told }),
+        remedy: remedy.into(),
+        gain: 0.0,
+    }]
+}

@@ -1,0 +1,189 @@
+//! Links that run below what both of their ends can do, links that sleep, and cards that are older than their
+//! slots.
+
+use super::super::super::product::{Finding, Severity};
+use super::{carries_bytes, devices, empty_slot, link, named, rate};
+use linerate_machine::probe::PciLink;
+use linerate_machine::rates::pcie::Direction;
+use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate, raw_rate};
+use serde_json::json;
+
+/// `pcie-width`, `pcie-speed`: a link runs on fewer lanes or slower than the card and the slot can.
+/// `pcie-idle`: it runs slower, and its device is one that sleeps. Where the slot does not report what it can
+/// do, that is a note about the card alone.
+pub(super) fn below_both_ends(tree: &Topology) -> Vec<Finding> {
+    let edges = tree.links();
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut idle: Vec<&LinkEnds> = Vec::new();
+    for edge in edges.iter().filter(|edge| carries_bytes(tree, edge.device)) {
+        match (&edge.condition, edge.both(), edge.device.link_max.known()) {
+            (LinkCondition::Below { narrower, target, .. }, Some(both), _) => {
+                findings.push(below(tree, edge, both, *narrower, *target));
+            }
+            (LinkCondition::Idle, ..) => idle.push(edge),
+            (LinkCondition::Unknown, None, Some(most)) => findings.extend(below_card(tree, edge, *most)),
+            _ => {}
+        }
+    }
+    findings.extend(sleeping(tree, &idle));
+    merged(findings)
+}
+
+fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target: Option<f64>) -> Finding {
+    let rates = |link| payload_rate(link, edge.device, Direction::ToMemory).unwrap_or(0.0);
+    let wanted = tree.port_rate(edge.device).unwrap_or(f64::INFINITY);
+    let gain = (rates(both).min(wanted) - rates(edge.now()).min(wanted)).max(0.0);
+    let slot = edge.port.and_then(|port| port.express.slot.known());
+    let slot = slot.map_or("its slot".into(), |slot| format!("slot {slot}"));
+    let enough = if gain > 0.0 { "" } else { "; its ports need no more than it has" };
+    let set = target.map(|speed| format!("; the port is set to {speed} GT/s at most")).unwrap_or_default();
+    let remedy = if narrower {
+        "reseat the card, and look for dirt on its contacts and for a slot whose lanes the BIOS splits or \
+         shares (bifurcation) or that has fewer lanes than its length; `lspci -vv` shows LnkCap and LnkSta"
+    } else {
+        "look for a link speed fixed in the BIOS, a riser or cable that is too old for it, and errors \
+         (`dmesg | grep -i aer`); reseat the card"
+    };
+    Finding {
+        id: if narrower { "pcie-width" } else { "pcie-speed" }.into(),
+        severity: if gain > 0.0 { Severity::Slow } else { Severity::Note },
+        text: format!(
+            "the link of {} runs at {} ({}); the card and {slot} can both do {} ({}){set}{enough}",
+            named(tree, edge.device),
+            link(edge.now()),
+            rate(raw_rate(edge.now()).unwrap_or(0.0)),
+            link(both),
+            rate(raw_rate(both).unwrap_or(0.0)),
+        ),
+        evidence: json!({
+            "devices": devices(tree, edge.device), "port": edge.port.map(|port| &port.address), "now": edge.now(), "both_ends": both,
+        }),
+        remedy: remedy.into(),
+        gain,
+    }
+}
+
+/// The card can do more than it does, and nothing tells of the other end.
+fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding> {
+    let narrower = edge.now().width < most.width;
+    (narrower || edge.now().gt_per_second < most.gt_per_second).then(|| Finding {
+        id: if narrower { "pcie-width" } else { "pcie-speed" }.into(),
+        severity: Severity::Note,
+        text: format!(
+            "the link of {} runs at {} and the card could do {}; what its slot can do is not known here",
+            named(tree, edge.device),
+            link(edge.now()),
+            link(most)
+        ),
+        evidence: json!({ "devices": devices(tree, edge.device), "now": edge.now(), "card": most }),
+        remedy:
+            "look into the board's manual what the slot can do; `lspci -vv` of the port above shows it, too"
+                .into(),
+        gain: 0.0,
+    })
+}
+
+fn sleeping(tree: &Topology, idle: &[&LinkEnds]) -> Option<Finding> {
+    let first = idle.first()?;
+    let both = first.both()?;
+    let names: Vec<String> = idle.iter().map(|edge| named(tree, edge.device)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Some(Finding {
+        id: "pcie-idle".into(),
+        severity: Severity::Note,
+        text: format!(
+            "{}: the link{} at {} where both ends can do {}: such a device slows its link down while it has \
+             nothing to do",
+            super::listed(&names),
+            if names.len() == 1 { " runs" } else { "s run" },
+            link(first.now()),
+            link(both)
+        ),
+        evidence: json!({
+            "devices": idle.iter().flat_map(|edge| devices(tree, edge.device)).collect::<Vec<_>>(), "now": first.now(), "both_ends": both,
+        }),
+        remedy: "look again under load; only a link that stays slow then is one".into(),
+        gain: 0.0,
+    })
+}
+
+/// `pcie-card-older`: the link runs at all that the card can, and the slot could go at least twice as fast.
+/// What cost SARA its 40 Gb/s: cards of 2.5 GT/s in slots of 5. A card whose ports need no more is right as
+/// it is.
+pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
+    let older = |edge: &LinkEnds| {
+        let most = *edge.device.link_max.known()?;
+        let slot = *edge.port?.link_max.known()?;
+        let own = payload_rate(edge.now(), edge.device, Direction::FromMemory)?;
+        let held = tree.port_rate(edge.device).is_none_or(|ports| ports > own);
+        let fits = edge.now() == most && most.gt_per_second * 2.0 <= slot.gt_per_second;
+        let real = edge.condition == LinkCondition::Full && !tree.is_bridge(edge.device);
+        (held && fits && real && carries_bytes(tree, edge.device)).then_some(slot)
+    };
+    let edges = tree.links();
+    let found: Vec<(&LinkEnds, PciLink)> =
+        edges.iter().filter_map(|edge| Some((edge, older(edge)?))).collect();
+    let Some((first, slot)) = found.first() else { return Vec::new() };
+    let names: Vec<String> = found.iter().map(|(edge, _)| named(tree, edge.device)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    vec![Finding {
+        id: "pcie-card-older".into(),
+        severity: Severity::Note,
+        text: format!(
+            "{} can do no more than {} GT/s, and {} slot{} {} GT/s: the card is older than the slot",
+            super::listed(&names),
+            first.now().gt_per_second,
+            if names.len() == 1 { "its" } else { "their" },
+            if names.len() == 1 { " could do" } else { "s could do up to" },
+            found.iter().map(|(_, slot)| slot.gt_per_second).fold(slot.gt_per_second, f64::max),
+        ),
+        evidence: json!({
+            "devices": found.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
+            "now": first.now(), "slot": slot,
+        }),
+        remedy: "a card of the slot's generation carries twice as much on the same lanes; nothing in the \
+                 BIOS raises this one"
+            .into(),
+        gain: 0.0,
+    }]
+}
+
+/// Findings of one kind about links of the same figures become one: 24 drives on two lanes each are one thing
+/// to repair.
+fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut merged: Vec<(Finding, usize)> = Vec::new();
+    for finding in findings {
+        let same = |other: &&mut (Finding, usize)| {
+            let figures =
+                |finding: &Finding| ["now", "both_ends", "card"].map(|key| finding.evidence[key].clone());
+            other.0.id == finding.id
+                && other.0.severity == finding.severity
+                && figures(&other.0) == figures(&finding)
+        };
+        match merged.iter_mut().find(same) {
+            Some((first, more)) => {
+                *more += 1;
+                first.gain += finding.gain;
+                let theirs = finding.evidence["devices"].as_array().cloned().unwrap_or_default();
+                if let Some(devices) = first.evidence["devices"].as_array_mut() {
+                    devices.extend(theirs);
+                }
+            }
+            None => merged.push((finding, 0)),
+        }
+    }
+    for (finding, more) in &mut merged {
+        if *more > 0 {
+            finding.text += &format!("; {more} more likewise");
+        }
+    }
+    merged.into_iter().map(|(finding, _)| finding).collect()
+}
+
+/// A better slot for a card, for the remedies of this room.
+pub(super) fn better_slot(tree: &Topology, at_least: PciLink) -> String {
+    match empty_slot(tree, at_least) {
+        Some(slot) => format!("move the card: {slot}"),
+        None => format!("move the card to a slot that can do {}, if the server has one", link(at_least)),
+    }
+}

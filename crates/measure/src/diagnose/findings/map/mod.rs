@@ -1,0 +1,109 @@
+//! Findings from the map: what can be said of a machine before anything is measured. Pure functions of the
+//! `Machine`; a gain is what the device itself could carry more, by arithmetic, and 0 where that takes a
+//! measurement.
+
+mod lanes;
+mod memory;
+mod nodes;
+mod packets;
+mod ports;
+mod run;
+mod storage;
+mod uplink;
+
+use super::super::product::Finding;
+use linerate_facts::units::show_bits_rate;
+use linerate_machine::probe::{Machine, PciDevice, PciLink};
+use linerate_machine::topology::{self, Topology};
+pub(super) use run::of_run;
+pub(super) use storage::alignment as misaligned;
+
+/// What is wrong or worth changing on a machine, by what it is alone, worst first. Pure and total: what the
+/// machine does not report gives no finding.
+pub fn map_findings(machine: &Machine) -> Vec<Finding> {
+    let tree = Topology::new(machine);
+    let of_tree: [fn(&Topology) -> Vec<Finding>; 7] = [
+        lanes::below_both_ends,
+        lanes::older_card,
+        ports::too_small,
+        uplink::shared,
+        packets::max_payload,
+        packets::max_read_request,
+        nodes::queues,
+    ];
+    let of_machine: [fn(&Machine) -> Vec<Finding>; 9] = [
+        nodes::apart,
+        memory::clock,
+        memory::empty_channels,
+        memory::one_node,
+        storage::slow_port,
+        storage::degraded,
+        storage::stripe,
+        storage::alignment,
+        nodes::interrupts,
+    ];
+    let mut findings: Vec<Finding> = of_tree.iter().flat_map(|find| find(&tree)).collect();
+    findings.extend(of_machine.iter().flat_map(|find| find(machine)));
+    super::sort(&mut findings);
+    findings
+}
+
+/// What a card is called: its interfaces or disks, with its address.
+fn named(tree: &Topology, device: &PciDevice) -> String {
+    let nics = tree.nics(device).into_iter().map(|nic| nic.name.as_str());
+    let disks = tree.disks(device).into_iter().map(|disk| disk.name.as_str());
+    let names: Vec<&str> = nics.chain(disks).collect();
+    match (names.as_slice(), device.class.known()) {
+        ([], Some(class)) => {
+            format!("{} ({})", device.address, topology::class_name(*class).unwrap_or("device"))
+        }
+        ([], None) => device.address.clone(),
+        ([..], _) => format!("{} ({})", listed(&names), device.address),
+    }
+}
+
+/// The first few names, and how many more.
+fn listed(names: &[&str]) -> String {
+    const NAMED: usize = 4;
+    match names.len() {
+        count if count <= NAMED => names.join(", "),
+        count => format!("{} and {} more", names[..NAMED - 1].join(", "), count + 1 - NAMED),
+    }
+}
+
+/// Names that `Finding::evidence` holds as `devices`: functions, interfaces and disks of a card.
+fn devices(tree: &Topology, device: &PciDevice) -> Vec<String> {
+    let nics = tree.nics(device).into_iter().map(|nic| nic.name.clone());
+    let disks = tree.disks(device).into_iter().map(|disk| disk.name.clone());
+    std::iter::once(device.address.clone()).chain(nics).chain(disks).collect()
+}
+
+/// A card that carries bytes, or a switch above such cards.
+fn carries_bytes(tree: &Topology, device: &PciDevice) -> bool {
+    device.class.known().is_some_and(|class| topology::carries_bytes(*class)) || tree.is_bridge(device)
+}
+
+/// `8 GT/s x4`.
+fn link(link: PciLink) -> String {
+    format!("{} GT/s x{}", link.gt_per_second, link.width)
+}
+
+/// Rates of links are shown in bits.
+fn rate(bytes_per_second: f64) -> String {
+    show_bits_rate(bytes_per_second)
+}
+
+/// A slot that is empty and whose port can do at least this, nearest address first.
+fn empty_slot(tree: &Topology, at_least: PciLink) -> Option<String> {
+    let fits = |port: &&PciDevice| {
+        let enough =
+            |most: &PciLink| most.width >= at_least.width && most.gt_per_second >= at_least.gt_per_second;
+        tree.is_empty_port(port) && port.link_max.known().is_some_and(enough)
+    };
+    let port = tree.machine.pci.iter().find(fits)?;
+    let slot = port.express.slot.known()?;
+    Some(format!("slot {slot} ({}) is empty and can {}", port.address, link(port.link_max.known().copied()?)))
+}
+
+#[cfg(test)]
+mod tests;

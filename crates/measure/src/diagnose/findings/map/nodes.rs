@@ -1,0 +1,157 @@
+//! Which core does what: NICs and disks on nodes that are apart, one queue for many cores, interrupts that
+//! all go to one.
+
+use super::super::super::product::{Finding, Severity};
+use super::{listed, rate};
+use linerate_facts::units::bytes_per_second;
+use linerate_machine::probe::{Disk, DiskKind, Machine, Nic};
+use linerate_machine::topology::Topology;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one core takes from one queue at best, bytes per second: 25 Gb/s.
+const PER_QUEUE: f64 = 25e9 / 8.0;
+/// Below this one core is enough.
+const FAST: f64 = 10e9 / 8.0;
+
+/// `node-apart`: disks on packages without a NIC. Nodes of one package count as near: what crosses between
+/// them does not cross a socket link.
+pub(super) fn apart(machine: &Machine) -> Vec<Finding> {
+    let up = |nic: &&Nic| {
+        !nic.loopback && nic.pci.is_some() && nic.state.known().is_some_and(|state| state == "up")
+    };
+    let whole = |disk: &&Disk| !matches!(disk.kind, DiskKind::Partition) && disk.pci.is_some();
+    let nics: Vec<(&str, u32)> = machine
+        .nics
+        .iter()
+        .filter(up)
+        .filter_map(|nic| Some((nic.name.as_str(), *nic.node.known()?)))
+        .collect();
+    let disks: Vec<(&str, u32)> = machine
+        .disks
+        .iter()
+        .filter(whole)
+        .filter_map(|disk| Some((disk.name.as_str(), *disk.node.known()?)))
+        .collect();
+    let near = |a: u32, b: u32| a == b || !packages(machine, a).is_disjoint(&packages(machine, b));
+    let far: Vec<&(&str, u32)> =
+        disks.iter().filter(|(_, disk)| !nics.iter().any(|(_, nic)| near(*disk, *nic))).collect();
+    let Some((_, node)) = far.first() else { return Vec::new() };
+    if nics.is_empty() {
+        return Vec::new();
+    }
+    let disk_names: Vec<&str> = far.iter().map(|(name, _)| *name).collect();
+    let nic_names: Vec<&str> = nics.iter().map(|(name, _)| *name).collect();
+    let nic_nodes: BTreeSet<u32> = nics.iter().map(|(_, node)| *node).collect();
+    let all = far.len() == disks.len();
+    vec![Finding {
+        id: "node-apart".into(),
+        severity: if all { Severity::Slow } else { Severity::Note },
+        text: format!(
+            "{} {} on node {node}, the NICs ({}) on node {}: each byte between them crosses the socket link",
+            listed(&disk_names),
+            if disk_names.len() == 1 { "is" } else { "are" },
+            listed(&nic_names),
+            nic_nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+        ),
+        evidence: json!({ "devices": disk_names, "nics": nic_names, "disk_node": node, "nic_nodes": nic_nodes }),
+        remedy: format!(
+            "move a NIC to a slot of node {node}, or the disks' controller to one of the NICs' node"
+        ),
+        gain: 0.0,
+    }]
+}
+
+fn packages(machine: &Machine, node: u32) -> BTreeSet<u32> {
+    let on = machine.cpu.logical.iter().filter(|cpu| cpu.node.known() == Some(&node));
+    on.filter_map(|cpu| cpu.package.known().copied()).collect()
+}
+
+/// `nic-queues`: a fast NIC with so few queues that one core each has to take more than it can.
+pub(super) fn queues(tree: &Topology) -> Vec<Finding> {
+    let machine = tree.machine;
+    let cores = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+    machine.nics.iter().filter(|nic| nic.pci.is_some()).filter_map(|nic| few_queues(nic, cores)).collect()
+}
+
+fn few_queues(nic: &Nic, cores: usize) -> Option<Finding> {
+    let speed = bytes_per_second(*nic.speed_bits_per_second.known()?);
+    let channels = nic.details.channels.known().filter(|(now, _)| *now > 0);
+    let queues =
+        channels.map(|(now, _)| *now).or(nic.rx_queues.known().copied()).filter(|queues| *queues > 0)?;
+    let each = speed / f64::from(queues);
+    let single = queues == 1 && speed >= FAST;
+    if cores <= queues as usize || !(single || each > PER_QUEUE) {
+        return None;
+    }
+    let most = channels.map(|(_, most)| *most).filter(|most| *most > queues);
+    let wanted = most.map(|most| most.min(u32::try_from(cores).unwrap_or(u32::MAX)));
+    Some(Finding {
+        id: "nic-queues".into(),
+        severity: if each > PER_QUEUE { Severity::Slow } else { Severity::Note },
+        text: format!(
+            "{} has {} for {} and {cores} cores: one core takes what arrives on a queue",
+            nic.name,
+            if queues == 1 { "one queue".into() } else { format!("{queues} queues") },
+            rate(speed)
+        ),
+        evidence: json!({ "devices": [nic.name], "queues": queues, "most": most, "cores": cores }),
+        remedy: match wanted {
+            Some(wanted) => format!(
+                "`linerate tune apply --finding nic-queues` (or `ethtool -L {} combined \
+                                     {wanted}`), with the interrupts spread over the cores",
+                nic.name
+            ),
+            None => "the driver offers no more: in a virtual machine give the interface more queues, else \
+                     look for a driver or firmware that does"
+                .into(),
+        },
+        gain: 0.0,
+    })
+}
+
+/// `interrupts-one-core`: a device with several interrupts has all of them on one core.
+pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
+    let cores = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+    let mut by_owner: BTreeMap<&str, (usize, BTreeSet<u32>, bool)> = BTreeMap::new();
+    for irq in &machine.interrupts {
+        let Some(owner) = irq.pci.as_deref() else { continue };
+        let (count, cpus, whole) = by_owner.entry(owner).or_insert((0, BTreeSet::new(), true));
+        *count += 1;
+        match irq.effective.known() {
+            Some(effective) => cpus.extend(effective),
+            None => *whole = false,
+        }
+    }
+    let crowded = by_owner
+        .into_iter()
+        .filter(|(_, (count, cpus, whole))| *whole && *count > 2 && cpus.len() == 1 && cores > 2);
+    let finding = |(owner, (count, cpus, _)): (&str, (usize, BTreeSet<u32>, bool))| {
+        let nics =
+            machine.nics.iter().filter(|nic| nic.pci.as_deref() == Some(owner)).map(|nic| nic.name.as_str());
+        let disks = machine
+            .disks
+            .iter()
+            .filter(|disk| disk.pci.as_deref() == Some(owner))
+            .map(|disk| disk.name.as_str());
+        let names: Vec<&str> = nics.chain(disks).collect();
+        let core = cpus.first().copied().unwrap_or(0);
+        let of_nic = machine.nics.iter().any(|nic| nic.pci.as_deref() == Some(owner));
+        (!names.is_empty()).then(|| Finding {
+            id: "interrupts-one-core".into(),
+            severity: Severity::Slow,
+            text: format!("all {count} interrupts of {} go to core {core}", listed(&names)),
+            evidence: json!({ "devices": names, "interrupts": count, "core": core }),
+            remedy: if of_nic {
+                "`linerate tune apply --finding interrupts-one-core` spreads them over the cores of the \
+                 card's node; or start irqbalance"
+            } else {
+                "start irqbalance, or spread them in /proc/irq/*/smp_affinity_list over the cores of the \
+                 device's node"
+            }
+            .into(),
+            gain: 0.0,
+        })
+    };
+    crowded.filter_map(finding).collect()
+}

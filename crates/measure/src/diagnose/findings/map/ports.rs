@@ -1,0 +1,66 @@
+//! A card whose ports carry more than its link: the slot is too small, or the card is.
+
+use super::super::super::product::{Finding, Severity};
+use super::lanes::better_slot;
+use super::{carries_bytes, devices, link, named, rate};
+use linerate_machine::rates::pcie::Direction;
+use linerate_machine::topology::{LinkEnds, Topology, payload_rate, raw_rate};
+use serde_json::json;
+
+/// `pcie-ports`: the payload of a card's link, after packet headers, is less than what its network or disk
+/// ports carry.
+pub(super) fn too_small(tree: &Topology) -> Vec<Finding> {
+    tree.links().iter().filter_map(|edge| one(tree, edge)).collect()
+}
+
+fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
+    // A link below its ends has its own finding, with the nearer remedy.
+    if !edge.is_as_good_as_known() || !carries_bytes(tree, edge.device) || tree.is_bridge(edge.device) {
+        return None;
+    }
+    let network = !tree.nics(edge.device).is_empty();
+    // A NIC sends what it reads from memory; a controller writes to memory what its disks read.
+    let direction = if network { Direction::FromMemory } else { Direction::ToMemory };
+    let has = payload_rate(edge.now(), edge.device, direction)?;
+    let ports = tree.port_rate(edge.device)?;
+    if ports <= has {
+        return None;
+    }
+    let card = edge.device.link_max.known().copied();
+    let slot = edge.port.and_then(|port| port.link_max.known()).copied();
+    let more = |most: Option<linerate_machine::probe::PciLink>| {
+        most.filter(|most| raw_rate(*most) > raw_rate(edge.now()))
+    };
+    let (who, remedy) = match (more(card), more(slot)) {
+        (Some(card), _) => {
+            (format!("the card could do {}, its slot no more than this", link(card)), better_slot(tree, card))
+        }
+        (None, Some(slot)) => (
+            format!("the card can do no more; its slot could do {}", link(slot)),
+            "use a card that fills the slot, or spread the ports over two cards".into(),
+        ),
+        (None, None) => (
+            "neither the card nor the slot is known to do more".into(),
+            "spread the ports over two cards in two slots".into(),
+        ),
+    };
+    let most = more(card).and_then(|card| payload_rate(card, edge.device, direction)).unwrap_or(ports);
+    Some(Finding {
+        id: "pcie-ports".into(),
+        // Disks rarely fill all ports of their controller; a NIC's peers do.
+        severity: if network { Severity::Slow } else { Severity::Note },
+        text: format!(
+            "{} has ports for {} on a link of {}, which carries {} of payload: {who}",
+            named(tree, edge.device),
+            rate(ports),
+            link(edge.now()),
+            rate(has)
+        ),
+        evidence: json!({
+            "devices": devices(tree, edge.device), "ports_bytes_per_second": ports, "link_bytes_per_second": has, "now": edge.now(),
+            "card": card, "slot": slot,
+        }),
+        remedy,
+        gain: (most.min(ports) - has).max(0.0),
+    })
+}

@@ -1,0 +1,192 @@
+//! Disks below what their ports, their arrays and their alignment allow.
+
+use super::super::super::product::{Finding, Severity};
+use super::{listed, rate};
+use linerate_facts::units::show_size;
+use linerate_machine::probe::{Array, Controller, ControllerKind, Disk, FileSystem, Machine};
+use linerate_machine::topology::{DEEPEST_VOLUMES, disk_port_rate};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+fn disk<'a>(machine: &'a Machine, name: &str) -> Option<&'a Disk> {
+    machine.disks.iter().find(|disk| disk.name == name)
+}
+
+/// `disk-port`: a SATA, SAS or Fibre Channel port runs slower than it can.
+pub(super) fn slow_port(machine: &Machine) -> Vec<Finding> {
+    let below = |controller: &&Controller| {
+        let rates = (controller.link_bits_per_second.known(), controller.link_max_bits_per_second.known());
+        let serial =
+            !matches!(controller.kind, ControllerKind::Nvme | ControllerKind::Scsi | ControllerKind::Other);
+        serial
+            && !controller.disks.is_empty()
+            && matches!(rates, (Some(now), Some(most)) if *now > 0 && now < most)
+    };
+    machine.controllers.iter().filter(below).map(|controller| one_port(machine, controller)).collect()
+}
+
+fn one_port(machine: &Machine, controller: &Controller) -> Finding {
+    let most = Controller {
+        link_bits_per_second: controller.link_max_bits_per_second.clone(),
+        ..controller.clone()
+    };
+    let (now, most) = (disk_port_rate(controller).unwrap_or(0.0), disk_port_rate(&most).unwrap_or(0.0));
+    let behind: Vec<&Disk> = controller.disks.iter().filter_map(|name| disk(machine, name)).collect();
+    // A rotating disk behind its own port never fills it.
+    let turning = behind.len() == 1 && behind.iter().all(|disk| disk.rotational.known() == Some(&true));
+    let names: Vec<&str> = controller.disks.iter().map(String::as_str).collect();
+    let line = |bits: &linerate_facts::fact::Fact<u64>| {
+        rate(linerate_facts::units::bytes_per_second(bits.known().copied().unwrap_or(0)))
+    };
+    Finding {
+        id: "disk-port".into(),
+        severity: if turning { Severity::Note } else { Severity::Slow },
+        text: format!(
+            "{} ({}) runs at {}, its port could do {}{}",
+            controller.name,
+            listed(&names),
+            line(&controller.link_bits_per_second),
+            line(&controller.link_max_bits_per_second),
+            if turning { "; a rotating disk needs no more" } else { "" }
+        ),
+        evidence: json!({ "devices": names, "port": controller.name, "bytes_per_second": now, "most_bytes_per_second": most }),
+        remedy:
+            "where the disk can do more too (`smartctl -i` shows it): reseat it, change the cable or the \
+                 backplane; `dmesg` reports a link that was slowed down after errors"
+                .into(),
+        gain: if turning { 0.0 } else { most - now },
+    }
+}
+
+/// `array-degraded`: an array lacks members, and reads what they held from all the others.
+pub(super) fn degraded(machine: &Machine) -> Vec<Finding> {
+    let lacks = |disk: &&Disk| {
+        disk.array.as_ref().is_some_and(|array| array.degraded.known().is_some_and(|count| *count > 0))
+    };
+    let degraded = machine.disks.iter().filter(lacks).filter_map(|disk| Some((disk, disk.array.as_ref()?)));
+    let finding = |(disk, array): (&Disk, &Array)| Finding {
+        id: "array-degraded".into(),
+        severity: Severity::Slow,
+        text: format!(
+            "{} ({}) lacks {} of its disks",
+            disk.name,
+            array.level,
+            array.degraded.known().copied().unwrap_or(0)
+        ),
+        evidence: json!({ "devices": [disk.name], "level": array.level, "missing": array.degraded.known() }),
+        remedy: format!(
+            "`cat /proc/mdstat` and `mdadm --detail /dev/{}` name them; replace and add them",
+            disk.name
+        ),
+        gain: 0.0,
+    };
+    degraded.map(finding).collect()
+}
+
+/// The striped array that a file system lies on, through partitions and volumes.
+fn array_below<'a>(machine: &'a Machine, fs: &FileSystem) -> Option<(&'a Disk, &'a Array)> {
+    let [only] = fs.devices.as_slice() else { return None };
+    let mut at = disk(machine, only)?;
+    for _ in 0..DEEPEST_VOLUMES {
+        if let Some(array) = at.array.as_ref().filter(|array| striped(array)) {
+            return Some((at, array));
+        }
+        let [below] = at.members.as_slice() else { return None };
+        at = disk(machine, below)?;
+    }
+    None
+}
+
+fn striped(array: &Array) -> bool {
+    ["raid0", "raid4", "raid5", "raid6", "raid10", "striped"].contains(&array.level.as_str())
+        && array.chunk_bytes.known().is_some()
+}
+
+/// `stripe-mismatch`: a file system was made for another chunk or number of disks than the array below has.
+pub(super) fn stripe(machine: &Machine) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    machine
+        .file_systems
+        .iter()
+        .filter(|fs| seen.insert(&fs.devices))
+        .filter_map(|fs| mismatch(machine, fs))
+        .collect()
+}
+
+fn mismatch(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
+    let (volume, array) = array_below(machine, fs)?;
+    let believed = fs.array.as_ref()?;
+    let chunk = *array.chunk_bytes.known()?;
+    let (unit, width) = (*believed.chunk_bytes.known()?, believed.data_disks.known().copied());
+    let data = array.data_disks.known().copied();
+    let other_width = width.zip(data).is_some_and(|(width, data)| width != data);
+    if unit == chunk && !other_width {
+        return None;
+    }
+    let stripe = |chunk: u64, disks: Option<u32>| match disks {
+        Some(disks) => format!("{} × {disks}", show_size(chunk)),
+        None => show_size(chunk),
+    };
+    let sectors = |bytes: u64| bytes / 512;
+    let width_sectors = sectors(chunk).saturating_mul(u64::from(data.unwrap_or(1)));
+    let remedy = match fs.kind.as_str() {
+        "xfs" => {
+            format!("mount it with `sunit={},swidth={width_sectors}` (sectors of 512 bytes)", sectors(chunk))
+        }
+        "ext4" | "ext3" => format!(
+            "`tune2fs -E stride={},stripe_width={} {}` (blocks of 4 KiB)",
+            chunk / 4096,
+            (chunk / 4096).saturating_mul(u64::from(data.unwrap_or(1))),
+            fs.source
+        ),
+        _ => "make the file system again with the array's chunk".into(),
+    };
+    Some(Finding {
+        id: "stripe-mismatch".into(),
+        severity: Severity::Note,
+        text: format!(
+            "{} on {} believes in stripes of {}, {} ({}) has {}",
+            fs.kind,
+            fs.mount_point.display(),
+            stripe(unit, width),
+            volume.name,
+            array.level,
+            stripe(chunk, data)
+        ),
+        evidence: json!({
+            "devices": [volume.name], "file_system_chunk_bytes": unit, "file_system_data_disks": width, "array_chunk_bytes": chunk,
+            "array_data_disks": data,
+        }),
+        remedy,
+        gain: 0.0,
+    })
+}
+
+/// `misaligned`: a partition or volume starts in the middle of what the device below reads and writes as one.
+pub(in crate::diagnose::findings) fn alignment(machine: &Machine) -> Vec<Finding> {
+    let off = machine
+        .disks
+        .iter()
+        .filter_map(|disk| Some((disk, *disk.misaligned_bytes.known()?)))
+        .filter(|(_, bytes)| *bytes > 0);
+    let finding = |(disk, bytes): (&Disk, u64)| Finding {
+        id: "misaligned".into(),
+        severity: Severity::Slow,
+        text: format!(
+            "{} starts {bytes} bytes off what the device below likes: blocks at its edges touch two",
+            disk.name
+        ),
+        evidence: json!({ "devices": [disk.name], "misaligned_bytes": bytes }),
+        remedy: match disk.members.as_slice() {
+            [whole] => {
+                format!(
+                    "partition it again at whole MiB (`parted /dev/{whole} align-check optimal N` \
+                         checks)"
+                )
+            }
+            _ => "make it again at whole MiB".into(),
+        },
+        gain: 0.0,
+    };
+    off.map(finding).collect()
+}

@@ -1,0 +1,106 @@
+//! What is wrong or worth changing: one file a group, one function a finding. To add one: a function
+//! `fn(&Context) -> Vec<Finding>` (or `Option`), its line in [`all`], and a test with the figures that make
+//! it speak and those that do not.
+
+mod access;
+mod cpu;
+mod disk;
+mod limits;
+mod load;
+pub(crate) mod map;
+mod network;
+mod streams;
+mod trust;
+
+pub use access::disk_findings;
+pub(crate) use load::load_findings;
+pub(crate) use streams::stream_findings;
+
+use super::figures::Figures;
+use super::predict::Prediction;
+use super::product::Finding;
+use crate::measure::Measurement;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::{Goal, Plan};
+
+/// Everything a finding may look at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<'a> {
+    pub machine: &'a Machine,
+    pub goal: &'a Goal,
+    pub plan: &'a Plan,
+    pub figures: &'a Figures,
+    /// The headline protocol's first; never empty.
+    pub predictions: &'a [Prediction],
+}
+
+impl Context<'_> {
+    fn headline(&self) -> &Prediction {
+        &self.predictions[0]
+    }
+
+    /// The whole path over the headline protocol.
+    fn path(&self) -> Option<&Measurement> {
+        self.figures.path(self.headline().protocol)
+    }
+
+    /// A resource of this id is in the headline's minimum cut.
+    fn binds(&self, id: &str) -> bool {
+        self.headline().solution.cut.iter().any(|other| other == id)
+    }
+
+    fn predicted(&self) -> f64 {
+        self.headline().solution.bytes_per_second.known().copied().unwrap_or(0.0)
+    }
+
+    /// Bytes per second that the prediction gains where a resource has another capacity.
+    fn gain_with(&self, id: &str, capacity: f64) -> f64 {
+        let mut resources = self.headline().resources.clone();
+        resources
+            .iter_mut()
+            .filter(|resource| resource.id == id)
+            .for_each(|resource| resource.capacity = capacity);
+        let raised = linerate_model::plan::capacity::Model::new(&resources).solve();
+        raised.bytes_per_second.known().map_or(0.0, |rate| (rate - self.predicted()).max(0.0))
+    }
+}
+
+/// All findings, worst first.
+pub(super) fn all(seen: &Context) -> Vec<Finding> {
+    let groups: [fn(&Context) -> Vec<Finding>; 15] = [
+        disk::straggler,
+        disk::page_cache,
+        network::receive_buffer,
+        network::loss,
+        network::mtu_mismatch,
+        network::nic_down,
+        network::congestion_control,
+        limits::memlock,
+        limits::io_uring_off,
+        cpu::one_core_saturated,
+        cpu::steal,
+        trust::drift,
+        trust::short_file,
+        trust::below_prediction,
+        trust::above_prediction,
+    ];
+    let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
+    findings.extend(map::of_run(seen));
+    sort(&mut findings);
+    findings
+}
+
+/// Worst first; a gain that is no number is none.
+fn sort(findings: &mut [Finding]) {
+    for finding in &mut *findings {
+        if !finding.gain.is_finite() {
+            finding.gain = 0.0;
+        }
+    }
+    findings.sort_by(|a, b| {
+        a.severity.cmp(&b.severity).then(b.gain.total_cmp(&a.gain)).then_with(|| a.id.cmp(&b.id))
+    });
+}
+
+#[cfg(test)]
+mod tests;

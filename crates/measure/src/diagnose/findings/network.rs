@@ -1,0 +1,184 @@
+//! Findings about the network: drops, loss, MTU, a link that is down, congestion control.
+
+use super::super::product::{Finding, Severity};
+use super::Context;
+use crate::measure::{Measurement, Stage};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_machine::rates::ethernet::{Stack, goodput_share, payload_bytes};
+use linerate_model::plan::PathPlan;
+use linerate_model::verdict::thresholds::LOST;
+use serde_json::json;
+
+/// TCP segments below this share of what the MTU holds mean a smaller MTU on the way.
+const SEGMENT: f64 = 0.9;
+/// A receive buffer that holds some milliseconds of 100 Gb/s.
+const GOOD_BUFFER_BYTES: u64 = 64 << 20;
+
+/// `udp-receive-buffer`: the receiving socket's buffer overflowed.
+pub(super) fn receive_buffer(seen: &Context) -> Vec<Finding> {
+    let drops = |figure: &Measurement| figure.receiver.as_ref().map_or(0, |receiver| receiver.socket_drops);
+    let dropping = seen.figures.all.iter().filter(|figure| drops(figure) > 0);
+    let Some(worst) = dropping.max_by(|a, b| a.loss.total_cmp(&b.loss).then(drops(a).cmp(&drops(b)))) else {
+        return Vec::new();
+    };
+    let Some(receiver) = &worst.receiver else { return Vec::new() };
+    let wanted = GOOD_BUFFER_BYTES.max(receiver.receive_buffer_bytes.saturating_mul(4)).min(1 << 30);
+    vec![Finding {
+        id: "udp-receive-buffer".into(),
+        severity: Severity::Loss,
+        text: format!(
+            "{}’s socket buffer of {} overflowed {} times in “{}”: {:.2} % of what was sent is lost",
+            if receiver.host.is_empty() { "the receiver" } else { &receiver.host },
+            show_size(receiver.receive_buffer_bytes),
+            receiver.socket_drops,
+            worst.name,
+            worst.loss * 100.0
+        ),
+        evidence: json!({
+            "measurement": worst.name, "socket_drops": receiver.socket_drops, "datagrams": receiver.datagrams,
+            "receive_buffer_bytes": receiver.receive_buffer_bytes, "loss": worst.loss, "busiest_thread": receiver.busiest_thread,
+        }),
+        remedy: format!(
+            "on the receiver: `linerate tune apply --finding udp-receive-buffer` (or `sysctl -w \
+             net.core.rmem_max={wanted}`), then start the agent again"
+        ),
+        gain: worst.loss / (1.0 - worst.loss.min(0.99)) * worst.bytes_per_second,
+    }]
+}
+
+/// `udp-loss`: datagrams vanished between the two sockets.
+pub(super) fn loss(seen: &Context) -> Vec<Finding> {
+    let vanished = |figure: &&Measurement| {
+        let drops = figure.receiver.as_ref().map_or(0, |receiver| receiver.socket_drops);
+        figure.protocol == Some(Protocol::Udp) && figure.loss >= LOST && drops == 0
+    };
+    let Some(worst) = seen.figures.all.iter().filter(vanished).max_by(|a, b| a.loss.total_cmp(&b.loss))
+    else {
+        return Vec::new();
+    };
+    vec![Finding {
+        id: "udp-loss".into(),
+        severity: Severity::Loss,
+        text: format!(
+            "{:.2} % of the datagrams of “{}” were lost on the way; the receiver's socket dropped none",
+            worst.loss * 100.0,
+            worst.name
+        ),
+        evidence: json!({ "measurement": worst.name, "loss": worst.loss, "bytes_per_second": worst.bytes_per_second }),
+        remedy: "look for drops of the NICs and switches (`ethtool -S`, `tc -s qdisc`), or send slower"
+            .into(),
+        gain: 0.0,
+    }]
+}
+
+/// `mtu-mismatch`: the ends differ, or TCP's segments tell of a smaller MTU in between.
+pub(super) fn mtu_mismatch(seen: &Context) -> Vec<Finding> {
+    if seen.plan.loopback {
+        return Vec::new();
+    }
+    seen.plan.paths.iter().filter_map(|path| mismatch(seen, path)).collect()
+}
+
+fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
+    let mtu = *path.mtu.known()?;
+    let ipv6 = path.peer.is_ipv6();
+    let full = payload_bytes(mtu, Stack::tcp(ipv6))?;
+    let segment = largest_segment(seen, &path.resource);
+    let peer = path.peer_mtu.known().copied().filter(|peer| *peer != mtu);
+    let small_segment = segment.filter(|segment| f64::from(*segment) < SEGMENT * f64::from(full));
+    let text = match (peer, small_segment) {
+        (None, None) => return None,
+        (Some(peer), _) => format!("{} has an MTU of {mtu}, the peer's interface {peer}", path.name),
+        (None, Some(segment)) => format!(
+            "{} has an MTU of {mtu}, but TCP sends segments of {segment} bytes, not {full}: something on the \
+             way has a smaller MTU",
+            path.name
+        ),
+    };
+    let smallest = peer
+        .unwrap_or(mtu)
+        .min(mtu)
+        .min(small_segment.unwrap_or(mtu).saturating_add(Stack::tcp(ipv6).header_bytes()));
+    let share = |mtu| goodput_share(mtu, Stack::tcp(ipv6), false);
+    let faster = share(mtu).zip(share(smallest)).map_or(0.0, |(large, small)| large / small - 1.0);
+    let capacity = seen.headline().resource(&path.resource).map_or(0.0, |nic| nic.capacity);
+    Some(Finding {
+        id: "mtu-mismatch".into(),
+        severity: Severity::Slow,
+        text,
+        evidence: json!({
+            "path": path.name, "mtu": mtu, "peer_mtu": path.peer_mtu.known(), "segment_bytes": segment, "full_segment_bytes": full,
+        }),
+        remedy: format!(
+            "set one MTU on both hosts and every switch between them (`linerate tune apply --setting \
+             mtu:{0}={mtu}`, or `ip link set {0} mtu {mtu}`), and check with `ping -M do -s {1}`",
+            path.nic.as_deref().unwrap_or(&path.name),
+            mtu.saturating_sub(if ipv6 { 48 } else { 28 })
+        ),
+        gain: if seen.binds(&path.resource) {
+            seen.gain_with(&path.resource, capacity * (1.0 + faster))
+        } else {
+            0.0
+        },
+    })
+}
+
+/// The largest TCP segment that any connection of a NIC used.
+fn largest_segment(seen: &Context, nic: &str) -> Option<u32> {
+    let tcp = seen.figures.all.iter().filter(|figure| figure.protocol == Some(Protocol::Tcp));
+    let lanes = tcp.flat_map(|figure| &figure.workers).filter(|lane| lane.path.as_deref() == Some(nic));
+    lanes.map(|lane| lane.segment_bytes).max().filter(|bytes| *bytes > 0)
+}
+
+/// `nic-down`: an interface of a path is down.
+pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
+    let used = |name: &str| seen.plan.paths.iter().any(|path| path.nic.as_deref() == Some(name));
+    let down = seen.machine.nics.iter().filter(|nic| {
+        used(&nic.name) && nic.state.known().is_some_and(|state| state == "down" || state == "lowerlayerdown")
+    });
+    down.map(|nic| Finding {
+        id: "nic-down".into(),
+        severity: Severity::Slow,
+        text: format!("{} is down", nic.name),
+        evidence: json!({ "nic": nic.name, "state": nic.state.known() }),
+        remedy: format!(
+            "`ip link set {} up`; if it stays down, look at the cable and the other end",
+            nic.name
+        ),
+        gain: 0.0,
+    })
+    .collect()
+}
+
+/// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several
+/// times faster. Where both were tried, the figures speak; a saved run of an older version has none.
+pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
+    let system = seen.machine.kernel.tcp_congestion_control.known().map_or("", String::as_str);
+    let used = seen.goal.congestion_control.as_deref().unwrap_or(system);
+    if seen.figures.all.iter().any(|figure| !figure.congestion_controls.is_empty()) {
+        let tried = |figure: &Measurement| super::streams::congestion_control(&figure.congestion_controls);
+        return seen.figures.all.iter().find_map(tried).into_iter().collect();
+    }
+    let network =
+        |figure: &&Measurement| figure.stage == Stage::Network && figure.protocol == Some(Protocol::Tcp);
+    let fastest =
+        seen.figures.all.iter().filter(network).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
+    if used != "bbr" || fastest <= 0.0 {
+        return Vec::new();
+    }
+    vec![Finding {
+        id: "congestion-control".into(),
+        severity: Severity::Note,
+        text: format!(
+            "TCP ran with bbr, at most at {}: it paces each connection, and on a short path without loss \
+             cubic is often faster",
+            show_bytes_rate(fastest)
+        ),
+        evidence: json!({ "congestion_control": used, "bytes_per_second": fastest }),
+        remedy: "compare with `--congestion-control cubic`, or have both tried in turns: `linerate tune \
+                 measure --setting tcp-congestion-control=cubic`"
+            .into(),
+        gain: 0.0,
+    }]
+}

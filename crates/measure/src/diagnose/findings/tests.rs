@@ -1,0 +1,242 @@
+//! Each finding with the figures that make it speak, and with those that do not.
+
+use crate::diagnose::tests::{Case, Lab, figure, idle_lane};
+use crate::diagnose::{Finding, Severity};
+use crate::measure::{CoreUse, HeldBy, Measurement, ReceiverResult, Stage, WorkerResult};
+use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
+
+/// Four disks of 200, a NIC of 1 Gb/s, nothing wrong.
+fn healthy() -> Case {
+    Lab { disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured()
+}
+
+fn ids(case: &Case) -> Vec<String> {
+    case.diagnose().findings.into_iter().map(|finding| finding.id).collect()
+}
+
+fn only(case: &Case) -> Finding {
+    let mut findings = case.diagnose().findings;
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    findings.remove(0)
+}
+
+fn of(case: &mut Case, stage: Stage, protocol: Option<Protocol>) -> &mut Measurement {
+    let mut all = case.measurements.iter_mut();
+    all.find(|figure| figure.stage == stage && figure.protocol == protocol).expect("a measurement")
+}
+
+fn lane(path: &str, segment_bytes: u32, cpu_share: f64) -> WorkerResult {
+    WorkerResult {
+        worker: 0,
+        source: "memory".into(),
+        path: Some(path.into()),
+        bytes_per_second: 123e6,
+        cpu_share,
+        waiting_source: 0.7,
+        waiting_sink: 0.1,
+        receiver_limited: 0.0,
+        retransmits: 0,
+        segment_bytes,
+    }
+}
+
+#[test]
+fn a_healthy_server_has_none() {
+    assert_eq!(ids(&healthy()), Vec::<String>::new());
+}
+
+#[test]
+fn straggler_names_the_disk_and_what_its_like_would_gain() {
+    let case = Lab { disks: vec![100.0, 20.0], nics: vec![1237.5], ..Lab::default() }.measured();
+    let found = only(&case);
+    assert_eq!((found.id.as_str(), found.severity), ("straggler", Severity::Slow));
+    assert_eq!(found.text, "loop1 reads 20.0 MB/s, the other disks of its kind 100 MB/s");
+    assert_eq!(found.evidence["resource"], "disk:loop1");
+    assert_eq!(found.gain.round(), 80e6);
+    assert!(found.remedy.contains("/dev/loop1"));
+    for fine in [vec![100.0, 60.0], vec![100.0; 8], vec![20.0]] {
+        assert_eq!(
+            ids(&Lab { disks: fine, nics: vec![1237.5], ..Lab::default() }.measured()),
+            Vec::<String>::new()
+        );
+    }
+    let mut two =
+        Lab { disks: vec![100.0, 90.0, 20.0, 110.0, 10.0], nics: vec![1237.5], ..Lab::default() }.measured();
+    assert_eq!(ids(&two), ["straggler", "straggler"]);
+    // A rotating disk beside flash is no straggler.
+    for (n, disk) in two.machine.disks.iter_mut().enumerate() {
+        disk.rotational = Fact::Known(n == 2 || n == 4);
+    }
+    assert_eq!(ids(&two), Vec::<String>::new());
+}
+
+#[test]
+fn receive_buffer_drops_are_a_loss() {
+    let mut case = healthy();
+    let udp = of(&mut case, Stage::Network, Some(Protocol::Udp));
+    udp.loss = 0.2;
+    udp.receiver = Some(ReceiverResult {
+        host: "peer".into(),
+        socket_drops: 321,
+        receive_buffer_bytes: 425_984,
+        ..ReceiverResult::default()
+    });
+    let found = only(&case);
+    assert_eq!((found.id.as_str(), found.severity), ("udp-receive-buffer", Severity::Loss));
+    assert!(
+        found.text.contains("416 KiB overflowed 321 times") && found.text.contains("20.00 %"),
+        "{}",
+        found.text
+    );
+    assert!(found.remedy.contains("net.core.rmem_max=67108864"));
+    assert_eq!(found.gain.round(), 0.25 * 123.7e6);
+    let udp = of(&mut case, Stage::Network, Some(Protocol::Udp));
+    udp.receiver.as_mut().expect("a receiver").socket_drops = 0;
+    assert_eq!(only(&case).id, "udp-loss", "lost on the way, not in the buffer");
+}
+
+#[test]
+fn mtu_of_the_ends_and_of_what_is_between() {
+    let mut case = healthy();
+    case.plan.paths[0].peer_mtu = Fact::Known(1500);
+    let found = only(&case);
+    assert_eq!(found.id, "mtu-mismatch");
+    assert_eq!(found.text, "eth0 has an MTU of 9000, the peer's interface 1500");
+    assert!(found.remedy.contains("ip link set eth0 mtu 9000") && found.remedy.contains("-s 8972"));
+    // 8948/9038 instead of 1448/1538 on a NIC that is the bottleneck.
+    assert!(
+        (found.gain / 123.7e6 - (8948.0 / 9038.0 / (1448.0 / 1538.0) - 1.0)).abs() < 1e-4,
+        "{}",
+        found.gain
+    );
+    case.plan.paths[0].peer_mtu = Fact::Known(9000);
+    of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![lane("nic:eth0", 1448, 0.1)];
+    assert!(only(&case).text.contains("segments of 1448 bytes, not 8948"));
+    of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![lane("nic:eth0", 8948, 0.1)];
+    assert_eq!(ids(&case), Vec::<String>::new());
+    case.plan.paths[0].peer_mtu = Fact::unknown("an older agent does not say");
+    assert_eq!(ids(&case), Vec::<String>::new());
+}
+
+#[test]
+fn memlock_names_need_have_and_remedy() {
+    let mut case = healthy();
+    case.machine.kernel.memlock_bytes = Fact::Known(65_536);
+    (case.plan.registered, case.plan.pool_wished_bytes) = (false, 40 << 20);
+    let found = only(&case);
+    assert_eq!(found.id, "memlock");
+    assert!(found.text.contains("64 KiB") && found.text.contains("40 MiB"), "{}", found.text);
+    assert!(found.remedy.contains("`ulimit -l 40960`"));
+    case.machine.kernel.memlock_bytes = Fact::Known(u64::MAX);
+    assert_eq!(ids(&case), Vec::<String>::new());
+}
+
+#[test]
+fn io_uring_by_setting_and_by_what_really_ran() {
+    let mut case = healthy();
+    case.machine.kernel.io_uring_disabled = Fact::Known(2);
+    assert_eq!(ids(&case), Vec::<String>::new(), "it ran, whatever the setting says now");
+    for figure in &mut case.measurements {
+        figure.method = "pread, O_DIRECT, 1 MiB x 8 (fallback)".into();
+    }
+    assert!(only(&case).text.contains("kernel.io_uring_disabled=2"));
+    case.machine.kernel.io_uring_disabled = Fact::Known(0);
+    let refused = only(&case);
+    assert_eq!(refused.id, "io-uring-off");
+    assert!(refused.remedy.contains("seccomp"));
+    for (method, found) in [("; io_uring was refused: Operation not permitted", 1), ("", 0)] {
+        for figure in &mut case.measurements {
+            figure.method = format!("pread and send on 8 threads (no io_uring){method}");
+        }
+        assert_eq!(ids(&case).len(), found, "refused by the kernel, or left out on demand");
+    }
+    case.measurements.clear();
+    case.machine.kernel.io_uring_disabled = Fact::Known(2);
+    assert_eq!(only(&case).id, "io-uring-off", "nothing ran yet: the setting tells");
+}
+
+fn core(core: u32, user: f64, steal: f64) -> CoreUse {
+    CoreUse { core, user, steal, idle: 1.0 - user - steal, ..CoreUse::default() }
+}
+
+#[test]
+fn one_full_core_beside_idle_ones() {
+    let mut case = healthy();
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    path.cpu_by_core = vec![core(0, 0.99, 0.0), core(1, 0.1, 0.0)];
+    path.workers = vec![WorkerResult { cpu_share: 0.01, ..idle_lane() }];
+    assert_eq!(ids(&case), Vec::<String>::new(), "others fill that core");
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    path.workers = vec![WorkerResult { cpu_share: 0.4, ..idle_lane() }];
+    let found = only(&case);
+    assert_eq!((found.id.as_str(), found.severity, found.gain), ("one-core-saturated", Severity::Note, 0.0));
+    assert!(found.text.starts_with("core 0 was full while 1 of 2 cores"), "{}", found.text);
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    (path.held_by, path.cpu_by_core[1]) = (None, core(1, 0.9, 0.0));
+    assert_eq!(ids(&case), Vec::<String>::new(), "no other core has time");
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    (path.held_by, path.cpu_by_core[1]) = (Some(HeldBy::Quota), core(1, 0.1, 0.0));
+    assert_eq!(ids(&case), Vec::<String>::new(), "a quota is another matter");
+}
+
+#[test]
+fn steal_above_five_percent() {
+    let mut case = healthy();
+    of(&mut case, Stage::Disk, None).cpu_by_core = vec![core(0, 0.3, 0.04), core(1, 0.1, 0.02)];
+    assert_eq!(ids(&case), Vec::<String>::new());
+    of(&mut case, Stage::Disk, None).cpu_by_core = vec![core(0, 0.3, 0.14), core(1, 0.1, 0.02)];
+    let found = only(&case);
+    assert_eq!(found.id, "steal");
+    assert!(found.text.contains("14 %") && found.text.contains("loop0 alone"), "{}", found.text);
+}
+
+#[test]
+fn figures_that_are_not_to_be_trusted() {
+    let mut case = healthy();
+    of(&mut case, Stage::Disk, None).flags = vec!["page-cache".into(), "short-file".into()];
+    of(&mut case, Stage::Disk, None).samples = vec![200e6, 180e6, 150e6];
+    assert_eq!(ids(&case), ["drift", "page-cache", "short-file"]);
+    let fell = case.diagnose().findings.remove(0);
+    assert!(fell.text.contains("fell steadily, by 25 %"), "{}", fell.text);
+    let mut case = healthy();
+    case.plan.sources[0].direct = false;
+    let buffered = only(&case);
+    assert_eq!((buffered.id.as_str(), buffered.severity), ("page-cache", Severity::Slow));
+    assert!(buffered.text.contains("/data/0/file"));
+}
+
+#[test]
+fn a_path_below_its_prediction_says_what_its_lanes_waited_for() {
+    let mut case = healthy();
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    (path.bytes_per_second, path.workers) = (80e6, vec![lane("nic:eth0", 8948, 0.1)]);
+    let found = only(&case);
+    assert_eq!(found.id, "path-below-prediction");
+    assert!(found.text.contains("65 % of the 124 MB/s") && found.text.contains("70 %"), "{}", found.text);
+    assert!(found.remedy.contains("--queue-depth"));
+    assert_eq!(found.gain.round(), 43.7e6);
+}
+
+#[test]
+fn a_nic_that_is_down_and_bbr() {
+    let mut case = healthy();
+    case.machine.kernel.tcp_congestion_control = Fact::Known("bbr".into());
+    assert_eq!(only(&case).id, "congestion-control");
+    case.goal.congestion_control = Some("cubic".into());
+    assert_eq!(ids(&case), Vec::<String>::new());
+    let mut nic = linerate_testing::nic("eth0", Some(10), None);
+    nic.state = Fact::Known("down".into());
+    case.machine.nics = vec![nic];
+    assert_eq!(only(&case).id, "nic-down");
+}
+
+#[test]
+fn loss_is_first_then_by_gain() {
+    let mut case = Lab { disks: vec![100.0, 20.0], nics: vec![1237.5], ..Lab::default() }.measured();
+    let udp = of(&mut case, Stage::Network, Some(Protocol::Udp));
+    (udp.loss, udp.receiver) = (0.01, Some(ReceiverResult { socket_drops: 3, ..ReceiverResult::default() }));
+    case.machine.kernel.tcp_congestion_control = Fact::Known("bbr".into());
+    case.measurements.push(figure(Stage::Disk, "extra", "disk:loop9", 1.0));
+    assert_eq!(ids(&case), ["udp-receive-buffer", "straggler", "congestion-control"]);
+}

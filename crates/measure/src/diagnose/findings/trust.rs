@@ -1,0 +1,167 @@
+//! Findings about the figures themselves: drift, files that are too short, a path below its prediction.
+
+use super::super::product::{Finding, Severity};
+use super::Context;
+use crate::diagnose::figures::flagged;
+use crate::measure::{HeldBy, Measurement, Stage};
+use linerate_facts::units::show_bytes_rate;
+use serde_json::json;
+
+/// Samples that fall or rise steadily by more than this share drift.
+const DRIFT: f64 = 0.1;
+/// A path below this share of the prediction lacks an explanation.
+const BELOW: f64 = 0.9;
+/// A path above this share of the prediction shows that a part was measured too low.
+const ABOVE: f64 = 1.15;
+
+/// `drift`: the samples of a measurement go one way. Not of memory: its samples are too short to tell a drift
+/// from a neighbour.
+pub(super) fn drift(seen: &Context) -> Vec<Finding> {
+    let long = seen.figures.all.iter().filter(|figure| figure.stage != Stage::Memory);
+    let drifting = long.filter_map(|figure| Some((figure, steady_change(&figure.samples)?)));
+    let Some((worst, change)) = drifting.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())) else {
+        return Vec::new();
+    };
+    let direction = if change < 0.0 { "fell" } else { "rose" };
+    vec![Finding {
+        id: "drift".into(),
+        severity: Severity::Note,
+        text: format!(
+            "“{}” {direction} steadily, by {:.0} % from its first sample to its last",
+            worst.name,
+            change.abs() * 100.0
+        ),
+        evidence: json!({ "measurement": worst.name, "samples": worst.samples, "change": change }),
+        remedy:
+            "measure longer (`--seconds`): a cache that runs out, a credit that is spent, or heat would show"
+                .into(),
+        gain: 0.0,
+    }]
+}
+
+/// Change from first to last sample, where all steps go the same way and it is large enough.
+fn steady_change(samples: &[f64]) -> Option<f64> {
+    let (first, last) = (*samples.first()?, *samples.last()?);
+    let steady =
+        |up: bool| samples.windows(2).all(|pair| if up { pair[1] > pair[0] } else { pair[1] < pair[0] });
+    let change = if first > 0.0 { last / first - 1.0 } else { return None };
+    (samples.len() >= 3 && (steady(true) || steady(false)) && change.abs() > DRIFT && change.is_finite())
+        .then_some(change)
+}
+
+/// `short-file`: a file was read more than once within a sample.
+pub(super) fn short_file(seen: &Context) -> Vec<Finding> {
+    let short: Vec<&str> = seen
+        .figures
+        .all
+        .iter()
+        .filter(|figure| flagged(figure, "short-file"))
+        .map(|figure| figure.name.as_str())
+        .collect();
+    if short.is_empty() {
+        return Vec::new();
+    }
+    vec![Finding {
+        id: "short-file".into(),
+        severity: Severity::Note,
+        text: format!("the files are short: they were read again from the start in {}", short.join(", ")),
+        evidence: json!({ "measurements": short }),
+        remedy:
+            "give larger files with `--source`: caches of the disk and its host may serve what is read twice"
+                .into(),
+        gain: 0.0,
+    }]
+}
+
+/// `path-below-prediction`: the path does less than its parts allow.
+pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
+    let below = seen.predictions.iter().filter_map(|prediction| {
+        let achieved = prediction.achieved(seen.figures);
+        let short = achieved.of_predicted > 0.0 && achieved.of_predicted < BELOW;
+        short.then_some((prediction, achieved, seen.figures.path(prediction.protocol)?))
+    });
+    below
+        .map(|(prediction, achieved, path)| {
+            let predicted = achieved.bytes_per_second / achieved.of_predicted;
+            let (source, sink) = waiting(path);
+            Finding {
+                id: "path-below-prediction".into(),
+                severity: Severity::Slow,
+                text: format!(
+                    "the {} path carried {}, {:.0} % of the {} that its parts allow; workers waited {:.0} % \
+                     of the time for their source and {:.0} % for their sink{}",
+                    prediction.protocol,
+                    show_bytes_rate(achieved.bytes_per_second),
+                    achieved.of_predicted * 100.0,
+                    show_bytes_rate(predicted),
+                    source * 100.0,
+                    sink * 100.0,
+                    held_words(path)
+                ),
+                evidence: json!({
+                    "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
+                    "waiting_source": source, "waiting_sink": sink, "held_by": path.held_by,
+                }),
+                remedy: if source >= sink {
+                    "more reads in flight (`--queue-depth`) or larger blocks (`--block`) on the disks".into()
+                } else {
+                    "look at the receiver's CPU and at retransmits; more paths or workers help where one \
+                     connection is the limit".into()
+                },
+                gain: (predicted - achieved.bytes_per_second).max(0.0),
+            }
+        })
+        .collect()
+}
+
+/// `figures-disagree`: the path does more than its parts seemed to allow.
+pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
+    let above = seen.predictions.iter().filter_map(|prediction| {
+        let achieved = prediction.achieved(seen.figures);
+        (achieved.of_predicted > ABOVE).then_some((prediction, achieved))
+    });
+    above
+        .map(|(prediction, achieved)| {
+            let predicted = achieved.bytes_per_second / achieved.of_predicted;
+            let cut = prediction.solution.cut.join(", ");
+            Finding {
+                id: "figures-disagree".into(),
+                severity: Severity::Note,
+                text: format!(
+                    "the {} path carried {}, {:.0} % of the {} that was predicted: {cut} can do more than \
+                     its own measurement showed",
+                    prediction.protocol,
+                    show_bytes_rate(achieved.bytes_per_second),
+                    achieved.of_predicted * 100.0,
+                    show_bytes_rate(predicted),
+                ),
+                evidence: json!({
+                    "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
+                    "cut": prediction.solution.cut,
+                }),
+                remedy: "measure again on a quieter machine, or longer (`--seconds`); do not build on the \
+                         bottleneck named here"
+                    .into(),
+                gain: 0.0,
+            }
+        })
+        .collect()
+}
+
+fn held_words(path: &Measurement) -> &'static str {
+    match path.held_by {
+        Some(HeldBy::Cpu) => "; a core was saturated",
+        Some(HeldBy::Quota) => "; the CPU quota throttled it",
+        Some(HeldBy::Peer) => "; the receiver held it",
+        Some(HeldBy::Generator) | None => "",
+    }
+}
+
+/// Mean shares of the time that workers waited for source and sink.
+fn waiting(path: &Measurement) -> (f64, f64) {
+    let count = path.workers.len().max(1) as f64;
+    let mean = |of: fn(&crate::measure::WorkerResult) -> f64| {
+        (path.workers.iter().map(of).sum::<f64>() / count).min(1.0)
+    };
+    (mean(|lane| lane.waiting_source), mean(|lane| lane.waiting_sink))
+}

@@ -1,0 +1,152 @@
+//! Counters of interfaces, of their drivers, and of their queueing disciplines.
+
+use super::Family;
+use super::Layer::{NicRing, Wire};
+use super::Unit::Packets;
+
+const RING: &str = "nic-ring";
+const LINK: &str = "link-errors";
+const MTU: &str = "mtu-mismatch";
+const LONGER_RING: &str = "a longer ring: `ethtool -G NIC rx MAX`; more queues on more cores";
+const CLEAN_LINK: &str =
+    "clean or replace cable and transceiver; look at the error correction (FEC) of both ends";
+const ONE_MTU: &str = "one MTU on both hosts and every switch between them";
+
+/// By the names of sysfs.
+pub(in super::super) const OF_INTERFACE: [Family; 5] = [
+    Family {
+        group: "",
+        layer: NicRing,
+        unit: Packets,
+        finding: RING,
+        cure: LONGER_RING,
+        counters: &[
+            ("rx_missed_errors", "the ring was full: the host did not take packets fast enough"),
+            ("rx_fifo_errors", "the card's own buffer was full"),
+            ("rx_over_errors", "the card's own buffer was full"),
+            ("rx_dropped", "the driver or the kernel behind it dropped them"),
+        ],
+    },
+    Family {
+        group: "",
+        layer: NicRing,
+        unit: Packets,
+        finding: RING,
+        cure: "a longer ring: `ethtool -G NIC tx MAX`",
+        counters: &[
+            ("tx_dropped", "the driver dropped what it was to send"),
+            ("tx_fifo_errors", "the card's own buffer ran empty or full"),
+        ],
+    },
+    Family {
+        group: "",
+        layer: NicRing,
+        unit: Packets,
+        finding: "",
+        cure: "check that the address is on the right interface of the bond or bridge",
+        counters: &[("rx_nohandler", "the interface is not meant to receive")],
+    },
+    Family {
+        group: "",
+        layer: Wire,
+        unit: Packets,
+        finding: LINK,
+        cure: CLEAN_LINK,
+        counters: &[
+            ("rx_crc_errors", "frames came damaged"),
+            ("rx_frame_errors", "frames came damaged"),
+            ("tx_carrier_errors", "the link went away"),
+            ("tx_aborted_errors", "sending was given up: half duplex?"),
+        ],
+    },
+    Family {
+        group: "",
+        layer: Wire,
+        unit: Packets,
+        finding: MTU,
+        cure: ONE_MTU,
+        counters: &[("rx_length_errors", "frames were longer or shorter than this interface takes")],
+    },
+];
+
+/// Of drivers (`ethtool -S`): what the kernel's own counters do not show apart. They repeat packets of the
+/// counters above.
+pub(in super::super) const OF_DRIVERS: [Family; 4] = [
+    Family {
+        group: "",
+        layer: NicRing,
+        unit: Packets,
+        finding: RING,
+        cure: LONGER_RING,
+        counters: &[
+            ("rx_out_of_buffer", "mlx5: no descriptor was free"),
+            ("rx_no_dma_resources", "ixgbe: no descriptor was free"),
+            ("rx_no_buffer_count", "igb, e1000e: no descriptor was free for a moment"),
+        ],
+    },
+    Family {
+        group: "",
+        layer: NicRing,
+        unit: Packets,
+        finding: RING,
+        cure: "check the card's slot and MaxPayload; flow control on the switch; `ethtool -S NIC` for pause \
+               frames",
+        counters: &[
+            ("rx_discards_phy", "mlx5: the port's buffer was full: PCIe or the host was too slow"),
+            ("port.rx_dropped", "i40e: the port's buffer was full"),
+            ("rx_dropped.nic", "ice: the port's buffer was full"),
+            ("tx_discards_phy", "mlx5: the port could not send for too long"),
+        ],
+    },
+    Family {
+        group: "",
+        layer: Wire,
+        unit: Packets,
+        finding: MTU,
+        cure: ONE_MTU,
+        counters: &[("rx_oversize_pkts_phy", "mlx5: frames were longer than the port takes")],
+    },
+    Family {
+        group: "",
+        layer: Wire,
+        unit: Packets,
+        finding: LINK,
+        cure: CLEAN_LINK,
+        counters: &[
+            ("rx_crc_errors_phy", "mlx5: frames came damaged"),
+            ("rx_symbol_err_phy", "mlx5: symbols came damaged"),
+        ],
+    },
+];
+
+/// What cures the drops of a queueing discipline.
+pub(in super::super) fn qdisc_cure(kind: &str, nic: &str) -> String {
+    match kind {
+        "tbf" => format!(
+            "a higher rate or a longer queue (`tc qdisc change dev {nic} … tbf … limit BYTES`), or send no \
+             faster than its rate"
+        ),
+        "htb" | "hfsc" | "cbq" => format!(
+            "a higher rate or longer queues of the classes of {kind} on {nic}, or send no faster than they \
+             let through"
+        ),
+        "pfifo" | "bfifo" | "pfifo_head_drop" => {
+            format!("a longer queue: `tc qdisc change dev {nic} … {kind} limit N`")
+        }
+        "pfifo_fast" | "mq" => format!(
+            "a longer queue: `ip link set {nic} txqueuelen 10000`, then put the qdisc again; or send slower"
+        ),
+        "clsact" | "ingress" => {
+            format!("a filter on {nic} drops them: `tc filter show dev {nic} egress` and `ingress`")
+        }
+        "netem" => format!("netem on {nic} loses them on purpose: `tc qdisc del dev {nic} root`"),
+        "fq" => format!(
+            "a longer queue for each flow: `tc qdisc change dev {nic} … fq flow_limit 1000`; fewer and \
+             larger sends"
+        ),
+        "codel" | "fq_codel" | "cake" | "red" | "pie" | "fq_pie" => {
+            format!("{kind} on {nic} drops to keep delay low: send slower, or use fq")
+        }
+        other => format!("send slower, or lengthen the queue of {other} on {nic}"),
+    }
+}

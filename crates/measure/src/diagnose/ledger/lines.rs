@@ -1,0 +1,227 @@
+//! The ledger's lines: what passed each layer, from the sending program to the receiving one, and what each
+//! dropped.
+
+use super::drops::{Told, interfaces};
+use super::passed;
+use super::product::{Drop, End, Layer, LedgerLine, Streams, Unit};
+use linerate_facts::protocol::Protocol;
+
+/// What passed.
+struct Passed {
+    layer: Layer,
+    interface: Option<String>,
+    counter: &'static str,
+    datagrams: Option<u64>,
+    bytes: Option<u64>,
+    unit: Unit,
+}
+
+/// All lines, in the order of the way.
+pub(super) fn lines(
+    (sender, sent): (&End, &[Told]),
+    (receiver, received): (&End, &[Told]),
+    streams: &Streams,
+) -> Vec<LedgerLine> {
+    let out = outgoing(sender, sent, streams).into_iter();
+    let mut lines: Vec<LedgerLine> = out.map(|passed| line(sender, passed, sent, streams)).collect();
+    let mut way_in = incoming(receiver, received, streams);
+    // A loss on the wire is of no interface.
+    if received.iter().any(|one| one.layer == Layer::Wire) {
+        let wire = Passed {
+            layer: Layer::Wire,
+            interface: None,
+            counter: "",
+            datagrams: None,
+            bytes: None,
+            unit: Unit::Packets,
+        };
+        way_in.insert(0, wire);
+    }
+    lines.extend(way_in.into_iter().map(|passed| line(receiver, passed, received, streams)));
+    lines
+}
+
+/// Whether a counter is of the way out of a host (else: of the way in).
+pub(super) fn is_outgoing(one: &Told) -> bool {
+    let names = [
+        "SndbufErrors",
+        "OutDiscards",
+        "OutNoRoutes",
+        "FragFails",
+        "FragCreates",
+        "RetransSegs",
+        "TCPTimeouts",
+        "TCPLostRetransmit",
+    ];
+    let qdisc = one.layer == Layer::Qdisc && one.name != "ingress";
+    qdisc || one.name.starts_with("tx_") || names.contains(&one.name.as_str())
+}
+
+/// … of the way in. A filter of clsact may be of both.
+pub(super) fn is_incoming(one: &Told) -> bool {
+    !is_outgoing(one) || one.name == "clsact"
+}
+
+fn line(end: &End, passed: Passed, told: &[Told], streams: &Streams) -> LedgerLine {
+    let here = |one: &&Told| {
+        let same = one.interface == passed.interface || passed.layer == Layer::Wire;
+        one.layer == passed.layer && same
+    };
+    let drops: Vec<Drop> = told.iter().filter(here).map(|one| one.drop.clone()).collect();
+    let lost = |drop: &Drop| match streams.protocol {
+        Protocol::Udp => drop.datagrams,
+        Protocol::Tcp if drop.unit == Unit::Packets => drop.counted,
+        Protocol::Tcp => 0,
+    };
+    let worst = drops.iter().max_by_key(|drop| (drop.datagrams, drop.counted));
+    LedgerLine {
+        host: end.host.clone(),
+        interface: passed.interface,
+        layer: passed.layer,
+        counter: passed.counter.to_string(),
+        datagrams: passed.datagrams,
+        bytes: passed.bytes,
+        unit: passed.unit,
+        dropped: drops.iter().map(lost).fold(0, u64::saturating_add),
+        cure: worst.map(|drop| drop.cure.clone()),
+        drops,
+    }
+}
+
+/// From the program to the wire.
+fn outgoing(sender: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
+    let sent = &streams.sent;
+    let mut passed = vec![program(sent.datagrams, sent.bytes, streams)];
+    passed.push(match streams.protocol {
+        Protocol::Udp => {
+            let unit = unit(sender.offload.segmented, sent.datagrams, sent.trains);
+            let others = passed::udp_sent_by_others(sender, streams).unwrap_or(0);
+            let count = sender.counters.both("Udp", "OutDatagrams");
+            counted(Layer::Udp, "Udp OutDatagrams", count.map(|count| count.saturating_sub(others)), unit)
+        }
+        Protocol::Tcp => counted(Layer::Tcp, "Tcp OutSegs", None, Unit::Packets),
+    });
+    passed.push(ip(sender, streams, ("OutRequests", "OutOctets")));
+    for one in interfaces(&sender.counters, sender.interface.as_deref()) {
+        let root = one.qdiscs.known().and_then(|all| all.first()).filter(|qdisc| qdisc.kind != "noqueue");
+        let counts = root.and_then(|qdisc| Some((*qdisc.packets.known()?, *qdisc.bytes.known()?)));
+        let header = passed::ip_header_bytes(streams) + 14;
+        let payload = counts.map(|(packets, bytes)| passed::payload(bytes, packets, header));
+        if root.is_some() || one.qdiscs.known().is_none() || queue_drops(told, &one.name) {
+            passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", payload, streams));
+        }
+        let payload = passed::of_interface(one, streams, "tx").map(|(_, payload)| payload);
+        passed.push(of_payload(Layer::NicRing, &one.name, "tx_packets", payload, streams));
+    }
+    passed
+}
+
+/// A discipline without a queue (a filter of clsact) counts nothing that passed.
+fn queue_drops(told: &[Told], interface: &str) -> bool {
+    told.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
+}
+
+/// From the wire to the program.
+fn incoming(receiver: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
+    let mut passed = Vec::new();
+    for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
+        let payload = passed::of_interface(one, streams, "rx").map(|(_, payload)| payload);
+        passed.push(of_payload(Layer::NicRing, &one.name, "rx_packets", payload, streams));
+        if queue_drops(told, &one.name) {
+            passed.push(of_payload(Layer::Qdisc, &one.name, "qdisc packets", None, streams));
+        }
+    }
+    passed.push(counted(Layer::Softnet, "softnet processed", None, Unit::Packets));
+    passed.push(ip(receiver, streams, ("InReceives", "InOctets")));
+    let received = &streams.received;
+    match streams.protocol {
+        Protocol::Udp => {
+            let others = passed::udp_taken_by_others(receiver, streams).unwrap_or(0);
+            let count =
+                receiver.counters.both("Udp", "InDatagrams").map(|count| count.saturating_sub(others));
+            // Fewer than there were datagrams: with UDP_GRO it counts trains.
+            let own = received.datagrams.saturating_add(received.foreign);
+            let trains = count.filter(|count| *count < own);
+            let unit = unit(trains.is_some(), own, trains.unwrap_or(0));
+            passed.push(counted(Layer::Udp, "Udp InDatagrams", count, unit));
+        }
+        Protocol::Tcp => passed.push(counted(Layer::Tcp, "Tcp InSegs", None, Unit::Packets)),
+    }
+    passed.push(Passed {
+        layer: Layer::Socket,
+        counter: "taken from the socket",
+        ..program(received.datagrams, received.bytes, streams)
+    });
+    passed.push(program(received.datagrams.saturating_sub(received.duplicated), received.bytes, streams));
+    passed
+}
+
+/// The program's own account.
+fn program(datagrams: u64, bytes: u64, streams: &Streams) -> Passed {
+    let udp = streams.protocol == Protocol::Udp;
+    Passed {
+        layer: Layer::Application,
+        interface: None,
+        counter: if udp { "numbers of the datagrams" } else { "bytes of the streams" },
+        datagrams: udp.then_some(datagrams),
+        bytes: Some(bytes),
+        unit: if udp { Unit::Datagrams } else { Unit::Bytes },
+    }
+}
+
+fn unit(trains: bool, datagrams: u64, count: u64) -> Unit {
+    match trains && count > 0 {
+        true => Unit::Trains { datagrams_each: datagrams as f64 / count as f64 },
+        false => Unit::Datagrams,
+    }
+}
+
+fn counted(layer: Layer, counter: &'static str, count: Option<u64>, unit: Unit) -> Passed {
+    let datagrams = count.map(|count| match unit {
+        Unit::Trains { datagrams_each } => (count as f64 * datagrams_each).round() as u64,
+        _ => count,
+    });
+    Passed { layer, interface: None, counter, datagrams, bytes: None, unit }
+}
+
+/// IP's, of the version of the streams.
+fn ip(end: &End, streams: &Streams, (packets, octets): (&'static str, &'static str)) -> Passed {
+    let counters = &end.counters;
+    let (count, bytes) = match streams.ipv6 {
+        true => (counters.count6(&format!("Ip6{packets}")), counters.count6(&format!("Ip6{octets}"))),
+        false => (counters.count("Ip", packets), counters.count("IpExt", octets)),
+    };
+    let payload = count
+        .zip(bytes)
+        .map(|(count, bytes)| passed::payload(bytes, count, passed::ip_header_bytes(streams)));
+    let counter = if packets == "InReceives" { "Ip InReceives" } else { "Ip OutRequests" };
+    let whole = payload.and_then(|payload| passed::datagrams(payload, streams));
+    let each = whole.zip(count).filter(|(whole, count)| whole > count && *count > 0);
+    Passed {
+        layer: Layer::Ip,
+        interface: None,
+        counter,
+        datagrams: whole,
+        bytes: payload,
+        unit: each.map_or(Unit::Packets, |(whole, count)| Unit::Trains {
+            datagrams_each: whole as f64 / count as f64,
+        }),
+    }
+}
+
+fn of_payload(
+    layer: Layer,
+    interface: &str,
+    counter: &'static str,
+    payload: Option<u64>,
+    streams: &Streams,
+) -> Passed {
+    Passed {
+        layer,
+        interface: Some(interface.to_string()),
+        counter,
+        datagrams: payload.and_then(|payload| passed::datagrams(payload, streams)),
+        bytes: payload,
+        unit: Unit::Packets,
+    }
+}

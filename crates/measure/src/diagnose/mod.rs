@@ -1,0 +1,77 @@
+//! The fourth step, pure: predicted, bottleneck, findings from the machine, the plan and the measurements
+//! alone.
+
+mod cost;
+mod cut;
+mod figures;
+mod findings;
+pub mod ledger;
+mod predict;
+mod product;
+mod shared;
+
+use crate::measure::Measurements;
+use figures::Figures;
+pub use findings::disk_findings;
+pub use findings::map::map_findings;
+pub(crate) use findings::{load_findings, stream_findings};
+use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::{Bound, Goal, Plan};
+use predict::{Prediction, predict};
+pub use product::*;
+
+/// What the figures mean. Pure: the same file gives the same diagnosis anywhere. Total: measurements that are
+/// missing, zero or no numbers leave gaps in the diagnosis and nothing else.
+pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Measurements) -> Diagnosis {
+    let figures = Figures::new(measurements);
+    let mut protocols: Vec<Protocol> = Vec::new();
+    for protocol in goal.protocols.iter().copied() {
+        if !protocols.contains(&protocol) {
+            protocols.push(protocol);
+        }
+    }
+    if protocols.is_empty() {
+        protocols.push(Protocol::Tcp);
+    }
+    let predictions: Vec<Prediction> =
+        protocols.iter().map(|protocol| predict(machine, goal, plan, &figures, *protocol)).collect();
+    let by_protocol: Vec<ProtocolDiagnosis> = predictions
+        .iter()
+        .map(|prediction| ProtocolDiagnosis {
+            protocol: prediction.protocol,
+            predicted: prediction.solution.bound(),
+            achieved: prediction.achieved(&figures),
+            bottleneck: cut::bottleneck(prediction, plan, &figures),
+            resources: prediction.resources.clone(),
+        })
+        .collect();
+    let headline = by_protocol[0].clone();
+    let seen = findings::Context { machine, goal, plan, figures: &figures, predictions: &predictions };
+    Diagnosis {
+        ceiling: Some(sane(&plan.ceiling)),
+        predicted: Some(headline.predicted),
+        achieved: Some(headline.achieved),
+        bottleneck: Some(headline.bottleneck),
+        resources: headline.resources,
+        findings: findings::all(&seen),
+        by_protocol: by_protocol
+            .into_iter()
+            .filter(|one| figures.all.iter().any(|figure| figure.protocol == Some(one.protocol)))
+            .collect(),
+    }
+}
+
+/// The plan's ceiling, of which a file that somebody edited may hold anything.
+fn sane(ceiling: &Bound) -> Bound {
+    match ceiling.bytes_per_second.known() {
+        Some(rate) if !rate.is_finite() || *rate < 0.0 => {
+            Bound { bytes_per_second: Fact::unknown("the plan holds no number"), cut: Vec::new() }
+        }
+        _ => ceiling.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

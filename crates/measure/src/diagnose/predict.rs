@@ -1,0 +1,244 @@
+//! The plan's resources with measured capacities in place of declared ones, and the flow that they allow.
+//!
+//! A stage that something else held (the CPU, its quota, the generator, the receiver) says nothing about the
+//! device: then the device keeps its effective figure, or, where there is none, has the measured one as a
+//! lower bound that never binds.
+
+use super::cost::{CpuCapacity, cpu_capacity};
+use super::figures::{Figures, held, holder, lanes_rate};
+use super::product::Achieved;
+use super::shared::{overrule_links, share_disks, share_nics};
+use crate::measure::{HeldBy, Measurement};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::show_bytes_rate;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::capacity::{Model, Solution};
+use linerate_model::plan::{Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
+
+/// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
+/// can do.
+const WILD_SPREAD: f64 = 0.5;
+
+/// What one protocol's flow should be.
+#[derive(Clone, Debug)]
+pub(super) struct Prediction {
+    pub protocol: Protocol,
+    pub resources: Vec<Resource>,
+    pub model: Model,
+    pub solution: Solution,
+    pub cpu: Option<CpuCapacity>,
+}
+
+impl Prediction {
+    /// What the path did, beside what was predicted.
+    pub(crate) fn achieved(&self, figures: &Figures) -> Achieved {
+        let bytes_per_second = figures.path(self.protocol).map_or(0.0, |path| path.bytes_per_second);
+        let predicted = self.solution.bytes_per_second.known().copied().filter(|rate| *rate > 0.0);
+        Achieved { bytes_per_second, of_predicted: predicted.map_or(0.0, |rate| bytes_per_second / rate) }
+    }
+
+    /// A resource by its id.
+    pub(crate) fn resource(&self, id: &str) -> Option<&Resource> {
+        self.resources.iter().find(|resource| resource.id == id)
+    }
+}
+
+/// Measured capacities, the largest flow over them, and how much of each the path used.
+pub(super) fn predict(
+    machine: &Machine,
+    goal: &Goal,
+    plan: &Plan,
+    figures: &Figures,
+    protocol: Protocol,
+) -> Prediction {
+    let mut resources: Vec<Resource> = plan.resources.iter().map(declared).collect();
+    let cpu = cpu_capacity(machine, plan, figures, protocol);
+    for resource in &mut resources {
+        match resource.kind {
+            ResourceKind::Disk => set_disk(resource, plan, figures),
+            ResourceKind::Nic => set_nic(resource, plan, figures, protocol),
+            ResourceKind::Memory => set_memory(resource, figures, goal, plan),
+            ResourceKind::Cpu => set_cpu(resource, &cpu),
+            ResourceKind::Receiver => set_receiver(resource, plan, figures, protocol),
+            _ => {}
+        }
+    }
+    share_disks(&mut resources, figures);
+    share_nics(&mut resources, figures, protocol);
+    overrule_links(&mut resources);
+    let model = Model::new(&resources);
+    let solution = model.solve();
+    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok() };
+    set_utilisation(&mut prediction, plan, figures);
+    prediction
+}
+
+/// A resource of the plan; what is no number in a file that somebody edited is unknown.
+fn declared(resource: &Resource) -> Resource {
+    let sane = |rate: &f64| rate.is_finite() && *rate >= 0.0;
+    let mut resource = resource.clone();
+    resource.rated = resource.rated.filter(sane);
+    resource.effective = resource.effective.filter(sane);
+    resource.measured = None;
+    if !sane(&resource.capacity) {
+        resource.capacity = 0.0;
+        resource.origin = Origin::Unknown;
+        resource.why = Some("the plan holds no number".into());
+    }
+    resource
+}
+
+/// Sets a device's capacity from its own measurement.
+fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
+    let Some(figure) = figure else { return };
+    let best = figure.samples.iter().copied().fold(0.0, f64::max);
+    let wild = figure.spread > WILD_SPREAD && best > figure.bytes_per_second;
+    let rate = if wild { best } else { figure.bytes_per_second };
+    if !held(figure) {
+        set_measured(resource, rate);
+        if wild {
+            resource.why =
+                Some(format!("its samples are {:.0} % apart: the best one counts", figure.spread * 100.0));
+        }
+        return;
+    }
+    resource.measured = Some(rate);
+    let at_least = format!("measured ≥ {}, {}", show_bytes_rate(rate), holder(figure));
+    match resource.effective.or(resource.rated).filter(|declared| *declared >= rate) {
+        Some(declared) => {
+            resource.capacity = declared;
+            resource.why = Some(at_least);
+        }
+        None => set_lower_bound(resource, rate, at_least),
+    }
+}
+
+pub(super) fn set_measured(resource: &mut Resource, rate: f64) {
+    resource.capacity = rate;
+    resource.measured = Some(rate);
+    resource.origin = Origin::Measured;
+    resource.lower_bound = false;
+    resource.why = None;
+}
+
+pub(super) fn set_lower_bound(resource: &mut Resource, rate: f64, why: String) {
+    set_measured(resource, rate);
+    resource.lower_bound = true;
+    resource.why = Some(why);
+}
+
+/// A disk by its figure alone; else by its workers' part of all together.
+fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
+    if let Some(alone) = figures.disk_alone(&resource.id) {
+        return apply(resource, Some(alone));
+    }
+    let Some(together) = figures.disks_together() else { return };
+    let only = plan.sources.iter().all(|source| source.resource == resource.id);
+    let part = lanes_rate(together, |lane| lane.source == resource.id);
+    if let Some(rate) = only.then_some(together.bytes_per_second).or(part) {
+        apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
+    }
+}
+
+/// A NIC by the best that it carried, alone or as its part of all together, whatever stood behind: what it
+/// did once it can do.
+fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
+    let files = || [false, true].into_iter();
+    let only = plan.paths.iter().all(|path| path.resource == resource.id);
+    let part = |figure: &Measurement| {
+        let part = lanes_rate(figure, |lane| lane.path.as_deref() == Some(&resource.id));
+        let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
+        Some(Measurement { bytes_per_second, ..figure.clone() })
+    };
+    let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
+    let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
+    let best = alone.chain(together).max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+    apply(resource, best.as_ref());
+}
+
+/// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
+fn set_memory(resource: &mut Resource, figures: &Figures, goal: &Goal, plan: &Plan) {
+    let touches = memory_touches(goal, &plan.sources, plan.loopback);
+    let copy = figures.memory("copy all cores").map(|figure| (figure, 2.0));
+    let Some((figure, moves)) = copy.or(figures.memory("read all cores").map(|figure| (figure, 1.0))) else {
+        return;
+    };
+    let rate = figure.bytes_per_second * moves / touches;
+    apply(resource, Some(&Measurement { bytes_per_second: rate, ..figure.clone() }));
+    if resource.why.is_none() {
+        resource.why = Some(format!("{} of the bus ÷ {touches} crossings", show_bytes_rate(rate * touches)));
+    }
+}
+
+fn set_cpu(resource: &mut Resource, cpu: &Result<CpuCapacity, &'static str>) {
+    match cpu {
+        Ok(cpu) => {
+            set_measured(resource, cpu.bytes_per_second);
+            resource.lower_bound = cpu.lower_bound;
+            let cost = format!(
+                "{} ÷ {:.3} CPU seconds per GB ({})",
+                cpu.granted.words(),
+                cpu.seconds_per_gb,
+                cpu.from
+            );
+            resource.why = Some(cost);
+        }
+        Err(why) => resource.why = Some(why.to_string()),
+    }
+}
+
+/// A receiver that held the network stage takes what it took then, over all paths that lead to it.
+fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
+    let by_peer = |figure: &&Measurement| figure.held_by == Some(HeldBy::Peer);
+    let leads_here =
+        |nic: &str| plan.paths.iter().any(|path| path.resource == nic && path.receiver == resource.id);
+    let only = plan.paths.iter().all(|path| path.receiver == resource.id);
+    let part = |figure: &Measurement| {
+        let of_lanes = lanes_rate(figure, |lane| lane.path.as_deref().is_some_and(leads_here));
+        if only { Some(figure.bytes_per_second) } else { of_lanes }
+    };
+    // A starved receiver pays more or less for a byte by how the bytes come, from start to start: the lower
+    // figure is sure.
+    let both = [true, false].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let together = both.filter(by_peer).filter_map(part).min_by(f64::total_cmp);
+    let alone =
+        figures.network(protocol, false).filter(|figure| !figure.together && leads_here(&figure.resource));
+    let most = alone.filter(by_peer).map(|figure| figure.bytes_per_second).fold(0.0, f64::max);
+    // Together at most as much as one path alone reached without the receiver being the limit says nothing
+    // about it.
+    let not_together = figures.networks_together(protocol, false).is_none();
+    if let Some(rate) = together.or((not_together && most > 0.0).then_some(most)) {
+        set_measured(resource, rate);
+    }
+}
+
+/// How much of each resource the path used: by its workers where they tell, else in proportion to the
+/// predicted flow.
+fn set_utilisation(prediction: &mut Prediction, plan: &Plan, figures: &Figures) {
+    let path = figures.path(prediction.protocol);
+    let predicted = prediction.solution.bytes_per_second.known().copied().filter(|rate| *rate > 0.0);
+    for resource in &mut prediction.resources {
+        let id = resource.id.clone();
+        let expected = prediction.solution.through.get(&id).copied();
+        let used = match (path, predicted) {
+            (Some(path), _) => {
+                let of_lanes = lanes_rate(path, |lane| match resource.kind {
+                    ResourceKind::Disk => lane.source == id,
+                    ResourceKind::Nic => lane.path.as_deref() == Some(&id),
+                    ResourceKind::Receiver => {
+                        let leads = |nic: &str| {
+                            plan.paths.iter().any(|path| path.resource == nic && path.receiver == id)
+                        };
+                        lane.path.as_deref().is_some_and(leads)
+                    }
+                    _ => false,
+                });
+                let part = expected.zip(predicted).map_or(1.0, |(part, whole)| part / whole);
+                of_lanes.unwrap_or(path.bytes_per_second * part)
+            }
+            (None, _) => expected.unwrap_or(0.0),
+        };
+        let binds = resource.capacity > 0.0 && resource.origin != Origin::Unknown;
+        resource.utilisation = if binds { (used / resource.capacity).clamp(0.0, 1.0) } else { 0.0 };
+    }
+}

@@ -1,0 +1,98 @@
+//! The product of the diagnosis: predicted, achieved, the bottleneck in one sentence, findings.
+
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::{Bound, Resource, ResourceKind};
+use serde::{Deserialize, Serialize};
+
+/// What the figures mean. Where one stage alone was measured there is no flow to speak of: `findings` only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// What the parts allow (from the plan).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Bound>,
+    /// The ceiling recomputed with measured capacities and CPU cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Bound>,
+    /// What the path did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub achieved: Option<Achieved>,
+    /// The minimum cut of the prediction, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<Bottleneck>,
+    /// Every resource on the way with the capacity that the prediction used.
+    #[serde(default)]
+    pub resources: Vec<Resource>,
+    /// What is wrong or worth changing, worst first.
+    pub findings: Vec<Finding>,
+    /// The same for each protocol that was measured; the fields above are those of the headline protocol.
+    #[serde(default)]
+    pub by_protocol: Vec<ProtocolDiagnosis>,
+}
+
+impl Diagnosis {
+    /// Of one stage.
+    pub fn of_findings(findings: Vec<Finding>) -> Self {
+        Diagnosis { findings, ..Diagnosis::default() }
+    }
+}
+
+/// Prediction and result of one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProtocolDiagnosis {
+    pub protocol: Protocol,
+    pub predicted: Bound,
+    pub achieved: Achieved,
+    pub bottleneck: Bottleneck,
+    pub resources: Vec<Resource>,
+}
+
+/// What the flow really did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Achieved {
+    /// Bytes per second that arrived; 0 if the path was not measured.
+    pub bytes_per_second: f64,
+    /// Achieved ÷ predicted; 0 where either is unknown.
+    pub of_predicted: f64,
+}
+
+/// The resources which, raised, raise the flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// Kind of the largest part of the cut.
+    pub kind: ResourceKind,
+    /// Ids, as in `resources`.
+    pub resources: Vec<String>,
+    /// One sentence: what limits the flow and what would lift it.
+    pub sentence: String,
+    /// Bytes per second that the flow gains where all of the cut is lifted away.
+    #[serde(default)]
+    pub gain: f64,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Data is lost.
+    Loss,
+    /// The flow is slower than it could be.
+    Slow,
+    /// Worth knowing.
+    Note,
+}
+
+/// One thing that is wrong or worth changing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable name: `straggler`, `udp-receive-buffer`, `mtu-mismatch`, …
+    pub id: String,
+    pub severity: Severity,
+    /// What is so, in one or two sentences, with the figures.
+    pub text: String,
+    /// The figures behind it.
+    pub evidence: serde_json::Value,
+    /// What to do.
+    pub remedy: String,
+    /// Expected gain, bytes per second; 0 where it cannot be said.
+    pub gain: f64,
+}

@@ -1,0 +1,122 @@
+//! What devices share, found by measuring them alone and together; and links that a measurement overrules.
+
+use super::figures::{Figures, held};
+use super::predict::{set_lower_bound, set_measured};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::{Origin, Resource, ResourceKind};
+use std::collections::BTreeMap;
+
+/// Devices that together reach less than this share of the sum of each alone share something that binds.
+/// Below 0.97 ÷ 1.03: two figures that are each 3 % off do not make a controller.
+const SHARED_BELOW: f64 = 0.93;
+
+/// Disks that together read less than each alone share something; less than 7 % apart, the figure of all
+/// together is the better one.
+pub(super) fn share_disks(resources: &mut Vec<Resource>, figures: &Figures) {
+    let Some(together) = figures.disks_together().filter(|figure| !held(figure)) else { return };
+    let is_disk = |resource: &Resource| resource.kind == ResourceKind::Disk;
+    if !fit_to_together(resources, is_disk, together.bytes_per_second) {
+        return;
+    }
+    let why = "all disks together read less than the sum of each alone";
+    let mut controller = shared("controller:disks", together.bytes_per_second, why);
+    controller.next.push("memory".into());
+    for resource in resources.iter_mut() {
+        for next in resource.next.iter_mut().filter(|next| *next == "memory") {
+            *next = controller.id.clone();
+        }
+    }
+    let before = resources.iter().position(|resource| resource.kind == ResourceKind::Memory);
+    resources.insert(before.unwrap_or(resources.len()), controller);
+}
+
+/// NICs that together send less than each alone share something, too.
+pub(super) fn share_nics(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
+    let together = [false, true].into_iter().filter_map(|file| figures.networks_together(protocol, file));
+    let carried = together.filter(|figure| !held(figure)).map(|figure| figure.bytes_per_second);
+    let Some(together) = carried.max_by(f64::total_cmp) else { return };
+    if !fit_to_together(resources, |resource| resource.kind == ResourceKind::Nic, together) {
+        return;
+    }
+    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
+    let why = "all NICs together send less than the sum of each alone";
+    let mut controller = shared("controller:network", together, why);
+    controller.next = std::mem::replace(&mut resources[cpu].next, vec![controller.id.clone()]);
+    resources.insert(cpu + 1, controller);
+}
+
+/// True where devices that are all measured reach clearly less together than alone. Else their capacities are
+/// scaled to what they reached together, if that is near.
+fn fit_to_together(resources: &mut [Resource], is_one: impl Fn(&Resource) -> bool, together: f64) -> bool {
+    let devices: Vec<usize> = (0..resources.len()).filter(|at| is_one(&resources[*at])).collect();
+    let measured = |at: &usize| resources[*at].origin == Origin::Measured && !resources[*at].lower_bound;
+    if devices.len() < 2 || !devices.iter().all(measured) {
+        return false;
+    }
+    let sum: f64 = devices.iter().map(|at| resources[*at].capacity).sum();
+    let ratio = together / sum;
+    if (SHARED_BELOW..=1.0 / SHARED_BELOW).contains(&ratio) {
+        for at in devices {
+            let rate = resources[at].capacity * ratio;
+            set_measured(&mut resources[at], rate);
+        }
+    }
+    ratio < SHARED_BELOW
+}
+
+fn shared(id: &str, rate: f64, why: &str) -> Resource {
+    Resource {
+        capacity: rate,
+        origin: Origin::Measured,
+        measured: Some(rate),
+        ..Resource::unknown(id, ResourceKind::Controller, why)
+    }
+}
+
+/// A measurement overrules a declared figure: a link or port through which more was measured than it claims never
+/// binds.
+pub(super) fn overrule_links(resources: &mut [Resource]) {
+    let mut through: BTreeMap<String, f64> = BTreeMap::new();
+    for device in resources.iter() {
+        let Some(rate) = device.measured else { continue };
+        let way = match device.kind {
+            ResourceKind::Disk => only_way(device, resources, false),
+            ResourceKind::Nic => only_way(device, resources, true),
+            _ => continue,
+        };
+        for id in way {
+            let most = through.entry(id).or_insert(rate);
+            *most = most.max(rate);
+        }
+    }
+    for link in resources.iter_mut() {
+        let Some(most) = through.get(&link.id).copied().filter(|most| *most > link.capacity) else {
+            continue;
+        };
+        let claims = show_bytes_rate(link.capacity);
+        let why = format!("claims {claims}, but {} was measured through it", show_bytes_rate(most));
+        set_lower_bound(link, most, why);
+    }
+}
+
+/// The declared links and ports that all bytes of a device cross on its side of memory, the nearest first;
+/// `upwards`: against the bytes, as from a NIC that sends.
+fn only_way(device: &Resource, resources: &[Resource], upwards: bool) -> Vec<String> {
+    let mut way: Vec<String> = Vec::new();
+    let mut at = device;
+    loop {
+        let is_next = |other: &&Resource| {
+            if upwards { other.next.contains(&at.id) } else { at.next.contains(&other.id) }
+        };
+        let mut next = resources.iter().filter(is_next);
+        let (Some(one), None) = (next.next(), next.next()) else { return way };
+        let declared = matches!(one.origin, Origin::Rated | Origin::Effective)
+            && matches!(one.kind, ResourceKind::Pcie | ResourceKind::Controller);
+        if !declared || way.contains(&one.id) {
+            return way;
+        }
+        way.push(one.id.clone());
+        at = one;
+    }
+}

@@ -1,0 +1,455 @@
+//! The six rows of the lab, with figures as the stages would measure them; noise; and input that is no
+//! measurement at all.
+
+mod lab;
+
+use super::*;
+use crate::measure::{CoreUse, HeldBy, Measurement, ReceiverResult, Stage, WorkerResult};
+pub(super) use lab::{Case, Lab, figure};
+use linerate_model::plan::{Origin, ResourceKind};
+use proptest::prelude::*;
+
+const UNSHAPED: f64 = 1e5;
+
+/// The table of the issue: name, server, kind, ids, predicted MB/s.
+#[allow(clippy::type_complexity)]
+fn rows() -> Vec<(&'static str, Lab, ResourceKind, Vec<&'static str>, f64)> {
+    let four = ["disk:loop0", "disk:loop1", "disk:loop2", "disk:loop3"];
+    let lab =
+        |disks: &[f64], nics: &[f64]| Lab { disks: disks.to_vec(), nics: nics.to_vec(), ..Lab::default() };
+    vec![
+        ("4 × 50", lab(&[50.0; 4], &[1237.5]), ResourceKind::Disk, four.to_vec(), 200.0),
+        (
+            "4 × 200, 1 Gb/s",
+            Lab { claimed: Some(1237.5), ..lab(&[200.0; 4], &[123.7]) },
+            ResourceKind::Nic,
+            vec!["nic:eth0"],
+            123.7,
+        ),
+        (
+            "2 × 200, 1 + 0.5 Gb/s",
+            lab(&[200.0; 2], &[123.7, 61.9]),
+            ResourceKind::Nic,
+            vec!["nic:eth0", "nic:eth1"],
+            185.6,
+        ),
+        ("100 + 20", lab(&[100.0, 20.0], &[1237.5]), ResourceKind::Disk, four[..2].to_vec(), 120.0),
+        (
+            "40 % of a core",
+            Lab { quota_cores: 0.4, receiver: UNSHAPED, ..lab(&[2000.0], &[UNSHAPED]) },
+            ResourceKind::Cpu,
+            vec!["cpu"],
+            0.4 / 0.33 * 1000.0,
+        ),
+        (
+            "receiver at 10 %",
+            Lab { receiver: 140.0, ..lab(&[200.0; 4], &[1237.5]) },
+            ResourceKind::Receiver,
+            vec!["receiver:peer"],
+            140.0,
+        ),
+    ]
+}
+
+fn bottleneck(diagnosis: &Diagnosis) -> &Bottleneck {
+    diagnosis.bottleneck.as_ref().expect("of the whole path")
+}
+
+#[test]
+fn the_table_of_the_lab() {
+    for (name, lab, kind, ids, predicted) in rows() {
+        let case = lab.measured();
+        let diagnosis = case.diagnose();
+        assert_eq!(diagnosis.by_protocol.len(), 2, "{name}");
+        for one in &diagnosis.by_protocol {
+            assert_eq!(one.bottleneck.kind, kind, "{name}: {}", one.bottleneck.sentence);
+            assert_eq!(one.bottleneck.resources, ids, "{name}: {}", one.bottleneck.sentence);
+            let ours = *one.predicted.bytes_per_second.known().expect("a prediction") / 1e6;
+            assert!((ours / predicted - 1.0).abs() < 0.01, "{name}: {ours} for {predicted}");
+            assert!((one.achieved.of_predicted - 0.99).abs() < 0.01, "{name}: {}", one.achieved.of_predicted);
+        }
+        let stragglers: Vec<_> =
+            diagnosis.findings.iter().filter(|finding| finding.id == "straggler").collect();
+        assert_eq!(stragglers.len(), usize::from(name == "100 + 20"), "{name}");
+        assert!(
+            diagnosis.findings.iter().all(|finding| finding.id == "straggler"),
+            "{name}: {:?}",
+            diagnosis.findings
+        );
+    }
+}
+
+#[test]
+fn the_sentences() {
+    let sentences: Vec<String> =
+        rows().into_iter().map(|row| bottleneck(&row.1.measured().diagnose()).sentence.clone()).collect();
+    let expected = [
+        "The four disks (loop0–loop3, 50.0 MB/s each, measured) limit the flow to 200 MB/s; the next limit \
+         is nic:eth0 at 1.24 GB/s: faster or more disks raise it up to 6 times.",
+        "The NIC eth0 (990 Mb/s, measured) limits the flow to 124 MB/s; the next limits are disk:loop0, \
+         disk:loop1 and 2 more at 800 MB/s: a faster NIC or further ones raise it up to 6 times.",
+        "Both NICs (eth0 990 Mb/s and eth1 495 Mb/s, measured) limit the flow to 186 MB/s; the next limits \
+         are disk:loop0 and disk:loop1 at 400 MB/s: faster or more NICs raise it up to 2 times.",
+        "Both disks (loop0 100 MB/s and loop1 20.0 MB/s, measured) limit the flow to 120 MB/s; the next \
+         limit is nic:eth0 at 1.24 GB/s: faster or more disks raise it up to 10 times.",
+        "The control group's CPU quota (0.40 cores, 0.33 CPU seconds per GB) limits the flow to 1.21 GB/s; \
+         the next limit is disk:loop0 at 2.00 GB/s: more cores in the quota raise it by up to 65 %.",
+        "The receiver on peer (its CPU quota of 0.10 cores, measured; not the NIC, not the disks) limits the \
+         flow to 140 MB/s; the next limits are disk:loop0, disk:loop1 and 2 more at 800 MB/s: more CPU for \
+         the receiver or a further peer raise it up to 6 times.",
+    ];
+    assert_eq!(sentences, expected);
+}
+
+#[test]
+fn what_was_held_is_a_lower_bound_and_labelled_so() {
+    // Disks and NIC both faster than the quota lets anything be: neither is known.
+    let lab = Lab {
+        quota_cores: 0.4,
+        receiver: UNSHAPED,
+        disks: vec![UNSHAPED],
+        nics: vec![UNSHAPED],
+        ..Lab::default()
+    };
+    let diagnosis = lab.measured().diagnose();
+    assert_eq!(bottleneck(&diagnosis).kind, ResourceKind::Cpu);
+    assert!(
+        bottleneck(&diagnosis)
+            .sentence
+            .ends_with("no other limit is known: more cores in the quota raise it.")
+    );
+    for id in ["disk:loop0", "nic:eth0"] {
+        let resource = diagnosis.resources.iter().find(|resource| resource.id == id).expect("a resource");
+        assert!(resource.lower_bound && resource.origin == Origin::Measured, "{resource:?}");
+        assert!(resource.why.as_deref().is_some_and(|why| why.contains("≥") && why.contains("CPU quota")));
+    }
+    // Where the data sheet is known, it stands instead.
+    let mut case = lab.measured();
+    let nic =
+        case.plan.resources.iter_mut().find(|resource| resource.kind == ResourceKind::Nic).expect("a NIC");
+    (nic.effective, nic.capacity, nic.origin) = (Some(12.4e9), 12.4e9, Origin::Effective);
+    let diagnosis = case.diagnose();
+    let nic = diagnosis.resources.iter().find(|resource| resource.kind == ResourceKind::Nic).expect("a NIC");
+    assert_eq!((nic.capacity, nic.origin, nic.lower_bound), (12.4e9, Origin::Effective, false));
+}
+
+/// With a file behind and without, a starved receiver takes more or less for the same CPU: only the lower of
+/// what held it is sure.
+#[test]
+fn of_two_figures_that_the_receiver_held_the_lower_counts() {
+    let two = Lab { disks: vec![200.0; 4], nics: vec![1237.5; 2], receiver: 140.0, ..Lab::default() };
+    let receiver = |change: &dyn Fn(&mut Measurement)| {
+        let mut case = two.measured();
+        let together = |figure: &&mut Measurement| figure.stage == Stage::Network && figure.together;
+        case.measurements.iter_mut().filter(together).for_each(change);
+        let diagnosis = case.diagnose();
+        assert_eq!(
+            bottleneck(&diagnosis).kind,
+            ResourceKind::Receiver,
+            "{}",
+            bottleneck(&diagnosis).sentence
+        );
+        let found = diagnosis.resources.into_iter().find(|resource| resource.kind == ResourceKind::Receiver);
+        let found = found.expect("a receiver");
+        assert_eq!((found.origin, found.measured), (Origin::Measured, Some(found.capacity)));
+        found.capacity
+    };
+    // Whichever of the two it is.
+    let one_at = |with_file: bool, rate: f64| {
+        receiver(&move |figure| {
+            if figure.with_file == with_file {
+                figure.bytes_per_second = rate;
+            }
+        })
+    };
+    assert_eq!(one_at(true, 120e6), 120e6);
+    assert_eq!(one_at(false, 120e6), 120e6);
+    assert_eq!(one_at(true, 160e6), 140e6);
+    // A lower figure that something else held says nothing of the receiver.
+    let by_disks = |figure: &mut Measurement| {
+        if figure.with_file {
+            (figure.bytes_per_second, figure.held_by) = (120e6, Some(HeldBy::Generator));
+        }
+    };
+    assert_eq!(receiver(&by_disks), 140e6);
+}
+
+#[test]
+fn disks_that_share_a_controller() {
+    let lab = Lab { disks: vec![200.0; 4], nics: vec![1237.5], ..Lab::default() };
+    let mut case = lab.measured();
+    let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all disks");
+    together.bytes_per_second = 500e6;
+    let diagnosis = case.diagnose();
+    assert_eq!(bottleneck(&diagnosis).kind, ResourceKind::Controller);
+    assert_eq!(bottleneck(&diagnosis).resources, ["controller:disks"]);
+    assert_eq!(bottleneck(&diagnosis).gain, 300e6);
+    let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop0").expect("a disk");
+    assert_eq!(disk.next, ["controller:disks"]);
+}
+
+#[test]
+fn a_link_through_which_more_was_measured_than_it_claims_never_binds() {
+    let mut case = Lab { disks: vec![3600.0], nics: vec![UNSHAPED], ..Lab::default() }.measured();
+    let mut link = case.plan.resources[0].clone();
+    (link.id, link.kind) = ("pcie:0000:01:00.0".into(), ResourceKind::Pcie);
+    (link.capacity, link.origin) = (3317e6, Origin::Effective);
+    case.plan.resources[0].next = vec![link.id.clone()];
+    case.plan.resources.insert(1, link);
+    let link = |case: &Case| {
+        let found =
+            case.diagnose().resources.into_iter().find(|resource| resource.kind == ResourceKind::Pcie);
+        found.expect("a link")
+    };
+    assert!(link(&case).lower_bound && link(&case).why.is_some_and(|why| why.contains("claims 3.32 GB/s")));
+    case.measurements
+        .iter_mut()
+        .filter(|figure| figure.stage == Stage::Disk)
+        .for_each(|f| f.bytes_per_second = 3.2e9);
+    assert!(!link(&case).lower_bound);
+}
+
+#[test]
+fn the_cpu_of_one_lane_on_loopback() {
+    let mut case =
+        Lab { disks: vec![UNSHAPED], nics: vec![UNSHAPED], receiver: UNSHAPED, ..Lab::default() }.measured();
+    case.plan.loopback = true;
+    for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Disk) {
+        (figure.held_by, figure.lower_bound) = (Some(HeldBy::Cpu), true);
+        figure.receiver.get_or_insert_default().cpu_seconds_per_gb = 0.2;
+    }
+    let mut disk = case.measurements[0].clone();
+    (disk.held_by, disk.lower_bound) = (Some(HeldBy::Generator), true);
+    case.measurements[0] = disk;
+    case.measurements.retain(|figure| figure.name != "all disks");
+    let diagnosis = case.diagnose();
+    // One worker on one of two cores: 1 ÷ 0.33 s/GB; both together would do 2 ÷ 0.53.
+    assert!(
+        (diagnosis.predicted.as_ref().expect("a prediction").bytes_per_second.known().expect("a prediction")
+            / 1e9
+            - 1.0 / 0.33)
+            .abs()
+            < 0.01
+    );
+    assert!(
+        bottleneck(&diagnosis).sentence.starts_with("The core of the one worker (0.33 CPU seconds per GB)")
+    );
+    case.machine.cpu.quota_cores = Fact::Known(1.0);
+    let quota = case.diagnose();
+    assert!(
+        (quota.predicted.as_ref().expect("a bound").bytes_per_second.known().expect("a prediction") / 1e9
+            - 1.0 / 0.53)
+            .abs()
+            < 0.01
+    );
+}
+
+#[test]
+fn polling_at_a_low_rate_does_not_make_the_cpu_the_bottleneck() {
+    // A disk of 50 MB/s in front of a sender that polls both cores full: 40 CPU seconds per GB, none of them
+    // needed.
+    let mut case = Lab { disks: vec![50.0], nics: vec![123.7], ..Lab::default() }.measured();
+    for figure in &mut case.measurements {
+        figure.cpu_seconds_per_gb = 2.0 / (figure.bytes_per_second / 1e9);
+    }
+    assert_eq!(bottleneck(&case.diagnose()).resources, ["disk:loop0"]);
+}
+
+#[test]
+fn what_was_measured_only_together_counts_by_its_lanes() {
+    let mut case = Lab { disks: vec![50.0, 30.0], nics: vec![40.0, 20.0], ..Lab::default() }.measured();
+    let lane = |source: &str, path: Option<&str>, megabytes: f64| WorkerResult {
+        source: source.into(),
+        path: path.map(str::to_string),
+        bytes_per_second: megabytes * 1e6,
+        ..idle_lane()
+    };
+    // The schedule left the second disk and the second NIC without a figure of their own.
+    case.measurements.retain(|figure| !["loop1 alone", "eth1 tcp alone"].contains(&figure.name.as_str()));
+    for figure in &mut case.measurements {
+        match (figure.stage, figure.together) {
+            (Stage::Disk, true) => {
+                figure.workers = vec![lane("disk:loop0", None, 50.0), lane("disk:loop1", None, 30.0)]
+            }
+            (Stage::Network, true) => {
+                figure.workers =
+                    vec![lane("memory", Some("nic:eth0"), 40.0), lane("memory", Some("nic:eth1"), 20.0)];
+            }
+            _ => {}
+        }
+    }
+    let diagnosis = case.diagnose();
+    assert_eq!(bottleneck(&diagnosis).resources, ["nic:eth0", "nic:eth1"]);
+    assert_eq!(diagnosis.predicted.as_ref().expect("a prediction").bytes_per_second, Fact::Known(60e6));
+    let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop1").expect("a disk");
+    assert_eq!((disk.capacity, disk.origin), (30e6, Origin::Measured));
+}
+
+#[test]
+fn loopback_is_called_the_hosts_own_stack() {
+    let mut case = Lab { disks: vec![2000.0], nics: vec![700.0], ..Lab::default() }.measured();
+    case.plan.loopback = true;
+    let sentence = bottleneck(&case.diagnose()).sentence.clone();
+    assert!(
+        sentence.starts_with("The host's own stack (loopback, 5.60 Gb/s, measured) limits the flow"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn nothing_measured_is_a_diagnosis_with_gaps() {
+    let mut case = Lab { disks: vec![50.0; 2], nics: vec![100.0], ..Lab::default() }.measured();
+    case.measurements.clear();
+    let diagnosis = case.diagnose();
+    assert!(diagnosis.predicted.as_ref().expect("a prediction").bytes_per_second.why().is_some());
+    assert_eq!(diagnosis.achieved.expect("a figure").bytes_per_second, 0.0);
+    assert!(bottleneck(&diagnosis).sentence.starts_with("The bottleneck is unknown"));
+    assert!(diagnosis.by_protocol.is_empty() && diagnosis.findings.is_empty());
+}
+
+#[test]
+fn use_of_each_resource_by_its_lanes() {
+    let mut case = Lab { disks: vec![50.0; 2], nics: vec![100.0, 100.0], ..Lab::default() }.measured();
+    let lane = |source: &str, path: &str, megabytes: f64| WorkerResult {
+        source: source.into(),
+        path: Some(path.into()),
+        bytes_per_second: megabytes * 1e6,
+        ..idle_lane()
+    };
+    let path = case.measurements.iter_mut().find(|figure| figure.stage == Stage::Path).expect("a path");
+    path.workers = vec![lane("disk:loop0", "nic:eth0", 50.0), lane("disk:loop1", "nic:eth0", 25.0)];
+    let diagnosis = case.diagnose();
+    let used = |id: &str| {
+        let found = diagnosis.resources.iter().find(|resource| resource.id == id);
+        (found.expect("a resource").utilisation * 100.0).round()
+    };
+    assert_eq!((used("disk:loop0"), used("disk:loop1"), used("nic:eth0")), (100.0, 50.0, 75.0));
+}
+
+pub(super) fn idle_lane() -> WorkerResult {
+    WorkerResult {
+        worker: 0,
+        source: String::new(),
+        path: None,
+        bytes_per_second: 0.0,
+        cpu_share: 0.1,
+        waiting_source: 0.5,
+        waiting_sink: 0.1,
+        receiver_limited: 0.0,
+        retransmits: 0,
+        segment_bytes: 8948,
+    }
+}
+
+fn jitter(seed: u64, n: usize) -> f64 {
+    // SplitMix64: one number for each figure of each seed, ±3 %.
+    let mut z = seed.wrapping_add((n as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    0.97 + 0.06 * ((z ^ (z >> 31)) as f64 / u64::MAX as f64)
+}
+
+proptest! {
+    #[test]
+    fn noise_of_three_percent_changes_no_name(seed in any::<u64>()) {
+        for (name, lab, kind, ids, predicted) in rows() {
+            let mut case = lab.measured();
+            for (n, figure) in case.measurements.iter_mut().enumerate() {
+                figure.bytes_per_second *= jitter(seed, 2 * n);
+                figure.cpu_seconds_per_gb *= jitter(seed, 2 * n + 1);
+            }
+            let diagnosis = case.diagnose();
+            for one in &diagnosis.by_protocol {
+                prop_assert_eq!(one.bottleneck.kind, kind, "{}: {}", name, one.bottleneck.sentence);
+                prop_assert_eq!(&one.bottleneck.resources, &ids, "{}", name);
+                let ours = *one.predicted.bytes_per_second.known().expect("a prediction") / 1e6;
+                prop_assert!((ours / predicted - 1.0).abs() < 0.05, "{name}: {ours} for {predicted}");
+            }
+            prop_assert_eq!(diagnosis.findings.iter().any(|finding| finding.id == "straggler"), name == "100 \
+                + 20");
+        }
+    }
+
+    #[test]
+    fn any_measurements_give_a_diagnosis_that_json_can_hold(
+        measurements in prop::collection::vec(any_measurement(), 0..14), protocols in any_protocols(), loopback in any::<bool>(),
+    ) {
+        let mut case = Lab { disks: vec![50.0; 3], nics: vec![100.0; 2], ..Lab::default() }.measured();
+        case.goal.protocols = protocols;
+        case.plan.loopback = loopback;
+        case.measurements = measurements;
+        let value = serde_json::to_value(case.diagnose()).expect("JSON");
+        let again: Diagnosis = serde_json::from_value(value).expect("no NaN or infinity became null");
+        let sentence = &bottleneck(&again).sentence;
+        prop_assert!(!sentence.contains("NaN") && !sentence.contains("inf "));
+        for finding in &again.findings {
+            prop_assert!(!finding.text.contains("NaN") && !finding.text.contains("inf"), "{}", finding.text);
+        }
+    }
+
+    #[test]
+    fn a_plan_that_somebody_edited_does_no_harm(
+        capacity in any_number(), core in any::<u32>(), drop in any::<prop::sample::Index>(),
+    ) {
+        let mut case = Lab { disks: vec![50.0; 3], nics: vec![100.0; 2], ..Lab::default() }.measured();
+        let at = drop.index(case.plan.resources.len());
+        (case.plan.resources[at].capacity, case.plan.resources[at].origin) = (capacity, Origin::Rated);
+        case.plan.workers[0].core = core;
+        case.plan.ceiling.bytes_per_second = Fact::Known(capacity);
+        let value = serde_json::to_value(case.diagnose()).expect("JSON");
+        prop_assert!(serde_json::from_value::<Diagnosis>(value).is_ok(), "no NaN or infinity became null");
+        case.plan.resources.remove(at);
+        let _ = case.diagnose();
+        case.plan.workers.clear();
+        let _ = case.diagnose();
+    }
+}
+
+/// Numbers that a broken measurement may hold.
+fn any_number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => 0.0f64..2e9,
+        1 => any::<f64>(),
+        1 => prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(0.0), Just(1e-300), Just(f64::MAX)],
+    ]
+}
+
+fn any_protocols() -> impl Strategy<Value = Vec<Protocol>> {
+    prop::collection::vec(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)], 0..3)
+}
+
+prop_compose! {
+    fn any_measurement()(
+        stage in prop_oneof![Just(Stage::Memory), Just(Stage::Disk), Just(Stage::Network), Just(Stage::Path)],
+        resource in prop_oneof![Just("all"), Just("disk:loop0"), Just("disk:loop1"), Just("disk:loop2"), Just("nic:eth0"), Just("nic:eth1"), Just("nobody")],
+        name in prop_oneof![Just("copy all cores"), Just("read all cores"), Just("x")],
+        numbers in prop::collection::vec(any_number(), 14),
+        (together, with_file, lower_bound, told) in any::<(bool, bool, bool, bool)>(),
+        held_by in prop::option::of(prop_oneof![Just(HeldBy::Cpu), Just(HeldBy::Quota), Just(HeldBy::Peer), Just(HeldBy::Generator)]),
+        protocol in prop::option::of(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)]),
+        flags in prop::collection::vec(prop_oneof![Just("quota"), Just("steal"), Just("page-cache"), Just("short-file")], 0..3),
+        (socket_drops, segment_bytes, lane) in any::<(u64, u32, usize)>(),
+    ) -> Measurement {
+        let core = |core| CoreUse { core, user: numbers[2], idle: numbers[3], steal: numbers[4], ..CoreUse::default() };
+        Measurement {
+            together, with_file, lower_bound, held_by, protocol,
+            bytes_per_second: numbers[0],
+            samples: numbers[..4].to_vec(),
+            spread: numbers[1],
+            cpu_seconds_per_gb: numbers[5],
+            cpu_by_core: vec![core(0), core(1)],
+            flags: flags.iter().map(|flag| flag.to_string()).collect(),
+            seconds: numbers[6],
+            workers: vec![WorkerResult {
+                worker: lane, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
+                waiting_source: numbers[9], waiting_sink: numbers[10], receiver_limited: 0.0, retransmits: 0, segment_bytes,
+            }],
+            receiver: told.then(|| ReceiverResult {
+                cpu_seconds_per_gb: numbers[11], busiest_thread: numbers[12], throttled: numbers[13], quota_cores: numbers[1],
+                socket_drops, receive_buffer_bytes: socket_drops, cpu_by_core: vec![core(0)], ..ReceiverResult::default()
+            }),
+            loss: numbers[12],
+            ..figure(stage, name, resource, 0.0)
+        }
+    }
+}

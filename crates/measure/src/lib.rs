@@ -1,0 +1,8 @@
+//! Measure, diagnose, conduct a run.
+
+#![forbid(unsafe_code)]
+
+pub mod diagnose;
+pub mod event;
+pub mod measure;
+pub mod run;

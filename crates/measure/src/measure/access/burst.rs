@@ -1,0 +1,99 @@
+//! A device that bursts and then settles: where a series of short windows changes its level, and how much the
+//! burst was worth.
+//!
+//! The change is looked for as the split that leaves the least absolute deviation from the medians of its two
+//! sides (a change of mean in the L1 norm: one stalled window moves no median).
+
+use super::Burst;
+use crate::measure::statistics::median;
+
+/// A burst is faster than what follows by at least this.
+const LEAST_RATIO: f64 = 1.4;
+/// Windows on each side of the change at least.
+const LEAST_WINDOWS: usize = 5;
+/// The two levels explain at least this share of the deviation from one.
+const EXPLAINED: f64 = 0.6;
+
+/// The burst in a series of rates (bytes per second), one for each `window_seconds`; none where it stays on
+/// one level, or rises.
+pub(crate) fn burst(rates: &[f64], window_seconds: f64) -> Option<Burst> {
+    let whole = deviation(rates);
+    let splits = LEAST_WINDOWS..rates.len().saturating_sub(LEAST_WINDOWS - 1);
+    let cost = |split: &usize| deviation(&rates[..*split]) + deviation(&rates[*split..]);
+    let (split, least) = splits.map(|split| (split, cost(&split))).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (fast, slow) = (median(&rates[..split]), median(&rates[split..]));
+    if slow <= 0.0 || fast < LEAST_RATIO * slow || least > (1.0 - EXPLAINED) * whole {
+        return None;
+    }
+    let until_bytes: f64 = rates[..split].iter().sum::<f64>() * window_seconds;
+    let seconds = split as f64 * window_seconds;
+    Some(Burst {
+        burst_bytes_per_second: fast,
+        sustained_bytes_per_second: slow,
+        until_bytes,
+        bucket_bytes: (until_bytes - slow * seconds).max(0.0),
+        seconds,
+    })
+}
+
+/// Sum of the distances from the median.
+fn deviation(rates: &[f64]) -> f64 {
+    let middle = median(rates);
+    rates.iter().map(|rate| (rate - middle).abs()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Noise of a few percent that is the same each time.
+    fn noisy(level: f64, index: usize) -> f64 {
+        level * (1.0 + 0.03 * ((index * 7919 % 13) as f64 / 6.5 - 1.0))
+    }
+
+    #[test]
+    fn a_bucket_is_found_with_both_rates_and_its_size() {
+        let mut rates: Vec<f64> = (0..60).map(|i| noisy(if i < 20 { 400e6 } else { 100e6 }, i)).collect();
+        rates[7] = 20e6; // a stall within the burst
+        rates[40] = 350e6; // and a lucky window after it
+        let found = burst(&rates, 0.1).expect("a burst");
+        assert!((found.burst_bytes_per_second / 400e6 - 1.0).abs() < 0.04, "{found:?}");
+        assert!((found.sustained_bytes_per_second / 100e6 - 1.0).abs() < 0.04, "{found:?}");
+        assert!((found.seconds - 2.0).abs() < 0.11, "{found:?}");
+        assert!((found.bucket_bytes / (2.0 * 300e6) - 1.0).abs() < 0.1, "{found:?}");
+        assert!((found.until_bytes / 800e6 - 1.0).abs() < 0.1, "{found:?}");
+    }
+
+    #[test]
+    fn what_is_no_burst() {
+        let level: Vec<f64> = (0..60).map(|i| noisy(100e6, i)).collect();
+        assert_eq!(burst(&level, 0.1), None, "one level");
+        let rising: Vec<f64> = (0..60).map(|i| noisy(if i < 20 { 100e6 } else { 400e6 }, i)).collect();
+        assert_eq!(burst(&rising, 0.1), None, "it gets faster");
+        let mut hasty = level.clone();
+        hasty[0] = 900e6;
+        assert_eq!(burst(&hasty, 0.1), None, "one window is no burst");
+        let swinging: Vec<f64> = (0..60).map(|i| if i % 10 < 5 { 300e6 } else { 100e6 }).collect();
+        assert_eq!(burst(&swinging, 0.1), None, "up and down");
+        assert_eq!(burst(&[], 0.1), None);
+        assert_eq!(burst(&[0.0; 30], 0.1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bucket_is_found(
+            fast in 200e6f64..2e9,
+            ratio in 1.8f64..20.0,
+            at in 8usize..50,
+            length in 65usize..90,
+        ) {
+            let slow = fast / ratio;
+            let rates: Vec<f64> = (0..length).map(|i| noisy(if i < at { fast } else { slow }, i)).collect();
+            let found = burst(&rates, 0.1);
+            let found = found.as_ref();
+            prop_assert!(found.is_some());
+            prop_assert!(found.is_some_and(|found| (found.seconds - at as f64 * 0.1).abs() < 0.11));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Runs one job on prepared sources: workers, a warm-up, windows; or each worker's part once. The figure with
+//! all that belongs to it.
+
+use super::Job;
+use super::burst::burst;
+use super::crew::Crew;
+use super::figure::{Watched, measurement};
+use super::files::Prepared;
+use super::meter::{Boundary, CrewMeter};
+use crate::event::{Event, Listener};
+use crate::measure::window::{Reading, Seen, Windows, fill_between, watch};
+use crate::measure::{Measurement, Stage};
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::Machine;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Settling time before the first window, seconds.
+pub const WARM_UP_SECONDS: f64 = 0.3;
+/// A worker that completes less in a window has no rate of its own: then all are counted as one.
+const LEAST_COMPLETIONS: f64 = 8.0;
+/// Pause between two looks at workers that do their part once.
+const LOOK: Duration = Duration::from_millis(2);
+/// Length of the windows in which a burst is looked for, seconds: long enough for a few requests, short
+/// beside any bucket.
+pub(crate) const SHORT_WINDOW_SECONDS: f64 = 0.1;
+/// So many of them at most are kept; an hour of a slow burst is shown by longer ones.
+const MOST_SHORT_WINDOWS: usize = 600;
+/// Time between two rates that the user sees.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// Where jobs are run, and who hears of it. Any number of jobs, one after another.
+pub struct Bench<'a> {
+    pub sysroot: &'a Sysroot,
+    pub machine: &'a Machine,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    pub listener: &'a mut dyn Listener,
+    /// io_uring may be used.
+    pub io_uring: bool,
+    /// Settling time of a timed job, seconds; not counted ([`WARM_UP_SECONDS`]).
+    pub warm_up_seconds: f64,
+    /// Windows of a timed job, each as long as the job says.
+    pub windows: u32,
+}
+
+impl Bench<'_> {
+    /// Processors that we may use.
+    pub fn cores(&self) -> Vec<u32> {
+        match self.machine.cpu.allowed.known() {
+            Some(allowed) if !allowed.is_empty() => allowed.clone(),
+            _ => self.machine.cpu.logical.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect(),
+        }
+    }
+
+    /// Ctrl-C.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there
+/// is no figure at all.
+pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<Measurement, Failure> {
+    let devices = prepared.devices_of(job);
+    let crew = Crew::start(bench, job, prepared)?;
+    let expected =
+        job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
+    let name = super::figure::title(job);
+    bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: expected });
+    let mut watched = match job.seconds {
+        Some(seconds) => in_windows(bench, &crew, job, seconds, &devices)?,
+        None => once(bench, &crew, &devices),
+    };
+    watched.area_bytes = crew.area_bytes;
+    watched.asked_bytes = crew.asked_bytes;
+    watched.cores.clone_from(&crew.cores);
+    let ended = crew.finish(bench.stop);
+    if ended.outcomes.is_empty() && !bench.stopped() {
+        let why = ended.errors.first().cloned().unwrap_or_else(|| "no worker could start".into());
+        return Err(Failure::Lacks(why));
+    }
+    Ok(measurement(bench, job, prepared, watched, ended))
+}
+
+fn in_windows(
+    bench: &mut Bench<'_>,
+    crew: &Crew,
+    job: &Job,
+    seconds: f64,
+    devices: &[String],
+) -> Result<Watched, Failure> {
+    let windows = Windows {
+        warm_up: Duration::from_secs_f64(bench.warm_up_seconds),
+        window: Duration::from_secs_f64(seconds),
+        repeats: bench.windows.max(1),
+    };
+    let mut meter = CrewMeter {
+        counters: &crew.counters,
+        sysroot: bench.sysroot,
+        devices,
+        begin: crew.begin,
+        transfer_bytes: job.transfer_bytes,
+        queue_depth: u64::from(job.queue_depth),
+        totals: Vec::new(),
+        first: Vec::new(),
+        last: Vec::new(),
+        boundaries: Vec::new(),
+    };
+    let mut glance = Glance::new();
+    let mut series = Series::new(crew);
+    let listener = &mut *bench.listener;
+    let mut tick = |_: f64| {
+        glance.look(crew, listener);
+        series.look(crew);
+        crew.alive()
+    };
+    let seen = watch(bench.sysroot, &[], &mut meter, windows, bench.stop, &mut tick);
+    let mut seen = seen.map_err(Failure::Lacks)?;
+    let CrewMeter { totals, first, boundaries, .. } = meter;
+    let completions = seldom(crew, &first, seen.samples.len());
+    if completions < LEAST_COMPLETIONS {
+        seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
+    }
+    let burst = burst(&series.rates(), series.window.as_secs_f64());
+    let mut watched = Watched { seen, timed: true, burst, ..Watched::default() };
+    if let [begin, .., end] = &boundaries[..] {
+        watched.between(begin, end);
+    }
+    Ok(watched)
+}
+
+/// Completions of the slowest worker in a window.
+fn seldom(crew: &Crew, first: &[linerate_transport::flow::progress::Mark], windows: usize) -> f64 {
+    let moved = crew.counters.iter().zip(first).map(|(counters, first)| {
+        let operations = counters.operations.load(Ordering::Relaxed).max(1);
+        let now = counters.progress.mark().bytes.max(1);
+        now.saturating_sub(first.bytes) as f64 * operations as f64 / now as f64
+    });
+    moved.fold(f64::MAX, f64::min) / windows.max(1) as f64
+}
+
+/// Each worker does its part once: as long as it takes.
+fn once(bench: &mut Bench<'_>, crew: &Crew, devices: &[String]) -> Watched {
+    let before = Reading::now(bench.sysroot, &[]);
+    let begin = Boundary::now(bench.sysroot, devices, &crew.counters);
+    let mut glance = Glance::new();
+    let mut watched = Watched::default();
+    while crew.alive() && !bench.stopped() {
+        glance.look(crew, bench.listener);
+        if watched.first_done.is_none() && crew.first_ended() {
+            watched.first_done = Some((crew.begin.elapsed().as_secs_f64(), crew.bytes()));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut seen = Seen { bytes: crew.bytes(), cut_short: bench.stopped(), ..Seen::default() };
+    fill_between(&mut seen, &before, &Reading::now(bench.sysroot, &[]));
+    watched.seen = seen;
+    watched.between(&begin, &Boundary::now(bench.sysroot, devices, &crew.counters));
+    watched
+}
+
+/// The rate as the user sees it while it works.
+struct Glance {
+    at: Instant,
+    bytes: u64,
+}
+
+impl Glance {
+    fn new() -> Self {
+        Glance { at: Instant::now(), bytes: 0 }
+    }
+
+    fn look(&mut self, crew: &Crew, listener: &mut dyn Listener) {
+        let passed = self.at.elapsed();
+        if passed < GLANCE {
+            return;
+        }
+        let bytes = crew.bytes();
+        let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
+        *self = Glance { at: Instant::now(), bytes };
+        listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
+    }
+}
+
+/// Bytes of all workers at even distances from their start, warm-up included: a bucket begins to empty with
+/// the first request.
+struct Series {
+    begin: Instant,
+    window: Duration,
+    bytes: Vec<(Duration, u64)>,
+}
+
+impl Series {
+    fn new(crew: &Crew) -> Self {
+        let window = Duration::from_secs_f64(SHORT_WINDOW_SECONDS);
+        Series { begin: crew.begin, window, bytes: vec![(Duration::ZERO, 0)] }
+    }
+
+    fn look(&mut self, crew: &Crew) {
+        let now = self.begin.elapsed();
+        if now < self.window * self.bytes.len() as u32 {
+            return;
+        }
+        self.bytes.push((now, crew.bytes()));
+        if self.bytes.len() > MOST_SHORT_WINDOWS {
+            // Twice as long, half as many: the memory that it takes has an end.
+            let mut index = 0;
+            self.bytes.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.window *= 2;
+        }
+    }
+
+    fn rates(&self) -> Vec<f64> {
+        let rate = |pair: &[(Duration, u64)]| {
+            let seconds = (pair[1].0 - pair[0].0).as_secs_f64();
+            pair[1].1.saturating_sub(pair[0].1) as f64 / seconds.max(1e-9)
+        };
+        self.bytes.windows(2).map(rate).collect()
+    }
+}

@@ -1,0 +1,226 @@
+//! The figure of one job: what the workers and the devices did, joined to a `Measurement` with its
+//! `AccessResult`.
+
+use super::checks::{self, Facts};
+use super::conduct::Bench;
+use super::crew::Ended;
+use super::files::Prepared;
+use super::meter::Boundary;
+use super::{Access, AccessResult, Burst, DeviceUse, Engine, Job, Latency, Layout, Order, SideResult};
+use crate::measure::window::Seen;
+use crate::measure::{Measurement, Stage, trust};
+use linerate_facts::units::show_size;
+use linerate_transport::flow::access::{AccessError, Outcome, Tally};
+
+/// Errors of one file that are told one by one.
+const MOST_ERRORS: usize = 3;
+
+/// What was watched while the workers worked.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    pub seen: Seen,
+    pub timed: bool,
+    pub devices: Vec<DeviceUse>,
+    /// When the first worker had done its part (seconds since the common zero), and the bytes of all until
+    /// then.
+    pub first_done: Option<(f64, u64)>,
+    /// A change of level in the series of short windows.
+    pub burst: Option<Burst>,
+    pub area_bytes: u64,
+    pub asked_bytes: u64,
+    pub cores: Vec<u32>,
+}
+
+impl Watched {
+    /// What the devices and the workers' threads did between two moments.
+    pub(crate) fn between(&mut self, begin: &Boundary, end: &Boundary) {
+        self.devices = end.devices.since(&begin.devices);
+        self.seen.workers = end.workers_since(begin);
+    }
+}
+
+/// All of it in one product.
+pub(crate) fn measurement(
+    bench: &Bench<'_>,
+    job: &Job,
+    prepared: &Prepared,
+    mut watched: Watched,
+    ended: Ended,
+) -> Measurement {
+    let Ended { outcomes, errors: mut failed } = ended;
+    let (mut reads, mut writes) = (Tally::new(), Tally::new());
+    for outcome in &outcomes {
+        reads.join(&outcome.reads);
+        writes.join(&outcome.writes);
+    }
+    let (first_done, last_done) = done_rates(&watched, &outcomes, reads.bytes + writes.bytes);
+    if !watched.timed && !outcomes.is_empty() {
+        watched.seen.samples = vec![last_done];
+    }
+    let resource = resource(job, prepared);
+    let mut measurement = Measurement::of(Stage::Disk, title(job), resource, &watched.seen);
+    measurement.together = job.sources.len() > 1;
+    measurement.method = method(job, &outcomes);
+    failed.extend(told(prepared, outcomes.iter().flat_map(|outcome| &outcome.errors)));
+    let corrupt = told(prepared, outcomes.iter().flat_map(|outcome| &outcome.corrupt));
+    let burst = watched.burst.take();
+    if let Some(burst) = &burst {
+        // A mean of both would be neither; what lasts is what counts.
+        measurement.bytes_per_second = burst.sustained_bytes_per_second;
+    }
+    let rate = measurement.bytes_per_second;
+    let side = |tally: &Tally| side(tally, rate, reads.bytes + writes.bytes);
+    let mut result = AccessResult {
+        job: job.clone(),
+        reads: (reads.operations > 0).then(|| side(&reads)),
+        writes: (writes.operations > 0).then(|| side(&writes)),
+        first_done_bytes_per_second: if watched.timed { rate } else { first_done },
+        last_done_bytes_per_second: last_done,
+        devices: std::mem::take(&mut watched.devices),
+        checks: super::Checks::default(),
+        burst,
+        steady: None,
+        corrupt: job.verify.then_some(corrupt),
+        errors: failed,
+        visits: Vec::new(),
+    };
+    let facts = Facts { bench, job, watched: &watched, outcomes: &outcomes };
+    let (made, flags) = checks::checks(&facts, &result);
+    result.checks = made;
+    measurement.held_by = trust::held_by(&watched.seen, None, None);
+    measurement.lower_bound = measurement.held_by.is_some();
+    measurement.flags = flags;
+    if result.burst.is_some() {
+        measurement.flags.push("burst".into());
+    }
+    trust::flag(&mut measurement, &watched.seen, &watched.cores);
+    measurement.access = Some(Box::new(result));
+    measurement
+}
+
+/// While all were still at work, and until the last had ended; bytes per second.
+fn done_rates(watched: &Watched, outcomes: &[Outcome], bytes: u64) -> (f64, f64) {
+    let started = outcomes.iter().map(|outcome| outcome.started_seconds).fold(f64::MAX, f64::min);
+    let ended = outcomes.iter().map(|outcome| outcome.ended_seconds).fold(0.0, f64::max);
+    let rate = |bytes: u64, until: f64| {
+        if until > started { bytes as f64 / (until - started) } else { 0.0 }
+    };
+    let last = rate(bytes, ended);
+    // Who was too quick to be seen ending first ended with all the others.
+    let first = watched.first_done.map_or(last, |(at, bytes)| rate(bytes, at));
+    (first, last)
+}
+
+fn side(tally: &Tally, bytes_per_second: f64, all_bytes: u64) -> SideResult {
+    let share = tally.bytes as f64 / all_bytes.max(1) as f64;
+    let own = bytes_per_second * share;
+    let mean_bytes = tally.bytes as f64 / tally.operations.max(1) as f64;
+    SideResult {
+        operations: tally.operations,
+        bytes: tally.bytes,
+        operations_per_second: own / mean_bytes.max(1.0),
+        bytes_per_second: own,
+        latency: latency(tally),
+    }
+}
+
+fn latency(tally: &Tally) -> Latency {
+    let seconds = |nanos: u64| nanos as f64 * 1e-9;
+    let at = |quantile: f64| seconds(tally.latency.value_at_quantile(quantile));
+    Latency {
+        mean: tally.latency.mean() * 1e-9,
+        minimum: seconds(tally.latency.min()),
+        maximum: seconds(tally.latency.max()),
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        p99_9: at(0.999),
+        p99_99: at(0.9999),
+    }
+}
+
+/// The one resource that was used, or `all`.
+fn resource(job: &Job, prepared: &Prepared) -> String {
+    let used = job.sources.len().min(job.workers as usize);
+    let targets = (0..used).filter_map(|source| prepared.target_of(job, source).ok());
+    let mut names: Vec<String> = targets.map(|target| prepared.resource(target)).collect();
+    names.sort();
+    names.dedup();
+    if let [one] = &names[..] { one.clone() } else { "all".into() }
+}
+
+/// `sequential read, 1 MiB × 16, 4 workers`.
+pub fn title(job: &Job) -> String {
+    let order = match job.order {
+        Order::Sequential => "sequential".to_string(),
+        Order::Random => "random".to_string(),
+        Order::Zipf { theta } => format!("zipf {theta}"),
+        Order::Hot { share, hits } => format!("hot {share}:{hits}"),
+    };
+    let access = match job.access {
+        Access::Read => "read".to_string(),
+        Access::Write => "write".to_string(),
+        Access::Mixed { read_share } => format!("mixed {:.0} % read", read_share * 100.0),
+    };
+    let workers = if job.workers == 1 { "1 worker".to_string() } else { format!("{} workers", job.workers) };
+    let layout = match job.layout {
+        Layout::FilePerWorker => "",
+        Layout::Segmented => ", segmented",
+        Layout::Strided => ", strided",
+    };
+    let engine = match job.engine {
+        Engine::IoUring => "",
+        Engine::Psync => ", psync",
+        Engine::Mmap => ", mmap",
+    };
+    let cache = if job.direct || job.engine == Engine::Mmap { "" } else { ", buffered" };
+    let size = show_size(job.transfer_bytes);
+    format!("{order} {access}, {size} × {}, {workers}{layout}{engine}{cache}", job.queue_depth)
+}
+
+fn method(job: &Job, outcomes: &[Outcome]) -> String {
+    let engine = outcomes.first().map_or("no worker started", |outcome| outcome.method.as_str());
+    let cache = match (job.engine, job.direct) {
+        (Engine::Mmap, _) => "mapped",
+        (_, true) => "O_DIRECT",
+        (_, false) => "buffered",
+    };
+    let flush = if job.fsync && job.writes() { ", fsync" } else { "" };
+    format!("{engine}, {cache}{flush}")
+}
+
+/// Errors with the device in front: of one file the first few, and how many more.
+fn told<'a>(prepared: &Prepared, errors: impl Iterator<Item = &'a AccessError>) -> Vec<String> {
+    let mut by_label: Vec<(&str, Vec<&AccessError>)> = Vec::new();
+    for error in errors {
+        match by_label.iter_mut().find(|(label, _)| *label == error.label) {
+            Some((_, known)) => known.push(error),
+            None => by_label.push((&error.label, vec![error])),
+        }
+    }
+    let mut told = Vec::new();
+    for (label, errors) in by_label {
+        let device = prepared.device_of(label);
+        told.extend(
+            errors.iter().take(MOST_ERRORS).map(|error| {
+                format!("{device}: {label} at offset {}: {}", error.offset, explained(&error.why))
+            }),
+        );
+        if errors.len() > MOST_ERRORS {
+            told.push(format!("{device}: {label}: and {} more", errors.len() - MOST_ERRORS));
+        }
+    }
+    told
+}
+
+/// What the kernel said, with what it mostly means.
+fn explained(why: &str) -> String {
+    let meaning = [
+        ("os error 28", "the disk became full; make room, or fewer --workers, a smaller --block"),
+        ("os error 5)", "the device or what lies below it is damaged or full; see dmesg"),
+        ("os error 30", "the file system went read-only; see dmesg"),
+    ];
+    let known = meaning.iter().find(|(code, _)| why.contains(code));
+    known.map_or_else(|| why.to_string(), |(_, meaning)| format!("{why}: {meaning}"))
+}

@@ -1,0 +1,220 @@
+//! What a job needs, made ready: files in the directories that were named, with data in them where they will
+//! be read.
+//!
+//! Unless they are to be kept, files have no name (as the scratch files of a run), so that not even `kill -9`
+//! leaves one behind.
+
+use super::Job;
+use super::conduct::Bench;
+use super::crew::check_memory;
+use super::lay_out::{Blank, lay_out};
+use super::made::{Made, PREFIX, not_made};
+use super::parts::files_of;
+use super::target::{Kind, Permissions, Target};
+use linerate_facts::failure::Failure;
+use linerate_facts::units::show_size;
+use linerate_system::file::space_at;
+use linerate_system::storage::raise_open_files;
+use linerate_transport::flow::access::AccessFile;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Sources looked at, and the files made in them. Made files without a name go with this value.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) targets: Vec<Target>,
+    pub(super) made: Vec<Made>,
+    pub(super) permissions: Permissions,
+}
+
+impl Prepared {
+    /// Looks at the sources. Nothing is made yet.
+    pub fn new(bench: &Bench<'_>, sources: &[PathBuf], permissions: Permissions) -> Result<Self, Failure> {
+        let looked = sources.iter().map(|path| Target::look(bench.sysroot, bench.machine, path));
+        Ok(Prepared { targets: looked.collect::<Result<_, _>>()?, made: Vec::new(), permissions })
+    }
+
+    /// Makes whatever this job still lacks. May be called for one job after another: files are shared and
+    /// grow.
+    pub(crate) fn ready_for(&mut self, bench: &mut Bench<'_>, job: &Job) -> Result<(), Failure> {
+        job.check().map_err(Failure::Usage)?;
+        check_memory(bench.sysroot, job)?;
+        self.check_targets(bench, job)?;
+        raise_open_files();
+        let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
+        for source in 0..job.sources.len() {
+            let target = self.target_of(job, source)?;
+            if self.targets[target].kind == Kind::Directory {
+                wanted.extend(files_of(job, source).into_iter().map(|(index, bytes)| (target, index, bytes)));
+            }
+        }
+        self.check_room(&wanted)?;
+        for (source, index, length) in &wanted {
+            self.make(*source, *index, *length)?;
+        }
+        if job.needs_data() {
+            self.fill(bench, job, &wanted)?;
+        }
+        Ok(())
+    }
+
+    /// A job has written its files: those that it wrote whole hold data now, and stamps of its own or none.
+    pub fn wrote(&mut self, job: &Job) {
+        if !job.writes() {
+            return;
+        }
+        let stamp = job.stamp_sector_bytes();
+        for source in 0..job.sources.len() {
+            let Ok(target) = self.target_of(job, source) else { continue };
+            for (index, length) in files_of(job, source) {
+                let known = self.made.iter_mut().find(|made| made.source == target && made.index == index);
+                let Some(made) = known else { continue };
+                let whole = job.seconds.is_none() && !job.reads();
+                if whole && made.written <= length {
+                    (made.written, made.stamped) = (length, stamp);
+                } else if made.stamped != stamp {
+                    made.stamped = None;
+                }
+            }
+        }
+    }
+
+    /// Files with a name that are there now.
+    pub fn kept(&self) -> Vec<String> {
+        self.made.iter().filter(|made| made.named).map(|made| made.path.display().to_string()).collect()
+    }
+
+    /// Removes files with a name, too: what was made in vain helps nobody.
+    pub fn remove(&mut self) {
+        for made in self.made.drain(..).filter(|made| made.named) {
+            let _ = std::fs::remove_file(&made.path);
+        }
+    }
+
+    /// The resource behind a source.
+    pub fn resource(&self, source: usize) -> String {
+        self.targets[source].resource()
+    }
+
+    /// What stands behind a file or device with this name in an error.
+    pub(super) fn device_of(&self, label: &str) -> String {
+        let made = self.made.iter().find(|made| made.path.as_os_str() == label).map(|made| made.source);
+        let named = || self.targets.iter().position(|target| target.path.as_os_str() == label);
+        let resource = made.or_else(named).map(|source| self.resource(source)).unwrap_or_default();
+        resource.strip_prefix("disk:").unwrap_or(&resource).to_string()
+    }
+
+    /// Disks behind the sources of a job, each once.
+    pub(crate) fn devices_of(&self, job: &Job) -> Vec<String> {
+        let targets = (0..job.sources.len()).filter_map(|source| self.target_of(job, source).ok());
+        let mut devices: Vec<String> =
+            targets.flat_map(|target| self.targets[target].leaves.clone()).collect();
+        devices.sort();
+        devices.dedup();
+        devices
+    }
+
+    /// Which of the sources looked at a source of a job is: a job may use some of them. One that is named
+    /// twice is two.
+    pub(super) fn target_of(&self, job: &Job, source: usize) -> Result<usize, Failure> {
+        let path = &job.sources[source];
+        let before = job.sources[..source].iter().filter(|other| *other == path).count();
+        let mut same = (0..self.targets.len()).filter(|target| self.targets[*target].path == *path);
+        same.nth(before).ok_or_else(|| Failure::Lacks(format!("source {}: not made ready", path.display())))
+    }
+
+    fn check_targets(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
+        for target in self.targets.iter_mut().filter(|target| job.sources.contains(&target.path)) {
+            if job.writes() {
+                target.allow_writes(bench.sysroot, bench.machine, &self.permissions)?;
+            }
+            let shown = target.path.display();
+            if job.direct && !job.transfer_bytes.is_multiple_of(target.sector_bytes) {
+                return Err(Failure::Usage(format!(
+                    "--transfer {}: no multiple of the {} bytes of a sector of {shown}, which direct I/O \
+                     wants; give a multiple, or --buffered",
+                    job.transfer_bytes, target.sector_bytes
+                )));
+            }
+            let ours = target.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+            if job.verify && !job.writes() && target.kind != Kind::Directory && !ours {
+                return Err(Failure::Usage(format!(
+                    "--verify: linerate did not write {shown}, so there is nothing to hold it against; name \
+                     a directory, or a file that --keep left"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// At least a tenth of each file system stays free.
+    fn check_room(&self, wanted: &[(usize, usize, u64)]) -> Result<(), Failure> {
+        let mut needs: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+        for (source, index, length) in wanted {
+            let has = self.find(*source, *index).map_or(0, |made| made.length);
+            let need = needs.entry(self.targets[*source].file_system).or_insert((*source, 0));
+            need.1 = need.1.saturating_add(length.saturating_sub(has));
+        }
+        for (source, need) in needs.into_values().filter(|(_, need)| *need > 0) {
+            let path = &self.targets[source].path;
+            let (free, total) = space_at(path).map_err(|error| not_made(path, &error))?;
+            if need > free.saturating_sub(total / 10) {
+                return Err(Failure::Lacks(format!(
+                    "no room in {}: the files need {}, and {} of {} are free, of which a tenth of the whole \
+                     is left alone; fewer --workers, a smaller --block, or another --source",
+                    path.display(),
+                    show_size(need),
+                    show_size(free),
+                    show_size(total)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn find(&self, source: usize, index: usize) -> Option<&Made> {
+        self.made.iter().find(|made| made.source == source && made.index == index)
+    }
+
+    fn make(&mut self, source: usize, index: usize, length: u64) -> Result<(), Failure> {
+        let known = self.made.iter_mut().find(|made| made.source == source && made.index == index);
+        if let Some(made) = known {
+            made.length = made.length.max(length);
+            return Ok(());
+        }
+        let made = Made::make(&self.targets[source], source, index, self.permissions.keep)?;
+        self.made.push(Made { length, ..made });
+        Ok(())
+    }
+
+    /// Writes what is still blank in the files of a job.
+    fn fill(
+        &mut self,
+        bench: &mut Bench<'_>,
+        job: &Job,
+        wanted: &[(usize, usize, u64)],
+    ) -> Result<(), Failure> {
+        let stamp = job.stamp_sector_bytes();
+        let mut blanks = Vec::new();
+        for (source, index, length) in wanted {
+            let Some(at) = self.made.iter().position(|made| made.source == *source && made.index == *index)
+            else {
+                continue;
+            };
+            let made = &self.made[at];
+            let from = if stamp.is_some() && made.stamped != stamp { 0 } else { made.written };
+            if from < *length {
+                let file = made.open(job.direct, true).map_err(|error| not_made(&made.path, &error))?;
+                let file = AccessFile { file: Arc::new(file), label: made.label() };
+                blanks.push(Blank { made: at, source: *source, file, from, to: *length });
+            }
+        }
+        let filled = lay_out(bench, blanks, job, self.permissions.shorten_after)?;
+        for (at, written) in filled {
+            self.made[at].written = written;
+            self.made[at].stamped = stamp;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! fio's keys, in a job file or as options: which a job file may hold, and what linerate has for each.
+
+/// One key of fio.
+#[derive(Clone, Copy, Debug)]
+pub struct FioKey {
+    /// The name that fio's manual has first, then its other names.
+    pub names: &'static [&'static str],
+    /// Options of `linerate disk` for it; none: it needs no option.
+    pub ours: &'static [&'static str],
+    /// How they are written, or why there is none.
+    pub note: &'static str,
+    /// A job file may hold it.
+    taken: bool,
+}
+
+const fn taken(names: &'static [&'static str], ours: &'static [&'static str], note: &'static str) -> FioKey {
+    FioKey { names, ours, note, taken: true }
+}
+
+const fn other(names: &'static [&'static str], ours: &'static [&'static str], note: &'static str) -> FioKey {
+    FioKey { names, ours, note, taken: false }
+}
+
+const PAST_THE_CACHE: &str = "reads and writes go past the page cache unless --buffered is given";
+const PATTERN: &str = "--access read --pattern random for randread";
+const FLUSH: &str = "once at the end of writing, within the measured time";
+const ONE_FIGURE: &str = "all workers together are one figure";
+const IN_TURN: &str = "sections of a job file are measured one after the other";
+const SIZES: &str = "name one size, or a list like 4k,64k that is measured one by one";
+const LIMIT: &str = "`linerate load` finds the highest load within it";
+const SAVED: &str = "it saves every figure";
+const YOURSELF: &str = "run the command yourself: linerate starts no other program";
+
+/// What linerate has for each.
+pub const FIO_KEYS: [FioKey; 50] = [
+    taken(&["name"], &["--name"], ""),
+    taken(&["description"], &["--name"], ""),
+    taken(&["filename"], &["--source"], ""),
+    taken(&["directory"], &["--source"], ""),
+    taken(&["rw", "readwrite"], &["--access", "--pattern"], PATTERN),
+    taken(&["bs", "blocksize"], &["--transfer"], ""),
+    taken(&["size"], &["--amount"], ""),
+    taken(&["filesize"], &["--amount"], ""),
+    taken(&["numjobs"], &["--workers"], ""),
+    taken(&["iodepth"], &["--queue-depth"], ""),
+    taken(&["ioengine"], &["--engine"], ""),
+    taken(&["direct"], &[], PAST_THE_CACHE),
+    taken(&["buffered"], &["--buffered"], ""),
+    taken(&["runtime", "timeout"], &["--seconds"], ""),
+    taken(&["time_based"], &["--seconds"], "with it a measurement ends by time"),
+    taken(&["ramp_time"], &[], "the warm-up is left out of every figure"),
+    taken(&["rwmixread"], &["--access", "--read-share"], "--access mixed --read-share 70"),
+    taken(&["rwmixwrite"], &["--access", "--read-share"], "--access mixed --read-share 70 for rwmixwrite=30"),
+    taken(&["fsync"], &["--fsync"], FLUSH),
+    taken(&["end_fsync"], &["--fsync"], FLUSH),
+    taken(&["fsync_on_close"], &["--fsync"], FLUSH),
+    taken(&["group_reporting"], &[], ONE_FIGURE),
+    taken(&["rate"], &["--limit"], "bytes a second, such as 100MB/s"),
+    taken(&["rate_iops"], &["--rate"], "requests a second"),
+    taken(&["stonewall"], &[], IN_TURN),
+    taken(&["wait_for_previous"], &[], IN_TURN),
+    taken(&["nrfiles"], &["--layout"], "a file for each worker, or one that all share"),
+    taken(&["thread"], &[], "workers are threads"),
+    other(&["verify"], &["--verify"], "it stamps each block with its place"),
+    other(&["do_verify"], &["--verify"], "it stamps each block with its place"),
+    other(&["bsrange", "blocksize_range"], &["--transfer"], SIZES),
+    other(&["bssplit"], &["--transfer"], SIZES),
+    other(&["random_distribution"], &["--pattern"], "zipf:THETA or hot:PERCENT:HITS"),
+    other(&["randseed", "allrandrepeat"], &["--seed"], ""),
+    other(&["latency_target"], &[], LIMIT),
+    other(&["latency_window"], &[], LIMIT),
+    other(&["thinktime"], &["--rate"], "requests on a schedule"),
+    other(&["write_bw_log"], &["--output"], SAVED),
+    other(&["write_lat_log"], &["--output"], SAVED),
+    other(&["write_iops_log"], &["--output"], SAVED),
+    other(&["output-format"], &["--format"], "fio-json for fio's own, or json, csv"),
+    other(&["minimal"], &["--format"], "csv"),
+    other(&["invalidate"], &["--drop-caches"], ""),
+    other(&["fill_device"], &["--fill"], ""),
+    other(&["loops"], &["--repeats"], ""),
+    other(&["steadystate", "ss"], &["--steady-state"], "by SNIA's rule"),
+    other(&["section"], &["--fio-job"], IN_TURN),
+    other(&["include"], &[], "put the lines of that file into the job file"),
+    other(&["exec_prerun"], &[], YOURSELF),
+    other(&["exec_postrun"], &[], YOURSELF),
+];
+
+fn named(name: &str) -> Option<&'static FioKey> {
+    FIO_KEYS.iter().find(|key| key.names.contains(&name))
+}
+
+/// The first name of a key that a job file may hold; else what to do.
+pub(super) fn taken_from_a_file(name: &str) -> Result<&'static str, String> {
+    let instead = match named(name) {
+        Some(key) if key.taken => return Ok(key.names[0]),
+        Some(FioKey { ours: [], note, .. }) => (*note).to_string(),
+        Some(FioKey { ours, note: "", .. }) => format!("use {}", ours.join(" and ")),
+        Some(FioKey { ours, note, .. }) => format!("use {}: {note}", ours.join(" and ")),
+        None => "take the line out if it does not matter, or run the job with fio".into(),
+    };
+    Err(format!("linerate does not take `{name}` from a job file; {instead}"))
+}

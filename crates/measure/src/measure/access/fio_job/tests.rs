@@ -1,0 +1,201 @@
+//! Job files as they are found, and as they should not be.
+
+use super::*;
+use proptest::prelude::*;
+
+const COMMON: &str = "\
+; a comment, and another
+# of the other kind
+[global]
+ioengine=libaio
+direct=1
+bs=1m
+size=2g
+directory=/mnt/a:/mnt/b
+runtime = 1m
+time_based
+group_reporting
+
+[write]
+rw=write
+end_fsync=1
+numjobs=4
+
+[random]
+stonewall
+rw=randrw
+rwmixread=70
+bs=4k
+iodepth=16
+rate_iops=500
+";
+
+fn refused(text: &str) -> String {
+    parse(text).expect_err("it is refused").to_string()
+}
+
+#[test]
+fn the_common_part_is_taken() {
+    let jobs = parse(COMMON).expect("jobs");
+    assert_eq!(jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["write", "random"]);
+    let (write, random) = (&jobs[0], &jobs[1]);
+    assert_eq!(write.sources, [PathBuf::from("/mnt/a"), PathBuf::from("/mnt/b")]);
+    assert_eq!(
+        (write.access, write.order, write.layout),
+        (Access::Write, Order::Sequential, Layout::FilePerWorker)
+    );
+    assert_eq!((write.transfer_bytes, write.amount_bytes, write.workers), (1 << 20, Some(2 << 30), 4));
+    assert_eq!(
+        (write.engine, write.direct, write.fsync, write.seconds),
+        (Engine::IoUring, true, true, Some(60.0))
+    );
+    assert_eq!(write.notes, ["ioengine=libaio: done with io_uring, which took its place"]);
+    assert_eq!((random.access, random.order), (Access::Mixed { read_share: 0.7 }, Order::Random));
+    assert_eq!((random.transfer_bytes, random.queue_depth, random.workers), (4096, 16, 1));
+    assert_eq!((random.requests_per_second, random.fsync), (Some(500.0), false));
+}
+
+#[test]
+fn what_is_not_reported_is_as_fio_has_it() {
+    let job = &parse("[job]\nfilename=/dev/sdb\n").expect("a job")[0];
+    assert_eq!((job.transfer_bytes, job.queue_depth, job.workers, job.direct), (4096, 1, 1, false));
+    assert_eq!(
+        (job.engine, job.access, job.amount_bytes, job.seconds),
+        (Engine::Psync, Access::Read, None, None)
+    );
+    assert!(job.notes.is_empty(), "{:?}", job.notes);
+}
+
+#[test]
+fn one_file_of_several_workers_is_parted_and_that_is_said() {
+    let job = &parse("[job]\nfilename=/data/x\\:y\nnumjobs=4\nsize=1g\nrate=10m\n").expect("a job")[0];
+    assert_eq!(job.sources, [PathBuf::from("/data/x:y")]);
+    assert_eq!((job.layout, job.amount_bytes), (Layout::Segmented, Some(256 << 20)));
+    assert_eq!(job.limit_bytes_per_second, Some(40.0 * 1_048_576.0));
+    assert!(job.notes[0].contains("each worker has a part of it"), "{:?}", job.notes);
+}
+
+#[test]
+fn units_are_those_of_fio() {
+    for (text, bytes) in [
+        ("512", 512),
+        ("4k", 4096),
+        ("4K", 4096),
+        ("4kb", 4096),
+        ("4ki", 4096),
+        ("4KiB", 4000),
+        ("1g", 1 << 30),
+    ] {
+        assert_eq!(values::size(text), Some(bytes), "{text}");
+    }
+    for wrong in
+        ["", "k", "4x", "50%", "4k-8k", "4k,8k", "-1", "1.5g", "ib", "99999999999999999999", "99999999999p"]
+    {
+        assert_eq!(values::size(wrong), None, "{wrong}");
+    }
+    for (text, seconds) in [("30", 30.0), ("30s", 30.0), ("5m", 300.0), ("500ms", 0.5), ("2h", 7200.0)] {
+        assert_eq!(values::duration(text), Some(seconds), "{text}");
+    }
+}
+
+#[test]
+fn the_rest_is_refused_by_name_line_and_remedy() {
+    let cases = [
+        (
+            "[a]\nrw=read\nverify=crc32c\n",
+            "line 3: linerate does not take `verify` from a job file; use --verify",
+        ),
+        (
+            "[a]\nzonemode=zbd\n",
+            "line 2: linerate does not take `zonemode` from a job file; take the line out",
+        ),
+        ("rw=read\n", "line 1: an option before the first section"),
+        ("[a\n", "line 1: “[a” is no section"),
+        ("[a]\nrw=trim\n", "line 2: rw=trim: linerate has read, write"),
+        ("[a]\nbs=4k-8k\n", "line 2: bs=4k-8k: one size like 4k"),
+        ("[a]\nbs=2g\n", "line 2: bs=2147483648: a request has at most 1 GiB"),
+        ("[a]\nsize=50%\n", "line 2: size=50%: one size"),
+        ("[a]\nioengine=rados\n", "line 2: ioengine=rados: linerate has io_uring"),
+        ("[a]\nfsync=1\n", "line 2: fsync=1: linerate flushes at the end only; write end_fsync=1"),
+        ("[a]\nnrfiles=8\n", "line 2: nrfiles=8: linerate has one file for each worker"),
+        ("[a]\nnumjobs=0\n", "line 2: numjobs=0: a whole number from 1"),
+        ("[a]\nrw\n", "line 2: `rw` wants a value"),
+        ("[a]\ndirect=yes\n", "line 2: `direct` is 0 or 1"),
+        ("[a]\ntime_based\n", "line 1: [a] is time_based without a runtime"),
+        ("[a]\nsize=${SIZE}\n", "line 2: `size` asks for a variable of the environment"),
+        ("[a]\nrate=1m\nrate_iops=5\n", "line 1: [a] has both rate and rate_iops"),
+        ("[a]\nrw=read\n[b]\nrw=write\n", "line 3: [b] would run at the same time as [a]"),
+        ("[global]\nrw=read\n", "line 1: there is no job"),
+        ("", "line 1: there is no job"),
+    ];
+    for (text, expected) in cases {
+        let said = refused(text);
+        assert!(said.starts_with(expected), "{text:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// One of the lines that a file may have.
+fn line() -> impl Strategy<Value = String> {
+    let keys = [
+        "rw",
+        "bs",
+        "size",
+        "numjobs",
+        "iodepth",
+        "ioengine",
+        "direct",
+        "runtime",
+        "time_based",
+        "stonewall",
+        "fsync",
+        "filename",
+        "rate",
+    ];
+    let values = [
+        "read",
+        "randrw",
+        "4k",
+        "1g",
+        "0",
+        "1",
+        "16",
+        "io_uring",
+        "mmap",
+        "30s",
+        "a:b",
+        "",
+        "99999999999999999999",
+    ];
+    prop_oneof![
+        3 => (0..keys.len(), 0..values.len()).prop_map(move |(key, value)| format!("{}={}", keys[key], values[value])),
+        1 => "\\[[a-z]{1,6}\\]",
+        1 => Just("[global]".to_string()),
+        1 => "\\PC{0,20}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_jobs_or_one_sentence_with_a_line(lines in proptest::collection::vec(line(), 0..20)) {
+        let text = lines.join("\n");
+        match parse(&text) {
+            Ok(jobs) => for job in jobs {
+                prop_assert!(job.workers > 0 && job.queue_depth > 0 && job.transfer_bytes > 0 && !job.sources.is_empty());
+                prop_assert!(job.amount_bytes != Some(0));
+            },
+            Err(error) => {
+                prop_assert!(error.line <= lines.len().max(1), "{error}");
+                prop_assert!(!error.why.contains('\n') && error.to_string().len() < 400);
+            }
+        }
+    }
+
+    #[test]
+    fn comments_and_blanks_change_nothing(at in 0usize..20) {
+        let mut lines: Vec<&str> = COMMON.lines().collect();
+        lines.insert(at.min(lines.len()), "  ; numjobs=9");
+        lines.insert(at.min(lines.len()), "");
+        prop_assert_eq!(parse(&lines.join("\n")), parse(COMMON));
+    }
+}

@@ -1,0 +1,77 @@
+//! Values of a job file: sizes, times and lists of names in fio's own units.
+
+use std::path::PathBuf;
+
+/// A size as fio 3.33 reads it with its default `kb_base=1024`, where the prefixes stand the other way round
+/// than in IEC 80000-13: `4k`, `4ki` and `4kb` are 4096, `4kib` is 4000 (fio(1), "Parameter types", has the
+/// rule; `ki` is what the program does).
+pub(super) fn size(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = text[digits..].to_ascii_lowercase();
+    let (letters, base) = match unit.strip_suffix("ib") {
+        Some(letters) => (letters, 1000u64),
+        None => (unit.strip_suffix(['b', 'i']).unwrap_or(&unit), 1024),
+    };
+    let power = match (letters, base) {
+        ("", 1024) if unit.is_empty() => 0,
+        ("k", _) => 1,
+        ("m", _) => 2,
+        ("g", _) => 3,
+        ("t", _) => 4,
+        ("p", _) => 5,
+        _ => return None,
+    };
+    number.checked_mul(base.checked_pow(power)?)
+}
+
+/// A time in seconds: a bare number is seconds; `d`, `h`, `m`, `s`, `ms`, `us`.
+pub(super) fn duration(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let scale = match text[digits..].to_ascii_lowercase().as_str() {
+        "" | "s" => 1.0,
+        "d" => 86_400.0,
+        "h" => 3600.0,
+        "m" => 60.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        _ => return None,
+    };
+    Some(number as f64 * scale)
+}
+
+/// On or off; a key alone is on.
+pub(super) fn switch(text: Option<&str>) -> Option<bool> {
+    match text {
+        None | Some("1" | "true") => Some(true),
+        Some("0" | "false") => Some(false),
+        Some(_) => None,
+    }
+}
+
+/// Names with colons between; a colon that is part of one stands behind a backslash.
+pub(super) fn named(text: &str) -> Vec<PathBuf> {
+    let mut names = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            '\\' if !escaped => {
+                escaped = true;
+                continue;
+            }
+            ':' if !escaped => names.push(String::new()),
+            c => {
+                if let Some(last) = names.last_mut() {
+                    // Only a colon needed the backslash.
+                    if escaped && c != ':' && c != '\\' {
+                        last.push('\\');
+                    }
+                    last.push(c);
+                }
+            }
+        }
+        escaped = false;
+    }
+    names.into_iter().filter(|name| !name.is_empty()).map(PathBuf::from).collect()
+}

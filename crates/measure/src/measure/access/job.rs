@@ -1,0 +1,150 @@
+//! What to read or write: one cell of a benchmark's matrix. Saved with its result, so that it can be done
+//! again.
+
+use linerate_facts::units::show_size;
+pub use linerate_transport::flow::access::{Engine, Order};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One measurement of `linerate disk` or one step of `linerate load`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Directories (files are made there), files or block devices; workers are dealt round them.
+    pub sources: Vec<PathBuf>,
+    pub workers: u32,
+    pub access: Access,
+    pub order: Order,
+    pub layout: Layout,
+    /// Bytes a request.
+    pub transfer_bytes: u64,
+    /// Contiguous bytes of one worker within a segment.
+    pub block_bytes: u64,
+    /// Blocks of one worker in its file, or in the shared one.
+    pub segments: u64,
+    /// Requests in flight a worker.
+    pub queue_depth: u32,
+    pub engine: Engine,
+    /// Past the page cache (O_DIRECT).
+    pub direct: bool,
+    /// Flush to the device at the end, within the measured time (writes).
+    pub fsync: bool,
+    /// No worker reads what it wrote.
+    pub reorder: bool,
+    /// Stamp what is written, check what is read.
+    pub verify: bool,
+    /// Length of one measurement; none: each worker does its part once.
+    pub seconds: Option<f64>,
+    /// Requests a second of all workers together, sent on schedule (open loop); none: as fast as they end.
+    pub requests_per_second: Option<f64>,
+    /// Bytes a second of all workers together at most, held evenly.
+    pub limit_bytes_per_second: Option<f64>,
+    pub seed: u64,
+}
+
+/// Direction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "kind")]
+pub enum Access {
+    Read,
+    Write,
+    /// This share of the requests reads, the others write.
+    Mixed {
+        read_share: f64,
+    },
+}
+
+/// Who has which part of which file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// A file for each worker.
+    FilePerWorker,
+    /// One file a source; each worker's blocks of a segment lie side by side: worker 0 has the first block of
+    /// every segment (IOR's segments).
+    Strided,
+    /// One file a source; each worker has one contiguous part of it.
+    Segmented,
+}
+
+impl Job {
+    /// It reads at all.
+    pub fn reads(&self) -> bool {
+        match self.access {
+            Access::Read => true,
+            Access::Write => false,
+            Access::Mixed { read_share } => read_share > 0.0,
+        }
+    }
+
+    /// It writes at all.
+    pub fn writes(&self) -> bool {
+        match self.access {
+            Access::Read => false,
+            Access::Write => true,
+            Access::Mixed { read_share } => read_share < 1.0,
+        }
+    }
+
+    /// Its files have to hold data before it begins. Timed writes go round: what they write over is there
+    /// from the first window on.
+    pub(super) fn needs_data(&self) -> bool {
+        self.reads() || self.seconds.is_some() || self.engine == Engine::Mmap
+    }
+
+    /// Stamped data is cut into sectors of this size; none: it is not stamped.
+    pub(super) fn stamp_sector_bytes(&self) -> Option<u64> {
+        self.verify.then(|| if self.transfer_bytes.is_multiple_of(4096) { 4096 } else { 512 })
+    }
+
+    /// What is wrong with it whatever the machine, as a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if self.sources.is_empty() || self.workers == 0 || self.transfer_bytes == 0 || self.queue_depth == 0 {
+            return Err(
+                "a job needs a source, a worker, a transfer size and a queue depth of at least 1".into()
+            );
+        }
+        if self.block_bytes == 0
+            || !self.block_bytes.is_multiple_of(self.transfer_bytes)
+            || self.segments == 0
+        {
+            return Err(format!(
+                "--block {}: no multiple of the transfer size of {}; give one, such as {}",
+                show_size(self.block_bytes),
+                show_size(self.transfer_bytes),
+                show_size(self.transfer_bytes * 64)
+            ));
+        }
+        if self.requests_per_second.is_some() && self.limit_bytes_per_second.is_some() {
+            return Err(
+                "--rate and --limit: one of them at a time; --rate sends on schedule, --limit holds back"
+                    .into(),
+            );
+        }
+        if self.engine != Engine::IoUring && self.queue_depth > 1 {
+            return Err(format!(
+                "--queue-depth {}: with --engine psync or mmap a worker has one request in flight; give more \
+                 --workers instead",
+                self.queue_depth
+            ));
+        }
+        if self.verify && !self.transfer_bytes.is_multiple_of(512) {
+            return Err(format!(
+                "--verify: checked data consists of sectors of 512 bytes, and --transfer {} is no multiple \
+                 of them",
+                self.transfer_bytes
+            ));
+        }
+        if self.verify
+            && matches!(self.access, Access::Mixed { .. })
+            && self.order != Order::Sequential
+            && self.queue_depth > 1
+        {
+            return Err(
+                "--verify: reads and writes in flight over the same blocks at random cannot be told \
+                        apart; use --queue-depth 1"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+}

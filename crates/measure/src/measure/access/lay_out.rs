@@ -1,0 +1,158 @@
+//! Writes the files that will be read: really written, since reading a hole or an allocated extent costs the
+//! disk nothing.
+
+use super::conduct::Bench;
+use super::{Engine, Job};
+use crate::event::Event;
+use crate::measure::Stage;
+use linerate_facts::failure::Failure;
+use linerate_facts::units::show_size;
+use linerate_system::file::drop_pages;
+use linerate_transport::flow::access::{
+    self, AccessCounters, AccessFile, AccessStart, Area, Order, Pace, Stamp, Walk,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes a request, where no stamp asks for another size.
+const REQUEST_BYTES: u64 = 4 << 20;
+/// Pause between two looks at `stop` and at the progress.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A stretch of a file that holds no data yet.
+#[derive(Debug)]
+pub(crate) struct Blank {
+    /// Whose it is, for the caller.
+    pub made: usize,
+    /// Index of the source: one file of each is written at a time.
+    pub source: usize,
+    pub file: AccessFile,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// One being written.
+struct Writing {
+    blank: Blank,
+    from: u64,
+    running: access::RunningAccess,
+    counters: Arc<AccessCounters>,
+}
+
+/// Writes the blanks, those of different sources at once; gives how far each file holds data now. With
+/// `shorten_after` what is not written by then stays blank.
+pub(crate) fn lay_out(
+    bench: &mut Bench<'_>,
+    mut blanks: Vec<Blank>,
+    job: &Job,
+    shorten_after: Option<Duration>,
+) -> Result<Vec<(usize, u64)>, Failure> {
+    if blanks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bytes: u64 = blanks.iter().map(|blank| blank.to - blank.from).sum();
+    let name = format!("writing {} to read", show_size(bytes));
+    bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: 0.0 });
+    let begin = Instant::now();
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writing: Vec<Writing> = Vec::new();
+    let mut done: Vec<(usize, u64)> = Vec::new();
+    let mut told = Ok(());
+    let mut finished = 0;
+    blanks.reverse();
+    while !blanks.is_empty() || !writing.is_empty() {
+        let over = shorten_after.is_some_and(|after| begin.elapsed() > after);
+        if over || told.is_err() || bench.stop.load(Ordering::Relaxed) {
+            stop.store(true, Ordering::Relaxed);
+            blanks.clear();
+        }
+        while let Some(at) = next(&blanks, &writing) {
+            match start(blanks.remove(at), job, bench.io_uring, begin, &stop) {
+                Ok(started) => writing.push(started),
+                Err(failure) => told = Err(failure),
+            }
+        }
+        for at in (0..writing.len()).rev().filter(|at| writing[*at].running.ended()).collect::<Vec<_>>() {
+            let ended = writing.remove(at);
+            finished += ended.counters.progress.mark().bytes;
+            match finish(ended) {
+                Ok(written) => done.push(written),
+                Err(failure) => told = told.and(Err(failure)),
+            }
+        }
+        let moved = finished + writing.iter().map(|one| one.counters.progress.mark().bytes).sum::<u64>();
+        let bytes_per_second = moved as f64 / begin.elapsed().as_secs_f64();
+        bench.listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
+        std::thread::sleep(LOOK);
+    }
+    if bench.stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted);
+    }
+    told.map(|()| done)
+}
+
+/// The last blank of a source at which nobody writes.
+fn next(blanks: &[Blank], writing: &[Writing]) -> Option<usize> {
+    blanks.iter().rposition(|blank| writing.iter().all(|one| one.blank.source != blank.source))
+}
+
+fn start(
+    blank: Blank,
+    job: &Job,
+    io_uring: bool,
+    begin: Instant,
+    stop: &Arc<AtomicBool>,
+) -> Result<Writing, Failure> {
+    let transfer = request_bytes(job, blank.to);
+    let from = blank.from / transfer * transfer;
+    let lacks = |why: String| Failure::Lacks(format!("{}: {why}", blank.file.label));
+    let area = Area::whole(0, from, blank.to - from);
+    let walk = Walk::new(vec![area], Order::Sequential, transfer, job.seed)
+        .ok_or_else(|| lacks("nothing to write".into()))?;
+    let counters = Arc::new(AccessCounters::new(begin));
+    let order = AccessStart {
+        core: None,
+        files: vec![blank.file.clone()],
+        walk,
+        read_share: 0.0,
+        transfer_bytes: transfer as usize,
+        queue_depth: 4,
+        engine: Engine::IoUring,
+        pace: Pace::Closed,
+        amount_bytes: Some(blank.to - from),
+        fsync_at_end: true,
+        stamp: job.verify.then_some(Stamp { seed: job.seed }),
+        seed: job.seed ^ blank.made as u64,
+        io_uring,
+        begin,
+    };
+    let running = access::start(order, Arc::clone(&counters), Arc::clone(stop))
+        .map_err(|error| lacks(format!("it cannot be written: {error}")))?;
+    Ok(Writing { blank, from, running, counters })
+}
+
+/// Large requests that divide the length; with stamps those of the job, since a stamp covers a request.
+fn request_bytes(job: &Job, length: u64) -> u64 {
+    let mut bytes = job.transfer_bytes;
+    while !job.verify && bytes * 2 <= REQUEST_BYTES && length.is_multiple_of(bytes * 2) {
+        bytes *= 2;
+    }
+    bytes
+}
+
+fn finish(writing: Writing) -> Result<(usize, u64), Failure> {
+    let label = writing.blank.file.label.clone();
+    let full = "the disk became full while it was written; make room, or fewer --workers, a smaller --block";
+    let outcome = writing
+        .running
+        .join()
+        .map_err(|error| Failure::Lacks(format!("{label}: it cannot be written: {error}")))?;
+    if let Some(error) = outcome.errors.first() {
+        let why = if error.why.contains("os error 28") { full.to_string() } else { error.why.clone() };
+        return Err(Failure::Lacks(format!("{label}: at {}: {why}", show_size(error.offset))));
+    }
+    // Through the page cache it would answer the reads.
+    let _ = drop_pages(&writing.blank.file.file);
+    Ok((writing.blank.made, writing.from + outcome.writes.bytes))
+}

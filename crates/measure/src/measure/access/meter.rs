@@ -1,0 +1,121 @@
+//! Reads a crew's progress for the windows: marks between completions, devices and CPU time at the
+//! boundaries.
+
+use super::diskstats::Diskstats;
+use crate::measure::window::{Meter, WorkerSeen};
+use linerate_facts::sysroot::Sysroot;
+use linerate_transport::flow::access::AccessCounters;
+use linerate_transport::flow::progress::Mark;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// So many times the mean distance of completions, beyond those in flight, is no chance any more.
+const LONG_GAPS: u64 = 8;
+/// A pause shorter than this part of a window changes no figure.
+const SHORT_PART: u64 = 20;
+
+/// Reads the workers' progress and, with the first and the last marks, the devices.
+#[derive(Debug)]
+pub(crate) struct CrewMeter<'a> {
+    pub counters: &'a [Arc<AccessCounters>],
+    pub sysroot: &'a Sysroot,
+    pub devices: &'a [String],
+    /// Common zero of the workers' clocks.
+    pub begin: Instant,
+    pub transfer_bytes: u64,
+    pub queue_depth: u64,
+    /// Of all workers as one, at each mark.
+    pub totals: Vec<Mark>,
+    /// Each worker at the first mark, and at the last.
+    pub first: Vec<Mark>,
+    pub last: Vec<Mark>,
+    pub boundaries: Vec<Boundary>,
+}
+
+/// One moment: the devices, each worker's CPU time.
+#[derive(Clone, Debug)]
+pub(crate) struct Boundary {
+    pub at: Instant,
+    pub devices: Diskstats,
+    pub cpu_nanos: Vec<u64>,
+}
+
+impl Boundary {
+    /// Now.
+    pub(crate) fn now(sysroot: &Sysroot, devices: &[String], counters: &[Arc<AccessCounters>]) -> Self {
+        Boundary {
+            at: Instant::now(),
+            devices: Diskstats::read(sysroot, devices),
+            cpu_nanos: counters.iter().map(|counters| counters.cpu_nanos.load(Ordering::Relaxed)).collect(),
+        }
+    }
+
+    /// CPU use of each worker since an earlier moment.
+    pub(crate) fn workers_since(&self, earlier: &Boundary) -> Vec<WorkerSeen> {
+        let nanos = self.at.duration_since(earlier.at).as_nanos().max(1) as f64;
+        let share = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / nanos;
+        let shares = self.cpu_nanos.iter().zip(&earlier.cpu_nanos).map(share);
+        shares
+            .map(|cpu_share| WorkerSeen { cpu_share: cpu_share.min(1.0), ..WorkerSeen::default() })
+            .collect()
+    }
+}
+
+impl Meter for CrewMeter<'_> {
+    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+        let now = self.begin.elapsed().as_nanos() as u64;
+        let mut marks: Vec<Mark> = self.counters.iter().map(|counters| counters.progress.mark()).collect();
+        let in_flight = self.queue_depth;
+        for (mark, before) in marks.iter_mut().zip(&self.last) {
+            *mark = with_stall(*mark, before, now, self.transfer_bytes, in_flight);
+        }
+        let bytes = marks.iter().map(|mark| mark.bytes).sum();
+        let nanos = marks.iter().map(|mark| mark.nanos).max().unwrap_or(0);
+        self.totals.push(Mark { bytes, nanos });
+        if self.first.is_empty() {
+            self.first.clone_from(&marks);
+        }
+        self.last.clone_from(&marks);
+        Ok(marks)
+    }
+
+    fn boundary(&mut self) {
+        self.boundaries.push(Boundary::now(self.sysroot, self.devices, self.counters));
+    }
+}
+
+/// A mark ends with the last completion, so that no rate is rounded to whole requests. Where nothing was
+/// completed for much longer than usual, the pause is time that the figure has to bear: the mark ends now.
+fn with_stall(mark: Mark, before: &Mark, now: u64, transfer_bytes: u64, in_flight: u64) -> Mark {
+    let requests = mark.bytes.saturating_sub(before.bytes) / transfer_bytes.max(1);
+    let busy = mark.nanos.saturating_sub(before.nanos);
+    let idle = now.saturating_sub(mark.nanos);
+    let Some(gap) = busy.checked_div(requests) else { return mark };
+    let unusual = idle > gap.saturating_mul(in_flight + LONG_GAPS);
+    let counts = idle > now.saturating_sub(before.nanos) / SHORT_PART;
+    if unusual && counts { Mark { nanos: now, ..mark } } else { mark }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_pause_at_the_end_of_a_window_counts_and_the_usual_distance_does_not() {
+        let before = Mark { bytes: 0, nanos: 0 };
+        let mark = Mark { bytes: 100 * 4096, nanos: 100 * MS };
+        let usual = with_stall(mark, &before, 101 * MS, 4096, 1);
+        assert_eq!(usual, mark);
+        let stalled = with_stall(mark, &before, 1000 * MS, 4096, 1);
+        assert!((stalled.rate_since(&before) / 409_600.0 - 1.0).abs() < 1e-9, "all of the second counts");
+        // Two slow requests, the third on its way; a whole queue that completes at once.
+        let slow = Mark { bytes: 2 * 4096, nanos: 600 * MS };
+        assert_eq!(with_stall(slow, &before, 1000 * MS, 4096, 1), slow);
+        let at_once = Mark { bytes: 32 * 4096, nanos: 640 * MS };
+        assert_eq!(with_stall(at_once, &before, 1000 * MS, 4096, 32), at_once);
+        assert_eq!(with_stall(before, &before, 1000 * MS, 4096, 1), before, "nothing at all is no rate");
+    }
+}

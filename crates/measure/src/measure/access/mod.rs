@@ -1,0 +1,39 @@
+//! Benchmarks of file access: a `Job` says what is read and written how, an `AccessResult` what came of it.
+//!
+//! `Prepared` makes what a job needs ready (files made and written, devices held), `conduct` runs the job on
+//! it, as often as one likes.
+
+mod burst;
+mod checks;
+mod conduct;
+mod crew;
+mod diskstats;
+mod figure;
+mod files;
+pub mod fio_job;
+mod job;
+mod lay_out;
+mod made;
+mod merge;
+mod meter;
+mod opened;
+mod parts;
+mod result;
+mod scaling;
+mod steady;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use conduct::Bench;
+pub use conduct::{WARM_UP_SECONDS, conduct};
+pub use figure::title;
+pub use files::Prepared;
+pub use job::*;
+pub use merge::merged;
+pub use result::*;
+pub use scaling::Reached;
+pub use scaling::{numbers, scaling};
+pub use steady::steady;
+pub(crate) use steady::{MOST_ROUNDS, WINDOW_ROUNDS};
+pub use target::Permissions;

@@ -1,0 +1,93 @@
+//! Sources opened for the workers, each with a handle of its own; devices held and filled.
+
+use super::conduct::Bench;
+use super::files::Prepared;
+use super::lay_out::{Blank, lay_out};
+use super::made::not_made;
+use super::parts::{self, Place, own_file, shared};
+use super::target::{Kind, Target};
+use super::{Job, Layout};
+use linerate_facts::failure::Failure;
+use linerate_facts::units::show_size;
+use linerate_system::Errno;
+use linerate_transport::flow::access::{AccessFile, Area};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One worker's part.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) area: Area,
+    /// Bytes that the job asks for; the area may be shorter.
+    pub(super) asked: u64,
+    pub(super) file: AccessFile,
+}
+
+impl Prepared {
+    /// Holds the block devices among a job's sources to be written, whether the job itself writes or not.
+    pub(crate) fn hold_devices(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
+        let device = |target: &&mut Target| {
+            matches!(target.kind, Kind::Device(_)) && job.sources.contains(&target.path)
+        };
+        let mut devices = self.targets.iter_mut().filter(device);
+        devices.try_for_each(|target| target.allow_writes(bench.sysroot, bench.machine, &self.permissions))
+    }
+
+    /// Writes the devices that are held once, from the first byte to the last.
+    pub(crate) fn fill_devices(&mut self, bench: &mut Bench<'_>, job: &Job) -> Result<(), Failure> {
+        let mut blanks = Vec::new();
+        for (source, target) in self.targets.iter().enumerate() {
+            let (Kind::Device(length), Some(_)) = (target.kind, target.held()) else { continue };
+            let file = target.open(true, true).map_err(|error| not_made(&target.path, &error))?;
+            let file = AccessFile { file: Arc::new(file), label: target.path.display().to_string() };
+            let to = length / job.transfer_bytes * job.transfer_bytes;
+            blanks.push(Blank { made: source, source, file, from: 0, to });
+        }
+        lay_out(bench, blanks, job, None).map(drop)
+    }
+
+    /// Block devices that are held to be written, for preconditioning.
+    pub(crate) fn held_devices(&self) -> impl Iterator<Item = (&Path, &File)> {
+        self.targets.iter().filter_map(|target| Some((target.path.as_path(), target.held()?)))
+    }
+
+    /// The file and the part of it that a place of a job has, opened for one worker.
+    pub(super) fn open_part(&self, job: &Job, place: Place, write: bool) -> Result<Part, Failure> {
+        let at = self.target_of(job, place.source)?;
+        let target = &self.targets[at];
+        let short = |holds: u64| {
+            Failure::Lacks(format!(
+                "{}: {} are too little for {} workers with requests of {}; fewer --workers or a smaller \
+                 --transfer",
+                target.path.display(),
+                show_size(holds),
+                place.of,
+                show_size(job.transfer_bytes)
+            ))
+        };
+        let (area, holds, opened, label) = match target.kind {
+            Kind::Directory => {
+                let own = job.layout == Layout::FilePerWorker;
+                let index = if own { place.position as usize } else { 0 };
+                let made = self.find(at, index).ok_or_else(|| short(0))?;
+                let holds = if job.needs_data() { made.written } else { made.length };
+                let area = if own { own_file(job, holds) } else { shared(job, place, holds) };
+                (area, holds, made.open(job.direct, true), made.label())
+            }
+            Kind::File(length) | Kind::Device(length) => {
+                let opened = target.open(job.direct, write);
+                (shared(job, place, length), length, opened, target.path.display().to_string())
+            }
+        };
+        let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::MFILE | Errno::NFILE) => Failure::Lacks(format!(
+                "{label}: {error}: each worker has its own handle; raise the limit (ulimit -n), or fewer \
+                 --workers"
+            )),
+            _ => Failure::Lacks(format!("{label}: {error}; check that it may be opened")),
+        })?;
+        let area = area.ok_or_else(|| short(holds))?;
+        Ok(Part { area, asked: parts::part_bytes(job), file: AccessFile { file: Arc::new(file), label } })
+    }
+}

@@ -1,0 +1,156 @@
+//! The network stage (memory and cached file to the peers) and the path stage (disks to the peers): one kind
+//! of flow, three sources.
+
+use super::Stages;
+use super::peers::Peers;
+use super::product::Stage;
+use super::streams::{Bench, Direction, StreamsJob, Trial, compare_congestion_controls};
+use super::transfer;
+use super::window::Windows;
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::WorkerPlan;
+use linerate_model::plan::schedule::alone_paths;
+use std::time::Duration;
+
+/// What stands behind the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Buffers.
+    Memory,
+    /// A piece of the source that the page cache holds.
+    Cached,
+    /// The source itself, past the page cache.
+    Disk,
+}
+
+/// One flow to measure.
+pub(super) struct Flow {
+    pub stage: Stage,
+    pub name: String,
+    pub resource: String,
+    pub lanes: Vec<WorkerPlan>,
+    pub protocol: Protocol,
+    pub behind: Behind,
+    pub together: bool,
+    pub windows: Windows,
+}
+
+/// Measures each path alone and all together, from memory and from the page cache, for each protocol.
+pub(crate) fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
+    let paths = stages.plan.paths.len();
+    for protocol in stages.goal.protocols.clone() {
+        let mut tried = congestion_controls(stages, peers, protocol);
+        for behind in [Behind::Memory, Behind::Cached] {
+            let groups = alone_paths(stages.plan).map(Some).filter(|_| paths > 1).chain([None]);
+            for group in groups.collect::<Vec<_>>() {
+                if stages.stopped() {
+                    return;
+                }
+                let flow = network_flow(stages, group, protocol, behind);
+                if group.is_some() && !stages.has_time_for(flow.windows) {
+                    stages.leave_out(&format!("{} {}", flow.stage, flow.name));
+                    continue;
+                }
+                one(stages, peers, flow, &mut tried);
+            }
+        }
+    }
+}
+
+/// A short A/B before the figures, where the user has named none: on some systems the default is several
+/// times slower than another.
+fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protocol) -> Vec<Trial> {
+    if protocol != Protocol::Tcp || stages.goal.congestion_control.is_some() || stages.stopped() {
+        return Vec::new();
+    }
+    let mut bench = Bench {
+        sysroot: stages.sysroot,
+        machine: stages.machine,
+        paths: &stages.plan.paths,
+        sessions: peers.sessions(),
+        loopback: stages.plan.loopback,
+        bind_device: false,
+        trace_drops: false,
+        windows: windows(stages, stages.plan.schedule.alone_seconds),
+        opened: Vec::new(),
+        stop: stages.stop,
+        listener: &mut *stages.listener,
+    };
+    compare_congestion_controls(&mut bench, &StreamsJob::plain(protocol, Direction::Send))
+}
+
+/// Measures all workers from disk to peer, for each protocol.
+pub(crate) fn measure_path(stages: &mut Stages<'_>, peers: &mut Peers) {
+    for protocol in stages.goal.protocols.clone() {
+        if stages.stopped() {
+            return;
+        }
+        let schedule = stages.plan.schedule;
+        let flow = Flow {
+            stage: Stage::Path,
+            name: protocol.to_string(),
+            resource: "all".into(),
+            lanes: stages.plan.workers.clone(),
+            protocol,
+            behind: Behind::Disk,
+            together: true,
+            windows: windows(stages, schedule.path_seconds),
+        };
+        one(stages, peers, flow, &mut Vec::new());
+    }
+}
+
+fn windows(stages: &Stages<'_>, seconds: f64) -> Windows {
+    let schedule = stages.plan.schedule;
+    Windows {
+        // TCP and the UDP window find their rate in the warm-up.
+        warm_up: Duration::from_secs_f64(schedule.warm_up_seconds),
+        window: Duration::from_secs_f64(seconds),
+        repeats: schedule.repeats.max(1),
+    }
+}
+
+/// The flow over one path, or over all of them (`None`).
+fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, behind: Behind) -> Flow {
+    let schedule = stages.plan.schedule;
+    let only = path.or((stages.plan.paths.len() == 1).then_some(0));
+    let mut lanes = stages.plan.workers.clone();
+    lanes.retain(|lane| path.is_none_or(|path| lane.path == path));
+    let kind = if behind == Behind::Cached { ", cached file" } else { "" };
+    let name = match (path, only) {
+        (Some(path), _) => format!("{} {protocol} alone{kind}", stages.plan.paths[path].name),
+        (None, Some(path)) => format!("{} {protocol}{kind}", stages.plan.paths[path].name),
+        (None, None) => format!("all paths {protocol}{kind}"),
+    };
+    Flow {
+        stage: Stage::Network,
+        name,
+        resource: only.map_or("all".into(), |path| stages.plan.paths[path].resource.clone()),
+        lanes,
+        protocol,
+        behind,
+        together: path.is_none(),
+        windows: windows(
+            stages,
+            if path.is_some() { schedule.alone_seconds } else { schedule.together_seconds },
+        ),
+    }
+}
+
+/// `tried`: goes with the first figure.
+fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<Trial>) {
+    stages.started(flow.stage, &flow.name, flow.windows);
+    let label = format!("{} {}", flow.stage, flow.name);
+    match transfer::run(stages, peers, &flow) {
+        Ok(Some(mut measurement)) => {
+            measurement.congestion_controls = std::mem::take(tried);
+            stages.measured(measurement);
+        }
+        Ok(None) => {}
+        Err(why) => {
+            // Workers that did not start leave the test open at the agents, which then refuse the next.
+            peers.close();
+            stages.failed(format!("{label}: {why}"));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The other ends: one control session a path, data streams opened with its tickets, and what the receivers
+//! counted.
+
+use super::product::ReceiverResult;
+use super::window::{Meter, Seen};
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
+use linerate_transport::agent::{LaneRequest, LaneTicket, OpenRequest, Sample, Session};
+use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::flow::progress::Mark;
+use linerate_transport::flow::start::Destination;
+use linerate_transport::flow::udp::UdpSender;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Headers of IP and UDP within the MTU: 20 + 8, with IPv6 40 + 8 (RFC 791, 768, 8200).
+pub(super) const IP_AND_UDP_V4_BYTES: u32 = 28;
+pub(super) const IP_AND_UDP_V6_BYTES: u32 = 48;
+/// Larger than a jumbo frame brings nothing: only loopback has such an MTU.
+const LARGEST_MTU: u32 = 9000;
+
+/// Control sessions, one for each path of the plan.
+pub struct Peers {
+    sessions: Vec<Session>,
+    /// Interface of each, for sentences.
+    names: Vec<String>,
+    /// Which workers of the running test each session has, as (path, number within the session).
+    opened: Vec<usize>,
+}
+
+impl Peers {
+    /// Sessions in the order of the plan's paths.
+    pub fn new(sessions: Vec<Session>, paths: &[PathPlan]) -> Self {
+        let opened = vec![0; sessions.len()];
+        Peers { sessions, names: paths.iter().map(|path| path.name.clone()).collect(), opened }
+    }
+
+    /// Nobody to send to.
+    pub fn none() -> Self {
+        Peers::new(Vec::new(), &[])
+    }
+
+    /// The sessions.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// The least that an agent of our own lets one client move, bytes per second; none: no agent holds us.
+    pub fn rate_limit(&self) -> Option<f64> {
+        self.sessions.iter().filter_map(|session| session.hello().rate_limit).reduce(f64::min)
+    }
+
+    /// Keeps idle sessions alive (an agent drops one that says nothing for a minute).
+    pub(crate) fn keep_alive(&self) {
+        for session in &self.sessions {
+            // A peer that is gone shows when it is needed.
+            let _ = session.sample();
+        }
+    }
+
+    /// Opens a test with these workers; a ticket for each, in order, or why there is none.
+    pub fn open(
+        &mut self,
+        lanes: &[WorkerPlan],
+        protocol: Protocol,
+        verify: bool,
+    ) -> Vec<Result<LaneTicket, String>> {
+        let mut tickets: Vec<Result<LaneTicket, String>> =
+            lanes.iter().map(|_| Err("not opened".into())).collect();
+        for (path, session) in self.sessions.iter().enumerate() {
+            let mine: Vec<usize> = (0..lanes.len()).filter(|index| lanes[*index].path == path).collect();
+            self.opened[path] = mine.len();
+            if mine.is_empty() {
+                continue;
+            }
+            let request = OpenRequest {
+                lanes: mine.iter().map(|_| LaneRequest { protocol }).collect(),
+                verify,
+                ..OpenRequest::default()
+            };
+            match session.open(request) {
+                Ok(opened) => {
+                    mine.iter().zip(opened.lanes).for_each(|(index, ticket)| tickets[*index] = Ok(ticket))
+                }
+                Err(failure) => {
+                    self.opened[path] = 0;
+                    mine.iter().for_each(|index| tickets[*index] = Err(failure.to_string()));
+                }
+            }
+        }
+        tickets
+    }
+
+    /// Opens the data stream of one worker.
+    pub fn connect(
+        &self,
+        ticket: &LaneTicket,
+        lane: &WorkerPlan,
+        plan: &Plan,
+        goal: &Goal,
+    ) -> Result<Destination, String> {
+        let path = &plan.paths[lane.path];
+        let session = &self.sessions[lane.path];
+        let Some(address) = session.udp_address(ticket) else {
+            let stream = session.connect_tcp(ticket, |socket| {
+                if let Some(name) = &goal.congestion_control {
+                    socket.set_tcp_congestion(name.as_bytes())?;
+                }
+                socket.bind(&path.local_socket().into())
+            });
+            return stream.map(Destination::Tcp).map_err(|failure| failure.to_string());
+        };
+        let here = |error: std::io::Error| format!("no UDP path to {address}: {error}");
+        let socket = UdpSocket::bind(path.local_socket()).map_err(here)?;
+        socket.connect(address).map_err(here)?;
+        let datagram = datagram_bytes(path, goal);
+        let sender = UdpSender::admit(socket, *ticket.token.bytes(), datagram).map_err(here)?;
+        Ok(Destination::Udp(Box::new(sender)))
+    }
+
+    /// Ends the running test at every agent.
+    pub fn close(&mut self) {
+        for (session, opened) in self.sessions.iter().zip(&mut self.opened) {
+            if std::mem::take(opened) > 0 {
+                let _ = session.close();
+            }
+        }
+    }
+
+    /// After the workers have ended: the receivers' checksums against ours. None where one cannot be had.
+    pub fn verify(&self, lanes: &[WorkerPlan], counters: &[Arc<LaneCounters>]) -> Option<bool> {
+        // A send that did not come back before the worker's end is at the receiver, or is not: nothing to
+        // compare.
+        if !counters.iter().all(|counters| counters.whole.load(Ordering::Relaxed)) {
+            return None;
+        }
+        let patience = Instant::now() + Duration::from_secs(3);
+        loop {
+            let samples = self.samples().ok()?;
+            let received: Vec<_> = lane_samples(&samples, lanes);
+            if received.iter().all(|sample| sample.ended) || Instant::now() > patience {
+                let equal = received.iter().zip(counters).all(|(sample, counters)| {
+                    sample.ended
+                        && sample.bytes == counters.progress.mark().bytes
+                        && sample.checksum == counters.checksum.load(Ordering::Relaxed)
+                });
+                return Some(equal && !received.is_empty());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn samples(&self) -> Result<Vec<Option<Sample>>, String> {
+        let sample = |(index, session): (usize, &Session)| match self.opened.get(index) {
+            None | Some(0) => Ok(None),
+            Some(_) => session.sample().map(Some).map_err(|failure| {
+                let name = self.names.get(index).map_or("the network", String::as_str);
+                format!("on {name}: {failure}")
+            }),
+        };
+        self.sessions.iter().enumerate().map(sample).collect()
+    }
+}
+
+/// The payload of a datagram that crosses the path in one frame.
+pub(crate) fn datagram_bytes(path: &linerate_model::plan::PathPlan, goal: &Goal) -> usize {
+    if let Some(bytes) = goal.datagram_bytes {
+        return bytes.clamp(16, 65_507) as usize;
+    }
+    largest_datagram_bytes(path) as usize
+}
+
+/// The largest payload of a datagram that is one frame of the path, by what both ends' interfaces say.
+pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u32 {
+    let ours = path.mtu.known().copied().unwrap_or(1500);
+    let theirs = path.peer_mtu.known().copied().unwrap_or(ours);
+    let overhead = if path.peer.is_ipv6() { IP_AND_UDP_V6_BYTES } else { IP_AND_UDP_V4_BYTES };
+    ours.min(theirs).min(LARGEST_MTU).saturating_sub(overhead).max(64)
+}
+
+/// The samples of the plan's workers, in their order; each session counts its own workers from 0.
+fn lane_samples(
+    samples: &[Option<Sample>],
+    lanes: &[WorkerPlan],
+) -> Vec<linerate_transport::agent::LaneSample> {
+    let paths = lanes.iter().map(|lane| lane.path + 1).max().unwrap_or(0);
+    let mut next = vec![0; paths];
+    let each = lanes.iter().map(|lane| {
+        let number = next[lane.path];
+        next[lane.path] += 1;
+        let sample = samples.get(lane.path).and_then(Option::as_ref);
+        sample.and_then(|sample| sample.lanes.get(number)).cloned().unwrap_or_default()
+    });
+    each.collect()
+}
+
+/// Reads the rates at the receivers.
+pub(crate) struct PeerMeter<'a> {
+    peers: &'a Peers,
+    lanes: &'a [WorkerPlan],
+    first: Vec<Option<Sample>>,
+    last: Vec<Option<Sample>>,
+    hosts: Vec<(String, String)>,
+}
+
+impl<'a> PeerMeter<'a> {
+    /// A meter over the running test of these workers.
+    pub(crate) fn new(peers: &'a Peers, lanes: &'a [WorkerPlan]) -> Self {
+        let hosts = peers.sessions.iter().map(|session| {
+            let hello = session.hello();
+            (hello.instance.clone(), hello.host.clone())
+        });
+        PeerMeter { peers, lanes, first: Vec::new(), last: Vec::new(), hosts: hosts.collect() }
+    }
+
+    /// What the other ends told between the first and the last marks.
+    pub(crate) fn far(self) -> Far {
+        let lanes =
+            lane_samples(&self.last, self.lanes).into_iter().zip(lane_samples(&self.first, self.lanes));
+        Far { lanes: lanes.collect(), first: self.first, last: self.last, hosts: self.hosts }
+    }
+}
+
+impl Meter for PeerMeter<'_> {
+    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+        let samples = self.peers.samples()?;
+        let lanes = lane_samples(&samples, self.lanes);
+        self.last = samples;
+        Ok(lanes.iter().map(|lane| Mark { bytes: lane.bytes, nanos: lane.bytes_nanos }).collect())
+    }
+
+    fn boundary(&mut self) {
+        if self.first.is_empty() {
+            self.first = self.peers.samples().unwrap_or_default();
+        }
+    }
+}
+
+/// The receivers' side of a measurement: samples at its begin and end, by path.
+pub(crate) struct Far {
+    lanes: Vec<(linerate_transport::agent::LaneSample, linerate_transport::agent::LaneSample)>,
+    first: Vec<Option<Sample>>,
+    last: Vec<Option<Sample>>,
+    hosts: Vec<(String, String)>,
+}
+
+impl Far {
+    /// One result for all receivers; with several hosts the busiest one's CPU is told.
+    pub(crate) fn result(&self, seen: &Seen) -> Option<ReceiverResult> {
+        let mut result = ReceiverResult::default();
+        let mut counted: Vec<&str> = Vec::new();
+        let mut cpu_nanos = 0u64;
+        for ((first, last), (instance, host)) in self.first.iter().zip(&self.last).zip(&self.hosts) {
+            let (Some(first), Some(last)) = (first, last) else { continue };
+            if counted.contains(&instance.as_str()) {
+                continue; // another address of the same agent
+            }
+            counted.push(instance);
+            // Sums of what peers tell: those that cannot be true must not overflow either.
+            cpu_nanos =
+                cpu_nanos.saturating_add(last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos));
+            let throttled = last.throttle.share_since(&first.throttle);
+            if throttled >= result.throttled {
+                result.throttled = throttled;
+                result.quota_cores = last.throttle.quota_cores;
+                result.cpu_by_core = last.cpu_times.since(&first.cpu_times);
+                result.host.clone_from(host);
+            }
+        }
+        if counted.is_empty() {
+            return None;
+        }
+        for (last, first) in &self.lanes {
+            let busy = last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9 / seen.seconds.max(1e-9);
+            result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
+            result.datagrams =
+                result.datagrams.saturating_add(last.datagrams.saturating_sub(first.datagrams));
+            result.socket_drops =
+                result.socket_drops.saturating_add(last.socket_drops.saturating_sub(first.socket_drops));
+            result.receive_buffer_bytes = result.receive_buffer_bytes.max(last.buffer_bytes);
+        }
+        result.cpu_seconds_per_gb = if seen.bytes == 0 { 0.0 } else { cpu_nanos as f64 / seen.bytes as f64 };
+        Some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_transport::agent::LaneSample;
+
+    #[test]
+    fn what_peers_claim_does_not_overflow() {
+        let boast = LaneSample { datagrams: u64::MAX, socket_drops: u64::MAX, ..LaneSample::default() };
+        let sample = || Some(Sample { process_cpu_nanos: u64::MAX, ..Sample::default() });
+        let far = Far {
+            lanes: vec![(boast.clone(), LaneSample::default()), (boast, LaneSample::default())],
+            first: vec![Some(Sample::default()), Some(Sample::default())],
+            last: vec![sample(), sample()],
+            hosts: vec![("one".into(), "a".into()), ("other".into(), "b".into())],
+        };
+        let seen = Seen { bytes: 1, seconds: 1.0, ..Seen::default() };
+        let result = far.result(&seen).expect("a result");
+        assert_eq!((result.datagrams, result.socket_drops), (u64::MAX, u64::MAX));
+        assert!(result.cpu_seconds_per_gb.is_finite());
+    }
+}

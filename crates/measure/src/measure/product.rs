@@ -1,0 +1,167 @@
+//! The product of measuring: every figure with its samples, its CPU cost, its method and the reasons to
+//! distrust it.
+
+use super::access::{AccessResult, MemoryPoint};
+use super::streams::{StreamsResult, Trial};
+use linerate_facts::protocol::Protocol;
+pub use linerate_facts::usage::CoreUse;
+use serde::{Deserialize, Serialize};
+
+/// All figures of a run, in the order they were taken.
+pub type Measurements = Vec<Measurement>;
+
+/// Stage of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    Memory,
+    Disk,
+    Load,
+    Network,
+    Path,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Stage::Memory => "memory",
+            Stage::Disk => "disk",
+            Stage::Load => "load",
+            Stage::Network => "network",
+            Stage::Path => "path",
+        })
+    }
+}
+
+/// One figure: a stage, alone or together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Which stage.
+    pub stage: Stage,
+    /// Name within the stage: `read all cores`, `loop0 alone`, `all disks`, `eth0 tcp alone`, `tcp`.
+    pub name: String,
+    /// The resource that was measured (`disk:loop0`), or `all` where several were at once.
+    pub resource: String,
+    /// Several resources at once.
+    #[serde(default)]
+    pub together: bool,
+    /// Median of the samples, bytes per second of payload that arrived.
+    pub bytes_per_second: f64,
+    /// Each repeat, bytes per second.
+    pub samples: Vec<f64>,
+    /// (max − min) ÷ median of the samples.
+    pub spread: f64,
+    /// CPU seconds of this process per 10⁹ bytes.
+    pub cpu_seconds_per_gb: f64,
+    /// CPU use by core in the eight classes of `/proc/stat`, shares of the measured time.
+    pub cpu_by_core: Vec<CoreUse>,
+    /// How the bytes were moved (`io_uring READ_FIXED, O_DIRECT, 1 MiB x 8`).
+    pub method: String,
+    /// Why the figure is not to be trusted, or what to know: `core-saturated`, `steal`, `page-cache`,
+    /// `spread`, `short-file`, …
+    pub flags: Vec<String>,
+    /// Something other than the measured resource held the stage: then the figure is a lower bound.
+    #[serde(default)]
+    pub lower_bound: bool,
+    /// What held it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<HeldBy>,
+    /// Transport, for network and path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// A file stands behind (network stage).
+    #[serde(default)]
+    pub with_file: bool,
+    /// Measured time, seconds, without the warm-up.
+    pub seconds: f64,
+    /// Each worker's share.
+    #[serde(default, alias = "lanes")]
+    pub workers: Vec<WorkerResult>,
+    /// What the receiver told (network and path).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<ReceiverResult>,
+    /// Bytes that were sent and did not arrive, share of what was sent (UDP).
+    #[serde(default)]
+    pub loss: f64,
+    /// File access in detail (`linerate disk`, `linerate load`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Box<AccessResult>>,
+    /// Which memory access this is (`linerate memory`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryPoint>,
+    /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub congestion_controls: Vec<Trial>,
+    /// Streams in detail (`linerate network`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Box<StreamsResult>>,
+}
+
+/// What held a stage that is not the resource it measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldBy {
+    /// A core of our own was saturated.
+    Cpu,
+    /// The control group's CPU quota throttled us.
+    Quota,
+    /// Our own generator could not offer more.
+    Generator,
+    /// The other host's receiver.
+    Peer,
+}
+
+/// One worker's part of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerResult {
+    /// Index into `Plan::workers`.
+    #[serde(alias = "lane")]
+    pub worker: usize,
+    /// The resource it read (`disk:loop0`, `memory`).
+    pub source: String,
+    /// The resource it sent through (`nic:eth0`), none for a pure disk stage.
+    pub path: Option<String>,
+    /// Mean rate over all samples, bytes per second.
+    pub bytes_per_second: f64,
+    /// CPU seconds of the worker's thread ÷ measured time.
+    pub cpu_share: f64,
+    /// Share of the time the worker waited for its source.
+    pub waiting_source: f64,
+    /// Share of the time the worker waited for its sink.
+    pub waiting_sink: f64,
+    /// TCP: share of the busy time limited by the receiver's window.
+    #[serde(default)]
+    pub receiver_limited: f64,
+    /// TCP: segments retransmitted.
+    #[serde(default)]
+    pub retransmits: u64,
+    /// TCP: largest segment payload the connection uses, bytes.
+    #[serde(default)]
+    pub segment_bytes: u32,
+}
+
+/// What the receiving host told about the same time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReceiverResult {
+    /// Name of the receiving host.
+    pub host: String,
+    /// CPU seconds of the agent per 10⁹ bytes.
+    pub cpu_seconds_per_gb: f64,
+    /// Share of a core that its busiest receiving thread used.
+    pub busiest_thread: f64,
+    /// Share of the time its control group was throttled by a CPU quota.
+    pub throttled: f64,
+    /// CPU quota of the agent in cores, 0 for none.
+    pub quota_cores: f64,
+    /// CPU use by core there.
+    pub cpu_by_core: Vec<CoreUse>,
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Datagrams the receiving socket's buffer dropped (SO_RXQ_OVFL, in the kernel's unit: trains with GRO).
+    pub socket_drops: u64,
+    /// Receive buffer asked for and granted, bytes.
+    pub receive_buffer_bytes: u64,
+    /// Checksums were compared and agree; none: not asked for.
+    #[serde(default)]
+    pub verified: Option<bool>,
+}

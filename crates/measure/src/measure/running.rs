@@ -1,0 +1,83 @@
+//! A group of workers of one measurement: started together, stopped together, their errors kept by worker.
+
+use super::product::WorkerResult;
+use super::window::Seen;
+use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::flow::start::{LaneStart, RunningLane, start};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Workers at work. Dropping it stops them.
+#[derive(Debug)]
+pub(crate) struct Running<'a> {
+    /// One for each worker, in order of their start.
+    pub counters: Vec<Arc<LaneCounters>>,
+    lanes: Vec<RunningLane>,
+    end: Arc<AtomicBool>,
+    begin: Instant,
+    interrupted: &'a AtomicBool,
+}
+
+impl<'a> Running<'a> {
+    /// No workers yet.
+    pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        Running { counters: Vec::new(), lanes: Vec::new(), end, begin: Instant::now(), interrupted }
+    }
+
+    /// Starts one more worker.
+    pub(crate) fn start(&mut self, lane: LaneStart) -> std::io::Result<()> {
+        let counters = Arc::new(LaneCounters::new(self.begin));
+        let running = start(lane, Arc::clone(&counters), Arc::clone(&self.end))?;
+        self.counters.push(counters);
+        self.lanes.push(running);
+        Ok(())
+    }
+
+    /// What moves the bytes of the first worker.
+    pub(crate) fn method(&self) -> String {
+        self.lanes.first().and_then(RunningLane::method).unwrap_or_else(|| "worker did not start".into())
+    }
+
+    /// There is something left to watch.
+    pub(crate) fn alive(&self) -> bool {
+        !self.interrupted.load(Ordering::Relaxed) && !self.lanes.iter().all(RunningLane::ended)
+    }
+
+    /// Stops all workers, waits for them, and gives the errors by worker.
+    pub(crate) fn finish(&mut self) -> Vec<(usize, String)> {
+        self.end.store(true, Ordering::Relaxed);
+        let ended = self.lanes.drain(..).enumerate();
+        ended.filter_map(|(index, lane)| lane.join().err().map(|error| (index, error.to_string()))).collect()
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What was seen of each worker, with the names of its ends.
+pub(crate) fn lane_results(
+    seen: &Seen,
+    ends: impl Fn(usize) -> (String, Option<String>),
+) -> Vec<WorkerResult> {
+    let results = seen.workers.iter().enumerate().map(|(index, worker)| {
+        let (source, path) = ends(index);
+        WorkerResult {
+            worker: index,
+            source,
+            path,
+            bytes_per_second: worker.bytes_per_second,
+            cpu_share: worker.cpu_share,
+            waiting_source: worker.waiting_source,
+            waiting_sink: worker.waiting_sink,
+            receiver_limited: 0.0,
+            retransmits: 0,
+            segment_bytes: 0,
+        }
+    });
+    results.collect()
+}

@@ -1,0 +1,145 @@
+//! What to send over the network: one figure of `linerate network`. Saved with its result, so that it can be
+//! done again.
+
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::Pin;
+use linerate_transport::flow::stream::SendMethod;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Which way the bulk goes, seen from here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    #[default]
+    Send,
+    Receive,
+    /// Both at once, each with all streams.
+    Both,
+}
+
+impl Direction {
+    /// Whether this end sends (true), or receives (false), in it.
+    pub fn has(self, sending: bool) -> bool {
+        matches!(
+            (self, sending),
+            (Direction::Both, _) | (Direction::Send, true) | (Direction::Receive, false)
+        )
+    }
+}
+
+impl std::fmt::Display for Direction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Direction::Send => "send",
+            Direction::Receive => "receive",
+            Direction::Both => "both",
+        })
+    }
+}
+
+/// What stands behind the senders.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Behind {
+    /// Buffers that stay in the processor's caches: what most tools measure (*hot*).
+    #[default]
+    Memory,
+    /// A file that the page cache holds (*cached*).
+    Cached(PathBuf),
+    /// The same file past the page cache (*cold*).
+    Cold(PathBuf),
+}
+
+impl Behind {
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Behind::Memory => None,
+            Behind::Cached(path) | Behind::Cold(path) => Some(path),
+        }
+    }
+}
+
+/// How bytes are handed to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    pub method: SendMethod,
+    /// Bytes a call.
+    pub write_bytes: u32,
+}
+
+/// One figure's worth of streams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamsJob {
+    pub protocol: Protocol,
+    pub direction: Direction,
+    /// Over all paths, in each direction; at least one a path is made.
+    pub streams: u32,
+    /// Only this path; none: all at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<usize>,
+    #[serde(default)]
+    pub behind: Behind,
+    /// Of the senders at both ends.
+    pub method: SendMethod,
+    /// Bytes a call (TCP).
+    pub write_bytes: u32,
+    /// Of the agent's senders, where trials chose another way for them than for ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Handover>,
+    /// Payload of a datagram (UDP); none: what the path's MTU carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagram_bytes: Option<u32>,
+    /// Over all streams of a direction, bytes of payload per second; none: as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<f64>,
+    /// Of the senders; none: the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion_control: Option<String>,
+    /// SO_SNDBUF and SO_RCVBUF to ask for; none: the kernel's for TCP, linerate's for UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_buffer_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_bytes: Option<u64>,
+    #[serde(default)]
+    pub pin: Pin,
+    /// Checksum at both ends.
+    #[serde(default)]
+    pub verify: bool,
+    /// A request and its answer beside the bulk, one at a time on each path.
+    #[serde(default)]
+    pub latency: bool,
+}
+
+impl StreamsJob {
+    /// Memory over all paths, as the kernel likes it; one stream a path.
+    pub fn plain(protocol: Protocol, direction: Direction) -> Self {
+        StreamsJob {
+            protocol,
+            direction,
+            streams: 1,
+            path: None,
+            behind: Behind::Memory,
+            method: usual_method(protocol),
+            write_bytes: 512 << 10,
+            peer: None,
+            datagram_bytes: None,
+            bytes_per_second: None,
+            congestion_control: None,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            pin: Pin::Auto,
+            verify: false,
+            latency: false,
+        }
+    }
+}
+
+/// Before anything was tried.
+pub(crate) fn usual_method(protocol: Protocol) -> SendMethod {
+    match protocol {
+        Protocol::Tcp => SendMethod::Write,
+        Protocol::Udp => SendMethod::Trains,
+    }
+}

@@ -1,0 +1,241 @@
+//! The streams of `linerate network`: opened, watched, ended, described. `measure(bench, job) ->
+//! Measurement`.
+//!
+//! Rates are what the receivers counted, on their clocks, between completions. A stream that cannot be opened
+//! or that dies is told and the others go on.
+
+pub(crate) mod calibrate;
+mod counters;
+mod describe;
+pub mod find_rate;
+mod iperf3;
+pub mod job;
+mod observe;
+mod open;
+mod path_mtu;
+pub mod result;
+
+pub use calibrate::Trial;
+pub(crate) use calibrate::{choose_method, choose_peer_method, compare_congestion_controls};
+pub use counters::HostCounters;
+pub use find_rate::RateSearch;
+pub use find_rate::RateTrial;
+pub use find_rate::find_rate;
+
+pub(crate) use iperf3::from_iperf3;
+pub use job::Handover;
+pub use job::StreamsJob;
+pub use job::{Behind, Direction};
+
+pub use linerate_transport::flow::stream::SendMethod;
+pub use path_mtu::PathMtu;
+pub(crate) use path_mtu::find_path_mtus;
+pub use result::PathFigure;
+pub use result::{Buffers, RoundTrips, StreamFigure, StreamsResult};
+
+use super::product::{Measurement, Stage};
+use super::window::Windows;
+use crate::event::{Event, Listener, Silent};
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::PathPlan;
+use linerate_system::file;
+use linerate_transport::agent::Session;
+use linerate_transport::flow::stream::Content;
+use observe::{Observed, Running};
+use open::{Connected, Wanted};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Of the idle round trips.
+const IDLE: Windows =
+    Windows { warm_up: Duration::from_millis(50), window: Duration::from_millis(400), repeats: 1 };
+
+/// Where streams are measured, and who hears of it.
+pub struct Bench<'a> {
+    pub sysroot: &'a Sysroot,
+    pub machine: &'a Machine,
+    pub paths: &'a [PathPlan],
+    /// One a path, in their order.
+    pub sessions: &'a [Session],
+    /// The other end is a process of our own on this machine.
+    pub loopback: bool,
+    /// Bind data sockets to the NIC of their path (SO_BINDTODEVICE).
+    pub bind_device: bool,
+    /// Have the kernel tell its own reasons of dropped packets (root; a tracefs instance of our own, removed
+    /// again).
+    pub trace_drops: bool,
+    pub windows: Windows,
+    /// Paths whose agents have a test of our own open.
+    pub opened: Vec<usize>,
+    pub stop: &'a AtomicBool,
+    pub listener: &'a mut dyn Listener,
+}
+
+/// One figure, and what failed on the way; no figure where nothing was measured.
+#[derive(Debug, Default)]
+pub struct Measured {
+    pub measurement: Option<Measurement>,
+    pub failures: Vec<String>,
+}
+
+impl Bench<'_> {
+    /// A path in a sentence: `eth0 to 192.0.2.7:7411`.
+    fn way(&self, path: usize) -> String {
+        format!("{} to {}", self.paths[path].name, self.paths[path].peer)
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// As [`measure`], but nobody hears of it: for trials.
+pub(super) fn measure_quietly(bench: &mut Bench<'_>, job: &StreamsJob) -> Measured {
+    let mut silent = Silent;
+    let name = describe::name(bench, job);
+    let mut quiet = Bench { listener: &mut silent, opened: Vec::new(), ..*bench };
+    if job.behind.file().is_some() { files(&mut quiet, job, &name) } else { streams(&mut quiet, job, &name) }
+}
+
+/// Measures a job. Whole files are sent as often as there are windows; everything else runs as long as they
+/// last.
+pub fn measure(bench: &mut Bench<'_>, job: &StreamsJob) -> Measured {
+    let name = describe::name(bench, job);
+    let seconds = bench.windows.total().as_secs_f64();
+    bench.listener.hear(&Event::Started { stage: Stage::Network, name: name.clone(), seconds });
+    let mut measured =
+        if job.behind.file().is_some() { files(bench, job, &name) } else { streams(bench, job, &name) };
+    if bench.stopped() {
+        // What the stop tears down is no news.
+        measured.failures.clear();
+    }
+    if let Some(measurement) = &measured.measurement {
+        bench.listener.hear(&Event::Measured(Box::new(measurement.clone())));
+    }
+    for failure in &mut measured.failures {
+        *failure = format!("{name}: {failure}");
+        bench.listener.hear(&Event::Failed(failure.clone()));
+    }
+    measured
+}
+
+fn streams(bench: &mut Bench<'_>, job: &StreamsJob, name: &str) -> Measured {
+    let wanted = open::wanted(bench, job);
+    let (connected, mut failures) = open::open(bench, job, wanted);
+    if !connected.iter().any(|connected| !connected.wanted.asks()) {
+        close(bench);
+        return Measured { measurement: None, failures };
+    }
+    let contents = connected.iter().map(|_| Content::Memory).collect();
+    let observed = Running::start(bench, connected, contents).watch();
+    failures.extend(observed.failures.iter().cloned());
+    let whole = !observed.seen.samples.is_empty();
+    Measured { measurement: whole.then(|| describe::describe(bench, job, name, &observed)), failures }
+}
+
+/// Round trips of small requests while nothing else is sent; with several paths of the slowest.
+pub fn idle_latency(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<RoundTrips> {
+    let job = StreamsJob { latency: true, ..job.clone() };
+    let mut wanted = open::wanted(bench, &job);
+    wanted.retain(Wanted::asks);
+    wanted.iter_mut().for_each(|wanted| wanted.number = 0);
+    let (connected, _) = open::open(bench, &job, wanted);
+    if connected.is_empty() {
+        close(bench);
+        return None;
+    }
+    let contents = connected.iter().map(|_| Content::Memory).collect();
+    let windows = std::mem::replace(&mut bench.windows, IDLE);
+    let observed = Running::start(bench, connected, contents).watch();
+    bench.windows = windows;
+    let trips = observed.streams.iter().filter_map(|stream| RoundTrips::of(&stream.own_end));
+    trips.max_by(|a, b| a.p50.total_cmp(&b.p50))
+}
+
+/// Ends tests that were opened and will not run: the next would be refused.
+fn close(bench: &Bench<'_>) {
+    for session in bench.sessions {
+        let _ = session.close();
+    }
+}
+
+/// A file sent whole, a byte range a stream, once a window; the clock stops when the last byte has arrived.
+fn files(bench: &mut Bench<'_>, job: &StreamsJob, name: &str) -> Measured {
+    let mut failures = Vec::new();
+    let mut last: Option<Observed> = None;
+    let mut samples = Vec::new();
+    for _ in 0..bench.windows.repeats {
+        if bench.stopped() {
+            break;
+        }
+        match send_file(bench, job) {
+            Ok((observed, rate)) => {
+                failures.extend(observed.failures.iter().cloned());
+                samples.extend(rate);
+                last = Some(observed);
+            }
+            Err(why) => {
+                failures.extend(why);
+                break;
+            }
+        }
+    }
+    let measurement = last.filter(|_| !samples.is_empty()).map(|mut observed| {
+        observed.seen.samples = samples;
+        describe::describe(bench, job, name, &observed)
+    });
+    Measured { measurement, failures }
+}
+
+fn send_file(bench: &mut Bench<'_>, job: &StreamsJob) -> Result<(Observed, Option<f64>), Vec<String>> {
+    let mut wanted = open::wanted(bench, job);
+    let contents = ranges(job, &mut wanted).map_err(|why| vec![why])?;
+    let length: u64 = wanted.iter().filter_map(|wanted| wanted.spec.limit_bytes).sum();
+    let count = wanted.len();
+    let (connected, failures) = open::open(bench, job, wanted);
+    if connected.len() < count {
+        // A file with a hole is no file.
+        close(bench);
+        return Err(failures);
+    }
+    let contents = in_order_of(&connected, contents);
+    let (observed, arrived) = Running::start(bench, connected, contents).until_arrived();
+    let rate = arrived.map(|time| length as f64 / time.as_secs_f64().max(1e-9));
+    Ok((observed, rate))
+}
+
+/// What each stream sends of the file: equal ranges that begin where a page does (O_DIRECT), the last one
+/// what is left. Streams for which nothing is left are not opened.
+fn ranges(job: &StreamsJob, wanted: &mut Vec<Wanted>) -> Result<Vec<(usize, usize, Content)>, String> {
+    const PAGE: u64 = 4096;
+    let Some(path) = job.behind.file() else { return Ok(Vec::new()) };
+    let label = path.display().to_string();
+    let direct = matches!(job.behind, Behind::Cold(_));
+    let told = |error: std::io::Error| format!("{label}: {error}");
+    let length = std::fs::metadata(path).map_err(told)?.len();
+    let senders = wanted.iter().filter(|wanted| !wanted.asks()).count() as u64;
+    let each = length.div_ceil(senders.max(1)).next_multiple_of(PAGE);
+    open::keep_first(wanted, length.div_ceil(each.max(1)) as usize);
+    let mut contents = Vec::new();
+    for (number, wanted) in wanted.iter_mut().filter(|wanted| !wanted.asks()).enumerate() {
+        let offset = (each * number as u64).min(length);
+        let length = each.min(length - offset);
+        wanted.spec.limit_bytes = Some(length);
+        let file = Arc::new(file::open_to_read(path, direct).map_err(told)?);
+        let content = Content::File { file, label: label.clone(), offset, length, direct };
+        contents.push((wanted.path, wanted.number, content));
+    }
+    Ok(contents)
+}
+
+fn in_order_of(connected: &[Connected], mut contents: Vec<(usize, usize, Content)>) -> Vec<Content> {
+    let mut ordered = Vec::new();
+    for Connected { wanted, .. } in connected {
+        let mine =
+            contents.iter().position(|(path, number, _)| (*path, *number) == (wanted.path, wanted.number));
+        ordered.push(mine.map_or(Content::Memory, |index| contents.swap_remove(index).2));
+    }
+    ordered
+}

@@ -1,0 +1,264 @@
+//! The streams of a job opened: asked for at the agents, connected, and told apart by path and direction.
+
+use super::Bench;
+use super::job::{Behind, Direction, StreamsJob};
+use crate::measure::peers::largest_datagram_bytes;
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::{PathPlan, Pin, Placed, place_streams, spare_cores};
+use linerate_transport::agent::{OpenRequest, Session, StreamTicket, Way};
+use linerate_transport::flow::stream::{Role, StreamSocket, StreamSpec};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+/// One stream that is to be.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// Index of its path.
+    pub path: usize,
+    /// Number among the agent's streams of this test.
+    pub number: usize,
+    /// What our end does.
+    pub spec: StreamSpec,
+    pub peer_core: Option<u32>,
+}
+
+impl Wanted {
+    /// Which way its bulk goes.
+    pub(crate) fn direction(&self) -> Direction {
+        if self.spec.role == Role::Receive { Direction::Receive } else { Direction::Send }
+    }
+
+    /// It asks instead of moving bulk.
+    pub(crate) fn asks(&self) -> bool {
+        self.spec.role == Role::Ask
+    }
+}
+
+/// A stream with its connection.
+pub(super) struct Connected {
+    pub wanted: Wanted,
+    pub socket: StreamSocket,
+}
+
+/// All streams of the job, in the order in which they are opened.
+pub(super) fn wanted(bench: &Bench<'_>, job: &StreamsJob) -> Vec<Wanted> {
+    let selected: Vec<usize> =
+        (0..bench.paths.len()).filter(|path| job.path.is_none_or(|only| only == *path)).collect();
+    let paths: Vec<PathPlan> = selected.iter().map(|path| bench.paths[*path].clone()).collect();
+    let mut all = Vec::new();
+    let roles: &[Role] = match job.direction {
+        Direction::Send => &[Role::Send],
+        Direction::Receive => &[Role::Receive],
+        Direction::Both => &[Role::Send, Role::Receive],
+    };
+    let mut ways = place_streams(bench.machine, &paths, job.streams, roles.len(), &job.pin, bench.loopback);
+    ways.iter_mut().flatten().for_each(|place| place.path = selected[place.path]);
+    let mut spare = PeerCores::new(bench, ways.iter().flatten());
+    for (role, placed) in roles.iter().zip(&ways) {
+        for place in placed {
+            let peer_core = if job.pin == Pin::None { None } else { spare.next(place.path) };
+            all.push(Wanted {
+                path: place.path,
+                number: 0,
+                spec: spec(bench, job, *role, place, placed.len()),
+                peer_core,
+            });
+        }
+    }
+    if job.latency {
+        for path in selected {
+            let place = Placed { path, core: None };
+            all.push(Wanted {
+                path,
+                number: 0,
+                spec: spec(bench, job, Role::Ask, &place, 1),
+                peer_core: None,
+            });
+        }
+    }
+    number(&mut all);
+    all
+}
+
+/// Each stream's number among those of its path, as the agent counts them.
+fn number(all: &mut [Wanted]) {
+    let mut numbers = HashMap::new();
+    for wanted in all {
+        let next = numbers.entry(wanted.path).or_insert(0);
+        wanted.number = *next;
+        *next += 1;
+    }
+}
+
+/// Only so many streams of bulk.
+pub(super) fn keep_first(all: &mut Vec<Wanted>, most: usize) {
+    let mut kept = 0;
+    all.retain(|wanted| {
+        kept += usize::from(!wanted.asks());
+        wanted.asks() || kept <= most
+    });
+    number(all);
+}
+
+/// Cores of the other ends' threads: in turn those next to the NIC there, or what our own streams leave free
+/// on this machine.
+struct PeerCores<'a> {
+    /// The host of each path, and its cores.
+    by_path: Vec<(&'a str, Vec<u32>)>,
+    /// Paths to one host share its cores.
+    taken: HashMap<&'a str, usize>,
+}
+
+impl<'a> PeerCores<'a> {
+    fn new<'p>(bench: &Bench<'a>, placed: impl Iterator<Item = &'p Placed>) -> Self {
+        let used: Vec<u32> = placed.filter_map(|place| place.core).collect();
+        let spare = if bench.loopback { spare_cores(bench.machine, &used) } else { Vec::new() };
+        let of = |session: &'a Session| {
+            let hello = session.hello();
+            let cores = if bench.loopback { spare.clone() } else { hello.interface_cores.clone() };
+            (hello.instance.as_str(), cores)
+        };
+        PeerCores { by_path: bench.sessions.iter().map(of).collect(), taken: HashMap::new() }
+    }
+
+    fn next(&mut self, path: usize) -> Option<u32> {
+        let (host, cores) = self.by_path.get(path)?;
+        let taken = self.taken.entry(host).or_insert(0);
+        let core = cores.get(*taken % cores.len().max(1)).copied();
+        *taken += 1;
+        core
+    }
+}
+
+/// Bytes of a request and of its answer.
+const REQUEST_BYTES: u32 = 64;
+/// Requests a second: enough for percentiles, and no load of its own.
+const REQUESTS_PER_SECOND: f64 = 1000.0;
+
+/// What our end of one of `streams` streams does.
+fn spec(bench: &Bench<'_>, job: &StreamsJob, role: Role, place: &Placed, streams: usize) -> StreamSpec {
+    let path = &bench.paths[place.path];
+    let asks = role == Role::Ask;
+    StreamSpec {
+        protocol: job.protocol,
+        role,
+        method: job.method,
+        write_bytes: if asks { REQUEST_BYTES } else { job.write_bytes },
+        datagram_bytes: job.datagram_bytes.unwrap_or_else(|| largest_datagram_bytes(path)),
+        bytes_per_second: match asks {
+            true => Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
+            false => job.bytes_per_second.map(|rate| rate / streams.max(1) as f64),
+        },
+        limit_bytes: None,
+        congestion_control: job.congestion_control.clone(),
+        send_buffer_bytes: job.send_buffer_bytes.filter(|_| !asks),
+        receive_buffer_bytes: job.receive_buffer_bytes.filter(|_| !asks),
+        core: place.core,
+        verify: job.verify && !asks,
+    }
+}
+
+/// What the agent's end does, given ours.
+fn other_end(wanted: &Wanted, job: &StreamsJob) -> StreamSpec {
+    let mut spec = wanted.spec.clone();
+    spec.role = spec.role.other();
+    spec.core = wanted.peer_core;
+    match job.peer {
+        _ if spec.role != Role::Send => {}
+        Some(chosen) => (spec.method, spec.write_bytes) = (chosen.method, chosen.write_bytes),
+        // The agent has no file of our own: what it sends comes from its memory.
+        None if job.behind != Behind::Memory => spec.method = super::job::usual_method(spec.protocol),
+        None => {}
+    }
+    spec
+}
+
+/// Opens all; those that could not be are shown by path and the others go on.
+pub(super) fn open(
+    bench: &mut Bench<'_>,
+    job: &StreamsJob,
+    wanted: Vec<Wanted>,
+) -> (Vec<Connected>, Vec<String>) {
+    let (mut connected, mut failures) = (Vec::new(), Vec::new());
+    bench.opened.clear();
+    for (path, session) in bench.sessions.iter().enumerate() {
+        let mine: Vec<&Wanted> = wanted.iter().filter(|wanted| wanted.path == path).collect();
+        if mine.is_empty() {
+            continue;
+        }
+        let streams = mine.iter().map(|wanted| other_end(wanted, job)).collect();
+        let opened = match session.open(OpenRequest { streams, ..OpenRequest::default() }) {
+            Ok(opened) => opened,
+            Err(failure) => {
+                failures.push(format!("{}: {failure}", bench.way(path)));
+                continue;
+            }
+        };
+        bench.opened.push(path);
+        for (wanted, ticket) in mine.into_iter().zip(&opened.streams) {
+            if bench.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut wanted = wanted.clone();
+            wanted.spec = ticket.held(wanted.spec);
+            match connect(bench, session, &wanted, ticket) {
+                Ok(socket) => connected.push(Connected { wanted, socket }),
+                // Each would wait for seconds, and their tickets expire meanwhile.
+                Err(why) if wanted.spec.protocol == Protocol::Udp => {
+                    failures.push(format!("{}: {why}", bench.way(path)));
+                    break;
+                }
+                Err(why) => failures.push(format!("{}: {why}", bench.way(path))),
+            }
+        }
+    }
+    (connected, failures)
+}
+
+fn connect(
+    bench: &Bench<'_>,
+    session: &Session,
+    wanted: &Wanted,
+    ticket: &StreamTicket,
+) -> Result<StreamSocket, String> {
+    let path = &bench.paths[wanted.path];
+    let device = bench.bind_device.then_some(path.nic.as_deref()).flatten();
+    let local = path.local_socket();
+    let way = Way { local: Some(local), device };
+    let opened = session.connect_stream_until(ticket, &wanted.spec, way, bench.stop);
+    opened.map_err(|failure| failure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::streams::Handover;
+    use linerate_transport::flow::stream::SendMethod;
+
+    #[test]
+    fn what_was_tried_at_the_peer_is_asked_of_its_senders_alone() {
+        let chosen = Handover { method: SendMethod::Sendfile, write_bytes: 1 << 20 };
+        let job = StreamsJob { peer: Some(chosen), ..StreamsJob::plain(Protocol::Tcp, Direction::Both) };
+        let ends = [Role::Send, Role::Receive, Role::Ask].map(|role| {
+            let spec = StreamSpec {
+                protocol: Protocol::Tcp,
+                role,
+                method: job.method,
+                write_bytes: job.write_bytes,
+                datagram_bytes: 1472,
+                bytes_per_second: None,
+                limit_bytes: None,
+                congestion_control: None,
+                send_buffer_bytes: None,
+                receive_buffer_bytes: None,
+                core: None,
+                verify: false,
+            };
+            let end = other_end(&Wanted { path: 0, number: 0, spec, peer_core: Some(3) }, &job);
+            (end.role, end.method, end.write_bytes)
+        });
+        assert_eq!(ends[0], (Role::Receive, SendMethod::Write, 512 << 10));
+        assert_eq!(ends[1], (Role::Send, SendMethod::Sendfile, 1 << 20));
+        assert_eq!(ends[2], (Role::Echo, SendMethod::Write, 512 << 10));
+    }
+}

@@ -1,0 +1,354 @@
+//! Watching workers for some windows of time: their rates, their CPU time, the cores, the quota. The
+//! measuring method itself.
+//!
+//! One warm-up, then `repeats` windows back to back over the same running workers: start-up costs are paid
+//! once, and a device that drifts shows as spread. A rate is taken between completions (`flow::progress`), at
+//! the receiver where there is one.
+
+use crate::event::LaneShares;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
+use linerate_system::counters::process_cpu;
+use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::flow::progress::Mark;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at `stop` and at the workers.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time between two looks that are for the user's eyes only.
+const GLANCE: Duration = Duration::from_millis(500);
+
+/// How long to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// Settling time, not counted.
+    pub warm_up: Duration,
+    /// One sample.
+    pub window: Duration,
+    /// Samples.
+    pub repeats: u32,
+}
+
+impl Windows {
+    /// The whole time.
+    pub fn total(&self) -> Duration {
+        self.warm_up + self.window * self.repeats
+    }
+}
+
+/// Where the rates are read: at the workers, or at the receivers of what they send.
+pub(crate) trait Meter {
+    /// One mark for each worker, in their order; an error ends the measurement.
+    fn marks(&mut self) -> Result<Vec<Mark>, String>;
+
+    /// What runs at the other end, read with the first and the last marks.
+    fn boundary(&mut self) {}
+}
+
+/// Reads the workers' own progress.
+#[derive(Debug)]
+pub(crate) struct OwnMeter(pub Vec<Arc<LaneCounters>>);
+
+impl Meter for OwnMeter {
+    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+        Ok(self.0.iter().map(|counters| counters.progress.mark()).collect())
+    }
+}
+
+/// What was seen of one worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerSeen {
+    /// Mean over all windows, bytes per second.
+    pub bytes_per_second: f64,
+    /// CPU time ÷ time.
+    pub cpu_share: f64,
+    /// Share of the time waiting for the source.
+    pub waiting_source: f64,
+    /// Share of the time waiting for the sink.
+    pub waiting_sink: f64,
+    /// Bytes that left, and those of them that did not arrive (UDP).
+    pub sent_bytes: u64,
+    pub lost_bytes: u64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// Sum over the workers, each window.
+    pub samples: Vec<f64>,
+    /// Bytes in all windows.
+    pub bytes: u64,
+    /// Length of all windows, seconds.
+    pub seconds: f64,
+    /// CPU time of this process, seconds.
+    pub cpu_seconds: f64,
+    /// By core.
+    pub cores: Vec<CoreUse>,
+    /// Share of the quota periods in which we were held, and the quota in cores (0: none).
+    pub throttled: f64,
+    pub quota_cores: f64,
+    /// Each worker, in order.
+    pub workers: Vec<WorkerSeen>,
+    /// Ctrl-C, or all workers ended: fewer samples than asked for.
+    pub cut_short: bool,
+}
+
+/// One worker's counters at one moment.
+struct WorkerCounts {
+    cpu_nanos: u64,
+    source_nanos: u64,
+    sink_nanos: u64,
+    sent_bytes: u64,
+    lost_bytes: u64,
+}
+
+impl WorkerCounts {
+    fn now(counters: &LaneCounters) -> Self {
+        WorkerCounts {
+            cpu_nanos: counters.cpu_nanos.load(Ordering::Relaxed),
+            source_nanos: counters.waiting_source_nanos.load(Ordering::Relaxed),
+            sink_nanos: counters.waiting_sink_nanos.load(Ordering::Relaxed),
+            sent_bytes: counters.progress.mark().bytes,
+            lost_bytes: counters.lost_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn since(&self, earlier: &WorkerCounts, seconds: f64) -> WorkerSeen {
+        let share =
+            |late: u64, early: u64| (late.saturating_sub(early) as f64 * 1e-9 / seconds.max(1e-9)).min(1.0);
+        let cpu_share = share(self.cpu_nanos, earlier.cpu_nanos);
+        let source = share(self.source_nanos, earlier.source_nanos);
+        let sink = share(self.sink_nanos, earlier.sink_nanos);
+        // io_uring moves bytes inside the call that waits: what was CPU time was no waiting.
+        let waited = (1.0 - cpu_share) / (source + sink).max(1.0 - cpu_share).max(1e-9);
+        WorkerSeen {
+            bytes_per_second: 0.0,
+            cpu_share,
+            waiting_source: source * waited,
+            waiting_sink: sink * waited,
+            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
+            lost_bytes: self.lost_bytes.saturating_sub(earlier.lost_bytes),
+        }
+    }
+}
+
+/// Looks at working workers now and then, for those who look on: their rate, and what they do with their
+/// time. Beside the figures, never part of them.
+pub(super) struct Glance {
+    at: Instant,
+    counts: Vec<WorkerCounts>,
+}
+
+impl Glance {
+    /// From now on.
+    pub(crate) fn new(workers: &[Arc<LaneCounters>]) -> Self {
+        let counts = workers.iter().map(|counters| WorkerCounts::now(counters)).collect();
+        Glance { at: Instant::now(), counts }
+    }
+
+    /// Bytes per second that left the workers (less what UDP is known to have lost) and their shares; none
+    /// before half a second has passed.
+    pub(crate) fn look(&mut self, workers: &[Arc<LaneCounters>]) -> Option<(f64, LaneShares)> {
+        let seconds = self.at.elapsed().as_secs_f64();
+        if seconds < GLANCE.as_secs_f64() || workers.is_empty() {
+            return None;
+        }
+        let now = Glance::new(workers);
+        let seen: Vec<WorkerSeen> =
+            now.counts.iter().zip(&self.counts).map(|(now, then)| now.since(then, seconds)).collect();
+        *self = now;
+        let mean = |of: fn(&WorkerSeen) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
+        let moved: f64 = seen.iter().map(|one| one.sent_bytes.saturating_sub(one.lost_bytes) as f64).sum();
+        let shares = LaneShares {
+            count: u32::try_from(seen.len()).unwrap_or(u32::MAX),
+            busy: mean(|one| one.cpu_share),
+            starved: mean(|one| one.waiting_source),
+            blocked: mean(|one| one.waiting_sink),
+            busiest: seen.iter().map(|one| one.cpu_share).fold(0.0, f64::max),
+        };
+        Some((moved / seconds, shares))
+    }
+}
+
+/// Readings at one moment.
+pub(super) struct Reading {
+    at: Instant,
+    cpu: Duration,
+    times: CpuTimes,
+    throttle: Throttle,
+    workers: Vec<WorkerCounts>,
+}
+
+impl Reading {
+    /// Reads now.
+    pub(super) fn now(sysroot: &Sysroot, workers: &[Arc<LaneCounters>]) -> Self {
+        Reading {
+            workers: workers.iter().map(|counters| WorkerCounts::now(counters)).collect(),
+            at: Instant::now(),
+            cpu: process_cpu(),
+            times: CpuTimes::read(sysroot),
+            throttle: Throttle::read(sysroot),
+        }
+    }
+}
+
+/// Watches running workers. `tick` is called every few hundredths of a second with the rate so far, and says
+/// whether to go on.
+pub(crate) fn watch(
+    sysroot: &Sysroot,
+    workers: &[Arc<LaneCounters>],
+    meter: &mut dyn Meter,
+    windows: Windows,
+    stop: &AtomicBool,
+    tick: &mut dyn FnMut(f64) -> bool,
+) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    let mut rest = |until: Instant, rate: f64| {
+        while Instant::now() < until {
+            if stop.load(Ordering::Relaxed) || !tick(rate) {
+                return false;
+            }
+            std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
+        }
+        true
+    };
+    if !rest(Instant::now() + windows.warm_up, 0.0) {
+        seen.cut_short = true;
+        return Ok(seen);
+    }
+    meter.boundary();
+    let first = Reading::now(sysroot, workers);
+    let beginning = meter.marks()?;
+    let mut before = beginning.clone();
+    let mut next = Instant::now();
+    let mut last = None;
+    for _ in 0..windows.repeats {
+        next += windows.window;
+        let whole = rest(next, seen.samples.last().copied().unwrap_or(0.0));
+        if !whole {
+            // A window cut short by Ctrl-C is no sample; what came before it is kept.
+            seen.cut_short = true;
+            break;
+        }
+        let now = meter.marks()?;
+        seen.samples.push(now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).sum());
+        before = now;
+        // With the bytes of the same moment: what a window that is cut short costs is not theirs.
+        last = Some(Reading::now(sysroot, workers));
+    }
+    meter.boundary();
+    let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
+    // The peers tell these: what cannot be true must not overflow either.
+    seen.bytes = moved.fold(0, u64::saturating_add);
+    fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
+    // Means, not medians: only those add up to the whole.
+    for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
+        worker.bytes_per_second = end.rate_since(start);
+    }
+    Ok(seen)
+}
+
+/// What was between two readings.
+pub(super) fn fill_between(seen: &mut Seen, first: &Reading, last: &Reading) {
+    seen.seconds = last.at.duration_since(first.at).as_secs_f64();
+    seen.cpu_seconds = last.cpu.saturating_sub(first.cpu).as_secs_f64();
+    seen.cores = last.times.since(&first.times);
+    seen.throttled = last.throttle.share_since(&first.throttle);
+    seen.quota_cores = last.throttle.quota_cores;
+    let pairs = last.workers.iter().zip(&first.workers);
+    seen.workers = pairs.map(|(late, early)| late.since(early, seen.seconds)).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_worker_is_seen_as_steady() {
+        let counters = Arc::new(LaneCounters::new(Instant::now()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = {
+            let (counters, stop) = (Arc::clone(&counters), Arc::clone(&stop));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(2));
+                    counters.progress.add(1000);
+                }
+            })
+        };
+        let windows =
+            Windows { warm_up: Duration::from_millis(20), window: Duration::from_millis(100), repeats: 3 };
+        let workers = [Arc::clone(&counters)];
+        let mut meter = OwnMeter(workers.to_vec());
+        let seen =
+            watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut |_| true).expect("seen");
+        stop.store(true, Ordering::Relaxed);
+        worker.join().expect("the worker");
+        assert_eq!(seen.samples.len(), 3);
+        // A sleep of 2 ms takes longer on a busy machine, never shorter.
+        assert!(seen.samples.iter().all(|rate| *rate > 1000.0 && *rate <= 510_000.0), "{:?}", seen.samples);
+        assert!(!seen.cut_short && seen.seconds >= 0.3);
+    }
+
+    #[test]
+    fn a_glance_reports_what_lanes_wait_for() {
+        let workers = [(); 2].map(|()| Arc::new(LaneCounters::new(Instant::now())));
+        let mut glance = Glance::new(&workers);
+        assert!(glance.look(&workers).is_none(), "too early");
+        std::thread::sleep(GLANCE);
+        let passed = glance.at.elapsed();
+        workers[0].progress.add(1_000_000);
+        workers[0].cpu_nanos.store(passed.as_nanos() as u64 / 5, Ordering::Relaxed);
+        for lane in &workers {
+            LaneCounters::waited(&lane.waiting_source_nanos, passed / 2);
+        }
+        workers[1].lost_bytes.store(500, Ordering::Relaxed);
+        let (rate, shares) = glance.look(&workers).expect("a look");
+        // Half a second, or more on a busy machine.
+        assert!(rate > 100e3 && rate <= 2.001e6, "{rate}");
+        assert_eq!(shares.count, 2);
+        assert!(
+            shares.busiest > 0.1 && shares.busiest <= 0.201 && shares.busy < shares.busiest,
+            "{shares:?}"
+        );
+        // Half of the time, less on a machine that lets this test wait.
+        assert!(shares.starved > 0.2 && shares.starved <= 0.501 && shares.blocked == 0.0, "{shares:?}");
+        assert!(glance.look(&workers).is_none(), "each look begins again");
+    }
+
+    #[test]
+    fn a_stop_keeps_the_whole_windows_before_it() {
+        let workers = [Arc::new(LaneCounters::new(Instant::now()))];
+        let mut meter = OwnMeter(workers.to_vec());
+        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(60), repeats: 100 };
+        let start = Instant::now();
+        let mut tick = |_| start.elapsed() < Duration::from_millis(100);
+        let stop = AtomicBool::new(false);
+        let seen = watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut tick).expect("seen");
+        assert!(seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10, "{:?}", seen.samples);
+        // Seconds and CPU time are those of the whole windows, not of the one that was cut.
+        let whole = seen.samples.len() as f64 * 0.060;
+        assert!(seen.seconds >= whole && seen.seconds < whole + 0.025, "{} s of {whole}", seen.seconds);
+    }
+
+    /// A peer that claims the most that a number holds, on each of two workers.
+    struct Boaster(bool);
+
+    impl Meter for Boaster {
+        fn marks(&mut self) -> Result<Vec<Mark>, String> {
+            let bytes = if std::mem::replace(&mut self.0, true) { u64::MAX } else { 0 };
+            Ok(vec![Mark { bytes, nanos: bytes }; 2])
+        }
+    }
+
+    #[test]
+    fn what_peers_claim_does_not_overflow() {
+        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(10), repeats: 2 };
+        let stop = AtomicBool::new(false);
+        let seen =
+            watch(&Sysroot::live(), &[], &mut Boaster(false), windows, &stop, &mut |_| true).expect("seen");
+        assert_eq!(seen.bytes, u64::MAX);
+    }
+}

@@ -1,0 +1,85 @@
+//! The network in windows: sessions to the peers stay, each window opens streams of its own, so that what
+//! holds for new sockets shows.
+
+use super::super::cut::cut_at_stop;
+use super::super::paths;
+use super::{Ground, Manner, Place, Station};
+use crate::event::Silent;
+use crate::measure::Windows;
+use crate::measure::streams::{Bench, Direction, StreamsJob, measure};
+use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::path_rate;
+use linerate_transport::agent::Session;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// TCP and the UDP window find their rate in this share of a window, and in no less than the time.
+const WARM_UP_SHARE: f64 = 0.3;
+const WARM_UP_SECONDS: f64 = 0.15;
+
+struct Streams<'a> {
+    bench: Bench<'a>,
+    job: StreamsJob,
+}
+
+impl Station for Streams<'_> {
+    fn take(&mut self, manner: &Manner, _: bool) -> Result<f64, Failure> {
+        for session in self.bench.sessions {
+            // An agent that heard nothing for long hangs up; one that is gone shows below.
+            let _ = session.sample();
+        }
+        let job = StreamsJob {
+            pin: manner.pin.clone(),
+            bytes_per_second: manner.bytes_per_second,
+            ..self.job.clone()
+        };
+        let measured = measure(&mut self.bench, &job);
+        match (measured.measurement, measured.failures.into_iter().next()) {
+            _ if self.bench.stop.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+            (_, Some(why)) => Err(Failure::Lacks(why)),
+            (Some(measurement), None) => Ok(measurement.bytes_per_second),
+            (None, None) => Err(Failure::Lacks("no network rate was measured".into())),
+        }
+    }
+}
+
+/// Connects, works, hangs up.
+pub(super) fn with<T>(
+    place: Place<'_>,
+    protocol: Protocol,
+    direction: Direction,
+    ground: &Ground,
+    work: impl FnOnce(&mut dyn Station) -> T,
+) -> Result<T, Failure> {
+    let Place { sysroot, machine, stop } = place;
+    let mut ways = paths::prepare(sysroot, machine, &ground.peers, ground.key_file.as_deref(), stop)?;
+    for path in &mut ways.plans {
+        path.rate = path_rate(machine, path, protocol);
+    }
+    let own = |name: &Option<String>| {
+        machine.nics.iter().any(|nic| nic.loopback && Some(&nic.name) == name.as_ref())
+    };
+    let loopback = ways.plans.iter().all(|path| own(&path.nic));
+    let mut silent = Silent;
+    let bench = Bench {
+        sysroot,
+        machine,
+        paths: &ways.plans,
+        sessions: &ways.sessions,
+        loopback,
+        bind_device: false,
+        trace_drops: false,
+        windows: Windows {
+            warm_up: Duration::from_secs_f64((ground.seconds * WARM_UP_SHARE).max(WARM_UP_SECONDS)),
+            window: Duration::from_secs_f64(ground.seconds),
+            repeats: 1,
+        },
+        opened: Vec::new(),
+        stop,
+        listener: &mut silent,
+    };
+    let job = StreamsJob { streams: ways.plans.len() as u32, ..StreamsJob::plain(protocol, direction) };
+    let cutters = ways.sessions.iter().filter_map(Session::cutter).collect();
+    cut_at_stop(cutters, stop, || Ok(work(&mut Streams { bench, job })))
+}

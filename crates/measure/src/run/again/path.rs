@@ -1,0 +1,78 @@
+//! The whole path in windows: the workers of a run, from the disk to the peer.
+
+use super::super::cut::cut_at_stop;
+use super::super::{paths, sources};
+use super::{Ground, Manner, Place, Station};
+use crate::event::Silent;
+use crate::measure::{Measurements, Peers, Stage, Stages, measure};
+use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::{Goal, Plan, plan};
+use linerate_transport::agent::Session;
+use std::sync::atomic::Ordering;
+
+struct Lanes<'a> {
+    place: Place<'a>,
+    goal: Goal,
+    plan: Plan,
+    peers: Peers,
+}
+
+impl Station for Lanes<'_> {
+    fn take(&mut self, manner: &Manner, _: bool) -> Result<f64, Failure> {
+        let Place { sysroot, machine, stop } = self.place;
+        let (mut silent, mut unsaved) = (Silent, |_: &Measurements| ());
+        let stages = Stages::new(
+            machine,
+            &self.goal,
+            &self.plan,
+            sysroot,
+            stop,
+            &mut silent,
+            &mut unsaved,
+            manner.io_uring,
+        );
+        let measured = measure(stages, &[Stage::Path], &mut self.peers);
+        match (measured.measurements.first(), measured.errors.into_iter().next()) {
+            _ if stop.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+            (_, Some(why)) => Err(Failure::Lacks(why)),
+            (Some(measurement), None) => Ok(measurement.bytes_per_second),
+            (None, None) => Err(Failure::Lacks("no path rate was measured".into())),
+        }
+    }
+}
+
+/// Prepares, works, takes down.
+pub(super) fn with<T>(
+    place: Place<'_>,
+    protocol: Protocol,
+    ground: &Ground,
+    work: impl FnOnce(&mut dyn Station) -> T,
+) -> Result<T, Failure> {
+    let Place { sysroot, machine, stop } = place;
+    let directory = ground.source.is_dir();
+    let goal = Goal {
+        sources: if directory { Vec::new() } else { vec![ground.source.clone()] },
+        peers: ground.peers.clone(),
+        protocols: vec![protocol],
+        seconds: Some(ground.seconds),
+        repeats: 1,
+        budget_seconds: 600.0,
+        block_bytes: None,
+        queue_depth: None,
+        datagram_bytes: None,
+        congestion_control: None,
+        verify: false,
+    };
+    let mut ways = paths::prepare(sysroot, machine, &goal.peers, ground.key_file.as_deref(), stop)?;
+    let scratch = if directory { vec![ground.source.clone()] } else { Vec::new() };
+    let found = sources::prepare(sysroot, machine, &goal, &scratch, stop)?;
+    let own = |name: &Option<String>| {
+        machine.nics.iter().any(|nic| nic.loopback && Some(&nic.name) == name.as_ref())
+    };
+    let loopback = ways.plans.iter().all(|path| own(&path.nic));
+    let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
+    let peers = Peers::new(std::mem::take(&mut ways.sessions), &plan.paths);
+    let cutters = peers.sessions().iter().filter_map(Session::cutter).collect();
+    cut_at_stop(cutters, stop, || Ok(work(&mut Lanes { place, goal, plan, peers })))
+}

@@ -1,0 +1,96 @@
+//! `linerate run`, from the probe to the diagnosis: each step takes the earlier products, gives one, and is
+//! saved.
+
+use super::cut::cut_at_stop;
+use super::{Run, RunContext, paths, sources};
+use crate::event::Event;
+use crate::measure::{Measurements, Peers, Stage, Stages, measure};
+use linerate_facts::failure::Failure;
+use linerate_model::plan::{Goal, plan};
+use linerate_transport::agent::Session;
+use std::path::{Path, PathBuf};
+
+/// What to do, as far as it is not part of the goal.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Stages to measure.
+    pub stages: Vec<Stage>,
+    /// Directories for scratch files; with no source either, the current one.
+    pub scratch: Vec<PathBuf>,
+    /// Key of the agents.
+    pub key_file: Option<PathBuf>,
+    /// io_uring may be used.
+    pub io_uring: bool,
+}
+
+/// Does the run. A `Failure` means that it could not begin; what fails later is in `Run::errors`. `save` is
+/// called after each step; if it fails at first, nothing is measured.
+pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &Order) -> Result<Run, Failure> {
+    let machine = context.probe();
+    let RunContext { sysroot, stop, .. } = context;
+    let wants = |stages: &[Stage]| stages.iter().any(|stage| order.stages.contains(stage));
+
+    // What the user named is checked before anything is written: a wrong name costs no scratch file and no
+    // folder.
+    let mut ways = paths::Paths::default();
+    if wants(&[Stage::Network, Stage::Path]) {
+        if let Some(name) = &goal.congestion_control {
+            paths::check_congestion_control(sysroot, name)?;
+        }
+        ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref(), stop)?;
+    }
+    let scratch = scratch_directories(&goal, order);
+    if !scratch.is_empty() {
+        context.listener.hear(&Event::Step("scratch"));
+    }
+    let found = sources::prepare(sysroot, &machine, &goal, &scratch, stop)?;
+
+    context.listener.hear(&Event::Step("plan"));
+    let loopback = !ways.plans.is_empty() && paths::all_over_loopback(&machine, &ways.plans);
+    let planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
+    planned.notes.iter().for_each(|note| context.listener.hear(&Event::Note(note.clone())));
+    let mut run = Run::begin(machine, goal);
+    run.plan = Some(planned.clone());
+    for scratch in &found.scratch {
+        let size = linerate_facts::units::show_size(scratch.length_bytes);
+        run.changes.push(format!("wrote a scratch file of {size}; it had no name and is gone"));
+    }
+    (context.save)(&run)?;
+
+    context.listener.hear(&Event::Step("measure"));
+    let mut peers = Peers::new(std::mem::take(&mut ways.sessions), &planned.paths);
+    let (machine, goal) = (run.machine.clone(), run.goal.clone());
+    let mut unsaved = None;
+    let mut save_figures = |figures: &Measurements| {
+        run.measurements.clone_from(figures);
+        unsaved = (context.save)(&run).err();
+    };
+    let listener = &mut *context.listener;
+    let stages =
+        Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, order.io_uring);
+    let cutters = peers.sessions().iter().filter_map(Session::cutter).collect();
+    let measured = cut_at_stop(cutters, stop, || measure(stages, &order.stages, &mut peers));
+    run.measurements = measured.measurements;
+    run.errors = measured.errors;
+    if let Some(plan) = &mut run.plan {
+        plan.notes.extend(measured.notes);
+    }
+    run.errors.extend(unsaved.map(|failure| failure.to_string()));
+    context.note_stop(&mut run);
+
+    context.listener.hear(&Event::Step("diagnose"));
+    run.diagnosis = run.diagnose();
+    if let Err(failure) = (context.save)(&run) {
+        context.listener.hear(&Event::Failed(failure.to_string()));
+        run.errors.push(failure.to_string());
+    }
+    Ok(run)
+}
+
+fn scratch_directories(goal: &Goal, order: &Order) -> Vec<PathBuf> {
+    let reads = order.stages.iter().any(|stage| *stage != Stage::Memory);
+    if !reads || !goal.sources.is_empty() || !order.scratch.is_empty() {
+        return order.scratch.clone();
+    }
+    vec![Path::new(".").to_path_buf()]
+}

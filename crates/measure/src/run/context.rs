@@ -1,0 +1,55 @@
+//! What every command that measures works with, and how each of them begins and ends.
+
+use super::Run;
+use crate::event::{Event, Listener};
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::{Machine, probe};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Called with all that is known, after each step and each figure.
+pub type Save<'a> = &'a mut dyn FnMut(&Run) -> Result<(), Failure>;
+
+/// The surroundings of a run.
+pub struct RunContext<'a> {
+    pub sysroot: &'a Sysroot,
+    /// Set by Ctrl-C.
+    pub stop: &'a AtomicBool,
+    pub listener: &'a mut dyn Listener,
+    pub save: Save<'a>,
+}
+
+impl RunContext<'_> {
+    /// The first step.
+    pub(super) fn probe(&mut self) -> Machine {
+        self.listener.hear(&Event::Step("probe"));
+        probe(self.sysroot)
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The last step of a stage: diagnosed and saved. A `Failure` where there is not one figure; what failed
+    /// beside the figures is in `Run::errors`.
+    pub(super) fn finish(&mut self, mut run: Run) -> Result<Run, Failure> {
+        if run.measurements.is_empty() {
+            return Err(match run.errors.into_iter().next() {
+                Some(first) if !self.stopped() => Failure::Lacks(first),
+                _ => Failure::Interrupted,
+            });
+        }
+        self.note_stop(&mut run);
+        run.diagnosis = run.diagnose();
+        if let Err(failure) = (self.save)(&run) {
+            run.errors.push(failure.to_string());
+        }
+        Ok(run)
+    }
+
+    pub(super) fn note_stop(&self, run: &mut Run) {
+        if self.stopped() {
+            run.errors.push("interrupted: what was measured until then is here".into());
+        }
+    }
+}

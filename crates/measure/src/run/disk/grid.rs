@@ -1,0 +1,202 @@
+//! The cells of a grid: every combination of what was asked for, and the order in which they are visited.
+
+use super::sizes;
+use crate::measure::access::{Access, Engine, Job, Layout, Order};
+use linerate_facts::failure::Failure;
+use std::path::PathBuf;
+
+/// Requests in flight of one worker where none is told.
+const USUAL_DEPTH: u32 = 16;
+/// Transfer sizes where none is told.
+const SEQUENTIAL_BYTES: u64 = 1 << 20;
+const RANDOM_BYTES: u64 = 4 << 10;
+
+/// How much each worker has; what is not known is fitted to the sources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Bytes of one worker in all.
+    pub amount_bytes: Option<u64>,
+    /// Contiguous bytes of one worker.
+    pub block_bytes: Option<u64>,
+    pub segments: Option<u64>,
+}
+
+/// Everything that may vary, and what is the same in all cells.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    pub sources: Vec<PathBuf>,
+    /// None: one a source.
+    pub workers: Vec<u32>,
+    /// None: 1 MiB in sequence, 4 KiB at random.
+    pub transfers: Vec<u64>,
+    /// None: 16 with io_uring, else 1.
+    pub queue_depths: Vec<u32>,
+    pub accesses: Vec<Access>,
+    pub orders: Vec<Order>,
+    pub layouts: Vec<Layout>,
+    pub engines: Vec<Engine>,
+    pub parts: Parts,
+    pub direct: bool,
+    pub fsync: bool,
+    pub reorder: bool,
+    pub verify: bool,
+    /// None: each worker does its part once.
+    pub seconds: Option<f64>,
+    pub requests_per_second: Option<f64>,
+    pub limit_bytes_per_second: Option<f64>,
+    pub seed: u64,
+}
+
+impl Grid {
+    /// Nobody said how large the parts are.
+    pub(crate) fn sizes_itself(&self) -> bool {
+        self.parts.amount_bytes.is_none() && self.parts.block_bytes.is_none()
+    }
+
+    /// All combinations, the accesses of one setting side by side.
+    pub fn cells(&self) -> Result<Vec<Job>, Failure> {
+        let room = sizes::room(&self.sources, self.sizes_itself())?;
+        let mut cells = Vec::new();
+        for order in &self.orders {
+            for transfer in self.transfers_of(*order) {
+                for layout in &self.layouts {
+                    for engine in &self.engines {
+                        for depth in self.depths_of(*engine) {
+                            for workers in self.workers_or_usual() {
+                                for access in &self.accesses {
+                                    let mut job = self.job(*order, *access, *layout, *engine, workers);
+                                    (job.transfer_bytes, job.queue_depth) = (transfer, depth);
+                                    sizes::set_parts(&mut job, self.parts, room)?;
+                                    cells.push(job);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn job(&self, order: Order, access: Access, layout: Layout, engine: Engine, workers: u32) -> Job {
+        Job {
+            sources: self.sources.clone(),
+            workers,
+            access,
+            order,
+            layout,
+            transfer_bytes: 0,
+            block_bytes: 0,
+            segments: 0,
+            queue_depth: 1,
+            engine,
+            direct: self.direct && engine != Engine::Mmap,
+            fsync: self.fsync,
+            reorder: self.reorder,
+            verify: self.verify,
+            seconds: self.seconds,
+            requests_per_second: self.requests_per_second,
+            limit_bytes_per_second: self.limit_bytes_per_second,
+            seed: self.seed,
+        }
+    }
+
+    fn workers_or_usual(&self) -> Vec<u32> {
+        if self.workers.is_empty() { vec![self.sources.len() as u32] } else { self.workers.clone() }
+    }
+
+    fn transfers_of(&self, order: Order) -> Vec<u64> {
+        match (&self.transfers[..], order) {
+            ([], Order::Sequential) => vec![SEQUENTIAL_BYTES],
+            ([], _) => vec![RANDOM_BYTES],
+            (told, _) => told.to_vec(),
+        }
+    }
+
+    fn depths_of(&self, engine: Engine) -> Vec<u32> {
+        match (&self.queue_depths[..], engine) {
+            ([], Engine::IoUring) => vec![USUAL_DEPTH],
+            ([], _) => vec![1],
+            (told, _) => told.to_vec(),
+        }
+    }
+}
+
+/// The numbers below `count` in an order that the seed chooses (Fisher and Yates): no cell always follows the
+/// same one, none is always first on a device that was idle.
+pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut state = seed;
+    for last in (1..count).rev() {
+        // SplitMix64 (Steele, Lea, Flood 2014).
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let other = ((u128::from(word ^ (word >> 31)) * (last as u128 + 1)) >> 64) as usize;
+        order.swap(last, other);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn grid(directory: &std::path::Path) -> Grid {
+        Grid {
+            sources: vec![directory.to_path_buf()],
+            workers: vec![33, 66, 132],
+            transfers: vec![1 << 20, 4 << 20, 16 << 20],
+            queue_depths: vec![1, 16],
+            accesses: vec![Access::Read, Access::Write],
+            orders: vec![Order::Sequential, Order::Random],
+            layouts: vec![Layout::FilePerWorker, Layout::Segmented, Layout::Strided],
+            engines: vec![Engine::IoUring],
+            parts: Parts { block_bytes: Some(64 << 20), segments: Some(2), amount_bytes: None },
+            direct: true,
+            fsync: false,
+            reorder: false,
+            verify: false,
+            seconds: None,
+            requests_per_second: None,
+            limit_bytes_per_second: None,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn every_combination_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cells = grid(directory.path()).cells().expect("cells");
+        assert_eq!(cells.len(), 3 * 3 * 2 * 2 * 2 * 3);
+        let different: HashSet<String> = cells.iter().map(|job| format!("{job:?}")).collect();
+        assert_eq!(different.len(), cells.len());
+        assert!(cells.iter().all(|job| job.block_bytes == 64 << 20 && job.segments == 2));
+    }
+
+    #[test]
+    fn what_is_not_reported_is_usual() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut plain = grid(directory.path());
+        (plain.workers, plain.transfers, plain.queue_depths) = (Vec::new(), Vec::new(), Vec::new());
+        plain.layouts.truncate(1);
+        let cells = plain.cells().expect("cells");
+        let seen: Vec<(u64, u32, u32)> =
+            cells.iter().map(|job| (job.transfer_bytes, job.queue_depth, job.workers)).collect();
+        assert_eq!(seen, [(1 << 20, 16, 1), (1 << 20, 16, 1), (4096, 16, 1), (4096, 16, 1)]);
+    }
+
+    #[test]
+    fn each_repeat_has_its_own_order_and_each_seed_the_same() {
+        let first = shuffled(20, 7);
+        assert_eq!(first, shuffled(20, 7));
+        assert_ne!(first, shuffled(20, 8));
+        assert_eq!(first.iter().collect::<HashSet<_>>().len(), 20);
+        // Nobody is favoured: over many repeats each cell is first about as often.
+        let mut times = [0u32; 4];
+        (0..4000).for_each(|seed| times[shuffled(4, seed)[0]] += 1);
+        assert!(times.iter().all(|times| (800..1200).contains(times)), "{times:?}");
+    }
+}

@@ -1,0 +1,271 @@
+//! `linerate disk`: the cells of a grid, each measured several times in an order that favours none; or ever
+//! more devices at once.
+
+mod grid;
+mod precondition;
+mod scaling;
+mod sizes;
+
+use super::{Run, RunContext, Save};
+use crate::event::Event;
+use crate::measure::access::{
+    Bench, Job, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct, merged, steady,
+    title,
+};
+use crate::measure::{Measurement, Stage};
+pub use grid::{Grid, Parts};
+use linerate_facts::failure::Failure;
+use linerate_model::plan::Goal;
+use std::time::Instant;
+
+/// A disk that is slow gets shorter files rather than a longer wait, where their size was not asked for.
+const WRITING_SECONDS: u64 = 8;
+
+/// What to measure, and how often.
+#[derive(Clone, Debug)]
+pub struct DiskOrder {
+    /// What the user calls it; none: the first source.
+    pub name: Option<String>,
+    pub grid: Grid,
+    pub permissions: Permissions,
+    /// Visits of each cell.
+    pub repeats: u32,
+    /// Passes of a job that writes an amount; the last counts.
+    pub rounds: u32,
+    /// Rounds until SNIA's steady state, whose window then counts.
+    pub steady_state: bool,
+    /// 1, 2, 3 … all sources, instead of the grid.
+    pub scaling: bool,
+    /// Empty the page cache of the machine before each visit.
+    pub drop_caches: bool,
+    /// Discard the named block devices first, then write them whole.
+    pub discard: bool,
+    pub fill: bool,
+    /// io_uring may be used.
+    pub io_uring: bool,
+}
+
+/// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
+pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskOrder) -> Result<Run, Failure> {
+    let machine = context.probe();
+    let mut permissions = order.permissions.clone();
+    if order.grid.sizes_itself() {
+        permissions.shorten_after = Some(std::time::Duration::from_secs(WRITING_SECONDS));
+    }
+    let cells = order.grid.cells()?;
+    let name = order.name.clone().unwrap_or_else(|| name_of(&order.grid));
+    let mut run = Run::begin_stage(Stage::Disk, name, machine.clone(), goal(order));
+    let mut bench = Bench {
+        sysroot: context.sysroot,
+        machine: &machine,
+        stop: context.stop,
+        listener: &mut *context.listener,
+        io_uring: order.io_uring,
+        warm_up_seconds: WARM_UP_SECONDS,
+        windows: 1,
+    };
+    let mut prepared = Prepared::new(&bench, &order.grid.sources, permissions)?;
+    let cells = match make_ready(&mut bench, order, cells, &mut prepared, &mut run.errors) {
+        Ok(cells) => cells,
+        Err(failure) => {
+            prepared.remove();
+            return Err(failure);
+        }
+    };
+    run.changes = precondition::changes(order, &prepared);
+    (context.save)(&run)?;
+    let mut session =
+        Session { bench, order, prepared, run: &mut run, save: &mut *context.save, visits: Vec::new() };
+    let failed = match order.scaling {
+        true => scaling::measure(&mut session, &cells),
+        false => session.measure(&cells),
+    };
+    let kept = session.prepared.kept();
+    drop(session);
+    run.changes.extend(kept.into_iter().map(|path| format!("made {path}, which was to be kept")));
+    if let Err(failure) = failed {
+        if run.measurements.is_empty() {
+            return Err(failure);
+        }
+        run.errors.push(failure.to_string());
+    }
+    context.finish(run)
+}
+
+/// What was asked for, as far as a whole run has words for it; each job is in its measurement.
+fn goal(order: &DiskOrder) -> Goal {
+    Goal {
+        sources: order.grid.sources.clone(),
+        seconds: order.grid.seconds,
+        repeats: order.repeats,
+        verify: order.grid.verify,
+        ..Goal::default()
+    }
+}
+
+/// The cells that can be measured. One that the machine has no room for is shown by name and takes nothing
+/// from the others; where there is no other, or each step of a curve is needed, it ends all.
+fn make_ready(
+    bench: &mut Bench<'_>,
+    order: &DiskOrder,
+    cells: Vec<Job>,
+    prepared: &mut Prepared,
+    errors: &mut Vec<String>,
+) -> Result<Vec<Job>, Failure> {
+    cells.iter().try_for_each(|job| job.check().map_err(Failure::Usage))?;
+    precondition::precondition(bench, order, &cells, prepared)?;
+    let mut ready = Vec::new();
+    let mut refused = None;
+    for job in cells {
+        match prepared.ready_for(bench, &job) {
+            Ok(()) => ready.push(job),
+            Err(Failure::Lacks(why)) if !order.scaling => {
+                let what = format!("{}: {why}", title(&job));
+                bench.listener.hear(&Event::Failed(what.clone()));
+                errors.push(what);
+                refused.get_or_insert(Failure::Lacks(why));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match refused {
+        Some(failure) if ready.is_empty() => Err(failure),
+        _ => Ok(ready),
+    }
+}
+
+fn name_of(grid: &Grid) -> String {
+    grid.sources.first().map_or_else(String::new, |path| path.display().to_string())
+}
+
+/// One command at work.
+struct Session<'a, 'b> {
+    bench: Bench<'b>,
+    order: &'a DiskOrder,
+    prepared: Prepared,
+    run: &'a mut Run,
+    save: Save<'a>,
+    /// Of each cell, in the order of the cells.
+    visits: Vec<Vec<Measurement>>,
+}
+
+impl Session<'_, '_> {
+    /// All cells, `repeats` times, each time in another order.
+    fn measure(&mut self, cells: &[Job]) -> Result<(), Failure> {
+        self.visits = vec![Vec::new(); cells.len()];
+        let total = cells.len() * self.order.repeats as usize;
+        let begin = Instant::now();
+        let mut done = 0;
+        for repeat in 0..self.order.repeats {
+            for cell in grid::shuffled(cells.len(), self.order.grid.seed.wrapping_add(u64::from(repeat))) {
+                if self.bench.stopped() {
+                    return Ok(());
+                }
+                self.tell_remaining(cells, done, total, begin);
+                self.visit_and_keep(cell, &cells[cell], repeat, |visit| visit)?;
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// One visit of a cell. One that cannot be is told, and takes nothing from the others; before there is
+    /// any figure it ends all.
+    fn visit_and_keep(
+        &mut self,
+        cell: usize,
+        job: &Job,
+        repeat: u32,
+        named: impl FnOnce(Measurement) -> Measurement,
+    ) -> Result<(), Failure> {
+        match self.visit(job, repeat) {
+            Ok(visit) => self.keep(cell, named(visit), repeat + 1 == self.order.repeats),
+            Err(Failure::Interrupted) => Ok(()),
+            Err(failure) if self.run.measurements.is_empty() => Err(failure),
+            Err(failure) => {
+                self.failed(failure.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn failed(&mut self, what: String) {
+        if !self.run.errors.contains(&what) {
+            self.bench.listener.hear(&Event::Failed(what.clone()));
+            self.run.errors.push(what);
+        }
+    }
+
+    /// One visit: in steady state as many rounds as that takes.
+    fn visit(&mut self, job: &Job, repeat: u32) -> Result<Measurement, Failure> {
+        if self.order.steady_state {
+            return self.until_steady(job);
+        }
+        let writes_once = job.seconds.is_none() && job.writes();
+        if writes_once && repeat == 0 {
+            for _ in 1..self.order.rounds {
+                self.once(job)?;
+            }
+        }
+        self.once(job)
+    }
+
+    fn until_steady(&mut self, job: &Job) -> Result<Measurement, Failure> {
+        let mut rounds: Vec<Measurement> = Vec::new();
+        loop {
+            rounds.push(self.once(job)?);
+            let rates: Vec<f64> = rounds.iter().map(|round| round.bytes_per_second).collect();
+            let state = steady(&rates);
+            if state.reached || state.rounds >= MOST_ROUNDS || self.bench.stopped() {
+                let from = rounds.len().saturating_sub(WINDOW_ROUNDS);
+                let mut whole = merged(&rounds[from..]).ok_or(Failure::Interrupted)?;
+                if !state.reached {
+                    whole.flags.push("not-steady".into());
+                }
+                if let Some(access) = &mut whole.access {
+                    access.steady = Some(state);
+                }
+                return Ok(whole);
+            }
+        }
+    }
+
+    /// The job, once, with caches dropped before where that was asked for.
+    fn once(&mut self, job: &Job) -> Result<Measurement, Failure> {
+        if self.order.drop_caches {
+            linerate_system::storage::drop_caches().map_err(precondition::not_dropped)?;
+        }
+        self.prepared.ready_for(&mut self.bench, job)?;
+        let measurement = conduct(&mut self.bench, job, &self.prepared)?;
+        if measurement.access.as_ref().is_some_and(|access| access.errors.is_empty()) && !self.bench.stopped()
+        {
+            self.prepared.wrote(job);
+        }
+        Ok(measurement)
+    }
+
+    /// One more visit of a cell: the run holds the figure of all so far.
+    fn keep(&mut self, cell: usize, visit: Measurement, last: bool) -> Result<(), Failure> {
+        if visit.samples.is_empty() && self.bench.stopped() {
+            return Ok(());
+        }
+        let failed = visit.access.iter().flat_map(|access| {
+            let corrupt = access.corrupt.iter().flatten().map(|what| format!("corrupt: {what}"));
+            access.errors.iter().cloned().chain(corrupt)
+        });
+        failed.for_each(|what| self.failed(what));
+        self.visits[cell].push(visit);
+        if last && let Some(whole) = merged(&self.visits[cell]) {
+            self.bench.listener.hear(&Event::Measured(Box::new(whole)));
+        }
+        self.run.measurements = self.visits.iter().filter_map(|visits| merged(visits)).collect();
+        (self.save)(self.run)
+    }
+
+    fn tell_remaining(&mut self, cells: &[Job], done: usize, total: usize, begin: Instant) {
+        let timed: f64 = cells.iter().filter_map(|job| job.seconds).sum::<f64>() / cells.len().max(1) as f64;
+        let each =
+            if done > 0 { begin.elapsed().as_secs_f64() / done as f64 } else { timed + WARM_UP_SECONDS };
+        self.bench.listener.hear(&Event::Remaining { seconds: each * (total - done) as f64 });
+    }
+}

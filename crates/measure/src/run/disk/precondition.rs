@@ -1,0 +1,68 @@
+//! What is done to named block devices before they are measured: their content discarded, then written whole.
+//! Never to anything else.
+
+use super::DiskOrder;
+use crate::measure::access::{Bench, Job, Prepared};
+use linerate_facts::failure::Failure;
+
+/// Discards and fills the devices that are named, where that was asked for; and looks whether caches may be
+/// dropped.
+pub(crate) fn precondition(
+    bench: &mut Bench<'_>,
+    order: &DiskOrder,
+    cells: &[Job],
+    prepared: &mut Prepared,
+) -> Result<(), Failure> {
+    if order.drop_caches {
+        linerate_system::storage::drop_caches().map_err(not_dropped)?;
+    }
+    if !order.discard && !order.fill {
+        return Ok(());
+    }
+    let Some(job) = cells.first() else { return Ok(()) };
+    prepared.hold_devices(bench, job)?;
+    if prepared.held_devices().next().is_none() {
+        return Err(Failure::Usage(
+            "--discard and --fill: for block devices named by --source and --destroy-data only; name one"
+                .into(),
+        ));
+    }
+    if order.discard {
+        for (path, device) in prepared.held_devices() {
+            let bytes = linerate_system::file::size_of(device).unwrap_or(0);
+            linerate_system::storage::discard(device, bytes).map_err(|error| {
+                Failure::Lacks(format!(
+                    "--discard {}: {error}; does the device take discards?",
+                    path.display()
+                ))
+            })?;
+        }
+    }
+    if order.fill { prepared.fill_devices(bench, job) } else { Ok(()) }
+}
+
+/// Why the page cache cannot be emptied.
+pub(crate) fn not_dropped(error: std::io::Error) -> Failure {
+    Failure::Lacks(format!(
+        "--drop-caches: {error}; it empties the page cache of the whole machine, as root only"
+    ))
+}
+
+/// What was changed on this machine beyond files of our own.
+pub(crate) fn changes(order: &DiskOrder, prepared: &Prepared) -> Vec<String> {
+    let mut changes = Vec::new();
+    let devices: Vec<String> = prepared.held_devices().map(|(path, _)| path.display().to_string()).collect();
+    let mut on_devices = |done: bool, what: &str| {
+        if done {
+            changes
+                .extend(devices.iter().map(|device| format!("{what} {device}, as --destroy-data allowed")));
+        }
+    };
+    on_devices(order.discard, "discarded all data of");
+    on_devices(order.fill, "filled");
+    on_devices(true, "wrote over data of");
+    if order.drop_caches {
+        changes.push("dropped the page cache of the machine before each measurement".into());
+    }
+    changes
+}

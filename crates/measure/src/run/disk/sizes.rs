@@ -1,0 +1,127 @@
+//! How much each worker reads or writes, where the user did not say: as much as fits the sources, a tenth of
+//! each disk left alone.
+
+use super::Parts;
+use crate::measure::access::{Job, Layout};
+use linerate_facts::failure::Failure;
+use linerate_facts::units::show_size;
+use linerate_system::file::{size_of, space_at};
+use linerate_system::storage::{Opening, open};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What is written in a directory where nothing else is told.
+const WISHED_BYTES: u64 = 1 << 30;
+/// Less than this measures a cache, not a disk.
+const LEAST_BYTES: u64 = 16 << 20;
+
+/// Bytes that every source has: what a file or a device holds, or what may be written in a directory. A
+/// source that cannot be looked at is told later, in its own words.
+pub(crate) fn room(sources: &[PathBuf], needed: bool) -> Result<u64, Failure> {
+    let mut least = u64::MAX;
+    for path in sources {
+        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        let here = if metadata.is_dir() {
+            let same = |other: &&PathBuf| {
+                std::fs::metadata(other).is_ok_and(|other| other.is_dir() && other.dev() == metadata.dev())
+            };
+            in_directory(path, sources.iter().filter(same).count().max(1) as u64, needed)?
+        } else {
+            open(path, Opening::default()).and_then(|file| size_of(&file)).unwrap_or(u64::MAX)
+        };
+        least = least.min(here);
+    }
+    Ok(least)
+}
+
+fn in_directory(path: &Path, sharing: u64, needed: bool) -> Result<u64, Failure> {
+    let Ok((free, total)) = space_at(path) else { return Ok(WISHED_BYTES) };
+    let room = WISHED_BYTES.min(free.saturating_sub(total / 10) / sharing);
+    if needed && room < LEAST_BYTES {
+        return Err(Failure::Lacks(format!(
+            "no room in {}: the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the \
+             least that is of use); name another directory, or a file to read, with --source",
+            path.display(),
+            show_size(free),
+            show_size(total),
+            show_size(LEAST_BYTES)
+        )));
+    }
+    Ok(room)
+}
+
+/// Sets block and segments of a job from what was told and what there is room for.
+pub(crate) fn set_parts(job: &mut Job, told: Parts, room: u64) -> Result<(), Failure> {
+    let transfer = job.transfer_bytes;
+    let workers = u64::from(job.workers).div_ceil(job.sources.len().max(1) as u64).max(1);
+    let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
+    let all = told.amount_bytes.unwrap_or_else(|| whole(room / workers));
+    let strided = job.layout == Layout::Strided && told.segments.is_none();
+    job.block_bytes = match (told.block_bytes, told.segments) {
+        (Some(block), _) => block,
+        (None, Some(segments)) => whole(all / segments.max(1)),
+        // Workers side by side, request by request.
+        (None, None) if strided => transfer,
+        (None, None) => whole(all),
+    };
+    job.segments = match (told.segments, told.amount_bytes) {
+        (Some(segments), _) => segments,
+        (None, Some(amount)) => amount.div_ceil(job.block_bytes.max(1)),
+        (None, None) if told.block_bytes.is_some() => 1,
+        (None, None) => all / job.block_bytes.max(1),
+    };
+    if told.amount_bytes.is_some_and(|amount| amount % transfer != 0) {
+        return Err(Failure::Usage(format!(
+            "--amount {}: no multiple of the transfer size of {}; give one",
+            show_size(all),
+            show_size(transfer)
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::access::{Access, Engine, Order};
+
+    fn parts(layout: Layout, workers: u32, told: Parts) -> (u64, u64) {
+        let mut job = Job {
+            sources: vec!["/a".into(), "/b".into()],
+            workers,
+            access: Access::Read,
+            order: Order::Sequential,
+            layout,
+            transfer_bytes: 1 << 20,
+            block_bytes: 0,
+            segments: 0,
+            queue_depth: 1,
+            engine: Engine::IoUring,
+            direct: true,
+            fsync: false,
+            reorder: false,
+            verify: false,
+            seconds: None,
+            requests_per_second: None,
+            limit_bytes_per_second: None,
+            seed: 0,
+        };
+        set_parts(&mut job, told, 100 << 20).expect("sizes");
+        (job.block_bytes >> 20, job.segments)
+    }
+
+    #[test]
+    fn what_is_reported_holds_and_the_rest_is_fitted() {
+        let mib = |bytes: u64| Some(bytes << 20);
+        let file = Layout::FilePerWorker;
+        assert_eq!(parts(file, 4, Parts::default()), (50, 1));
+        assert_eq!(parts(file, 3, Parts::default()), (50, 1), "the source with the most workers counts");
+        assert_eq!(parts(Layout::Strided, 4, Parts::default()), (1, 50));
+        assert_eq!(parts(file, 4, Parts { segments: Some(5), ..Parts::default() }), (10, 5));
+        assert_eq!(parts(file, 4, Parts { amount_bytes: mib(12), ..Parts::default() }), (12, 1));
+        let both = Parts { amount_bytes: mib(12), block_bytes: mib(4), segments: None };
+        assert_eq!(parts(file, 4, both), (4, 3));
+        assert_eq!(parts(file, 4, Parts { block_bytes: mib(4), ..Parts::default() }), (4, 1));
+        assert_eq!(parts(file, 1000, Parts::default()), (1, 1), "never less than a request");
+    }
+}

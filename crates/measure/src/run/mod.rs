@@ -1,0 +1,153 @@
+//! `Run`: everything that one command which measures knows, one serde value, saved after each step as
+//! `run.json` (schema 2).
+//!
+//! `again` makes one figure ready once, to be taken many times. `conduct` does the whole path: probe → plan →
+//! measure → diagnose; `disk`, `load` and `network` do one stage of it; `cut` lets Ctrl-C end them.
+//! `sources`, `scratch` and
+//! `paths` make what the user named ready.
+
+pub mod again;
+pub mod conduct;
+mod context;
+mod cut;
+pub mod disk;
+pub mod load;
+pub mod network;
+mod paths;
+mod scratch;
+mod sources;
+
+use crate::diagnose::ledger::MeasuredLedger;
+use crate::diagnose::{
+    Diagnosis, Finding, diagnose, disk_findings, load_findings, map_findings, stream_findings,
+};
+use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
+pub use context::{RunContext, Save};
+use linerate_machine::probe::Machine;
+use linerate_model::plan::{Goal, Plan};
+use linerate_transport::iperf3::Outcome;
+use serde::{Deserialize, Serialize};
+
+/// Schema number of `run.json`: additions are allowed within it, renames are not.
+pub const SCHEMA: u32 = 2;
+
+/// All products of the forward path, or of one stage of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    pub schema: u32,
+    /// linerate's version.
+    pub version: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub host: String,
+    /// The stage that was measured alone (`linerate disk`, `load`, `memory`, `network`); none: the whole
+    /// path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// What the user calls it (`--name`), such as a file system's name; else the first source's. Of one stage
+    /// only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    pub machine: Machine,
+    #[serde(default)]
+    pub goal: Goal,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    #[serde(default)]
+    pub measurements: Measurements,
+    /// `disk --scaling`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// `load`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadCurve>,
+    /// `network --iperf3`: each test as both ends reported it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iperf3: Vec<Outcome>,
+    /// `network`: where every packet went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ledgers: Vec<MeasuredLedger>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<Diagnosis>,
+    /// What linerate changed on this machine: scratch files, which are gone, and files that were to be kept.
+    #[serde(default)]
+    pub changes: Vec<String>,
+    /// What failed along the way; not empty means partial results.
+    #[serde(default)]
+    pub errors: Vec<String>,
+}
+
+impl Run {
+    /// A run that has probed and done nothing else yet.
+    pub fn begin(machine: Machine, goal: Goal) -> Self {
+        let host = machine.host.known().cloned().unwrap_or_else(|| "unknown".into());
+        Run {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            started: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            host,
+            stage: None,
+            name: String::new(),
+            machine,
+            goal,
+            plan: None,
+            measurements: Vec::new(),
+            scaling: None,
+            load: None,
+            iperf3: Vec::new(),
+            ledgers: Vec::new(),
+            diagnosis: None,
+            changes: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// The same of one stage alone, under the name that the user gave it.
+    pub fn begin_stage(stage: Stage, name: String, machine: Machine, goal: Goal) -> Self {
+        Run { stage: Some(stage), name, ..Run::begin(machine, goal) }
+    }
+
+    /// What was done: the command's name.
+    pub fn command(&self) -> String {
+        self.stage.map_or_else(|| "run".into(), |stage| stage.to_string())
+    }
+
+    /// What is wrong or worth changing, as far as it was diagnosed.
+    pub fn findings(&self) -> &[Finding] {
+        self.diagnosis.as_ref().map_or(&[], |diagnosis| &diagnosis.findings)
+    }
+
+    /// What the figures mean, from what is in the run alone; none where the run ended before its plan.
+    pub fn diagnose(&self) -> Option<Diagnosis> {
+        let findings = match self.stage {
+            None | Some(Stage::Path) => {
+                return Some(diagnose(&self.machine, &self.goal, self.plan.as_ref()?, &self.measurements));
+            }
+            Some(Stage::Memory) => memory_findings(&self.machine),
+            Some(Stage::Disk) => disk_findings(&self.machine, &self.measurements),
+            Some(Stage::Load) => {
+                self.load.as_ref().map_or_else(Vec::new, |curve| load_findings(curve, &self.measurements))
+            }
+            Some(Stage::Network) => network_findings(&self.measurements, &self.ledgers),
+        };
+        Some(Diagnosis::of_findings(findings))
+    }
+}
+
+/// Of the whole map what is about memory.
+fn memory_findings(machine: &Machine) -> Vec<Finding> {
+    let mut findings = map_findings(machine);
+    findings.retain(|finding| finding.id.starts_with("memory-"));
+    findings
+}
+
+/// The same fault shows in several ledgers: once is enough.
+fn network_findings(measurements: &Measurements, ledgers: &[MeasuredLedger]) -> Vec<Finding> {
+    let mut findings = stream_findings(measurements);
+    for found in ledgers.iter().flat_map(|one| &one.ledger.findings) {
+        if !findings.iter().any(|known| known.id == found.id) {
+            findings.push(found.clone());
+        }
+    }
+    findings
+}

@@ -1,0 +1,103 @@
+//! `linerate network --iperf3`: the same figures against an iperf3 server, so that linerate is needed at one
+//! end only.
+
+use super::{NetworkOrder, finish};
+use crate::event::Event;
+use crate::measure::Stage;
+use crate::measure::streams::{Direction, from_iperf3};
+use crate::run::{Run, RunContext, paths};
+use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::{Goal, PathPlan, Pin, place_streams};
+use linerate_transport::iperf3::{Direction as Way, Test, parse_address, run_client};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A server that was there a moment ago is asked again so often, after this pause.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Each protocol in each direction. A `Failure` means that nothing was measured; what fails later is in
+/// `Run::errors`.
+pub fn conduct_iperf3(
+    mut context: RunContext<'_>,
+    order: &NetworkOrder,
+    server: &str,
+) -> Result<Run, Failure> {
+    let address = parse_address(server)?;
+    let machine = order.probe(&mut context)?;
+    let (stop, listener) = (context.stop, &mut *context.listener);
+    let path = paths::way_to(context.sysroot, &machine, address);
+    let name = order.name.clone().unwrap_or_else(|| format!("iperf3 at {address}"));
+    let goal = Goal { peers: vec![server.to_string()], ..order.goal() };
+    let mut run = Run::begin_stage(Stage::Network, name, machine, goal);
+    (context.save)(&run)?;
+    let loopback = address.ip().is_loopback();
+    let placed =
+        place_streams(&run.machine, std::slice::from_ref(&path), order.streams, 1, &order.pin, loopback);
+    let cores: Vec<u32> = placed.iter().flatten().filter_map(|place| place.core).collect();
+    for protocol in order.protocols.clone() {
+        for direction in &order.directions {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let test = test(order, &path, protocol, *direction, &cores);
+            let name = format!("{} {protocol} {direction}, iperf3", path.name);
+            listener.hear(&Event::Started { stage: Stage::Network, name, seconds: test.seconds });
+            let mut hear = |progress: &linerate_transport::iperf3::Progress| {
+                let bytes_per_second = progress.sent_bytes_per_second + progress.received_bytes_per_second;
+                listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
+            };
+            let mut outcome = run_client(address, None, &test, stop, &mut hear);
+            // Between two tests an old iperf3 closes its port for a moment.
+            let mut left = if run.measurements.is_empty() { 0 } else { TRIES };
+            while outcome.is_err() && left > 0 && !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(PAUSE);
+                outcome = run_client(address, None, &test, stop, &mut hear);
+                left -= 1;
+            }
+            match outcome {
+                Ok(outcome) => {
+                    run.errors
+                        .extend(outcome.error.iter().map(|why| format!("{protocol} {direction}: {why}")));
+                    run.measurements.push(from_iperf3(&outcome, &path));
+                    run.iperf3.push(outcome);
+                    (context.save)(&run)?;
+                }
+                Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
+                Err(failure) => run.errors.push(failure.to_string()),
+            }
+        }
+    }
+    finish(context, run, order)
+}
+
+fn test(
+    order: &NetworkOrder,
+    path: &PathPlan,
+    protocol: Protocol,
+    direction: Direction,
+    cores: &[u32],
+) -> Test {
+    let streams = order.streams.max(1);
+    Test {
+        protocol,
+        direction: match direction {
+            Direction::Send => Way::Send,
+            Direction::Receive => Way::Receive,
+            Direction::Both => Way::Both,
+        },
+        parallel: streams,
+        seconds: order.seconds * f64::from(order.repeats),
+        block_bytes: if protocol == Protocol::Tcp { order.write_bytes } else { order.datagram_bytes },
+        window_bytes: order.receive_buffer_bytes.or(order.send_buffer_bytes),
+        bits_per_second: order
+            .bytes_per_second
+            .map(|rate| linerate_facts::units::bits_per_second(rate) as u64 / u64::from(streams)),
+        congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
+        device: path.nic.clone().filter(|_| order.bind_device),
+        cores: if order.pin == Pin::None { Vec::new() } else { cores.to_vec() },
+        interval_seconds: order.seconds,
+        ..Test::default()
+    }
+}

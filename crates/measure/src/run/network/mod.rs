@@ -1,0 +1,88 @@
+//! `linerate network`: ways to the peers, a short calibration, then each protocol in each direction over all
+//! NICs at once; what each path carries in one packet, what a request takes beside the bulk, and both hosts'
+//! counters before and after.
+
+mod iperf3;
+mod order;
+mod steps;
+
+use super::cut::cut_at_stop;
+use super::{Run, RunContext, paths};
+use crate::diagnose::ledger::ledgers;
+use crate::measure::streams::Bench;
+use crate::measure::{Stage, Windows};
+pub use iperf3::conduct_iperf3;
+use linerate_facts::failure::Failure;
+use linerate_model::plan::path_rate;
+use linerate_transport::agent::Session;
+pub use order::NetworkOrder;
+use std::time::Duration;
+use steps::Steps;
+
+/// TCP and the UDP window find their rate in this time, seconds.
+const WARM_UP_SECONDS: f64 = 0.5;
+
+/// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
+pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkOrder) -> Result<Run, Failure> {
+    let machine = order.probe(&mut context)?;
+    let (sysroot, stop) = (context.sysroot, context.stop);
+    let mut ways = paths::prepare(sysroot, &machine, &order.peers, order.key_file.as_deref(), stop)?;
+    let protocol = order.protocols.first().copied().unwrap_or(linerate_facts::protocol::Protocol::Tcp);
+    for path in &mut ways.plans {
+        path.rate = path_rate(&machine, path, protocol);
+    }
+    let mut run = Run::begin_stage(Stage::Network, order.called(&ways.plans), machine.clone(), order.goal());
+    (context.save)(&run)?;
+    let loopback = paths::all_over_loopback(&machine, &ways.plans);
+    let bench = Bench {
+        sysroot,
+        machine: &machine,
+        paths: &ways.plans,
+        sessions: &ways.sessions,
+        loopback,
+        bind_device: order.bind_device,
+        trace_drops: order.trace_drops,
+        windows: Windows {
+            warm_up: Duration::from_secs_f64(WARM_UP_SECONDS),
+            window: Duration::from_secs_f64(order.seconds),
+            repeats: order.repeats.max(1),
+        },
+        opened: Vec::new(),
+        stop,
+        listener: &mut *context.listener,
+    };
+    let cutters = ways.sessions.iter().filter_map(Session::cutter).collect();
+    cut_at_stop(cutters, stop, || {
+        Steps { bench, order, run: &mut run, save: &mut *context.save }.take();
+    });
+    finish(context, run, order)
+}
+
+fn finish(mut context: RunContext<'_>, mut run: Run, order: &NetworkOrder) -> Result<Run, Failure> {
+    run.ledgers = ledgers(&run.measurements);
+    if order.verify {
+        let unequal = unequal(&run);
+        run.errors.extend(unequal);
+    }
+    context.finish(run)
+}
+
+/// Figures whose bytes did not arrive as they were sent.
+fn unequal(run: &Run) -> Vec<String> {
+    let streams = |measurement: &crate::measure::Measurement| {
+        measurement
+            .streams
+            .as_ref()
+            .map_or(0, |result| result.streams.iter().filter(|stream| stream.verified == Some(false)).count())
+    };
+    let wrong = run.measurements.iter().filter(|measurement| streams(measurement) > 0);
+    wrong
+        .map(|measurement| {
+            format!(
+                "{}: on {} of its streams the bytes that arrived are not those that were sent",
+                measurement.name,
+                streams(measurement)
+            )
+        })
+        .collect()
+}

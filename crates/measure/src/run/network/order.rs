@@ -1,0 +1,132 @@
+//! What is asked of `linerate network`, and whether it can be meant.
+
+use crate::measure::streams::Direction;
+use crate::measure::streams::SendMethod;
+use crate::run::{RunContext, paths};
+use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::probe::Machine;
+use linerate_model::plan::{Goal, PathPlan, Pin};
+use std::path::PathBuf;
+
+/// What to measure, and how often.
+#[derive(Clone, Debug)]
+pub struct NetworkOrder {
+    /// What the user calls it; none: the peers.
+    pub name: Option<String>,
+    /// Empty: a receiver of our own on loopback.
+    pub peers: Vec<String>,
+    pub key_file: Option<PathBuf>,
+    pub protocols: Vec<Protocol>,
+    pub directions: Vec<Direction>,
+    /// In each direction, over all paths.
+    pub streams: u32,
+    /// A file to send as well, from the page cache and past it.
+    pub source: Option<PathBuf>,
+    /// None: the best of some short trials.
+    pub method: Option<SendMethod>,
+    pub write_bytes: Option<u32>,
+    pub datagram_bytes: Option<u32>,
+    /// Over all streams of a direction, bytes of payload per second.
+    pub bytes_per_second: Option<f64>,
+    /// Search the highest rate of UDP without loss on each path.
+    pub find_rate: bool,
+    pub congestion_control: Option<String>,
+    pub send_buffer_bytes: Option<u64>,
+    pub receive_buffer_bytes: Option<u64>,
+    pub pin: Pin,
+    /// Each figure pinned and not pinned.
+    pub compare_pinning: bool,
+    pub verify: bool,
+    /// Round trips, idle and beside the bulk.
+    pub latency: bool,
+    pub bind_device: bool,
+    pub trace_drops: bool,
+    pub seconds: f64,
+    pub repeats: u32,
+}
+
+impl NetworkOrder {
+    /// The machine, on which the order can be carried out.
+    pub(super) fn probe(&self, context: &mut RunContext<'_>) -> Result<Machine, Failure> {
+        let machine = context.probe();
+        self.check(&machine)?;
+        if let Some(name) = &self.congestion_control {
+            paths::check_congestion_control(context.sysroot, name)?;
+        }
+        Ok(machine)
+    }
+
+    /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
+    pub(super) fn goal(&self) -> Goal {
+        Goal {
+            sources: self.source.iter().cloned().collect(),
+            peers: self.peers.clone(),
+            protocols: self.protocols.clone(),
+            seconds: Some(self.seconds),
+            repeats: self.repeats,
+            datagram_bytes: self.datagram_bytes,
+            congestion_control: self.congestion_control.clone(),
+            verify: self.verify,
+            ..Goal::default()
+        }
+    }
+
+    /// What cannot be meant is said before anything is connected.
+    fn check(&self, machine: &Machine) -> Result<(), Failure> {
+        if let Pin::Cores(list) = &self.pin {
+            let online = |core: &u32| machine.cpu.logical.iter().any(|cpu| cpu.id == *core && cpu.online);
+            if let Some(absent) = list.iter().find(|core| !online(core)) {
+                return Err(Failure::Lacks(format!(
+                    "--pin: this machine has no processor {absent} online; `linerate probe` lists those that \
+                     it has"
+                )));
+            }
+        }
+        if self.source.is_some() {
+            self.check_source_is_sent()?;
+        }
+        if let Some(source) = &self.source {
+            let told = |why: String| Failure::Lacks(format!("--source {}: {why}", source.display()));
+            let found = std::fs::metadata(source).map_err(|error| told(error.to_string()))?;
+            if !found.is_file() || found.len() == 0 {
+                return Err(told(
+                    "not a file with something in it; give one, such as a large file of the kind you serve"
+                        .into(),
+                ));
+            }
+        }
+        if self.find_rate && !self.protocols.contains(&Protocol::Udp) {
+            return Err(Failure::Usage(
+                "--find-rate searches the highest rate of UDP without loss; TCP finds its rate itself: leave \
+                 --protocol tcp away".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A file goes out over TCP and from here; an order that has neither would measure everything but the
+    /// file.
+    fn check_source_is_sent(&self) -> Result<(), Failure> {
+        let why = if self.find_rate {
+            "--find-rate searches with datagrams from memory and sends no file; leave one of the two away"
+        } else if !self.protocols.contains(&Protocol::Tcp) {
+            "a file goes over TCP, where every byte of it arrives; leave --protocol udp away, or stream it \
+             over UDP with `linerate run \
+             --protocol udp`"
+        } else if !self.directions.contains(&Direction::Send) {
+            "a file is sent from this host; give --direction send, or run linerate on the other host"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Usage(format!("--source: {why}")))
+    }
+
+    /// The user's name, or the peers'.
+    pub(super) fn called(&self, paths: &[PathPlan]) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let peers: Vec<String> = paths.iter().map(|path| path.peer.ip().to_string()).collect();
+            if self.peers.is_empty() { "loopback".into() } else { peers.join(", ") }
+        })
+    }
+}

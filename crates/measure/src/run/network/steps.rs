@@ -1,0 +1,235 @@
+//! The figures of `linerate network`, in their order: what each path carries, idle latency, calibration, then
+//! the figures themselves.
+
+use super::NetworkOrder;
+use crate::event::Event;
+use crate::measure::Stage;
+use crate::measure::streams::{
+    Behind, Bench, Direction, PathMtu, RateSearch, RoundTrips, StreamsJob, StreamsResult, Trial,
+    choose_method, choose_peer_method, compare_congestion_controls, find_path_mtus, find_rate, idle_latency,
+    measure,
+};
+use crate::run::{Run, Save};
+use linerate_facts::protocol::Protocol;
+use linerate_model::plan::Pin;
+use std::sync::atomic::Ordering;
+
+/// Trials and openings beside the figures, seconds: for the progress line.
+const TRIALS_SECONDS: f64 = 5.0;
+
+/// Everything that the steps share.
+pub(super) struct Steps<'a, 'b> {
+    pub bench: Bench<'a>,
+    pub order: &'a NetworkOrder,
+    pub run: &'b mut Run,
+    pub save: Save<'b>,
+}
+
+/// What was learned before the figures of a protocol.
+#[derive(Default)]
+struct Learned {
+    methods: Vec<Trial>,
+    /// Of what the agents send.
+    peer_methods: Vec<Trial>,
+    congestion_controls: Vec<Trial>,
+    idle: Option<RoundTrips>,
+    path_mtus: Vec<PathMtu>,
+}
+
+impl Steps<'_, '_> {
+    pub(crate) fn take(mut self) {
+        self.expect();
+        let path_mtus = find_path_mtus(&mut self.bench);
+        for protocol in self.order.protocols.clone() {
+            if self.stopped() {
+                return;
+            }
+            let mut job = self.job(protocol);
+            let mut learned = Learned { path_mtus: path_mtus.clone(), ..Learned::default() };
+            if job.datagram_bytes.is_none() && protocol == Protocol::Udp {
+                job.datagram_bytes = smallest_datagram(&path_mtus);
+            }
+            if self.order.find_rate && protocol == Protocol::Tcp {
+                continue;
+            }
+            self.learn(&mut job, &mut learned);
+            if self.order.find_rate {
+                self.search(&job, &learned);
+                continue;
+            }
+            for direction in &self.order.directions {
+                self.figures(&directed(&job, *direction), &learned);
+            }
+            self.file_figures(&job, &learned);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.bench.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells the progress line how long all of it takes.
+    fn expect(&mut self) {
+        let order = self.order;
+        let each = self.bench.windows.total().as_secs_f64() + 0.5;
+        let pinnings = if order.compare_pinning { 2.0 } else { 1.0 };
+        let figures = (order.protocols.len() * order.directions.len()) as f64 * pinnings;
+        let seconds = figures * each + TRIALS_SECONDS;
+        self.bench.listener.hear(&Event::Remaining { seconds });
+    }
+
+    fn job(&self, protocol: Protocol) -> StreamsJob {
+        let order = self.order;
+        let plain = StreamsJob::plain(protocol, Direction::Send);
+        StreamsJob {
+            streams: order.streams.max(self.bench.paths.len() as u32),
+            method: order.method.filter(|method| method.carries(protocol)).unwrap_or(plain.method),
+            write_bytes: order.write_bytes.unwrap_or(plain.write_bytes),
+            datagram_bytes: order.datagram_bytes,
+            bytes_per_second: order.bytes_per_second,
+            congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
+            send_buffer_bytes: order.send_buffer_bytes,
+            receive_buffer_bytes: order.receive_buffer_bytes,
+            pin: order.pin.clone(),
+            // Datagrams carry no checksum of our own.
+            verify: order.verify && protocol == Protocol::Tcp,
+            latency: order.latency,
+            ..plain
+        }
+    }
+
+    fn learn(&mut self, job: &mut StreamsJob, learned: &mut Learned) {
+        if self.order.latency {
+            learned.idle = idle_latency(&mut self.bench, job);
+        }
+        if job.protocol == Protocol::Udp {
+            return;
+        }
+        if self.order.method.is_none() && self.order.write_bytes.is_none() {
+            // A receiver of our own is this very host: what is best for us is best for it.
+            let own = self.bench.loopback;
+            let any = |sending: bool| self.order.directions.iter().any(|one| one.has(sending));
+            let (sends, receives) = (any(true), any(false));
+            if sends || own {
+                learned.methods = choose_method(&mut self.bench, job);
+            }
+            if receives && !own {
+                learned.peer_methods = choose_peer_method(&mut self.bench, job);
+            }
+        }
+        if self.order.congestion_control.is_none() && !self.stopped() {
+            learned.congestion_controls = compare_congestion_controls(&mut self.bench, job);
+        }
+    }
+
+    /// The figure, and where it is asked for the same without pinning.
+    fn figures(&mut self, job: &StreamsJob, learned: &Learned) {
+        let mut pinnings = vec![job.pin.clone()];
+        if self.order.compare_pinning && job.pin != Pin::None {
+            pinnings.push(Pin::None);
+        }
+        for pin in pinnings {
+            if self.stopped() {
+                return;
+            }
+            let job = StreamsJob { pin, ..job.clone() };
+            let measured = measure(&mut self.bench, &job);
+            self.keep(measured.measurement, measured.failures, learned, None);
+        }
+    }
+
+    /// The same file from the page cache and past it, after the figure from memory: hot, cached and cold side
+    /// by side.
+    fn file_figures(&mut self, job: &StreamsJob, learned: &Learned) {
+        let Some(source) = self.order.source.clone() else { return };
+        if job.protocol == Protocol::Udp || !self.order.directions.contains(&Direction::Send) {
+            return;
+        }
+        for behind in [Behind::Cached(source.clone()), Behind::Cold(source)] {
+            if self.stopped() {
+                return;
+            }
+            let mut job = StreamsJob { behind, direction: Direction::Send, latency: false, ..job.clone() };
+            let mut learned = Learned { idle: learned.idle, ..Learned::default() };
+            if self.order.method.is_none() && self.order.write_bytes.is_none() {
+                learned.methods = choose_method(&mut self.bench, &mut job);
+            }
+            let measured = measure(&mut self.bench, &job);
+            self.keep(measured.measurement, measured.failures, &learned, None);
+        }
+    }
+
+    fn search(&mut self, job: &StreamsJob, learned: &Learned) {
+        for path in 0..self.bench.paths.len() {
+            if self.stopped() {
+                return;
+            }
+            let name = format!("{} udp, highest rate without loss", self.bench.paths[path].name);
+            let seconds = 20.0;
+            self.bench.listener.hear(&Event::Started { stage: Stage::Network, name, seconds });
+            let job = StreamsJob { path: Some(path), latency: false, ..job.clone() };
+            let (search, measurement, mut failures) = find_rate(&mut self.bench, &job);
+            if self.stopped() {
+                // What the stop tears down is no news.
+                failures.clear();
+            }
+            self.keep(measurement, failures, learned, Some(search));
+        }
+    }
+
+    fn keep(
+        &mut self,
+        measurement: Option<crate::measure::Measurement>,
+        failures: Vec<String>,
+        learned: &Learned,
+        search: Option<RateSearch>,
+    ) {
+        for failure in failures {
+            if !self.run.errors.contains(&failure) {
+                self.run.errors.push(failure);
+            }
+        }
+        let Some(mut measurement) = measurement else { return };
+        measurement.congestion_controls.clone_from(&learned.congestion_controls);
+        if let Some(result) = &mut measurement.streams {
+            learned.fill(result);
+            result.search = search;
+        }
+        self.run.measurements.push(measurement);
+        if let Err(failure) = (self.save)(self.run) {
+            self.bench.listener.hear(&Event::Failed(failure.to_string()));
+        }
+    }
+}
+
+impl Learned {
+    fn fill(&self, result: &mut StreamsResult) {
+        // Of those that sent in this figure; on loopback ours stand for both.
+        let direction = result.job.direction;
+        if direction.has(true) || self.peer_methods.is_empty() {
+            result.methods.clone_from(&self.methods);
+        }
+        if direction.has(false) {
+            result.methods.extend(self.peer_methods.iter().cloned());
+        }
+        result.idle_latency = self.idle;
+        result.path_mtus.clone_from(&self.path_mtus);
+    }
+}
+
+/// The job in one direction: where only the agents send, by what was chosen for them.
+fn directed(job: &StreamsJob, direction: Direction) -> StreamsJob {
+    let mut job = StreamsJob { direction, ..job.clone() };
+    if let (Direction::Receive, Some(peer)) = (direction, job.peer) {
+        (job.method, job.write_bytes) = (peer.method, peer.write_bytes);
+    }
+    if direction == Direction::Send {
+        job.peer = None;
+    }
+    job
+}
+
+/// The payload that passes every path in one packet, where one was found smaller than its interfaces say.
+fn smallest_datagram(found: &[PathMtu]) -> Option<u32> {
+    found.iter().filter(|path| path.smaller_than_declared()).filter_map(PathMtu::datagram_bytes).min()
+}

@@ -1,0 +1,162 @@
+//! What the user named with `--source`, made ready to be read: checked, sized, and traced to the device
+//! behind it.
+
+use super::scratch::Scratch;
+use linerate_facts::fact::Fact;
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::show_size;
+use linerate_machine::probe::{Machine, source::devices_behind};
+use linerate_model::plan::{DEFAULT_BLOCK_BYTES, Goal, SourcePlan};
+use linerate_system::buffers::Pool;
+use linerate_system::file::{open_to_read, size_of};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Sources of a run, and the scratch files that must live as long as it.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    pub plans: Vec<SourcePlan>,
+    /// Open as long as this lives; workers reach them through `/proc/self/fd`.
+    pub scratch: Vec<Scratch>,
+}
+
+/// Opens and checks what the goal names; without a source writes scratch files in `scratch_in`.
+pub(crate) fn prepare(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    goal: &Goal,
+    scratch_in: &[PathBuf],
+    stop: &AtomicBool,
+) -> Result<Sources, Failure> {
+    let mut sources = Sources::default();
+    for path in &goal.sources {
+        sources.plans.push(from_path(sysroot, machine, goal, path)?);
+    }
+    for directory in scratch_in {
+        let scratch = Scratch::write(directory, stop)?;
+        let mut plan = plan_of(sysroot, machine, goal, &scratch.path(), directory, scratch.length_bytes);
+        plan.scratch = true;
+        sources.plans.push(plan);
+        sources.scratch.push(scratch);
+    }
+    Ok(sources)
+}
+
+fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> Result<SourcePlan, Failure> {
+    let named = path.display();
+    let lacks = |why: String| Failure::Lacks(format!("source {named}: {why}"));
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => lacks("not there; check the path".into()),
+        std::io::ErrorKind::PermissionDenied => {
+            lacks("a directory above it is closed to this user; run as its owner or as root".into())
+        }
+        _ => lacks(format!("{error}; check the path")),
+    })?;
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return from_directory(sysroot, machine, goal, path);
+    }
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(lacks("neither a file nor a block device; name a file to read".into()));
+    }
+    let file = open_to_read(path, false).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied if kind.is_block_device() => lacks(
+            "no permission to read this device; run as root or join the group that owns it (often `disk`)"
+                .into(),
+        ),
+        std::io::ErrorKind::PermissionDenied => {
+            lacks("no permission to read it; run as its owner or as root, or `chmod a+r` it".into())
+        }
+        _ => lacks(format!("it cannot be opened: {error}; name another file")),
+    })?;
+    let length = size_of(&file)
+        .map_err(|error| lacks(format!("its size cannot be read: {error}; name another file")))?;
+    let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
+    if length == 0 {
+        return Err(lacks(
+            "empty: there is nothing to read; name a file of at least a few hundred MiB".into(),
+        ));
+    }
+    if length < block {
+        return Err(lacks(format!(
+            "{} is less than one block of {}; name a larger file, or a smaller one with --transfer",
+            show_size(length),
+            show_size(block)
+        )));
+    }
+    Ok(plan_of(sysroot, machine, goal, path, path, length))
+}
+
+/// A directory stands for the largest file in it.
+fn from_directory(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    goal: &Goal,
+    directory: &Path,
+) -> Result<SourcePlan, Failure> {
+    let lacks = |why: String| Failure::Lacks(format!("source {}: {why}", directory.display()));
+    let entries = std::fs::read_dir(directory).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => lacks(
+            "no permission to list this directory; run as its owner or as root, or name a file in it".into(),
+        ),
+        _ => lacks(format!("{error}; name a file in it")),
+    })?;
+    let files = entries.flatten().filter_map(|entry| {
+        let metadata = entry.metadata().ok()?;
+        metadata.is_file().then(|| (metadata.len(), entry.path()))
+    });
+    match files.max() {
+        Some((_, largest)) => from_path(sysroot, machine, goal, &largest),
+        None => Err(lacks(
+            "a directory without files; name a file in it, or let linerate write a scratch file there with \
+             --scratch"
+                .into(),
+        )),
+    }
+}
+
+/// `opened` is the path that workers open; `placed` tells where it lies.
+fn plan_of(
+    sysroot: &Sysroot,
+    machine: &Machine,
+    goal: &Goal,
+    opened: &Path,
+    placed: &Path,
+    length: u64,
+) -> SourcePlan {
+    let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
+    let behind =
+        devices_behind(sysroot, machine, &placed.canonicalize().unwrap_or_else(|_| placed.to_path_buf()));
+    let (device, sector) = match &behind {
+        Fact::Known(behind) => {
+            let device = if let [leaf] = &behind.leaves[..] { leaf } else { &behind.device };
+            (device.clone(), behind.logical_block_bytes.known().copied())
+        }
+        Fact::Unknown { .. } => (placed.display().to_string(), None),
+    };
+    let node = machine.disks.iter().find(|disk| disk.name == device).map(|disk| disk.node.clone());
+    let sector = u64::from(sector.unwrap_or(4096)).max(1);
+    SourcePlan {
+        path: opened.to_path_buf(),
+        resource: format!("disk:{device}"),
+        node: node.unwrap_or_else(|| Fact::unknown("the device has no node")),
+        length_bytes: length / block * block,
+        block_bytes: block,
+        queue_depth: goal.queue_depth.unwrap_or(0),
+        direct: block.is_multiple_of(sector) && direct_works(opened, block),
+        scratch: false,
+    }
+}
+
+/// O_DIRECT is refused by some file systems at open and by others at the first read: try both.
+fn direct_works(path: &Path, block: u64) -> bool {
+    let read = |file: File| -> std::io::Result<usize> {
+        let mut pool = Pool::new(1, block as usize)?;
+        let mut lease = pool.take().ok_or(std::io::ErrorKind::OutOfMemory)?;
+        file.read_at(lease.bytes_mut(), 0)
+    };
+    open_to_read(path, true).and_then(read).is_ok()
+}

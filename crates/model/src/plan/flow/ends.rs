@@ -1,0 +1,54 @@
+//! The ends of a flow from the words of the user: `disk:ssd0`, `disk:ssd` for all of that entry, `nic:eth*`,
+//! `disk` for all, `memory`.
+
+use super::product::End;
+use crate::plan::parts::{Device, DeviceKind, Parts};
+
+/// Names that an error lists at most.
+const MOST_NAMES: usize = 12;
+
+/// What a word stands for; or what there is instead.
+pub fn ends(parts: &Parts, word: &str) -> Result<Vec<End>, String> {
+    if word == "memory" {
+        return Ok(vec![End::Memory]);
+    }
+    let (kind, name) = word.split_once(':').map_or((word, None), |(kind, name)| (kind, Some(name)));
+    if !["disk", "nic", "gpu"].contains(&kind) {
+        return Err(format!("“{word}” is no end of a flow: write memory, disk:NAME, nic:NAME or gpu:NAME"));
+    }
+    let of_kind = || parts.devices.iter().filter(|device| device.what.word() == kind);
+    let found: Vec<End> = match name {
+        None | Some("*") => usable(of_kind().collect()).into_iter().map(end).collect(),
+        Some(name) => of_kind().filter(|device| is_called(device, name)).map(end).collect(),
+    };
+    if found.is_empty() {
+        let mut names: Vec<String> = of_kind().map(Device::id).collect();
+        let more = names.len().saturating_sub(MOST_NAMES);
+        names.truncate(MOST_NAMES);
+        let there = match (names.is_empty(), more) {
+            (true, _) => format!("the machine has no {kind}"),
+            (false, 0) => format!("there is {}", names.join(", ")),
+            (false, more) => format!("there is {} and {more} more", names.join(", ")),
+        };
+        return Err(format!("there is no {word}: {there}"));
+    }
+    Ok(found)
+}
+
+fn end(device: &Device) -> End {
+    End::Device(device.id())
+}
+
+fn is_called(device: &Device, name: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(beginning) => device.name.starts_with(beginning),
+        None => device.name == name || device.group == name,
+    }
+}
+
+/// Of all NICs those with a cable, where some have one.
+fn usable(devices: Vec<&Device>) -> Vec<&Device> {
+    let up = |device: &&Device| !matches!(device.what, DeviceKind::Nic { down: true, .. });
+    let plugged: Vec<&Device> = devices.iter().copied().filter(up).collect();
+    if plugged.is_empty() { devices } else { plugged }
+}

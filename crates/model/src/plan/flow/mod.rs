@@ -1,0 +1,107 @@
+//! A flow over the parts of a machine: `plan_flow(&Parts, &Flow) -> FlowPlan`. Nothing is measured and
+//! nothing is opened.
+
+mod ends;
+mod figures;
+mod graph;
+mod moves;
+mod placement;
+mod product;
+mod sentence;
+mod socket_links;
+
+use super::capacity::Model;
+use super::parts::Parts;
+pub use ends::ends;
+pub(super) use figures::device as device_figure;
+pub(super) use graph::resources as graph_resources;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+pub use product::*;
+
+/// The ceiling of a flow, its cut, what binds next, what each change gains, who feeds whom.
+pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
+    let mut resources = flow_resources(parts, flow);
+    let model = Model::new(&resources);
+    let solution = model.solve();
+    let mut split = placement::split(&resources, &solution);
+    if let Some(rate) = solution.bytes_per_second.known() {
+        let advice = moves::best_move(parts, flow, &split, *rate);
+        split.placement.advice.extend(advice);
+    }
+    for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
+        let through = split.through.get(&resource.id).copied().unwrap_or(0.0);
+        resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
+    }
+    let ceiling = solution.bound();
+    let next = (!ceiling.cut.is_empty()).then(|| model.solve_without(&ceiling.cut).bound());
+    let now = solution.bytes_per_second.known().copied();
+    let gain = |id: &String| Gain {
+        resource: id.clone(),
+        bytes_per_second: now.zip(model.largest_without(&[id])).map(|(now, lifted)| (lifted - now).max(0.0)),
+    };
+    let gains = ceiling.cut.iter().map(gain).collect();
+    FlowPlan {
+        machine: parts.name.clone(),
+        flow: flow.words(parts),
+        sentence: sentence::sentence(parts, &resources, &ceiling, next.as_ref(), flow.unit()),
+        ceiling,
+        next,
+        gains,
+        lanes: split.lanes,
+        placement: split.placement,
+        resources,
+    }
+}
+
+/// How often one byte of a flow crosses the memory bus.
+pub(crate) fn memory_touches_of(parts: &Parts, flow: &Flow) -> f64 {
+    figures::touches(flow, parts)
+}
+
+/// The resources of a flow, for those who solve it themselves.
+fn flow_resources(parts: &Parts, flow: &Flow) -> Vec<super::Resource> {
+    graph::resources(parts, flow, figures::touches(flow, parts))
+}
+
+impl Flow {
+    /// A rate of this flow as the field shows it: bits where a NIC is an end, else bytes.
+    pub fn unit(&self) -> fn(f64) -> String {
+        if self.in_bits() { show_bits_rate } else { show_bytes_rate }
+    }
+
+    /// A NIC is an end.
+    pub fn in_bits(&self) -> bool {
+        self.has("nic:")
+    }
+
+    fn has(&self, word: &str) -> bool {
+        let is = |end: &End| matches!(end, End::Device(id) if id.starts_with(word));
+        self.from.iter().chain(&self.to).any(is)
+    }
+
+    /// `6 disks to 3 NICs, UDP, each byte crosses the memory bus 4 times`.
+    fn words(&self, parts: &Parts) -> String {
+        let mut words = format!("{} to {}", count(&self.from), count(&self.to));
+        if self.has("nic:") {
+            words.push_str(&format!(", {}", self.protocol.to_string().to_uppercase()));
+        }
+        format!("{words}, {} memory crossings a byte", figures::touches(self, parts))
+    }
+}
+
+fn count(ends: &[End]) -> String {
+    let of =
+        |word: &str| ends.iter().filter(|end| matches!(end, End::Device(id) if id.starts_with(word))).count();
+    let words: Vec<String> = [("disk:", "disk"), ("nic:", "NIC"), ("gpu:", "GPU")]
+        .into_iter()
+        .filter_map(|(prefix, word)| match of(prefix) {
+            0 => None,
+            1 => Some(format!("1 {word}")),
+            many => Some(format!("{many} {word}s")),
+        })
+        .collect();
+    if words.is_empty() { "memory".into() } else { words.join(" and ") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Who feeds whom: of all ways to split the largest flow one that crosses as little as possible between
+//! sockets, and that loads like devices alike; and what crosses all the same.
+
+use super::product::{FlowLane, Placement};
+use crate::plan::capacity::{Model, Solution};
+use crate::plan::wording::{listed, name};
+use crate::plan::{Origin, Resource, ResourceKind};
+use linerate_facts::units::show_bytes_rate;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Halvings in the search for the least that is needed: what is left over falls on the last of many like
+/// devices.
+const ROUNDS: u32 = 14;
+/// A flow that is lower by more than this share has lost something.
+const SAME: f64 = 1e-6;
+
+/// The split of the flow.
+#[derive(Debug)]
+pub(super) struct Split {
+    /// Bytes per second through each resource.
+    pub through: BTreeMap<String, f64>,
+    pub lanes: Vec<FlowLane>,
+    pub placement: Placement,
+}
+
+/// Splits the flow that the solution found.
+pub(super) fn split(resources: &[Resource], solution: &Solution) -> Split {
+    let Some(most) = solution.bytes_per_second.known().copied() else {
+        let (through, lanes, placement) = (BTreeMap::new(), Vec::new(), Placement::default());
+        return Split { through, lanes, placement };
+    };
+    let links: BTreeSet<String> = between_nodes(resources).map(|resource| resource.id.clone()).collect();
+    let base =
+        |resource: &Resource| if resource.origin == Origin::Unknown { most } else { resource.capacity };
+    let through = |resource: &Resource| solution.through.get(&resource.id).copied().unwrap_or(0.0);
+    let mut limited = resources.to_vec();
+    least(&mut limited, most, |resource| links.contains(&resource.id), through);
+    let is_first: BTreeSet<String> = firsts(resources);
+    least(&mut limited, most, |resource| is_first.contains(&resource.id), base);
+    least(&mut limited, most, |resource| resource.next.is_empty(), base);
+    let model = Model::new(&limited);
+    let lanes = lanes(&model.ways(), &links);
+    let crossing = lanes.iter().filter(|lane| lane.crosses).map(|lane| lane.bytes_per_second).sum();
+    let advice = advice(&lanes, crossing, !links.is_empty());
+    let placement = Placement { crossing_bytes_per_second: crossing, advice };
+    Split { through: model.solve().through, lanes, placement }
+}
+
+/// Where bytes start: what no other leads to.
+fn firsts(resources: &[Resource]) -> BTreeSet<String> {
+    let led: BTreeSet<&String> = resources.iter().flat_map(|resource| &resource.next).collect();
+    resources.iter().map(|resource| &resource.id).filter(|id| !led.contains(id)).cloned().collect()
+}
+
+/// Lowers the capacity of some resources together, each to the same share of its `base`, as far as the flow
+/// stays.
+fn least(
+    resources: &mut Vec<Resource>,
+    most: f64,
+    which: impl Fn(&Resource) -> bool,
+    base: impl Fn(&Resource) -> f64,
+) {
+    let limited = |share: f64| {
+        let mut limited = resources.clone();
+        for resource in limited.iter_mut().filter(|resource| which(resource)) {
+            resource.capacity = base(resource) * share;
+            resource.origin = Origin::Rated;
+            resource.lower_bound = false;
+        }
+        limited
+    };
+    let keeps = |resources: &[Resource]| {
+        Model::new(resources).largest().is_some_and(|flow| flow >= most * (1.0 - SAME))
+    };
+    if !resources.iter().any(&which) {
+        return;
+    }
+    let none = limited(0.0);
+    if keeps(&none) {
+        *resources = none;
+        return;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..ROUNDS {
+        let middle = (low + high) / 2.0;
+        if keeps(&limited(middle)) { high = middle } else { low = middle }
+    }
+    let found = limited(high);
+    *resources = found;
+}
+
+/// The ways of the bytes by their ends.
+fn lanes(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowLane> {
+    let mut sums: BTreeMap<(String, String, Option<u32>, bool), f64> = BTreeMap::new();
+    for (way, bytes) in ways {
+        let end = |id: Option<&String>| {
+            id.filter(|id| !id.starts_with("memory")).map_or("memory", String::as_str).to_string()
+        };
+        let memory = way.iter().find_map(|id| id.strip_prefix("memory:")).and_then(|id| id.parse().ok());
+        let crosses = way.iter().any(|id| links.contains(id));
+        *sums.entry((end(way.first()), end(way.last()), memory, crosses)).or_default() += bytes;
+    }
+    let lane = |((source, sink, node, crosses), bytes_per_second)| FlowLane {
+        source,
+        sink,
+        node,
+        crosses,
+        bytes_per_second,
+    };
+    sums.into_iter().map(lane).collect()
+}
+
+fn between_nodes(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
+    // A hub's link has the hub's name, a link between nodes their numbers.
+    resources.iter().filter(|resource| {
+        resource.kind == ResourceKind::SocketLink
+            && name(&resource.id).starts_with(|c: char| c.is_ascii_digit())
+    })
+}
+
+fn advice(lanes: &[FlowLane], crossing: f64, several_nodes: bool) -> Vec<String> {
+    if !several_nodes {
+        return Vec::new();
+    }
+    if crossing <= 0.0 {
+        return vec![
+            "nothing has to cross between the sockets: pin each worker to the node of its \
+                     NIC"
+            .into(),
+        ];
+    }
+    let mut sources: Vec<&str> =
+        lanes.iter().filter(|lane| lane.crosses).map(|lane| lane.source.as_str()).collect();
+    sources.dedup();
+    let mut sinks: Vec<&str> =
+        lanes.iter().filter(|lane| lane.crosses).map(|lane| lane.sink.as_str()).collect();
+    sinks.sort_unstable();
+    sinks.dedup();
+    vec![format!(
+        "{} cross between the sockets, from {} to {}",
+        show_bytes_rate(crossing),
+        listed(&sources, 4),
+        listed(&sinks, 4)
+    )]
+}

@@ -1,0 +1,97 @@
+//! What a flow is, and what the parts allow it: ceiling, what binds, what binds next, who feeds whom.
+
+use crate::plan::{Bound, Resource};
+use linerate_facts::protocol::Protocol;
+use serde::{Deserialize, Serialize};
+
+/// Bytes from some ends to others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Where bytes start: memory alone, or devices.
+    pub from: Vec<End>,
+    /// Where they go.
+    pub to: Vec<End>,
+    /// Over the NICs.
+    pub protocol: Protocol,
+    /// How the bytes pass memory.
+    pub method: Method,
+}
+
+/// One end of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// The memory of whatever node is best.
+    Memory,
+    /// A device by its id (`disk:ssd0`).
+    Device(String),
+}
+
+/// How the bytes pass memory; how often each crosses the memory bus follows from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Read with O_DIRECT, one copy into the socket: what linerate does.
+    #[default]
+    Direct,
+    /// No copy: the NIC takes the bytes from where the disk put them.
+    Zerocopy,
+    /// Through the page cache: one copy more.
+    Cached,
+}
+
+/// What the parts allow a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowPlan {
+    /// The machine's name.
+    pub machine: String,
+    /// The flow in words: `6 disks to 3 NICs, UDP, direct`.
+    pub flow: String,
+    /// The largest flow and what bounds it.
+    pub ceiling: Bound,
+    /// What bounds it, in a sentence.
+    pub sentence: String,
+    /// What binds once all of that is lifted.
+    pub next: Option<Bound>,
+    /// What each change to the cut gains.
+    pub gains: Vec<Gain>,
+    /// Who feeds whom at that flow, with as little as possible over the links between sockets.
+    pub lanes: Vec<FlowLane>,
+    /// What crosses between nodes, and how to place it better.
+    pub placement: Placement,
+    /// Everything on the way, sources first.
+    pub resources: Vec<Resource>,
+}
+
+/// What lifting one resource gains.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// Id.
+    pub resource: String,
+    /// Bytes per second more, where it never binds any more and all else stays; none: no other limit is
+    /// known.
+    pub bytes_per_second: Option<f64>,
+}
+
+/// A share of the flow between two ends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowLane {
+    /// Id of the source (`disk:ssd0`, `memory`).
+    pub source: String,
+    /// Id of the sink.
+    pub sink: String,
+    /// Node whose memory it passes; none where the machine has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// It crosses between nodes.
+    pub crosses: bool,
+    pub bytes_per_second: f64,
+}
+
+/// What crosses between nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Placement {
+    /// At least this much of the flow crosses between nodes, bytes per second.
+    pub crossing_bytes_per_second: f64,
+    /// What to know and what to move, best first.
+    pub advice: Vec<String>,
+}

@@ -1,0 +1,133 @@
+//! The cut in a sentence: what limits the flow and why, what binds next.
+
+use crate::plan::parts::{JointKind, Parts, Place};
+use crate::plan::wording::{counted, ids, listed, name};
+use crate::plan::{Bound, Resource, ResourceKind};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use std::collections::BTreeMap;
+
+/// A next limit that is closer than this is said to be the same.
+const HARDLY: f64 = 1.02;
+
+/// What limits the flow, and what would come next.
+pub(super) fn sentence(
+    parts: &Parts,
+    resources: &[Resource],
+    ceiling: &Bound,
+    next: Option<&Bound>,
+    show: fn(f64) -> String,
+) -> String {
+    let flow = match (&ceiling.bytes_per_second, ceiling.cut.is_empty()) {
+        (linerate_facts::fact::Fact::Known(flow), false) => *flow,
+        (linerate_facts::fact::Fact::Known(_), true) => {
+            return "Nothing is on the way: the flow has no source.".into();
+        }
+        (linerate_facts::fact::Fact::Unknown { why }, _) => {
+            return format!(
+                "The bottleneck is unknown: {why}. Measure it with `linerate run`, or give a figure: --set \
+                 NAME.rate=10G of a NIC, --set NAME.read=500MB/s of a disk."
+            );
+        }
+    };
+    let (subjects, plural) = subjects(parts, &members(resources, &ceiling.cut), show);
+    let verb = if plural { "limit" } else { "limits" };
+    format!("{subjects} {verb} the flow to {}; {}.", show(flow), what_next(resources, flow, next, show))
+}
+
+fn members<'a>(resources: &'a [Resource], cut: &[String]) -> Vec<&'a Resource> {
+    cut.iter().filter_map(|id| resources.iter().find(|resource| resource.id == *id)).collect()
+}
+
+/// The parts of a cut by kind, the largest first, and whether they are several.
+fn subjects(parts: &Parts, cut: &[&Resource], show: fn(f64) -> String) -> (String, bool) {
+    let mut kinds: BTreeMap<ResourceKind, Vec<&Resource>> = BTreeMap::new();
+    for part in cut {
+        kinds.entry(part.kind).or_default().push(part);
+    }
+    let sum = |group: &[&Resource]| group.iter().map(|part| part.capacity).sum::<f64>();
+    let mut groups: Vec<_> = kinds.into_iter().collect();
+    groups.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    let words: Vec<String> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, (kind, group))| {
+            let words = subject(parts, *kind, group, show);
+            if index == 0 { words } else { lower_first(&words) }
+        })
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    (listed(&words, 4), cut.len() > 1)
+}
+
+fn subject(parts: &Parts, kind: ResourceKind, group: &[&Resource], show: fn(f64) -> String) -> String {
+    match kind {
+        ResourceKind::Disk => counted("disk", "disks", group, show_bytes_rate),
+        ResourceKind::Nic => counted("NIC", "NICs", group, show_bits_rate),
+        ResourceKind::Pcie => pcie(parts, group, show),
+        ResourceKind::SocketLink => match group {
+            [one] => format!("The link {} ({}, {})", name(&one.id), why(one), show(one.capacity)),
+            _ => counted("link between sockets", "links between sockets", group, show),
+        },
+        ResourceKind::Controller => match group {
+            [one] if one.why.is_some() => {
+                format!("{} that the disks share ({}, {})", name(&one.id), why(one), show(one.capacity))
+            }
+            _ => counted("controller", "controllers", group, show),
+        },
+        ResourceKind::Memory => match group {
+            [one] => format!("The memory ({}; {})", show(one.capacity), why(one)),
+            _ => counted("node's memory", "nodes' memories", group, show),
+        },
+        ResourceKind::Cpu => match group {
+            [one] => format!("The CPU ({})", why(one)),
+            _ => counted("node's CPU", "nodes' CPUs", group, show),
+        },
+        ResourceKind::Receiver => counted("receiver", "receivers", group, show),
+    }
+}
+
+/// A card's link with the slot that it is in, where that makes it slower than the card could be.
+fn pcie(parts: &Parts, group: &[&Resource], show: fn(f64) -> String) -> String {
+    let [one] = group else { return counted("PCIe link", "PCIe links", group, show) };
+    let card = name(&one.id).trim_end_matches("/out");
+    let joint = parts.joint(card);
+    let slot = joint.and_then(|joint| match &joint.up {
+        Place::Joint(up) => parts.joint(up).filter(|up| up.kind == JointKind::Slot),
+        _ => None,
+    });
+    let held = joint.and_then(|joint| Some((joint.link?, parts.link_of(joint)?)));
+    let place = slot.map_or(String::new(), |slot| format!(" in {}", slot.name));
+    let narrowed = match (slot, held) {
+        (Some(_), Some((own, runs))) if runs.width < own.width => {
+            format!("; the card could use {} lanes, the slot gives {}", own.width, runs.width)
+        }
+        (Some(_), Some((own, runs))) if runs.gt_per_second < own.gt_per_second => {
+            format!(
+                "; the card could run at {} GT/s, the slot gives {}",
+                own.gt_per_second, runs.gt_per_second
+            )
+        }
+        _ => String::new(),
+    };
+    format!("The PCIe link of {card}{place} ({}, {}{narrowed})", show(one.capacity), why(one))
+}
+
+fn why(resource: &Resource) -> &str {
+    resource.why.as_deref().unwrap_or("by its data sheet")
+}
+
+fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn what_next(resources: &[Resource], flow: f64, next: Option<&Bound>, show: fn(f64) -> String) -> String {
+    let Some(next) = next else { return "nothing else is known to bind".into() };
+    let Some(rate) = next.bytes_per_second.known().copied() else {
+        return "lifted, no other limit is known".into();
+    };
+    let cut: Vec<&str> = members(resources, &next.cut).iter().map(|part| part.id.as_str()).collect();
+    let by = if cut.len() > 1 { "limits are" } else { "limit is" };
+    let limit = format!("the next {by} {} at {}", ids(&cut), show(rate));
+    if rate < flow * HARDLY { format!("{limit}, nearly the same") } else { limit }
+}

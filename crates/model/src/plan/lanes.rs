@@ -1,0 +1,153 @@
+//! Which workers there are, and on which core each is pinned.
+//!
+//! One worker for each source × path. Its core is on the NIC's NUMA node where that is known, else on the
+//! disk's; the least used one, physical cores before the second threads of cores that are already taken.
+//! Where the receiver is a process of our own on this machine, workers keep to the first half of the physical
+//! cores (in the kernel's order) and leave the rest to it.
+
+use super::product::{Goal, PathPlan, SourcePlan, WorkerPlan};
+use linerate_facts::fact::Fact;
+use linerate_machine::probe::Machine;
+
+/// The fewest reads in flight of a worker: one being read while one is sent.
+pub(super) const FEWEST_READS: u32 = 2;
+
+/// A logical processor that workers may use.
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    pub(super) id: u32,
+    node: Fact<u32>,
+    /// 0 for the first thread of its physical core, 1 for the second, …
+    thread: usize,
+    /// Workers that are pinned to it.
+    lanes: usize,
+}
+
+/// One worker per source × path, pinned.
+pub(super) fn place(
+    machine: &Machine,
+    goal: &Goal,
+    sources: &[SourcePlan],
+    paths: &[PathPlan],
+    loopback: bool,
+) -> Vec<WorkerPlan> {
+    let mut cores = usable_cores(machine);
+    if loopback {
+        cores = first_half(cores);
+    }
+    let shares = shares(paths);
+    let mut lanes = Vec::with_capacity(sources.len() * paths.len());
+    for (source_index, source) in sources.iter().enumerate() {
+        let divided = source.queue_depth / (paths.len() as u32).max(1);
+        for (path_index, path) in paths.iter().enumerate() {
+            let (core, node) = take_core(&mut cores, &path.node, &source.node);
+            lanes.push(WorkerPlan {
+                index: lanes.len(),
+                source: source_index,
+                path: path_index,
+                core,
+                node,
+                block_bytes: source.block_bytes,
+                queue_depth: goal.queue_depth.unwrap_or(divided.max(FEWEST_READS)).max(1),
+                share: shares[path_index],
+            });
+        }
+    }
+    lanes
+}
+
+/// One for each source where there is no path: what the disk stage needs. They are pinned to nothing.
+pub(super) fn readers(sources: &[SourcePlan]) -> Vec<WorkerPlan> {
+    let reader = |(index, source): (usize, &SourcePlan)| WorkerPlan {
+        index,
+        source: index,
+        path: 0,
+        core: 0,
+        node: source.node.clone(),
+        block_bytes: source.block_bytes,
+        queue_depth: source.queue_depth,
+        share: 1.0,
+    };
+    sources.iter().enumerate().map(reader).collect()
+}
+
+/// Logical processors that are allowed and that none of our own is pinned to (`used`), for receivers on this
+/// machine; all allowed ones where every one is used. The last comes first, since workers take from the
+/// start.
+pub fn spare_cores(machine: &Machine, used: &[u32]) -> Vec<u32> {
+    let mut all: Vec<u32> = usable_cores(machine).iter().map(|core| core.id).collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    let spare: Vec<u32> = all.iter().copied().filter(|core| !used.contains(core)).collect();
+    if spare.is_empty() { all } else { spare }
+}
+
+/// Online and allowed processors in the kernel's order. Never empty: processor 0 where nothing could be read.
+pub(super) fn usable_cores(machine: &Machine) -> Vec<Core> {
+    let online: Vec<_> = machine.cpu.logical.iter().filter(|cpu| cpu.online).collect();
+    let permitted = |id: &u32| machine.cpu.allowed.known().is_none_or(|allowed| allowed.contains(id));
+    let mut usable: Vec<_> = online.iter().copied().filter(|cpu| permitted(&cpu.id)).collect();
+    if usable.is_empty() {
+        usable = online;
+    }
+    let ids: Vec<u32> = usable.iter().map(|cpu| cpu.id).collect();
+    let mut cores: Vec<Core> = usable
+        .iter()
+        .map(|cpu| {
+            let earlier =
+                |siblings: &Vec<u32>| siblings.iter().filter(|id| **id < cpu.id && ids.contains(id)).count();
+            let thread = cpu.siblings.known().map_or(0, earlier);
+            Core { id: cpu.id, node: cpu.node.clone(), thread, lanes: 0 }
+        })
+        .collect();
+    if cores.is_empty() {
+        let id = machine.cpu.allowed.known().and_then(|allowed| allowed.first().copied()).unwrap_or(0);
+        cores.push(Core { id, node: Fact::unknown("no processor could be read"), thread: 0, lanes: 0 });
+    }
+    cores.sort_by_key(|core| core.id);
+    cores
+}
+
+/// The first half (rounded up) of each thread rank: with one thread a core that is the first half of the
+/// cores.
+pub(super) fn first_half(cores: Vec<Core>) -> Vec<Core> {
+    let of_rank = |thread: usize| cores.iter().filter(|core| core.thread == thread).count();
+    let mut taken = Vec::new();
+    for core in &cores {
+        let before = taken.iter().filter(|kept: &&Core| kept.thread == core.thread).count();
+        if before < of_rank(core.thread).div_ceil(2) {
+            taken.push(core.clone());
+        }
+    }
+    taken
+}
+
+/// The least used core of the NIC's node, else of the disk's node, else of all.
+pub(super) fn take_core(cores: &mut [Core], nic_node: &Fact<u32>, disk_node: &Fact<u32>) -> (u32, Fact<u32>) {
+    let on = |core: &Core, node: &Fact<u32>| node.known().is_some() && core.node.known() == node.known();
+    let node = [nic_node, disk_node].into_iter().find(|node| cores.iter().any(|core| on(core, node)));
+    let chosen = cores
+        .iter_mut()
+        .filter(|core| node.is_none_or(|node| on(core, node)))
+        .min_by_key(|core| (core.lanes, core.thread, core.id));
+    match chosen {
+        Some(core) => {
+            core.lanes += 1;
+            (core.id, core.node.clone())
+        }
+        None => (0, Fact::unknown("no processor could be read")),
+    }
+}
+
+/// Each path's share of a source's bytes: its rate ÷ all rates; equal where one of them is unknown.
+pub(super) fn shares(paths: &[PathPlan]) -> Vec<f64> {
+    let rates: Vec<f64> = paths
+        .iter()
+        .map_while(|path| path.rate.known().copied().filter(|rate| rate.is_finite() && *rate > 0.0))
+        .collect();
+    let sum: f64 = rates.iter().sum();
+    if rates.len() == paths.len() && sum.is_finite() {
+        rates.iter().map(|rate| rate / sum).collect()
+    } else {
+        vec![1.0 / paths.len().max(1) as f64; paths.len()]
+    }
+}

@@ -1,0 +1,203 @@
+//! The words of a machine file: tables and keys as they are written. What they mean together is checked in
+//! `build`.
+
+use super::values::{Clock, Link, OnWords, Pcie, Rate};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub name: Option<String>,
+    #[serde(default)]
+    pub processor: Processor,
+    #[serde(default)]
+    pub memory: Memory,
+    #[serde(default)]
+    pub socket_link: Vec<SocketLink>,
+    #[serde(default)]
+    pub hub: Vec<Hub>,
+    #[serde(default)]
+    pub slot: Vec<Slot>,
+    #[serde(default)]
+    pub switch: Vec<Switch>,
+    #[serde(default)]
+    pub bus: Vec<Bus>,
+    #[serde(default)]
+    pub controller: Vec<Controller>,
+    #[serde(default)]
+    pub nic: Vec<Nic>,
+    #[serde(default)]
+    pub disk: Vec<Disk>,
+    #[serde(default)]
+    pub gpu: Vec<Gpu>,
+    #[serde(default)]
+    pub catalogue: Catalogue,
+}
+
+/// `[processor]`: all sockets alike.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Processor {
+    pub model: Option<String>,
+    pub sockets: Option<Spanned<u32>>,
+    /// Physical cores of one socket.
+    pub cores: Option<Spanned<u32>>,
+    pub clock: Option<Spanned<Clock>>,
+    /// NUMA nodes of the machine; one for each socket where absent.
+    pub nodes: Option<Spanned<u32>>,
+    pub cpu_seconds_per_gb: Option<Spanned<f64>>,
+}
+
+/// `[memory]`: all nodes alike.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Memory {
+    pub kind: Option<String>,
+    /// Configured, mega-transfers per second.
+    pub speed: Option<Spanned<u32>>,
+    /// Of one node, with at least one DIMM each.
+    pub channels: Option<Spanned<u32>>,
+    /// Of one node, in place of speed and channels.
+    pub rate: Option<Spanned<Rate>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SocketLink {
+    pub between: Spanned<Vec<u32>>,
+    pub link: Option<Spanned<Link>>,
+    pub links: Option<Spanned<u32>>,
+    pub rate: Option<Spanned<Rate>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hub {
+    pub name: Spanned<String>,
+    pub on: Option<Spanned<OnWords>>,
+    pub link: Option<Spanned<Link>>,
+    pub rate: Option<Spanned<Rate>>,
+    /// PCIe lanes that it has for slots.
+    pub lanes: Option<Spanned<u32>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Slot {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    pub pcie: Spanned<Pcie>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Switch {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    /// Its uplink.
+    pub pcie: Spanned<Pcie>,
+    pub max_payload: Option<Spanned<u32>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bus {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    pub rate: Spanned<Rate>,
+    #[serde(default)]
+    pub full_duplex: bool,
+    pub kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Controller {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    pub pcie: Option<Spanned<Pcie>>,
+    pub max_payload: Option<Spanned<u32>>,
+    /// What the controller itself moves, by its data sheet.
+    pub rate: Option<Spanned<Rate>>,
+    pub disk_ports: Option<Spanned<u32>>,
+    pub kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nic {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    pub pcie: Option<Spanned<Pcie>>,
+    pub max_payload: Option<Spanned<u32>>,
+    pub ports: Option<Spanned<u32>>,
+    /// Of each port.
+    pub rate: Spanned<Rate>,
+    pub mtu: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub vlan: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Disk {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    pub pcie: Option<Spanned<Pcie>>,
+    pub max_payload: Option<Spanned<u32>>,
+    pub read: Option<Spanned<Rate>>,
+    pub write: Option<Spanned<Rate>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gpu {
+    pub name: Spanned<String>,
+    pub count: Option<Spanned<u32>>,
+    pub on: Option<Spanned<OnWords>>,
+    pub pcie: Spanned<Pcie>,
+    pub max_payload: Option<Spanned<u32>>,
+}
+
+/// `[catalogue]`: parts that may be bought.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Catalogue {
+    pub nic: Option<CatalogueNic>,
+    pub controller: Option<CatalogueController>,
+    pub disk: Option<CatalogueDisk>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CatalogueNic {
+    pub rate: Spanned<Rate>,
+    pub ports: Option<Spanned<u32>>,
+    pub pcie: Spanned<Pcie>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CatalogueController {
+    pub pcie: Spanned<Pcie>,
+    pub disk_ports: Spanned<u32>,
+    pub rate: Option<Spanned<Rate>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CatalogueDisk {
+    pub read: Spanned<Rate>,
+    pub write: Option<Spanned<Rate>>,
+    /// What others reached with it in practice.
+    pub in_practice: Option<Spanned<Rate>>,
+    pub pcie: Option<Spanned<Pcie>>,
+}

@@ -1,0 +1,85 @@
+//! The second step: which workers, which measurements, within which time; and the ceiling that the parts
+//! allow.
+
+pub mod capacity;
+pub mod flow;
+mod lanes;
+pub mod machine_file;
+pub mod parts;
+mod pool;
+mod product;
+pub mod raid;
+mod resources;
+pub mod schedule;
+pub mod sizing;
+mod streams;
+mod touches;
+pub mod whatif;
+pub mod wording;
+
+pub use lanes::spare_cores;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::probe::Machine;
+pub use product::*;
+pub use resources::{memory_touches, path_rate};
+pub use streams::{Pin, Placed, place_streams};
+
+/// Bytes a read where neither the user nor the source says.
+pub const DEFAULT_BLOCK_BYTES: u64 = 1 << 20;
+/// Reads in flight over all workers of a source where neither the user nor the source says.
+pub(crate) const DEFAULT_QUEUE_DEPTH: u32 = 8;
+
+/// Decides how the flow is moved and measured. Pure: files were opened and routes resolved by the caller, who
+/// gives them as `sources` and `paths` (a block size or depth of 0, and a rate that is unknown, are filled in
+/// here). `loopback`: the receiver is a process of our own on this machine.
+pub fn plan(
+    machine: &Machine,
+    goal: &Goal,
+    mut sources: Vec<SourcePlan>,
+    mut paths: Vec<PathPlan>,
+    loopback: bool,
+) -> Plan {
+    for source in &mut sources {
+        let or = |given: u64, default| if given > 0 { given } else { default };
+        source.block_bytes = goal.block_bytes.unwrap_or(or(source.block_bytes, DEFAULT_BLOCK_BYTES)).max(1);
+        source.queue_depth = or(u64::from(source.queue_depth), u64::from(DEFAULT_QUEUE_DEPTH)) as u32;
+    }
+    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    for path in &mut paths {
+        if path.rate.known().is_none() {
+            path.rate = resources::path_rate(machine, path, protocol);
+        }
+    }
+    let mut lanes = lanes::place(machine, goal, &sources, &paths, loopback);
+    // Without a path there is no worker: the disk stage reads all the same, and its buffers must fit, too.
+    let mut readers = if lanes.is_empty() { lanes::readers(&sources) } else { Vec::new() };
+    let pool = pool::fit(machine, if lanes.is_empty() { &mut readers } else { &mut lanes });
+    for (index, source) in sources.iter_mut().enumerate() {
+        let own = || lanes.iter().chain(&readers).filter(|lane| lane.source == index);
+        source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
+        source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+    }
+    let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
+    let resources::RunGraph { mut resources, solution } =
+        resources::of_run(machine, goal, &sources, &paths, loopback);
+    for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
+        let through = solution.through.get(&resource.id).copied().unwrap_or(0.0);
+        resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
+    }
+    Plan {
+        ceiling: solution.bound(),
+        resources,
+        sources,
+        paths,
+        workers: lanes,
+        schedule,
+        pool_bytes: pool.bytes,
+        pool_wished_bytes: pool.wished_bytes,
+        registered: pool.registered,
+        loopback,
+        notes: pool.notes.into_iter().chain(schedule_notes).collect(),
+    }
+}
+
+#[cfg(test)]
+pub mod tests;

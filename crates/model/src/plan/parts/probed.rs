@@ -1,0 +1,281 @@
+//! A machine that was read, as parts: its links as they run, its ports as slots.
+
+use super::links::chain;
+use super::{Device, DeviceKind, Joint, JointKind, Node, Parts, Place};
+use linerate_facts::fact::Fact;
+use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice};
+use linerate_machine::rates::pcie::{DEFAULT_MAX_PAYLOAD_BYTES, Direction};
+use linerate_machine::topology::{Topology, disk_port_rate, line_rate};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The machine's parts. What it does not report is unknown with the reason and never binds.
+pub fn from_machine(machine: &Machine) -> Parts {
+    let mut probed = ProbedParts::new(machine);
+    probed.ports();
+    probed.ends();
+    probed.empty_slots();
+    probed.done()
+}
+
+/// The parts of a machine while they are put together.
+pub(in crate::plan) struct ProbedParts<'a> {
+    machine: &'a Machine,
+    tree: Topology<'a>,
+    /// Functions that a flow may end at.
+    endpoints: Vec<&'a str>,
+    parts: Parts,
+    /// What the endpoints behind each link make of it, whichever of them is put there first.
+    behind: BTreeMap<String, Behind>,
+    /// Functions whose links are parts already.
+    cards: BTreeSet<String>,
+}
+
+fn nodes(machine: &Machine) -> Vec<Node> {
+    let with_memory = machine.memory.nodes.len().max(1) as f64;
+    let memory = machine.memory.rated_bytes_per_second.clone().map(|all| all / with_memory);
+    let cores = |id: Option<u32>| {
+        let here =
+            machine.cpu.logical.iter().filter(|cpu| {
+                cpu.online && id.is_none_or(|id| cpu.node.known().is_none_or(|node| *node == id))
+            });
+        // Of the threads of a core one counts.
+        let first = |siblings: &Fact<Vec<u32>>, own| {
+            siblings.known().is_none_or(|all| all.iter().min().is_none_or(|min| *min == own))
+        };
+        let count = here.filter(|cpu| first(&cpu.siblings, cpu.id)).count();
+        Fact::Known(count as f64)
+    };
+    let node = |id: u32, cores: Fact<f64>| Node {
+        id,
+        cores,
+        channels: Fact::unknown("channels are known for the whole machine only"),
+        mt_per_second: clock(machine),
+        memory_bytes_per_second: memory.clone(),
+    };
+    match machine.memory.nodes.as_slice() {
+        [] => vec![node(0, cores(None))],
+        nodes => nodes.iter().map(|one| node(one.id, cores(Some(one.id)))).collect(),
+    }
+}
+
+/// The slowest DIMM's configured clock: all of a channel run at it.
+fn clock(machine: &Machine) -> Fact<u32> {
+    let clocks = machine.memory.modules.iter().filter_map(|module| module.configured_mt_per_second.known());
+    Fact::from_option(clocks.min().copied(), "no DIMM reports its clock")
+}
+
+impl<'a> ProbedParts<'a> {
+    /// The nodes; no device is there yet.
+    pub(in crate::plan) fn new(machine: &'a Machine) -> Self {
+        let tree = Topology::new(machine);
+        let why = "the CPU cost of a byte is not known before it is measured: `linerate run`";
+        let parts = Parts {
+            name: machine.host.known().cloned().unwrap_or_else(|| "this machine".into()),
+            processors: machine.cpu.model.known().cloned().unwrap_or_default(),
+            nodes: nodes(machine),
+            cpu_seconds_per_gb: Fact::unknown(why),
+            ..Parts::default()
+        };
+        let endpoints = endpoints(&tree);
+        let behind = behind(&tree, &endpoints, &parts);
+        ProbedParts { machine, endpoints, tree, parts, behind, cards: BTreeSet::new() }
+    }
+
+    pub(in crate::plan) fn done(self) -> Parts {
+        self.parts
+    }
+
+    /// A disk behind its controller; none: something on a node that is no disk of the machine.
+    pub(in crate::plan) fn disk(&mut self, name: String, disk: Option<&Disk>, node: &Fact<u32>) {
+        let place = match disk {
+            Some(disk) => {
+                let card = self.place(disk.pci.as_deref(), &disk.node);
+                self.behind_controller(disk, card)
+            }
+            None => self.root(node, None),
+        };
+        let why = "no data sheet of the disk can be read from the system";
+        let what = DeviceKind::Disk { read: Fact::unknown(why), write: Fact::unknown(why) };
+        self.device(&name, place, what);
+    }
+
+    /// A port on its card.
+    pub(in crate::plan) fn nic(&mut self, port: Device, function: Option<&str>, node: &Fact<u32>) {
+        let place = self.place(function, node);
+        self.parts.devices.push(Device { place, ..port });
+    }
+
+    /// NICs, disks and GPUs that have a function of PCI; NICs without one where there is no other.
+    fn ports(&mut self) {
+        let nics: Vec<&Nic> = self.machine.nics.iter().filter(|nic| !nic.loopback).collect();
+        let real: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.pci.is_some()).collect();
+        for nic in if real.is_empty() { nics } else { real } {
+            let place = self.place(nic.pci.as_deref(), &nic.node);
+            let what = DeviceKind::Nic {
+                rate: line_rate(nic),
+                mtu: nic.mtu.clone(),
+                tagged: nic.name.contains('.'),
+                ipv6: false,
+                down: nic.state.known().is_some_and(|state| state == "down"),
+            };
+            self.device(&nic.name, place, what);
+        }
+    }
+
+    fn ends(&mut self) {
+        let whole = |disk: &&Disk| matches!(disk.kind, DiskKind::Nvme | DiskKind::Scsi | DiskKind::Virtio);
+        for disk in self.machine.disks.iter().filter(whole) {
+            self.disk(disk.name.clone(), Some(disk), &disk.node);
+        }
+        let gpus: Vec<&PciDevice> = self.machine.pci.iter().filter(|one| self.tree.is_gpu(one)).collect();
+        for function in gpus {
+            let place = self.place(Some(&function.address), &function.node);
+            self.device(&function.address, place, DeviceKind::Gpu);
+        }
+    }
+
+    fn device(&mut self, name: &str, place: Place, what: DeviceKind) {
+        self.parts.devices.push(Device { name: name.into(), group: name.into(), place, what });
+    }
+
+    /// The link of the disk's controller to its disks, where it is SATA or SAS and tells its rate.
+    fn behind_controller(&mut self, disk: &Disk, card: Place) -> Place {
+        let named = |controller: &&Controller| disk.controller.as_deref() == Some(&controller.name);
+        let Some(controller) = self.machine.controllers.iter().find(named) else { return card };
+        let Some(rate) = disk_port_rate(controller) else { return card };
+        if self.parts.joint(&controller.name).is_none() {
+            let mut joint = Joint::new(&controller.name, JointKind::Controller, card);
+            joint.bytes_per_second = Fact::Known(rate);
+            joint.words = "its ports".into();
+            self.parts.joints.push(joint);
+        }
+        Place::Joint(controller.name.clone())
+    }
+
+    /// Where a function is plugged in: its card, whose link and slot become parts.
+    fn place(&mut self, address: Option<&str>, node: &Fact<u32>) -> Place {
+        let function = address.and_then(|address| self.tree.find(address));
+        let root = self.root(node, function);
+        let Some(function) = function else { return root };
+        let links = chain(&self.tree, &function.address, &self.endpoints, Direction::ToMemory);
+        let Some(first) = links.first().map(|link| link.address.clone()) else { return root };
+        let of_all = links.last().and_then(|link| self.behind.get(&link.address)?.node);
+        let mut up = of_all.map_or(root, Place::Node);
+        for (index, link) in links.iter().enumerate().rev() {
+            let here = self.tree.find(&link.address);
+            if self.cards.insert(link.address.clone()) {
+                let kind = if index == 0 { JointKind::Card } else { JointKind::Switch };
+                let slot = here.filter(|_| index == 0).and_then(|here| self.slot(here, up.clone()));
+                let mut joint = Joint::new(&link.address, kind, slot.unwrap_or(up));
+                joint.link = here.and_then(|here| here.link_max.known().or(here.link.known()).copied());
+                joint.running = Some(link.carries);
+                joint.formality = link.formality.map(str::to_string);
+                joint.max_payload_bytes = self
+                    .behind
+                    .get(&link.address)
+                    .map_or(link.max_payload_bytes, |behind| behind.max_payload_bytes);
+                joint.words = link.note.clone().unwrap_or_default();
+                self.parts.joints.push(joint);
+            }
+            up = Place::Joint(link.address.clone());
+        }
+        Place::Joint(first)
+    }
+
+    /// The node, where it is told or there is only one.
+    fn root(&self, node: &Fact<u32>, function: Option<&PciDevice>) -> Place {
+        let told = node.known().or_else(|| function.and_then(|function| function.node.known()));
+        match (told.and_then(|id| self.parts.node(*id)), self.parts.nodes.as_slice()) {
+            (Some(node), _) => Place::Node(node.id),
+            (None, [only]) => Place::Node(only.id),
+            _ => Place::Unknown,
+        }
+    }
+
+    /// The port that a card is in, as a slot.
+    fn slot(&mut self, card: &PciDevice, up: Place) -> Option<Place> {
+        let port = self.tree.parent(card)?;
+        let name = slot_name(self.machine, port);
+        if self.parts.joint(&name).is_none() {
+            let mut slot = Joint::new(&name, JointKind::Slot, up);
+            slot.link = port.link_max.known().copied();
+            self.parts.joints.push(slot);
+        }
+        Some(Place::Joint(name))
+    }
+
+    /// Ports with nothing below them.
+    fn empty_slots(&mut self) {
+        for port in &self.machine.pci {
+            let Some(link) = port.link_max.known().filter(|_| self.tree.is_empty_port(port)) else {
+                continue;
+            };
+            let name = slot_name(self.machine, port);
+            if self.parts.joint(&name).is_some() {
+                continue;
+            }
+            let above = port.parent.clone().filter(|parent| self.cards.contains(parent));
+            let up = above.map_or_else(|| self.root(&port.node, None), Place::Joint);
+            let mut slot = Joint::new(name, JointKind::Slot, up);
+            slot.link = Some(*link);
+            self.parts.joints.push(slot);
+        }
+    }
+}
+
+/// `slot3`, as printed on the board, or `port-0000:00:01.0`.
+fn slot_name(machine: &Machine, port: &PciDevice) -> String {
+    let same = |other: &&PciDevice| other.express.slot.known() == port.express.slot.known();
+    match port.express.slot.known() {
+        // Some firmwares number several ports alike.
+        Some(number) if *number > 0 && machine.pci.iter().filter(same).count() == 1 => {
+            format!("slot{number}")
+        }
+        _ => format!("port-{}", port.address),
+    }
+}
+
+/// Functions with an interface or a disk, and graphics cards.
+fn endpoints<'a>(tree: &Topology<'a>) -> Vec<&'a str> {
+    let machine = tree.machine;
+    let nics = machine.nics.iter().filter_map(|nic| nic.pci.as_deref());
+    let disks = machine.disks.iter().filter_map(|disk| disk.pci.as_deref());
+    let gpus = machine.pci.iter().filter(|function| tree.is_gpu(function));
+    nics.chain(disks).chain(gpus.map(|function| function.address.as_str())).collect()
+}
+
+/// What all endpoints behind a link make of it.
+struct Behind {
+    /// The least of theirs; one that could not be read is taken as the smallest allowed.
+    max_payload_bytes: Option<u32>,
+    /// The node of the first that reports one: a link hangs from one node.
+    node: Option<u32>,
+}
+
+/// Each link by the address of its part. It depends on the machine alone: not on a flow's ends, nor on their
+/// order.
+fn behind(tree: &Topology, endpoints: &[&str], parts: &Parts) -> BTreeMap<String, Behind> {
+    let mut found: BTreeMap<String, Behind> = BTreeMap::new();
+    for address in endpoints.iter().collect::<BTreeSet<_>>() {
+        let node = node_of(tree, address, parts);
+        for link in chain(tree, address, endpoints, Direction::ToMemory) {
+            let own = Behind { max_payload_bytes: link.max_payload_bytes, node };
+            let all = found.entry(link.address).or_insert(own);
+            let size = |bytes: Option<u32>| (bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES), bytes.is_some());
+            all.max_payload_bytes =
+                std::cmp::min_by_key(all.max_payload_bytes, link.max_payload_bytes, |bytes| size(*bytes));
+            all.node = all.node.or(node);
+        }
+    }
+    found
+}
+
+/// The node that an interface, a disk or the function itself reports.
+fn node_of(tree: &Topology, address: &str, parts: &Parts) -> Option<u32> {
+    let here = |function: &Option<String>| function.as_deref() == Some(address);
+    let nics = tree.machine.nics.iter().filter(|nic| here(&nic.pci)).map(|nic| &nic.node);
+    let disks = tree.machine.disks.iter().filter(|disk| here(&disk.pci)).map(|disk| &disk.node);
+    let function = tree.find(address).map(|function| &function.node);
+    let mut told = nics.chain(disks).chain(function).filter_map(|node| node.known().copied());
+    told.find(|id| parts.node(*id).is_some())
+}

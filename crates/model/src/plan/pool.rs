@@ -1,0 +1,114 @@
+//! The buffer pool: what all workers need, fitted to RLIMIT_MEMLOCK and to a tenth of the memory.
+//!
+//! Registered buffers are locked memory: io_uring accounts them to the user against RLIMIT_MEMLOCK unless the
+//! process has CAP_IPC_LOCK (`io_uring_register(2)`); the probe reports such a process as unlimited. What
+//! does not fit shrinks: first the reads in flight, down to 2 a worker, then the block, down to 128 KiB.
+//! Where even that is too much, the buffers stay unregistered: slower, not wrong.
+
+use super::lanes::FEWEST_READS;
+use super::product::WorkerPlan;
+use linerate_facts::units::show_size;
+use linerate_machine::probe::Machine;
+
+/// Buffers of a worker besides its reads in flight: one that is being sent, and the next.
+const SEND_SLACK: u64 = 2;
+/// Blocks do not shrink below this.
+const SMALLEST_BLOCK_BYTES: u64 = 128 << 10;
+/// Blocks stay a multiple of this: O_DIRECT wants whole logical sectors of the device, at most one page
+/// everywhere.
+const ALIGNMENT_BYTES: u64 = 4096;
+/// The pool takes at most this part of the memory.
+const MEMORY_DIVISOR: u64 = 10;
+
+/// The pool that fits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Pool {
+    pub bytes: u64,
+    pub wished_bytes: u64,
+    pub registered: bool,
+    pub notes: Vec<String>,
+}
+
+/// Buffer memory of one worker, bytes: its reads in flight, the block that is being sent and the next.
+pub(crate) fn lane_pool_bytes(lane: &WorkerPlan) -> u64 {
+    (u64::from(lane.queue_depth) + SEND_SLACK).saturating_mul(lane.block_bytes)
+}
+
+/// Shrinks the workers' depth and block until the pool fits, and says what was done.
+pub(super) fn fit(machine: &Machine, lanes: &mut [WorkerPlan]) -> Pool {
+    let mut pool = Pool { wished_bytes: total(lanes), registered: true, ..Pool::default() };
+    let memory_bytes = machine.memory.total_bytes.known().map_or(u64::MAX, |bytes| bytes / MEMORY_DIVISOR);
+    let memlock_bytes = machine.kernel.memlock_bytes.known().copied().unwrap_or(u64::MAX);
+    if !shrink(lanes, memory_bytes) {
+        pool.notes.push(format!(
+            "the smallest buffer pool of {} workers, {}, is more than a tenth of the memory ({})",
+            lanes.len(),
+            show_size(total(lanes)),
+            show_size(memory_bytes)
+        ));
+    }
+    let mut locked = lanes.to_vec();
+    if shrink(&mut locked, memlock_bytes) {
+        lanes.clone_from_slice(&locked);
+    } else {
+        pool.registered = false;
+        pool.notes.push(format!(
+            "buffers are not registered with the kernel: the smallest pool of {} workers is {}, and \
+             RLIMIT_MEMLOCK allows {} (raise it with `ulimit -l {}`)",
+            lanes.len(),
+            show_size(total(&locked)),
+            show_size(memlock_bytes),
+            pool.wished_bytes.div_ceil(1024)
+        ));
+    }
+    pool.bytes = total(lanes);
+    if pool.bytes < pool.wished_bytes {
+        let limit = if pool.registered && memlock_bytes < memory_bytes {
+            format!(
+                "RLIMIT_MEMLOCK, {} (raise it with `ulimit -l {}`)",
+                show_size(memlock_bytes),
+                pool.wished_bytes.div_ceil(1024)
+            )
+        } else {
+            format!("a tenth of the memory, {}", show_size(memory_bytes))
+        };
+        let shape = lanes.iter().max_by_key(|lane| lane_pool_bytes(lane));
+        let shape = shape.map_or(String::new(), |lane| {
+            format!(": {} x {} a worker", show_size(lane.block_bytes), lane.queue_depth)
+        });
+        pool.notes.push(format!(
+            "the buffer pool shrank from {} to {}{shape}, to fit {limit}",
+            show_size(pool.wished_bytes),
+            show_size(pool.bytes)
+        ));
+    }
+    pool
+}
+
+fn total(lanes: &[WorkerPlan]) -> u64 {
+    lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane_pool_bytes(lane)))
+}
+
+/// Shrinks depth, then block; false where the smallest is still too large (then the workers have the
+/// smallest).
+fn shrink(lanes: &mut [WorkerPlan], bound_bytes: u64) -> bool {
+    let mut depth = lanes.iter().map(|lane| lane.queue_depth).max().unwrap_or(0);
+    while total(lanes) > bound_bytes && depth > FEWEST_READS {
+        depth = (depth - 1).clamp(FEWEST_READS, depth);
+        lanes.iter_mut().for_each(|lane| lane.queue_depth = lane.queue_depth.min(depth));
+    }
+    while total(lanes) > bound_bytes {
+        let mut halved = false;
+        for lane in lanes.iter_mut() {
+            let half = lane.block_bytes / 2;
+            if half >= SMALLEST_BLOCK_BYTES && half.is_multiple_of(ALIGNMENT_BYTES) {
+                lane.block_bytes = half;
+                halved = true;
+            }
+        }
+        if !halved {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,254 @@
+//! The product of the plan: which workers, which resources bound them, what the parts allow.
+
+use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::path::PathBuf;
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// Files, directories or block devices to read; empty: scratch files are made.
+    pub sources: Vec<PathBuf>,
+    /// Addresses of agents; empty: a receiver of our own on loopback.
+    pub peers: Vec<String>,
+    /// Protocols to measure, the headline first.
+    pub protocols: Vec<Protocol>,
+    /// Length of one measurement, seconds; `None`: fitted to the budget.
+    pub seconds: Option<f64>,
+    /// Samples of each measurement.
+    pub repeats: u32,
+    /// The most that all measurements together may take, seconds.
+    pub budget_seconds: f64,
+    /// Bytes a read; `None`: chosen by the plan.
+    pub block_bytes: Option<u64>,
+    /// Reads in flight a worker; `None`: chosen by the plan.
+    pub queue_depth: Option<u32>,
+    /// Payload of a UDP datagram, bytes; `None`: what the path's MTU carries, jumbo frames at most.
+    #[serde(default)]
+    pub datagram_bytes: Option<u32>,
+    /// TCP congestion control for our sockets; `None`: the system's.
+    pub congestion_control: Option<String>,
+    /// Checksum the bytes at both ends (TCP).
+    pub verify: bool,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The part's data sheet.
+    Rated,
+    /// The rated figure less protocol overhead.
+    Effective,
+    /// A measurement.
+    Measured,
+    /// Not readable; `Resource::why` tells the reason.
+    Unknown,
+}
+
+/// Kind of resource, in the words of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResourceKind {
+    /// What is read: a block device, or what a path of another kind names. Schema 1 called the latter
+    /// `source`.
+    #[serde(alias = "source")]
+    Disk,
+    Controller,
+    Pcie,
+    SocketLink,
+    Memory,
+    Cpu,
+    Nic,
+    Receiver,
+}
+
+/// A thing with a capacity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    /// `kind:name`, e.g. `disk:nvme0n1`, `nic:eth0`, `pcie:0000:03:00.0`, `cpu:workers`, `receiver:host`.
+    pub id: String,
+    /// What it is.
+    pub kind: ResourceKind,
+    /// Bytes per second; 0 with origin `unknown` (JSON has no infinity).
+    pub capacity: f64,
+    /// Where the capacity comes from.
+    pub origin: Origin,
+    /// Share of the capacity that the flow uses, 0 to 1; 0 where unknown.
+    pub utilisation: f64,
+    /// The measured figure is only a lower bound: something else held the stage.
+    #[serde(default)]
+    pub lower_bound: bool,
+    /// Why the capacity is unknown, or what else is worth saying.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Ids of the resources that bytes go to next (towards the sink); empty: the sink.
+    #[serde(default)]
+    pub next: Vec<String>,
+    /// Data-sheet figure, bytes per second, where it can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rated: Option<f64>,
+    /// Data-sheet figure less protocol overhead, bytes per second of payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<f64>,
+    /// Measured, bytes per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+}
+
+impl Resource {
+    /// A resource whose capacity is not known, for this reason.
+    pub fn unknown(id: impl Into<String>, kind: ResourceKind, why: impl Into<String>) -> Self {
+        Resource {
+            id: id.into(),
+            kind,
+            capacity: 0.0,
+            origin: Origin::Unknown,
+            utilisation: 0.0,
+            lower_bound: false,
+            why: Some(why.into()),
+            next: Vec::new(),
+            rated: None,
+            effective: None,
+            measured: None,
+        }
+    }
+}
+
+/// What bounds a flow, and by which resources.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Bytes per second; unknown where no resource on some way has a known capacity.
+    pub bytes_per_second: Fact<f64>,
+    /// Ids of the minimum cut.
+    pub cut: Vec<String>,
+}
+
+/// One file (or device) that workers read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourcePlan {
+    /// The file or block device that is opened.
+    pub path: PathBuf,
+    /// Resource that serves it, `disk:NAME`.
+    pub resource: String,
+    /// NUMA node of the device.
+    pub node: Fact<u32>,
+    /// Bytes to read (whole blocks), before wrapping to the start.
+    pub length_bytes: u64,
+    /// Bytes a read.
+    pub block_bytes: u64,
+    /// Reads in flight over all workers of this source.
+    pub queue_depth: u32,
+    /// O_DIRECT works here.
+    pub direct: bool,
+    /// linerate made this file and removes it.
+    pub scratch: bool,
+}
+
+/// One way to a peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathPlan {
+    /// Short name for screens (`eth2`, `lo`).
+    pub name: String,
+    /// The agent's control and data address.
+    pub peer: SocketAddr,
+    /// Local address that the route takes.
+    pub local: IpAddr,
+    /// Interface, if the route could be read.
+    pub nic: Option<String>,
+    /// Resource, `nic:NAME`.
+    pub resource: String,
+    /// Receiver resource, `receiver:HOST`.
+    pub receiver: String,
+    /// NUMA node of the NIC.
+    pub node: Fact<u32>,
+    /// MTU of the local interface.
+    pub mtu: Fact<u32>,
+    /// MTU of the peer's interface for that address, as its agent told.
+    pub peer_mtu: Fact<u32>,
+    /// Payload rate for planning the split, bytes per second (effective).
+    pub rate: Fact<f64>,
+}
+
+impl PathPlan {
+    /// What a socket to the peer is bound to: the local address, and for a link-local one (RFC 4291) the
+    /// interface that the peer's names.
+    pub fn local_socket(&self) -> SocketAddr {
+        match (self.local, self.peer) {
+            (IpAddr::V6(local), SocketAddr::V6(peer)) if local.is_unicast_link_local() => {
+                SocketAddrV6::new(local, 0, 0, peer.scope_id()).into()
+            }
+            (local, _) => SocketAddr::new(local, 0),
+        }
+    }
+}
+
+/// One pinned worker's share of the flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerPlan {
+    /// Number, from 0.
+    pub index: usize,
+    /// Index into `Plan::sources`.
+    pub source: usize,
+    /// Index into `Plan::paths`.
+    pub path: usize,
+    /// Logical processor it is pinned to.
+    pub core: u32,
+    /// NUMA node of that processor.
+    pub node: Fact<u32>,
+    /// Bytes a read.
+    pub block_bytes: u64,
+    /// Reads in flight of this worker.
+    pub queue_depth: u32,
+    /// Share of the source's bytes that the rates of the NICs suggest, 0 to 1.
+    pub share: f64,
+}
+
+/// How long each kind of measurement may take, so that all fit the budget whatever the number of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Settling time before the samples of a measurement, seconds.
+    pub warm_up_seconds: f64,
+    /// One sample of one device or path alone, seconds.
+    pub alone_seconds: f64,
+    /// One sample of all together, seconds.
+    pub together_seconds: f64,
+    /// One sample of the whole path, seconds.
+    pub path_seconds: f64,
+    /// Samples a measurement.
+    pub repeats: u32,
+    /// Devices and paths measured alone; the rest only together (0: all of them alone).
+    pub alone_limit: usize,
+}
+
+/// Which workers, which measurements, within which time; the ceiling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What the rated and effective capacities allow.
+    pub ceiling: Bound,
+    /// Everything on the way, sources first.
+    pub resources: Vec<Resource>,
+    /// Files and devices.
+    pub sources: Vec<SourcePlan>,
+    /// Ways to peers.
+    pub paths: Vec<PathPlan>,
+    /// One worker per source × path at least.
+    #[serde(alias = "lanes")]
+    pub workers: Vec<WorkerPlan>,
+    /// Times.
+    pub schedule: Schedule,
+    /// Buffer memory of all workers together, bytes.
+    pub pool_bytes: u64,
+    /// Buffer memory that the plan would have taken without the limits, bytes.
+    #[serde(default)]
+    pub pool_wished_bytes: u64,
+    /// The pool can be registered with the kernel (it fits RLIMIT_MEMLOCK).
+    #[serde(default)]
+    pub registered: bool,
+    /// True where the receiver is a process of our own on loopback.
+    pub loopback: bool,
+    /// What the user should know about choices that were made (a smaller pool than wished, and why).
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,261 @@
+//! The resources of a run: the capacity graph that `linerate plan` solves, over the machine's parts, with the
+//! run's own sources and paths at its ends. The ceiling is that graph's. For the measurements, which know one
+//! memory and one CPU, the nodes are folded into one: disks → their links → memory → CPU → the NICs' links →
+//! NICs → receivers.
+
+use super::capacity::{Model, Solution};
+use super::flow::{End, Flow, Method, device_figure, graph_resources};
+use super::parts::{Device, DeviceKind, Parts, Place, ProbedParts};
+use super::product::{Goal, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
+use super::touches::{Leaves, MemoryPassage};
+use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
+use linerate_machine::probe::{Disk, DiskKind, Machine};
+use linerate_machine::rates::pcie::Direction;
+use linerate_machine::topology::{DEEPEST_VOLUMES, line_rate};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a run's bytes cross, and what that allows.
+pub(super) struct RunGraph {
+    /// All resources, sources first; `next` draws the graph. Nodes are folded.
+    pub resources: Vec<Resource>,
+    /// The ceiling of the graph before it was folded, in the ids of `resources`.
+    pub solution: Solution,
+}
+
+/// The graph of a run.
+pub(super) fn of_run(
+    machine: &Machine,
+    goal: &Goal,
+    sources: &[SourcePlan],
+    paths: &[PathPlan],
+    loopback: bool,
+) -> RunGraph {
+    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    let (parts, names) = run_parts(machine, sources, paths, loopback);
+    let ends = |word: &str| -> Vec<End> {
+        let of_kind = parts.devices.iter().filter(|device| device.what.word() == word);
+        of_kind.map(|device| End::Device(device.id())).collect()
+    };
+    let from = if sources.is_empty() { vec![End::Memory] } else { ends("disk") };
+    let flow = Flow { from, to: ends("nic"), protocol, method: Method::Direct };
+    let graph = graph_resources(&parts, &flow, memory_touches(goal, sources, loopback));
+    let exact = Model::new(&graph).solve();
+    let mut resources = folded(graph, &names);
+    complete(&mut resources, machine, paths);
+    let solution = match exact.bytes_per_second {
+        Fact::Known(_) => folded_solution(exact, &names),
+        // The same way is unlimited in both; its words are those of the ids that users see.
+        Fact::Unknown { .. } => Model::new(&resources).solve(),
+    };
+    RunGraph { resources, solution }
+}
+
+/// Payload rate of a path by its NIC's data sheet, for planning the split.
+pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact<f64> {
+    if path.nic.is_none() {
+        return Fact::unknown("no interface is known for the route");
+    }
+    let figure = device_figure(&nic_device(machine, path, false), Direction::FromMemory, protocol);
+    match figure.origin {
+        Origin::Unknown => Fact::unknown(figure.why.unwrap_or_default()),
+        _ => Fact::Known(figure.capacity),
+    }
+}
+
+/// Crossings of the memory bus by one payload byte of a run: through the page cache where one source cannot be
+/// read past it; on loopback the receiver copies in place of the NIC.
+pub fn memory_touches(goal: &Goal, sources: &[SourcePlan], loopback: bool) -> f64 {
+    let passage = MemoryPassage {
+        from_device: true,
+        page_cache: !sources.iter().all(|source| source.direct),
+        socket: true,
+        leaves: if loopback { Leaves::Copied } else { Leaves::ByDevice },
+        verify: goal.verify,
+    };
+    passage.touches()
+}
+
+/// The machine's parts with the run's sources and paths as devices, and the resource that each device is of: a
+/// volume is a device behind each of its members' functions.
+fn run_parts(
+    machine: &Machine,
+    sources: &[SourcePlan],
+    paths: &[PathPlan],
+    loopback: bool,
+) -> (Parts, BTreeMap<String, String>) {
+    let mut parts = ProbedParts::new(machine);
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let mut met: BTreeSet<&str> = BTreeSet::new();
+    for source in sources.iter().filter(|source| met.insert(&source.resource)) {
+        let members = members(machine, source.resource.trim_start_matches("disk:"), DEEPEST_VOLUMES);
+        let places = if members.is_empty() { vec![None] } else { members.into_iter().map(Some).collect() };
+        for disk in places {
+            let name = names.len().to_string();
+            names.insert(format!("disk:{name}"), source.resource.clone());
+            parts.disk(name, disk, &source.node);
+        }
+    }
+    for path in paths.iter().filter(|path| met.insert(&path.resource)) {
+        let device = Device { name: names.len().to_string(), ..nic_device(machine, path, loopback) };
+        names.insert(device.id(), path.resource.clone());
+        let nic = path.nic.as_deref().and_then(|name| machine.nics.iter().find(|nic| nic.name == name));
+        let node = nic.map_or(&path.node, |nic| &nic.node);
+        parts.nic(device, nic.and_then(|nic| nic.pci.as_deref()), node);
+    }
+    (parts.done(), names)
+}
+
+/// The whole disks that a block device lies on: itself, or what its members lie on.
+fn members<'a>(machine: &'a Machine, name: &str, depth: usize) -> Vec<&'a Disk> {
+    let Some(disk) = machine.disks.iter().find(|disk| disk.name == name) else { return Vec::new() };
+    if disk.pci.is_some() || disk.members.is_empty() || depth == 0 {
+        return vec![disk];
+    }
+    let mut found: Vec<&Disk> =
+        disk.members.iter().flat_map(|member| members(machine, member, depth - 1)).collect();
+    found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by(|a, b| a.name == b.name);
+    found
+}
+
+/// The port of a path with the path's own MTU; its place is set later.
+fn nic_device(machine: &Machine, path: &PathPlan, loopback: bool) -> Device {
+    let name = path.nic.as_deref().unwrap_or_else(|| path.resource.trim_start_matches("nic:"));
+    let nic = machine.nics.iter().find(|nic| nic.name == name);
+    let rate = match nic {
+        _ if loopback => Fact::unknown("the host's own stack"),
+        Some(nic) => line_rate(nic),
+        None => Fact::unknown(format!("no interface {name} was read")),
+    };
+    let mtu = path.mtu.known().or(nic.and_then(|nic| nic.mtu.known())).copied();
+    let what = DeviceKind::Nic {
+        rate,
+        mtu: Fact::from_option(mtu, "the MTU could not be read"),
+        tagged: name.contains('.'),
+        ipv6: path.peer.is_ipv6(),
+        down: false,
+    };
+    Device { name: name.into(), group: name.into(), place: Place::Unknown, what }
+}
+
+/// The id of a resource once the nodes are folded; none of a link between nodes.
+fn folded_id(id: &str, names: &BTreeMap<String, String>) -> Option<String> {
+    let (word, name) = id.split_once(':').unwrap_or((id, ""));
+    match word {
+        "socket-link" => None,
+        "memory" | "cpu" => Some(word.to_string()),
+        _ => Some(names.get(id).cloned().unwrap_or_else(|| format!("{word}:{name}"))),
+    }
+}
+
+/// The graph with one memory and one CPU, the devices of a volume as one, and no links between nodes: a probed
+/// machine reports no rate of those.
+fn folded(graph: Vec<Resource>, names: &BTreeMap<String, String>) -> Vec<Resource> {
+    let by_id: BTreeMap<&str, &Resource> =
+        graph.iter().map(|resource| (resource.id.as_str(), resource)).collect();
+    let mut folded: Vec<Resource> = Vec::new();
+    for resource in &graph {
+        let Some(id) = folded_id(&resource.id, names) else { continue };
+        let next = onward(resource, &by_id, names);
+        match folded.iter_mut().find(|other| other.id == id) {
+            Some(other) => add(other, resource, next),
+            None => folded.push(Resource { id, next, ..resource.clone() }),
+        }
+    }
+    folded
+}
+
+/// Where bytes go from a resource, past links between nodes.
+fn onward(
+    resource: &Resource,
+    by_id: &BTreeMap<&str, &Resource>,
+    names: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut met: BTreeSet<&str> = BTreeSet::new();
+    let mut pending: Vec<&str> = resource.next.iter().rev().map(String::as_str).collect();
+    while let Some(id) = pending.pop() {
+        match folded_id(id, names) {
+            _ if !met.insert(id) => {}
+            Some(id) if !found.contains(&id) => found.push(id),
+            Some(_) => {}
+            None => pending.extend(by_id.get(id).into_iter().flat_map(|link| &link.next).map(String::as_str)),
+        }
+    }
+    found
+}
+
+/// Two nodes' memory is their sum; unknown where one is.
+fn add(sum: &mut Resource, one: &Resource, next: Vec<String>) {
+    let new: Vec<String> = next.into_iter().filter(|id| !sum.next.contains(id)).collect();
+    sum.next.extend(new);
+    if sum.origin == Origin::Unknown || one.origin == Origin::Unknown {
+        let why = if sum.origin == Origin::Unknown { sum.why.take() } else { one.why.clone() };
+        let (id, next) = (std::mem::take(&mut sum.id), std::mem::take(&mut sum.next));
+        *sum = Resource { next, ..Resource::unknown(id, sum.kind, why.unwrap_or_default()) };
+        return;
+    }
+    let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
+    sum.capacity += one.capacity;
+    (sum.rated, sum.effective) = (both(sum.rated, one.rated), both(sum.effective, one.effective));
+}
+
+fn folded_solution(solution: Solution, names: &BTreeMap<String, String>) -> Solution {
+    let mut cut: Vec<String> = Vec::new();
+    for id in solution.cut.iter().filter_map(|id| folded_id(id, names)) {
+        if !cut.contains(&id) {
+            cut.push(id);
+        }
+    }
+    let mut through: BTreeMap<String, f64> = BTreeMap::new();
+    for (id, bytes) in &solution.through {
+        if let Some(id) = folded_id(id, names) {
+            *through.entry(id).or_default() += bytes;
+        }
+    }
+    Solution { bytes_per_second: solution.bytes_per_second, cut, through }
+}
+
+/// What the parts do not know: why a disk has no rate, what the CPU costs, who receives.
+fn complete(resources: &mut Vec<Resource>, machine: &Machine, paths: &[PathPlan]) {
+    for resource in resources.iter_mut() {
+        match resource.kind {
+            ResourceKind::Cpu => resource.why = Some("known once the CPU cost of a byte is measured".into()),
+            ResourceKind::Disk => {
+                let name = resource.id.strip_prefix("disk:").unwrap_or(&resource.id);
+                let disk = machine.disks.iter().find(|disk| disk.name == name);
+                resource.why = Some(why_unrated(machine, disk).into());
+            }
+            ResourceKind::Nic => {
+                let own = paths.iter().filter(|path| path.resource == resource.id);
+                resource.next = own.map(|path| path.receiver.clone()).collect();
+                resource.next.dedup();
+            }
+            _ => {}
+        }
+    }
+    for path in paths {
+        if resources.iter().all(|resource| resource.id != path.receiver) {
+            let why = "what the receiver takes is known once it is measured";
+            resources.push(Resource::unknown(&path.receiver, ResourceKind::Receiver, why));
+        }
+    }
+    resources.sort_by_key(|resource| match resource.kind {
+        ResourceKind::Disk => 0,
+        ResourceKind::Nic => 2,
+        ResourceKind::Receiver => 3,
+        _ => 1,
+    });
+}
+
+fn why_unrated(machine: &Machine, device: Option<&Disk>) -> &'static str {
+    let virtual_machine = machine.virtualisation.known().is_some_and(|name| name != "none");
+    match device.map(|disk| disk.kind) {
+        None => "no block device of this machine: it is as fast as it is measured",
+        Some(DiskKind::Loop) => "a loop device is as fast as the file behind it",
+        Some(DiskKind::Dm | DiskKind::Md) => "a volume is as fast as its members",
+        Some(_) if virtual_machine => "a virtual machine's disk has no data sheet",
+        Some(_) => "no data sheet of the disk can be read from the system",
+    }
+}

@@ -1,0 +1,250 @@
+//! Sizing: which parts a flow of a given rate needs, and which slots of the machine can carry them.
+//!
+//! The rate is that of the network's line, as links are sold: 40 Gb/s are four ports of 10GE, whose payload
+//! (39.7 Gb/s at an MTU of 9000) the rest of the server has to move. Parts are those of the machine file's
+//! `[catalogue]`; else the machine's own; else the defaults of `own`. Each number is told with its
+//! arithmetic.
+
+mod own;
+mod slots;
+
+use super::flow::{End, Flow, memory_touches_of};
+use super::machine_file::memory_rate;
+use super::parts::{CatalogueDisk, DeviceKind, JointKind, Parts, show_link};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_machine::probe::PciLink;
+use linerate_machine::rates::ethernet::{Stack, goodput_share};
+use linerate_machine::rates::pcie::{self, Direction};
+use own::{DEFAULT_CONTROLLER, DEFAULT_DISK, DEFAULT_NIC, cards_with, own_controller, own_disk, own_nic};
+use serde::Serialize;
+pub use slots::SlotUse;
+use slots::{Cards, fill};
+
+/// What disks behind controllers give together of the sum of each alone: sixteen SSDs read 3301 of 4080 MiB/s
+/// on block level (SARA, D1.3, March 2010, table 8).
+const TOGETHER_BEHIND_CONTROLLERS: f64 = 0.81;
+/// The same of disks with a link of their own: twelve NVMe cards read 32.9 of 12 × 2.78 GB/s (CUNY, UV 300,
+/// 2016, tests 1 and 2).
+const TOGETHER_WITH_OWN_LINKS: f64 = 0.98;
+/// MTU where the machine has no NIC.
+const DEFAULT_MTU: u32 = 1500;
+/// Memory where the machine does not report its own: DDR4-3200 (JEDEC).
+const DEFAULT_MT_PER_SECOND: u32 = 3200;
+/// A port less than a millionth over a whole number is none more.
+const DUST: f64 = 1e-6;
+
+/// What a rate needs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sizing {
+    /// Line rate asked for, bytes per second.
+    pub target_bytes_per_second: f64,
+    /// Its payload, bytes per second.
+    pub payload_bytes_per_second: f64,
+    /// Parts, the network first.
+    pub needs: Vec<Need>,
+    /// Slots of the machine and what each can carry of them.
+    pub slots: Vec<SlotUse>,
+    /// Cards for which no slot is left.
+    pub without_slot: u32,
+}
+
+/// So many of one part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Need {
+    /// `NIC`, `disk controller`, `disk`, `memory channel`, `core`.
+    pub part: &'static str,
+    /// How many.
+    pub count: u32,
+    /// What it is: `2 × 10.0 Gb/s, PCIe 2.0 x8`.
+    pub what: String,
+    /// The arithmetic.
+    pub why: String,
+    /// The machine has as many already; none where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub there: Option<u32>,
+}
+
+/// The parts that a flow of this line rate needs.
+pub fn size(parts: &Parts, flow: &Flow, target_bytes_per_second: f64) -> Sizing {
+    let over_network = has(flow, "nic:");
+    let share = if over_network { payload_share(parts, flow) } else { 1.0 };
+    let payload = target_bytes_per_second * share;
+    let mut needs = Vec::new();
+    let mut cards = Vec::new();
+    if over_network {
+        nics(parts, flow, target_bytes_per_second, share, &mut needs, &mut cards);
+    }
+    if has(flow, "disk:") {
+        disks(parts, flow, payload, &mut needs, &mut cards);
+    }
+    needs.push(memory(parts, flow, payload));
+    needs.extend(cores(parts, payload).filter(|_| over_network));
+    let (slots, without_slot) = fill(parts, cards);
+    Sizing { target_bytes_per_second, payload_bytes_per_second: payload, needs, slots, without_slot }
+}
+
+fn has(flow: &Flow, word: &str) -> bool {
+    flow.from.iter().chain(&flow.to).any(|end| matches!(end, End::Device(id) if id.starts_with(word)))
+}
+
+fn sends(flow: &Flow, word: &str) -> bool {
+    flow.from.iter().any(|end| matches!(end, End::Device(id) if id.starts_with(word)))
+}
+
+fn payload_share(parts: &Parts, flow: &Flow) -> f64 {
+    let mtus = parts.devices.iter().filter_map(|device| match &device.what {
+        DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
+        _ => None,
+    });
+    let mtu = mtus.max().unwrap_or(DEFAULT_MTU);
+    let stack = match flow.protocol {
+        Protocol::Tcp => Stack::tcp(false),
+        Protocol::Udp => Stack::udp(false),
+    };
+    goodput_share(mtu, stack, false).unwrap_or(1.0)
+}
+
+fn nics(parts: &Parts, flow: &Flow, target: f64, share: f64, needs: &mut Vec<Need>, cards: &mut Vec<Cards>) {
+    let nic = parts.catalogue.nic.clone().or_else(|| own_nic(parts)).unwrap_or(DEFAULT_NIC);
+    let direction = if sends(flow, "nic:") { Direction::ToMemory } else { Direction::FromMemory };
+    let ports = whole(target / nic.rate);
+    // A card whose link is too narrow for all its ports at once.
+    let carries = link_rate(nic.link, direction);
+    let used = (carries / (nic.rate * share)).floor().clamp(1.0, f64::from(nic.ports)) as u32;
+    let count = ports.div_ceil(used);
+    let narrow = if used < nic.ports {
+        format!("; its link carries {used} of {} ports", nic.ports)
+    } else {
+        String::new()
+    };
+    needs.push(Need {
+        part: "NIC",
+        count,
+        what: format!("{} × {}, {}", nic.ports, show_bits_rate(nic.rate), show_link(nic.link)),
+        why: format!(
+            "{} ÷ {} are {ports} ports, {used} a card{narrow}",
+            show_bits_rate(target),
+            show_bits_rate(nic.rate)
+        ),
+        there: Some(cards_with(parts, "nic:")),
+    });
+    let each = nic.rate * share * f64::from(used.min(ports));
+    cards.push(Cards { part: "NIC", count, link: nic.link, bytes_per_second: each, direction });
+}
+
+fn disks(parts: &Parts, flow: &Flow, payload: f64, needs: &mut Vec<Need>, cards: &mut Vec<Cards>) {
+    let disk = parts.catalogue.disk.clone().or_else(|| own_disk(parts)).unwrap_or(DEFAULT_DISK);
+    let reads = sends(flow, "disk:");
+    let direction = if reads { Direction::ToMemory } else { Direction::FromMemory };
+    let rated = if reads { disk.read } else { disk.write };
+    let practical = disk.in_practice.filter(|_| reads).unwrap_or(rated);
+    let alone = disk.link.map_or(practical, |link| practical.min(link_rate(link, direction)));
+    let (together, source) = match disk.link {
+        Some(_) => (TOGETHER_WITH_OWN_LINKS, "CUNY, UV 300"),
+        None => (TOGETHER_BEHIND_CONTROLLERS, "SARA, D1.3 table 8"),
+    };
+    let least = whole(payload / alone);
+    let mut count = whole(payload / (alone * together));
+    let mut controllers = None;
+    if disk.link.is_none() {
+        let card = parts.catalogue.controller.clone().or_else(|| own_controller(parts));
+        let card = card.unwrap_or(DEFAULT_CONTROLLER);
+        let link = link_rate(card.link, direction);
+        let limit = card.rate.map_or(link, |rate| rate.min(link));
+        let by_ports = count.div_ceil(card.disk_ports);
+        let by_rate = whole(payload / limit);
+        let number = by_ports.max(by_rate);
+        // As many disks on each card: a stripe is as fast as its slowest part.
+        count = count.max(number);
+        let bound = if by_ports >= by_rate {
+            format!("{count} disks, {} ports each", card.disk_ports)
+        } else {
+            format!("{} ÷ {} of one card", show_bytes_rate(payload), show_bytes_rate(limit))
+        };
+        controllers = Some((card, number, bound));
+    }
+    if let Some((card, number, why)) = controllers {
+        needs.push(Need {
+            part: "disk controller",
+            count: number,
+            what: format!("{} ports, {}", card.disk_ports, show_link(card.link)),
+            why,
+            there: Some(
+                parts.joints.iter().filter(|joint| joint.kind == JointKind::Controller).count() as u32
+            ),
+        });
+        let each = payload / f64::from(number.max(1));
+        cards.push(Cards {
+            part: "disk controller",
+            count: number,
+            link: card.link,
+            bytes_per_second: each,
+            direction,
+        });
+    }
+    let in_practice = if practical < rated { " in practice" } else { "" };
+    needs.push(Need {
+        part: "disk",
+        count,
+        what: disk_words(&disk, rated),
+        why: format!(
+            "{} ÷ {}{in_practice} are {least}; together they give {:.0} % of that ({source})",
+            show_bytes_rate(payload),
+            show_bytes_rate(alone),
+            together * 100.0
+        ),
+        there: Some(
+            parts.devices.iter().filter(|device| matches!(device.what, DeviceKind::Disk { .. })).count()
+                as u32,
+        ),
+    });
+    if let Some(link) = disk.link {
+        let each = payload / f64::from(count.max(1));
+        cards.push(Cards { part: "disk", count, link, bytes_per_second: each, direction });
+    }
+}
+
+fn disk_words(disk: &CatalogueDisk, rated: f64) -> String {
+    match disk.link {
+        Some(link) => format!("{}, {}", show_bytes_rate(rated), show_link(link)),
+        None => show_bytes_rate(rated),
+    }
+}
+
+fn memory(parts: &Parts, flow: &Flow, payload: f64) -> Need {
+    let touches = memory_touches_of(parts, flow);
+    let own = parts.nodes.iter().find_map(|node| node.mt_per_second.known().copied());
+    let clock = own.unwrap_or(DEFAULT_MT_PER_SECOND);
+    let channel = memory_rate(clock, 1);
+    let there: Option<u32> = parts.nodes.iter().map(|node| node.channels.known().copied()).sum();
+    Need {
+        part: "memory channel",
+        count: whole(payload * touches / channel),
+        what: format!("{} at {clock} MT/s", show_bytes_rate(channel)),
+        why: format!("{} cross the memory bus {touches} times", show_bytes_rate(payload)),
+        there,
+    }
+}
+
+fn cores(parts: &Parts, payload: f64) -> Option<Need> {
+    let cost = *parts.cpu_seconds_per_gb.known()?;
+    let there: Option<f64> = parts.nodes.iter().map(|node| node.cores.known().copied()).sum();
+    Some(Need {
+        part: "core",
+        count: whole(payload * cost / 1e9),
+        what: "like the machine's".into(),
+        why: format!("{} at {cost} CPU seconds per GB", show_bytes_rate(payload)),
+        there: there.map(|cores| cores as u32),
+    })
+}
+
+/// Payload of a link, bytes per second; 0 where there is no such link.
+fn link_rate(link: PciLink, direction: Direction) -> f64 {
+    pcie::payload_bytes_per_second(link.gt_per_second, link.width, None, direction).unwrap_or(0.0)
+}
+
+/// Rounded up, but for dust; nothing where it is no number.
+fn whole(count: f64) -> u32 {
+    if count.is_finite() { (count - DUST).ceil().clamp(0.0, f64::from(u32::MAX)) as u32 } else { 0 }
+}

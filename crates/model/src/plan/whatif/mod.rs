@@ -1,0 +1,143 @@
+//! What-if: a change to the parts in the user's words, and the machine after it.
+//!
+//! `add=nic=100G:pcie3x16@node1`, `move nic0=slot3`, `remove nic1`, `set mtu=9000`. A change that cannot be
+//! made names what stands in its way: the slot that is full, the one that is too narrow, the key that there
+//! is not.
+
+mod add;
+mod places;
+mod set;
+
+use super::parts::{Device, JointKind, Parts, Place};
+use places::find_place;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `nic=100G:pcie3x16@node1`, `nic=2x10G:pcie2x8`, `disk=3.2GB/s/1.8GB/s:pcie3x4@slot2`,
+    /// `disk=250MB/s@perc`, `controller=pcie2x8`, `gpu=pcie4x16`.
+    Add(String),
+    /// `eth0=slot3`.
+    Move(String),
+    /// `eth0`.
+    Remove(String),
+    /// `mtu=9000`, `eth0.mtu=9000`, `ssd.read=500MB/s`.
+    Set(String),
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Change::Add(words) => write!(f, "add {words}"),
+            Change::Move(words) => write!(f, "move {words}"),
+            Change::Remove(words) => write!(f, "remove {words}"),
+            Change::Set(words) => write!(f, "set {words}"),
+        }
+    }
+}
+
+/// Makes the change; gives what to know about it (a slot that narrows a card). The error is a sentence.
+pub fn apply(parts: &mut Parts, change: &Change) -> Result<Vec<String>, String> {
+    let told = match change {
+        Change::Add(words) => add::add(parts, words),
+        Change::Move(words) => shift(parts, words),
+        Change::Remove(words) => remove(parts, words),
+        Change::Set(words) => set::set(parts, words).map(|()| Vec::new()),
+    };
+    told.map_err(|why| format!("{change}: {why}"))
+}
+
+/// Moves a card to another slot, or a disk to another controller.
+fn shift(parts: &mut Parts, words: &str) -> Result<Vec<String>, String> {
+    let (name, to) = words.split_once('=').ok_or("write it like eth0=slot3")?;
+    if let Some(card) = card_of(parts, name) {
+        let link = parts.joint(&card).and_then(|joint| joint.link);
+        let (place, notes) = find_place(parts, Some(to), link, &card)?;
+        let below = |place: &Place| parts.above(place).iter().any(|joint| joint.name == card);
+        if below(&place) {
+            return Err(format!("{to} hangs from {card} itself"));
+        }
+        let joint = parts.joints.iter_mut().find(|joint| joint.name == card);
+        if let Some(joint) = joint {
+            joint.up = place;
+            // In another slot the link trains again.
+            joint.running = None;
+        }
+        return Ok(notes);
+    }
+    let device = parts.device(name).map(|device| device.id()).ok_or_else(|| nothing_called(parts, name))?;
+    let place = places::for_disk(parts, to)?;
+    let device = parts.devices.iter_mut().find(|other| other.id() == device);
+    device.into_iter().for_each(|device| device.place = place.clone());
+    Ok(Vec::new())
+}
+
+/// The card that a name stands for: its own name, or that of what is on it.
+fn card_of(parts: &Parts, name: &str) -> Option<String> {
+    let is_card = |kind| matches!(kind, JointKind::Card | JointKind::Controller);
+    let own = parts.joint(name).filter(|joint| is_card(joint.kind)).map(|joint| joint.name.clone());
+    own.or_else(|| match &parts.device(name)?.place {
+        Place::Joint(up) => {
+            parts.joint(up).filter(|joint| joint.kind == JointKind::Card).map(|j| j.name.clone())
+        }
+        _ => None,
+    })
+}
+
+/// Takes away a part and all that hangs from it; a card whose last port went goes, too.
+fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
+    // A name may have colons of its own (`0000:03:00.0`).
+    let (kind, plain) = match name.split_once(':') {
+        Some((kind, plain)) if ["disk", "nic", "gpu"].contains(&kind) => (Some(kind), plain),
+        _ => (None, name),
+    };
+    let is_device = |device: &Device| {
+        kind.is_none_or(|kind| kind == device.what.word()) && (device.name == plain || device.group == plain)
+    };
+    let joints: Vec<String> = parts
+        .joints
+        .iter()
+        .filter(|joint| joint.name == plain || parts.above(&joint.up).iter().any(|up| up.name == plain))
+        .map(|joint| joint.name.clone())
+        .collect();
+    let hangs = |place: &Place| matches!(place, Place::Joint(up) if joints.contains(up));
+    let gone: Vec<String> = parts
+        .devices
+        .iter()
+        .filter(|device| hangs(&device.place) || joints.is_empty() && is_device(device))
+        .map(|device| device.id())
+        .collect();
+    if joints.is_empty() && gone.is_empty() {
+        return Err(nothing_called(parts, name));
+    }
+    let freed: Vec<Place> = parts
+        .devices
+        .iter()
+        .filter(|device| gone.contains(&device.id()))
+        .map(|device| device.place.clone())
+        .collect();
+    parts.devices.retain(|device| !gone.contains(&device.id()));
+    parts.joints.retain(|joint| !joints.contains(&joint.name));
+    let in_use: Vec<Place> = parts.devices.iter().map(|device| device.place.clone()).collect();
+    parts.joints.retain(|joint| {
+        let place = Place::Joint(joint.name.clone());
+        joint.kind != JointKind::Card || in_use.contains(&place) || !freed.contains(&place)
+    });
+    Ok(Vec::new())
+}
+
+/// Names that an error lists at most.
+const MOST_NAMES: usize = 16;
+
+fn nothing_called(parts: &Parts, name: &str) -> String {
+    let cards = parts.joints.iter().filter(|joint| joint.kind != JointKind::Slot).map(|joint| &joint.name);
+    let mut names: Vec<&str> =
+        cards.chain(parts.devices.iter().map(|device| &device.name)).map(String::as_str).collect();
+    names.sort_unstable();
+    names.dedup();
+    let shown: String = name.escape_debug().take(64).collect();
+    format!("no part is called “{shown}”; there is {}", super::wording::listed(&names, MOST_NAMES))
+}
+
+#[cfg(test)]
+mod tests;

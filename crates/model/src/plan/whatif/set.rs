@@ -1,0 +1,181 @@
+//! A figure of a part that is set: `KEY=VALUE` for all, `NAME.KEY=VALUE` for one part or all of an entry.
+
+use crate::plan::machine_file::{is_max_payload, memory_rate, pcie, rate};
+use crate::plan::parts::{Device, DeviceKind, Joint, JointKind, Parts};
+use linerate_facts::fact::Fact;
+
+const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.channels=4, memory.rate=50GB/s, \
+                   cpu.cores=8, cpu.cost=1.2 \
+(CPU seconds per GB), socket-link.rate=20GB/s, or NAME.mtu, NAME.rate, NAME.read, NAME.write, \
+NAME.pcie=3x16, NAME.maxpayload";
+
+pub(super) fn set(parts: &mut Parts, words: &str) -> Result<(), String> {
+    let (key, value) = words.split_once('=').ok_or(HOW)?;
+    // A name may have dots itself (`0000:03:00.0`): the key is what stands behind the last.
+    let (name, key) = key.rsplit_once('.').map_or((None, key), |(name, key)| (Some(name), key));
+    match (name, key) {
+        (Some("memory"), _) => memory(parts, key, value),
+        (Some("cpu"), _) => cpu(parts, key, value),
+        (Some("socket-link"), "rate") => {
+            let rate = rate(value)?;
+            if parts.socket_links.is_empty() {
+                return Err("no link between nodes is known: describe the machine in a file".into());
+            }
+            parts.socket_links.iter_mut().for_each(|link| link.bytes_per_second = Fact::Known(rate));
+            Ok(())
+        }
+        (name, "mtu") => {
+            let mtu: u32 = value
+                .parse()
+                .ok()
+                .filter(|mtu| (576..=65_535).contains(mtu))
+                .ok_or("an MTU is 576 to 65535")?;
+            devices(parts, name, |device| match &mut device.what {
+                DeviceKind::Nic { mtu: own, .. } => {
+                    *own = Fact::Known(mtu);
+                    true
+                }
+                _ => false,
+            })
+        }
+        (name, "maxpayload") => {
+            let bytes = value.parse().ok().filter(|bytes| is_max_payload(*bytes));
+            let bytes = bytes.ok_or("MaxPayload is 128, 256, 512, 1024, 2048 or 4096 bytes")?;
+            joints(parts, name, |joint| {
+                let linked = joint.link.is_some() && joint.kind != JointKind::Slot;
+                linked && joint.max_payload_bytes.replace(bytes).is_none_or(|_| true)
+            })
+        }
+        (Some(name), "read" | "write") => {
+            let rate = rate(value)?;
+            devices(parts, Some(name), |device| match &mut device.what {
+                DeviceKind::Disk { read, write } => {
+                    *(if key == "read" { read } else { write }) = Fact::Known(rate);
+                    true
+                }
+                _ => false,
+            })
+        }
+        (Some(name), "pcie") => {
+            let link = pcie(value)?;
+            joints(parts, Some(name), |joint| {
+                joint.running = None;
+                joint.link.replace(link).is_some()
+            })
+        }
+        (Some(name), "rate") => {
+            let rate = rate(value)?;
+            let of_nic = devices(parts, Some(name), |device| match &mut device.what {
+                DeviceKind::Nic { rate: own, .. } => {
+                    *own = Fact::Known(rate);
+                    true
+                }
+                _ => false,
+            });
+            of_nic.or_else(|_| {
+                joints(parts, Some(name), |joint| {
+                    joint.bytes_per_second = Fact::Known(rate);
+                    matches!(joint.kind, JointKind::Hub | JointKind::Bus | JointKind::Controller)
+                })
+            })
+        }
+        _ => Err(format!("there is nothing to set by that name: {HOW}")),
+    }
+}
+
+fn devices(
+    parts: &mut Parts,
+    name: Option<&str>,
+    mut change: impl FnMut(&mut Device) -> bool,
+) -> Result<(), String> {
+    let called = |device: &Device| {
+        name.is_none_or(|name| device.name == name || device.group == name || device.id() == name)
+    };
+    let mut changed = 0;
+    for device in parts.devices.iter_mut().filter(|device| called(device)) {
+        changed += usize::from(change(device));
+    }
+    if changed == 0 { Err(none_has(parts, name)) } else { Ok(()) }
+}
+
+fn joints(
+    parts: &mut Parts,
+    name: Option<&str>,
+    mut change: impl FnMut(&mut Joint) -> bool,
+) -> Result<(), String> {
+    // `eth0` is a port: its card has the link.
+    let card = name.and_then(|name| super::card_of(parts, name));
+    let name = card.as_deref().or(name);
+    let group = |joint: &Joint, name: &str| {
+        joint.name.strip_prefix(name).is_some_and(|rest| rest.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let mut changed = 0;
+    for joint in parts.joints.iter_mut().filter(|joint| name.is_none_or(|name| group(joint, name))) {
+        changed += usize::from(change(joint));
+    }
+    if changed == 0 { Err(none_has(parts, name)) } else { Ok(()) }
+}
+
+fn none_has(parts: &Parts, name: Option<&str>) -> String {
+    match name {
+        Some(name) if parts.joint(name).is_none() && parts.device(name).is_none() => {
+            super::nothing_called(parts, name)
+        }
+        Some(name) => format!("{name} has no such figure: {HOW}"),
+        None => "no part has such a figure".into(),
+    }
+}
+
+fn memory(parts: &mut Parts, key: &str, value: &str) -> Result<(), String> {
+    for node in &mut parts.nodes {
+        match key {
+            "rate" => node.memory_bytes_per_second = Fact::Known(rate(value)?),
+            "clock" => {
+                let clock = number(value, 100..=30_000, "a clock is 100 to 30000 MT/s")?;
+                node.memory_bytes_per_second =
+                    match (&node.channels, &node.mt_per_second, &node.memory_bytes_per_second) {
+                        (Fact::Known(channels), _, _) => Fact::Known(memory_rate(clock, *channels)),
+                        (_, Fact::Known(old), Fact::Known(rate)) if *old > 0 => {
+                            Fact::Known(rate * f64::from(clock) / f64::from(*old))
+                        }
+                        _ => {
+                            return Err(
+                                "neither channels nor clock of the memory are known: set memory.rate".into(),
+                            );
+                        }
+                    };
+                node.mt_per_second = Fact::Known(clock);
+            }
+            "channels" => {
+                let channels = number(value, 1..=64, "a node has 1 to 64 channels")?;
+                let clock = *node
+                    .mt_per_second
+                    .known()
+                    .ok_or("the clock of the memory is not known: set memory.rate")?;
+                node.memory_bytes_per_second = Fact::Known(memory_rate(clock, channels));
+                node.channels = Fact::Known(channels);
+            }
+            _ => return Err(format!("memory has no {key}: {HOW}")),
+        }
+    }
+    Ok(())
+}
+
+fn cpu(parts: &mut Parts, key: &str, value: &str) -> Result<(), String> {
+    match key {
+        "cost" => {
+            let cost = value.parse::<f64>().ok().filter(|cost| (1e-4..=1e4).contains(cost));
+            parts.cpu_seconds_per_gb = Fact::Known(cost.ok_or("give CPU seconds per GB, like 1.2")?);
+        }
+        "cores" => {
+            let cores = number(value, 1..=4096, "a node has 1 to 4096 cores")?;
+            parts.nodes.iter_mut().for_each(|node| node.cores = Fact::Known(f64::from(cores)));
+        }
+        _ => return Err(format!("the CPU has no {key}: {HOW}")),
+    }
+    Ok(())
+}
+
+fn number(value: &str, range: std::ops::RangeInclusive<u32>, why: &str) -> Result<u32, String> {
+    value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| why.to_string())
+}

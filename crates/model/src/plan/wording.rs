@@ -1,0 +1,99 @@
+//! Resources in words: `The four disks (loop0–loop3, 50.0 MB/s each, measured)`.
+
+pub use linerate_facts::wording::listed;
+
+use super::product::{Origin, Resource};
+
+/// Rates of like devices within this share of each other are shown as one.
+const LIKE: f64 = 0.05;
+
+/// `The four disks (loop0–loop3, 50.0 MB/s each, measured)`.
+pub fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) -> String {
+    let Some(first) = parts.first() else { return String::new() };
+    let origin = match first.origin {
+        Origin::Measured => "measured",
+        Origin::Effective => "by its data sheet less overhead",
+        Origin::Rated => "by its data sheet",
+        Origin::Unknown => "unknown",
+    };
+    let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
+    if let [part] = parts {
+        return format!("The {one} {} ({}, {origin})", names[0], show(part.capacity));
+    }
+    let mut rates: Vec<f64> = parts.iter().map(|part| part.capacity).collect();
+    rates.sort_by(f64::total_cmp);
+    let (least, median, most) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
+    let each = if most <= least * (1.0 + LIKE) {
+        format!("{}, {} each", ranged(&names), show(median))
+    } else if parts.len() <= 4 {
+        let pairs: Vec<String> =
+            parts.iter().map(|part| format!("{} {}", name(&part.id), show(part.capacity))).collect();
+        listed(&pairs.iter().map(String::as_str).collect::<Vec<_>>(), 4)
+    } else {
+        format!("{}, {} to {}", ranged(&names), show(least), show(most))
+    };
+    let count = match parts.len() {
+        2 => "Both".to_string(),
+        count @ 3..=9 => {
+            format!("The {}", ["three", "four", "five", "six", "seven", "eight", "nine"][count - 3])
+        }
+        count => format!("The {count}"),
+    };
+    format!("{count} {many} ({each}, {origin})")
+}
+
+/// The part of an id after its kind.
+pub fn name(id: &str) -> &str {
+    id.split_once(':').map_or(id, |(_, name)| name)
+}
+
+/// `loop0–loop3` for consecutive names, else a list.
+pub fn ranged(names: &[&str]) -> String {
+    let split = |name: &str| {
+        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        Some((name[..digits].to_string(), name[digits..].parse::<u64>().ok()?))
+    };
+    let parts: Option<Vec<(String, u64)>> = names.iter().map(|name| split(name)).collect();
+    let consecutive = |parts: &[(String, u64)]| {
+        parts.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1.checked_add(1) == Some(pair[1].1))
+    };
+    match parts {
+        Some(parts) if names.len() > 2 && consecutive(&parts) => {
+            format!("{}–{}", names[0], names[names.len() - 1])
+        }
+        _ => listed(names, 4),
+    }
+}
+
+/// Ids with each kind named once: `disk:ssd0–ssd5 and pcie:eth1`.
+pub fn ids(all: &[&str]) -> String {
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for id in all {
+        let kind = id.split_once(':').map_or("", |(kind, _)| kind);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, names)) => names.push(name(id)),
+            None => kinds.push((kind, vec![name(id)])),
+        }
+    }
+    let words: Vec<String> = kinds
+        .into_iter()
+        .map(
+            |(kind, names)| {
+                if kind.is_empty() { ranged(&names) } else { format!("{kind}:{}", ranged(&names)) }
+            },
+        )
+        .collect();
+    listed(&words.iter().map(String::as_str).collect::<Vec<_>>(), 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_each_kind_once() {
+        assert_eq!(ids(&["disk:ssd0", "disk:ssd1", "disk:ssd2", "memory"]), "disk:ssd0–ssd2 and memory");
+        assert_eq!(ids(&["nic:eth0", "pcie:eth1", "nic:eth2"]), "nic:eth0 and eth2 and pcie:eth1");
+        assert_eq!(ids(&[]), "");
+    }
+}

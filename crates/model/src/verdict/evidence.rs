@@ -1,0 +1,133 @@
+//! What was observed over one interval: of the flow, and of the machine beside it. Whatever was not observed
+//! is `None` or empty; nothing here presupposes that linerate moves the bytes, so that a foreign program can
+//! be judged as well.
+
+use linerate_facts::usage::CoreUse;
+
+/// Everything that bears on what limits a flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    pub route: Route,
+    /// What the flow moves.
+    pub bytes_per_second: Option<f64>,
+    /// What a flow with deadlines left out, by the stage that was late.
+    pub left_out: Option<LeftOut>,
+    pub receiver: Option<ReceiverEvidence>,
+    pub quota: Option<QuotaEvidence>,
+    /// Share of the CPUs that the program may use, that it used.
+    pub own_cpu: Option<f64>,
+    pub workers: Option<WorkerEvidence>,
+    pub cpus: Vec<CoreUse>,
+    /// Share of the time in which all tasks waited for memory.
+    pub memory_stalled: Option<f64>,
+    pub links: Vec<LinkEvidence>,
+    /// Those with requests; none that only passes them on (loop, md, device mapper).
+    pub disks: Vec<DiskEvidence>,
+    /// Counters of drops that grow. TCP's retransmissions are not among them.
+    pub drops: Vec<DropEvidence>,
+    pub tcp: TcpEvidence,
+}
+
+/// From where to where the flow goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// No flow is known: whatever of the machine is at its limit.
+    #[default]
+    Machine,
+    Memory,
+    Disks,
+    Network,
+    DisksToNetwork,
+    /// A flow is known, but not its way.
+    Unknown,
+}
+
+/// Frames or blocks that came too late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    pub by_disk: u64,
+    pub by_network: u64,
+    pub by_cpu: u64,
+}
+
+/// What the other host reported of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ReceiverEvidence {
+    /// Share of a CPU that its busiest receiving thread used.
+    pub busiest_thread: f64,
+    pub quota: Option<QuotaEvidence>,
+    /// It was told to take no more than this, bytes per second.
+    pub rate_limit: Option<f64>,
+}
+
+/// A control group with a CPU quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QuotaEvidence {
+    /// Share of its periods in which it was throttled.
+    pub throttled: f64,
+    /// Share of the quota that was used, where that is known.
+    pub used: Option<f64>,
+}
+
+/// What the threads that move the bytes did with their time: shares, means over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerEvidence {
+    pub count: u32,
+    pub busy: f64,
+    /// Of the one that works most.
+    pub busiest: f64,
+    pub waiting_source: f64,
+    pub waiting_sink: f64,
+    /// They send by a clock, and sleep when they are ahead of it.
+    pub paced: bool,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkEvidence {
+    pub nic: String,
+    pub sends: bool,
+    /// Of the link's rate, with what each packet costs on the wire.
+    pub share: f64,
+    /// The link's rate.
+    pub bits_per_second: f64,
+}
+
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskEvidence {
+    pub name: String,
+    /// Read and written.
+    pub bytes_per_second: f64,
+    /// Share of the time with a request in it.
+    pub busy: Option<f64>,
+    /// Mean number of requests in it.
+    pub queue_depth: Option<f64>,
+    /// Mean time of a request.
+    pub latency_seconds: Option<f64>,
+    /// The most that was ever seen of it.
+    pub best_bytes_per_second: Option<f64>,
+}
+
+/// A counter of drops that grows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DropEvidence {
+    /// `NIC ring`, `softnet`, `socket`.
+    pub layer: String,
+    /// Of this interface; none: of the host.
+    pub interface: Option<String>,
+    pub counter: String,
+    /// `packets`, `datagrams`.
+    pub unit: String,
+    pub per_second: f64,
+}
+
+/// TCP of this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TcpEvidence {
+    /// Windows of 0 that it announced.
+    pub zero_windows_per_second: Option<f64>,
+    pub retransmits_per_second: Option<f64>,
+    /// Retransmitted ÷ sent.
+    pub retransmit_share: Option<f64>,
+}

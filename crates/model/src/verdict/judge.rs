@@ -1,0 +1,219 @@
+//! The one judge: pure, from [`Evidence`] alone.
+//!
+//! The order is that of causes. What a flow left out itself counts first. A starved receiver makes the sender
+//! wait, and never the other way round; a quota or a full thread makes everything wait. Only then do waits
+//! say which side is slow, and only then is looked at the parts.
+
+use super::evidence::{DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, Route, WorkerEvidence};
+use super::limit::{Judgement, Limit, Missing};
+use super::thresholds::*;
+use linerate_facts::usage::CoreUse;
+
+/// What limits the flow; where none is known, everything of the machine that is at its limit.
+pub fn judge(evidence: &Evidence) -> Judgement {
+    let mut limits: Vec<Limit> = Vec::new();
+    limits.extend(left_out(evidence));
+    limits.extend(receiver(evidence));
+    limits.extend(evidence.quota.and_then(quota));
+    limits.extend(threads(evidence));
+    let missing = match evidence.route {
+        Route::Machine => {
+            limits.extend(machine(evidence));
+            Missing::NothingNear
+        }
+        Route::Memory => Missing::Memory,
+        Route::Unknown => Missing::Route,
+        _ if evidence.left_out.is_some() => Missing::KeepsItsRate,
+        _ => match of_flow(evidence) {
+            Ok(limit) => {
+                limits.push(limit);
+                Missing::NothingNear
+            }
+            Err(missing) => {
+                limits.extend(steal(&evidence.cpus));
+                missing
+            }
+        },
+    };
+    Judgement { missing: limits.is_empty().then_some(missing), limits }
+}
+
+/// Every part that is at its limit, in the order in which it is said.
+fn machine(evidence: &Evidence) -> Vec<Limit> {
+    let stalled = evidence.memory_stalled.filter(|share| *share >= MEMORY_STALLED);
+    let mut found: Vec<Limit> = stalled.map(|share| Limit::MemoryStalled { share }).into_iter().collect();
+    found.extend(full_links(evidence));
+    found.extend(cpus(&evidence.cpus));
+    found.extend(evidence.disks.iter().filter(|disk| is_deep(disk)).cloned().map(Limit::DiskDeep));
+    found.extend(drops(evidence));
+    found.extend(tcp(evidence));
+    found.extend(steal(&evidence.cpus));
+    found
+}
+
+fn of_flow(evidence: &Evidence) -> Result<Limit, Missing> {
+    match (evidence.route, &evidence.workers) {
+        (_, Some(workers)) => by_waits(evidence, workers),
+        (Route::Disks, None) => by_disks(evidence),
+        _ => network_part(evidence).ok_or(Missing::OtherHost),
+    }
+}
+
+/// The stage that cost most frames.
+fn left_out(evidence: &Evidence) -> Option<Limit> {
+    let left = evidence.left_out?;
+    let most = left.by_network.max(left.by_disk).max(left.by_cpu);
+    match most {
+        0 => None,
+        _ if left.by_network == most => Some(Limit::LateNetwork { frames: most }),
+        _ if left.by_disk == most => Some(Limit::LateDisk { frames: most }),
+        _ => Some(Limit::LateCpu { frames: most }),
+    }
+}
+
+fn receiver(evidence: &Evidence) -> Option<Limit> {
+    let receiver = evidence.receiver?;
+    let moved = evidence.bytes_per_second.unwrap_or(0.0);
+    if let Some(limit) = receiver.rate_limit.filter(|limit| moved >= RATE_LIMIT_TAKEN * limit) {
+        return Some(Limit::ReceiverRateLimit { bytes_per_second: limit });
+    }
+    if let Some(Limit::Quota { throttled, .. }) = receiver.quota.and_then(quota) {
+        return Some(Limit::ReceiverQuota { throttled });
+    }
+    is_full_thread(receiver.busiest_thread)
+        .then_some(Limit::ReceiverThread { share: receiver.busiest_thread })
+}
+
+fn quota(quota: QuotaEvidence) -> Option<Limit> {
+    let used = quota.used.filter(|used| *used >= QUOTA_USED);
+    let limits = quota.throttled >= QUOTA_THROTTLED || used.is_some();
+    limits.then_some(Limit::Quota { throttled: quota.throttled, used: quota.used })
+}
+
+fn threads(evidence: &Evidence) -> Option<Limit> {
+    let busiest = evidence.workers.map(|workers| workers.busiest).filter(|share| is_full_thread(*share));
+    let own = || evidence.own_cpu.filter(|share| *share >= OWN_CPU_FULL);
+    busiest.map(|share| Limit::Thread { share }).or_else(|| own().map(|share| Limit::OwnCpu { share }))
+}
+
+/// Workers say themselves what they wait for; the parts say why.
+fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Missing> {
+    let WorkerEvidence { count, busy, waiting_source, waiting_sink, paced, .. } = *workers;
+    let long = if paced { WAITING_PACED } else { WAITING };
+    if waiting_source >= long && waiting_source >= waiting_sink {
+        let disk = busiest(&evidence.disks).cloned();
+        return Ok(Limit::Source { count, share: waiting_source, disk });
+    }
+    if waiting_sink >= long {
+        let part = network_part(evidence).map(Box::new);
+        return Ok(Limit::Sink { count, share: waiting_sink, part });
+    }
+    // A reader keeps its requests at the disk all the time, and works while they are there.
+    if evidence.route == Route::Disks {
+        return by_disks(evidence);
+    }
+    cpus(&evidence.cpus).ok_or(Missing::NoSinglePart { busy, waiting_source, waiting_sink })
+}
+
+/// Requests are kept at a disk: it is the disk, unless a CPU is full before.
+fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
+    if let Some(full) = cpus(&evidence.cpus) {
+        return Ok(full);
+    }
+    let moved: f64 = evidence.disks.iter().map(|disk| disk.bytes_per_second).sum();
+    if moved < DISK_OF_FLOW * evidence.bytes_per_second.unwrap_or(0.0) {
+        return Err(Missing::BytesOfNoDisk);
+    }
+    let disk = busiest(&evidence.disks).ok_or(Missing::DiskCounters)?;
+    match disk.busy {
+        _ if is_busy(disk) => Ok(Limit::DiskBusy(disk.clone())),
+        // Little's law: more in flight at the same latency are as much more a second.
+        Some(busy) if (DISK_UNUSED..DISK_IDLE).contains(&busy) => Ok(Limit::DiskPauses(disk.clone())),
+        _ => Err(Missing::DiskPauses { name: disk.name.clone() }),
+    }
+}
+
+/// What of this host limits a flow to the network.
+fn network_part(evidence: &Evidence) -> Option<Limit> {
+    full_links(evidence)
+        .next()
+        .or_else(|| cpus(&evidence.cpus))
+        .or_else(|| drops(evidence))
+        .or_else(|| tcp(evidence))
+}
+
+fn full_links(evidence: &Evidence) -> impl Iterator<Item = Limit> + '_ {
+    let full = |link: &&LinkEvidence| link.share >= LINK_FULL;
+    evidence.links.iter().filter(full).cloned().map(Limit::Link)
+}
+
+/// A thread that has no time left.
+pub fn is_full_thread(share: f64) -> bool {
+    share >= THREAD_FULL
+}
+
+/// A CPU that has no time left. All classes 0 is a CPU of which nothing was read.
+pub fn is_full(cpu: &CoreUse) -> bool {
+    let known = cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal > 0.0;
+    known && cpu.busy() >= CPU_FULL
+}
+
+/// The hypervisor ran others on it.
+pub fn is_stolen(cpu: &CoreUse) -> bool {
+    cpu.steal >= STOLEN
+}
+
+fn cpus(all: &[CoreUse]) -> Option<Limit> {
+    let full: Vec<&CoreUse> = all.iter().filter(|cpu| is_full(cpu)).collect();
+    let fullest = full.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
+    Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest })
+}
+
+fn steal(all: &[CoreUse]) -> Option<Limit> {
+    let most = all.iter().filter(|cpu| is_stolen(cpu)).max_by(|a, b| a.steal.total_cmp(&b.steal))?;
+    Some(Limit::Steal { cpu: most.core, share: most.steal })
+}
+
+/// The one with least pauses, of those that do something: one that is flushed all the time moves nothing.
+fn busiest(disks: &[DiskEvidence]) -> Option<&DiskEvidence> {
+    let work = |disk: &DiskEvidence| (disk.busy.unwrap_or(0.0), disk.queue_depth.unwrap_or(0.0));
+    let known = |disk: &&DiskEvidence| disk.busy.is_some() || disk.queue_depth.is_some();
+    let works =
+        |disk: &&DiskEvidence| disk.bytes_per_second > 0.0 || disk.busy.is_some_and(|busy| busy > 0.0);
+    disks.iter().filter(known).filter(works).max_by(|a, b| {
+        let ((a_busy, a_depth), (b_busy, b_depth)) = (work(a), work(b));
+        a_busy.total_cmp(&b_busy).then(a_depth.total_cmp(&b_depth))
+    })
+}
+
+/// It has no pause.
+fn is_busy(disk: &DiskEvidence) -> bool {
+    match disk.busy {
+        Some(share) => share >= DISK_BUSY,
+        None => disk.queue_depth.is_some_and(|depth| depth >= DISK_BUSY_DEPTH),
+    }
+}
+
+/// It is given all it can take, as far as can be told without a flow.
+fn is_deep(disk: &DiskEvidence) -> bool {
+    let best = disk.best_bytes_per_second.filter(|best| *best >= DISK_LEAST_BEST);
+    disk.queue_depth.is_some_and(|depth| depth >= DISK_DEEP)
+        && best.is_some_and(|best| disk.bytes_per_second >= DISK_NEAR_BEST * best)
+}
+
+fn drops(evidence: &Evidence) -> Option<Limit> {
+    let many = evidence.drops.iter().filter(|drop| drop.per_second >= DROPS_PER_SECOND);
+    many.max_by(|a, b| a.per_second.total_cmp(&b.per_second)).cloned().map(Limit::Drops)
+}
+
+fn tcp(evidence: &Evidence) -> Option<Limit> {
+    let tcp = evidence.tcp;
+    let closed = tcp.zero_windows_per_second.filter(|rate| *rate >= DROPS_PER_SECOND);
+    if let Some(per_second) = closed {
+        return Some(Limit::ZeroWindows { per_second });
+    }
+    let share = tcp.retransmit_share.filter(|share| *share >= LOST)?;
+    // A handful of segments on an idle machine is nobody's bottleneck.
+    tcp.retransmits_per_second.filter(|rate| *rate >= DROPS_PER_SECOND)?;
+    Some(Limit::Retransmits { share })
+}

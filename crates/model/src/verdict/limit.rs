@@ -1,0 +1,124 @@
+//! What the judge says.
+
+use super::evidence::{DiskEvidence, DropEvidence, LinkEvidence};
+use linerate_facts::usage::CoreUse;
+use serde::{Deserialize, Serialize};
+
+/// What limits, the most important first; or what would have to be seen to say it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    pub limits: Vec<Limit>,
+    /// Where there is no limit.
+    pub missing: Option<Missing>,
+}
+
+impl Judgement {
+    /// The first limit.
+    pub fn limit(&self) -> Option<&Limit> {
+        self.limits.first()
+    }
+
+    /// What kind of thing limits.
+    pub fn kind(&self) -> Option<LimitKind> {
+        self.limit().map(Limit::kind)
+    }
+}
+
+/// What kind of thing limits a flow. The words are those of `bottleneck.kind` in `run.json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitKind {
+    Disk,
+    Controller,
+    Volume,
+    Memory,
+    Cpu,
+    Nic,
+    Pcie,
+    SocketLink,
+    Receiver,
+    /// A window of TCP, or a socket's buffer.
+    Window,
+    Loss,
+    /// Reads in flight, or streams, are too few.
+    Pipeline,
+    Quota,
+    Steal,
+    /// Nobody asks for more.
+    Demand,
+}
+
+/// One thing at its limit, with the figures that say so.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Limit {
+    LateDisk { frames: u64 },
+    LateNetwork { frames: u64 },
+    LateCpu { frames: u64 },
+    ReceiverThread { share: f64 },
+    ReceiverQuota { throttled: f64 },
+    ReceiverRateLimit { bytes_per_second: f64 },
+    Quota { throttled: f64, used: Option<f64> },
+    Thread { share: f64 },
+    OwnCpu { share: f64 },
+    Cpus { full: usize, of: usize, fullest: CoreUse },
+    Source { count: u32, share: f64, disk: Option<DiskEvidence> },
+    Sink { count: u32, share: f64, part: Option<Box<Limit>> },
+    DiskBusy(DiskEvidence),
+    DiskDeep(DiskEvidence),
+    DiskPauses(DiskEvidence),
+    Link(LinkEvidence),
+    MemoryStalled { share: f64 },
+    Drops(DropEvidence),
+    ZeroWindows { per_second: f64 },
+    Retransmits { share: f64 },
+    Steal { cpu: u32, share: f64 },
+}
+
+/// Why no limit can be named.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Missing {
+    /// Nothing that was looked at is near its limit.
+    NothingNear,
+    /// A CPU that waits for memory counts as busy.
+    Memory,
+    /// It is not known what the flow waits for.
+    Route,
+    /// A flow with deadlines that leaves nothing out.
+    KeepsItsRate,
+    NoSinglePart {
+        busy: f64,
+        waiting_source: f64,
+        waiting_sink: f64,
+    },
+    /// No disk shows the flow's bytes.
+    BytesOfNoDisk,
+    /// The kernel does not report how busy the disks are.
+    DiskCounters,
+    /// The disk pauses for a part of the time, and it is not known why.
+    DiskPauses {
+        name: String,
+    },
+    /// Nothing is full here; the other host and the way to it are not seen from here.
+    OtherHost,
+}
+
+impl Limit {
+    /// What kind of thing it is.
+    pub fn kind(&self) -> LimitKind {
+        match self {
+            Limit::LateDisk { .. } | Limit::Source { .. } => LimitKind::Disk,
+            Limit::DiskBusy(_) | Limit::DiskDeep(_) => LimitKind::Disk,
+            Limit::LateNetwork { .. } | Limit::Link(_) => LimitKind::Nic,
+            Limit::LateCpu { .. } | Limit::Thread { .. } | Limit::OwnCpu { .. } => LimitKind::Cpu,
+            Limit::Cpus { .. } => LimitKind::Cpu,
+            Limit::ReceiverThread { .. } | Limit::ReceiverQuota { .. } => LimitKind::Receiver,
+            Limit::ReceiverRateLimit { .. } | Limit::ZeroWindows { .. } => LimitKind::Receiver,
+            Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
+            Limit::Quota { .. } => LimitKind::Quota,
+            Limit::DiskPauses(_) => LimitKind::Pipeline,
+            Limit::MemoryStalled { .. } => LimitKind::Memory,
+            Limit::Drops(_) | Limit::Retransmits { .. } => LimitKind::Loss,
+            Limit::Steal { .. } => LimitKind::Steal,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The verdict: what limits a flow. One judge and one table of thresholds, for the result of a run, the panel
+//! beside it, `watch`, `wall` and anyone who comes later. Pure, over one [`Evidence`] that knows nothing of
+//! linerate's own workers.
+
+mod evidence;
+mod judge;
+mod limit;
+pub mod thresholds;
+mod words;
+
+pub use evidence::{
+    DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence, ReceiverEvidence, Route,
+    TcpEvidence, WorkerEvidence,
+};
+pub use judge::{is_full, is_full_thread, is_stolen, judge};
+pub use limit::{Judgement, Limit, LimitKind, Missing};
+
+#[cfg(test)]
+mod tests;

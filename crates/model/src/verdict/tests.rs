@@ -1,0 +1,168 @@
+//! The judge over the table of situations, over the parts of a machine, and over any numbers.
+
+use super::*;
+use linerate_facts::usage::CoreUse;
+use proptest::prelude::*;
+
+#[expect(unreachable_pub, reason = "the tests of other crates have it from linerate-testing")]
+#[path = "../../../testing/src/verdicts.rs"]
+mod verdicts;
+
+fn cpu(core: u32, user: f64, steal: f64) -> CoreUse {
+    CoreUse { core, user, steal, idle: 1.0 - user - steal, ..CoreUse::default() }
+}
+
+fn disk(busy: Option<f64>, queue_depth: f64) -> DiskEvidence {
+    let (name, queue_depth) = ("sda".to_string(), Some(queue_depth));
+    DiskEvidence { name, bytes_per_second: 500e6, busy, queue_depth, ..DiskEvidence::default() }
+}
+
+fn reads(disk: DiskEvidence) -> Evidence {
+    let bytes_per_second = Some(500e6);
+    Evidence { route: Route::Disks, bytes_per_second, disks: vec![disk], ..Evidence::default() }
+}
+
+fn kind(evidence: &Evidence) -> Option<LimitKind> {
+    judge(evidence).kind()
+}
+
+#[test]
+fn every_situation_has_its_one_answer() {
+    for situation in verdicts::situations() {
+        assert_eq!(kind(&situation.evidence), situation.limited_by, "{}", situation.name);
+    }
+}
+
+#[test]
+fn a_disk_without_a_pause_limits_and_one_with_pauses_needs_more_in_flight() {
+    assert_eq!(kind(&reads(disk(Some(0.99), 3.0))), Some(LimitKind::Disk));
+    // Bursts: eight requests for half of the time are four on the average, and a disk that pauses.
+    assert_eq!(kind(&reads(disk(Some(0.5), 4.0))), Some(LimitKind::Pipeline));
+    assert_eq!(kind(&reads(disk(Some(0.9), 0.9))), None);
+    assert_eq!(kind(&reads(disk(None, 1.0))), Some(LimitKind::Disk), "by its depth, where that is all");
+    assert_eq!(kind(&reads(disk(None, 0.4))), None);
+    let full = Evidence { cpus: vec![cpu(0, 0.97, 0.0)], ..reads(disk(Some(0.99), 3.0)) };
+    assert_eq!(kind(&full), Some(LimitKind::Cpu));
+    let own = Evidence { own_cpu: Some(0.85), ..reads(disk(Some(0.99), 3.0)) };
+    assert_eq!(kind(&own), Some(LimitKind::Cpu));
+    let cached = Evidence { bytes_per_second: Some(5e9), ..reads(disk(Some(0.99), 3.0)) };
+    assert_eq!(judge(&cached).missing, Some(Missing::BytesOfNoDisk));
+}
+
+#[test]
+fn the_parts_of_a_machine_in_their_order() {
+    let machine = Evidence {
+        quota: Some(QuotaEvidence { throttled: 0.1, used: None }),
+        cpus: vec![cpu(0, 0.98, 0.0), cpu(1, 0.2, 0.06)],
+        memory_stalled: Some(0.2),
+        links: vec![LinkEvidence { nic: "eth0".into(), sends: true, share: 0.98, bits_per_second: 25e9 }],
+        disks: vec![DiskEvidence { best_bytes_per_second: Some(510e6), ..disk(None, 8.0) }],
+        drops: vec![DropEvidence { per_second: 12.0, ..DropEvidence::default() }],
+        tcp: TcpEvidence {
+            retransmits_per_second: Some(50.0),
+            retransmit_share: Some(0.01),
+            ..TcpEvidence::default()
+        },
+        ..Evidence::default()
+    };
+    let kinds: Vec<LimitKind> = judge(&machine).limits.iter().map(Limit::kind).collect();
+    use LimitKind::*;
+    assert_eq!(kinds, [Quota, Memory, Nic, Cpu, Disk, Loss, Loss, Steal]);
+    assert_eq!(judge(&Evidence::default()).missing, Some(Missing::NothingNear));
+}
+
+#[test]
+fn a_wait_for_the_network_names_the_part_of_this_host() {
+    let workers = WorkerEvidence { count: 1, waiting_sink: 0.8, ..WorkerEvidence::default() };
+    let mut evidence = Evidence { route: Route::Network, workers: Some(workers), ..Evidence::default() };
+    let said = judge(&evidence).limits[0].to_string();
+    assert!(said.starts_with("the network: the worker waits for it 80 % of the time: no link"), "{said}");
+    evidence.cpus = vec![cpu(3, 0.99, 0.0)];
+    assert_eq!(kind(&evidence), Some(LimitKind::Cpu));
+    assert!(judge(&evidence).limits[0].to_string().ends_with(": CPU 3 is 99 % busy"));
+}
+
+#[test]
+fn stolen_time_is_named_where_nothing_else_limits() {
+    let evidence = Evidence { route: Route::Network, cpus: vec![cpu(1, 0.5, 0.05)], ..Evidence::default() };
+    assert_eq!(kind(&evidence), Some(LimitKind::Steal));
+    assert!(!is_full(&CoreUse::default()), "nothing was read of it");
+}
+
+#[test]
+fn kinds_have_the_words_of_the_result() {
+    let word = |kind| serde_json::to_value(kind).expect("JSON");
+    assert_eq!(word(LimitKind::SocketLink), "socket-link");
+    assert_eq!(word(LimitKind::Pipeline), "pipeline");
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => 0.0f64..=1.0,
+        1 => prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(f64::MAX), Just(0.0)],
+    ]
+}
+
+prop_compose! {
+    fn any_evidence()(
+        n in proptest::collection::vec(number(), 20),
+        (route, counts, with) in (0usize..6, any::<[u64; 3]>(), any::<u8>()),
+    ) -> Evidence {
+        use Route::*;
+        let has = |bit: u8| with & (1 << bit) != 0;
+        Evidence {
+            route: [Machine, Memory, Disks, Network, DisksToNetwork, Unknown][route],
+            bytes_per_second: has(0).then_some(n[0] * 1e9),
+            left_out: has(1).then_some(LeftOut {
+                by_disk: counts[0], by_network: counts[1], by_cpu: counts[2],
+            }),
+            receiver: has(2).then_some(ReceiverEvidence {
+                busiest_thread: n[1],
+                quota: Some(QuotaEvidence { throttled: n[2], used: None }),
+                rate_limit: Some(n[3] * 1e9),
+            }),
+            quota: has(3).then_some(QuotaEvidence { throttled: n[4], used: Some(n[5]) }),
+            own_cpu: has(4).then_some(n[6]),
+            workers: has(5).then_some(WorkerEvidence {
+                count: 2, busy: n[7], busiest: n[8], waiting_source: n[9], waiting_sink: n[10], paced: has(7),
+            }),
+            cpus: vec![cpu(0, n[11], n[12])],
+            memory_stalled: Some(n[13]),
+            links: vec![LinkEvidence {
+                nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9,
+            }],
+            disks: vec![disk(has(6).then_some(n[15]), n[16] * 8.0)],
+            drops: vec![DropEvidence { per_second: n[17] * 20.0, ..DropEvidence::default() }],
+            tcp: TcpEvidence {
+                zero_windows_per_second: Some(n[18] * 20.0),
+                retransmits_per_second: Some(n[19] * 20.0),
+                retransmit_share: Some(n[0]),
+            },
+        }
+    }
+}
+
+proptest! {
+    /// A limit with its rule, or what is missing: never neither, never both.
+    #[test]
+    fn any_evidence_has_an_answer(evidence in any_evidence()) {
+        let judged = judge(&evidence);
+        prop_assert_eq!(judged.limits.is_empty(), judged.missing.is_some());
+        for limit in &judged.limits {
+            let (what, rule) = (limit.to_string(), limit.rule());
+            prop_assert!(!what.is_empty() && !rule.is_empty() && !what.contains('\n'), "{what}: {rule}");
+        }
+        prop_assert!(judged.missing.is_none_or(|missing| !missing.to_string().is_empty()));
+    }
+
+    /// What a quota throttles more is limited by it all the more.
+    #[test]
+    fn more_throttling_never_unlimits(evidence in any_evidence(), less in 0.0f64..1.0, more in 0.0f64..1.0) {
+        let of = |throttled| {
+            let quota = Some(QuotaEvidence { throttled, used: None });
+            let judged = judge(&Evidence { quota, ..evidence.clone() });
+            judged.limits.iter().any(|limit| limit.kind() == LimitKind::Quota)
+        };
+        prop_assert!(!of(less.min(more)) || of(less.max(more)));
+    }
+}

@@ -1,0 +1,54 @@
+//! The one table of thresholds. A share is of 1; all of them count from the value on (`>=`).
+
+/// A CPU that is busy for this share of the time has nothing left.
+pub const CPU_FULL: f64 = 0.95;
+/// A thread with this share of its CPU could not have done more: interrupts and the scheduler take the rest.
+pub const THREAD_FULL: f64 = 0.90;
+/// A program that uses this share of all CPUs that it may use is limited by them.
+pub const OWN_CPU_FULL: f64 = 0.85;
+/// A CPU below this share has time for more work.
+pub const CPU_IDLE: f64 = 0.5;
+/// Workers that use this share of a CPU would use more of it, were it not full.
+pub const CPU_WANTED: f64 = 0.25;
+/// Others who have this share of a full CPU take it from the thread that is on it.
+pub const CPU_OF_OTHERS: f64 = 0.15;
+/// A control group throttled in this share of its periods is limited by its quota.
+pub const QUOTA_THROTTLED: f64 = 0.05;
+/// … and one that uses this share of its quota, even where few periods show throttling.
+pub const QUOTA_USED: f64 = 0.85;
+/// The hypervisor gave this share of a CPU to others.
+pub const STOLEN: f64 = 0.05;
+
+/// A receiver that takes this share of its rate limit is limited by it.
+pub const RATE_LIMIT_TAKEN: f64 = 0.8;
+
+/// Workers that wait this share of their time for one side are limited by it.
+pub const WAITING: f64 = 0.5;
+/// … and this, where they send by a clock and have pauses.
+pub const WAITING_PACED: f64 = 0.25;
+
+/// A link this full carries no more: the rest is lost to how packets fall.
+pub const LINK_FULL: f64 = 0.97;
+/// A disk with a request in it for this share of the time has no pause.
+pub const DISK_BUSY: f64 = 0.95;
+/// The same by the mean number of requests in it, where the kernel does not report the time.
+pub const DISK_BUSY_DEPTH: f64 = 1.0;
+/// A disk that pauses for more than the rest could do more.
+pub const DISK_IDLE: f64 = 0.85;
+/// A disk that is used less than this is not what the flow is read from.
+pub const DISK_UNUSED: f64 = 0.05;
+/// Disks that move this share of the flow are those that it reads or writes.
+pub const DISK_OF_FLOW: f64 = 0.5;
+/// Where no flow is known: mean requests in a disk that is given all it can take …
+pub const DISK_DEEP: f64 = 4.0;
+/// … with this share of the best that was seen of it …
+pub const DISK_NEAR_BEST: f64 = 0.9;
+/// … which says something from this rate on, bytes per second.
+pub const DISK_LEAST_BEST: f64 = 10e6;
+
+/// All tasks wait for memory this share of the time.
+pub const MEMORY_STALLED: f64 = 0.1;
+/// Drops per second that are no accident.
+pub const DROPS_PER_SECOND: f64 = 10.0;
+/// Share of segments that are retransmitted, or of datagrams that are lost, that is worth a word.
+pub const LOST: f64 = 0.001;

@@ -1,0 +1,259 @@
+//! What the judge says, in words: what is at its limit, by which rule, or what is missing.
+
+use super::evidence::{DiskEvidence, DropEvidence, LinkEvidence};
+use super::limit::{Limit, Missing};
+use super::thresholds::*;
+use linerate_facts::units::show_bytes_rate;
+use linerate_facts::usage::CoreUse;
+use std::fmt::{Display, Formatter, Result};
+
+impl Display for Limit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Limit::LateDisk { frames } => write!(f, "the disks: {frames} frames came too late from them"),
+            Limit::LateNetwork { frames } => {
+                write!(f, "the network: {frames} frames could not be sent in time")
+            }
+            Limit::LateCpu { frames } => write!(f, "the CPU: {frames} frames were not handled in time"),
+            Limit::ReceiverThread { share } => {
+                write!(f, "the receiver: one of its threads uses {} of a CPU", percent(*share))
+            }
+            Limit::ReceiverQuota { throttled } => {
+                write!(
+                    f,
+                    "the receiver: its CPU quota throttled it in {} of its periods",
+                    percent(*throttled)
+                )
+            }
+            Limit::ReceiverRateLimit { bytes_per_second } => {
+                write!(
+                    f,
+                    "the receiver: it takes no more than its rate limit of {}",
+                    show_bytes_rate(*bytes_per_second)
+                )
+            }
+            Limit::Quota { throttled, .. } if *throttled >= QUOTA_THROTTLED => write!(
+                f,
+                "the CPU quota of this control group throttled it in {} of its periods",
+                percent(*throttled)
+            ),
+            Limit::Quota { used, .. } => {
+                write!(
+                    f,
+                    "the CPU quota of this control group: {} of it is used",
+                    percent(used.unwrap_or(1.0))
+                )
+            }
+            Limit::Thread { share } => {
+                write!(f, "the CPU: a worker works {} of the time on its CPU", percent(*share))
+            }
+            Limit::OwnCpu { share } => {
+                write!(f, "the CPU: the program itself uses {} of the CPUs that it may use", percent(*share))
+            }
+            Limit::Cpus { full, of, fullest } => cpus(f, *full, *of, fullest),
+            Limit::Source { count, share, disk } => {
+                write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
+                disk.as_ref().map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
+            }
+            Limit::Sink { count, share, part } => {
+                write!(f, "the network: {} for it {} of the time: ", wait(*count), percent(*share))?;
+                match part {
+                    Some(part) => part.fmt(f),
+                    None => {
+                        write!(f, "no link and no CPU of this host is full, so the way there or the receiver")
+                    }
+                }
+            }
+            Limit::DiskBusy(disk) => write!(f, "the disk: {}", at_work(disk)),
+            Limit::DiskDeep(disk) => {
+                let (rate, depth) = (disk.bytes_per_second / 1e6, disk.queue_depth.unwrap_or(0.0));
+                write!(f, "{} moves {rate:.0} MB/s with {depth:.0} requests waiting", disk.name)
+            }
+            Limit::DiskPauses(disk) => write!(
+                f,
+                "too few requests in flight: {} has nothing to do {} of the time",
+                disk.name,
+                percent(1.0 - disk.busy.unwrap_or(0.0))
+            ),
+            Limit::Link(link) => full_link(f, link),
+            Limit::MemoryStalled { share } => {
+                write!(f, "memory is short: nothing went on in {} of the time", percent(*share))
+            }
+            Limit::Drops(drop) => drops(f, drop),
+            Limit::ZeroWindows { per_second } => write!(
+                f,
+                "programs here read too slowly: TCP closed its window {per_second:.0} times per second"
+            ),
+            Limit::Retransmits { share } => {
+                write!(f, "TCP retransmits {:.2} % of its segments", share * 100.0)
+            }
+            Limit::Steal { cpu, share } => {
+                write!(f, "the hypervisor gave {} of CPU {cpu} to others", percent(*share))
+            }
+        }
+    }
+}
+
+impl Limit {
+    /// The rule that says so.
+    pub fn rule(&self) -> String {
+        match self {
+            Limit::LateDisk { .. } | Limit::LateNetwork { .. } | Limit::LateCpu { .. } => {
+                "the flow's own count of what it left out, by stage".into()
+            }
+            Limit::ReceiverThread { .. } | Limit::Thread { .. } => format!(
+                "a thread that works {} of its time or more waits for nobody: its CPU is full",
+                percent(THREAD_FULL)
+            ),
+            Limit::ReceiverQuota { .. } | Limit::Quota { .. } => format!(
+                "a control group that is throttled in {} of its periods or more, or uses {} of its quota, is \
+                 limited by it",
+                percent(QUOTA_THROTTLED),
+                percent(QUOTA_USED)
+            ),
+            Limit::ReceiverRateLimit { .. } => {
+                "the receiver was started with a rate limit, and takes that much".into()
+            }
+            Limit::OwnCpu { .. } => format!(
+                "a program that uses {} of its CPUs or more is limited by them",
+                percent(OWN_CPU_FULL)
+            ),
+            Limit::Cpus { .. } => {
+                format!("a CPU that is busy for {} of the interval or more is full", percent(CPU_FULL))
+            }
+            Limit::Source { .. } => format!(
+                "workers that have nothing to send for {} of their time or more are limited by what they \
+                 read",
+                percent(WAITING)
+            ),
+            Limit::Sink { .. } => format!(
+                "workers whose data is not taken for {} of their time or more ({} where they have pauses) \
+                 are limited by the way to the receiver",
+                percent(WAITING),
+                percent(WAITING_PACED)
+            ),
+            Limit::DiskBusy(_) => format!(
+                "a disk with a request for {} of the time or more, where no CPU is full, answers no faster \
+                 at this depth",
+                percent(DISK_BUSY)
+            ),
+            Limit::DiskDeep(_) => format!(
+                "a disk with {DISK_DEEP:.0} requests or more waiting, within {} of the best rate that this \
+                 watch saw of it, gives what it can",
+                percent(1.0 - DISK_NEAR_BEST)
+            ),
+            Limit::DiskPauses(_) => format!(
+                "a disk that pauses for {} of the time or more could do more: by Little's law more requests \
+                 in flight bring more",
+                percent(1.0 - DISK_IDLE)
+            ),
+            Limit::Link(_) => format!(
+                "a link at {} or above, with preamble, gap and checksum of each packet, is full",
+                percent(LINK_FULL)
+            ),
+            Limit::MemoryStalled { .. } => {
+                format!(
+                    "all tasks waited for memory in {} of the interval or more (PSI)",
+                    percent(MEMORY_STALLED)
+                )
+            }
+            Limit::Drops(_) => format!(
+                "a counter of drops that grows by {DROPS_PER_SECOND:.0} per second or more names the layer \
+                 that cannot follow"
+            ),
+            Limit::ZeroWindows { .. } => {
+                "TCP announces a window of 0 where the receiving program does not keep up".into()
+            }
+            Limit::Retransmits { .. } => {
+                format!("TCP that retransmits {:.1} % or more is limited by loss on the path", LOST * 100.0)
+            }
+            Limit::Steal { .. } => {
+                format!("{} of stolen time or more is another guest's load", percent(STOLEN))
+            }
+        }
+    }
+}
+
+impl Display for Missing {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Missing::NothingNear => write!(
+                f,
+                "no link at {}, no CPU at {}, no disk with a deep queue at its best rate, no drops",
+                percent(LINK_FULL),
+                percent(CPU_FULL)
+            ),
+            Missing::Memory => write!(
+                f,
+                "memory is what is measured: a CPU that waits for it counts as busy, so the kernel's \
+                 counters cannot part the two"
+            ),
+            Missing::Route => write!(f, "nothing is known of what this stage waits for"),
+            Missing::KeepsItsRate => write!(f, "no frame is left out: the flow keeps its rate"),
+            Missing::NoSinglePart { busy, waiting_source, waiting_sink } => write!(
+                f,
+                "no single part: the workers work {}, wait for the disks {} and for the network {} of the \
+                 time, and none is half of it",
+                percent(*busy),
+                percent(*waiting_source),
+                percent(*waiting_sink)
+            ),
+            Missing::BytesOfNoDisk => write!(
+                f,
+                "no disk of this host shows these bytes: they are of the page cache, of memory, of another \
+                 host, or not yet in a moment"
+            ),
+            Missing::DiskCounters => write!(f, "no disk of this host shows how many requests wait at it"),
+            Missing::DiskPauses { name } => {
+                write!(f, "{name} is without a request for part of the time, and no CPU is full")
+            }
+            Missing::OtherHost => write!(
+                f,
+                "no link at {} and no CPU at {} here, nothing dropped; the other host's CPUs and what is \
+                 between are not seen from here",
+                percent(LINK_FULL),
+                percent(CPU_FULL)
+            ),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn wait(count: u32) -> &'static str {
+    if count == 1 { "the worker waits" } else { "the workers wait" }
+}
+
+/// The fullest CPU; with most of its time in softirq it is the network's.
+fn cpus(f: &mut Formatter<'_>, full: usize, of: usize, fullest: &CoreUse) -> Result {
+    let interrupts = fullest.softirq + fullest.irq >= 0.5;
+    let work = if interrupts { ", most of it with interrupts of the network and the disks" } else { "" };
+    let (cpu, busy) = (fullest.core, percent(fullest.busy()));
+    match full {
+        1 => write!(f, "CPU {cpu} is {busy} busy{work}"),
+        _ if full == of => write!(f, "all {full} CPUs are busy"),
+        _ => write!(f, "{full} of {of} CPUs are busy, CPU {cpu} for {busy}{work}"),
+    }
+}
+
+/// `sda works on 15.8 requests at a time, 0.61 ms each`.
+fn at_work(disk: &DiskEvidence) -> String {
+    let depth = disk.queue_depth.unwrap_or(0.0);
+    let each =
+        disk.latency_seconds.map(|seconds| format!(", {:.2} ms each", seconds * 1e3)).unwrap_or_default();
+    format!("{} works on {depth:.1} requests at a time{each}", disk.name)
+}
+
+fn full_link(f: &mut Formatter<'_>, link: &LinkEvidence) -> Result {
+    let verb = if link.sends { "sends" } else { "receives" };
+    let (share, rate) = (link.share * 100.0, link.bits_per_second / 1e9);
+    write!(f, "{} {verb} {share:.1} % of its link of {rate} Gb/s", link.nic)
+}
+
+fn drops(f: &mut Formatter<'_>, drop: &DropEvidence) -> Result {
+    let DropEvidence { layer, interface, counter, unit, per_second } = drop;
+    let place = interface.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+    write!(f, "{layer}{place} drops {per_second:.0} {unit} per second ({counter})")
+}

@@ -1,0 +1,141 @@
+//! Which measurements of several runs are the same: stage and job, or stage and name; never the files or
+//! devices, which are what differs.
+
+use super::{Answer, Difference, Only, Rate, Row};
+use crate::figure::{Unit, percent, rate};
+use crate::stage::{name, operations_word, seconds_word};
+use linerate_facts::printable::printable;
+use linerate_measure::measure::interval::{Interval, verdict};
+use linerate_measure::measure::{Measurement, Stage};
+use linerate_measure::run::Run;
+
+/// The same key is the same measurement; the k-th of a key pairs with the k-th.
+pub(super) type Key = (Stage, String, usize);
+
+/// All measurements of one run with their keys.
+pub(super) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
+    let mut keyed: Vec<(Key, &Measurement)> = Vec::new();
+    for measurement in &run.measurements {
+        let mut words = name(measurement);
+        // A job's words say nothing of a protocol; another stage's name does, but for a path, whose name is
+        // one.
+        if measurement.with_file && !words.contains("file") {
+            words += " with file";
+        }
+        let before = keyed.iter().filter(|(key, _)| key.0 == measurement.stage && key.1 == words).count();
+        keyed.push(((measurement.stage, words, before), measurement));
+    }
+    keyed
+}
+
+/// Rows that at least two runs have, and what only one has.
+pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<Row>, Vec<Only>) {
+    let keyed: Vec<Vec<(Key, &Measurement)>> = runs.iter().map(|run| keyed(run)).collect();
+    let mut keys: Vec<&Key> = Vec::new();
+    for (key, _) in keyed.iter().flatten() {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let mut rows = Vec::new();
+    let mut only = Vec::new();
+    for key in keys {
+        let found: Vec<Option<&Measurement>> = keyed
+            .iter()
+            .map(|run| run.iter().find(|(other, _)| other == key).map(|(_, measurement)| *measurement))
+            .collect();
+        let shown = if key.2 == 0 { key.1.clone() } else { format!("{} #{}", key.1, key.2 + 1) };
+        if found.iter().flatten().count() > 1 {
+            rows.push(row(key.0, shown, &found));
+        } else {
+            let alone = found.iter().zip(labels).find_map(|(found, label)| Some(((*found)?, *label)));
+            only.extend(alone.map(|(measurement, label)| Only {
+                run: label.to_string(),
+                stage: key.0,
+                name: shown,
+                bytes_per_second: rate(measurement.bytes_per_second).unwrap_or(0.0),
+            }));
+        }
+    }
+    (rows, only)
+}
+
+fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> Row {
+    let figures: Vec<Option<Rate>> = found.iter().map(|one| one.and_then(figure)).collect();
+    let first = figures.iter().position(Option::is_some);
+    let against_first = figures.iter().enumerate().map(|(index, figure)| {
+        let first = first.filter(|first| *first != index)?;
+        let (first, figure) = (figures[first].as_ref()?, figure.as_ref()?);
+        Some(Difference::between(
+            (first.bytes_per_second, first.interval),
+            (figure.bytes_per_second, figure.interval),
+        ))
+    });
+    Row { stage, name, against_first: against_first.collect(), figures }
+}
+
+fn figure(measurement: &Measurement) -> Option<Rate> {
+    let samples: Vec<f64> = measurement.samples.iter().copied().filter_map(rate).collect();
+    Some(Rate {
+        bytes_per_second: rate(measurement.bytes_per_second)?,
+        seconds: measurement.memory.as_ref().and_then(|point| point.latency_seconds),
+        interval: Interval::of(&samples),
+        samples: samples.len(),
+        lower_bound: measurement.lower_bound,
+        flags: measurement.flags.iter().map(|flag| printable(flag)).collect(),
+    })
+}
+
+impl Difference {
+    /// Of two medians with their intervals.
+    pub(super) fn between(
+        (first, of_first): (f64, Option<Interval>),
+        (second, of_second): (f64, Option<Interval>),
+    ) -> Self {
+        let ratio = |a: f64, b: f64| rate(a / b).unwrap_or(0.0);
+        // An interval that reaches to zero, as a wide one of few samples may, allows any ratio.
+        let above_zero = of_first.filter(|interval| interval.low > 0.0);
+        let ratio_interval = above_zero.zip(of_second).map(|(first, second)| Interval {
+            low: ratio(second.low.max(0.0), first.high),
+            high: ratio(second.high, first.low),
+        });
+        Difference { ratio: ratio(second, first), ratio_interval, verdict: verdict(of_first, of_second) }
+    }
+}
+
+/// What has no samples of its own: knees, limits, devices.
+pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
+    let loads: Vec<_> = runs.iter().map(|run| run.load.as_ref()).collect();
+    let scalings: Vec<_> = runs.iter().map(|run| run.scaling.as_ref()).collect();
+    let dash = |answer: Option<String>| answer.unwrap_or_else(|| "–".into());
+    let mut answers = Vec::new();
+    let mut add = |question: String, of: Vec<Option<String>>| {
+        if of.iter().flatten().count() > 1 {
+            answers.push(Answer { question, answers: of.into_iter().map(dash).collect() });
+        }
+    };
+    let knee = loads.iter().map(|load| {
+        let point = load.as_ref()?.points.get(load.as_ref()?.knee?)?;
+        let load = match point.offered {
+            Some(offered) => format!("{} offered", operations_word(offered)),
+            None => format!("{} workers", point.workers),
+        };
+        let done = operations_word(point.operations_per_second);
+        Some(format!("{load}: {done} IOPS, {}", seconds_word(point.latency.mean)))
+    });
+    add("knee".into(), knee.collect());
+    let limit = loads.iter().flatten().map(|load| printable(&load.limit)).find(|limit| !limit.is_empty());
+    let highest = loads.iter().map(|load| load.as_ref()?.highest.map(operations_word));
+    add(format!("most within {}", limit.unwrap_or_else(|| "the limit".into())), highest.collect());
+    let last = scalings.iter().map(|scaling| {
+        let step = scaling.as_ref()?.steps.last()?;
+        Some(format!("{}, {} of the sum", Unit::Bytes.show(step.bytes_per_second), percent(step.share)))
+    });
+    add("all devices".into(), last.collect());
+    let levels = scalings.iter().map(|scaling| {
+        let at = scaling.as_ref()?.levels_off_at;
+        Some(at.map_or("never".into(), |at| format!("at {at} devices")))
+    });
+    add("levels off".into(), levels.collect());
+    answers
+}

@@ -1,0 +1,233 @@
+//! `linerate plan`: one screen, or the JSON of the contract.
+
+mod needs;
+mod table;
+mod wall;
+
+use super::terminal::Style;
+use linerate_facts::fact::Fact;
+use linerate_facts::printable::{printable, shortened, wrapped};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_measure::diagnose::Finding;
+use linerate_model::plan::flow::FlowPlan;
+use linerate_model::plan::sizing::Sizing;
+use linerate_model::plan::wording;
+use linerate_model::plan::{Bound, Origin, ResourceKind};
+use serde_json::json;
+pub(super) use wall::screen as wall_screen;
+
+/// Columns of the words before each text.
+const INDENT: usize = 10;
+
+/// What a plan prints.
+#[derive(Clone, Debug)]
+pub struct FlowReport {
+    /// The processors in words.
+    pub processors: String,
+    /// The ceiling before the changes, where there are some.
+    pub before: Option<Bound>,
+    /// The changes one after the other.
+    pub steps: Vec<Step>,
+    /// The plan after them.
+    pub plan: FlowPlan,
+    /// What a rate that was asked for needs.
+    pub sizing: Option<Sizing>,
+    /// What the map of the machine shows.
+    pub findings: Vec<Finding>,
+    /// Rates of the flow are shown in bits.
+    pub in_bits: bool,
+}
+
+/// One change and what it did.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// In the words of the user.
+    pub change: String,
+    /// What to know about it.
+    pub notes: Vec<String>,
+    /// The ceiling after it and all before it.
+    pub bytes_per_second: Fact<f64>,
+    /// What it added, bytes per second; negative where it took; none where a ceiling is not known.
+    pub gain: Option<f64>,
+}
+
+impl FlowReport {
+    /// `{ "ceiling", "workers", "resources", "findings", … }`, with a newline at the end.
+    pub fn json(&self) -> String {
+        let steps: Vec<serde_json::Value> = self
+            .steps
+            .iter()
+            .map(|step| {
+                json!({ "change": step.change, "notes": step.notes, "bytes_per_second": step.bytes_per_second, "gain": step.gain })
+            })
+            .collect();
+        let plan = &self.plan;
+        let value = json!({
+            "machine": plan.machine,
+            "flow": plan.flow,
+            "ceiling": plan.ceiling,
+            "sentence": plan.sentence,
+            "next": plan.next,
+            "gains": plan.gains,
+            "workers": plan.lanes,
+            "placement": plan.placement,
+            "resources": plan.resources,
+            "findings": self.findings,
+            "before": self.before,
+            "changes": steps,
+            "sizing": self.sizing,
+        });
+        // `{:#}` of a Value is pretty JSON and cannot fail.
+        format!("{value:#}\n")
+    }
+
+    /// The screen, at most `width` columns wide.
+    pub fn screen(&self, width: usize, colour: bool) -> String {
+        let style = Style { colour };
+        let width = width.clamp(60, 120);
+        let plan = &self.plan;
+        let mut lines = Vec::new();
+        let title = match self.processors.is_empty() {
+            true => printable(&plan.machine),
+            false => format!("{} ({})", printable(&plan.machine), printable(&self.processors)),
+        };
+        lines.extend(wrapped(&title, width).into_iter().map(|line| style.bold(&line)));
+        lines.push(style.dim(&shortened(&printable(&plan.flow), width)));
+        lines.push(String::new());
+        self.changes(&mut lines, width, style);
+        put(&mut lines, "ceiling", &self.ceiling(), width, |text| style.bold(text));
+        put(&mut lines, "limited by", &plan.sentence, width, str::to_string);
+        self.gains(&mut lines, width);
+        self.left_out(&mut lines, width);
+        lines.push(String::new());
+        lines.extend(table::table(plan, width, style));
+        self.placement(&mut lines, width);
+        if let Some(sizing) = &self.sizing {
+            needs::needs(&mut lines, sizing, |rate| self.show(rate), width, style);
+        }
+        for finding in &self.findings {
+            put(
+                &mut lines,
+                "finding",
+                &format!("{} → {}", finding.text, finding.remedy),
+                width,
+                str::to_string,
+            );
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn show(&self, rate: f64) -> String {
+        if self.in_bits { show_bits_rate(rate) } else { show_bytes_rate(rate) }
+    }
+
+    fn ceiling(&self) -> String {
+        let Fact::Known(rate) = &self.plan.ceiling.bytes_per_second else { return "not known".into() };
+        let other = if self.in_bits { show_bytes_rate(*rate) } else { show_bits_rate(*rate) };
+        let origin = if self.in_bits {
+            "payload, by the data sheets less protocol overhead"
+        } else {
+            "by the data sheets"
+        };
+        format!("{} ({other}), {origin}", self.show(*rate))
+    }
+
+    fn changes(&self, lines: &mut Vec<String>, width: usize, style: Style) {
+        let Some(before) = &self.before else { return };
+        put(lines, "before", &self.bound(before), width, str::to_string);
+        for step in &self.steps {
+            let now = step.bytes_per_second.known().map_or("not known".to_string(), |rate| self.show(*rate));
+            let gain = step.gain.map_or(String::new(), |gain| format!(" ({})", self.signed(gain)));
+            let notes: String = step.notes.iter().map(|note| format!("; {note}")).collect();
+            put(lines, "what if", &format!("{}: {now}{gain}{notes}", step.change), width, str::to_string);
+        }
+        let (old, new) = (before.bytes_per_second.known(), self.plan.ceiling.bytes_per_second.known());
+        if let (Some(old), Some(new)) = (old, new) {
+            let text = format!("{} → {} ({})", self.show(*old), self.show(*new), self.signed(new - old));
+            put(lines, "gain", &text, width, |text| style.bold(text));
+        }
+        lines.push(String::new());
+    }
+
+    fn bound(&self, bound: &Bound) -> String {
+        let cut: Vec<&str> = bound.cut.iter().map(String::as_str).collect();
+        match &bound.bytes_per_second {
+            Fact::Known(rate) => format!("{}, limited by {}", self.show(*rate), wording::ids(&cut)),
+            Fact::Unknown { why } => why.clone(),
+        }
+    }
+
+    fn signed(&self, gain: f64) -> String {
+        match gain {
+            gain if gain > 0.5 => format!("+{}", self.show(gain)),
+            gain if gain < -0.5 => format!("−{}", self.show(-gain)),
+            _ => "no change".into(),
+        }
+    }
+
+    /// What raising each resource of the cut alone gains.
+    fn gains(&self, lines: &mut Vec<String>, width: usize) {
+        let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+        for gain in &self.plan.gains {
+            let text = match gain.bytes_per_second {
+                Some(more) if more < 1.0 => "nothing alone".to_string(),
+                Some(more) => format!("up to +{}", self.show(more)),
+                None => "unknown: no other limit is known".into(),
+            };
+            match told.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, ids)) => ids.push(&gain.resource),
+                None => told.push((text, vec![&gain.resource])),
+            }
+        }
+        for (text, ids) in told {
+            let each = if ids.len() > 1 { "each of " } else { "" };
+            put(
+                lines,
+                "raising",
+                &format!("{each}{} gains {text}", wording::ids(&ids)),
+                width,
+                str::to_string,
+            );
+        }
+    }
+
+    /// What stands on the way and is not in the ceiling: without it a reader takes the ceiling for a promise.
+    fn left_out(&self, lines: &mut Vec<String>, width: usize) {
+        if self.plan.ceiling.bytes_per_second.known().is_none() {
+            return;
+        }
+        let resources = &self.plan.resources;
+        let unknown = resources.iter().filter(|resource| resource.origin == Origin::Unknown);
+        let unknown: Vec<&str> = unknown.map(|resource| resource.id.as_str()).collect();
+        let mut parts: Vec<String> = Vec::new();
+        if !unknown.is_empty() {
+            parts.push(format!("{}, of which no rate is known", wording::ids(&unknown)));
+        }
+        if resources.iter().any(|resource| resource.kind == ResourceKind::Disk) {
+            parts.push("what the file system takes of the disks".into());
+        }
+        if !parts.is_empty() {
+            let text = format!("{}: the flow may be less", parts.join(", and "));
+            put(lines, "left out", &text, width, str::to_string);
+        }
+    }
+
+    fn placement(&self, lines: &mut Vec<String>, width: usize) {
+        if self.plan.placement.advice.is_empty() {
+            return;
+        }
+        lines.push(String::new());
+        for advice in &self.plan.placement.advice {
+            put(lines, "placement", advice, width, str::to_string);
+        }
+    }
+}
+
+/// A word, then a text in as many lines as it needs.
+fn put(lines: &mut Vec<String>, word: &str, text: &str, width: usize, style: impl Fn(&str) -> String) {
+    let text = wrapped(&printable(text), width.saturating_sub(INDENT));
+    for (index, line) in text.iter().enumerate() {
+        let word = if index == 0 { word } else { "" };
+        lines.push(format!("{word:<INDENT$}{}", style(line)));
+    }
+}

@@ -1,0 +1,208 @@
+//! The one table of a terminal: each column is as wide as its widest cell. Where the screen is narrow, columns are dropped,
+//! the name is shortened, and the notes take what is left, in this order.
+
+use crate::terminal::Style;
+use linerate_facts::printable::{columns, printable, shortened};
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column<'a> {
+    head: &'a str,
+    /// Text is aligned to the left, numbers to the right.
+    left: bool,
+    gives: Gives,
+}
+
+/// What a column gives where the screen is narrow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Gives {
+    Nothing,
+    /// All of it: the highest number is dropped first.
+    Itself(u8),
+    /// Letters, at the end of each cell.
+    Letters,
+    /// It has what the other columns leave, and is dropped where that is next to nothing.
+    Rest,
+}
+
+/// A name is shortened down to this, and no further.
+const LEAST_NAME: usize = 12;
+/// Letters of a name that are worth more than a column that may be dropped.
+const NAME_KEPT: usize = 34;
+/// Notes have at least this, as long as a name can give it.
+const NOTES_KEPT: usize = 24;
+/// Notes with less room than this are dropped.
+const LEAST_NOTES: usize = 7;
+const GAP: &str = "  ";
+
+/// What the row is about. It is shortened where the screen is narrow.
+pub const fn name(head: &str) -> Column<'_> {
+    Column { head, left: true, gives: Gives::Letters }
+}
+
+/// Text. The highest `expendable` is dropped first; 0: never.
+pub const fn text(head: &str, expendable: u8) -> Column<'_> {
+    Column { head, left: true, gives: expendable_or_not(expendable) }
+}
+
+/// Numbers, with `expendable` as of [`text`].
+pub const fn number(head: &str, expendable: u8) -> Column<'_> {
+    Column { head, left: false, gives: expendable_or_not(expendable) }
+}
+
+/// Sentences: they have the rest of the line and are cut at its end.
+pub const fn notes(head: &str) -> Column<'_> {
+    Column { head, left: true, gives: Gives::Rest }
+}
+
+const fn expendable_or_not(expendable: u8) -> Gives {
+    if expendable == 0 { Gives::Nothing } else { Gives::Itself(expendable) }
+}
+
+/// Head and rows, each at most `width` wide and without blanks at its end. No cell acts on the terminal; a column without
+/// any text is left out.
+pub fn lines(all: &[Column], rows: &[Vec<String>], width: usize) -> Vec<String> {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    let shown = fitted(all, &rows, width);
+    let heads: Vec<String> = all.iter().map(|column| printable(column.head)).collect();
+    std::iter::once(&heads).chain(&rows).map(|row| line(all, &shown, row, width)).collect()
+}
+
+/// The same for a screen of its own: the head is dim, rows that are `marked` stand out.
+pub(crate) fn styled(
+    all: &[Column],
+    rows: &[Vec<String>],
+    width: usize,
+    style: Style,
+    marked: impl Fn(usize) -> bool,
+) -> Vec<String> {
+    let styled = |(index, line): (usize, String)| match index {
+        0 => style.dim(&line),
+        row if marked(row - 1) => style.cut(&line),
+        _ => line,
+    };
+    lines(all, rows, width).into_iter().enumerate().map(styled).collect()
+}
+
+/// What is left for the notes beside the other columns; 0 where they are dropped.
+pub(crate) fn room_for_notes(all: &[Column], rows: &[Vec<String>], width: usize) -> usize {
+    let (notes, others): (Vec<_>, Vec<_>) =
+        fitted(all, rows, width).into_iter().partition(|(index, _)| all[*index].gives == Gives::Rest);
+    let taken: usize = others.iter().map(|(_, wide)| wide + GAP.len()).sum();
+    if notes.is_empty() { 0 } else { width.saturating_sub(taken) }
+}
+
+/// The columns that are shown, by index, and how wide each is.
+fn fitted(all: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(usize, usize)> {
+    let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index));
+    let widest = |index: usize| cells(index).map(|cell| columns(cell)).max().unwrap_or(0);
+    let filled = |index: &usize| *index == 0 || widest(*index) > 0;
+    let is = |index: usize, gives: Gives| all[index].gives == gives;
+    let mut shown: Vec<(usize, usize)> = (0..all.len())
+        .filter(filled)
+        .map(|index| (index, widest(index).max(columns(all[index].head))))
+        .collect();
+    // What all take together, with the notes as short as they may get.
+    let total = |shown: &[(usize, usize)]| {
+        let needs = |(index, wide): &(usize, usize)| {
+            GAP.len() + if is(*index, Gives::Rest) { (*wide).min(NOTES_KEPT) } else { *wide }
+        };
+        shown.iter().map(needs).sum::<usize>().saturating_sub(GAP.len())
+    };
+    while total(&shown) > width {
+        // A table of names alone says nothing: the name gives way first, down to some letters.
+        let spare = shown.iter().find(|(index, _)| is(*index, Gives::Letters));
+        let spare = spare.map_or(0, |(_, wide)| wide.saturating_sub(NAME_KEPT));
+        let most = shown.iter().map(|(index, _)| expendable(all[*index])).max().unwrap_or(0);
+        if most == 0 || spare >= total(&shown) - width {
+            break;
+        }
+        shown.retain(|(index, _)| expendable(all[*index]) < most);
+    }
+    let over = total(&shown).saturating_sub(width);
+    if let Some((_, name)) = shown.iter_mut().find(|(index, _)| is(*index, Gives::Letters)) {
+        *name = name.saturating_sub(over).max(LEAST_NAME);
+    }
+    let others = shown.iter().filter(|(index, _)| !is(*index, Gives::Rest));
+    let room = width.saturating_sub(others.map(|(_, wide)| wide + GAP.len()).sum());
+    shown.retain_mut(|(index, wide)| {
+        let notes = is(*index, Gives::Rest);
+        *wide = if notes { (*wide).min(room) } else { *wide };
+        !notes || *wide >= LEAST_NOTES.min(widest(*index))
+    });
+    shown
+}
+
+fn expendable(column: Column) -> u8 {
+    if let Gives::Itself(order) = column.gives { order } else { 0 }
+}
+
+fn line(all: &[Column], shown: &[(usize, usize)], row: &[String], width: usize) -> String {
+    let mut text = String::new();
+    for (index, wide) in shown {
+        let cell = shortened(row.get(*index).map_or("", String::as_str), *wide);
+        let padding = " ".repeat(wide.saturating_sub(columns(&cell)));
+        text += &if all[*index].left { cell + &padding } else { padding + &cell };
+        text += GAP;
+    }
+    shortened(text.trim_end(), width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 4] = [name("what"), number("rate", 0), number("spread", 1), text("note", 2)];
+
+    fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+        cells.map(String::from).to_vec()
+    }
+
+    #[test]
+    fn what_is_least_needed_goes_first() {
+        let rows = [
+            row(["sequential read, 1 worker", "98.5 MB/s", "1.2 %", "page cache"]),
+            row(["x", "1 MB/s", "", ""]),
+        ];
+        insta::assert_snapshot!(lines(&COLUMNS, &rows, 80).join("\n"), @r"
+        what                            rate  spread  note
+        sequential read, 1 worker  98.5 MB/s   1.2 %  page cache
+        x                             1 MB/s
+        ");
+        insta::assert_snapshot!(lines(&COLUMNS, &rows, 46).join("\n"), @r"
+        what                            rate  spread
+        sequential read, 1 worker  98.5 MB/s   1.2 %
+        x                             1 MB/s
+        ");
+        insta::assert_snapshot!(lines(&COLUMNS, &rows, 30).join("\n"), @r"
+        what                      rate
+        sequential read, 1…  98.5 MB/s
+        x                       1 MB/s
+        ");
+    }
+
+    #[test]
+    fn notes_take_the_rest_of_the_line_and_a_name_gives_them_some() {
+        let all = [name("disk"), number("rate", 0), notes("notes")];
+        let rows = [row(["nvme0n1 of the first controller", "1 GB/s", "half of what its like does here"])];
+        insta::assert_snapshot!(lines(&all, &rows, 70).join("\n"), @r"
+        disk                               rate  notes
+        nvme0n1 of the first controller  1 GB/s  half of what its like does h…
+        ");
+        insta::assert_snapshot!(lines(&all, &rows, 50).join("\n"), @r"
+        disk                rate  notes
+        nvme0n1 of the…   1 GB/s  half of what its like d…
+        ");
+        insta::assert_snapshot!(lines(&all, &rows, 26).join("\n"), @r"
+        disk            rate
+        nvme0n1 of…   1 GB/s
+        ");
+    }
+
+    #[test]
+    fn no_cell_acts_on_the_terminal() {
+        let table = lines(&[name("a"), notes("b")], &[row(["\u{1b}[2J", "x\ny"])], 40).join("\n");
+        assert!(!table.contains('\u{1b}') && table.ends_with("x y"), "{table:?}");
+    }
+}

@@ -1,0 +1,179 @@
+//! The page: one file that shows a run to anybody, with no script and nothing to load.
+//!
+//! Top to bottom it answers: what did it reach and what stops it; where in the server; where does speed get lost; what do I
+//! change; then the evidence: every measurement, the cores, the workers, the machine, and how to do it again.
+
+mod cores;
+mod findings;
+mod lanes;
+mod ledger;
+mod machine;
+pub(super) mod pieces;
+mod stage;
+mod stages;
+mod streams;
+mod style;
+pub(super) mod text;
+mod waterfall;
+
+use super::figure::{Figure, Unit, percent};
+use super::map;
+use super::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
+use super::verdict::{Verdict, named, resources, subject, verdict};
+use linerate_measure::run::Run;
+use linerate_model::plan::Origin;
+use pieces::{card, kept_together, letter_tag, with_code, word_tag};
+
+/// No script runs, nothing is loaded: also if a text should slip through the escaping.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// The whole page.
+pub(super) fn page(run: &Run) -> String {
+    match run.stage {
+        None => whole_path(run),
+        Some(stage) => stage::page(run, stage),
+    }
+}
+
+fn whole_path(run: &Run) -> String {
+    let verdict = verdict(run);
+    let body = html! {
+        (header(run, &verdict))
+        main {
+            (errors(&run.errors))
+            (server(run, &verdict))
+            (waterfall::section(run, &verdict))
+            (findings::section(run))
+            (PreEscaped(stages::section(run, &verdict)))
+            (cores::section(run))
+            (lanes::section(run))
+            (machine::section(&run.machine))
+            (machine::reproduce(run))
+        }
+    };
+    document(&title(run, &verdict), "", body)
+}
+
+/// One page with the style sheet, and what else of style it needs.
+pub(crate) fn document(title: &str, more_style: &str, body: Markup) -> String {
+    finished(html! {
+        (DOCTYPE) "\n"
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(style::sheet())) (PreEscaped(more_style)) }
+            }
+            "\n"
+            body { (body) }
+        }
+        "\n"
+    })
+}
+
+/// What a browser's tab shows.
+fn title(run: &Run, verdict: &Verdict) -> String {
+    match verdict.achieved.value {
+        Some(rate) => format!("{}: {} from disk to network – linerate", run.host, Unit::Bytes.show(rate)),
+        None => format!("{} – linerate", run.host),
+    }
+}
+
+fn header(run: &Run, verdict: &Verdict) -> Markup {
+    let facts = [format!("linerate {}", run.version), run.host.clone(), run.started.clone()];
+    let long = verdict.sentence.chars().count() > 100;
+    html! {
+        header {
+            p class="kicker" {
+                @for fact in facts.iter().filter(|fact| !fact.is_empty()) { span { (fact) } }
+            }
+            p class="subject" { (subject(run)) }
+            h1 class=[long.then_some("long")] { (kept_together(&verdict.sentence)) }
+            (tiles(run, verdict))
+            (legend())
+        }
+    }
+}
+
+/// The picture of the server with what the flow uses of it.
+fn server(run: &Run, verdict: &Verdict) -> Markup {
+    let caption = html! {
+        p class="caption" {
+            "Each box shows what the flow uses of what the part can do; the bar is the share. The " b { "bottleneck" }
+            " is red: only raising it raises the flow. A line is as wide as the square root of what the link carries. \
+             Pointing at a box or a line shows more."
+        }
+    };
+    let body = html! { div class="scroll" { (map::of_run(run, verdict)) } (caption) };
+    card("map", "The server and the flow", html! {}, body)
+}
+
+/// Ceiling, predicted, achieved; and what lifting the cut would gain.
+fn tiles(run: &Run, verdict: &Verdict) -> Markup {
+    let known = resources(run);
+    let held =
+        if verdict.cut.is_empty() { String::new() } else { format!("cut: {}", named(&verdict.cut, &known)) };
+    let share = verdict.of_predicted.map(|share| format!("{} of predicted", percent(share)));
+    let protocol = run.goal.protocols.first().map(|protocol| protocol.to_string());
+    let reached: Vec<String> = share.into_iter().chain(protocol).collect();
+    html! {
+        div class="tiles" {
+            (tile("tile achieved", "Achieved", &verdict.achieved, &reached.join(", ")))
+            (tile("tile", "Predicted", &verdict.predicted, &held))
+            (tile("tile", "Ceiling", &verdict.ceiling, "what the parts allow"))
+            @if let Some(gain) = verdict.gain {
+                @let gain = Figure::of(Some(gain), Origin::Measured);
+                (tile("tile", "Gain without the cut", &gain, "from the prediction"))
+            }
+        }
+    }
+}
+
+fn tile(class: &str, name: &str, figure: &Figure, note: &str) -> Markup {
+    let note = figure.why.as_deref().filter(|_| figure.value.is_none()).unwrap_or(note);
+    html! {
+        div class=(class) {
+            p class="name" { (name) " " (word_tag(figure.origin)) }
+            p class="value" {
+                @if let Some(value) = figure.value {
+                    span class="big" { (figure.show(Unit::Bytes)) }
+                    span class="bits" { (Unit::Bits.show(value)) }
+                } @else {
+                    span class="big none" { "unknown" }
+                }
+            }
+            p class="note" { (note) }
+        }
+    }
+}
+
+fn legend() -> Markup {
+    let origins = [
+        (Origin::Rated, "rated: the part’s data sheet"),
+        (Origin::Effective, "effective: less protocol overhead"),
+        (Origin::Measured, "measured here, or computed from what was"),
+        (Origin::Unknown, "unknown: not readable"),
+    ];
+    html! {
+        ul class="legend" aria-label="Where numbers come from" {
+            @for (origin, text) in origins { li { (letter_tag(origin)) " " (text) } }
+            li { span class="num" { "≥" } " at least: something else held the stage" }
+        }
+    }
+}
+
+/// What failed, in a frame of its own; nothing where nothing did.
+fn errors(errors: &[String]) -> Markup {
+    let count = if errors.len() == 1 { "one thing".to_string() } else { format!("{} things", errors.len()) };
+    html! {
+        @if !errors.is_empty() {
+            section class="errors" role="alert" aria-labelledby="errors-h" {
+                h2 id="errors-h" { "Partial: " (count) " went wrong" }
+                ul { @for error in errors { li { (with_code(error)) } } }
+            }
+        }
+    }
+}

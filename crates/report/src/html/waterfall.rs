@@ -1,0 +1,185 @@
+//! Where speed gets lost: rated → effective → measured → predicted → achieved, each bar against the one
+//! before.
+
+use super::pieces::{card, heading, kept_together, table, tagged, word_tag};
+use crate::figure::{Figure, Unit, percent};
+use crate::markup::{Markup, at, html};
+use crate::stages::{Row, rows};
+use crate::verdict::{Verdict, named, plural, resources};
+use linerate_measure::diagnose::ProtocolDiagnosis;
+use linerate_measure::measure::Stage;
+use linerate_measure::run::Run;
+use linerate_model::plan::{Origin, Resource, ResourceKind};
+
+struct Bar {
+    name: &'static str,
+    note: String,
+    figure: Figure,
+}
+
+/// The section with the bars.
+pub(super) fn section(run: &Run, verdict: &Verdict) -> Markup {
+    let bars = bars(run, verdict);
+    let longest = bars.iter().filter_map(|bar| bar.figure.value).fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return html! {};
+    }
+    let known = |index: usize| bars[..index].iter().rev().find_map(|bar| bar.figure.value);
+    let body = html! {
+        div class="waterfall" {
+            @for (index, bar) in bars.iter().enumerate() { (row(bar, known(index), longest)) }
+        }
+        p class="caption" {
+            "Each bar on one scale; the pale part is what was lost against the last known bar above."
+        }
+        (protocols(run))
+    };
+    card("waterfall", "Where speed gets lost", html! {}, body)
+}
+
+/// Prediction and result of each protocol, where more than one was measured.
+fn protocols(run: &Run) -> Markup {
+    let all: Vec<&ProtocolDiagnosis> =
+        run.diagnosis.iter().flat_map(|diagnosis| &diagnosis.by_protocol).collect();
+    if all.len() < 2 {
+        return html! {};
+    }
+    let row = |one: &ProtocolDiagnosis| {
+        let predicted = Figure::of_fact(&one.predicted.bytes_per_second, Origin::Measured);
+        let reached = Some(one.achieved.bytes_per_second).filter(|rate| *rate > 0.0);
+        let achieved = Figure::of(reached, Origin::Measured);
+        let share = one.achieved.of_predicted;
+        html! {
+            tr {
+                th scope="row" { (one.protocol) }
+                td class="r" { (tagged(&predicted, Unit::Bytes)) }
+                td class="r" { (tagged(&achieved, Unit::Bytes)) }
+                td class="r num" { @if share > 0.0 { (percent(share)) } @else { "–" } }
+                td { (kept_together(&one.bottleneck.sentence)) }
+            }
+        }
+    };
+    let heads = [
+        (false, "protocol"),
+        (true, "predicted"),
+        (true, "achieved"),
+        (true, "of predicted"),
+        (false, "bottleneck"),
+    ];
+    let head = html! { @for (numbers, name) in heads { (heading(numbers, html! { (name) })) } };
+    html! {
+        h3 { "By protocol" }
+        (table("protocols", head, html! { tbody { @for one in all { (row(one)) } } }))
+    }
+}
+
+fn bars(run: &Run, verdict: &Verdict) -> Vec<Bar> {
+    let known = resources(run);
+    let (rated, rated_note) = rated(&known);
+    let (measured, measured_note) = measured(run);
+    let cut = named(&verdict.cut, &known);
+    let achieved =
+        verdict.of_predicted.map(|share| format!("{} of predicted", percent(share))).unwrap_or_default();
+    vec![
+        Bar { name: "Data sheets", note: rated_note, figure: rated },
+        Bar {
+            name: "Ceiling",
+            note: "less protocol overhead, by the model".into(),
+            figure: verdict.ceiling.clone(),
+        },
+        Bar { name: "Slowest stage", note: measured_note, figure: measured },
+        Bar {
+            name: "Predicted",
+            note: if cut.is_empty() { cut } else { format!("limited by {cut}") },
+            figure: verdict.predicted.clone(),
+        },
+        Bar { name: "Achieved", note: achieved, figure: verdict.achieved.clone() },
+    ]
+}
+
+/// The least of what the disks and the NICs are rated for, each kind summed; unknown as soon as one of them
+/// is.
+fn rated(known: &[&Resource]) -> (Figure, String) {
+    let mut least: Option<(Figure, ResourceKind)> = None;
+    for kind in [ResourceKind::Disk, ResourceKind::Nic] {
+        let sum = Figure::sum(known.iter().filter(|r| r.kind == kind).map(|r| Figure::rated(r)));
+        let Some(value) = sum.value else {
+            let why = sum.why.clone().unwrap_or_else(|| format!("no data sheet of the {}", plural(kind)));
+            return (Figure::unknown(Some(why)), String::new());
+        };
+        if least.as_ref().is_none_or(|(figure, _)| figure.value.is_some_and(|other| value < other)) {
+            least = Some((sum, kind));
+        }
+    }
+    match least {
+        Some((figure, kind)) => (figure, format!("the {} together", plural(kind))),
+        None => (Figure::unknown(None), String::new()),
+    }
+}
+
+/// The slower of disks and network in the headline protocol, each measured with all devices at once.
+fn measured(run: &Run) -> (Figure, String) {
+    let rows = rows(run);
+    let headline = run.goal.protocols.first().copied();
+    let of = |stage: Stage| -> Option<&Row> {
+        let fits = |row: &&Row| {
+            let m = row.measurement;
+            m.stage == stage && !m.with_file && (stage == Stage::Disk || m.protocol == headline)
+        };
+        let alone: Vec<&Row> = rows.iter().filter(fits).filter(|row| !row.measurement.together).collect();
+        let together = rows.iter().filter(fits).find(|row| row.measurement.together);
+        together.or(if alone.len() == 1 { alone.first().copied() } else { None })
+    };
+    // One stage alone would look like a bound of the whole path.
+    let (Some(disk), Some(network)) = (of(Stage::Disk), of(Stage::Network)) else {
+        let why = "disks and network were not both measured with all devices at once";
+        return (Figure::unknown(Some(why.into())), String::new());
+    };
+    let rate = |row: &Row| row.measured.value.unwrap_or(f64::MAX);
+    let slowest = if rate(disk) <= rate(network) { disk } else { network };
+    (slowest.measured.clone(), format!("{}: {}", slowest.measurement.stage, slowest.name()))
+}
+
+fn row(bar: &Bar, before: Option<f64>, longest: f64) -> Markup {
+    let note = bar.figure.why.as_deref().filter(|_| bar.figure.value.is_none()).unwrap_or(&bar.note);
+    let class = match bar.name {
+        "Achieved" => "achieved",
+        _ => crate::figure::origin_word(bar.figure.origin),
+    };
+    let scaled = |value: f64| (value / longest * 1000.0).clamp(0.0, 1000.0);
+    let width = bar.figure.value.map_or(0.0, scaled);
+    html! {
+        div class="wrow" {
+            div class="wname" { b { (bar.name) } " " (word_tag(bar.figure.origin)) span class="note" { (note) } }
+            svg class="wbar" viewBox="0 0 1000 22" preserveAspectRatio="none" aria-hidden="true" {
+                @if bar.figure.value.is_some() {
+                    @if let Some(before) = before.map(scaled).filter(|before| *before > width) {
+                        rect class="lost" x=(at(width)) width=(at(before - width)) height="22" {}
+                    }
+                    rect class=(class) width=(at(width.max(2.0))) height="22" {}
+                } @else {
+                    rect class="empty" x="1" y="1" width="998" height="20" {}
+                }
+            }
+            div class="wvalue num" {
+                @if let Some(value) = bar.figure.value {
+                    (bar.figure.show(Unit::Bytes)) span class="bits" { (Unit::Bits.show(value)) }
+                    (change(before, value))
+                } @else {
+                    "unknown"
+                }
+            }
+        }
+    }
+}
+
+fn change(before: Option<f64>, value: f64) -> Markup {
+    let Some(before) = before.filter(|before| *before > 0.0) else { return html! {} };
+    let change = value / before - 1.0;
+    let sign = if change < 0.0 { "−" } else { "+" };
+    html! {
+        span class="change" {
+            @if change.abs() < 0.0005 { "±0 %" } @else { (sign) (percent(change.abs())) }
+        }
+    }
+}

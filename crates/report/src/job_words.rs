@@ -1,0 +1,107 @@
+//! A job in words: what the rows of a table and the lines of a chart are called, and by which two runs' rows
+//! are told to be the same.
+
+use super::figure::percent;
+use linerate_facts::units;
+use linerate_facts::wording::counted;
+use linerate_measure::measure::access::{Access, Engine, Job, Layout, MemoryPoint, Order};
+
+/// What is done to the file, in words: `sequential read`, `random 70 % read`.
+pub(super) fn pattern(job: &Job) -> String {
+    let access = match job.access {
+        Access::Read => "read".to_string(),
+        Access::Write => "write".to_string(),
+        Access::Mixed { read_share } => format!("{} read, else write", percent(read_share)),
+    };
+    match job.order {
+        Order::Sequential => format!("sequential {access}"),
+        Order::Random => format!("random {access}"),
+        Order::Zipf { theta } => format!("Zipf {theta} {access}"),
+        Order::Hot { share, hits } => format!("{} of it hit {}, {access}", percent(share), percent(hits)),
+    }
+}
+
+/// `1 worker`, `4 workers`.
+pub(super) fn workers(job: &Job) -> String {
+    match job.workers {
+        1 => "1 worker".into(),
+        workers => format!("{workers} workers"),
+    }
+}
+
+/// Bytes a request.
+pub(super) fn transfer(job: &Job) -> String {
+    units::show_size(job.transfer_bytes)
+}
+
+/// How it is done, where that is not the usual: depth, layout, engine, page cache, pace.
+pub(super) fn manner(job: &Job) -> Vec<String> {
+    let mut words = Vec::new();
+    if job.queue_depth != 1 {
+        words.push(format!("depth {}", job.queue_depth));
+    }
+    match job.layout {
+        Layout::FilePerWorker => {}
+        Layout::Strided => words.push("one file, strided".into()),
+        Layout::Segmented => words.push("one file, segmented".into()),
+    }
+    match job.engine {
+        Engine::IoUring => {}
+        Engine::Psync => words.push("psync".into()),
+        Engine::Mmap => words.push("mmap".into()),
+    }
+    if !job.direct && job.engine != Engine::Mmap {
+        words.push("buffered".into());
+    }
+    words.extend(pace(job));
+    let flags = [(job.fsync, "fsync"), (job.reorder, "reordered"), (job.verify, "verified")];
+    words.extend(flags.iter().filter(|(on, _)| *on).map(|(_, word)| word.to_string()));
+    words
+}
+
+fn pace(job: &Job) -> Option<String> {
+    let rate = |rate: f64| super::figure::rate(rate).unwrap_or(0.0);
+    match (job.requests_per_second, job.limit_bytes_per_second) {
+        (Some(requests), _) => Some(format!("{:.0} requests/s", rate(requests))),
+        (None, Some(limit)) => Some(format!("at most {}", units::show_bytes_rate(rate(limit)))),
+        (None, None) => None,
+    }
+}
+
+/// The whole job in one line; the same words mean the same job wherever its files lie.
+pub(super) fn job(job: &Job) -> String {
+    let mut words = vec![pattern(job), workers(job), transfer(job)];
+    words.extend(manner(job));
+    words.join(", ")
+}
+
+/// A point of the memory benchmark in one line.
+pub(super) fn memory(point: &MemoryPoint) -> String {
+    let mut words = vec![kernel(point)];
+    words.push(format!("{} stride", units::show_size(point.stride_bytes)));
+    words.push(format!("{} in {}", units::show_size(point.working_set_bytes), point.level));
+    words.push(cores(point));
+    words.extend(nodes(point));
+    words.join(", ")
+}
+
+/// `copy`, `copy, streaming stores`.
+pub(super) fn kernel(point: &MemoryPoint) -> String {
+    match &point.store {
+        Some(store) => format!("{}, {store} stores", point.kernel),
+        None => point.kernel.clone(),
+    }
+}
+
+/// `1 core`, `8 cores`.
+pub(super) fn cores(point: &MemoryPoint) -> String {
+    counted(point.cores, "core")
+}
+
+/// Which node's cores use which node's memory, where that was chosen.
+pub(super) fn nodes(point: &MemoryPoint) -> Option<String> {
+    match (point.node_of_cores, point.node_of_memory) {
+        (Some(cores), Some(memory)) => Some(format!("node {cores} in memory of {memory}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! `run.json`: written pretty, read back with errors that tell what is wrong with the file.
+
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::{printable, shortened};
+use linerate_measure::diagnose::{Diagnosis, Finding};
+use linerate_measure::run::{Run, SCHEMA};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The name inside a result folder.
+const FILE_NAME: &str = "run.json";
+
+/// A run of 1,000 measurements on 1,000 cores is a tenth of this; more is not a run, and would only cost
+/// memory.
+const LARGEST_RUN_BYTES: u64 = 1 << 30;
+
+/// Pretty JSON with a newline at the end.
+pub(super) fn write<P: Serialize>(product: &P) -> String {
+    match serde_json::to_string_pretty(product) {
+        Ok(text) => text + "\n",
+        // Only maps with keys that are not strings can fail, and a run has none; say it rather than panic.
+        Err(error) => {
+            format!("{{ \"schema\": {SCHEMA}, \"errors\": [\"the run cannot be written: {error}\"] }}\n")
+        }
+    }
+}
+
+/// What a benchmark of one stage had beside its figures in schema 1.
+#[derive(Deserialize)]
+struct OfSchema1 {
+    #[serde(default)]
+    findings: Vec<Finding>,
+}
+
+/// Reads a file, or `run.json` in a folder.
+pub(super) fn read(path: &Path) -> Result<Run, Failure> {
+    let file = locate(path)?;
+    parse(&bytes_of(&file)?, &file)
+}
+
+/// The text of a file; `file` is its name for errors. What schema 1 called otherwise has its name of today.
+pub(super) fn parse(bytes: &[u8], file: &Path) -> Result<Run, Failure> {
+    let (text, schema) = checked(bytes, file)?;
+    let mut run: Run = whole(text, schema, file)?;
+    if schema == 1 && run.stage.is_some() {
+        let old: OfSchema1 = whole(text, schema, file)?;
+        run.diagnosis = Some(Diagnosis::of_findings(old.findings));
+    }
+    run.schema = SCHEMA;
+    Ok(run)
+}
+
+/// First as any JSON, so that a syntax error, a foreign file and one of another schema are told apart.
+fn checked<'a>(bytes: &'a [u8], file: &Path) -> Result<(&'a str, u32), Failure> {
+    let shown = file.display();
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        Failure::Usage(format!("{shown} is not JSON: byte {at} is not UTF-8. Give the {FILE_NAME} of a run"))
+    })?;
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+        Failure::Usage(format!(
+            "{shown} is not JSON: line {}, column {}: {}. It may be cut off or not written by linerate; run \
+             `linerate run` again",
+            error.line(),
+            error.column(),
+            reason(&error)
+        ))
+    })?;
+    let schema = schema_of(&value, file)?;
+    // Only a benchmark of one stage had none, in schema 1.
+    if value.get("goal").is_none() && !(schema == 1 && value.get("stage").is_some()) {
+        return Err(not_whole(schema, file, "missing field `goal`"));
+    }
+    Ok((text, schema))
+}
+
+fn whole<P: DeserializeOwned>(text: &str, schema: u32, file: &Path) -> Result<P, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        let what = format!("line {}, column {}: {}", error.line(), error.column(), reason(&error));
+        not_whole(schema, file, &what)
+    })
+}
+
+fn not_whole(schema: u32, file: &Path, what: &str) -> Failure {
+    Failure::Usage(format!(
+        "{} is JSON of schema {schema}, but not a whole run: {what}. It may have been edited, or written by another \
+         tool; give the {FILE_NAME} that linerate left",
+        file.display()
+    ))
+}
+
+/// The file itself, or the run in the folder that was named.
+fn locate(path: &Path) -> Result<PathBuf, Failure> {
+    let not_there = |path: &Path, error: &std::io::Error| {
+        let cause = match error.kind() {
+            std::io::ErrorKind::NotFound => "is not there".to_string(),
+            std::io::ErrorKind::PermissionDenied => "may not be read: permission denied".to_string(),
+            _ => format!("cannot be read: {error}"),
+        };
+        Failure::Lacks(format!(
+            "{} {cause}; give the {FILE_NAME} of a run, or the folder that holds it",
+            path.display()
+        ))
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| not_there(path, &error))?;
+    if !metadata.is_dir() {
+        return regular(path.to_path_buf(), &metadata);
+    }
+    let inside = path.join(FILE_NAME);
+    let metadata = std::fs::metadata(&inside).map_err(|error| not_there(&inside, &error))?;
+    regular(inside, &metadata)
+}
+
+/// A named pipe would wait for its writer, a device may have no end.
+fn regular(file: PathBuf, metadata: &std::fs::Metadata) -> Result<PathBuf, Failure> {
+    if metadata.is_file() {
+        return Ok(file);
+    }
+    Err(Failure::Lacks(format!("{} is no regular file; give the {FILE_NAME} of a run", file.display())))
+}
+
+fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
+    let shown = file.display();
+    let failed = |error: std::io::Error| Failure::Lacks(format!("{shown} cannot be read: {error}"));
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).map_err(failed)?;
+    opened.take(LARGEST_RUN_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_RUN_BYTES {
+        return Err(Failure::Usage(format!("{shown} is larger than 1 GiB: that is not a {FILE_NAME}")));
+    }
+    Ok(bytes)
+}
+
+/// 1, or that of today.
+fn schema_of(value: &serde_json::Value, file: &Path) -> Result<u32, Failure> {
+    let shown = file.display();
+    let Some(schema) = value.get("schema") else {
+        return Err(Failure::Usage(format!(
+            "{shown} is JSON, but has no field `schema`: it is not a run of linerate. Give the {FILE_NAME} \
+             that `linerate run` left"
+        )));
+    };
+    if let Some(known) = (1..=SCHEMA).find(|known| schema.as_u64() == Some(u64::from(*known))) {
+        return Ok(known);
+    }
+    Err(Failure::Usage(format!(
+        "{shown} has schema {}; this linerate reads schemas 1 to {SCHEMA}. Use the linerate that wrote it{}",
+        brief(&schema.to_string()),
+        value
+            .get("version")
+            .and_then(|v| v.as_str())
+            .map(|v| format!(" (version {})", brief(v)))
+            .unwrap_or_default()
+    )))
+}
+
+/// A value of the file within a sentence: it may be a megabyte of anything.
+fn brief(text: &str) -> String {
+    let start: String = text.chars().take(40).collect();
+    shortened(&printable(&start), 32)
+}
+
+/// serde_json's message without the position that it repeats at its end.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_string(),
+        None => text,
+    }
+}

@@ -1,0 +1,39 @@
+//! The server as a block diagram, like the figures of SARA's D1.3: nodes with their CPUs and memory side by side, below
+//! each its PCIe roots, switches, cards, and at the end ports and disks; the edges say what the links carry. A flow laid over
+//! it shows how much of each part is in use, and the bottleneck.
+//!
+//! Four steps: [`picture`] says what is drawn, [`usage`] lays the flow over it, [`layout`] says where, [`draw`] how. A tree lies
+//! on its side: a root or a switch is a bar as tall as all that hangs on it, so that each link is one straight line with its
+//! rates on it, and nothing crosses.
+
+mod draw;
+mod edge;
+mod layout;
+mod leaf;
+mod machine;
+mod picture;
+mod style;
+mod tree;
+mod usage;
+
+use crate::markup::{Markup, finished};
+use crate::verdict::{Verdict, resources};
+use linerate_machine::probe::Machine;
+use linerate_measure::run::Run;
+pub(super) use style::SHEET;
+
+/// The picture of a machine, as a file of its own.
+pub(super) fn svg(machine: &Machine) -> String {
+    let picture = picture::picture(machine);
+    finished(draw::draw(&picture, &layout::layout(&picture), Some(&style::file()))) + "\n"
+}
+
+/// The picture of a run's machine with its flow, within a page that has [`SHEET`].
+pub(super) fn of_run(run: &Run, verdict: &Verdict) -> Markup {
+    let flow = usage::Flow::new(&resources(run), &verdict.cut);
+    let picture = usage::overlaid(picture::picture(&run.machine), flow);
+    draw::draw(&picture, &layout::layout(&picture), None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! What is drawn: the nodes, and on each the tree of links down to ports and disks. Alike things become one;
+//! bridges that only pass a link on are left out.
+
+use super::edge::Edge;
+use super::leaf::port;
+use super::machine;
+use super::tree::Builder;
+use super::usage::Use;
+use linerate_machine::probe::{Disk, DiskKind, Machine, Nic};
+use linerate_machine::topology::Topology;
+
+/// Chips in a strip below the nodes.
+const CHIPS: usize = 24;
+
+/// All of the picture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Picture {
+    pub host: String,
+    pub about: String,
+    pub nodes: Vec<NodeBox>,
+    /// Nodes with memory only; arrays and volumes; interfaces and disks on no PCI function.
+    pub strips: Vec<Strip>,
+    /// What the bar between the nodes says, where there are several.
+    pub between: Option<String>,
+    /// PCI functions without a part in any flow.
+    pub left_out: usize,
+    /// A flow lies over it.
+    pub loaded: bool,
+}
+
+/// A node, or all of a machine that tells of none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeBox {
+    /// Its number; none for the machine as a whole.
+    pub id: Option<u32>,
+    pub title: String,
+    pub cpu: Vec<String>,
+    pub memory: Vec<String>,
+    /// Bandwidth of its memory, bytes per second; 0 where it is not known.
+    pub memory_rate: f64,
+    pub roots: Vec<Branch>,
+    pub cpu_used: Option<Use>,
+    pub memory_used: Option<Use>,
+}
+
+/// What a box of the tree stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Root,
+    Switch,
+    Card,
+}
+
+/// A root, a switch or a card, with what hangs on it.
+#[derive(Clone, Debug)]
+pub(super) struct Branch {
+    pub part: Part,
+    pub title: String,
+    pub sub: String,
+    pub tip: String,
+    /// How many it stands for.
+    pub count: usize,
+    /// The functions whose links these are.
+    pub addresses: Vec<String>,
+    /// The link above it.
+    pub edge: Edge,
+    pub below: Vec<Branch>,
+    pub leaves: Vec<Leaf>,
+    /// What makes it like another, and the network is behind it.
+    pub alike: String,
+    pub network: bool,
+}
+
+/// A port, a disk, or several.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Leaf {
+    pub text: String,
+    pub tip: String,
+    /// Rate of the port, bytes per second; 0 where it is not known.
+    pub rate: f64,
+    /// It is up, or a disk.
+    pub live: bool,
+    pub names: Vec<String>,
+    pub used: Option<Use>,
+    /// What it has in common with others of its like.
+    pub kind: String,
+}
+
+/// A row of chips with a title.
+#[derive(Clone, Debug)]
+pub(super) struct Strip {
+    pub title: String,
+    pub chips: Vec<Chip>,
+}
+
+/// Some lines in a frame.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chip {
+    pub title: String,
+    pub sub: String,
+    pub tip: String,
+    /// The resource of a flow that it may be.
+    pub id: Option<String>,
+    pub used: Option<Use>,
+}
+
+/// The picture of a machine.
+pub(super) fn picture(machine: &Machine) -> Picture {
+    let tree = Topology::new(machine);
+    let mut builder = Builder::new(&tree);
+    let mut nodes = machine::nodes(machine);
+    for (node, root) in builder.roots() {
+        match machine::place(machine, &mut nodes, node) {
+            Some(at) => nodes[at].1.roots.push(root),
+            None => nodes.push((
+                None,
+                NodeBox { title: "On no known node".into(), roots: vec![root], ..Default::default() },
+            )),
+        }
+    }
+    let left_out = machine.pci.len().saturating_sub(builder.drawn());
+    let mut strips: Vec<Strip> = machine::memory_only(machine).into_iter().collect();
+    strips.extend(strip("Arrays, volumes and other block devices", volumes(machine, &tree)));
+    strips.extend(strip("Interfaces on no PCI function", interfaces(machine, &tree)));
+    Picture {
+        host: machine.host.known().cloned().unwrap_or_else(|| "unnamed host".into()),
+        about: machine::about(machine),
+        between: machine::between(machine, nodes.iter().filter(|(id, _)| id.is_some()).count()),
+        nodes: nodes.into_iter().map(|(_, node)| node).collect(),
+        strips,
+        left_out,
+        loaded: false,
+    }
+}
+
+/// Parts of a line; what is absent or empty is left out.
+pub(super) fn joined(parts: impl IntoIterator<Item = Option<String>>) -> String {
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+}
+
+fn strip(title: &str, mut chips: Vec<Chip>) -> Option<Strip> {
+    if chips.len() > CHIPS {
+        let rest = chips.split_off(CHIPS - 1);
+        let names: Vec<&str> = rest.iter().map(|chip| chip.title.as_str()).collect();
+        chips.push(Chip {
+            title: format!("and {} more", rest.len()),
+            tip: names.join(", "),
+            ..Chip::default()
+        });
+    }
+    (!chips.is_empty()).then(|| Strip { title: title.into(), chips })
+}
+
+/// Arrays, volumes, loop devices, and disks on no PCI function that is drawn.
+fn volumes(machine: &Machine, tree: &Topology) -> Vec<Chip> {
+    let hangs = |disk: &&Disk| disk.pci.as_deref().is_some_and(|pci| tree.find(pci).is_some());
+    let empty = |disk: &&Disk| {
+        disk.size_bytes.known() == Some(&0)
+            || disk.size_bytes.known().is_none() && matches!(disk.kind, DiskKind::Loop | DiskKind::Other)
+    };
+    let drawn =
+        machine.disks.iter().filter(|disk| disk.kind != DiskKind::Partition && !hangs(disk) && !empty(disk));
+    drawn.map(|disk| machine::volume(machine, disk)).collect()
+}
+
+fn interfaces(machine: &Machine, tree: &Topology) -> Vec<Chip> {
+    let hangs = |nic: &&Nic| nic.pci.as_deref().is_some_and(|pci| tree.find(pci).is_some());
+    let drawn = machine.nics.iter().filter(|nic| !hangs(nic));
+    let chip = |nic: &Nic| {
+        let leaf = port(nic);
+        let driver = nic.driver.known().filter(|driver| **driver != nic.name && !nic.loopback).cloned();
+        let mtu = nic.mtu.known().map(|mtu| format!("MTU {mtu}"));
+        Chip {
+            title: leaf.text,
+            sub: joined([driver, mtu]),
+            tip: leaf.tip,
+            id: Some(format!("nic:{}", nic.name)),
+            used: None,
+        }
+    };
+    drawn.map(chip).collect()
+}

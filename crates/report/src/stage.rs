@@ -1,0 +1,239 @@
+//! One stage's benchmark as rows and sentences for the eye: the screen and the page say the same.
+
+use super::charts::Quantity;
+use super::charts::with_unit;
+use super::figure::{Figure, Unit, percent, rate};
+use super::job_words;
+use linerate_facts::printable::printable;
+use linerate_machine::probe::Machine;
+use linerate_measure::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
+use linerate_measure::measure::{HeldBy, Measurement, Stage};
+use linerate_measure::run::Run;
+use linerate_model::plan::Origin;
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub(super) struct StageRow<'a> {
+    pub(super) name: String,
+    pub(super) measurement: &'a Measurement,
+    pub(super) rate: Figure,
+    /// Requests per second, where requests were counted.
+    pub(super) operations: Option<f64>,
+    /// Of reads, else of writes; of a mix the side whose tail is longer.
+    pub(super) latency: Option<&'a Latency>,
+}
+
+/// Every measurement in the order in which it was planned; rows of the same words get their own name, too.
+pub(super) fn rows(run: &Run) -> Vec<StageRow<'_>> {
+    let mut rows: Vec<StageRow> = run.measurements.iter().map(row).collect();
+    let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
+    for row in &mut rows {
+        let own = printable(&row.measurement.name);
+        if own != row.name && names.iter().filter(|name| **name == row.name).count() > 1 {
+            row.name = format!("{own}: {}", row.name);
+        }
+    }
+    rows
+}
+
+/// What a measurement is called: its job or its place in memory, else its own name.
+pub(super) fn name(measurement: &Measurement) -> String {
+    match (&measurement.access, &measurement.memory) {
+        (Some(access), _) => job_words::job(&access.job),
+        (None, Some(point)) => printable(&job_words::memory(point)),
+        (None, None) => printable(&measurement.name),
+    }
+}
+
+fn row(measurement: &Measurement) -> StageRow<'_> {
+    let mut figure = Figure::of(Some(measurement.bytes_per_second), Origin::Measured);
+    figure.at_least = measurement.lower_bound && figure.value.is_some();
+    let access = measurement.access.as_ref();
+    let sides: Vec<_> = access.iter().flat_map(|access| [&access.reads, &access.writes]).flatten().collect();
+    let operations: f64 = sides.iter().filter_map(|side| rate(side.operations_per_second)).sum();
+    let slower = sides.iter().map(|side| &side.latency).max_by(|a, b| a.p99.total_cmp(&b.p99));
+    StageRow {
+        name: name(measurement),
+        measurement,
+        rate: figure,
+        operations: Some(operations).filter(|operations| *operations > 0.0),
+        latency: slower.filter(|latency| latency.maximum > 0.0),
+    }
+}
+
+impl StageRow<'_> {
+    /// The rate, or the time of one access where that is what was measured.
+    pub(super) fn measured(&self) -> String {
+        match self.measurement.memory.as_ref().and_then(|point| point.latency_seconds) {
+            Some(seconds) => seconds_word(seconds),
+            // Networks are told in bits.
+            None if self.measurement.stage == Stage::Network => self.rate.show(Unit::Bits),
+            None => self.rate.show(Unit::Bytes),
+        }
+    }
+
+    /// Spread of the repeats; a dash for one.
+    pub(super) fn spread(&self) -> String {
+        if self.measurement.samples.len() > 1 { percent(self.measurement.spread) } else { "–".into() }
+    }
+
+    /// Why to distrust it, or what to know.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks: Vec<String> = self.measurement.held_by.map(held).into_iter().collect();
+        remarks.extend(self.measurement.flags.iter().map(|flag| printable(flag)));
+        if let Some(access) = &self.measurement.access {
+            remarks.extend(access.checks.failed.iter().map(|check| printable(check)));
+            if let Some(burst) = &access.burst {
+                remarks.push(format!(
+                    "burst {} until {}, then {}",
+                    Unit::Bytes.show(burst.burst_bytes_per_second),
+                    with_unit(Quantity::Size, burst.until_bytes),
+                    Unit::Bytes.show(burst.sustained_bytes_per_second)
+                ));
+            }
+            if let Some(corrupt) = access.corrupt.as_ref().filter(|corrupt| !corrupt.is_empty()) {
+                remarks.push(format!("{} blocks did not hold what was written", corrupt.len()));
+            }
+            remarks.extend(access.errors.first().map(|error| printable(error)));
+        }
+        remarks
+    }
+}
+
+fn held(by: HeldBy) -> String {
+    match by {
+        HeldBy::Cpu => "limited by a CPU core",
+        HeldBy::Quota => "limited by the CPU quota",
+        HeldBy::Generator => "limited by the generator",
+        HeldBy::Peer => "limited by the receiver",
+    }
+    .into()
+}
+
+/// `82 µs`, `1.25 ms`; a dash where nothing was timed.
+pub(super) fn seconds_word(seconds: f64) -> String {
+    if seconds.is_finite() && seconds > 0.0 { with_unit(Quantity::Seconds, seconds) } else { "–".into() }
+}
+
+/// `2000 IOPS`, `451 thousand IOPS`.
+pub(super) fn operations_word(operations: f64) -> String {
+    match rate(operations) {
+        Some(operations) if operations >= 1e6 => format!("{:.2}M", operations / 1e6),
+        Some(operations) if operations >= 1e4 => format!("{:.1}k", operations / 1e3),
+        Some(operations) => format!("{operations:.0}"),
+        None => "–".into(),
+    }
+}
+
+/// What came of it, in one sentence.
+pub(super) fn sentence(run: &Run) -> String {
+    if let Some(scaling) = &run.scaling
+        && let Some(text) = scaling_sentence(scaling)
+    {
+        return text;
+    }
+    if let Some(curve) = &run.load
+        && let Some(text) = load_sentence(curve)
+    {
+        return text;
+    }
+    if let Some(text) = memory_sentence(&run.measurements, &run.machine) {
+        return text;
+    }
+    if let Some(text) = super::stream_words::sentence(&run.measurements) {
+        return text;
+    }
+    let best = run.measurements.iter().filter(|m| rate(m.bytes_per_second).is_some_and(|rate| rate > 0.0));
+    let best = best.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+    match best {
+        Some(best) => format!("The most was {}: {}.", Unit::Bytes.show(best.bytes_per_second), name(best)),
+        None => "Nothing was measured.".into(),
+    }
+}
+
+/// The best of each kernel where caches do not answer, beside what the modules are rated for.
+fn memory_sentence(measurements: &[Measurement], machine: &Machine) -> Option<String> {
+    let beyond_caches = measurements.iter().filter_map(|m| Some((m, m.memory.as_ref()?)));
+    let beyond_caches = beyond_caches.filter(|(_, point)| point.level == "memory");
+    let mut best: Vec<(String, f64)> = Vec::new();
+    let mut latency = String::new();
+    for (measurement, point) in beyond_caches {
+        if let Some(seconds) = point.latency_seconds {
+            latency = format!("; one access takes {}", seconds_word(seconds));
+            continue;
+        }
+        let Some(rate) = rate(measurement.bytes_per_second) else { continue };
+        match best.iter_mut().find(|(kernel, _)| *kernel == point.kernel) {
+            Some((_, most)) => *most = most.max(rate),
+            None => best.push((printable(&point.kernel), rate)),
+        }
+    }
+    let most = best.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
+    let kernels: Vec<String> =
+        best.iter().map(|(kernel, rate)| format!("{kernel} {}", Unit::Bytes.show(*rate))).collect();
+    let rated =
+        machine.memory.rated_bytes_per_second.known().copied().and_then(rate).filter(|rated| *rated > 0.0);
+    let of =
+        rated.map(|rated| format!(", {} of the {} rated", percent(most / rated), Unit::Bytes.show(rated)));
+    Some(format!("Memory: {}{}{latency}.", kernels.join(", "), of.unwrap_or_default()))
+}
+
+fn scaling_sentence(scaling: &Scaling) -> Option<String> {
+    let last = scaling.steps.last()?;
+    let sum = if last.share > 0.0 {
+        format!(", {} of the sum of each alone", percent(last.share))
+    } else {
+        String::new()
+    };
+    let devices =
+        if last.devices == 1 { "1 device reaches".into() } else { format!("{} devices reach", last.devices) };
+    let levels = match (scaling.levels_off_at, &scaling.held_by) {
+        (Some(at), Some(by)) => format!(" It levels off at {at}: {}.", printable(by).trim_end_matches('.')),
+        (Some(at), None) => format!(" It levels off at {at}."),
+        (None, _) => " It does not level off.".into(),
+    };
+    Some(format!("{devices} {}{sum}.{levels}", Unit::Bytes.show(last.bytes_per_second)))
+}
+
+fn load_sentence(curve: &LoadCurve) -> Option<String> {
+    let words = |point: &LoadPoint| {
+        let load = match point.offered {
+            Some(offered) => format!("{} requests/s offered", operations_word(offered)),
+            None if point.workers == 1 => "1 worker".into(),
+            None => format!("{} workers", point.workers),
+        };
+        let latency = seconds_word(point.latency.mean);
+        format!(
+            "{load}: {} requests/s in {latency} on the mean",
+            operations_word(point.operations_per_second)
+        )
+    };
+    let paced = curve.points.iter().any(|point| point.offered.is_some());
+    let unit = if paced { " requests/s" } else { " workers" };
+    let highest = curve.highest.map(|highest| {
+        let limit = if curve.limit.is_empty() {
+            String::new()
+        } else {
+            format!(" within {}", printable(&curve.limit))
+        };
+        format!(" The most{limit} is {}{unit}.", operations_word(highest))
+    });
+    if paced {
+        // On schedule there is no knee: the highest rate is the answer, or the one that was asked for.
+        let point = curve.knee.and_then(|knee| curve.points.get(knee)).or(curve.points.last())?;
+        return Some(format!(
+            "{}, p99 {}.{}",
+            words(point),
+            seconds_word(point.latency.p99),
+            highest.unwrap_or_default()
+        ));
+    }
+    match curve.knee.and_then(|knee| curve.points.get(knee)) {
+        Some(knee) => Some(format!("The knee is at {}.{}", words(knee), highest.unwrap_or_default())),
+        None => Some(format!(
+            "No knee was reached; the last step was {}.{}",
+            words(curve.points.last()?),
+            highest.unwrap_or_default()
+        )),
+    }
+}

@@ -1,0 +1,123 @@
+//! Streams in words that the screen and the page share: what to know of a figure, what was tried, how a rate
+//! was found.
+
+use super::figure::{percent, quantity};
+use linerate_facts::printable::printable;
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::{show_bits_rate, show_size};
+use linerate_measure::measure::streams::SendMethod;
+use linerate_measure::measure::streams::{StreamFigure, StreamsResult, Trial};
+use linerate_measure::measure::{HeldBy, Measurement};
+
+/// What held it, flags, and what the datagrams tell.
+pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
+    let held = measurement.held_by.map(|by| match by {
+        HeldBy::Cpu => "limited by a CPU core here",
+        HeldBy::Quota => "limited by the CPU quota",
+        HeldBy::Generator => "limited by the generator",
+        HeldBy::Peer => "limited by the peer's CPU",
+    });
+    let mut remarks: Vec<String> = held.map(String::from).into_iter().collect();
+    let Some(result) = measurement.streams.as_deref() else { return remarks };
+    let sum = |of: fn(&StreamFigure) -> u64| result.streams.iter().map(of).fold(0, u64::saturating_add);
+    for (count, word) in [
+        (sum(|s| s.reordered), "reordered"),
+        (sum(|s| s.duplicated), "duplicated"),
+        (sum(|s| s.foreign), "foreign"),
+    ] {
+        if count > 0 {
+            remarks.push(format!("{count} {word}"));
+        }
+    }
+    let jitter = result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max);
+    if jitter > 0.0 {
+        remarks.push(format!("jitter {}", super::stage::seconds_word(jitter)));
+    }
+    let copied: Vec<_> = result.streams.iter().filter_map(|stream| stream.zerocopy).collect();
+    if !copied.is_empty() {
+        let (sends, copies) = copied
+            .iter()
+            .fold((0u64, 0u64), |(s, c), z| (s.saturating_add(z.sends), c.saturating_add(z.copied)));
+        remarks.push(format!("{:.0} % without a copy", 100.0 * (1.0 - copies as f64 / sends.max(1) as f64)));
+    }
+    if result.streams.iter().any(|stream| stream.verified == Some(true)) {
+        let wrong = result.streams.iter().filter(|stream| stream.verified == Some(false)).count();
+        remarks.push(if wrong == 0 { "checksums agree".into() } else { format!("{wrong} checksums differ") });
+    }
+    let known = ["core-saturated", "loss"];
+    let flags = measurement.flags.iter().filter(|flag| !known.contains(&flag.as_str()));
+    remarks.extend(flags.map(|flag| printable(flag)));
+    remarks
+}
+
+/// The most of each protocol over everything at once, and what was lost; none where no streams were measured.
+pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
+    let most = |protocol: Protocol| {
+        let of = measurements.iter().filter(|m| m.streams.is_some() && m.protocol == Some(protocol));
+        of.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
+    };
+    let told: Vec<String> = [Protocol::Tcp, Protocol::Udp]
+        .into_iter()
+        .filter_map(most)
+        .map(|m| format!("{} ({})", show_bits_rate(m.bytes_per_second), printable(&m.name)))
+        .collect();
+    let udp = || measurements.iter().filter(|m| m.streams.is_some() && m.protocol == Some(Protocol::Udp));
+    let worst = udp().map(|m| m.loss).fold(0.0, f64::max);
+    let lost = match udp().next() {
+        None => String::new(),
+        Some(_) if worst == 0.0 => "; no datagram was lost".into(),
+        Some(_) => format!("; up to {} of the datagrams were lost", percent(worst)),
+    };
+    (!told.is_empty()).then(|| format!("At most {}{lost}.", told.join(" and ")))
+}
+
+/// `sendfile of 1 MiB 94.1 Gb/s at 0.06 CPU s/GB (chosen), send of …`.
+pub(super) fn methods(trials: &[Trial]) -> String {
+    let one = |trial: &Trial| {
+        let chosen = if trial.chosen { ", chosen" } else { "" };
+        let by = if trial.by_peer { " by the peer" } else { "" };
+        format!(
+            "{} of {}{by} {} ({} CPU s/GB{chosen})",
+            method_word(trial.method),
+            show_size(u64::from(trial.write_bytes)),
+            show_bits_rate(trial.bytes_per_second),
+            quantity(trial.cpu_seconds_per_gb)
+        )
+    };
+    trials.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A method by the call it makes.
+pub(super) fn method_word(method: SendMethod) -> &'static str {
+    match method {
+        SendMethod::Write => "send",
+        SendMethod::Sendfile => "sendfile",
+        SendMethod::Splice => "splice",
+        SendMethod::Zerocopy => "MSG_ZEROCOPY",
+        SendMethod::Trains => "trains",
+        SendMethod::Datagrams => "datagrams",
+    }
+}
+
+/// The highest rate without loss, and in how many trials it was found.
+pub(super) fn search(measurement: &Measurement, result: &StreamsResult) -> Option<String> {
+    let search = result.search.as_ref()?;
+    let failed = search.trials.iter().filter(|trial| !trial.passed);
+    let lowest = failed.map(|trial| trial.offered).fold(f64::INFINITY, f64::min);
+    let above = if lowest.is_finite() {
+        format!(", and at {} not all arrives", show_bits_rate(lowest))
+    } else {
+        String::new()
+    };
+    let name = printable(&measurement.name);
+    Some(match search.highest {
+        Some(highest) => {
+            format!(
+                "{name}: {} without loss{above} ({} trials)",
+                show_bits_rate(highest),
+                search.trials.len()
+            )
+        }
+        None => format!("{name}: no rate passed without loss{above} ({} trials)", search.trials.len()),
+    })
+}

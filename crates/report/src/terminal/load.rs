@@ -1,0 +1,81 @@
+//! The screen of a load test: what was run, a line for each step, the answer, findings, errors.
+
+use super::{Style, error_text, finding_text};
+use crate::grid::{Column, name, number, styled, text};
+use crate::stage::{operations_word, rows, seconds_word, sentence};
+use linerate_facts::printable::{printable, wrapped};
+use linerate_measure::run::Run;
+
+const STEPS: [Column; 6] =
+    [name("load"), number("IOPS", 0), number("mean", 0), number("p99", 1), number("p99.9", 2), text("", 3)];
+
+/// The whole screen, a newline at its end.
+pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
+    let width = width.clamp(60, 140);
+    let head = format!(
+        "linerate {} {} on {}: {}",
+        printable(&run.version),
+        run.command(),
+        printable(&run.host),
+        printable(&run.name)
+    );
+    let mut screen: Vec<String> = wrapped(&head, width).iter().map(|line| style.bold(line)).collect();
+    let table = steps(run, width, style);
+    if table.len() > 1 {
+        screen.push(String::new());
+        screen.extend(table);
+    }
+    screen.push(String::new());
+    screen.extend(wrapped(&sentence(run), width).iter().map(|line| style.bold(line)));
+    screen.extend(remarks(run, width, style));
+    if !run.findings().is_empty() {
+        screen.extend([String::new(), style.bold("findings")]);
+        screen.extend(run.findings().iter().flat_map(|finding| finding_text(finding, 4, width, style)));
+    }
+    screen.extend(error_text(&run.errors, 5, 3, width, style));
+    screen.join("\n") + "\n"
+}
+
+fn steps(run: &Run, width: usize, style: Style) -> Vec<String> {
+    let Some(curve) = &run.load else { return Vec::new() };
+    let row = |(index, point): (usize, &linerate_measure::measure::access::LoadPoint)| {
+        let load = match point.offered {
+            Some(offered) => format!("{}/s", operations_word(offered)),
+            None if point.workers == 1 => "1 worker".into(),
+            None => format!("{} workers", point.workers),
+        };
+        let mut notes = Vec::new();
+        if curve.knee == Some(index) {
+            notes.push(if point.offered.is_some() { "highest" } else { "knee" });
+        }
+        if !point.within_limit {
+            notes.push("past the limit");
+        }
+        let seconds = [point.latency.mean, point.latency.p99, point.latency.p99_9].map(seconds_word);
+        let [mean, p99, p99_9] = seconds;
+        vec![load, operations_word(point.operations_per_second), mean, p99, p99_9, notes.join(", ")]
+    };
+    let rows: Vec<Vec<String>> = curve.points.iter().enumerate().map(row).collect();
+    styled(&STEPS, &rows, width, style, |_| false)
+}
+
+/// What the columns have no room for, each once with how many rows it holds of.
+fn remarks(run: &Run, width: usize, style: Style) -> Vec<String> {
+    let rows = rows(run);
+    let all: Vec<(String, &str)> = rows
+        .iter()
+        .flat_map(|row| row.remarks().into_iter().map(|remark| (remark, row.name.as_str())))
+        .collect();
+    let mut told: Vec<&str> = Vec::new();
+    let mut screen = Vec::new();
+    for (remark, name) in &all {
+        if told.contains(&remark.as_str()) {
+            continue;
+        }
+        told.push(remark);
+        let count = all.iter().filter(|(other, _)| other == remark).count();
+        let whose = if count == 1 { (*name).to_string() } else { format!("{count} rows") };
+        screen.extend(wrapped(&format!("{remark}: {whose}"), width).iter().map(|line| style.dim(line)));
+    }
+    screen
+}

@@ -1,0 +1,283 @@
+//! `linerate memory` on a screen: a row for each working set, number of cores, stride and node pair, a column
+//! for each kernel.
+
+use super::finding_text;
+use super::style::Style;
+use linerate_facts::printable::{columns, printable, wrapped};
+use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_measure::measure::memory_sweep::bus_factor;
+use linerate_measure::measure::{Measurement, MemoryPoint};
+use linerate_measure::run::Run;
+
+/// The columns: kernel and store, as in `MemoryPoint`.
+const KINDS: [(&str, Option<&str>); 8] = [
+    ("read", None),
+    ("write", Some("plain")),
+    ("write", Some("streaming")),
+    ("copy", Some("plain")),
+    ("copy", Some("streaming")),
+    ("triad", Some("plain")),
+    ("triad", Some("streaming")),
+    ("latency", None),
+];
+/// Width of a figure's column.
+const FIGURE: usize = 9;
+/// What a stride adds: the rate of the lines, in brackets.
+const LINES_FIGURE: usize = 9;
+/// A cache line, bytes.
+const LINE_BYTES: f64 = 64.0;
+/// A word at a stride, bytes.
+const WORD_BYTES: f64 = 4.0;
+/// Working sets of one row differ by rounding only, up to this share.
+const ALIKE: f64 = 0.02;
+
+/// A figure with what it is of.
+type Seen<'a> = (&'a Measurement, &'a MemoryPoint);
+
+/// Figures of the same working set, cores, stride and nodes.
+struct Row<'a> {
+    figures: Vec<Seen<'a>>,
+}
+
+/// The screen; ends with a newline.
+pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
+    let width = width.clamp(60, 110);
+    let seen: Vec<Seen> =
+        run.measurements.iter().filter_map(|one| Some((one, one.memory.as_ref()?))).collect();
+    let head = format!("linerate {} on {}: memory", printable(&run.version), printable(&run.host));
+    let mut lines = vec![style.bold(&head), String::new()];
+    let rows = rows(&seen);
+    let label = rows.iter().map(|row| columns(&row.label())).max().unwrap_or(0).max(12);
+    let kinds: Vec<_> =
+        KINDS.into_iter().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
+    type Section<'a> = (&'a str, fn(&Row) -> bool);
+    let sections: [Section; 3] = [
+        ("GB/s (10^9 bytes, counted as STREAM does)", |row| row.stride() == 4 && row.nodes().is_none()),
+        ("GB/s of words of 4 bytes at a stride; in brackets of the lines they lie in", |row| {
+            row.stride() != 4
+        }),
+        ("GB/s between NUMA nodes", |row| row.stride() == 4 && row.nodes().is_some()),
+    ];
+    for (title, belongs) in sections {
+        let rows: Vec<&Row> = rows.iter().filter(|row| belongs(row)).collect();
+        let Some(first) = rows.first() else { continue };
+        lines.extend(wrapped(title, width).iter().map(|line| style.bold(line)));
+        let strided = first.stride() != 4;
+        let kinds: Vec<_> =
+            kinds.iter().copied().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
+        // What does not fit beside each other stands below: a terminal would break each line.
+        for kinds in kinds.chunks(fitting(width, label, strided)) {
+            lines.extend(heads(kinds, label, strided).iter().map(|line| style.dim(line)));
+            lines.extend(rows.iter().map(|row| row.line(kinds, label)));
+            lines.push(String::new());
+        }
+    }
+    lines.extend(notes(run, &seen, width).iter().map(|line| style.dim(line)));
+    for finding in run.findings() {
+        lines.extend(finding_text(finding, 4, width, style));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn rows<'a>(seen: &[Seen<'a>]) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row> = Vec::new();
+    for one in seen {
+        match rows.iter_mut().find(|row| row.takes(one)) {
+            Some(row) => row.figures.push(*one),
+            None => rows.push(Row { figures: vec![*one] }),
+        }
+    }
+    rows
+}
+
+fn column_width(strided: bool) -> usize {
+    if strided { FIGURE + LINES_FIGURE } else { FIGURE }
+}
+
+/// Columns beside a label, one at least.
+fn fitting(width: usize, label: usize, strided: bool) -> usize {
+    (width.saturating_sub(label) / column_width(strided)).max(1)
+}
+
+fn heads(kinds: &[(&str, Option<&str>)], label: usize, strided: bool) -> Vec<String> {
+    let wide = column_width(strided);
+    let line = |cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>wide$}")).collect();
+        format!("{:label$}{cells}", "").trim_end().to_string()
+    };
+    let above = kinds.iter().map(|(kernel, _)| match *kernel {
+        "latency" => "latency".to_string(),
+        kernel => kernel.to_string(),
+    });
+    let below = kinds.iter().map(|(kernel, store)| match (*kernel, *store) {
+        ("latency", _) => "ns".to_string(),
+        (_, Some(store)) => if store == "streaming" { "stream" } else { store }.to_string(),
+        _ => String::new(),
+    });
+    [line(above.collect()), line(below.collect())].into_iter().filter(|line| !line.is_empty()).collect()
+}
+
+impl<'a> Row<'a> {
+    fn first(&self) -> &'a MemoryPoint {
+        self.figures[0].1
+    }
+
+    fn stride(&self) -> u64 {
+        self.first().stride_bytes
+    }
+
+    fn nodes(&self) -> Option<(u32, u32)> {
+        self.first().node_of_cores.zip(self.first().node_of_memory)
+    }
+
+    /// The same cores, level, stride and nodes, and this kernel is not there yet; or the same size, too.
+    fn takes(&self, (_, point): &Seen) -> bool {
+        let first = self.first();
+        let alike = |point: &MemoryPoint| {
+            (point.level.clone(), point.stride_bytes, point.node_of_cores, point.node_of_memory)
+        };
+        // The chase of a node pair is one core's, the reads beside it are all cores'.
+        let cores = first.cores == point.cores || first.node_of_cores.is_some();
+        let new = self.of((&point.kernel, point.store.as_deref())).is_none();
+        let sizes = (first.working_set_bytes as f64, point.working_set_bytes as f64);
+        let size = (sizes.0 - sizes.1).abs() <= ALIKE * sizes.0.max(sizes.1);
+        // In memory each array is of the same size, so that sets of one, two and three arrays stand in a row.
+        let arrays = [1.0, 2.0, 3.0, 0.5, 1.5, 1.0 / 3.0, 2.0 / 3.0];
+        let by_array = point.level == "memory"
+            && arrays.iter().any(|n| (sizes.0 * n - sizes.1).abs() <= ALIKE * sizes.1);
+        let chase = point.kernel == "latency" || first.kernel == "latency";
+        alike(first) == alike(point) && cores && new && (size || by_array || chase)
+    }
+
+    fn of(&self, kind: (&str, Option<&str>)) -> Option<Seen<'a>> {
+        self.figures
+            .iter()
+            .copied()
+            .find(|(_, point)| (point.kernel.as_str(), point.store.as_deref()) == kind)
+    }
+
+    fn label(&self) -> String {
+        let first = self.first();
+        let cores = self.figures.iter().map(|(_, point)| point.cores).max().unwrap_or(first.cores);
+        let plural = if cores == 1 { " " } else { "s" };
+        let size = show_size(first.working_set_bytes);
+        if let Some((from, to)) = self.nodes() {
+            return format!("{cores:>3} core{plural} of node {from}, memory of {to} ");
+        }
+        match first.stride_bytes {
+            4 if first.level == "memory" => {
+                // The arrays of a row are alike, the sets of one, two and three of them are not.
+                let arrays = linerate_measure::measure::memory_sweep::arrays_of(&first.kernel);
+                format!(
+                    "{cores:>3} core{plural} memory {} each ",
+                    show_size(first.working_set_bytes / arrays)
+                )
+            }
+            4 => format!("{cores:>3} core{plural} {:<6} {size} ", printable(&first.level)),
+            stride => {
+                format!("{cores:>3} core{plural} {:<6} every {} ", printable(&first.level), show_size(stride))
+            }
+        }
+    }
+
+    fn line(&self, kinds: &[(&str, Option<&str>)], label: usize) -> String {
+        let cells: String = kinds
+            .iter()
+            .map(|kind| match self.of(*kind) {
+                None => format!("{:>1$}", "", column_width(self.stride() != 4)),
+                Some((figure, point)) => cell(figure, point),
+            })
+            .collect();
+        let own = self.label();
+        let pad = " ".repeat(label.saturating_sub(columns(&own)));
+        format!("{own}{pad}{cells}").trim_end().to_string()
+    }
+}
+
+/// GB/s or nanoseconds; a star where the figure has a flag.
+fn cell(figure: &Measurement, point: &MemoryPoint) -> String {
+    let star = if figure.flags.is_empty() { " " } else { "*" };
+    let value = match point.latency_seconds {
+        Some(seconds) => digits(seconds * 1e9),
+        None => digits(figure.bytes_per_second / 1e9),
+    };
+    let text = format!("{:>1$}{star}", value, FIGURE - 1);
+    if point.stride_bytes == 4 {
+        return text;
+    }
+    let lines = figure.bytes_per_second / WORD_BYTES * LINE_BYTES.min(point.stride_bytes as f64);
+    format!("{text}{:>LINES_FIGURE$}", format!("({})", digits(lines / 1e9)))
+}
+
+/// Three digits that say something; a dash for what no memory gives.
+fn digits(value: f64) -> String {
+    if !(0.0..1e9).contains(&value) {
+        return "–".into();
+    }
+    let decimals = match value {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// What crossed the bus beside what it is rated for, and what the stars mean.
+fn notes(run: &Run, seen: &[Seen], width: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    let in_memory = seen.iter().filter(|(_, point)| {
+        point.level == "memory" && point.stride_bytes == 4 && point.latency_seconds.is_none()
+    });
+    let crossed =
+        |(figure, point): &Seen| figure.bytes_per_second * bus_factor(&point.kernel, point.store.as_deref());
+    if let Some(most) = in_memory.max_by(|one, other| crossed(one).total_cmp(&crossed(other))) {
+        let (rate, point) = (crossed(most), most.1);
+        let rated = match &run.machine.memory.rated_bytes_per_second {
+            fact if fact.known().is_some_and(|rated| *rated > 0.0) => {
+                let rated = fact.known().copied().unwrap_or_default();
+                format!("{:.0} % of the rated {}", rate / rated * 100.0, show_bytes_rate(rated))
+            }
+            fact => {
+                format!("the rated bandwidth is unknown ({})", printable(fact.why().unwrap_or("unknown")))
+            }
+        };
+        let store = point.store.as_deref().map_or_else(String::new, |store| format!(" {store}"));
+        notes.push(format!(
+            "Most on the bus: {} by {}{} on {} cores; {rated}.",
+            show_bytes_rate(rate),
+            printable(&point.kernel),
+            printable(&store),
+            point.cores
+        ));
+    }
+    if seen.iter().any(|(_, point)| point.level == "memory" && point.store.as_deref() == Some("plain")) {
+        notes.push(
+            "A plain store first reads the line it writes: on the bus write is 2, copy 3/2, triad 4/3 of the \
+             figure; a streaming store \
+             does not."
+                .into(),
+        );
+    }
+    let mut flags: Vec<&str> =
+        seen.iter().flat_map(|(figure, _)| figure.flags.iter().map(String::as_str)).collect();
+    flags.sort_unstable();
+    flags.dedup();
+    if !flags.is_empty() {
+        notes.push(format!("* {}", flags.into_iter().map(meaning).collect::<Vec<_>>().join("; ")));
+    }
+    notes.iter().flat_map(|note| wrapped(note, width)).collect()
+}
+
+fn meaning(flag: &str) -> String {
+    match flag {
+        "spread" => "spread: the samples lie more than 10 % apart".into(),
+        "steal" => "steal: the hypervisor took time from our cores".into(),
+        "quota" => "quota: the control group's CPU quota held us".into(),
+        "cut-short" => "cut-short: interrupted before all samples were taken".into(),
+        "small-arrays" => {
+            "small-arrays: less than four times the last-level cache, for want of available memory".into()
+        }
+        other => printable(other),
+    }
+}

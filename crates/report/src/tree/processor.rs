@@ -1,0 +1,124 @@
+//! The parts of the tree about processors and power.
+
+use super::branch::Branch;
+use super::joined;
+use linerate_facts::fact::Fact;
+use linerate_facts::units::{show_bytes_rate, show_size};
+use linerate_facts::wording::counted;
+use linerate_machine::probe::cpu_list;
+use linerate_machine::probe::{Cpu, IdleState, Power};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Under the label of a line.
+const UNDER: &str = "         ";
+
+/// Model, counts, and below them clocks, caches, idle states.
+pub(super) fn cpu(cpu: &Cpu) -> Branch {
+    let mut parts: Vec<String> = cpu.model.known().cloned().into_iter().collect();
+    let online = cpu.logical.iter().filter(|one| one.online).count();
+    let packages = cpu.packages.known().map(|n| counted(*n, "package"));
+    let cores = cpu.physical_cores.known().map(|n| counted(*n, "core"));
+    // Where every core has one thread, the count of threads says nothing new.
+    let threads = (cpu.physical_cores.known() != Some(&(online as u32))).then(|| counted(online, "thread"));
+    parts.push([packages, cores, threads].into_iter().flatten().collect::<Vec<_>>().join(", "));
+    parts.extend(cpu.smt.known().map(|on| format!("SMT {}", if *on { "on" } else { "off" })));
+    parts.extend(cpu.governor.known().map(|governor| format!("governor {governor}")));
+    let offline: Vec<u32> = cpu.logical.iter().filter(|one| !one.online).map(|one| one.id).collect();
+    if !offline.is_empty() {
+        parts.push(format!("offline {}", cpu_list::show(&offline)));
+    }
+    let mut branch = Branch::new(format!("CPU      {}", joined(parts)));
+    for line in [clocks(cpu), caches(cpu), idle(&cpu.idle_states), limits(cpu)] {
+        if !line.is_empty() {
+            branch.more(format!("{UNDER}{line}"));
+        }
+    }
+    branch
+}
+
+fn clocks(cpu: &Cpu) -> String {
+    let clock =
+        cpu.frequency_hertz.known().map(|(low, high)| format!("{} to {}", gigahertz(*low), gigahertz(*high)));
+    let driver = cpu.frequency_driver.known().cloned();
+    let clock = [clock, driver.map(|driver| format!("by {driver}"))]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let checksum = cpu.crc32c_bytes_per_second.known().filter(|rate| rate.is_finite() && **rate > 0.0);
+    let checksum =
+        checksum.map(|rate| format!("CRC-32C {} a core", show_bytes_rate(*rate))).unwrap_or_default();
+    let empty: Vec<&str> = cpu
+        .sockets
+        .iter()
+        .filter(|socket| !socket.populated)
+        .map(|socket| socket.designation.as_str())
+        .collect();
+    let empty =
+        if empty.is_empty() { String::new() } else { format!("socket {} is empty", empty.join(", ")) };
+    joined([clock, checksum, empty])
+}
+
+fn gigahertz(hertz: u64) -> String {
+    format!("{:.2} GHz", hertz as f64 / 1e9)
+}
+
+/// `caches 32 × L1d 48 KiB, 32 × L2 1.2 MiB, 2 × L3 24 MiB`.
+fn caches(cpu: &Cpu) -> String {
+    let mut kinds: BTreeMap<(u32, String, u64), usize> = BTreeMap::new();
+    for cache in &cpu.caches {
+        let Some(size) = cache.size_bytes.known() else { continue };
+        let kind = match cache.kind.as_str() {
+            "Data" => "d",
+            "Instruction" => "i",
+            _ => "",
+        };
+        *kinds.entry((cache.level, format!("L{}{kind}", cache.level), *size)).or_default() += 1;
+    }
+    let one = |((_, name, size), count): (&(u32, String, u64), &usize)| match count {
+        1 => format!("{name} {}", show_size(*size)),
+        count => format!("{count} × {name} {}", show_size(*size)),
+    };
+    let all: Vec<String> = kinds.iter().map(one).collect();
+    if all.is_empty() { String::new() } else { format!("caches {}", all.join(", ")) }
+}
+
+/// `idle states POLL, C1 (1 µs), C6 (170 µs, off)`: the time is what waking takes.
+fn idle(states: &[IdleState]) -> String {
+    let one = |state: &IdleState| {
+        let wakes = state.exit_latency_us.known().filter(|us| **us > 0).map(|us| format!("{us} µs"));
+        let off = (state.disabled.known() == Some(&true)).then(|| "off".to_string());
+        let about: Vec<String> = wakes.into_iter().chain(off).collect();
+        if about.is_empty() { state.name.clone() } else { format!("{} ({})", state.name, about.join(", ")) }
+    };
+    let all: Vec<String> = states.iter().map(one).collect();
+    if all.is_empty() { String::new() } else { format!("idle states {}", all.join(", ")) }
+}
+
+/// What this process may not use; nothing where it may use all.
+fn limits(cpu: &Cpu) -> String {
+    let online: BTreeSet<u32> = cpu.logical.iter().filter(|one| one.online).map(|one| one.id).collect();
+    let mut limits = Vec::new();
+    if let Fact::Known(allowed) = &cpu.allowed
+        && !online.iter().all(|id| allowed.contains(id))
+    {
+        limits.push(format!("this process may run on {} only", cpu_list::show(allowed)));
+    }
+    if let Fact::Known(cores) = cpu.quota_cores
+        && cores > 0.0
+    {
+        limits.push(format!("its control group grants {cores:.2} cores"));
+    }
+    joined(limits)
+}
+
+/// What tells the power; nothing where nothing does.
+pub(super) fn power(power: &Power) -> Option<Branch> {
+    let list = |name: &str, all: &Fact<Vec<String>>| {
+        all.known().filter(|all| !all.is_empty()).map(|all| format!("{name} {}", all.join(", ")))
+    };
+    let ipmi = power.ipmi.known().filter(|there| **there).map(|_| "IPMI".to_string());
+    let parts: Vec<String> =
+        [list("RAPL", &power.rapl), list("hwmon", &power.hwmon), ipmi].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| Branch::new(format!("Power    {}", joined(parts))))
+}

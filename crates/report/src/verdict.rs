@@ -1,0 +1,168 @@
+//! What the run says as a whole: what was run, ceiling, predicted, achieved, which resources are the cut, in
+//! which words.
+
+use super::figure::{Figure, Unit};
+use super::stages::device;
+use linerate_facts::printable::printable;
+use linerate_measure::run::Run;
+use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
+use std::collections::BTreeSet;
+
+/// The three figures that a run is about, and why the flow is no faster.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    pub(super) ceiling: Figure,
+    pub(super) predicted: Figure,
+    pub(super) achieved: Figure,
+    /// Achieved ÷ predicted, where both are known.
+    pub(super) of_predicted: Option<f64>,
+    /// Ids of the minimum cut.
+    pub(super) cut: BTreeSet<String>,
+    /// One sentence, always there.
+    pub(super) sentence: String,
+    /// Bytes per second gained where all of the cut is lifted away.
+    pub(super) gain: Option<f64>,
+}
+
+/// Says what the run says.
+pub(super) fn verdict(run: &Run) -> Verdict {
+    let Some(diagnosis) = &run.diagnosis else { return undiagnosed(run) };
+    let Some(bottleneck) = &diagnosis.bottleneck else { return undiagnosed(run) };
+    let achieved = diagnosis.achieved.unwrap_or_default();
+    let measured = achieved.bytes_per_second > 0.0;
+    let mut cut: BTreeSet<String> = bottleneck.resources.iter().cloned().collect();
+    cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
+    let sentence = printable(bottleneck.sentence.trim());
+    let known = |found: &Option<Bound>, origin| {
+        found
+            .as_ref()
+            .map_or_else(|| Figure::unknown(Some("it is not in the file".into())), |it| bound(it, origin))
+    };
+    Verdict {
+        ceiling: known(&diagnosis.ceiling, Origin::Effective),
+        predicted: known(&diagnosis.predicted, Origin::Measured),
+        achieved: if measured {
+            Figure::of(Some(achieved.bytes_per_second), Origin::Measured)
+        } else {
+            Figure::unknown(Some("the path was not measured".into()))
+        },
+        of_predicted: Some(achieved.of_predicted).filter(|share| share.is_finite() && *share > 0.0),
+        cut,
+        sentence: if sentence.is_empty() { "The bottleneck is unknown.".into() } else { sentence },
+        gain: Some(bottleneck.gain).filter(|gain| gain.is_finite() && *gain > 0.0 && *gain < 1e21),
+    }
+}
+
+/// A run that stopped before its diagnosis.
+fn undiagnosed(run: &Run) -> Verdict {
+    let sentence = match (&run.plan, run.measurements.len()) {
+        (None, _) => "The machine was probed; nothing was planned or measured.".to_string(),
+        (Some(_), 0) => "The flow was planned; nothing was measured.".to_string(),
+        (Some(_), 1) => "One measurement was taken; there is no diagnosis.".to_string(),
+        (Some(_), count) => format!("{count} measurements were taken; there is no diagnosis."),
+    };
+    let why = || Figure::unknown(Some("there is no diagnosis".into()));
+    Verdict {
+        ceiling: run.plan.as_ref().map_or_else(why, |plan| bound(&plan.ceiling, Origin::Effective)),
+        predicted: why(),
+        achieved: why(),
+        of_predicted: None,
+        cut: run.plan.iter().flat_map(|plan| plan.ceiling.cut.iter().cloned()).collect(),
+        sentence,
+        gain: None,
+    }
+}
+
+fn bound(bound: &Bound, origin: Origin) -> Figure {
+    Figure::of_fact(&bound.bytes_per_second, origin)
+}
+
+/// Everything on the way: the diagnosis' view where there is one, else the plan's.
+pub(super) fn resources(run: &Run) -> Vec<&Resource> {
+    let planned = || run.plan.iter().flat_map(|plan| &plan.resources).collect();
+    match &run.diagnosis {
+        Some(diagnosis) if !diagnosis.resources.is_empty() => diagnosis.resources.iter().collect(),
+        _ => planned(),
+    }
+}
+
+/// `4 disks to 10.0.0.2 over eth0`; on loopback it says that this is no NIC.
+pub(super) fn subject(run: &Run) -> String {
+    let Some(plan) = &run.plan else { return "probed, not planned".into() };
+    let disks: BTreeSet<&str> = plan.sources.iter().map(|source| source.resource.as_str()).collect();
+    let from = match disks.len() {
+        0 => "no source".to_string(),
+        1 => format!("disk {}", disks.first().map(|id| device(id)).unwrap_or_default()),
+        count => format!("{count} disks"),
+    };
+    if plan.loopback {
+        return format!("{from} to loopback: the host's own network stack, not a NIC");
+    }
+    let peers: BTreeSet<String> = plan.paths.iter().map(|path| device(&path.receiver)).collect();
+    let to = match peers.len() {
+        0 => "no peer".to_string(),
+        1 => peers.first().cloned().unwrap_or_default(),
+        count => format!("{count} peers"),
+    };
+    let over = match plan.paths.len() {
+        0 => String::new(),
+        1 => format!(" over {}", printable(&plan.paths[0].name)),
+        count => format!(" over {count} network paths"),
+    };
+    format!("{from} to {to}{over}")
+}
+
+/// A rate as disks and as links show it: `190 MB/s (1.52 Gb/s)`.
+pub(super) fn both(figure: &Figure) -> String {
+    match figure.value {
+        Some(value) => format!("{} ({})", figure.show(Unit::Bytes), Unit::Bits.show(value)),
+        None => "unknown".into(),
+    }
+}
+
+/// Some ids in few words: `loop0, loop1`; many of one kind as `64 disks (nvme0n1 … nvme63n1)`.
+pub(super) fn named(ids: &BTreeSet<String>, known: &[&Resource]) -> String {
+    let mut ids: Vec<&String> = ids.iter().collect();
+    ids.sort_by_key(|id| natural(id));
+    if ids.len() <= 4 {
+        return ids.iter().map(|id| device(id)).collect::<Vec<_>>().join(", ");
+    }
+    let kinds: BTreeSet<_> = known.iter().filter(|r| ids.contains(&&r.id)).map(|r| r.kind).collect();
+    let what = match kinds.first() {
+        Some(kind) if kinds.len() == 1 => plural(*kind),
+        _ => "resources",
+    };
+    format!("{} {what} ({} … {})", ids.len(), device(ids[0]), device(ids[ids.len() - 1]))
+}
+
+/// The kind in the plural.
+pub(super) fn plural(kind: ResourceKind) -> &'static str {
+    match kind {
+        ResourceKind::Disk => "disks",
+        ResourceKind::Controller => "controllers",
+        ResourceKind::Pcie => "PCIe links",
+        ResourceKind::SocketLink => "socket links",
+        ResourceKind::Memory => "memories",
+        ResourceKind::Cpu => "CPUs",
+        ResourceKind::Nic => "NICs",
+        ResourceKind::Receiver => "receivers",
+    }
+}
+
+/// A key that puts `nvme2n1` before `nvme10n1`: digits padded.
+pub(super) fn natural(name: &str) -> String {
+    let mut key = String::new();
+    let mut digits = String::new();
+    for c in name.chars().chain([' ']) {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        if !digits.is_empty() {
+            key += &format!("{digits:0>20}");
+            digits.clear();
+        }
+        key.push(c);
+    }
+    key
+}

@@ -1,0 +1,16 @@
+//! What the tests of several crates are made of: recorded systems, machines, plans and chance. Never part of
+//! the program.
+
+#![forbid(unsafe_code)]
+
+mod dice;
+mod machines;
+mod plan_inputs;
+pub mod server;
+mod tree;
+pub mod verdicts;
+
+pub use dice::Dice;
+pub use machines::{machine, nic};
+pub use plan_inputs::{goal, paths, sources};
+pub use tree::Tree;

@@ -1,0 +1,126 @@
+//! Connections that have proved nothing yet: few, each with a deadline. In a full list a new one takes the place of
+//! the oldest of the origin that has most, so that a flood from one network drives out itself.
+
+use super::origin;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// The list; `C` is what its owner keeps of a connection.
+pub struct Pending<C> {
+    bound: usize,
+    patience: Duration,
+    next_number: u64,
+    /// Oldest first.
+    entries: Vec<PendingConnection<C>>,
+}
+
+/// One connection of the list.
+pub(crate) struct PendingConnection<C> {
+    pub(crate) number: u64,
+    pub(crate) origin: IpAddr,
+    pub(crate) since: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) connection: C,
+}
+
+impl<C> Pending<C> {
+    /// At most `bound` connections, each of which has `patience` to prove that it may stay.
+    pub fn new(bound: usize, patience: Duration) -> Self {
+        Pending { bound: bound.max(1), patience, next_number: 0, entries: Vec::new() }
+    }
+
+    /// Takes out the one that has to go before another may come; none where there is room.
+    pub fn make_room(&mut self) -> Option<C> {
+        if self.entries.len() < self.bound {
+            return None;
+        }
+        let origins: Vec<IpAddr> = self.entries.iter().map(|entry| entry.origin).collect();
+        Some(self.entries.remove(most_crowding(&origins)?).connection)
+    }
+
+    /// Adds a connection after [`Pending::make_room`].
+    pub fn add(&mut self, peer: IpAddr, connection: C) {
+        let since = Instant::now();
+        let entry = PendingConnection {
+            number: self.next_number,
+            origin: origin(peer),
+            since,
+            deadline: since + self.patience,
+            connection,
+        };
+        self.next_number += 1;
+        self.entries.push(entry);
+    }
+
+    /// Number and deadline of the connection that is added next.
+    pub fn next_entry(&self) -> (u64, Instant) {
+        (self.next_number, Instant::now() + self.patience)
+    }
+
+    /// Takes a connection out; none: it had to go before.
+    pub fn remove(&mut self, number: u64) -> Option<C> {
+        let place = self.entries.iter().position(|entry| entry.number == number)?;
+        Some(self.entries.remove(place).connection)
+    }
+
+    /// Takes all out, oldest first; what is to wait on is given back with [`Pending::keep`].
+    pub(crate) fn take_all(&mut self) -> Vec<PendingConnection<C>> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Gives back what [`Pending::take_all`] took.
+    pub(crate) fn keep(&mut self, entry: PendingConnection<C>) {
+        self.entries.push(entry);
+    }
+
+    /// The connections, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &C> {
+        self.entries.iter().map(|entry| &entry.connection)
+    }
+
+    /// How many are pending.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// The first of the origin that has most.
+fn most_crowding(origins: &[IpAddr]) -> Option<usize> {
+    let crowd = |origin| origins.iter().filter(|other| **other == origin).count();
+    let worst = origins.iter().map(|origin| crowd(*origin)).max()?;
+    origins.iter().position(|origin| crowd(*origin) == worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn the_oldest_of_the_largest_crowd_goes() {
+        let (a, b) = (address("192.0.2.1"), address("192.0.2.2"));
+        assert_eq!(most_crowding(&[a, b, b]), Some(1));
+        assert_eq!(most_crowding(&[a, b]), Some(0));
+        assert_eq!(most_crowding(&[]), None);
+    }
+
+    #[test]
+    fn a_full_list_makes_room_and_who_left_needs_none() {
+        let mut pending = Pending::new(2, Duration::from_secs(1));
+        for (peer, gone) in [("192.0.2.1", None), ("2001:db8::1", None), ("2001:db8::2", Some(0))] {
+            assert_eq!(pending.make_room(), gone);
+            pending.add(address(peer), pending.next_entry().0);
+        }
+        // Both that are left are of one network.
+        assert_eq!((pending.remove(0), pending.remove(2)), (None, Some(2)));
+        assert_eq!((pending.make_room(), pending.len()), (None, 1));
+        for entry in pending.take_all() {
+            assert_eq!((entry.number, entry.deadline - entry.since), (1, Duration::from_secs(1)));
+            pending.keep(entry);
+        }
+        assert_eq!(pending.iter().copied().collect::<Vec<u64>>(), [1]);
+    }
+}

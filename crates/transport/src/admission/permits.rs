@@ -1,0 +1,134 @@
+//! Permits that are counted: for connections, sessions, tests, streams. One origin cannot have so many that nobody else
+//! gets one.
+
+use super::origin;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Counted permits.
+pub struct Permits {
+    bound: usize,
+    /// The most that one origin may have.
+    each: usize,
+    taken: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One permit; given back when this is dropped.
+pub struct Permit {
+    permits: Arc<Permits>,
+    origin: IpAddr,
+}
+
+/// Why there is no permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPermit {
+    #[error("all {bound} are taken")]
+    AllTaken { bound: usize },
+    #[error("this origin has {own} of {bound} already, which is the most for one")]
+    OriginHasHalf { own: usize, bound: usize },
+}
+
+impl Permits {
+    /// `bound` permits, of which one origin gets half at most, even when the others are free: who holds a permit gives
+    /// it back when he likes, so what others need must never be given away. A single permit goes to who comes first.
+    pub fn shared(bound: usize) -> Arc<Self> {
+        Arc::new(Permits { bound, each: bound.div_ceil(2), taken: Mutex::default() })
+    }
+
+    /// `bound` permits for anyone; something else bounds what one origin takes.
+    pub fn open(bound: usize) -> Arc<Self> {
+        Arc::new(Permits { bound, each: bound, taken: Mutex::default() })
+    }
+
+    /// Takes a permit for a peer.
+    pub fn take(self: &Arc<Self>, peer: IpAddr) -> Result<Permit, NoPermit> {
+        let origin = origin(peer);
+        let mut taken = self.lock();
+        if taken.values().sum::<usize>() >= self.bound {
+            return Err(NoPermit::AllTaken { bound: self.bound });
+        }
+        let own = taken.get(&origin).copied().unwrap_or(0);
+        if own >= self.each {
+            return Err(NoPermit::OriginHasHalf { own, bound: self.bound });
+        }
+        taken.insert(origin, own + 1);
+        Ok(Permit { permits: self.clone(), origin })
+    }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.lock().values().sum()
+    }
+
+    /// Every change under the lock is one step: the counts are whole even if a holder panics.
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut taken = self.permits.lock();
+        if let Some(own) = taken.get_mut(&self.origin) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.origin);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn peer(number: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, number])
+    }
+
+    #[test]
+    fn permits_are_counted_and_given_back() {
+        let permits = Permits::shared(3);
+        let (one, two) = (permits.take(peer(1)), permits.take(peer(1)));
+        assert!(one.is_ok() && two.is_ok());
+        assert_eq!(permits.take(peer(1)).err(), Some(NoPermit::OriginHasHalf { own: 2, bound: 3 }));
+        let other = permits.take(peer(2));
+        assert!(other.is_ok());
+        assert_eq!(permits.take(peer(3)).err(), Some(NoPermit::AllTaken { bound: 3 }));
+        drop((one, two));
+        assert_eq!(permits.taken(), 1);
+        assert!(permits.take(peer(1)).is_ok());
+        drop(other);
+        assert!(permits.lock().is_empty(), "nobody who left is kept");
+        assert!(Permits::shared(1).take(peer(1)).is_ok(), "a single permit can be had");
+        assert!(Permits::shared(0).take(peer(1)).is_err());
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_are_one_origin() {
+        let permits = Permits::shared(2);
+        let _one = permits.take("2001:db8::1".parse().expect("an address"));
+        let same = permits.take("2001:db8::2".parse().expect("an address")).err();
+        assert_eq!(same, Some(NoPermit::OriginHasHalf { own: 1, bound: 2 }));
+        assert!(permits.take("2001:db8:0:1::1".parse().expect("an address")).is_ok());
+    }
+
+    proptest! {
+        /// Whatever one origin takes and gives back, another finds a permit, where there are two.
+        #[test]
+        fn no_origin_can_shut_out_the_others(
+            bound in 2usize..40,
+            takes in prop::collection::vec(any::<bool>(), 0..200),
+        ) {
+            let permits = Permits::shared(bound);
+            let mut held = Vec::new();
+            for take in takes {
+                if take { held.extend(permits.take(peer(1))) } else { drop(held.pop()) }
+                prop_assert!(permits.taken() == held.len() && held.len() <= bound.div_ceil(2));
+                prop_assert!(permits.take(peer(2)).is_ok());
+            }
+        }
+    }
+}

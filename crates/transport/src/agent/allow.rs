@@ -1,0 +1,138 @@
+//! `--allow`: the addresses that an agent talks to. Everybody else is dropped before a byte is sent.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// Networks whose hosts may connect; none: every host may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowList(Vec<Network>);
+
+/// An address and how many of its leading bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl AllowList {
+    /// Only hosts of these networks; none: every host.
+    pub fn new(networks: impl IntoIterator<Item = Network>) -> Self {
+        AllowList(networks.into_iter().collect())
+    }
+
+    /// May this address come in?
+    pub fn admits(&self, address: IpAddr) -> bool {
+        self.0.is_empty() || self.0.iter().any(|network| network.holds(address.to_canonical()))
+    }
+}
+
+impl Network {
+    fn holds(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => {
+                same_bits(own.to_bits().into(), other.to_bits().into(), 32 - self.prefix)
+            }
+            (IpAddr::V6(own), IpAddr::V6(other)) => {
+                same_bits(own.to_bits(), other.to_bits(), 128 - self.prefix)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Equal but for the last bits.
+fn same_bits(left: u128, right: u128, free: u8) -> bool {
+    (left ^ right).checked_shr(free.into()).unwrap_or(0) == 0
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    /// `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`. Bits beyond the prefix must be 0: else one of the two is
+    /// a slip.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            |why: &str| format!("“{text}”: {why}; write ADDRESS or ADDRESS/PREFIX, such as 192.0.2.0/24");
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
+        let address: IpAddr = address.parse().map_err(|_| wrong("that is no IP address"))?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            None => bits,
+            Some(digits) => digits.parse().ok().filter(|prefix| *prefix <= bits).ok_or_else(|| {
+                wrong(if bits == 32 { "a prefix is 0 to 32 bits" } else { "a prefix is 0 to 128 bits" })
+            })?,
+        };
+        let network = Network { address, prefix };
+        let beyond = match address {
+            IpAddr::V4(v4) => v4.to_bits().checked_shl(prefix.into()).unwrap_or(0) != 0,
+            IpAddr::V6(v6) => v6.to_bits().checked_shl(prefix.into()).unwrap_or(0) != 0,
+        };
+        // An IPv4 address in IPv6 clothes would never match: addresses are compared as what they are.
+        if address.to_canonical() != address {
+            return Err(wrong("write the IPv4 address itself"));
+        }
+        if beyond {
+            return Err(wrong("it has bits beyond its prefix"));
+        }
+        Ok(network)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn admits(list: &[&str], address: &str) -> bool {
+        let networks = list.iter().map(|text| text.parse().expect("a network"));
+        AllowList::new(networks).admits(address.parse().expect("an address"))
+    }
+
+    #[test]
+    fn networks_hold_their_addresses_and_no_others() {
+        assert!(admits(&[], "192.0.2.1"));
+        for (list, inside, outside) in [
+            (["192.0.2.7"].as_slice(), "192.0.2.7", "192.0.2.6"),
+            (&["192.0.2.0/24"], "192.0.2.255", "192.0.3.0"),
+            (&["192.0.2.0/24"], "::ffff:192.0.2.9", "2001:db8::1"),
+            (&["2001:db8::/32"], "2001:db8:ffff::1", "2001:db9::"),
+            (&["10.0.0.0/8", "::1"], "::1", "192.0.2.1"),
+            (&["0.0.0.0/0"], "203.0.113.1", "::1"),
+            (&["::/0"], "::1", "203.0.113.1"),
+        ] {
+            assert!(admits(list, inside), "{list:?} {inside}");
+            assert!(!admits(list, outside), "{list:?} {outside}");
+        }
+    }
+
+    #[test]
+    fn slips_are_named() {
+        for text in [
+            "",
+            "here",
+            "192.0.2.1/33",
+            "192.0.2.1/24",
+            "::1/129",
+            "::1/",
+            "2001:db8::1/32",
+            "::ffff:192.0.2.0/120",
+            "1.2.3.4/+8x",
+        ] {
+            let why = text.parse::<Network>().expect_err(text);
+            assert!(why.contains("192.0.2.0/24"), "{why}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_address_is_in_its_own_network(bits: u128, other: u128, prefix in 0..=128u8) {
+            let masked = bits & u128::MAX.checked_shl(u32::from(128 - prefix)).unwrap_or(0);
+            let own = std::net::Ipv6Addr::from_bits(masked);
+            prop_assume!(IpAddr::V6(own).to_canonical() == IpAddr::V6(own));
+            let network: Network = format!("{own}/{prefix}").parse().expect("a network");
+            prop_assert!(network.holds(IpAddr::V6(own)));
+            let equal = (masked ^ other).leading_zeros() >= u32::from(prefix);
+            prop_assert_eq!(network.holds(std::net::Ipv6Addr::from_bits(other).into()), equal);
+        }
+    }
+}

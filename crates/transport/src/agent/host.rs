@@ -1,0 +1,56 @@
+//! What a client learns of this host when it comes: who it is, and what its kernel grants.
+
+use super::limits::Settings;
+use super::protocol::{Hello, PROTOCOL};
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::usage::CpuTimes;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The interface that holds an address of this host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    pub name: String,
+    /// Bytes.
+    pub mtu: Option<u32>,
+    /// Logical processors on its NUMA node; empty where it is on none.
+    pub cores: Vec<u32>,
+}
+
+/// Finds the interface of an address; the caller knows (it has the probe).
+pub type InterfaceOf = Arc<dyn Fn(IpAddr) -> Option<Interface> + Send + Sync>;
+
+/// The greeting.
+pub(crate) fn hello(
+    sysroot: &Sysroot,
+    local: IpAddr,
+    interface: Option<Interface>,
+    instance: &str,
+    settings: &Settings,
+) -> Hello {
+    let cores = interface.as_ref().map(|interface| interface.cores.clone()).filter(|_| settings.pin);
+    Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").into(),
+        host: sysroot.text("/proc/sys/kernel/hostname").unwrap_or_else(|_| local.to_string()),
+        instance: instance.into(),
+        cores: u32::try_from(CpuTimes::read(sysroot).cores()).unwrap_or(u32::MAX),
+        interface_mtu: interface.as_ref().and_then(|interface| interface.mtu),
+        interface: interface.map(|interface| interface.name),
+        interface_cores: cores.unwrap_or_default(),
+        kernel: sysroot.text("/proc/sys/kernel/osrelease").ok(),
+        congestion_control: sysroot.text("/proc/sys/net/ipv4/tcp_congestion_control").ok(),
+        congestion_controls: congestion_controls(sysroot),
+        receive_buffer_max_bytes: sysroot.parse("/proc/sys/net/core/rmem_max").known().copied(),
+        send_buffer_max_bytes: sysroot.parse("/proc/sys/net/core/wmem_max").known().copied(),
+        rate_limit: settings.limits.client.bytes_per_second,
+        time_limit_seconds: settings.limits.test_time.map(|time| time.as_secs_f64()),
+    }
+}
+
+/// Congestion controls that are there. Others would have the kernel load a module, for a name that came from
+/// outside.
+pub(crate) fn congestion_controls(sysroot: &Sysroot) -> Vec<String> {
+    let names = sysroot.text("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    names.split_whitespace().map(str::to_string).collect()
+}

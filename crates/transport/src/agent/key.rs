@@ -1,0 +1,267 @@
+//! The 32-byte key that an agent and its clients share: from a file that only its owner can read, or from
+//! `LINERATE_KEY`.
+
+use super::secret::{SECRET_BYTES, from_hex, random, to_hex};
+use linerate_facts::failure::Failure;
+use linerate_system::file::is_ours;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Environment variable that holds the key as 64 hex digits.
+pub const KEY_VARIABLE: &str = "LINERATE_KEY";
+
+/// A key file is 64 digits and a newline; nothing longer is read.
+const LARGEST_KEY_FILE_BYTES: u64 = 4096;
+
+/// The shared key. It shows itself only where [`Key::to_hex`] is called.
+#[derive(Clone)]
+pub struct Key([u8; SECRET_BYTES]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(…)")
+    }
+}
+
+impl Key {
+    /// A new key from the kernel's random number generator.
+    pub fn random() -> Result<Key, Failure> {
+        let bytes = random().map_err(|error| {
+            Failure::Lacks(format!("no key can be made: the kernel gives no random bytes: {error}"))
+        })?;
+        Ok(Key(bytes))
+    }
+
+    /// Reads 64 hex digits.
+    pub fn from_hex(text: &str) -> Result<Key, String> {
+        from_hex(text).map(Key)
+    }
+
+    /// The key as 64 hex digits.
+    pub fn to_hex(&self) -> String {
+        to_hex(&self.0)
+    }
+
+    /// The bytes, for the Noise channel and for what is derived from them.
+    pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
+    }
+
+    /// The client's key: of `--key-file` where it is given, else of `LINERATE_KEY`.
+    pub fn find(key_file: Option<&Path>) -> Result<Key, Failure> {
+        if let Some(path) = key_file {
+            return Key::read_file(path);
+        }
+        Key::from_environment()?.ok_or_else(|| {
+            Failure::Usage(format!(
+                "--peer needs the key of the agent: give --key-file FILE, or set {KEY_VARIABLE} to the \
+                 digits that `linerate agent` \
+                 printed there"
+            ))
+        })
+    }
+
+    /// The agent's key: of `--key-file` (made where it is absent), else of `LINERATE_KEY`. True: the file was
+    /// made now.
+    pub fn find_or_make(key_file: Option<&Path>) -> Result<(Key, bool), Failure> {
+        if let Some(path) = key_file {
+            return Key::read_or_make_file(path);
+        }
+        Key::from_environment()?.map(|key| (key, false)).ok_or_else(|| {
+            Failure::Usage(format!(
+                "an agent needs a key: give --key-file FILE (it is made where it is absent) or set \
+                 {KEY_VARIABLE}"
+            ))
+        })
+    }
+
+    /// The key of `LINERATE_KEY`; none where the variable is not set.
+    pub fn from_environment() -> Result<Option<Key>, Failure> {
+        let Some(text) = std::env::var_os(KEY_VARIABLE) else { return Ok(None) };
+        let key = text.to_str().ok_or("it is not text".to_string()).and_then(Key::from_hex);
+        key.map(Some).map_err(|why| {
+            Failure::Usage(format!(
+                "{KEY_VARIABLE} holds no key: {why}; copy the line that `linerate agent` prints"
+            ))
+        })
+    }
+
+    /// Reads a key file. One that others may read is refused: its key is no secret any more. So is one of
+    /// another user: who laid it there knows the key.
+    pub fn read_file(path: &Path) -> Result<Key, Failure> {
+        let lacks = |why: String| Failure::Lacks(format!("key file {}: {why}", path.display()));
+        let describe = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => lacks(
+                "not there; copy it from the agent's host, or start `linerate agent --key-file FILE` there, \
+                 which makes one"
+                    .into(),
+            ),
+            ErrorKind::PermissionDenied => lacks(
+                "permission denied; read it as the user that owns \
+                                                  it"
+                .into(),
+            ),
+            _ => lacks(error.to_string()),
+        };
+        // Asked before it is opened: to open a named pipe would wait for its writer.
+        if !std::fs::metadata(path).map_err(describe)?.is_file() {
+            return Err(lacks("no regular file; name a file that holds 64 hex digits".into()));
+        }
+        let file = std::fs::File::open(path).map_err(describe)?;
+        let metadata = file.metadata().map_err(describe)?;
+        if !is_ours(metadata.uid()) {
+            return Err(lacks(format!(
+                "it belongs to another user (number {}), who knows the key or can change it; if it is to be \
+                 yours, run `chown \
+                 \"$(id -u)\" {}`, else name another",
+                metadata.uid(),
+                path.display()
+            )));
+        }
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(lacks(format!(
+                "others may read or write it (mode {mode:04o}); run `chmod 600 {0}`, or remove it and let \
+                 `linerate agent \
+                 --key-file {0}` make a new one if others did",
+                path.display()
+            )));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST_KEY_FILE_BYTES).read_to_end(&mut bytes).map_err(describe)?;
+        // What is no text is no digits either.
+        Key::from_hex(&String::from_utf8_lossy(&bytes)).map_err(|why| {
+            lacks(format!("it holds no key: {why}; remove it and let `linerate agent --key-file` make one"))
+        })
+    }
+
+    /// Reads a key file, or makes it with mode 0600 where it is absent. True: it was made now.
+    pub fn read_or_make_file(path: &Path) -> Result<(Key, bool), Failure> {
+        let key = Key::random()?;
+        // O_EXCL: an existing file, or a link that somebody laid there, is never written to.
+        match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+            Ok(mut file) => {
+                let written = file.write_all(format!("{}\n", key.to_hex()).as_bytes());
+                written.and_then(|()| file.sync_all()).map_err(|error| {
+                    // A file without a whole key would be refused at the next start: it is ours, so it goes.
+                    let _ = std::fs::remove_file(path);
+                    Failure::Lacks(format!("key file {}: cannot be written: {error}", path.display()))
+                })?;
+                Ok((key, true))
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok((Key::read_file(path)?, false)),
+            Err(error) => Err(Failure::Lacks(format!(
+                "key file {}: cannot be made: {error}; name a file in a directory that exists and that you \
+                 may write",
+                path.display()
+            ))),
+        }
+    }
+
+    /// The line to paste on the other host; `host` is this host's name or address, as the other one reaches
+    /// it.
+    pub fn paste_line(&self, host: &str, port: u16) -> String {
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
+        format!("{KEY_VARIABLE}={} linerate run --peer {host}:{port}", self.to_hex())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary directory")
+    }
+
+    #[test]
+    fn a_new_file_is_for_its_owner_alone_and_is_read_again() {
+        let directory = directory();
+        let path = directory.path().join("key");
+        let (made, fresh) = Key::read_or_make_file(&path).expect("a key");
+        assert!(fresh);
+        let mode = std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        let (again, fresh) = Key::read_or_make_file(&path).expect("the key");
+        assert!(!fresh);
+        assert_eq!(made.to_hex(), again.to_hex());
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused_with_the_remedy() {
+        let directory = directory();
+        let path = directory.path().join("key");
+        Key::read_or_make_file(&path).expect("a key");
+        for mode in [0o640, 0o604, 0o660, 0o666] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+            let error = Key::read_file(&path).expect_err("refused").to_string();
+            assert!(error.contains("chmod 600") && error.contains(&format!("{mode:04o}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused_also_through_a_link() {
+        let directory = directory();
+        let (path, link) = (directory.path().join("key"), directory.path().join("link"));
+        Key::read_or_make_file(&path).expect("a key");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        if std::os::unix::fs::chown(&path, Some(12_345), None).is_err() {
+            eprintln!("skipped: only root can give a file away");
+            return;
+        }
+        for path in [&path, &link] {
+            let error = Key::read_file(path).expect_err("refused").to_string();
+            assert!(error.contains("another user (number 12345)") && error.contains("chown"), "{error}");
+            assert!(Key::read_or_make_file(path).is_err());
+        }
+    }
+
+    #[test]
+    fn what_holds_no_key_is_refused_and_never_overwritten_or_shown() {
+        let directory = directory();
+        let path = directory.path().join("key");
+        let secret = "deadbeef".repeat(7);
+        for text in ["", "0123", &secret, &"x".repeat(64), &"0".repeat(10_000)] {
+            let _ = std::fs::remove_file(&path);
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .expect("a file");
+            file.write_all(text.as_bytes()).expect("text");
+            let error = Key::read_or_make_file(&path).expect_err("refused").to_string();
+            assert!(error.contains("holds no key") && !error.contains("deadbeef"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).expect("the file"), text);
+        }
+    }
+
+    #[test]
+    fn absent_files_directories_and_dangling_links_are_named() {
+        let directory = directory();
+        let error = Key::read_file(&directory.path().join("none")).expect_err("refused").to_string();
+        assert!(error.contains("not there") && error.contains("linerate agent"), "{error}");
+        let error = Key::read_file(directory.path()).expect_err("refused").to_string();
+        assert!(error.contains("no regular file"), "{error}");
+        let error =
+            Key::read_or_make_file(&directory.path().join("no/where")).expect_err("refused").to_string();
+        assert!(error.contains("cannot be made"), "{error}");
+        let (link, target) = (directory.path().join("link"), directory.path().join("target"));
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        assert!(Key::read_or_make_file(&link).is_err());
+        assert!(!target.exists(), "O_EXCL does not follow a link");
+    }
+
+    #[test]
+    fn the_paste_line_brings_the_same_key_over() {
+        let key = Key::random().expect("a key");
+        let line = key.paste_line("fe80::1", 7411);
+        assert!(line.ends_with(" linerate run --peer [fe80::1]:7411"), "{line}");
+        let digits =
+            line.strip_prefix("LINERATE_KEY=").and_then(|rest| rest.split(' ').next()).expect("digits");
+        assert_eq!(Key::from_hex(digits).expect("a key").to_hex(), key.to_hex());
+        assert_eq!(format!("{key:?}"), "Key(…)");
+    }
+}

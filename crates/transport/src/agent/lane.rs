@@ -1,0 +1,300 @@
+//! One data stream of a test: what its thread does and counts, its life, and how it is ended from outside.
+
+use super::clients::{AHEAD, AHEAD_FACTOR, Share};
+use super::protocol::LaneSample;
+use crate::admission::Permit;
+use crate::flow::allowance::Allowance;
+use crate::flow::receive::{Received, Terms};
+use crate::flow::stream::{StreamCounters, StreamSample, StreamSpec};
+use crate::lock::lock;
+use linerate_facts::protocol::Protocol;
+use std::io;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A data stream of a session, from its ticket to its last byte.
+pub(crate) struct Lane {
+    pub work: Work,
+    /// The client's address, as its control connection proved it.
+    pub client: IpAddr,
+    /// The ticket is not taken after this moment.
+    pub expires: Instant,
+    stop: AtomicBool,
+    life: Mutex<Life>,
+    changed: Condvar,
+    /// What it takes from its client's share of this host.
+    share: Share,
+    /// What it moved, against the rate that it was dealt.
+    allowance: Option<Allowance>,
+    /// Bytes that its client was charged for.
+    charged: AtomicU64,
+    /// When its test must end, and how long that is, seconds.
+    deadline: Option<(Instant, f64)>,
+    _permit: Permit,
+}
+
+/// What the thread of a data stream does.
+pub(crate) enum Work {
+    /// Receives a worker of `linerate run`.
+    Receive(Box<Receive>),
+    /// This end of a stream of `linerate network`.
+    Stream { spec: Box<StreamSpec>, counters: Box<StreamCounters> },
+}
+
+/// A worker: its bytes are counted and thrown away.
+pub(crate) struct Receive {
+    pub protocol: Protocol,
+    /// SO_RCVBUF asked for, bytes; none (TCP): the kernel sizes it.
+    pub receive_buffer_bytes: Option<u64>,
+    /// Checksum, pace, and whose datagrams are taken.
+    pub terms: Terms,
+    /// What its thread counts.
+    pub received: Received,
+}
+
+struct Life {
+    phase: Phase,
+    /// The stream in its thread's hands, to cut it.
+    stream: Option<TcpStream>,
+    /// UDP: somebody showed the token.
+    met: bool,
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The ticket is out.
+    Waiting,
+    /// A thread receives.
+    Running,
+    /// Nothing more will come.
+    Finished,
+}
+
+/// Ends the worker when its thread does, whether by a panic.
+struct Finish<'a>(&'a Lane);
+
+impl Drop for Finish<'_> {
+    fn drop(&mut self) {
+        let error = std::thread::panicking()
+            .then(|| "its thread failed (a defect of linerate: please report it)".into());
+        self.0.finish(error);
+    }
+}
+
+impl Lane {
+    /// A data stream whose ticket is good for `life`.
+    pub(crate) fn new(work: Work, client: IpAddr, life: Duration, share: Share, permit: Permit) -> Self {
+        let fresh = Life { phase: Phase::Waiting, stream: None, met: false, error: None };
+        Lane {
+            work,
+            client,
+            expires: Instant::now() + life,
+            stop: AtomicBool::new(false),
+            life: Mutex::new(fresh),
+            changed: Condvar::new(),
+            // Workers are dealt no rate: they share their client's pace.
+            allowance: share
+                .bytes_per_second()
+                .filter(|rate| *rate > 0.0)
+                .map(|rate| Allowance::new(rate * AHEAD_FACTOR, Instant::now())),
+            charged: AtomicU64::new(0),
+            deadline: None,
+            share,
+            _permit: permit,
+        }
+    }
+
+    /// The same, ended after `time` of a test that began then.
+    pub(crate) fn ending(mut self, began: Instant, time: Option<Duration>) -> Self {
+        self.deadline = time.and_then(|time| Some((began.checked_add(time)?, time.as_secs_f64())));
+        self
+    }
+
+    /// Its transport.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match &self.work {
+            Work::Receive(receive) => receive.protocol,
+            Work::Stream { spec, .. } => spec.protocol,
+        }
+    }
+
+    /// Works on the calling thread until the stream ends or is stopped. `stream`: a handle to cut it by.
+    pub(crate) fn run(&self, stream: Option<TcpStream>, work: impl FnOnce(&AtomicBool) -> io::Result<()>) {
+        let mut life = lock(&self.life);
+        if life.phase != Phase::Waiting {
+            return;
+        }
+        life.phase = Phase::Running;
+        life.met = stream.is_some();
+        life.stream = stream;
+        drop(life);
+        let _finish = Finish(self);
+        // After `stop` an error is only the way in which the thread was ended.
+        if let Err(error) = work(&self.stop)
+            && !self.stop.load(Ordering::Acquire)
+        {
+            self.finish(Some(error.to_string()));
+        }
+    }
+
+    /// UDP: somebody showed the token.
+    pub(crate) fn met(&self) {
+        lock(&self.life).met = true;
+    }
+
+    /// No more will come; the first reason stays.
+    pub(crate) fn finish(&self, error: Option<String>) {
+        let mut life = lock(&self.life);
+        life.phase = Phase::Finished;
+        life.stream = None;
+        life.error = life.error.take().or(error);
+        let ended = match &self.work {
+            Work::Receive(receive) => &receive.received.ended,
+            Work::Stream { counters, .. } => &counters.ended,
+        };
+        ended.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Ends a stream whose ticket nobody used in time.
+    pub(crate) fn expire(&self) {
+        if Instant::now() < self.expires {
+            return;
+        }
+        let unused = "its token was not used in time";
+        let life = lock(&self.life);
+        match life.phase {
+            Phase::Waiting => {
+                drop(life);
+                self.finish(Some(unused.into()));
+            }
+            // A UDP thread runs from the start; that it admitted somebody shows in its counters.
+            Phase::Running if !life.met && self.untouched() => {
+                drop(life);
+                self.end(unused);
+            }
+            _ => {}
+        }
+    }
+
+    fn untouched(&self) -> bool {
+        let datagrams = match &self.work {
+            Work::Receive(receive) => &receive.received.datagrams,
+            Work::Stream { counters, .. } => &counters.datagrams,
+        };
+        datagrams.load(Ordering::Relaxed) == 0 && self.moved_bytes() == 0
+    }
+
+    fn moved_bytes(&self) -> u64 {
+        match &self.work {
+            Work::Receive(receive) => receive.received.progress.mark().bytes,
+            Work::Stream { counters, .. } => counters.progress.mark().bytes,
+        }
+    }
+
+    /// Charges its client, and itself, for what it moved since it was last done. Several may call it at once:
+    /// each byte is charged once.
+    pub(crate) fn charge(&self, now: Instant) {
+        let moved = self.moved_bytes();
+        let bytes = moved.saturating_sub(self.charged.fetch_max(moved, Ordering::AcqRel));
+        if bytes > 0 {
+            self.share.charge(bytes, matches!(self.work, Work::Receive(_)), now);
+            if let Some(allowance) = &self.allowance {
+                allowance.charge(bytes, now);
+            }
+        }
+    }
+
+    /// Has it end for a reason of our own, which its sample tells.
+    pub(crate) fn end(&self, why: &str) {
+        let mut life = lock(&self.life);
+        if life.phase != Phase::Finished {
+            life.error.get_or_insert_with(|| why.into());
+            drop(life);
+            self.stop();
+        }
+    }
+
+    /// Ends a stream that moves more than its share, and one that is ahead of it while its client as a whole
+    /// is over the limit: that is who opens and closes streams in turn.
+    pub(crate) fn hold_to_share(&self, now: Instant) {
+        let Some(allowance) = &self.allowance else { return };
+        let debt = allowance.debt(now);
+        if debt > AHEAD || (!debt.is_zero() && self.share.client_is_over(now)) {
+            self.end(&format!(
+                "it moved more than the {} that the agent allows it; start it there with a higher \
+                 --rate-limit",
+                linerate_facts::units::show_bits_rate(allowance.bytes_per_second() / AHEAD_FACTOR)
+            ));
+        }
+    }
+
+    /// Ends a stream whose test takes too long.
+    pub(crate) fn hold_to_time(&self, now: Instant) {
+        if let Some((_, seconds)) = self.deadline.filter(|(deadline, _)| now >= *deadline) {
+            self.end(&format!(
+                "the test took longer than the {seconds} s that the agent allows; start it there with a \
+                 higher --time-limit"
+            ));
+        }
+    }
+
+    /// Asks the thread to end; a worker that nobody came to ends at once.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        if lock(&self.life).phase == Phase::Waiting {
+            self.finish(None);
+        }
+    }
+
+    /// Cuts the stream under a receiver that does not look at `stop`.
+    pub(crate) fn cut(&self) {
+        if let Some(stream) = &lock(&self.life).stream {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Waits for the end of its thread, at most until `deadline`.
+    pub(crate) fn await_end(&self, deadline: Instant) -> bool {
+        let life = lock(&self.life);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.changed.wait_timeout_while(life, left, |life| life.phase != Phase::Finished);
+        waited.unwrap_or_else(PoisonError::into_inner).0.phase == Phase::Finished
+    }
+
+    /// How far a worker is.
+    pub(crate) fn sample(&self, receive: &Receive) -> LaneSample {
+        let received = &receive.received;
+        // First, so that the figures of an ended worker are final.
+        let ended = received.ended.load(Ordering::Acquire);
+        let mark = received.progress.mark();
+        LaneSample {
+            bytes: mark.bytes,
+            bytes_nanos: mark.nanos,
+            datagrams: received.datagrams.load(Ordering::Relaxed),
+            socket_drops: received.socket_drops.load(Ordering::Relaxed),
+            cpu_nanos: received.cpu_nanos.load(Ordering::Relaxed),
+            checksum: received.checksum.load(Ordering::Relaxed),
+            buffer_bytes: received.buffer_bytes.load(Ordering::Relaxed),
+            ended,
+            error: lock(&self.life).error.clone(),
+        }
+    }
+
+    /// How far a stream is; nothing where it is a worker.
+    pub(crate) fn stream_sample(&self) -> StreamSample {
+        let Work::Stream { counters, .. } = &self.work else { return StreamSample::default() };
+        let sample = counters.sample();
+        StreamSample { error: lock(&self.life).error.clone(), ..sample }
+    }
+}
+
+impl Drop for Lane {
+    /// What it moved since somebody last looked stays on its client's account.
+    fn drop(&mut self) {
+        self.charge(Instant::now());
+    }
+}

@@ -1,0 +1,61 @@
+//! The other host: control channel (Noise under a shared key), one-time data tokens, receivers, and the
+//! client's side of it.
+//!
+//! [`Agent`] is the server of `linerate agent`; [`Session`] is what a measurement holds of it; [`OwnAgent`]
+//! is an agent of our own for a run without `--peer`. One TCP port serves control and data: the first four
+//! bytes of a connection tell which (`wire`).
+
+mod allow;
+mod bound;
+mod client;
+mod clients;
+mod deal;
+mod host;
+mod janitor;
+mod key;
+mod lane;
+mod limits;
+mod noise;
+mod own;
+mod peer;
+mod pending;
+mod protocol;
+mod secret;
+mod server;
+mod session;
+mod ssh;
+mod ssh_host;
+mod stream_client;
+mod tcp;
+mod tokens;
+mod trial;
+mod udp;
+mod wire;
+mod wish;
+
+pub use crate::flow::stream::StreamSocket;
+pub use allow::{AllowList, Network};
+pub use bound::Way;
+pub use client::no_connection;
+pub use client::{Cutter, Session};
+pub use clients::ClientLimits;
+pub use host::{Interface, InterfaceOf};
+pub use key::{KEY_VARIABLE, Key};
+pub use limits::{Limits, Settings};
+#[doc(hidden)]
+pub use noise::fuzzing;
+pub use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
+pub use own::{OwnAgent, serve_own, serve_own_on};
+pub use peer::{Peer, find_peers};
+pub use protocol::Hello;
+pub use protocol::{
+    LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample, StreamTicket,
+};
+pub use secret::Token;
+pub use secret::{SECRET_BYTES, random, same, to_hex};
+pub use server::{Agent, Receivers};
+pub use wire::Timed;
+pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
+
+/// The port that an agent listens on, unless told otherwise.
+pub const DEFAULT_PORT: u16 = 7411;

@@ -1,0 +1,175 @@
+//! The readers of what comes over a control connection, without a socket: for the targets in `fuzz/` and for
+//! the replay of what they found. No part of the library's interface.
+
+use super::*;
+use crate::agent::deal::deal;
+use crate::agent::protocol::{OpenRequest, Reply, Request, StreamTicket};
+use crate::agent::wish;
+use crate::flow::stream::StreamSpec;
+use linerate_facts::counters::NetworkCounters;
+use serde::Serialize;
+
+/// Somebody who speaks once and does not listen.
+struct Script<'a>(&'a [u8]);
+
+impl Read for Script<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Script<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        Ok(buffer.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An agent behind a client's first read.
+#[derive(Default)]
+struct Loop {
+    to_agent: Vec<u8>,
+    to_client: Vec<u8>,
+    agent: Option<Channel>,
+}
+
+impl Read for Loop {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.agent.is_none() {
+            let from = Script(&self.to_agent[CONTROL_MAGIC.len()..]);
+            let answer = std::mem::take(&mut self.to_client);
+            let mut both = Ends { from, answer };
+            self.agent = respond(&mut both, &key()).ok();
+            self.to_client = both.answer;
+        }
+        let length = self.to_client.as_slice().read(buffer)?;
+        self.to_client.drain(..length);
+        Ok(length)
+    }
+}
+
+impl Write for Loop {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.to_agent.write(buffer)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Ends<'a> {
+    from: Script<'a>,
+    answer: Vec<u8>,
+}
+
+impl Read for Ends<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.from.read(buffer)
+    }
+}
+
+impl Write for Ends<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.answer.write(buffer)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn key() -> Key {
+    Key::from_hex(&"5a".repeat(32)).expect("64 hex digits")
+}
+
+/// What a client without the key sends to an agent, after the magic. It is never admitted.
+pub fn stranger(bytes: &[u8]) {
+    assert!(respond(Script(bytes), &key()).is_err(), "admitted without the key");
+}
+
+/// What a server without the key answers to a client.
+pub fn impostor(bytes: &[u8]) {
+    assert!(initiate(Script(bytes), &key()).is_err(), "trusted without the key");
+}
+
+/// Frames with these plaintexts from somebody who holds the key, as the agent and as the client read them:
+/// never more than the limit is kept.
+pub fn insider(frames: &[&[u8]]) {
+    for limit in [HELLO_LIMIT_BYTES, REQUEST_LIMIT_BYTES] {
+        let mut wire = Loop::default();
+        let mut client = initiate(&mut wire, &key()).expect("both have the key");
+        let mut agent = wire.agent.expect("both have the key");
+        let mut sealed = Vec::new();
+        for plain in frames.iter().map(|plain| &plain[..plain.len().min(FRAME_LIMIT_BYTES - TAG_BYTES)]) {
+            client.frame.resize(plain.len() + TAG_BYTES, 0);
+            let length =
+                client.noise.write_message(plain, &mut client.frame).expect("a frame within the limit");
+            sealed.extend((length as u16).to_be_bytes());
+            sealed.extend(&client.frame[..length]);
+        }
+        let mut rest = sealed.as_slice();
+        while let Ok(text) = agent.decrypt(&mut rest, limit) {
+            assert!(text.len() <= limit);
+            message(&text);
+        }
+    }
+}
+
+/// The text of a message, in either direction: what is understood can be said again.
+pub fn message(text: &[u8]) {
+    fn again<T: Serialize + DeserializeOwned>(text: &[u8]) -> Option<T> {
+        let message: T = serde_json::from_slice(text).ok()?;
+        let said = serde_json::to_vec(&message).expect("a message is JSON");
+        Some(serde_json::from_slice(&said).expect("what was said is understood"))
+    }
+    if let Some(Request::Open(request)) = again(text) {
+        wishes(&request);
+    }
+    match again(text) {
+        Some(Reply::Sample(sample) | Reply::Closed(sample)) => {
+            let shares = sample.cpu_times.since(&Default::default());
+            assert!(shares.is_empty() && sample.throttle.share_since(&Default::default()) >= 0.0);
+        }
+        Some(Reply::Counters { counters }) => {
+            // A peer may tell counters that run backwards.
+            let none = counters.since(&counters);
+            assert!(none.count("Udp", "InDatagrams").unwrap_or(0) == 0);
+            let _ = NetworkCounters::default().since(&counters);
+        }
+        Some(Reply::Opened(opened)) => tickets(&opened.streams),
+        _ => {}
+    }
+}
+
+/// A wish that passes is within its bounds, and what is dealt to all is not more than there is.
+fn wishes(request: &OpenRequest) {
+    const LIMIT: f64 = 1e9;
+    let controls = ["cubic".to_string()];
+    let passed: Vec<_> = request.streams.iter().filter(|spec| wish::check(spec, &controls).is_ok()).collect();
+    let wished: Vec<f64> = passed.iter().map(|spec| wish::rate(spec, LIMIT)).collect();
+    for (spec, wished) in passed.iter().zip(&wished) {
+        assert!(*wished > 0.0 && wish::memory_bytes(spec) < 4 << 30, "{spec:?}");
+    }
+    let dealt: f64 = deal(LIMIT, &wished).iter().sum();
+    assert!(dealt <= LIMIT * 1.000_001, "{dealt}");
+}
+
+/// A client keeps within the rate that its ticket names, whatever that is.
+fn tickets(tickets: &[StreamTicket]) {
+    let spec = || -> Option<StreamSpec> {
+        let text = "{\"protocol\":\"tcp\",\"role\":\"send\",\"method\":\"write\",\"write_bytes\":1,\"datagram_bytes\":64}";
+        serde_json::from_str(text).ok()
+    };
+    for ticket in tickets {
+        let held = spec().map(|spec| ticket.held(spec)).expect("a stream");
+        if let StreamTicket::Granted { bytes_per_second, .. } = ticket {
+            assert_eq!(held.bytes_per_second, *bytes_per_second);
+        }
+    }
+}
+
+/// `--peer` by its form alone: host and port. Nothing is resolved.
+pub fn peer_form(text: &str) -> Result<(String, u16), String> {
+    crate::address::to_connect("--peer", text, crate::agent::DEFAULT_PORT)
+}

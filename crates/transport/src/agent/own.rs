@@ -1,0 +1,193 @@
+//! An agent of our own on loopback, for a run without `--peer`: a second process, so that its CPU is counted
+//! apart.
+//!
+//! The key goes over its standard input, which no other user can read (unlike arguments and environment); the
+//! address that it got comes back as a line. It ends when its standard input does: so also when we are
+//! killed.
+
+use super::host::InterfaceOf;
+use super::key::Key;
+use super::limits::Settings;
+use super::secret::SECRET_BYTES;
+use super::server::{Agent, Receivers};
+use linerate_facts::failure::Failure;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Before the address, on the line that tells it.
+pub(super) const ADDRESS_PREFIX: &str = "linerate agent listens on ";
+/// A process that has not told its address by then never will.
+const START: Duration = Duration::from_secs(5);
+/// An agent of somebody's own without a session for this long ends.
+const FORGOTTEN: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
+/// The address comes within this much output.
+const LARGEST_OUTPUT_BYTES: u64 = 4096;
+
+/// The agent process; dropping this ends it.
+pub struct OwnAgent {
+    child: Child,
+    _stdin: ChildStdin,
+    address: SocketAddr,
+    key: Key,
+}
+
+impl OwnAgent {
+    /// Starts this program again as `agent --listen 127.0.0.1:0 --own`.
+    pub fn start() -> Result<OwnAgent, Failure> {
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::Lacks(format!(
+                "the receiver on loopback cannot start: linerate's own file is not to be found: {error}"
+            ))
+        })?;
+        let mut command = Command::new(program);
+        command.args(["agent", "--listen", "127.0.0.1:0", "--own"]);
+        OwnAgent::start_command(command)
+    }
+
+    /// Starts a command that behaves like `agent --own`.
+    pub fn start_command(mut command: Command) -> Result<OwnAgent, Failure> {
+        let lacks = |why: String| {
+            Failure::Lacks(format!(
+                "the receiver on loopback cannot start: {why}; name another host with --peer"
+            ))
+        };
+        let key = Key::random()?;
+        // A group of its own: Ctrl-C at our terminal is for us; the receiver is needed until the results are
+        // saved.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.env_remove(super::KEY_VARIABLE);
+        let mut child = command.spawn().map_err(|error| lacks(error.to_string()))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let told = match pipes {
+            (Some(mut stdin), Some(stdout)) => writeln!(stdin, "{}", key.to_hex())
+                .map_err(|error| format!("it took no key: {error}"))
+                .and_then(|()| read_address(stdout))
+                .map(|address| (stdin, address)),
+            _ => Err("it has no pipes".into()),
+        };
+        match told {
+            Ok((stdin, address)) => Ok(OwnAgent { child, _stdin: stdin, address, key }),
+            Err(why) => {
+                end(&mut child);
+                Err(lacks(why))
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its key, made for this one process.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Its process number.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for OwnAgent {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Waits for the line with the address, on a thread because a pipe has no timeout.
+fn read_address(output: impl Read + Send + 'static) -> Result<SocketAddr, String> {
+    let (sender, answer) = std::sync::mpsc::channel();
+    std::thread::Builder::new()
+        .name("own agent".into())
+        .spawn(move || {
+            let lines = BufReader::new(output.take(LARGEST_OUTPUT_BYTES)).lines();
+            let address = lines
+                .map_while(Result::ok)
+                .find_map(|line| line.strip_prefix(ADDRESS_PREFIX)?.trim().parse().ok());
+            let _ = sender.send(address);
+        })
+        .map_err(|error| error.to_string())?;
+    match answer.recv_timeout(START) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err("it ended without telling its address".into()),
+        Err(_) => Err(format!("it gave no address within {} s", START.as_secs())),
+    }
+}
+
+/// `linerate agent --own`: key from standard input, address to standard output, then serves until standard
+/// input closes.
+pub fn serve_own(
+    listen: &[SocketAddr],
+    receivers: Receivers,
+    interface_of: InterfaceOf,
+    settings: Settings,
+) -> Result<(), Failure> {
+    serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of, settings)
+}
+
+/// As [`serve_own`], on other ends than the standard ones.
+pub fn serve_own_on(
+    mut input: impl BufRead + Send + 'static,
+    mut output: impl Write,
+    listen: &[SocketAddr],
+    receivers: Receivers,
+    interface_of: InterfaceOf,
+    settings: Settings,
+) -> Result<(), Failure> {
+    let mut line = String::new();
+    let read = (&mut input).take(2 * SECRET_BYTES as u64 + 2).read_line(&mut line);
+    read.map_err(|error| Failure::Usage(format!("--own reads its key from standard input: {error}")))?;
+    let key = Key::from_hex(&line).map_err(|why| {
+        Failure::Usage(format!(
+            "--own reads its key from standard input: {why}; it is for linerate's own use"
+        ))
+    })?;
+    let agent = Agent::bind_with(listen, key, receivers, interface_of, settings)?;
+    let address = agent.local_addresses().first().copied();
+    let address = address.ok_or_else(|| Failure::Lacks("the agent has no address to listen on".into()))?;
+    writeln!(output, "{ADDRESS_PREFIX}{address}")
+        .and_then(|()| output.flush())
+        .map_err(|error| Failure::Lacks(format!("the agent cannot find its own address: {error}")))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = stop.clone();
+    std::thread::Builder::new()
+        .name("standard input".into())
+        .spawn(move || {
+            let _ = io::copy(&mut input, &mut io::sink());
+            ended.store(true, Ordering::Release);
+        })
+        .map_err(|error| Failure::Lacks(format!("the agent cannot start a thread: {error}")))?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| end_when_forgotten(&agent, &stop));
+        agent.serve(&stop);
+    });
+    Ok(())
+}
+
+/// A client host that lost its power closes no pipe: without a session for this long nobody will come any
+/// more.
+fn end_when_forgotten(agent: &Agent, stop: &AtomicBool) {
+    let mut alone = Instant::now();
+    while !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK);
+        if agent.load().0 > 0 {
+            alone = Instant::now();
+        }
+        if alone.elapsed() > FORGOTTEN {
+            stop.store(true, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `--peer`: how a user names an agent.
+
+use super::ssh::SshAgent;
+use super::ssh_host::SshHost;
+use super::{DEFAULT_PORT, Key};
+use crate::address::resolve_named;
+use linerate_facts::failure::Failure;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// An agent to connect to. One that was started over ssh ends when this is dropped.
+pub struct Peer {
+    pub address: SocketAddr,
+    pub key: Key,
+    _launched: Option<SshAgent>,
+}
+
+/// The agents that were named with `--peer`: all names are read before anything is done, then agents are
+/// started where `ssh://` asks for it. The key is asked for only where somebody else has started the agent.
+/// `stop` (Ctrl-C) ends the waiting.
+pub fn find_peers(
+    peers: &[String],
+    key_file: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Vec<Peer>, Failure> {
+    enum Named {
+        Address(SocketAddr),
+        Ssh(SshHost),
+    }
+    let named: Vec<Named> = peers
+        .iter()
+        .map(|text| match SshHost::parse(text).map_err(Failure::Usage)? {
+            Some(host) => Ok(Named::Ssh(host)),
+            None => resolve_named("--peer", text, DEFAULT_PORT).map(Named::Address),
+        })
+        .collect::<Result<_, Failure>>()?;
+    let shared = match named.iter().any(|name| matches!(name, Named::Address(_))) {
+        true => Some(Key::find(key_file)?),
+        false => None,
+    };
+    let ready = named.into_iter().filter_map(|name| match name {
+        Named::Address(address) => shared.clone().map(|key| Ok(Peer { address, key, _launched: None })),
+        Named::Ssh(host) => Some(SshAgent::start(&host, stop).map(|agent| Peer {
+            address: agent.address(),
+            key: agent.key().clone(),
+            _launched: Some(agent),
+        })),
+    });
+    ready.collect()
+}

@@ -1,0 +1,211 @@
+//! What client and agent say to each other inside the encrypted channel: one request, one reply, in turn.
+//!
+//! `Hello` opens a session. Then tests follow one another: `Open` (workers or streams, and their tokens),
+//! `Sample` as often as wished, `Close`. `Counters` can be asked at any time.
+
+use super::secret::Token;
+use crate::flow::stream::{StreamSample, StreamSpec};
+use linerate_facts::counters::NetworkCounters;
+use linerate_facts::protocol::Protocol;
+use linerate_facts::usage::{CpuTimes, Throttle};
+use serde::{Deserialize, Serialize};
+
+/// Version of these messages. `Hello` and `Error` stay as they are in every version, so that a mismatch can
+/// be told.
+///
+/// 2: streams of `linerate network`, and the host's network counters.
+pub const PROTOCOL: u32 = 2;
+
+/// What a client asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub(crate) enum Request {
+    /// The first message.
+    Hello {
+        /// Version of the messages.
+        protocol: u32,
+        /// Version of the client's program.
+        version: String,
+    },
+    /// Begin a test.
+    Open(OpenRequest),
+    /// How far are the workers?
+    Sample,
+    /// End the test.
+    Close,
+    /// What has the host's network counted since it was started?
+    Counters {
+        /// Interfaces to tell of; empty: all.
+        #[serde(default)]
+        interfaces: Vec<String>,
+    },
+}
+
+/// What the agent answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(crate) enum Reply {
+    Hello(Hello),
+    Opened(Opened),
+    Sample(Sample),
+    /// The last sample of a test.
+    Closed(Sample),
+    /// The host's network counters.
+    Counters {
+        counters: Box<NetworkCounters>,
+    },
+    /// The request cannot be done; a sentence for the user.
+    Error {
+        text: String,
+    },
+}
+
+/// Who the agent is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of the messages.
+    pub protocol: u32,
+    /// Version of the agent's program.
+    pub version: String,
+    /// Host name.
+    pub host: String,
+    /// 16 hex digits that differ between any two starts of an agent: addresses with the same ones lead to one
+    /// agent.
+    pub instance: String,
+    /// Logical processors of the host that are online.
+    pub cores: u32,
+    /// Interface that holds the address of this connection, where the agent can tell.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// MTU of that interface, bytes.
+    #[serde(default)]
+    pub interface_mtu: Option<u32>,
+    /// Logical processors on the NUMA node of that interface; empty where it is on none, or where the agent
+    /// pins no thread.
+    #[serde(default)]
+    pub interface_cores: Vec<u32>,
+    /// Release of the kernel, such as 6.18.5.
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// Congestion control of TCP where a stream names none.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    /// Those that a stream may name.
+    #[serde(default)]
+    pub congestion_controls: Vec<String>,
+    /// `net.core.rmem_max`: the largest receive buffer that can be asked for, bytes.
+    #[serde(default)]
+    pub receive_buffer_max_bytes: Option<u64>,
+    /// `net.core.wmem_max`, likewise for sending.
+    #[serde(default)]
+    pub send_buffer_max_bytes: Option<u64>,
+    /// Payload that all streams of a client together may move, bytes per second.
+    #[serde(default)]
+    pub rate_limit: Option<f64>,
+    /// Length of one test, seconds; then the agent ends it.
+    #[serde(default)]
+    pub time_limit_seconds: Option<f64>,
+}
+
+/// A test: its workers or streams, and what to do with the bytes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// One for each data stream of a `linerate run`.
+    #[serde(default)]
+    pub lanes: Vec<LaneRequest>,
+    /// One for each stream of a `linerate network`: what the agent's end does.
+    #[serde(default)]
+    pub streams: Vec<StreamSpec>,
+    /// Checksum the bytes (TCP).
+    #[serde(default)]
+    pub verify: bool,
+    /// SO_RCVBUF for the data sockets, bytes; none: the system's default, and TCP sizes it by itself.
+    #[serde(default)]
+    pub receive_buffer_bytes: Option<u64>,
+}
+
+/// One data stream of a worker.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct LaneRequest {
+    pub protocol: Protocol,
+}
+
+/// The right to one data stream for each worker and each stream, in the order of the request.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Opened {
+    #[serde(default)]
+    pub lanes: Vec<LaneTicket>,
+    #[serde(default)]
+    pub streams: Vec<StreamTicket>,
+}
+
+/// What became of the wish for one stream. A refused one does not keep the others from running.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamTicket {
+    /// To be used once, within ten seconds.
+    Granted {
+        /// What the stream must open with.
+        token: Token,
+        /// UDP: where to send to, on the address of the control connection.
+        #[serde(default)]
+        udp_port: Option<u16>,
+        /// The agent's limit for this stream, bytes per second: to be kept by the end that sends.
+        #[serde(default)]
+        bytes_per_second: Option<f64>,
+    },
+    /// Why not, a sentence for the user.
+    Refused { why: String },
+}
+
+/// The right to one data stream: to be used once, within ten seconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LaneTicket {
+    /// What the stream must open with.
+    pub token: Token,
+    /// UDP: where to send to, on the address of the control connection.
+    #[serde(default)]
+    pub udp_port: Option<u16>,
+}
+
+/// How far a test is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The agent's monotonic clock, nanoseconds since the session began.
+    pub nanos: u64,
+    /// Each worker, in the order of the request; empty between tests.
+    pub lanes: Vec<LaneSample>,
+    /// Each stream, likewise; one that was refused has ended, with the reason.
+    #[serde(default)]
+    pub streams: Vec<StreamSample>,
+    /// CPU time of all threads of the agent since its start, user and system, nanoseconds.
+    pub process_cpu_nanos: u64,
+    /// CPU quota of the agent's control group; two samples give the share of throttled periods.
+    pub throttle: Throttle,
+    /// Ticks by core; two samples give the use of each core.
+    pub cpu_times: CpuTimes,
+}
+
+/// How far a worker is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneSample {
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// When the last of them came, on the clock of `Sample::nanos`.
+    pub bytes_nanos: u64,
+    /// Datagrams received (UDP).
+    pub datagrams: u64,
+    /// Drops by the socket's buffer (UDP), in the kernel's unit.
+    pub socket_drops: u64,
+    /// CPU time of the receiving thread, nanoseconds.
+    pub cpu_nanos: u64,
+    /// CRC-64/NVME of the stream so far, where it is verified.
+    pub checksum: u64,
+    /// Receive buffer as the kernel granted it (SO_RCVBUF), bytes.
+    pub buffer_bytes: u64,
+    /// The stream has ended; all of the above is final.
+    pub ended: bool,
+    /// Why it ended, where it was not by its sender or by `Close`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

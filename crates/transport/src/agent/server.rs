@@ -1,0 +1,257 @@
+//! The agent: listens, tells control from data, lets in who shows the key or a token, and bounds everything.
+
+use super::clients::Clients;
+use super::host::InterfaceOf;
+use super::janitor::{self, Watched};
+use super::key::Key;
+use super::limits::Settings;
+use super::pending::{PendingEntry, PendingThreads};
+use super::protocol::Request;
+use super::secret::{SECRET_BYTES, random, to_hex};
+use super::tokens::Tokens;
+use super::wire::{CONTROL_MAGIC, DATA_MAGIC, Timed};
+use super::{DEFAULT_PORT, noise, session, tcp};
+use crate::admission::{self, Permits, prepare_control};
+use crate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
+use crate::flow::stream::{self as engine, Content, StreamCounters, StreamSocket, StreamSpec};
+use linerate_facts::failure::Failure;
+use socket2::Socket;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a waiting thread looks whether it shall stop.
+const TICK: Duration = Duration::from_millis(200);
+
+/// All tests together may have so many times the streams of one.
+const STREAMS_OF_ALL: usize = 4;
+
+/// Who may have the port, and what to do then.
+const IN_USE: &str = "is another agent running? Stop it, or choose another port with --listen ADDRESS:PORT \
+                      and \
+                      name the same port in --peer";
+
+/// What to do with an admitted data stream; the default is what `flow` does.
+#[derive(Clone, Copy)]
+pub struct Receivers {
+    /// Receives a TCP stream until its end or `stop`: stream, terms, counters, stop.
+    pub tcp: fn(TcpStream, &Terms, &Received, &AtomicBool) -> io::Result<()>,
+    /// Admits the sender that shows the token, then receives until `stop`: socket, token, terms, counters,
+    /// stop.
+    pub udp: fn(UdpSocket, &[u8; SECRET_BYTES], &Terms, &Received, &AtomicBool) -> io::Result<()>,
+    /// This end of an admitted stream: what to do, its socket, counters, stop.
+    pub stream: fn(&StreamSpec, StreamSocket, &StreamCounters, &AtomicBool) -> io::Result<()>,
+}
+
+impl Default for Receivers {
+    fn default() -> Self {
+        Receivers { tcp: receive_tcp, udp: receive_udp, stream }
+    }
+}
+
+/// An agent sends what it makes in memory: never a file of its host.
+fn stream(
+    spec: &StreamSpec,
+    socket: StreamSocket,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    if let Some(core) = spec.core {
+        // A core that is not there, or not ours: run anywhere rather than not at all.
+        let _ = linerate_system::affinity::pin_to(core);
+    }
+    engine::run(spec, socket, Content::Memory, counters, stop)
+}
+
+/// What all threads of an agent share.
+pub(super) struct Shared {
+    key: Key,
+    pub receivers: Receivers,
+    pub interface_of: InterfaceOf,
+    /// Differs between any two starts.
+    pub instance: String,
+    pub settings: Settings,
+    pub tokens: Tokens,
+    pub sessions: Arc<Permits>,
+    pub tests: Arc<Permits>,
+    pub clients: Arc<Clients>,
+    pub lanes: Arc<Permits>,
+    pub watched: Watched,
+    pending: Arc<PendingThreads>,
+    stopping: AtomicBool,
+}
+
+impl Shared {
+    /// The agent ends: every thread shall.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// The server of `linerate agent`.
+pub struct Agent {
+    listeners: Vec<TcpListener>,
+    shared: Arc<Shared>,
+}
+
+impl Agent {
+    /// Listens on the addresses; none: on every address, port 7411.
+    pub fn bind(
+        listen: &[SocketAddr],
+        key: Key,
+        receivers: Receivers,
+        interface_of: InterfaceOf,
+    ) -> Result<Agent, Failure> {
+        Agent::bind_with(listen, key, receivers, interface_of, Settings::default())
+    }
+
+    /// As [`Agent::bind`], with other bounds.
+    pub fn bind_with(
+        listen: &[SocketAddr],
+        key: Key,
+        receivers: Receivers,
+        interface_of: InterfaceOf,
+        settings: Settings,
+    ) -> Result<Agent, Failure> {
+        let sockets = admission::listen_or_at(listen, DEFAULT_PORT)
+            .map_err(|error| error.advise("--listen", IN_USE))?;
+        let listeners = sockets.into_iter().map(listener).collect::<io::Result<_>>().map_err(|error| {
+            Failure::Lacks(format!("the agent cannot start: {error}; choose another address with --listen"))
+        })?;
+        let instance = random::<8>().map_err(|error| {
+            Failure::Lacks(format!("the agent cannot start: the kernel gives no random bytes: {error}"))
+        })?;
+        let limits = settings.limits;
+        let shared = Shared {
+            key,
+            receivers,
+            interface_of,
+            instance: to_hex(&instance),
+            settings,
+            tokens: Tokens::default(),
+            sessions: Permits::shared(limits.sessions),
+            tests: Permits::shared(limits.tests),
+            clients: Clients::new(limits.client),
+            // What one client takes of them is bounded by `ClientLimits::streams`.
+            lanes: Permits::open(limits.lanes.saturating_mul(STREAMS_OF_ALL)),
+            watched: Watched::default(),
+            pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
+            stopping: AtomicBool::new(false),
+        };
+        Ok(Agent { listeners, shared: Arc::new(shared) })
+    }
+
+    /// Where it listens, with the ports that the kernel chose for port 0.
+    pub fn local_addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Sessions, receiving workers and unknown connections that there are now.
+    pub fn load(&self) -> (usize, usize, usize) {
+        (self.shared.sessions.taken(), self.shared.lanes.taken(), self.shared.pending.len())
+    }
+
+    /// Serves until `stop`; then ends every session and worker within about three seconds.
+    pub fn serve(&self, stop: &AtomicBool) {
+        self.shared.stopping.store(false, Ordering::Release);
+        std::thread::scope(|scope| {
+            for listener in &self.listeners {
+                scope.spawn(|| accept(listener, &self.shared, stop));
+            }
+            scope.spawn(|| janitor::watch(&self.shared, stop));
+        });
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.pending.clear();
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while self.load() != (0, 0, 0) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// On Linux SO_RCVTIMEO bounds accept(2), too (socket(7)): so `stop` is seen.
+fn listener(socket: Socket) -> io::Result<TcpListener> {
+    socket.set_read_timeout(Some(TICK))?;
+    Ok(socket.into())
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        match listener.accept() {
+            // Before a thread is spent on it, and told nothing: closed.
+            Ok((_, address)) if !shared.settings.allow.admits(address.ip()) => {
+                tracing::info!(%address, "refused: not on the allow list");
+            }
+            Ok((stream, address)) if is_garbage(&stream) => {
+                tracing::info!(%address, "refused: neither control nor data connection");
+            }
+            Ok((stream, address)) => {
+                let theirs = shared.clone();
+                let serve = move |stream, entry| open(stream, entry, &theirs);
+                // No thread to be had: the connection is dropped, the next one may have more luck.
+                let _ = shared.pending.accept(stream, address.ip(), serve);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead
+            // of spinning.
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// What has come of it already is no opening of our own: a flood of other services' words costs no thread.
+fn is_garbage(stream: &TcpStream) -> bool {
+    let mut opening = [0; 4];
+    let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut opening));
+    let garbage = match peeked {
+        Ok(0) => true,
+        // Of the control channel's magic the last byte is a version, which is told to who has another.
+        Ok(length) => {
+            let known = [&CONTROL_MAGIC[..3], &DATA_MAGIC[..]];
+            !known
+                .iter()
+                .any(|magic| magic.iter().zip(&opening[..length]).all(|(ours, theirs)| ours == theirs))
+        }
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    };
+    garbage || stream.set_nonblocking(false).is_err()
+}
+
+/// A connection that nobody vouches for: it has `admission` to show the key or a token, and gets no byte
+/// before.
+fn open(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
+    let mut wire = Timed::until(&stream, entry.deadline());
+    let mut magic = [0; 4];
+    if wire.read_exact(&mut magic).is_err() {
+        return;
+    }
+    match magic {
+        CONTROL_MAGIC => control(&stream, wire, entry, shared),
+        DATA_MAGIC => tcp::data(stream, entry, shared),
+        // Another version of linerate is told which one this is.
+        [a, b, c, _] if [a, b, c] == CONTROL_MAGIC[..3] => {
+            let _ = wire.write_all(&CONTROL_MAGIC);
+        }
+        _ => {}
+    }
+}
+
+/// Handshake and first message; then the session, on this thread.
+fn control(stream: &TcpStream, mut wire: Timed<'_>, entry: PendingEntry, shared: &Shared) {
+    let admitted = noise::respond(&mut wire, &shared.key).and_then(|mut channel| {
+        // The handshake's first message may be a replay; who can encrypt this one holds the key.
+        let hello: Request = channel.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
+        Ok((channel, hello))
+    });
+    if let Err(broken) = &admitted {
+        tracing::info!(peer = ?stream.peer_addr().ok(), %broken, "control connection refused");
+    }
+    if let Ok((channel, hello)) = admitted
+        && entry.admit()
+        && prepare_control(stream).is_ok()
+    {
+        session::serve(stream, channel, &hello, shared);
+    }
+}

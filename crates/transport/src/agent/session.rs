@@ -1,0 +1,192 @@
+//! One control connection of a client that holds the key: its tests one after another.
+
+use super::host;
+use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
+use super::protocol::{Hello, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
+use super::server::Shared;
+use super::trial::{Trial, Whose};
+use super::wire::Timed;
+use crate::admission::{NoPermit, Permit};
+use linerate_facts::counters;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::usage::{CpuTimes, Throttle};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How often an idle session looks whether it shall end.
+const TICK: Duration = Duration::from_millis(200);
+/// A request that began must be whole, and its answer taken, within this.
+const MESSAGE: Duration = Duration::from_secs(5);
+
+struct Session<'a> {
+    shared: &'a Shared,
+    whose: Whose,
+    sysroot: Sysroot,
+    trial: Option<Trial<'a>>,
+    _permit: Permit,
+}
+
+/// Serves a client that has shown the key, from its `Hello` until it is gone or idle for too long.
+pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &Request, shared: &Shared) {
+    let mut answer = |reply: &Reply| channel.send(Timed::new(stream, MESSAGE), reply);
+    let session = match welcome(stream, hello, shared) {
+        Ok((session, hello)) => answer(&Reply::Hello(hello)).map(|()| session),
+        Err(text) => {
+            tracing::info!(peer = ?stream.peer_addr().ok(), text, "session refused");
+            let _ = answer(&Reply::Error { text });
+            return;
+        }
+    };
+    // Whatever ends this, also a panic, drops the session, and with it its workers.
+    if let Ok(mut session) = session {
+        tracing::info!(client = %session.whose.client, "session begins");
+        while session.await_request(stream).is_some() {
+            if let Err(broken) = session.answer(stream, &mut channel) {
+                tracing::warn!(client = %session.whose.client, %broken, "session lost");
+                return;
+            }
+        }
+        tracing::info!(client = %session.whose.client, "session ends");
+    }
+}
+
+fn welcome<'a>(
+    stream: &TcpStream,
+    hello: &Request,
+    shared: &'a Shared,
+) -> Result<(Session<'a>, Hello), String> {
+    let ours = env!("CARGO_PKG_VERSION");
+    let Request::Hello { protocol, version } = hello else {
+        return Err("the first request must be a hello".into());
+    };
+    if *protocol != PROTOCOL {
+        return Err(format!(
+            "it runs linerate {ours} (agent protocol {PROTOCOL}), this is linerate {} (agent protocol \
+             {protocol}); install the \
+             same version on both hosts",
+            printable(version)
+        ));
+    }
+    let unnamed = |error| format!("its end of the connection has no address: {error}");
+    let local = canonical(stream.local_addr().map_err(unnamed)?);
+    let client = stream.peer_addr().map_err(unnamed)?.ip().to_canonical();
+    let permit = shared.sessions.take(client).map_err(|none| match none {
+        NoPermit::AllTaken { bound } => {
+            format!("it serves {bound} clients already; wait until one has finished")
+        }
+        NoPermit::OriginHasHalf { own, bound } => format!(
+            "this client has {own} of its {bound} control connections already, which is the most for one; \
+             wait until one has ended"
+        ),
+    })?;
+    let sysroot = Sysroot::live();
+    let interface = (shared.interface_of)(local.ip());
+    let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
+    let whose = Whose { local, client, start: Instant::now() };
+    Ok((Session { shared, whose, sysroot, trial: None, _permit: permit }, hello))
+}
+
+/// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => (v4, address.port()).into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// What a client says of itself, fit for a sentence.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| letter.is_ascii_graphic()).take(32).collect()
+}
+
+impl Session<'_> {
+    /// Waits for the first byte of a request; none: the session is over.
+    fn await_request(&self, stream: &TcpStream) -> Option<()> {
+        let idle_since = Instant::now();
+        stream.set_read_timeout(Some(TICK)).ok()?;
+        loop {
+            match stream.peek(&mut [0]) {
+                Ok(0) => return None,
+                Ok(_) => return Some(()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(_) => return None,
+            }
+            if self.shared.stopping() || idle_since.elapsed() > self.patience() {
+                return None;
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let limits = &self.shared.settings.limits;
+        let sending = self.trial.as_ref().is_some_and(Trial::sends_datagrams);
+        if sending { limits.idle.min(limits.idle_sending) } else { limits.idle }
+    }
+
+    /// Reads one request, does it, answers it.
+    fn answer(&mut self, stream: &TcpStream, channel: &mut Channel) -> Result<(), Broken> {
+        let request = channel.receive(Timed::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
+        let reply = match request {
+            Ok(Request::Open(request)) => {
+                let (lanes, streams) = (request.lanes.len(), request.streams.len());
+                tracing::info!(client = %self.whose.client, lanes, streams, "test requested");
+                self.open(request).map_or_else(|text| refusal(&self.whose, text), Reply::Opened)
+            }
+            Ok(Request::Sample) => Reply::Sample(self.sample()),
+            Ok(Request::Close) => {
+                self.trial.iter().for_each(Trial::end);
+                let last = self.sample();
+                self.trial = None;
+                Reply::Closed(last)
+            }
+            Ok(Request::Counters { interfaces }) => {
+                Reply::Counters { counters: Box::new(counters::read(&self.sysroot, &interfaces)) }
+            }
+            Ok(Request::Hello { .. }) => Reply::Error { text: "a second hello".into() },
+            Err(Broken::Message(error)) => {
+                Reply::Error { text: format!("a request is not understood: {error}") }
+            }
+            Err(broken) => return Err(broken),
+        };
+        match channel.send(Timed::new(stream, MESSAGE), &reply) {
+            // Nothing of it was sent: a host may have more interfaces than fit.
+            Err(Broken::TooLong(limit)) => {
+                let text = format!("the answer is longer than {limit} bytes; ask for fewer interfaces");
+                channel.send(Timed::new(stream, MESSAGE), &Reply::Error { text })
+            }
+            sent => sent,
+        }
+    }
+
+    fn open(&mut self, request: OpenRequest) -> Result<Opened, String> {
+        if self.trial.is_some() {
+            return Err("a test is running on this session; close it first".into());
+        }
+        let (trial, opened) = Trial::open(self.shared, &self.sysroot, self.whose, request)?;
+        self.trial = Some(trial);
+        Ok(opened)
+    }
+
+    fn sample(&self) -> Sample {
+        let (lanes, streams) = self.trial.as_ref().map(Trial::samples).unwrap_or_default();
+        Sample {
+            lanes,
+            streams,
+            process_cpu_nanos: nanos(linerate_system::counters::process_cpu()),
+            throttle: Throttle::read(&self.sysroot),
+            cpu_times: CpuTimes::read(&self.sysroot),
+            nanos: nanos(self.whose.start.elapsed()),
+        }
+    }
+}
+
+fn refusal(whose: &Whose, text: String) -> Reply {
+    tracing::info!(client = %whose.client, text, "test refused");
+    Reply::Error { text }
+}
+
+/// Nanoseconds that fit 584 years.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

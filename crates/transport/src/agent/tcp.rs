@@ -1,0 +1,70 @@
+//! The agent's end of a data stream over TCP: admitted by its token, it is served on the thread of its
+//! connection.
+
+use super::lane::{Lane, Receive, Work};
+use super::pending::PendingEntry;
+use super::secret::SECRET_BYTES;
+use super::server::Shared;
+use super::wire::{ADMITTED, Timed};
+use crate::flow::stream::{self as engine, StreamSocket};
+use socket2::{SockRef, Socket};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A data stream: its token admits it to its worker, and this thread becomes the worker's.
+pub(crate) fn data(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
+    let mut token = [0; SECRET_BYTES];
+    if Timed::until(&stream, entry.deadline()).read_exact(&mut token).is_err() || !entry.admit() {
+        return;
+    }
+    let peer = stream.peer_addr().ok();
+    let Some(lane) = shared.tokens.claim(&token) else {
+        tracing::info!(?peer, "data connection refused: no such token");
+        return;
+    };
+    tracing::debug!(?peer, "data connection admitted");
+    // The list of the pending let go of it: nobody else holds it.
+    let Ok(stream) = Arc::try_unwrap(stream) else { return };
+    if let Err(error) = serve_tcp(stream, &lane, shared) {
+        tracing::warn!(?peer, %error, "data connection lost");
+        lane.finish(Some(format!("its connection failed at the start: {error}")));
+    }
+}
+
+fn serve_tcp(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> {
+    let stream = match &lane.work {
+        Work::Receive(receive) => {
+            size_buffer(SockRef::from(&stream), receive)?;
+            stream
+        }
+        Work::Stream { spec, .. } => {
+            let socket = Socket::from(stream);
+            engine::prepare(spec, &socket)?;
+            socket.into()
+        }
+    };
+    let handle = stream.try_clone()?;
+    Timed::new(&stream, shared.settings.limits.admission).write_all(&[ADMITTED])?;
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    lane.run(Some(handle), |stop| match &lane.work {
+        Work::Receive(receive) => (shared.receivers.tcp)(stream, &receive.terms, &receive.received, stop),
+        Work::Stream { spec, counters } => {
+            (shared.receivers.stream)(spec, StreamSocket::Tcp(stream), counters, stop)
+        }
+    });
+    Ok(())
+}
+
+/// Asks for the receive buffer that the client wants, and notes what the kernel grants (at most twice
+/// `net.core.rmem_max`).
+pub(crate) fn size_buffer(socket: SockRef<'_>, receive: &Receive) -> io::Result<()> {
+    if let Some(bytes) = receive.receive_buffer_bytes {
+        // The kernel takes a C int.
+        socket.set_recv_buffer_size(bytes.clamp(1, 1 << 30) as usize)?;
+    }
+    receive.received.buffer_bytes.store(socket.recv_buffer_size()? as u64, Ordering::Relaxed);
+    Ok(())
+}

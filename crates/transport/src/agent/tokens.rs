@@ -1,0 +1,72 @@
+//! One-time tokens: the right to open one data stream.
+
+use super::lane::Lane;
+use super::secret::{SECRET_BYTES, Token, same};
+use crate::lock::lock;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Tokens that were handed out and not used yet.
+#[derive(Default)]
+pub(crate) struct Tokens(Mutex<Vec<(Token, Arc<Lane>)>>);
+
+impl Tokens {
+    /// Hands out the right to a worker.
+    pub(crate) fn issue(&self, token: Token, lane: Arc<Lane>) {
+        lock(&self.0).push((token, lane));
+    }
+
+    /// Takes the right that a connection shows. Each works once, and not after its time.
+    pub(crate) fn claim(&self, shown: &[u8; SECRET_BYTES]) -> Option<Arc<Lane>> {
+        let mut tokens = lock(&self.0);
+        // All are compared, whichever fits: the time tells nothing.
+        let place = tokens.iter().enumerate().fold(None, |found, (index, (token, _))| {
+            if same(token.bytes(), shown) { Some(index) } else { found }
+        })?;
+        let (_, lane) = tokens.swap_remove(place);
+        (Instant::now() < lane.expires).then_some(lane)
+    }
+
+    /// Forgets the rights to some workers.
+    pub(crate) fn withdraw(&self, withdrawn: impl Fn(&Lane) -> bool) {
+        lock(&self.0).retain(|(_, lane)| !withdrawn(lane));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clients::{ClientLimits, Clients, Rate};
+    use super::super::lane::{Receive, Work};
+    use super::*;
+    use crate::admission::Permits;
+    use crate::flow::receive::{Received, Terms};
+    use std::time::Duration;
+
+    #[test]
+    fn a_token_works_once_and_not_after_its_time() {
+        let (permits, clients) = (Permits::open(8), Clients::new(ClientLimits::default()));
+        let lane = |time| {
+            let client = "192.0.2.1".parse().expect("an address");
+            let permit = permits.take(client).expect("a permit");
+            let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
+            let received = Received::new(Instant::now());
+            let protocol = linerate_facts::protocol::Protocol::Tcp;
+            let receive = Receive { protocol, receive_buffer_bytes: None, terms: Terms::default(), received };
+            let work = Work::Receive(Box::new(receive));
+            Arc::new(Lane::new(work, client, time, share, permit))
+        };
+        let tokens = Tokens::default();
+        let (one, late, never) = (Token::random(), Token::random(), Token::random());
+        let (one, late, never) = (one.expect("a token"), late.expect("a token"), never.expect("a token"));
+        let first = lane(Duration::from_secs(60));
+        tokens.issue(one.clone(), first.clone());
+        tokens.issue(late.clone(), lane(Duration::ZERO));
+        assert!(tokens.claim(never.bytes()).is_none());
+        assert!(tokens.claim(one.bytes()).is_some_and(|lane| Arc::ptr_eq(&lane, &first)));
+        assert!(tokens.claim(one.bytes()).is_none(), "used");
+        assert!(tokens.claim(late.bytes()).is_none(), "expired");
+        tokens.issue(one.clone(), first.clone());
+        tokens.withdraw(|lane| std::ptr::eq(lane, &*first));
+        assert!(tokens.claim(one.bytes()).is_none(), "withdrawn");
+    }
+}

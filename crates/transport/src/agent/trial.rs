@@ -1,0 +1,264 @@
+//! The running test of a session: its workers and streams, from their tokens to their last samples.
+
+use super::clients::{Rate, Share};
+use super::deal::deal;
+use super::host::congestion_controls;
+use super::lane::{Lane, Receive, Work};
+use super::protocol::{LaneTicket, OpenRequest, Opened, StreamTicket};
+use super::secret::Token;
+use super::server::Shared;
+use super::{udp, wish};
+use crate::admission::{NoPermit, Permit};
+use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
+use crate::flow::stream::{Role, StreamCounters, StreamSample, StreamSpec};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::sysroot::Sysroot;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Receivers that were asked to stop end by themselves within this; then their streams are cut.
+const GENTLE_END: Duration = Duration::from_millis(700);
+/// All threads have ended within this.
+const END: Duration = Duration::from_millis(1700);
+/// What TCP's buffer of a worker may grow to where nobody says (tcp(7): tcp_rmem), or may be asked for by the
+/// client without being told so.
+const TCP_LANE_BYTES: u64 = 16 << 20;
+/// What the receiving thread of a worker has besides: the blocks that it reads into, its stack.
+const THREAD_BYTES: u64 = 2 << 20;
+/// A worker under a rate limit has a buffer for so much of a second: more would only hide from the sender
+/// that it must wait.
+const HELD_SECONDS: f64 = 0.05;
+const LEAST_HELD_BYTES: u64 = 128 << 10;
+
+/// Whose test it is, and on which clock and address.
+#[derive(Clone, Copy)]
+pub(crate) struct Whose {
+    /// Our end of the control connection, as the client knows it.
+    pub local: SocketAddr,
+    /// The client's address.
+    pub client: IpAddr,
+    /// When its session began.
+    pub start: Instant,
+}
+
+/// A test. Dropping it ends everything that it began.
+pub(crate) struct Trial<'a> {
+    shared: &'a Shared,
+    whose: Whose,
+    lanes: Vec<Arc<Lane>>,
+    /// A stream, or why there is none.
+    streams: Vec<Result<Arc<Lane>, String>>,
+    began: Instant,
+    _permit: Permit,
+}
+
+impl<'a> Trial<'a> {
+    /// Gives every worker and stream its token. Workers: all or none, so that a run is not of fewer than were
+    /// asked for unnoticed; a stream that cannot be is told with its reason, and the others go on.
+    pub(crate) fn open(
+        shared: &'a Shared,
+        sysroot: &Sysroot,
+        whose: Whose,
+        request: OpenRequest,
+    ) -> Result<(Trial<'a>, Opened), String> {
+        let bound = shared.settings.limits.lanes;
+        let wanted = request.lanes.len() + request.streams.len();
+        if !(1..=bound).contains(&wanted) {
+            return Err(format!("{wanted} streams were asked for; it takes 1 to {bound} in one test"));
+        }
+        let permit = shared.tests.take(whose.client).map_err(|none| match none {
+            NoPermit::AllTaken { bound } => {
+                format!("{bound} tests are running there already; wait until one has ended")
+            }
+            NoPermit::OriginHasHalf { own, bound } => format!(
+                "this client runs {own} of its {bound} tests already, which is the most for one; wait until \
+                 one has ended, or \
+                 start the agent with a higher --tests"
+            ),
+        })?;
+        let began = Instant::now();
+        let mut trial =
+            Trial { shared, whose, lanes: Vec::new(), streams: Vec::new(), began, _permit: permit };
+        let mut opened = Opened::default();
+        for lane in &request.lanes {
+            opened.lanes.push(trial.open_lane(lane.protocol, &request)?);
+        }
+        opened.streams = trial.open_streams(request.streams, sysroot);
+        Ok((trial, opened))
+    }
+
+    /// A worker of a run: it is dealt no rate. Under a limit all workers of a client read by one pace, which
+    /// makes their senders wait.
+    fn open_lane(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<LaneTicket, String> {
+        let limit = self.shared.clients.limits().bytes_per_second;
+        let buffer = lane_buffer(protocol, request.receive_buffer_bytes, limit, request.lanes.len());
+        let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
+        let share =
+            self.share(buffer.map_or(TCP_LANE_BYTES, |bytes| 2 * bytes).saturating_add(THREAD_BYTES), rate)?;
+        let allow = self.shared.settings.allow.clone();
+        let terms = Terms {
+            verify: request.verify,
+            buffer_bytes: buffer,
+            pace: share.pace(),
+            admits: Some(Arc::new(move |address| allow.admits(address))),
+        };
+        let received = Received::new(self.whose.start);
+        let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received };
+        let (lane, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
+        self.lanes.push(lane);
+        Ok(LaneTicket { token, udp_port })
+    }
+
+    /// What a stream takes of its client's share of this host.
+    fn share(&self, memory_bytes: u64, rate: Rate) -> Result<Share, String> {
+        self.shared.clients.take(self.whose.client, memory_bytes, rate)
+    }
+
+    fn open_streams(&mut self, specs: Vec<StreamSpec>, sysroot: &Sysroot) -> Vec<StreamTicket> {
+        let controls = congestion_controls(sysroot);
+        let checked: Vec<Result<(), String>> =
+            specs.iter().map(|spec| wish::check(spec, &controls)).collect();
+        let left = self.shared.clients.rate_left(self.whose.client).unwrap_or(f64::INFINITY);
+        let wishes: Vec<f64> = specs
+            .iter()
+            .zip(&checked)
+            .map(|(spec, checked)| checked.as_ref().map_or(0.0, |()| wish::rate(spec, left)))
+            .collect();
+        let dealt = deal(left, &wishes);
+        let rates = wishes.into_iter().zip(dealt).map(|(wish, dealt)| Rate { wish, dealt });
+        let tickets = specs.into_iter().zip(checked).zip(rates).map(|((spec, checked), rate)| match checked
+            .and_then(|()| self.open_stream(spec, rate))
+        {
+            Ok((lane, ticket)) => {
+                self.streams.push(Ok(lane));
+                ticket
+            }
+            Err(why) => {
+                self.streams.push(Err(why.clone()));
+                StreamTicket::Refused { why }
+            }
+        });
+        tickets.collect()
+    }
+
+    fn open_stream(&self, mut spec: StreamSpec, rate: Rate) -> Result<(Arc<Lane>, StreamTicket), String> {
+        if !self.shared.settings.pin {
+            spec.core = None;
+        }
+        let share = self.share(wish::memory_bytes(&spec), rate)?;
+        // What was granted, which may be less than what was dealt: another session of the client may have
+        // been faster.
+        let bytes_per_second = share.bytes_per_second();
+        if spec.role == Role::Send {
+            spec.bytes_per_second = bytes_per_second.or(spec.bytes_per_second);
+        }
+        let counters = Box::new(StreamCounters::new(self.whose.start));
+        let (lane, token, udp_port) = self.admit(Work::Stream { spec: Box::new(spec), counters }, share)?;
+        Ok((lane, StreamTicket::Granted { token, udp_port, bytes_per_second }))
+    }
+
+    /// Takes a permit for a data stream, and makes its token; over UDP also its socket and thread.
+    fn admit(&self, work: Work, share: Share) -> Result<(Arc<Lane>, Token, Option<u16>), String> {
+        let full = |_| "all its streams are taken; wait until another client has finished";
+        let permit = self.shared.lanes.take(self.whose.client).map_err(full)?;
+        let life = self.shared.settings.limits.token_life;
+        let lane = Lane::new(work, self.whose.client, life, share, permit);
+        let lane = Arc::new(lane.ending(self.began, self.shared.settings.limits.test_time));
+        self.shared.watched.add(&lane);
+        let token = Token::random().map_err(|error| format!("its kernel gives no random bytes: {error}"))?;
+        let udp_port = match lane.protocol() {
+            Protocol::Tcp => {
+                self.shared.tokens.issue(token.clone(), lane.clone());
+                None
+            }
+            Protocol::Udp => {
+                let started = udp::start(&lane, token.clone(), self.whose.local, self.shared);
+                Some(started.map_err(|error| {
+                    format!(
+                        "no UDP socket for it there: {error}; too many open files? Raise `ulimit -n` there"
+                    )
+                })?)
+            }
+        };
+        Ok((lane, token, udp_port))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        self.lanes.iter().chain(self.streams.iter().flatten())
+    }
+
+    /// Datagrams go out of this host, to somebody who may be gone.
+    pub(crate) fn sends_datagrams(&self) -> bool {
+        self.streams.iter().flatten().any(|lane| match &lane.work {
+            Work::Stream { spec, counters } => {
+                spec.protocol == Protocol::Udp
+                    && matches!(spec.role, Role::Send | Role::Ask)
+                    && !counters.ended.load(std::sync::atomic::Ordering::Relaxed)
+            }
+            Work::Receive(_) => false,
+        })
+    }
+
+    /// How far workers and streams are, each in the order of the request.
+    pub(crate) fn samples(&self) -> (Vec<super::LaneSample>, Vec<StreamSample>) {
+        let lanes = self.lanes.iter().filter_map(|lane| match &lane.work {
+            Work::Receive(receive) => Some(lane.sample(receive)),
+            Work::Stream { .. } => None,
+        });
+        let streams = self.streams.iter().map(|stream| match stream {
+            Ok(lane) => lane.stream_sample(),
+            Err(why) => StreamSample { ended: true, error: Some(why.clone()), ..StreamSample::default() },
+        });
+        (lanes.collect(), streams.collect())
+    }
+
+    /// Takes back unused tokens, stops all threads, and cuts the streams of those that do not stop.
+    pub(crate) fn end(&self) {
+        let began = Instant::now();
+        self.shared.tokens.withdraw(|lane| self.all().any(|ours| std::ptr::eq(&**ours, lane)));
+        self.all().for_each(|lane| lane.stop());
+        let all_ended = |deadline| self.all().all(|lane| lane.await_end(deadline));
+        if !all_ended(began + GENTLE_END) {
+            self.all().for_each(|lane| lane.cut());
+            all_ended(began + END);
+        }
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the receiver of a worker asks for as its socket's buffer, bytes; none: TCP's sizes itself. Never more
+/// than the kernel's C int.
+fn lane_buffer(protocol: Protocol, asked: Option<u64>, limit: Option<f64>, lanes: usize) -> Option<u64> {
+    const MOST: u64 = 1 << 30;
+    let free = match protocol {
+        Protocol::Tcp => asked,
+        Protocol::Udp => Some(asked.unwrap_or(0).max(UDP_BUFFER_BYTES)),
+    };
+    let Some(limit) = limit else { return free.map(|bytes| bytes.min(MOST)) };
+    let held = (limit / lanes.max(1) as f64 * HELD_SECONDS) as u64;
+    Some(free.unwrap_or(MOST).min(held.max(LEAST_HELD_BYTES)).min(MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_of_a_lane_is_what_will_be_asked_for() {
+        let buffer = lane_buffer;
+        assert_eq!(buffer(Protocol::Tcp, None, None, 1), None);
+        assert_eq!(buffer(Protocol::Tcp, Some(1 << 20), None, 1), Some(1 << 20));
+        assert_eq!(buffer(Protocol::Udp, Some(1 << 20), None, 1), Some(UDP_BUFFER_BYTES));
+        assert_eq!(buffer(Protocol::Udp, Some(u64::MAX), None, 1), Some(1 << 30));
+        // 50 ms of a quarter of 8 Gb/s, and no less than a few trains.
+        assert_eq!(buffer(Protocol::Udp, None, Some(1e9), 4), Some(12_500_000));
+        assert_eq!(buffer(Protocol::Tcp, None, Some(1e6), 1), Some(LEAST_HELD_BYTES));
+        assert_eq!(buffer(Protocol::Tcp, Some(4096), Some(1e9), 1), Some(4096));
+    }
+}

@@ -1,0 +1,99 @@
+//! What a client wants of a stream, held to bounds before anything is done for it.
+
+use crate::flow::stream::{Role, SendMethod, StreamSpec};
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::show_size;
+
+/// Largest buffer of a socket and of a thread.
+const LARGEST_BUFFER_BYTES: u64 = 1 << 30;
+const LARGEST_WRITE_BYTES: u32 = 16 << 20;
+/// The largest payload of a UDP datagram over IPv4 (RFC 768), and the smallest that holds a stream's header.
+const DATAGRAM_BYTES: std::ops::RangeInclusive<u32> = 64..=65_507;
+/// What a socket's buffer may grow to where the client leaves it to the kernel (tcp(7): tcp_rmem), or to
+/// linerate (UDP).
+const USUAL_BUFFER_BYTES: u64 = 6 << 20;
+const UDP_BUFFER_BYTES: u64 = 16 << 20;
+/// What a thread has besides: stack, records of datagrams.
+const THREAD_BYTES: u64 = 1 << 20;
+/// Requests and answers are small: a hundredth of the rate limit is enough for them.
+const SMALL_TALK: f64 = 0.01;
+
+/// Checks a wish; an error is a sentence for the user. `controls`: congestion controls that there are.
+pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), String> {
+    if spec.protocol == Protocol::Udp && !DATAGRAM_BYTES.contains(&spec.datagram_bytes) {
+        return Err(format!(
+            "datagrams of {} bytes: they have {} to {}",
+            spec.datagram_bytes,
+            DATAGRAM_BYTES.start(),
+            DATAGRAM_BYTES.end()
+        ));
+    }
+    let talk = matches!(spec.role, Role::Ask | Role::Echo);
+    let largest =
+        if talk && spec.protocol == Protocol::Udp { *DATAGRAM_BYTES.end() } else { LARGEST_WRITE_BYTES };
+    if !(1..=largest).contains(&spec.write_bytes) {
+        return Err(format!(
+            "{} bytes a call: they are 1 to {}",
+            spec.write_bytes,
+            show_size(largest.into())
+        ));
+    }
+    if spec.bytes_per_second.is_some_and(|rate| !(rate.is_finite() && rate >= 1.0)) {
+        return Err("a rate must be at least one byte a second".into());
+    }
+    for bytes in [spec.send_buffer_bytes, spec.receive_buffer_bytes].into_iter().flatten() {
+        if !(1..=LARGEST_BUFFER_BYTES).contains(&bytes) {
+            return Err(format!(
+                "a socket buffer of {bytes} bytes: it has 1 byte to {}",
+                show_size(LARGEST_BUFFER_BYTES)
+            ));
+        }
+    }
+    match &spec.congestion_control {
+        // Of a receiver it does nothing.
+        Some(name)
+            if spec.protocol == Protocol::Tcp && spec.role != Role::Receive && !controls.contains(name) =>
+        {
+            Err(format!(
+                "no congestion control “{}” is loaded there; there are: {}",
+                name.chars().filter(char::is_ascii_graphic).take(16).collect::<String>(),
+                controls.join(", ")
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Memory that it may take, bytes. The kernel doubles what is asked for a socket's buffer (socket(7)).
+pub(crate) fn memory_bytes(spec: &StreamSpec) -> u64 {
+    let usual = if spec.protocol == Protocol::Udp { UDP_BUFFER_BYTES } else { USUAL_BUFFER_BYTES };
+    let asked = match spec.role {
+        Role::Send => spec.send_buffer_bytes,
+        Role::Receive => spec.receive_buffer_bytes,
+        Role::Ask | Role::Echo => Some(0),
+    };
+    // The other direction's buffer only where it is asked for: the kernel fills it with what comes, and
+    // nothing does.
+    let other = match spec.role {
+        Role::Send => spec.receive_buffer_bytes,
+        Role::Receive => spec.send_buffer_bytes,
+        Role::Ask | Role::Echo => spec.send_buffer_bytes.max(spec.receive_buffer_bytes),
+    };
+    let granted = |bytes: u64| 2 * bytes.min(LARGEST_BUFFER_BYTES);
+    // A block and the pattern that it is filled with; zerocopy has as many under way as `flow::stream::hand`
+    // says.
+    let blocks = if spec.method == SendMethod::Zerocopy { 17 } else { 2 };
+    asked.map_or(usual, granted)
+        + other.map_or(0, granted)
+        + blocks * u64::from(spec.write_bytes)
+        + THREAD_BYTES
+}
+
+/// The rate that it would take of a limit, bytes per second.
+pub(crate) fn rate(spec: &StreamSpec, limit: f64) -> f64 {
+    let most = match spec.role {
+        Role::Send | Role::Receive => f64::INFINITY,
+        Role::Ask | Role::Echo => limit * SMALL_TALK,
+    };
+    spec.bytes_per_second.map_or(most, |rate| rate.min(most))
+}

@@ -1,0 +1,129 @@
+//! Reads and writes files as a benchmark asks: one worker is one pinned thread that keeps some requests in
+//! flight over its areas.
+//!
+//! `walk` says where each request goes (`draw` has the random numbers), `schedule` when, `stamp` what is in
+//! it; `tally` counts them with their latencies, `work` is the loop, over any `Queue`, and `worker` its
+//! thread with its engine. What is done with the figures (windows, medians, self-checks) is
+//! `measure::access`.
+
+mod draw;
+mod schedule;
+mod stamp;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod work;
+mod worker;
+
+pub use tally::{AccessCounters, Tally};
+pub use walk::{Area, Order, Request, Walk};
+pub use worker::{RunningAccess, start};
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What moves the bytes between file and buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Requests in flight on one thread, without a system call each.
+    #[default]
+    IoUring,
+    /// `pread` and `pwrite`: one request in flight a worker.
+    Psync,
+    /// Loads and stores in a mapping of the file.
+    Mmap,
+}
+
+/// When the next request is sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// As soon as one of those in flight has ended.
+    Closed,
+    /// At this rate, at even distances, whatever the device does. Latency counts from the intended moment, so
+    /// that a stall is paid by all requests that it held up (no coordinated omission; Gil Tene, "How NOT to
+    /// measure latency").
+    Open { requests_per_second: f64 },
+    /// As soon as one has ended, but no faster than this, and even: no 100 ms window gets more than its
+    /// share.
+    Held { bytes_per_second: f64 },
+}
+
+/// One open file of a worker.
+#[derive(Clone, Debug)]
+pub struct AccessFile {
+    pub file: Arc<File>,
+    /// What it is called in an error.
+    pub label: String,
+}
+
+/// Stamps what is written with its file and offset, and checks what is read against that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Tells this data set from an older one.
+    pub seed: u64,
+}
+
+/// Everything a worker needs to start.
+#[derive(Debug)]
+pub struct AccessStart {
+    /// Processor to pin to; none: the kernel chooses.
+    pub core: Option<u32>,
+    pub files: Vec<AccessFile>,
+    pub walk: Walk,
+    /// Share of the requests that read: 1.0 only reads, 0.0 only writes.
+    pub read_share: f64,
+    /// Bytes a request.
+    pub transfer_bytes: usize,
+    /// Requests in flight (1 for `Psync` and `Mmap`).
+    pub queue_depth: usize,
+    pub engine: Engine,
+    pub pace: Pace,
+    /// Bytes after which the worker has done its part; none: until it is stopped.
+    pub amount_bytes: Option<u64>,
+    /// Flush to the device when the part is done or the worker was stopped, within the measured time; not
+    /// when it was abandoned.
+    pub fsync_at_end: bool,
+    /// Data is stamped and checked.
+    pub stamp: Option<Stamp>,
+    /// Of the random offsets, of the mix and of the data.
+    pub seed: u64,
+    /// io_uring may be used; where it may not or cannot, blocking calls on threads keep the queue depth.
+    pub io_uring: bool,
+    /// Common zero of all workers' clocks.
+    pub begin: Instant,
+}
+
+/// What went wrong with one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessError {
+    pub label: String,
+    pub offset: u64,
+    /// Read or write, and what the kernel said.
+    pub why: String,
+}
+
+/// What a worker did, once it has ended.
+#[derive(Debug)]
+pub struct Outcome {
+    pub reads: Tally,
+    pub writes: Tally,
+    /// How late requests were sent after their intended moment, nanoseconds (open loop only).
+    pub lateness: hdrhistogram::Histogram<u64>,
+    /// Mean number of requests in flight over the worker's time.
+    pub mean_depth: f64,
+    /// CPU time of the worker's thread and of those that work for it, seconds.
+    pub cpu_seconds: f64,
+    /// From its first request to its last completion (with the flush), seconds since `begin`.
+    pub started_seconds: f64,
+    pub ended_seconds: f64,
+    /// It did its amount, or was stopped without an error.
+    pub whole: bool,
+    pub errors: Vec<AccessError>,
+    /// Blocks that did not hold what was written there.
+    pub corrupt: Vec<AccessError>,
+    /// What moved the bytes, for the report.
+    pub method: String,
+}

@@ -1,0 +1,121 @@
+//! What a worker counts: live counters for the sampler, and its own histograms, which nobody else touches
+//! until it has ended.
+
+use crate::flow::progress::Progress;
+use hdrhistogram::Histogram;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+/// Longest latency that is told apart: more counts as this.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Bumped by the worker's thread, read by the sampler.
+#[derive(Debug)]
+pub struct AccessCounters {
+    /// Bytes of all completed requests.
+    pub progress: Progress,
+    /// Completed requests.
+    pub operations: AtomicU64,
+    /// CPU time of the worker, nanoseconds, a few milliseconds old at most.
+    pub cpu_nanos: AtomicU64,
+    /// It has ended.
+    pub ended: AtomicBool,
+    /// Set by somebody else beside `stop`: what is under way is not waited for, and nothing is flushed
+    /// (Ctrl-C).
+    pub abandon: AtomicBool,
+}
+
+impl AccessCounters {
+    /// Nothing done yet; `begin` is common to all workers of a measurement.
+    pub fn new(begin: Instant) -> Self {
+        AccessCounters {
+            progress: Progress::new(begin),
+            operations: AtomicU64::new(0),
+            cpu_nanos: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            abandon: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Requests of one direction.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    pub operations: u64,
+    pub bytes: u64,
+    /// Latencies in nanoseconds, three significant digits, 100 ns to ten minutes.
+    pub latency: Histogram<u64>,
+}
+
+impl Tally {
+    /// Nothing done yet. The histogram takes its memory now, and no more later.
+    pub fn new() -> Self {
+        Tally { operations: 0, bytes: 0, latency: histogram() }
+    }
+
+    /// One completed request.
+    pub fn add(&mut self, bytes: u64, latency: Duration) {
+        self.add_alike(1, bytes, latency.as_nanos() as u64);
+    }
+
+    /// So many of `bytes` each that took equally long.
+    pub(crate) fn add_alike(&mut self, operations: u64, bytes: u64, latency_nanos: u64) {
+        self.operations += operations;
+        self.bytes += operations * bytes;
+        self.latency.saturating_record_n(latency_nanos, operations);
+    }
+
+    /// Another worker's requests, too.
+    pub fn join(&mut self, other: &Tally) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency += &other.latency;
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally::new()
+    }
+}
+
+/// An empty histogram of nanoseconds with the bounds that all share, so that they can be added.
+pub(crate) fn histogram() -> Histogram<u64> {
+    // The bounds are constants that the library accepts; a histogram that grows by itself stands in, were
+    // that to change.
+    Histogram::new_with_bounds(100, LONGEST.as_nanos() as u64, 3)
+        .unwrap_or_else(|_| Histogram::new(3).expect("three digits are within the library's bounds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_add_up() {
+        let mut one = Tally::new();
+        let mut other = Tally::new();
+        (1..=100).for_each(|ms| one.add(4096, Duration::from_millis(ms)));
+        other.add(4096, Duration::from_secs(3600));
+        one.join(&other);
+        assert_eq!((one.operations, one.bytes), (101, 101 * 4096));
+        let middle = one.latency.value_at_quantile(0.5) as f64 / 1e6;
+        assert!((middle - 51.0).abs() < 0.5, "{middle} ms");
+        assert!(
+            one.latency.max() >= LONGEST.as_nanos() as u64,
+            "more than the longest counts as the longest"
+        );
+    }
+
+    #[test]
+    fn a_tally_takes_no_more_memory_however_long_it_counts() {
+        let mut tally = Tally::new();
+        let room = tally.latency.distinct_values();
+        for shift in 0..64 {
+            tally.add_alike(1 << 20, 4096, 1u64 << shift);
+        }
+        tally.add_alike(1 << 40, 4096, u64::MAX);
+        assert_eq!(tally.latency.distinct_values(), room);
+        assert_eq!(tally.operations, (64 << 20) + (1 << 40));
+    }
+}

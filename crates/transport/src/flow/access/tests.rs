@@ -1,0 +1,334 @@
+//! The loop on the seeded fake, with its faults and its own clock; and each engine on a real file.
+
+use super::work::{Work, blocks};
+use super::*;
+use linerate_system::buffers::{Lease, Pool};
+use linerate_system::queue::fake::{FakeQueue, Faults};
+use linerate_system::queue::{Done, Queue, Transfer};
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const TRANSFER: usize = 4096;
+const FILE: usize = 256 * TRANSFER;
+
+fn plan(order: Order, read_share: f64) -> AccessStart {
+    let file = Arc::new(tempfile::tempfile().expect("a temporary file"));
+    let files = vec![AccessFile { file, label: "/data/one".into() }];
+    AccessStart {
+        core: None,
+        files,
+        walk: Walk::new(vec![Area::whole(0, 0, FILE as u64)], order, TRANSFER as u64, 1).expect("room"),
+        read_share,
+        transfer_bytes: TRANSFER,
+        queue_depth: 4,
+        engine: Engine::IoUring,
+        pace: Pace::Closed,
+        amount_bytes: Some(FILE as u64),
+        fsync_at_end: true,
+        stamp: Some(Stamp { seed: 3 }),
+        seed: 5,
+        io_uring: true,
+        begin: Instant::now(),
+    }
+}
+
+fn fake(seed: u64, content: Vec<u8>, faults: Faults) -> FakeQueue {
+    FakeQueue::new(seed, vec![content], faults)
+}
+
+fn pool(start: &AccessStart) -> Pool {
+    Pool::new(blocks(start), start.transfer_bytes).expect("a pool")
+}
+
+fn run_on(queue: &mut FakeQueue, mut start: AccessStart) -> (Outcome, AccessCounters) {
+    start.begin = queue.begin();
+    let counters = AccessCounters::new(start.begin);
+    let stop = AtomicBool::new(false);
+    let outcome = Work::new(queue, &mut pool(&start), start, &counters, &stop, 0.0)
+        .expect("a worker")
+        .run()
+        .expect("turns");
+    (outcome, counters)
+}
+
+/// What a whole pass of writes leaves.
+fn written() -> Vec<u8> {
+    let start = plan(Order::Sequential, 0.0);
+    let mut queue = fake(1, vec![0; FILE], Faults::default());
+    let (outcome, _) = run_on(&mut queue, start);
+    assert!(outcome.whole, "{outcome:?}");
+    queue.files.remove(0)
+}
+
+fn read_back(content: Vec<u8>) -> Outcome {
+    let start = plan(Order::Sequential, 1.0);
+    let mut queue = fake(1, content, Faults::default());
+    run_on(&mut queue, start).0
+}
+
+#[test]
+fn what_was_written_reads_back_and_damage_is_located() {
+    let content = written();
+    let outcome = read_back(content.clone());
+    assert_eq!((outcome.corrupt.len(), outcome.reads.operations), (0, 256));
+    let mut flipped = content.clone();
+    flipped[20_000] ^= 0x10;
+    let outcome = read_back(flipped);
+    assert_eq!(outcome.corrupt.len(), 1, "{:?}", outcome.corrupt);
+    let found = &outcome.corrupt[0];
+    assert_eq!((found.label.as_str(), found.offset), ("/data/one", 16_384));
+    assert!(found.why.contains("at byte 20000"), "{}", found.why);
+    let mut misplaced = content;
+    misplaced.copy_within(8192..12_288, 40_960);
+    let outcome = read_back(misplaced);
+    assert_eq!((outcome.corrupt.len(), outcome.corrupt[0].offset), (1, 40_960));
+    assert!(outcome.corrupt[0].why.contains("offset 8192"), "{:?}", outcome.corrupt);
+    assert!(outcome.whole, "it did its amount");
+    let outcome = read_back(vec![0; FILE]);
+    assert_eq!(outcome.corrupt.len(), 100, "no more are kept");
+    assert!(outcome.corrupt[99].why.contains("156 more"), "{:?}", outcome.corrupt[99]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn short_and_late_transfers_are_completed(seed: u64, read_share in 0.0..=1.0f64, zipf: bool) {
+        let order = if zipf { Order::Zipf { theta: 1.1 } } else { Order::Sequential };
+        let start = plan(order, read_share);
+        let faults = Faults { short: 200, late: 50, ..Faults::default() };
+        let mut queue = fake(seed, written(), faults);
+        let (outcome, counters) = run_on(&mut queue, start);
+        prop_assert!(outcome.whole && outcome.errors.is_empty(), "{:?}", outcome.errors);
+        prop_assert_eq!(outcome.corrupt, vec![]);
+        let bytes = outcome.reads.bytes + outcome.writes.bytes;
+        prop_assert_eq!(bytes, FILE as u64);
+        prop_assert_eq!(counters.progress.mark().bytes, bytes);
+        prop_assert_eq!(outcome.reads.latency.len() + outcome.writes.latency.len(), 256);
+        prop_assert_eq!(queue.in_flight(), 0);
+        prop_assert!(outcome.mean_depth > 1.0 && outcome.mean_depth <= 4.0, "{}", outcome.mean_depth);
+    }
+
+    #[test]
+    fn an_error_names_file_and_place_and_loses_nothing(seed: u64, writes: bool) {
+        let start = plan(Order::Random, if writes { 0.0 } else { 1.0 });
+        let faults = Faults { read_errors: 100, full: 100, late: 100, ..Faults::default() };
+        let mut queue = fake(seed, written(), faults);
+        let (outcome, counters) = run_on(&mut queue, start);
+        prop_assert!(!outcome.whole && !outcome.errors.is_empty());
+        let error = &outcome.errors[0];
+        prop_assert!(error.label == "/data/one" && error.offset < FILE as u64);
+        let said = if writes { "write: No space left" } else { "read: Input/output error" };
+        prop_assert!(error.why.starts_with(said), "{}", error.why);
+        prop_assert_eq!(queue.in_flight(), 0);
+        let operations = outcome.reads.operations + outcome.writes.operations;
+        prop_assert_eq!(counters.operations.load(Ordering::Relaxed), operations);
+    }
+
+    /// It was silent for nearly all of the two seconds before the stop, so that it gets twice as long to show
+    /// life; not for ever.
+    #[test]
+    fn a_stop_gives_up_a_device_that_hangs(seed: u64) {
+        let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+        let inner = fake(seed, written(), Faults { lost: 20, ..Faults::default() });
+        let mut queue = Scripted::new(inner, Duration::from_secs(2));
+        let outcome = queue.run(start);
+        prop_assert_eq!(queue.in_flight(), 4, "all of its depth is lost");
+        prop_assert!(!outcome.whole);
+        prop_assert!(outcome.errors[0].why.contains("4 requests did not come back"), "{:?}", outcome.errors);
+        prop_assert!((2.0..6.2).contains(&outcome.ended_seconds), "{}", outcome.ended_seconds);
+    }
+}
+
+#[test]
+fn a_stop_waits_for_a_slow_device_as_its_silence_asks() {
+    let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+    // Silent from 1 s on; the stop comes after one second of that, and the device shows life after 1.9 s
+    // more.
+    let stall = Some(Duration::from_secs(1)..Duration::from_millis(3900));
+    let inner = fake(1, written(), Faults { stall, ..Faults::default() });
+    let mut queue = Scripted::new(inner, Duration::from_secs(2));
+    let outcome = queue.run(start);
+    assert!(outcome.whole && outcome.errors.is_empty(), "{:?}", outcome.errors);
+    assert_eq!(queue.in_flight(), 0);
+}
+
+#[test]
+fn after_a_ctrl_c_a_user_is_not_kept_waiting() {
+    let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+    let stall = Some(Duration::from_secs(1)..Duration::from_secs(100));
+    let inner = fake(1, written(), Faults { stall, ..Faults::default() });
+    let mut queue = Scripted::new(inner, Duration::from_secs(2));
+    queue.interrupts = true;
+    let outcome = queue.run(start);
+    assert_eq!(queue.in_flight(), 4);
+    assert!(!outcome.whole && outcome.errors.is_empty(), "what was asked for is no error: {outcome:?}");
+    assert!((2.0..2.4).contains(&outcome.ended_seconds), "{}", outcome.ended_seconds);
+}
+
+/// A fake whose process is frozen for a while, and told to stop, at moments of the fake's own clock.
+struct Scripted {
+    inner: FakeQueue,
+    freeze: Option<(Duration, Duration)>,
+    stop_at: Duration,
+    stop: Arc<AtomicBool>,
+    /// The stop is a Ctrl-C.
+    interrupts: bool,
+    counters: Option<Arc<AccessCounters>>,
+}
+
+impl Scripted {
+    fn new(inner: FakeQueue, stop_at: Duration) -> Self {
+        Scripted { inner, freeze: None, stop_at, stop: Arc::default(), interrupts: false, counters: None }
+    }
+
+    fn run(&mut self, mut start: AccessStart) -> Outcome {
+        start.begin = self.inner.begin();
+        let counters = Arc::new(AccessCounters::new(start.begin));
+        self.counters = Some(Arc::clone(&counters));
+        let stop = Arc::clone(&self.stop);
+        Work::new(self, &mut pool(&start), start, &counters, &stop, 0.0)
+            .expect("a worker")
+            .run()
+            .expect("turns")
+    }
+}
+
+impl Queue for Scripted {
+    fn submit(&mut self, lease: Lease, transfer: Transfer) {
+        self.inner.submit(lease, transfer);
+    }
+
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> std::io::Result<()> {
+        let now = self.inner.now() - self.inner.begin();
+        if let Some((_, time)) = self.freeze.take_if(|(at, _)| *at <= now) {
+            self.inner.freeze(time);
+        }
+        if now >= self.stop_at {
+            self.stop.store(true, Ordering::Relaxed);
+            if let Some(counters) = &self.counters {
+                counters.abandon.store(self.interrupts, Ordering::Relaxed);
+            }
+        }
+        self.inner.turn(wait, done)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+
+    fn method(&self) -> String {
+        self.inner.method()
+    }
+}
+
+fn open_loop() -> AccessStart {
+    AccessStart {
+        pace: Pace::Open { requests_per_second: 1000.0 },
+        amount_bytes: None,
+        queue_depth: 16,
+        ..plan(Order::Random, 1.0)
+    }
+}
+
+fn seconds_at(histogram: &hdrhistogram::Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1e9
+}
+
+#[test]
+fn a_stalled_device_is_paid_by_all_that_it_held_up() {
+    let start = open_loop();
+    let stall = Some(Duration::from_secs(4)..Duration::from_secs(6));
+    let inner = fake(1, written(), Faults { stall, ..Faults::default() });
+    let outcome = Scripted::new(inner, Duration::from_secs(10)).run(start);
+    assert!((9990..=10_010).contains(&outcome.reads.operations), "{}", outcome.reads.operations);
+    let latency = &outcome.reads.latency;
+    let (p50, p99) = (seconds_at(latency, 0.5), seconds_at(latency, 0.99));
+    assert!(p50 < 0.001 && p99 > 1.5 && latency.max() < 2_100_000_000, "{p50} s and {p99} s");
+    assert!(seconds_at(&outcome.lateness, 0.99) > 1.5, "with 16 in flight, the others waited");
+}
+
+#[test]
+fn a_frozen_process_pays_too() {
+    let start = open_loop();
+    let mut queue = Scripted::new(fake(1, written(), Faults::default()), Duration::from_secs(10));
+    queue.freeze = Some((Duration::from_secs(3), Duration::from_secs(2)));
+    let outcome = queue.run(start);
+    assert!((9990..=10_010).contains(&outcome.reads.operations), "{}", outcome.reads.operations);
+    assert!(seconds_at(&outcome.reads.latency, 0.99) > 1.5);
+    assert!(seconds_at(&outcome.lateness, 0.99) > 1.5);
+    assert!(seconds_at(&outcome.lateness, 0.5) < 0.001);
+}
+
+#[test]
+fn what_was_never_sent_was_late() {
+    let start = open_loop();
+    let stall = Some(Duration::from_secs(1)..Duration::from_secs(100));
+    let inner = fake(1, written(), Faults { stall, ..Faults::default() });
+    let outcome = Scripted::new(inner, Duration::from_secs(5)).run(start);
+    assert!(seconds_at(&outcome.lateness, 0.99) > 3.5, "though none of them was sent");
+}
+
+#[test]
+fn a_limit_is_even_in_every_window() {
+    let limit = 8.0 * 1024.0 * 1024.0;
+    let start = AccessStart {
+        pace: Pace::Held { bytes_per_second: limit },
+        amount_bytes: None,
+        ..plan(Order::Sequential, 0.5)
+    };
+    let mut queue = Scripted::new(fake(1, written(), Faults::default()), Duration::from_secs(5));
+    queue.freeze = Some((Duration::from_secs(2), Duration::from_millis(700)));
+    queue.run(start);
+    let sends = &queue.inner.submitted;
+    let window = Duration::from_millis(100);
+    let share = limit * window.as_secs_f64();
+    for (index, (from, _)) in sends.iter().enumerate() {
+        let within = sends[index..].iter().take_while(|(at, _)| *at < *from + window);
+        let bytes: usize = within.map(|(_, bytes)| bytes).sum();
+        assert!((bytes as f64) < share * 1.06 + TRANSFER as f64, "{bytes} bytes from {from:?} on");
+    }
+    let all: usize = sends.iter().map(|(_, bytes)| bytes).sum();
+    let expected = limit * 4.3;
+    assert!((all as f64 / expected - 1.0).abs() < 0.02, "{all} bytes, not {expected}");
+}
+
+#[test]
+fn a_mix_keeps_its_share() {
+    let start = AccessStart { amount_bytes: Some(4000 * TRANSFER as u64), ..plan(Order::Random, 0.7) };
+    let mut queue = fake(9, written(), Faults::default());
+    let (outcome, _) = run_on(&mut queue, start);
+    let share = outcome.reads.operations as f64 / 4000.0;
+    assert!((share - 0.7).abs() < 0.04, "{share}");
+    assert_eq!(outcome.writes.operations, 4000 - outcome.reads.operations);
+}
+
+#[test]
+fn each_engine_writes_and_reads_a_real_file() {
+    let content = written();
+    for (engine, io_uring) in
+        [(Engine::IoUring, true), (Engine::IoUring, false), (Engine::Psync, true), (Engine::Mmap, true)]
+    {
+        let file = tempfile::tempfile().expect("a temporary file");
+        for read_share in [0.0, 1.0] {
+            let mut plan = plan(Order::Sequential, read_share);
+            plan.files[0].file = Arc::new(file.try_clone().expect("the same file"));
+            let plan = AccessStart { engine, io_uring, ..plan };
+            let counters = Arc::new(AccessCounters::new(plan.begin));
+            let running = start(plan, Arc::clone(&counters), Arc::default()).expect("a thread");
+            let outcome = running.join().expect("a worker");
+            assert!(outcome.whole && outcome.corrupt.is_empty(), "{outcome:?}");
+            let bytes = outcome.reads.bytes + outcome.writes.bytes;
+            assert_eq!((bytes, counters.progress.mark().bytes), (FILE as u64, FILE as u64), "{engine:?}");
+            assert!(counters.ended.load(Ordering::Acquire));
+        }
+        let mut got = vec![0; FILE];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut got, 0).expect("read");
+        assert!(got == content, "{engine:?} wrote something else");
+    }
+}

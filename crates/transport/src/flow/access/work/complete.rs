@@ -1,0 +1,107 @@
+//! What came back: counted, checked, sent again where it was short, or kept as an error.
+
+use super::{Alike, Flight, READ, WRITE, Work};
+use crate::flow::access::{AccessError, Request};
+use linerate_system::buffers::Lease;
+use linerate_system::queue::{Done, Queue};
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// No more errors, and no more damaged blocks, are kept of a worker.
+const MOST_ERRORS: usize = 8;
+const MOST_CORRUPT: usize = 100;
+
+impl<Q: Queue> Work<'_, Q> {
+    pub(super) fn complete_all(&mut self, done: &mut Vec<Done>, now: u64) {
+        let mut completed = 0;
+        for ended in done.drain(..) {
+            completed += u64::from(self.complete(ended, now));
+        }
+        for side in [READ, WRITE] {
+            self.count(side);
+        }
+        if completed > 0 {
+            self.counters.progress.add_at(completed * self.start.transfer_bytes as u64, now);
+            let operations = self.sides[READ].operations + self.sides[WRITE].operations;
+            self.counters.operations.store(operations, Ordering::Relaxed);
+        }
+    }
+
+    /// True if a request is over in full.
+    fn complete(&mut self, ended: Done, now: u64) -> bool {
+        let Done { lease, result } = ended;
+        let number = lease.number();
+        let side = usize::from(number >= self.read_blocks);
+        let flight = &mut self.flights[number];
+        match result {
+            Ok(moved) if flight.moved + moved >= self.start.transfer_bytes => {
+                let nanos = now.saturating_sub(flight.since);
+                let request = flight.request;
+                if self.alike[side].nanos != nanos {
+                    self.count(side);
+                    self.alike[side].nanos = nanos;
+                }
+                self.alike[side].count += 1;
+                if side == READ && self.stamper.is_some() {
+                    self.check(&lease, request);
+                }
+                self.free[side].push(lease);
+                return true;
+            }
+            Ok(moved) if moved > 0 => flight.moved += moved,
+            Ok(_) => {
+                let why = if side == READ { "the file ends here" } else { "nothing was taken" };
+                self.failed(number, why);
+                self.free[side].push(lease);
+                return false;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+            Err(error) => {
+                self.failed(number, &error.to_string());
+                self.free[side].push(lease);
+                return false;
+            }
+        }
+        // The rest of a short transfer; after an error of another request it is not worth the while.
+        if self.errors.is_empty() {
+            self.submit(lease);
+        } else {
+            self.free[side].push(lease);
+        }
+        false
+    }
+
+    fn count(&mut self, side: usize) {
+        let Alike { count, nanos } = std::mem::take(&mut self.alike[side]);
+        if count > 0 {
+            self.sides[side].add_alike(count, self.start.transfer_bytes as u64, nanos);
+        }
+    }
+
+    pub(super) fn failed(&mut self, number: usize, why: &str) {
+        let Flight { request, moved, .. } = self.flights[number];
+        let verb = if number < self.read_blocks { "read" } else { "write" };
+        let offset = request.offset + moved as u64;
+        self.error(request.file, offset, format!("{verb}: {why}"));
+    }
+
+    pub(super) fn error(&mut self, file: usize, offset: u64, why: String) {
+        if self.errors.len() < MOST_ERRORS {
+            let label = self.start.files[file].label.clone();
+            self.errors.push(AccessError { label, offset, why });
+        }
+    }
+
+    fn check(&mut self, lease: &Lease, request: Request) {
+        let Some(stamper) = &self.stamper else { return };
+        let (label, corrupt) = (&self.start.files[request.file].label, &mut self.corrupt);
+        let more = &mut self.more_corrupt;
+        stamper.check(self.numbers[request.file], request.offset, lease.bytes(), |damage| {
+            if corrupt.len() < MOST_CORRUPT {
+                corrupt.push(AccessError { label: label.clone(), offset: damage.offset, why: damage.why });
+            } else {
+                *more += 1;
+            }
+        });
+    }
+}

@@ -1,0 +1,46 @@
+//! What a worker counts while it works: bumped by its thread, read by the sampler.
+
+use super::progress::Progress;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// One worker's counters.
+#[derive(Debug)]
+pub struct LaneCounters {
+    /// Bytes that reached the sink (for UDP: that left this host) and when the last did.
+    pub progress: Progress,
+    /// Nanoseconds in which the worker had nothing to send and waited for its source.
+    pub waiting_source_nanos: AtomicU64,
+    /// Nanoseconds in which the worker waited for its sink.
+    pub waiting_sink_nanos: AtomicU64,
+    /// CPU time of the worker's thread, and of those that do its blocking calls where there is no io_uring:
+    /// nanoseconds, a few milliseconds old at most.
+    pub cpu_nanos: AtomicU64,
+    /// UDP: bytes sent that the receiver did not get, as of its last feedback.
+    pub lost_bytes: AtomicU64,
+    /// Checksum of all that was sent (TCP with verification), valid when the worker has ended.
+    pub checksum: AtomicU64,
+    /// The worker has ended and nothing that it sent is missing above; false where a send did not come back
+    /// before the end.
+    pub whole: AtomicBool,
+}
+
+impl LaneCounters {
+    /// Nothing done yet; `start` is common to all workers of a measurement.
+    pub fn new(start: Instant) -> Self {
+        LaneCounters {
+            progress: Progress::new(start),
+            waiting_source_nanos: AtomicU64::new(0),
+            waiting_sink_nanos: AtomicU64::new(0),
+            cpu_nanos: AtomicU64::new(0),
+            lost_bytes: AtomicU64::new(0),
+            checksum: AtomicU64::new(0),
+            whole: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds time waited.
+    pub fn waited(counter: &AtomicU64, time: Duration) {
+        counter.store(counter.load(Ordering::Relaxed) + time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}

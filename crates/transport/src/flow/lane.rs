@@ -1,0 +1,402 @@
+//! One worker's loop: keep the source busy at depth, send what has come in the order it was asked for,
+//! account for the time.
+//!
+//! Generic over `Queue`, so that the same loop runs on io_uring, on threads and on the seeded fake with its
+//! faults.
+
+use super::counters::LaneCounters;
+use super::source::Source;
+use super::udp::UdpSender;
+use linerate_system::Errno;
+use linerate_system::buffers::{Lease, Pool};
+use linerate_system::counters::thread_cpu;
+use linerate_system::queue::{Action, Done, Queue, Transfer};
+use linerate_system::segmentation::Refusal;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The worker looks at `stop` at least this often.
+const TURN_WAIT: Duration = Duration::from_millis(50);
+/// Ctrl-C ends within a second: what is still in flight after this is cancelled by the ring's end.
+const DRAIN_WAIT: Duration = Duration::from_millis(600);
+/// The most that one send on TCP takes: a larger block goes out in pieces, so that a slow peer shows progress
+/// and a stop is quick.
+const MOST_SEND_BYTES: usize = 1 << 20;
+/// Index of the file and of the socket among the queue's files.
+pub const FILE: usize = 0;
+/// A worker that reads memory has no file: then the socket is the first.
+const SOCKET_AFTER_FILE: usize = 1;
+
+/// Where a worker's bytes go.
+#[derive(Debug)]
+pub enum Sink {
+    /// Nowhere: the disk stage.
+    Null,
+    /// The queue's TCP socket.
+    Tcp,
+    /// The queue's UDP socket, held by this window.
+    Udp(Box<UdpSender>),
+}
+
+impl Sink {
+    /// A send that failed: the bytes that it moved, none, where it may be tried again.
+    fn go_on_after(&mut self, error: io::Error) -> io::Result<usize> {
+        let Sink::Udp(udp) = self else { return Err(error) };
+        match udp.refused(error) {
+            // A full device queue: a moment later it has room, at once it has none.
+            Refusal::Busy => std::thread::sleep(Duration::from_micros(100)),
+            Refusal::SegmentationOff => {}
+            Refusal::PortClosed(error) | Refusal::TooLarge(error) | Refusal::Failed(error) => {
+                return Err(error);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Why a worker ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// The source failed.
+    #[error("reading {what}: {why}")]
+    Source { what: String, why: String },
+    /// The sink failed.
+    #[error("sending to the peer: {why}")]
+    Sink { why: String },
+    /// Nothing moved for long.
+    #[error("no progress for {seconds} s while waiting for {what}")]
+    Stalled { what: String, seconds: u64 },
+    /// io_uring or the threads failed.
+    #[error("input/output: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What a worker does and for how long it is patient.
+#[derive(Debug)]
+pub struct Lane<'a> {
+    pub source: &'a Source,
+    pub sink: Sink,
+    /// Bytes a read.
+    pub block_bytes: usize,
+    /// Reads in flight.
+    pub depth: usize,
+    /// Checksum what is sent.
+    pub verify: bool,
+    /// No completion for this long is a stall.
+    pub patience: Duration,
+    pub counters: &'a LaneCounters,
+    /// Set by somebody else: end soon.
+    pub stop: &'a AtomicBool,
+}
+
+/// A block on its way through the worker, in the order of the file.
+#[derive(Debug)]
+enum Block {
+    Reading { number: usize },
+    Ready { lease: Lease, length: usize, sent: usize },
+}
+
+/// The block that is being sent, and the first byte of the send.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    number: usize,
+    length: usize,
+    from: usize,
+}
+
+/// The working state of `Worker::run`.
+struct Work<'a, Q: Queue + ?Sized> {
+    lane: Lane<'a>,
+    queue: &'a mut Q,
+    pool: &'a mut Pool,
+    blocks: VecDeque<Block>,
+    /// Where in the file each block of the pool was asked for, by its number.
+    offsets: Vec<u64>,
+    sending: Option<Sending>,
+    digest: Option<crc_fast::Digest>,
+    last_completion: Instant,
+    cpu_stored: Instant,
+    cpu_start: Duration,
+}
+
+impl<'a> Lane<'a> {
+    /// Runs until `stop`, then lets what is in flight come home.
+    pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), LaneError> {
+        let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
+        let now = queue.now();
+        let offsets = vec![0; pool.blocks()];
+        let (blocks, cpu_start) = (VecDeque::with_capacity(self.depth + 2), thread_cpu());
+        let mut work = Work {
+            lane: self,
+            queue,
+            pool,
+            blocks,
+            offsets,
+            sending: None,
+            digest,
+            last_completion: now,
+            cpu_stored: Instant::now(),
+            cpu_start,
+        };
+        let result = work.turn_until_stopped();
+        let drained = work.drain();
+        let settled = match &mut work.lane.sink {
+            Sink::Udp(udp) if result.is_ok() => udp.settle(),
+            _ => Ok(()),
+        };
+        work.store_results();
+        result.and(drained).and(settled.map_err(|error| sink_error(&error)))
+    }
+}
+
+impl<Q: Queue + ?Sized> Work<'_, Q> {
+    fn turn_until_stopped(&mut self) -> Result<(), LaneError> {
+        let mut done = Vec::with_capacity(self.pool.blocks());
+        while !self.lane.stop.load(Ordering::Relaxed) {
+            self.ask_for_blocks();
+            let window_closed = self.send_next();
+            if window_closed && self.sending.is_none() {
+                self.wait_for_window()?;
+            } else {
+                self.turn(&mut done)?;
+            }
+            self.account_cpu();
+        }
+        Ok(())
+    }
+
+    /// Keeps `depth` reads in flight, as far as blocks of the pool are free.
+    fn ask_for_blocks(&mut self) {
+        while let Some(lease) = self.pool.take() {
+            let length = self.lane.block_bytes.min(lease.len());
+            match self.lane.source {
+                Source::Memory => self.blocks.push_back(Block::Ready { lease, length, sent: 0 }),
+                Source::File { cursor, .. } => {
+                    let (number, offset) = (lease.number(), cursor.next_offset());
+                    self.offsets[number] = offset;
+                    self.queue.submit(
+                        lease,
+                        Transfer { action: Action::Read, file: FILE, offset, from: 0, length },
+                    );
+                    if !matches!(self.lane.sink, Sink::Null) {
+                        self.blocks.push_back(Block::Reading { number });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the front block if it is here and nothing is being sent; true if a UDP window forbids it.
+    fn send_next(&mut self) -> bool {
+        if self.sending.is_some() {
+            return false;
+        }
+        let Some(Block::Ready { length, sent, .. }) = self.blocks.front() else { return false };
+        let (from, left) = (*sent, length - sent);
+        let (allowed, train_bytes) = match &self.lane.sink {
+            Sink::Null => return false,
+            Sink::Tcp => (left.min(MOST_SEND_BYTES), 0),
+            Sink::Udp(udp) => (udp.may_send(left).min(8 * udp.train_bytes()), udp.train_bytes()),
+        };
+        if allowed == 0 {
+            return true;
+        }
+        let Some(Block::Ready { lease, length, .. }) = self.blocks.pop_front() else { return false };
+        let file = if matches!(self.lane.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
+        let action = Action::Send { train_bytes };
+        self.sending = Some(Sending { number: lease.number(), length, from });
+        self.queue.submit(lease, Transfer { action, file, offset: 0, from, length: allowed });
+        false
+    }
+
+    fn wait_for_window(&mut self) -> Result<(), LaneError> {
+        let Sink::Udp(udp) = &mut self.lane.sink else { return Ok(()) };
+        let before = self.queue.now();
+        udp.wait_for_room().map_err(|error| sink_error(&error))?;
+        self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+        let silent = udp.silent_for();
+        LaneCounters::waited(&self.lane.counters.waiting_sink_nanos, self.queue.now() - before);
+        if silent > self.lane.patience {
+            return Err(self
+                .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, done: &mut Vec<Done>) -> Result<(), LaneError> {
+        let before = self.queue.now();
+        self.queue.turn(Some(TURN_WAIT), done)?;
+        let now = self.queue.now();
+        let counters = self.lane.counters;
+        // With something to send, or being sent, it is the sink that holds the worker.
+        let held_by_sink = self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. }));
+        let counter =
+            if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
+        LaneCounters::waited(counter, now - before);
+        if done.is_empty() {
+            if now - self.last_completion > self.lane.patience {
+                return Err(self.stalled(if held_by_sink {
+                    "the peer: is its host up, the link plugged in and its agent running?"
+                } else {
+                    self.source_label()
+                }));
+            }
+            return Ok(());
+        }
+        self.last_completion = now;
+        // All of them, also after the first error: each brings a block home.
+        let mut result = Ok(());
+        for done in done.drain(..) {
+            result = result.and(self.complete(done));
+        }
+        result
+    }
+
+    fn complete(&mut self, done: Done) -> Result<(), LaneError> {
+        let Done { lease, result } = done;
+        if let Some(sending) = self.sending.take_if(|sending| sending.number == lease.number()) {
+            return self.sent(sending, lease, result);
+        }
+        let offset = self.offsets[lease.number()];
+        let why = match result {
+            Ok(0) => format!("nothing at offset {offset}: was it cut short meanwhile?"),
+            Ok(length) => {
+                self.arrived(lease, length);
+                return Ok(());
+            }
+            Err(error) => format!("{error} at offset {offset}"),
+        };
+        self.pool.give_back(lease);
+        Err(self.source_error(why))
+    }
+
+    fn arrived(&mut self, lease: Lease, length: usize) {
+        if matches!(self.lane.sink, Sink::Null) {
+            self.lane.counters.progress.add(length as u64);
+            self.pool.give_back(lease);
+            return;
+        }
+        let is_it =
+            |block: &&mut Block| matches!(block, Block::Reading { number } if *number == lease.number());
+        let place = self.blocks.iter_mut().find(is_it);
+        match place {
+            Some(block) => *block = Block::Ready { lease, length, sent: 0 },
+            None => self.pool.give_back(lease),
+        }
+    }
+
+    /// A send of the front block's bytes from `from` on is over. What the kernel did not take goes out next:
+    /// before Linux 5.19 io_uring's sends on TCP are often short.
+    fn sent(&mut self, sending: Sending, lease: Lease, result: io::Result<usize>) -> Result<(), LaneError> {
+        let Sending { length, from, .. } = sending;
+        let moved = match result.or_else(|error| self.lane.sink.go_on_after(error)) {
+            Ok(moved) => moved,
+            Err(error) => {
+                self.pool.give_back(lease);
+                return Err(sink_error(&error));
+            }
+        };
+        self.lane.counters.progress.add(moved as u64);
+        if let Some(digest) = &mut self.digest {
+            digest.update(&lease.bytes()[from..from + moved]);
+        }
+        if let Sink::Udp(udp) = &mut self.lane.sink {
+            udp.sent(moved).map_err(|error| sink_error(&error))?;
+            udp.listen(Duration::ZERO).map_err(|error| sink_error(&error))?;
+            self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+        } else if moved == 0 {
+            self.pool.give_back(lease);
+            return Err(LaneError::Sink {
+                why: "the peer closed the connection within a block: did its agent end?".into(),
+            });
+        }
+        let sent = from + moved;
+        if sent < length {
+            self.blocks.push_front(Block::Ready { lease, length, sent });
+        } else {
+            self.pool.give_back(lease);
+        }
+        Ok(())
+    }
+
+    /// After the stop: everything in flight comes home, for `DRAIN_WAIT` at most.
+    fn drain(&mut self) -> Result<(), LaneError> {
+        let patience = self.queue.now() + DRAIN_WAIT;
+        let mut done = Vec::new();
+        let mut result = Ok(());
+        while self.queue.in_flight() > 0 && self.queue.now() < patience {
+            self.queue.turn(Some(TURN_WAIT), &mut done)?;
+            for done in done.drain(..) {
+                result = result.and(self.complete(done));
+            }
+        }
+        result
+    }
+
+    fn account_cpu(&mut self) {
+        if self.cpu_stored.elapsed() >= Duration::from_millis(5) {
+            self.cpu_stored = Instant::now();
+            self.store_cpu();
+        }
+    }
+
+    fn store_cpu(&self) {
+        let used = thread_cpu().saturating_sub(self.cpu_start) + self.queue.helpers_cpu();
+        self.lane.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn store_results(&mut self) {
+        self.store_cpu();
+        self.lane.counters.whole.store(self.queue.in_flight() == 0, Ordering::Relaxed);
+        if let Some(digest) = self.digest.take() {
+            self.lane.counters.checksum.store(digest.finalize(), Ordering::Relaxed);
+        }
+        if let Sink::Udp(udp) = &self.lane.sink {
+            self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+        }
+    }
+
+    fn source_label(&self) -> &str {
+        match self.lane.source {
+            Source::File { label, .. } => label,
+            Source::Memory => "memory",
+        }
+    }
+
+    fn source_error(&self, why: String) -> LaneError {
+        LaneError::Source { what: self.source_label().to_string(), why }
+    }
+
+    fn stalled(&self, what: &str) -> LaneError {
+        LaneError::Stalled { what: what.to_string(), seconds: self.lane.patience.as_secs() }
+    }
+}
+
+/// The errors that a user meets, in words.
+fn sink_error(error: &io::Error) -> LaneError {
+    let why = match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            format!("the peer closed the connection ({error}): did its agent end?")
+        }
+        // UDP: the other host answered that nobody listens on the port.
+        io::ErrorKind::ConnectionRefused => {
+            format!("the peer's receiver is gone ({error}): did its agent end?")
+        }
+        io::ErrorKind::NetworkDown | io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
+            format!("{error}: did the interface go down?")
+        }
+        _ if Errno::from_io_error(error) == Some(Errno::MSGSIZE) => {
+            format!(
+                "{error}: is a datagram larger than the path's MTU carries? Name a smaller one with \
+                 --datagram"
+            )
+        }
+        _ => error.to_string(),
+    };
+    LaneError::Sink { why }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! A worker on a source and a sink that fail, come late and come short.
+
+use super::super::source::Cursor;
+use super::super::udp::Path;
+use super::*;
+use linerate_system::queue::fake::{FakeQueue, Faults};
+use linerate_system::segmentation::Segmentation;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const BLOCK: usize = 4096;
+const BLOCKS: u64 = 10;
+
+/// The file: each place differs from its neighbours.
+fn content() -> Vec<u8> {
+    (0..BLOCKS * BLOCK as u64).map(|offset| (offset * 31 + (offset >> 12)) as u8).collect()
+}
+
+fn run_on_fake(
+    seed: u64,
+    faults: Faults,
+    sink: Sink,
+    turns: u64,
+) -> (Result<(), LaneError>, FakeQueue, LaneCounters, usize) {
+    let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
+    let file = tempfile::tempfile().expect("a temporary file");
+    let source = Source::File { file, cursor: Arc::clone(&cursor), label: "fake".into() };
+    let counters = LaneCounters::new(Instant::now());
+    let stop = Arc::new(AtomicBool::new(false));
+    // The file, and the socket behind it.
+    let mut fake = FakeQueue::new(seed, vec![content(), Vec::new()], faults);
+    let mut pool = Pool::new(4, BLOCK).expect("a pool");
+    let stopper = {
+        let (stop, cursor) = (Arc::clone(&stop), Arc::clone(&cursor));
+        std::thread::spawn(move || {
+            let patience = Instant::now() + Duration::from_secs(3);
+            let enough = || cursor.rounds() * BLOCKS as f64 >= turns as f64 || stop.load(Ordering::Relaxed);
+            while !enough() && Instant::now() < patience {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            stop.store(true, Ordering::Relaxed);
+        })
+    };
+    let lane = Lane {
+        source: &source,
+        sink,
+        block_bytes: BLOCK,
+        depth: 4,
+        verify: true,
+        patience: Duration::from_millis(300),
+        counters: &counters,
+        stop: &stop,
+    };
+    let result = lane.run(&mut fake, &mut pool);
+    stop.store(true, Ordering::Relaxed);
+    stopper.join().expect("the stopper");
+    let free = pool.free();
+    (result, fake, counters, free)
+}
+
+/// What the fake sent is the file from its start, over and over, without a gap: in order, whatever the
+/// completions' order.
+fn assert_stream_is_the_file(fake: &FakeQueue) {
+    let sent: Vec<u8> = fake.sent.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+    for (round, bytes) in sent.chunks(content().len()).enumerate() {
+        assert!(bytes == &content()[..bytes.len()], "round {round}");
+    }
+}
+
+fn assert_sent_is_counted(fake: &FakeQueue, counters: &LaneCounters) {
+    let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(counters.progress.mark().bytes, sent as u64);
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+    fake.sent.iter().for_each(|(_, bytes)| digest.update(bytes));
+    assert_eq!(counters.checksum.load(Ordering::Relaxed), digest.finalize());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn blocks_leave_in_order_whatever_the_completions_do(seed: u64, late in 0u32..300) {
+        let faults = Faults { late, ..Faults::default() };
+        let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
+        prop_assert!(result.is_ok(), "{result:?}");
+        assert_stream_is_the_file(&fake);
+        assert_sent_is_counted(&fake, &counters);
+    }
+
+    #[test]
+    fn a_read_error_ends_the_lane_and_names_the_source(seed: u64) {
+        let faults = Faults { read_errors: 200, ..Faults::default() };
+        let (result, fake, _, free) = run_on_fake(seed, faults, Sink::Null, 500);
+        prop_assert!(matches!(result, Err(LaneError::Source { ref what, .. }) if what == "fake"), "{result:?}");
+        prop_assert_eq!(fake.in_flight(), 0);
+        prop_assert_eq!(free, 4);
+    }
+
+    #[test]
+    fn what_the_kernel_did_not_take_goes_out_next(seed: u64) {
+        let faults = Faults { short_sends: 500, late: 100, ..Faults::default() };
+        let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
+        prop_assert!(result.is_ok(), "{result:?}");
+        assert_stream_is_the_file(&fake);
+        assert_sent_is_counted(&fake, &counters);
+        prop_assert!(counters.whole.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn short_reads_are_counted_as_what_they_were(seed: u64) {
+        let faults = Faults { short: 300, ..Faults::default() };
+        let (result, fake, counters, _) = run_on_fake(seed, faults, Sink::Tcp, 50);
+        prop_assert!(result.is_ok(), "{result:?}");
+        let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
+        prop_assert_eq!(counters.progress.mark().bytes, sent as u64);
+    }
+}
+
+#[test]
+fn a_lost_completion_is_a_stall_not_a_hang() {
+    let faults = Faults { lost: 1000, ..Faults::default() };
+    let (result, _, counters, _) = run_on_fake(1, faults, Sink::Null, 1000);
+    assert!(matches!(result, Err(LaneError::Stalled { .. })), "{result:?}");
+    assert!(!counters.whole.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_failed_send_ends_the_lane() {
+    let faults = Faults { send_errors: 1000, ..Faults::default() };
+    let (result, ..) = run_on_fake(1, faults, Sink::Tcp, 1000);
+    assert!(matches!(result, Err(LaneError::Sink { ref why }) if why.contains("agent")), "{result:?}");
+}
+
+/// Trains to a NIC that cannot cut them, a full queue, a datagram larger than the MTU.
+#[test]
+fn a_refused_train_ends_the_lane_only_where_nothing_else_helps() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let segmentation = Segmentation::new(&socket, 1000, 8);
+    let path = Path { receiver_buffer_bytes: 1 << 20, trip: Duration::from_micros(100) };
+    let mut sink = Sink::Udp(Box::new(UdpSender::over(socket, [7; 32], segmentation, path)));
+    let mut refuse = |errno: Errno| sink.go_on_after(errno.into()).map_err(|error| sink_error(&error));
+    assert!(matches!(refuse(Errno::NOBUFS), Ok(0)), "a moment later it has room");
+    if segmentation.is_on() {
+        assert!(matches!(refuse(Errno::IO), Ok(0)), "single datagrams may pass");
+    }
+    let why = refuse(Errno::MSGSIZE).expect_err("too large, and alone").to_string();
+    assert!(why.contains("--datagram"), "{why}");
+    let why = refuse(Errno::CONNREFUSED).expect_err("nobody listens").to_string();
+    assert!(why.contains("agent"), "{why}");
+    assert!(matches!(&sink, Sink::Udp(udp) if udp.train_bytes() == 1000), "{sink:?}");
+}

@@ -1,0 +1,20 @@
+//! Moves bytes: workers from a source through buffers to a sink, and the receivers at the other end.
+//!
+//! A worker is one pinned thread with its own ring and its own buffer pool (`worker`); it reads blocks that a
+//! `Cursor` deals out (`source`) and sends them on TCP or, held by a window, on UDP (`window`, `wire`).
+//! `receive` is the other end. Nothing here allocates, logs or locks per block; what happens is counted in
+//! `counters` and `progress` and read by somebody else.
+
+pub mod access;
+pub mod allowance;
+pub mod counters;
+pub mod lane;
+mod moments;
+pub mod progress;
+pub mod receive;
+pub mod source;
+pub mod start;
+pub mod stream;
+pub mod udp;
+pub mod window;
+pub mod wire;

@@ -1,0 +1,154 @@
+//! Starting a worker: its thread, its core, its buffers, its ring (or threads where io_uring is off), and its
+//! end.
+
+use super::counters::LaneCounters;
+use super::lane::{Lane, LaneError, Sink};
+use super::source::Source;
+use super::udp::UdpSender;
+use linerate_system::affinity;
+use linerate_system::buffers::Pool;
+use linerate_system::queue::{self, Queue};
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Where the bytes go, with what is needed to send there.
+#[derive(Debug)]
+pub enum Destination {
+    /// Nowhere.
+    Null,
+    /// An admitted TCP data connection.
+    Tcp(TcpStream),
+    /// An admitted UDP data path.
+    Udp(Box<UdpSender>),
+}
+
+/// Everything a worker needs to start.
+#[derive(Debug)]
+pub struct LaneStart {
+    /// Processor to pin to; none: the kernel chooses.
+    pub core: Option<u32>,
+    pub source: Source,
+    pub destination: Destination,
+    /// Bytes a read.
+    pub block_bytes: usize,
+    /// Reads in flight.
+    pub depth: usize,
+    /// Blocks beyond the depth, so that reading goes on while one is sent.
+    pub extra_blocks: usize,
+    /// Checksum what is sent.
+    pub verify: bool,
+    /// No progress for this long is a failure.
+    pub patience: Duration,
+    /// Use io_uring if it is there.
+    pub io_uring: bool,
+}
+
+/// A running worker.
+#[derive(Debug)]
+pub struct RunningLane {
+    thread: JoinHandle<Result<(), LaneError>>,
+    method: Receiver<String>,
+}
+
+impl RunningLane {
+    /// What moves its bytes, once the worker has set itself up.
+    pub fn method(&self) -> Option<String> {
+        self.method.recv_timeout(Duration::from_secs(2)).ok()
+    }
+
+    /// It has ended, by itself or because it was stopped.
+    pub fn ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for its end.
+    pub fn join(self) -> Result<(), LaneError> {
+        let panicked =
+            |_| Err(LaneError::Io(io::Error::other("the worker's thread panicked: please report this")));
+        self.thread.join().unwrap_or_else(panicked)
+    }
+}
+
+/// Starts a worker's thread.
+pub fn start(lane: LaneStart, counters: Arc<LaneCounters>, stop: Arc<AtomicBool>) -> io::Result<RunningLane> {
+    let (tell, method) = channel();
+    let thread = std::thread::Builder::new().name("worker".into()).spawn(move || {
+        if let Some(core) = lane.core {
+            // A core that went offline meanwhile: run anywhere rather than not at all.
+            let _ = affinity::pin_to(core);
+        }
+        let blocks = lane.depth + lane.extra_blocks;
+        let mut pool = Pool::new(blocks, lane.block_bytes)?;
+        fill(&mut pool, &lane.source);
+        let files = descriptors(&lane.source, &lane.destination)?;
+        let (mut queue, method) = queue::open(lane.io_uring, files, &pool)?;
+        tracing::debug!(%method, "a worker reads and sends");
+        // anyone who started it may not want to know.
+        let _ = tell.send(method);
+        run(lane, &counters, &stop, &mut *queue, &mut pool)
+    })?;
+    Ok(RunningLane { thread, method })
+}
+
+fn run(
+    start: LaneStart,
+    counters: &LaneCounters,
+    stop: &AtomicBool,
+    queue: &mut dyn Queue,
+    pool: &mut Pool,
+) -> Result<(), LaneError> {
+    let LaneStart { source, destination, block_bytes, depth, verify, patience, .. } = start;
+    let (sink, stream) = match destination {
+        Destination::Null => (Sink::Null, None),
+        Destination::Tcp(stream) => (Sink::Tcp, Some(stream)),
+        Destination::Udp(sender) => (Sink::Udp(sender), None),
+    };
+    let lane = Lane { source: &source, sink, block_bytes, depth, verify, patience, counters, stop };
+    let result = lane.run(queue, pool);
+    if let Some(stream) = stream {
+        // The queue holds copies of the descriptor: end the stream for the receiver all the same.
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+    }
+    result
+}
+
+/// Memory sources send something that does not compress to nothing; also maps the pages before they are
+/// measured.
+fn fill(pool: &mut Pool, source: &Source) {
+    let mut leases = Vec::new();
+    while let Some(mut lease) = pool.take() {
+        if matches!(source, Source::Memory) {
+            for (index, byte) in lease.bytes_mut().iter_mut().enumerate() {
+                *byte = (index * 31 + (index >> 8)) as u8;
+            }
+        } else {
+            for page in lease.bytes_mut().chunks_mut(4096) {
+                page[0] = 0;
+            }
+        }
+        leases.push(lease);
+    }
+    leases.into_iter().for_each(|lease| pool.give_back(lease));
+}
+
+/// Copies of the descriptors, file first, as `worker::FILE` expects.
+fn descriptors(source: &Source, destination: &Destination) -> io::Result<Vec<Arc<File>>> {
+    let mut files = Vec::with_capacity(2);
+    if let Source::File { file, .. } = source {
+        files.push(Arc::new(file.try_clone()?));
+    }
+    let socket: Option<OwnedFd> = match destination {
+        Destination::Null => None,
+        Destination::Tcp(stream) => Some(stream.try_clone()?.into()),
+        Destination::Udp(sender) => Some(sender.socket().try_clone()?.into()),
+    };
+    files.extend(socket.map(|socket| Arc::new(File::from(socket))));
+    Ok(files)
+}

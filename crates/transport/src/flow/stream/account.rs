@@ -1,0 +1,242 @@
+//! The receiver's account of numbered datagrams: which are missing, which came late, which came twice.
+//!
+//! What counts is kept exact: `sent = received − duplicated + lost` once the number sent is known (`finish`).
+//! A bit a number of the last `WINDOW` says whether it is missing; where none of them is, which is nearly
+//! always, a datagram costs a comparison and an addition.
+
+/// How far back a datagram may come late and still be told from a double. Older ones count as doubles, so
+/// that the sum holds.
+pub const WINDOW: u64 = 1 << 18;
+const WORDS: usize = (WINDOW / 64) as usize;
+
+/// What a datagram was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// The next, or one after a gap.
+    InOrder,
+    /// After one with a higher number: reordered as RFC 4737 counts it (type-P-reordered: its number is less
+    /// than the next expected).
+    Late,
+    /// It had come before, or so long ago that nobody can tell.
+    Again,
+}
+
+/// The account of one stream.
+#[derive(Debug)]
+pub struct Account {
+    /// The number that is expected next: the highest that came, plus one.
+    next: u64,
+    /// One bit for each of the last `WINDOW` numbers before `next`: it is missing.
+    missing: Box<[u64]>,
+    /// How many of those bits are set.
+    missing_bits: u64,
+    received: u64,
+    lost: u64,
+    reordered: u64,
+    duplicated: u64,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Account {
+    /// Nothing came yet; the first number is 0.
+    pub fn new() -> Self {
+        Account {
+            next: 0,
+            missing: vec![0; WORDS].into_boxed_slice(),
+            missing_bits: 0,
+            received: 0,
+            lost: 0,
+            reordered: 0,
+            duplicated: 0,
+        }
+    }
+
+    /// A datagram with this number came. Numbers are below 2^63 (`datagram::MOST_DATAGRAMS`).
+    #[inline]
+    pub fn take(&mut self, number: u64) -> Came {
+        self.received += 1;
+        if number == self.next && self.missing_bits == 0 {
+            self.next += 1;
+            return Came::InOrder;
+        }
+        self.take_out_of_order(number)
+    }
+
+    fn take_out_of_order(&mut self, number: u64) -> Came {
+        if number >= self.next {
+            self.miss_until(number);
+            self.forget(number);
+            self.next = number + 1;
+            return Came::InOrder;
+        }
+        let (word, bit) = place(number);
+        if number + WINDOW >= self.next && self.missing[word] & bit != 0 {
+            self.missing[word] &= !bit;
+            self.missing_bits -= 1;
+            self.lost -= 1;
+            self.reordered += 1;
+            return Came::Late;
+        }
+        self.duplicated += 1;
+        Came::Again
+    }
+
+    /// All numbers from `next` up to `number` are missing.
+    fn miss_until(&mut self, number: u64) {
+        let gap = number - self.next;
+        self.lost += gap;
+        if gap >= WINDOW {
+            self.missing.fill(u64::MAX);
+            self.missing_bits = WINDOW;
+        } else {
+            for missed in self.next..number {
+                let (word, bit) = place(missed);
+                self.missing_bits += u64::from(self.missing[word] & bit == 0);
+                self.missing[word] |= bit;
+            }
+        }
+        self.next = number;
+    }
+
+    /// The place of a number that comes now may still say that the one a window before it is missing: it
+    /// stays lost.
+    fn forget(&mut self, number: u64) {
+        let (word, bit) = place(number);
+        self.missing_bits -= u64::from(self.missing[word] & bit != 0);
+        self.missing[word] &= !bit;
+    }
+
+    /// The sender sent so many in all: those that never came are lost. Late ones may still be taken
+    /// afterwards.
+    pub fn finish(&mut self, sent: u64) {
+        if sent > self.next {
+            self.miss_until(sent);
+        }
+    }
+
+    /// Every number below this one came or is counted as lost.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Datagrams that came, doubles too.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Datagrams that are missing as of now.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Datagrams that came after one with a higher number.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// Datagrams that came again.
+    pub fn duplicated(&self) -> u64 {
+        self.duplicated
+    }
+}
+
+fn place(number: u64) -> (usize, u64) {
+    ((number / 64) as usize % WORDS, 1 << (number % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    /// The same by a set of all numbers: slow, plain, without a window.
+    #[derive(Default)]
+    struct Naive {
+        seen: HashSet<u64>,
+        next: u64,
+        reordered: u64,
+        duplicated: u64,
+    }
+
+    impl Naive {
+        fn take(&mut self, number: u64) -> Came {
+            if !self.seen.insert(number) {
+                self.duplicated += 1;
+                return Came::Again;
+            }
+            let late = number < self.next;
+            self.next = self.next.max(number + 1);
+            self.reordered += u64::from(late);
+            if late { Came::Late } else { Came::InOrder }
+        }
+
+        fn lost(&self) -> u64 {
+            self.next - self.seen.len() as u64
+        }
+    }
+
+    /// What a bad network makes of numbers 0..sent: some lost, some doubled, some put off.
+    fn mangle(sent: u64, dice: &[(u8, u8)]) -> Vec<u64> {
+        let mut arriving: Vec<(u64, u64)> = Vec::new();
+        for number in 0..sent {
+            let (fate, far) = dice[number as usize % dice.len()];
+            let late = u64::from(far) * 8;
+            match fate {
+                0..20 => {}
+                20..40 => arriving.extend([(number * 8, number), (number * 8 + late, number)]),
+                40..70 => arriving.push((number * 8 + late, number)),
+                _ => arriving.push((number * 8, number)),
+            }
+        }
+        arriving.sort_by_key(|(due, _)| *due);
+        arriving.into_iter().map(|(_, number)| number).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set_of_all_numbers(sent in 1u64..3000, dice in proptest::collection::vec(any::<(u8, u8)>(), 1..300)) {
+            let (mut account, mut naive) = (Account::new(), Naive::default());
+            for number in mangle(sent, &dice) {
+                prop_assert_eq!(account.take(number), naive.take(number), "{}", number);
+                prop_assert_eq!(account.lost(), naive.lost());
+            }
+            prop_assert_eq!((account.reordered(), account.duplicated()), (naive.reordered, naive.duplicated));
+            account.finish(sent);
+            prop_assert_eq!(account.received() - account.duplicated() + account.lost(), sent);
+            prop_assert_eq!(account.lost(), sent - naive.seen.len() as u64);
+        }
+
+        /// Gaps as large as the window and beyond: only the sum is certain then.
+        #[test]
+        fn the_sum_holds_whatever_comes(numbers in proptest::collection::vec((0u64..5, 0u64..WINDOW), 1..60)) {
+            let mut account = Account::new();
+            for (windows, rest) in &numbers {
+                account.take(windows * WINDOW + rest);
+                prop_assert_eq!(account.received() - account.duplicated() + account.lost(), account.next());
+            }
+            let bits: u64 = account.missing.iter().map(|word| u64::from(word.count_ones())).sum();
+            prop_assert_eq!(bits, account.missing_bits);
+            account.finish(6 * WINDOW);
+            prop_assert_eq!(account.received() - account.duplicated() + account.lost(), 6 * WINDOW);
+        }
+    }
+
+    #[test]
+    fn a_gap_slides_out_of_the_window_and_stays_lost() {
+        let mut account = Account::new();
+        account.take(5);
+        assert_eq!((account.lost(), account.take(3)), (5, Came::Late));
+        for number in 6..WINDOW + 10 {
+            assert_eq!(account.take(number), Came::InOrder);
+        }
+        assert_eq!((account.lost(), account.missing_bits), (4, 0));
+        assert_eq!(account.take(2), Came::Again, "nobody can tell any more");
+        assert_eq!(account.lost(), 4);
+    }
+}

@@ -1,0 +1,273 @@
+//! The ways to hand bytes to the kernel on TCP: `send` of a buffer, `sendfile`, `splice`, zerocopy; from
+//! memory or from a file.
+
+use super::ahead::ReadAhead;
+use super::content::{self, Range};
+use super::{Content, SendMethod, StreamCounters, StreamSpec};
+use linerate_system::buffers::{Lease, Pool};
+use linerate_system::handover::{self, Splice};
+use linerate_system::zerocopy::ZeroCopy;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The least that a call moves: less would measure the calls.
+const LEAST_CALL_BYTES: usize = 1 << 10;
+/// The most: so that a stop is quick on a slow path.
+const MOST_CALL_BYTES: usize = 16 << 20;
+/// Size of the memory file that sendfile and splice take their pages from, at least: the pages of one call
+/// are still under way when the next begins.
+const MEMORY_FILE_BYTES: usize = 256 << 10;
+/// Blocks that zerocopy sends may have under way.
+const ZEROCOPY_BLOCKS: usize = 16;
+
+/// One stream's way.
+pub(super) struct Hand<'a> {
+    stream: &'a TcpStream,
+    call_bytes: usize,
+    method: Method<'a>,
+    /// For the checksum of what never passes through our buffers.
+    origin: Origin,
+}
+
+enum Method<'a> {
+    /// The pattern in a buffer.
+    Memory {
+        block: Lease,
+    },
+    /// A file through a buffer, of which bytes `from .. to` are still to go out.
+    Read {
+        block: Lease,
+        from: usize,
+        to: usize,
+    },
+    Sendfile {
+        file: Arc<File>,
+        offset: u64,
+    },
+    Splice {
+        pipe: Splice,
+        file: Arc<File>,
+        offset: u64,
+    },
+    Zerocopy {
+        sends: ZeroCopy<&'a TcpStream>,
+        blocks: Blocks,
+    },
+    Ahead(ReadAhead),
+}
+
+/// Blocks for zerocopy sends.
+struct Blocks {
+    free: Vec<Lease>,
+    /// All of them still begin with the pattern.
+    pattern: bool,
+}
+
+/// Where the bytes are from.
+enum Origin {
+    Pattern(Vec<u8>),
+    File { range: Range, scratch: Vec<u8> },
+}
+
+impl<'a> Hand<'a> {
+    /// Sets the method up; also how many bytes the content has before it begins again.
+    pub(super) fn new(
+        spec: &StreamSpec,
+        stream: &'a TcpStream,
+        content: &Content,
+    ) -> io::Result<(Self, u64)> {
+        let call_bytes = (spec.write_bytes as usize).clamp(LEAST_CALL_BYTES, MOST_CALL_BYTES);
+        match content {
+            Content::Memory => Self::of_memory(spec, stream, call_bytes),
+            Content::File { file, label, offset, length, direct } => {
+                let range = Range { file: Arc::clone(file), label: label.clone(), offset: *offset };
+                let method = if *direct {
+                    let wanted = spec.limit_bytes.unwrap_or(*length);
+                    Method::Ahead(ReadAhead::new(range.clone(), *length, wanted)?)
+                } else {
+                    Self::file_method(spec.method, stream, call_bytes, &range)?
+                };
+                let origin = Origin::File { range, scratch: Vec::new() };
+                Ok((Hand { stream, call_bytes, method, origin }, *length))
+            }
+        }
+    }
+
+    fn of_memory(spec: &StreamSpec, stream: &'a TcpStream, call_bytes: usize) -> io::Result<(Self, u64)> {
+        let by_file = matches!(spec.method, SendMethod::Sendfile | SendMethod::Splice);
+        let round_bytes = if by_file { call_bytes.max(MEMORY_FILE_BYTES) } else { call_bytes };
+        let mut pattern = vec![0; round_bytes];
+        content::fill(&mut pattern);
+        let method = match spec.method {
+            SendMethod::Sendfile => {
+                Method::Sendfile { file: Arc::new(handover::memory_file(&pattern)?), offset: 0 }
+            }
+            SendMethod::Splice => Method::Splice {
+                pipe: Splice::new()?,
+                file: Arc::new(handover::memory_file(&pattern)?),
+                offset: 0,
+            },
+            SendMethod::Zerocopy => {
+                let mut free = blocks(ZEROCOPY_BLOCKS, call_bytes)?;
+                free.iter_mut().for_each(|block| content::fill(block.bytes_mut()));
+                Method::Zerocopy { sends: ZeroCopy::new(stream)?, blocks: Blocks { free, pattern: true } }
+            }
+            SendMethod::Write | SendMethod::Trains | SendMethod::Datagrams => {
+                let mut block = one_block(call_bytes)?;
+                content::fill(block.bytes_mut());
+                Method::Memory { block }
+            }
+        };
+        let origin = Origin::Pattern(pattern);
+        Ok((Hand { stream, call_bytes, method, origin }, round_bytes as u64))
+    }
+
+    fn file_method(
+        method: SendMethod,
+        stream: &'a TcpStream,
+        call_bytes: usize,
+        range: &Range,
+    ) -> io::Result<Method<'a>> {
+        let (file, offset) = (Arc::clone(&range.file), range.offset);
+        Ok(match method {
+            SendMethod::Sendfile => Method::Sendfile { file, offset },
+            SendMethod::Splice => Method::Splice { pipe: Splice::new()?, file, offset },
+            SendMethod::Zerocopy => {
+                let free = blocks(ZEROCOPY_BLOCKS, call_bytes)?;
+                Method::Zerocopy { sends: ZeroCopy::new(stream)?, blocks: Blocks { free, pattern: false } }
+            }
+            SendMethod::Write | SendMethod::Trains | SendMethod::Datagrams => {
+                Method::Read { block: one_block(call_bytes)?, from: 0, to: 0 }
+            }
+        })
+    }
+
+    /// The most bytes of a call.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.call_bytes
+    }
+
+    /// Hands over bytes of the content from `at` on, at most `bytes` and before its end; how many the kernel
+    /// took. They are asked for in order.
+    pub(super) fn send(&mut self, at: u64, bytes: usize) -> io::Result<usize> {
+        let mut stream = self.stream;
+        let taken = match &mut self.method {
+            Method::Memory { block } => stream.write(&block.bytes()[at as usize..at as usize + bytes])?,
+            Method::Read { block, from, to } => {
+                if from == to {
+                    // Not while some of it waits to go out: then the next bytes are at its start.
+                    if let Origin::File { range, .. } = &self.origin {
+                        range.read(at, &mut block.bytes_mut()[..bytes])?;
+                    }
+                    (*from, *to) = (0, bytes);
+                }
+                stream.write(&block.bytes()[*from..*to])?
+            }
+            Method::Sendfile { file, offset } => handover::send_file(stream, file, *offset + at, bytes)?,
+            Method::Splice { pipe, file, offset } => pipe.send(stream, file, *offset + at, bytes)?,
+            Method::Zerocopy { sends, blocks } => send_zerocopy(sends, blocks, &self.origin, at, bytes)?,
+            Method::Ahead(ahead) => stream.write(ahead.front(bytes)?)?,
+        };
+        match &self.origin {
+            Origin::File { range, .. } if taken == 0 => {
+                Err(range.error(at, &io::ErrorKind::UnexpectedEof.into()))
+            }
+            _ => Ok(taken),
+        }
+    }
+
+    /// Adds what the last `send` took to the checksum; before `sent`.
+    pub(super) fn digest(&mut self, digest: &mut crc_fast::Digest, at: u64, taken: usize) -> io::Result<()> {
+        match (&mut self.method, &mut self.origin) {
+            (Method::Read { block, from, .. }, _) => digest.update(&block.bytes()[*from..*from + taken]),
+            (Method::Ahead(ahead), _) => digest.update(ahead.front(taken)?),
+            (_, Origin::Pattern(pattern)) => digest.update(&pattern[at as usize..at as usize + taken]),
+            // Sent by the kernel from its own pages: read once more. Who changes the file meanwhile sees it
+            // in the checksum.
+            (_, Origin::File { range, scratch }) => {
+                scratch.resize(taken, 0);
+                range.read(at, scratch)?;
+                digest.update(scratch);
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel took so many.
+    pub(super) fn sent(&mut self, taken: usize) {
+        match &mut self.method {
+            Method::Read { from, .. } => *from += taken,
+            Method::Ahead(ahead) => ahead.consume(taken),
+            _ => {}
+        }
+    }
+
+    /// Stores what became of zerocopy sends so far.
+    pub(super) fn tell(&self, counters: &StreamCounters) {
+        if let Method::Zerocopy { sends, .. } = &self.method {
+            counters.zerocopy_sends.store(sends.told().sends, Ordering::Relaxed);
+            counters.zerocopy_copied.store(sends.told().copied, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits a moment for word on the last zerocopy sends.
+    pub(super) fn finish(&mut self, counters: &StreamCounters) {
+        if let Method::Zerocopy { sends, blocks } = &mut self.method {
+            for _ in 0..6 {
+                if sends.reap(&mut blocks.free).is_err() || sends.under_way() == 0 {
+                    break;
+                }
+                let _ = sends.wait(Duration::from_millis(50));
+            }
+        }
+        self.tell(counters);
+    }
+}
+
+fn send_zerocopy(
+    sends: &mut ZeroCopy<&TcpStream>,
+    blocks: &mut Blocks,
+    origin: &Origin,
+    at: u64,
+    bytes: usize,
+) -> io::Result<usize> {
+    if sends.left() == 0 {
+        sends.reap(&mut blocks.free)?;
+        let Some(mut block) = blocks.free.pop() else {
+            sends.wait(super::STOP_CHECK)?;
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        match origin {
+            Origin::File { range, .. } => range.read(at, &mut block.bytes_mut()[..bytes])?,
+            Origin::Pattern(_) if at == 0 && blocks.pattern => {}
+            // After a pace that is no whole block the next bytes are somewhere in the middle of the pattern.
+            Origin::Pattern(pattern) => {
+                block.bytes_mut()[..bytes].copy_from_slice(&pattern[at as usize..at as usize + bytes]);
+                blocks.pattern = false;
+            }
+        }
+        sends.give(block, bytes);
+    }
+    match sends.send() {
+        // It tracks no more for now: what is done makes room.
+        Err(error) if linerate_system::segmentation::is_busy(&error) => {
+            sends.wait(super::STOP_CHECK)?;
+            sends.reap(&mut blocks.free)?;
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        result => result,
+    }
+}
+
+fn blocks(count: usize, bytes: usize) -> io::Result<Vec<Lease>> {
+    let mut pool = Pool::new(count, bytes)?;
+    Ok(std::iter::from_fn(|| pool.take()).collect())
+}
+
+fn one_block(bytes: usize) -> io::Result<Lease> {
+    blocks(1, bytes)?.pop().ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}

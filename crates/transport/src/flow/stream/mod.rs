@@ -1,0 +1,179 @@
+//! The streams of `linerate network`: bytes from memory or from a file over TCP or UDP, counted datagram by
+//! datagram.
+//!
+//! A worker (`flow::worker`) is the short way from a disk to the wire, with nothing of our own in its
+//! datagrams. A stream is the measuring instrument: it knows what was lost, doubled and late, how the kernel
+//! treated it, and it runs in either direction. The client always opens it (so that it passes firewalls, and
+//! so that nothing is sent to an address that did not ask); who sends is in `StreamSpec`.
+//!
+//! `prepare` sets a socket up, `open_udp` and `accept_udp` bring the two ends of a UDP stream together (a TCP
+//! connection is admitted by who accepts it), then each end is `run`, or `start`ed on a thread of its own.
+
+pub mod account;
+mod ahead;
+mod ask;
+mod content;
+mod counters;
+pub mod datagram;
+mod delay;
+mod hand;
+mod open;
+mod prepare;
+mod spec;
+mod tcp_receive;
+mod tcp_send;
+mod tcp_view;
+mod udp_receive;
+mod udp_send;
+
+#[cfg(test)]
+mod tests;
+
+pub use content::Content;
+pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopy};
+pub use open::{accept_udp, open_udp};
+pub use prepare::prepare;
+pub use spec::{Role, SendMethod, StreamSpec};
+pub use udp_send::is_too_large;
+
+use super::moments::{CpuClock, only_waiting};
+use super::wire::Token;
+use linerate_system::affinity;
+use std::io;
+use std::net::{TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an end sleeps in the kernel before it looks whether it should stop.
+const STOP_CHECK: Duration = Duration::from_millis(100);
+
+/// An admitted socket, connected to the other end.
+#[derive(Debug)]
+pub enum StreamSocket {
+    Tcp(TcpStream),
+    Udp { socket: UdpSocket, token: Token },
+}
+
+/// Runs one end on the calling thread until its limit, until `stop`, or until the other end ends.
+/// `counters.ended` is set last of all.
+///
+/// A sender that is told to stop ends the stream in order: the receiver gets all that was sent, then learns
+/// of the end (UDP: and how much there was). A receiver that is told to stop just ends; stop the sender first
+/// where every byte is to be counted. A sender whose receiver goes away ends with an error, unless it was
+/// told to stop.
+pub fn run(
+    spec: &StreamSpec,
+    socket: StreamSocket,
+    content: Content,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut clock = CpuClock::new();
+    let result = match socket {
+        StreamSocket::Tcp(stream) => run_tcp(spec, stream, content, counters, stop, &mut clock),
+        StreamSocket::Udp { socket, token } => {
+            run_udp(spec, socket, token, content, counters, stop, &mut clock)
+        }
+    };
+    clock.store(&counters.cpu_nanos);
+    counters.ended.store(true, Ordering::Release);
+    result
+}
+
+fn run_tcp(
+    spec: &StreamSpec,
+    stream: TcpStream,
+    content: Content,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+    clock: &mut CpuClock,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(STOP_CHECK))?;
+    stream.set_write_timeout(Some(STOP_CHECK))?;
+    prepare::notice_a_lost_host(&stream);
+    prepare::tell_buffers(&stream, counters);
+    let result = match spec.role {
+        Role::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
+        Role::Receive => tcp_receive::receive(spec, &stream, counters, stop, clock),
+        Role::Ask => ask::ask_tcp(spec, &stream, counters, stop, clock),
+        Role::Echo => ask::echo_tcp(spec, &stream, counters, stop, clock),
+    };
+    prepare::tell_buffers(&stream, counters);
+    result
+}
+
+fn run_udp(
+    spec: &StreamSpec,
+    socket: UdpSocket,
+    token: Token,
+    content: Content,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+    clock: &mut CpuClock,
+) -> io::Result<()> {
+    prepare::prepare_udp(spec, &socket)?;
+    socket.set_read_timeout(Some(STOP_CHECK))?;
+    socket.set_write_timeout(Some(STOP_CHECK))?;
+    prepare::tell_buffers(&socket, counters);
+    match spec.role {
+        Role::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
+        Role::Receive => udp_receive::receive(&socket, &token, counters, stop, clock),
+        Role::Ask => ask::ask_udp(spec, &socket, &token, counters, stop, clock),
+        Role::Echo => ask::echo_udp(&socket, &token, counters, stop, clock),
+    }
+}
+
+/// A running stream.
+#[derive(Debug)]
+pub struct RunningStream {
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl RunningStream {
+    /// It has ended, by itself or because it was stopped.
+    pub fn ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for its end; why it ended, where that was neither its limit nor a stop nor the other end.
+    pub fn join(self) -> Result<(), String> {
+        match self.thread.join() {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(_) => Err("the stream's thread panicked: please report this".into()),
+        }
+    }
+}
+
+/// The same as `run` on a thread of its own, pinned to `spec.core`.
+pub fn start(
+    spec: StreamSpec,
+    socket: StreamSocket,
+    content: Content,
+    counters: Arc<StreamCounters>,
+    stop: Arc<AtomicBool>,
+) -> io::Result<RunningStream> {
+    let thread = std::thread::Builder::new().name("stream".into()).spawn(move || {
+        if let Some(core) = spec.core {
+            // A core that went offline meanwhile: run anywhere rather than not at all.
+            let _ = affinity::pin_to(core);
+        }
+        run(&spec, socket, content, &counters, &stop)
+    })?;
+    Ok(RunningStream { thread })
+}
+
+/// Adds to a counter that only this thread writes.
+fn bump(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+/// The other end closed the connection, or its port.
+fn other_end_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotConnected
+    )
+}

@@ -1,0 +1,92 @@
+//! What one end of a stream does: one value, made by the client and sent to the agent for the other end.
+
+use linerate_facts::protocol::Protocol;
+use serde::{Deserialize, Serialize};
+
+/// What this end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sends bulk data.
+    Send,
+    /// Takes bulk data.
+    Receive,
+    /// Answers each request: the other end of `Ask`.
+    Echo,
+    /// Sends a small request, waits for its answer, and so on: latency beside the bulk.
+    Ask,
+}
+
+impl Role {
+    /// What the other end does.
+    pub fn other(self) -> Role {
+        match self {
+            Role::Send => Role::Receive,
+            Role::Receive => Role::Send,
+            Role::Echo => Role::Ask,
+            Role::Ask => Role::Echo,
+        }
+    }
+}
+
+/// How bytes are handed to the kernel. What the kernel then really did is in the sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendMethod {
+    /// `send` of a buffer in memory; from a file: `read`, then `send`.
+    Write,
+    /// `sendfile` of pages that the page cache holds: of the file, or of a memory file where the source is
+    /// memory (TCP).
+    Sendfile,
+    /// `splice` through a pipe (TCP).
+    Splice,
+    /// MSG_ZEROCOPY or SEND_ZC (TCP); copied all the same on loopback and by NICs without scatter-gather.
+    Zerocopy,
+    /// UDP_SEGMENT: trains of datagrams, several a call.
+    Trains,
+    /// `sendmmsg` of single datagrams, where UDP_SEGMENT is missing.
+    Datagrams,
+}
+
+impl SendMethod {
+    /// Whether it can be used for this protocol.
+    pub fn carries(self, protocol: Protocol) -> bool {
+        let of_udp = matches!(self, SendMethod::Trains | SendMethod::Datagrams);
+        of_udp == (protocol == Protocol::Udp)
+    }
+}
+
+/// One end of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamSpec {
+    pub protocol: Protocol,
+    pub role: Role,
+    pub method: SendMethod,
+    /// Bytes a call (TCP), or a request and its answer (`Ask`, `Echo`).
+    pub write_bytes: u32,
+    /// Payload of a datagram, bytes (UDP). At least 64.
+    pub datagram_bytes: u32,
+    /// Payload rate to keep, bytes per second; none: as fast as it goes (UDP: as fast as the receiver's
+    /// answers allow).
+    #[serde(default)]
+    pub bytes_per_second: Option<f64>,
+    /// Ends by itself after so many bytes of payload; none: runs until it is stopped.
+    #[serde(default)]
+    pub limit_bytes: Option<u64>,
+    /// TCP congestion control of the sending end; none: the system's.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    /// SO_SNDBUF asked for, bytes; none: the kernel's (TCP sizes it by itself), for UDP what linerate finds
+    /// right.
+    #[serde(default)]
+    pub send_buffer_bytes: Option<u64>,
+    /// SO_RCVBUF asked for, bytes; none: as above.
+    #[serde(default)]
+    pub receive_buffer_bytes: Option<u64>,
+    /// Processor of this end's thread; none: the kernel chooses.
+    #[serde(default)]
+    pub core: Option<u32>,
+    /// Checksum what is sent and received (CRC-64/NVME of the stream).
+    #[serde(default)]
+    pub verify: bool,
+}

@@ -1,0 +1,326 @@
+//! The sending end of a UDP stream: numbered datagrams in trains, several trains a call; held by the
+//! receiver's feedback, or by a rate.
+
+use super::super::udp::{Path, UdpSender};
+use super::super::wire::Token;
+use super::datagram::{HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Message, Tags};
+use super::{Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
+use super::{SendMethod, content, datagram, open};
+use crate::closed_port::ClosedPort;
+use crate::pace::Pace;
+use linerate_system::batch::TrainSender;
+use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Refusal, Segmentation};
+use linerate_system::{Errno, affinity};
+use std::io;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Trains a call.
+const TRAINS: usize = 8;
+/// The other end is asked whether it is there this often, and given up after so many times: 5 s.
+const HELLO_WAIT: Duration = Duration::from_millis(100);
+const HELLO_TRIES: u32 = 50;
+/// The end is said again this often, and this many times: within the second in which Ctrl-C ends.
+const END_WAIT: Duration = Duration::from_millis(25);
+const END_TRIES: u32 = 20;
+/// A full queue is given this long.
+const REFUSED_WAIT: Duration = Duration::from_micros(100);
+/// A receiver whose port has answered with errors for so long is gone. The kernel tells of each once and lets
+/// the next send pass.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+/// A sender whose next burst is further off than this says that it is still there.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+/// A receiver that answers nothing for this long is gone.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sends until the limit, or `stop`.
+pub(super) fn send(
+    spec: &StreamSpec,
+    socket: UdpSocket,
+    token: Token,
+    content: Content,
+    counters: &StreamCounters,
+    stop: &AtomicBool,
+    clock: &mut CpuClock,
+) -> io::Result<()> {
+    if !matches!(content, Content::Memory) {
+        let why = "files go over TCP in a stream; `linerate run` streams them over UDP";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
+    let tags = Tags::of(&token);
+    let start = Instant::now();
+    let Some(path) = say_hello(&socket, &token, &tags, stop)? else { return Ok(()) };
+    let trains = trains(spec, &socket, &tags);
+    affinity::wake_on_time();
+    let mut sender = Sender {
+        counters,
+        stop,
+        clock,
+        start,
+        tags,
+        trains,
+        number: 0,
+        left: spec.limit_bytes,
+        port: ClosedPort::new(REFUSED_FOR),
+    };
+    let result = match spec.bytes_per_second {
+        Some(rate) => sender.send_paced(&socket, rate),
+        None => {
+            let segmentation = sender.trains.segmentation();
+            let mut path = UdpSender::over(socket.try_clone()?, token, segmentation, path);
+            sender.send_by_window(&mut path)
+        }
+    };
+    socket.set_nonblocking(false)?;
+    let sent = sender.number;
+    say_the_end(&socket, &tags, sent)?;
+    match result {
+        Err(error) if other_end_gone(&error) && stop.load(Ordering::Relaxed) => Ok(()),
+        Err(error) if other_end_gone(&error) => {
+            let text = format!("the receiver's port was closed before the end: {error}; did its agent stop?");
+            Err(io::Error::new(error.kind(), text))
+        }
+        result => result,
+    }
+}
+
+/// Asks until the receiver answers: what is sent before it is ready would fill its buffer. None: stopped.
+fn say_hello(socket: &UdpSocket, token: &Token, tags: &Tags, stop: &AtomicBool) -> io::Result<Option<Path>> {
+    let mut answer = [0u8; 2 * MESSAGE_BYTES];
+    socket.set_read_timeout(Some(HELLO_WAIT))?;
+    for _ in 0..HELLO_TRIES {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let asked = Instant::now();
+        let _ = socket.send(&tags.message(Message::Hello(0)));
+        while let Some(length) = receive_until(socket, &mut answer, asked + HELLO_WAIT)? {
+            let answer = &answer[..length];
+            if let Some(Message::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
+                // Whichever question is answered: too long a trip is corrected by the first feedback.
+                return Ok(Some(Path { receiver_buffer_bytes, trip: asked.elapsed() }));
+            }
+            if open::is_admission(answer, token) {
+                open::answer(socket, token); // our first answer was lost
+            }
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "the receiver does not answer: a firewall between the hosts may drop UDP, or its agent has ended",
+    ))
+}
+
+/// The next datagram until a moment, if one comes.
+fn receive_until(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> io::Result<Option<usize>> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match socket.recv(datagram) {
+            Ok(length) => return Ok(Some(length)),
+            Err(error) if only_waiting(&error) => {}
+            // A port that is closed says so at once.
+            Err(error) if other_end_gone(&error) => std::thread::sleep(left.min(Duration::from_millis(10))),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Says how much there was until the receiver has heard it, or it is gone.
+fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
+    let mut answer = [0u8; 2 * MESSAGE_BYTES];
+    for _ in 0..END_TRIES {
+        if socket.send(&tags.message(Message::End(sent))).is_err_and(|error| other_end_gone(&error)) {
+            return Ok(());
+        }
+        let until = Instant::now() + END_WAIT;
+        while let Some(length) = receive_until(socket, &mut answer, until)? {
+            if matches!(tags.read_message(&answer[..length]), Some(Message::Ended(_))) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Sender<'a> {
+    counters: &'a StreamCounters,
+    stop: &'a AtomicBool,
+    clock: &'a mut CpuClock,
+    start: Instant,
+    tags: Tags,
+    trains: TrainSender,
+    /// Of the next datagram.
+    number: u64,
+    /// Payload bytes until the stream ends by itself.
+    left: Option<u64>,
+    port: ClosedPort,
+}
+
+impl Sender<'_> {
+    /// Bytes of the next call, of at most `most`: whole datagrams, but for the last of the stream, which is a
+    /// header at least.
+    fn next_bytes(&self, most: usize) -> usize {
+        let datagram = self.datagram_bytes();
+        let whole = most.min(self.trains.most_bytes()) / datagram * datagram;
+        match self.left {
+            Some(0) => 0,
+            Some(left) if left < whole as u64 => {
+                let (left, rest) = (left as usize, left as usize % datagram);
+                if rest == 0 { left } else { left - rest + rest.max(HEADER_BYTES) }
+            }
+            _ => whole,
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.left == Some(0) || self.number >= MOST_DATAGRAMS
+    }
+
+    /// Sends up to `bytes` now; how many the kernel took: none where it refused for a moment.
+    fn send_now(&mut self, socket: &UdpSocket, bytes: usize) -> io::Result<usize> {
+        let now = Instant::now();
+        let nanos = now.duration_since(self.start).as_nanos() as u64;
+        let mut header = Header { number: self.number, sent_nanos: nanos };
+        for datagram in self.trains.datagrams_mut(bytes) {
+            datagram::renumber(header, datagram);
+            header.number += 1;
+        }
+        let taken = match self.trains.send(socket, bytes) {
+            Ok(taken) => taken,
+            Err(refusal) => return self.go_on_after(refusal).map(|()| 0),
+        };
+        let segmentation = self.trains.segmentation();
+        self.number += taken.div_ceil(segmentation.datagram_bytes()) as u64;
+        self.left = self.left.map(|left| left.saturating_sub(taken as u64));
+        self.counters.progress.add(taken as u64);
+        self.counters.datagrams.store(self.number, Ordering::Relaxed);
+        bump(&self.counters.calls, 1);
+        if segmentation.is_on() {
+            bump(&self.counters.trains, taken.div_ceil(segmentation.train_bytes()) as u64);
+        }
+        self.clock.tick(now, &self.counters.cpu_nanos);
+        Ok(taken)
+    }
+
+    fn datagram_bytes(&self) -> usize {
+        self.trains.segmentation().datagram_bytes()
+    }
+
+    /// Waits for what passes; what does not is the error.
+    fn go_on_after(&mut self, refusal: Refusal) -> io::Result<()> {
+        match refusal {
+            Refusal::Busy => {
+                bump(&self.counters.refused_sends, 1);
+                std::thread::sleep(REFUSED_WAIT);
+                Ok(())
+            }
+            Refusal::SegmentationOff => Ok(()),
+            Refusal::PortClosed(error) => self.heard_refusal(error),
+            Refusal::TooLarge(error) => {
+                let datagram_bytes = self.datagram_bytes();
+                Err(io::Error::new(error.kind(), TooLarge { datagram_bytes, error }))
+            }
+            Refusal::Failed(error) => Err(explained(error)),
+        }
+    }
+
+    /// Without a rate: as fast as the receiver's answers allow.
+    fn send_by_window(&mut self, path: &mut UdpSender) -> io::Result<()> {
+        while !self.over() {
+            let allowed = path.may_send(self.trains.most_bytes());
+            let bytes = self.next_bytes(allowed);
+            if bytes == 0 {
+                path.wait_for_room().or_else(|error| self.heard_refusal(error))?;
+                if path.silent_for() > PATIENCE {
+                    let why = "the receiver has answered nothing for 20 s: is its host up, the link plugged \
+                               in and its agent running?";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
+                self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
+                continue;
+            }
+            let taken = self.send_now(path.socket(), bytes)?;
+            if taken > 0 {
+                path.sent(taken).or_else(|error| self.heard_refusal(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ICMP error of an earlier datagram; one may be a passing trouble of the path.
+    fn heard_refusal(&mut self, error: io::Error) -> io::Result<()> {
+        if !other_end_gone(&error) || self.port.reported(Instant::now()) {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(())
+    }
+
+    /// At a rate, whatever the receiver makes of it: bursts of half a millisecond.
+    fn send_paced(&mut self, socket: &UdpSocket, rate: f64) -> io::Result<()> {
+        let mut pace = Pace::new(rate, Instant::now());
+        let mut spoke = Instant::now();
+        while !self.over() {
+            let now = Instant::now();
+            let wait = pace.wait(now);
+            if !wait.is_zero() {
+                if now.duration_since(spoke) > SIGN_OF_LIFE {
+                    let _ = socket.send(&self.tags.message(Message::Hello(0)));
+                    spoke = now;
+                }
+                std::thread::sleep(wait.min(STOP_CHECK));
+                self.clock.tick(Instant::now(), &self.counters.cpu_nanos);
+                continue;
+            }
+            spoke = now;
+            let burst = pace.burst_bytes(self.datagram_bytes(), self.trains.most_bytes());
+            let taken = self.send_now(socket, self.next_bytes(burst))?;
+            if taken > 0 {
+                pace.sent(taken, Instant::now());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The buffer of a batch: trains where the kernel cuts them and the spec does not ask for single datagrams.
+fn trains(spec: &StreamSpec, socket: &UdpSocket, tags: &Tags) -> TrainSender {
+    let datagram_bytes = (spec.datagram_bytes as usize).clamp(MESSAGE_BYTES, MOST_TRAIN_BYTES);
+    let most = if spec.method == SendMethod::Datagrams { 1 } else { MOST_SEGMENTS };
+    let segmentation = Segmentation::new(socket, datagram_bytes, most);
+    let mut trains = TrainSender::new(segmentation, TRAINS * MOST_TRAIN_BYTES);
+    content::fill(trains.payload_mut());
+    // The tags stay, only numbers and times change from call to call.
+    for datagram in trains.datagrams_mut(trains.most_bytes()) {
+        tags.write(Header { number: 0, sent_nanos: 0 }, datagram);
+    }
+    trains
+}
+
+/// EMSGSIZE in words: a datagram is longer than what our interface, or a router on the way, takes without
+/// cutting it.
+#[derive(Debug, thiserror::Error)]
+#[error("datagrams of {datagram_bytes} bytes are too large for this path: {error}")]
+struct TooLarge {
+    datagram_bytes: usize,
+    error: io::Error,
+}
+
+/// Whether a stream ended since its datagrams are too large for its path.
+pub fn is_too_large(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::MSGSIZE)
+        || error.get_ref().is_some_and(|inner| inner.is::<TooLarge>())
+}
+
+fn explained(error: io::Error) -> io::Error {
+    if Errno::from_io_error(&error) != Some(Errno::PERM) {
+        return error;
+    }
+    let text = format!("sending was forbidden: {error}; a firewall of this host may refuse it");
+    io::Error::new(error.kind(), text)
+}

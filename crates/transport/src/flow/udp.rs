@@ -1,0 +1,347 @@
+//! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
+
+use super::window::Window;
+use super::wire::{self, Feedback, Probe, Token};
+use linerate_system::segmentation::{MOST_SEGMENTS, Refusal, Segmentation, is_busy};
+use linerate_system::socket;
+use linerate_system::trains::TrainReceiver;
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant, SystemTime};
+
+/// After the last payload its fate is asked for this long: within the second in which Ctrl-C ends.
+const SETTLE_WAIT: Duration = Duration::from_millis(250);
+/// Admission is tried again after this long, and given up after `ADMISSION_TRIES`.
+const ADMISSION_WAIT: Duration = Duration::from_millis(100);
+const ADMISSION_TRIES: u32 = 30;
+/// No feedback for this long means that probe or answer was lost.
+const SILENCE: Duration = Duration::from_millis(60);
+
+/// An admitted UDP data path.
+#[derive(Debug)]
+pub struct UdpSender {
+    socket: UdpSocket,
+    token: Token,
+    window: Window,
+    answers: TrainReceiver,
+    segmentation: Segmentation,
+    start: Instant,
+    unprobed_bytes: u64,
+    /// When the oldest probe that is not answered went out.
+    asked: Option<Instant>,
+    /// The latest round trip.
+    trip: Duration,
+    /// The receiver's buffer as it told, bytes.
+    pub receiver_buffer_bytes: u64,
+}
+
+/// What is known of a path when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// The receiver's buffer, bytes.
+    pub receiver_buffer_bytes: u64,
+    /// A round trip while nothing else is sent.
+    pub trip: Duration,
+}
+
+impl UdpSender {
+    /// Shows the token to the receiver that `socket` is connected to, and sets up datagrams of
+    /// `datagram_bytes`.
+    pub fn admit(socket: UdpSocket, token: Token, datagram_bytes: usize) -> io::Result<Self> {
+        socket.set_read_timeout(Some(ADMISSION_WAIT))?;
+        let (receiver_buffer_bytes, trip) = show_token(&socket, &token)?;
+        let segmentation = Segmentation::new(&socket, datagram_bytes, MOST_SEGMENTS);
+        // Where trains are given up, a datagram that is too large is to be refused, not sent in fragments.
+        let _ = socket::forbid_fragments(&socket);
+        // Room for the trains of one burst; the kernel may grant less, then sends wait a moment.
+        let _ = socket::set_send_buffer(&socket, 4 << 20);
+        let _ = socket::set_arrival_times(&socket);
+        Ok(Self::over(socket, token, segmentation, Path { receiver_buffer_bytes, trip }))
+    }
+
+    /// A path that was admitted and set up elsewhere.
+    pub fn over(socket: UdpSocket, token: Token, segmentation: Segmentation, path: Path) -> Self {
+        UdpSender {
+            window: Window::new(path.receiver_buffer_bytes, path.trip),
+            answers: TrainReceiver::new(4),
+            segmentation,
+            start: Instant::now(),
+            unprobed_bytes: 0,
+            asked: None,
+            trip: path.trip,
+            receiver_buffer_bytes: path.receiver_buffer_bytes,
+            socket,
+            token,
+        }
+    }
+
+    /// The socket, for the ring.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Bytes of one send: whole datagrams, one system call or ring entry.
+    pub fn train_bytes(&self) -> usize {
+        self.segmentation.train_bytes()
+    }
+
+    /// The kernel cuts trains here.
+    pub fn segmentation(&self) -> bool {
+        self.segmentation.is_on()
+    }
+
+    /// What the error of a send of payload means.
+    pub fn refused(&mut self, error: io::Error) -> Refusal {
+        self.segmentation.refused(&self.socket, error)
+    }
+
+    /// Bytes of the `left` that may go out now: whole datagrams, or the end of a block; 0 when the window is
+    /// closed.
+    ///
+    /// A train at a time, or half of a window that is smaller than two: sending each datagram as room for it
+    /// comes would cost a pass through the stack for each (the silly window of RFC 813).
+    pub(crate) fn may_send(&self, left: usize) -> usize {
+        let room = usize::try_from(self.window.room()).unwrap_or(usize::MAX);
+        let half = usize::try_from(self.window.bytes() / 2).unwrap_or(usize::MAX);
+        if room >= left {
+            return left;
+        }
+        let datagram = self.segmentation.datagram_bytes();
+        if self.window.settled() && room < datagram {
+            return datagram.min(left); // a window that has shrunk below a datagram would stay closed for ever
+        }
+        if room < self.train_bytes().min(half) { 0 } else { room / datagram * datagram }
+    }
+
+    /// Payload went out; a probe follows when it is due.
+    pub fn sent(&mut self, bytes: usize) -> io::Result<()> {
+        self.window.sent(bytes as u64);
+        self.unprobed_bytes += bytes as u64;
+        if self.unprobed_bytes >= self.window.probe_every_bytes() { self.probe() } else { Ok(()) }
+    }
+
+    /// Sends a probe now.
+    pub fn probe(&mut self) -> io::Result<()> {
+        self.unprobed_bytes = 0;
+        self.asked.get_or_insert_with(Instant::now);
+        let nanos = self.start.elapsed().as_nanos() as u64;
+        let probe = Probe { sent_bytes: self.window.sent_bytes(), nanos };
+        match self.socket.send(&probe.datagram(&self.token)) {
+            Ok(_) => Ok(()),
+            Err(error) if is_busy(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes all feedback that is there; waits for the first up to `patience` (zero: does not wait).
+    pub fn listen(&mut self, patience: Duration) -> io::Result<()> {
+        self.socket.set_nonblocking(patience.is_zero())?;
+        if !patience.is_zero() {
+            self.socket.set_read_timeout(Some(patience.max(Duration::from_micros(100))))?;
+        }
+        let mut heard_any = false;
+        loop {
+            match self.answers.receive(&self.socket) {
+                Ok(_) => {
+                    self.hear();
+                    if !heard_any {
+                        self.socket.set_nonblocking(true)?;
+                        heard_any = true;
+                    }
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.socket.set_nonblocking(false)?;
+                    return Err(error);
+                }
+            }
+        }
+        self.socket.set_nonblocking(false)
+    }
+
+    /// Takes the answers that were received.
+    fn hear(&mut self) {
+        let (now, clock) = (self.start.elapsed(), SystemTime::now());
+        for answer in self.answers.trains() {
+            let Some(feedback) = Feedback::read(answer.bytes, &self.token) else { continue };
+            self.trip = now.saturating_sub(Duration::from_nanos(feedback.probe.nanos));
+            // What waits in the receiver's buffer has room there, and what waited for us is no queue, either:
+            // only what the path itself holds back says that it is full. A host that is short of CPU makes
+            // both wait for milliseconds.
+            let for_us =
+                answer.arrived.and_then(|arrived| clock.duration_since(arrived).ok()).unwrap_or_default();
+            let waited = for_us.saturating_add(Duration::from_nanos(feedback.held_nanos));
+            self.window.hear(&feedback, self.trip.saturating_sub(waited));
+            self.asked = None;
+        }
+    }
+
+    /// The window is closed: asks the receiver where it is and waits for its answer.
+    pub fn wait_for_room(&mut self) -> io::Result<()> {
+        if self.unprobed_bytes > 0 {
+            self.probe()?;
+        }
+        self.listen(SILENCE / 3)?;
+        // Across an ocean every answer takes longer than what is silence in one room.
+        let silence = SILENCE.max(self.trip * 4);
+        let answer_may_come = self.asked.is_some() && self.silent_for() <= silence;
+        if answer_may_come || self.may_send(usize::MAX) > 0 {
+            return Ok(());
+        }
+        self.probe()?;
+        self.listen(SILENCE / 3)?;
+        if self.silent_for() > silence * 2 {
+            self.window.silence();
+        }
+        Ok(())
+    }
+
+    /// A probe waits for its answer this long.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.asked.map_or(Duration::ZERO, |asked| asked.elapsed())
+    }
+
+    /// Payload lost, as far as the receiver has told.
+    pub fn lost_bytes(&self) -> u64 {
+        self.window.lost_bytes()
+    }
+
+    /// After the last payload: learns what became of it, for `SETTLE_WAIT` at most.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let patience = Instant::now() + SETTLE_WAIT;
+        while !self.window.settled() && Instant::now() < patience {
+            self.probe()?;
+            self.listen(Duration::from_millis(20))?;
+        }
+        Ok(())
+    }
+}
+
+/// The receiver's buffer, bytes, and the shortest round trip of an idle path.
+fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<(u64, Duration)> {
+    let mut answer = [0u8; 64];
+    // Whichever try is answered: too long a trip is corrected by the first feedback, too short a one would
+    // never be.
+    let before = Instant::now();
+    for tried in 1..=ADMISSION_TRIES {
+        // A receiver that is not there yet answers with an ICMP error on the next call: try again all the
+        // same.
+        let _ = socket.send(&wire::admission(token));
+        if let Ok(length) = socket.recv(&mut answer)
+            && let Some(buffer) = wire::read_admitted(&answer[..length], token)
+        {
+            return Ok((buffer, before.elapsed()));
+        }
+        // That error comes at once: the next try is due when a silent one would have been.
+        std::thread::sleep((ADMISSION_WAIT * tried).saturating_sub(before.elapsed()));
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "no answer to the first datagram: a firewall between the hosts may drop UDP to the agent's data \
+         ports",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const TOKEN: Token = [9; 32];
+
+    /// Admits and answers as a receiver does, but each answer leaves `delay` later: a long way.
+    fn answer_late(socket: &UdpSocket, delay: Duration, stop: &AtomicBool) {
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a timeout");
+        let (mut late, mut received) = (VecDeque::new(), 0u64);
+        let mut datagram = vec![0; 1 << 16];
+        while !stop.load(Ordering::Relaxed) {
+            if let Ok((length, from)) = socket.recv_from(&mut datagram) {
+                let datagram = &datagram[..length];
+                if datagram == wire::admission(&TOKEN) {
+                    late.push_back((Instant::now() + delay, from, wire::admitted(&TOKEN, 8 << 20).to_vec()));
+                } else if let Some(probe) = Probe::read(datagram, &TOKEN) {
+                    let feedback = Feedback { probe, received_bytes: received, ..Feedback::default() };
+                    late.push_back((Instant::now() + delay, from, feedback.datagram(&TOKEN).to_vec()));
+                } else {
+                    received += length as u64;
+                }
+            }
+            while late.front().is_some_and(|(due, ..)| Instant::now() >= *due) {
+                let Some((_, from, answer)) = late.pop_front() else { break };
+                socket.send_to(&answer, from).expect("answered");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_way_is_no_silence() {
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        socket::set_receive_buffer(&far, 8 << 20).expect("a buffer");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer_late(&far, Duration::from_millis(150), &stop));
+            let mut udp = UdpSender::admit(near, TOKEN, 1000).expect("admitted");
+            assert!(udp.trip >= Duration::from_millis(150), "{:?}: the answer to the first try", udp.trip);
+            socket::set_segment_bytes(udp.socket(), 1000).expect("segmentation");
+            // Some round trips: on an idle machine the window grows by half in each, from 128 KiB; on a busy
+            // one it may shrink a little. Given up for silence it would be halved each time, down to 16 KiB.
+            let start = Instant::now();
+            let payload = vec![1; 1 << 20];
+            while udp.window.sent_bytes() <= 4 * (128 << 10) && start.elapsed() < Duration::from_secs(8) {
+                let allowed = udp.may_send(payload.len()).min(udp.train_bytes());
+                if allowed > 0 {
+                    udp.socket().send(&payload[..allowed]).expect("sent");
+                    udp.sent(allowed).expect("probed");
+                } else {
+                    udp.wait_for_room().expect("heard");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(udp.window.sent_bytes() > 4 * (128 << 10), "{:?}", udp.window);
+            assert!(udp.window.bytes() > 32 << 10, "{:?}", udp.window);
+        });
+    }
+
+    #[test]
+    fn a_window_smaller_than_a_datagram_is_not_closed_for_ever() {
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(far.local_addr().expect("an address")).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer_late(&far, Duration::ZERO, &stop));
+            let mut udp = UdpSender::admit(near, TOKEN, 60_000).expect("admitted");
+            stop.store(true, Ordering::Relaxed);
+            (0..20).for_each(|_| udp.window.silence());
+            assert_eq!(udp.may_send(1 << 20), 60_000);
+            udp.window.sent(60_000);
+            assert_eq!(udp.may_send(1 << 20), 0);
+        });
+    }
+
+    #[test]
+    fn a_receiver_that_comes_a_moment_later_is_found() {
+        let place = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let address = place.local_addr().expect("an address");
+        drop(place);
+        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        near.connect(address).expect("connected");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(250));
+                let far = UdpSocket::bind(address).expect("the same port");
+                answer_late(&far, Duration::ZERO, &stop);
+            });
+            let admitted = UdpSender::admit(near, TOKEN, 1000);
+            stop.store(true, Ordering::Relaxed);
+            assert!(admitted.is_ok(), "{admitted:?}");
+        });
+    }
+}

@@ -1,0 +1,149 @@
+//! A test of our own from the first byte to the results.
+
+use super::words::{Ended, HURRY, SILENCE};
+use super::{PATIENCE, Session};
+use crate::iperf3::control::RESULTS_BYTES;
+use crate::iperf3::cpu::CpuMeter;
+use crate::iperf3::crew::Crew;
+use crate::iperf3::exchange::{results, take_results};
+use crate::iperf3::figures::Progress;
+use crate::iperf3::results::Results;
+use crate::iperf3::running::Recorder;
+use crate::iperf3::state::State;
+use linerate_facts::protocol::Protocol;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The control connection is looked at this often while data flows.
+const LOOK: Duration = Duration::from_millis(20);
+/// The same where bytes end the test.
+const BYTES_LOOK: Duration = Duration::from_millis(2);
+/// What was sent gets this long to arrive before the server is told that it was all.
+const SETTLE: Duration = Duration::from_millis(250);
+/// UDP: datagrams take another way than the word that ends the test. Long enough for a queue, short beside a
+/// test.
+const UDP_SETTLE: Duration = Duration::from_millis(5);
+/// Nothing more comes when nothing came for so long.
+const QUIET: Duration = Duration::from_millis(30);
+
+impl Session<'_> {
+    /// From the first byte to the results.
+    pub(super) fn measure(&mut self, mut crew: Crew, cpu: CpuMeter, hear: &mut dyn FnMut(&Progress)) {
+        let test = self.outcome.test.clone();
+        let omit = Duration::from_secs_f64(test.omit_seconds);
+        let interval = Duration::from_secs_f64(test.interval_seconds.clamp(0.1, 3600.0));
+        let mut recorder = Recorder::new(&crew, test.protocol, omit, interval);
+        self.outcome.buffer_bytes = crew.members.first().and_then(|member| member.buffer_bytes());
+        let sender = crew.members.first().and_then(|member| member.tcp());
+        self.outcome.congestion_local =
+            sender.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
+        let told = self.watch(&mut crew, &mut recorder, hear);
+        let ended = match test.bytes {
+            Some(_) if test.sends() && crew.senders_ended() => crew.last_sent(),
+            _ => crew.start.elapsed(),
+        };
+        let stopped = self.route.stop.load(Ordering::Relaxed);
+        crew.stop_sending(if stopped || told.is_err() { Duration::ZERO } else { SETTLE });
+        if test.protocol == Protocol::Udp && test.sends() && told.is_ok() {
+            std::thread::sleep(UDP_SETTLE);
+        }
+        self.outcome.cpu_local = cpu.used();
+        let told = told.and_then(|()| Ok(self.control.send_state(State::TestEnd)?));
+        if test.receives() {
+            crew.drain(QUIET, SETTLE);
+        }
+        crew.end();
+        self.outcome.local = recorder.finish(&crew, ended);
+        let told = told.and_then(|()| self.exchange());
+        if stopped {
+            self.outcome.warnings.push("stopped before its time: the figures are those until then".into());
+        }
+        if let Err(ended) = told {
+            self.outcome.error = Some(self.why(ended));
+        }
+        self.note_streams();
+    }
+
+    /// Lets it run until its time or its bytes are up, or something ends it.
+    fn watch(
+        &mut self,
+        crew: &mut Crew,
+        recorder: &mut Recorder,
+        hear: &mut dyn FnMut(&Progress),
+    ) -> Result<(), Ended> {
+        let test = &self.outcome.test;
+        let end = Duration::from_secs_f64(test.omit_seconds + test.seconds);
+        let (bytes, only_receives) = (test.bytes, !test.sends());
+        let (mut moved, mut moved_at) = ((0, 0), Instant::now());
+        loop {
+            if let Some(progress) = recorder.tick(crew) {
+                hear(&progress);
+            }
+            let now = recorder.bytes(crew);
+            if now != moved {
+                (moved, moved_at) = (now, Instant::now());
+            }
+            let over = match bytes {
+                Some(bytes) if only_receives => moved.1 >= bytes,
+                Some(_) => crew.senders_ended(),
+                None => crew.start.elapsed() >= end,
+            };
+            if over || crew.ended() || self.route.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if moved_at.elapsed() > SILENCE {
+                return Err(Ended::Silence);
+            }
+            let left = if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(crew.start.elapsed()) };
+            if let Some(state) = self.control.poll_state(LOOK.min(left).min(recorder.time_left()))? {
+                return Err(Ended::State(state));
+            }
+        }
+    }
+
+    /// TEST_END was sent: what the server then wants, to its end.
+    fn exchange(&mut self) -> Result<(), Ended> {
+        // The user's stop has been obeyed; from here on it only shortens the wait.
+        let stopped = self.route.stop.load(Ordering::Relaxed);
+        let (patience, none) = (if stopped { HURRY } else { PATIENCE }, AtomicBool::new(false));
+        let stop = if stopped { &none } else { self.route.stop };
+        loop {
+            match self.control.read_state(patience, stop)? {
+                State::ExchangeResults => {
+                    let ours = results(&self.outcome);
+                    self.control.send_json(&ours.to_json())?;
+                    let theirs = self.control.read_json(RESULTS_BYTES, patience, stop)?;
+                    let theirs = Results::from_json(&theirs).map_err(Ended::Results)?;
+                    take_results(&mut self.outcome, &theirs);
+                }
+                State::DisplayResults => {
+                    // What the server makes of our good-bye changes nothing.
+                    let _ = self.control.send_state(State::Done);
+                    return Ok(());
+                }
+                // Sent before it read our TEST_END.
+                State::TestRunning | State::TestStart => {}
+                state => return Err(Ended::State(state)),
+            }
+        }
+    }
+
+    /// Streams that failed, and buffers that were not granted.
+    fn note_streams(&mut self) {
+        let outcome = &mut self.outcome;
+        for stream in &outcome.local {
+            if let Some(error) = &stream.error {
+                outcome.warnings.push(format!("stream {} ended early: {error}", stream.id));
+            }
+        }
+        if let (Some(asked), Some((send, receive))) = (outcome.test.window_bytes, outcome.buffer_bytes)
+            && send.min(receive) < asked
+        {
+            outcome.warnings.push(format!(
+                "socket buffers of {asked} bytes were asked for, {send} (send) and {receive} (receive) \
+                 granted: raise \
+                 net.core.wmem_max and rmem_max"
+            ));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! How a test of our own failed, in words.
+
+use super::Session;
+use crate::iperf3::control::ControlError;
+use crate::iperf3::errors::server_error;
+use crate::iperf3::state::State;
+use linerate_facts::failure::Failure;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// An answer is waited for this long once the user wants to stop: within the second in which Ctrl-C ends.
+pub(super) const HURRY: Duration = Duration::from_millis(400);
+/// No stream moves a byte for so long: the server or the way to it is gone.
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
+
+/// Why a test ended before its time.
+pub(super) enum Ended {
+    State(State),
+    Control(ControlError),
+    Silence,
+    Results(String),
+}
+
+impl From<ControlError> for Ended {
+    fn from(error: ControlError) -> Ended {
+        Ended::Control(error)
+    }
+}
+
+impl Session<'_> {
+    /// A server that ends the test instead of going on.
+    pub(super) fn told(&mut self, state: State) -> Failure {
+        let why = self.words(state);
+        Failure::Lacks(format!("iperf3 server {}: {why}", self.route.address))
+    }
+
+    pub(super) fn words(&mut self, state: State) -> String {
+        match state {
+            State::AccessDenied => {
+                "it is busy with another test: an iperf3 server runs one at a time; try again later".into()
+            }
+            State::ServerTerminate => "it was stopped".into(),
+            State::ServerError => match self.control.read_error(HURRY, &AtomicBool::new(false)) {
+                Ok((number, errno)) => server_error(number, errno),
+                Err(error) => format!("it refuses, and gives no reason: {error}"),
+            },
+            state => ControlError::Unexpected(state).to_string(),
+        }
+    }
+
+    pub(super) fn why(&mut self, ended: Ended) -> String {
+        let why = match ended {
+            Ended::State(state) => self.words(state),
+            Ended::Silence => {
+                let _ = self.control.send_state(State::ClientTerminate);
+                format!("no stream moved a byte for {} s", SILENCE.as_secs())
+            }
+            Ended::Results(why) => why,
+            Ended::Control(ControlError::Stopped) => {
+                let _ = self.control.send_state(State::ClientTerminate);
+                "stopped before the results came".into()
+            }
+            Ended::Control(error) => error.to_string(),
+        };
+        format!("iperf3 server {}: {why}; the figures are those until then", self.route.address)
+    }
+}
+
+pub(super) fn unreachable(address: SocketAddr, error: &io::Error, stop: &AtomicBool) -> Failure {
+    if stop.load(Ordering::Relaxed) {
+        return Failure::Interrupted;
+    }
+    let cause = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "nothing listens there: start `iperf3 -s` on that host, or check the port".into()
+        }
+        io::ErrorKind::TimedOut => "no answer: check the address, and whether a firewall drops it".into(),
+        _ => error.to_string(),
+    };
+    Failure::Lacks(format!("iperf3 server {address}: {cause}"))
+}
+
+pub(super) fn refused(address: SocketAddr, error: &ControlError) -> Failure {
+    match error {
+        ControlError::Stopped => Failure::Interrupted,
+        error => Failure::Lacks(format!("iperf3 server {address}: {error}")),
+    }
+}

@@ -1,0 +1,267 @@
+//! The control connection: states and JSON, each read bounded in bytes and in time.
+
+use super::state::{COOKIE_BYTES, Cookie, State};
+use linerate_system::readiness::wait_readable;
+use serde_json::Value;
+use socket2::{SockRef, TcpKeepalive};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// iperf3 takes at most 8 KiB of parameters; newer ones send more keys than older ones take.
+pub(crate) const PARAMETERS_BYTES: usize = 8 << 10;
+/// Results of 256 streams take 50 KiB; `--get-server-output` adds the peer's own report of each interval.
+pub(crate) const RESULTS_BYTES: usize = 4 << 20;
+/// A flag is looked at this often while waiting.
+const LOOK: Duration = Duration::from_millis(50);
+/// A peer that does not take a few bytes in this time is gone.
+const WRITE_WAIT: Duration = Duration::from_millis(800);
+
+/// What ends a conversation.
+#[derive(Debug, Error)]
+pub(crate) enum ControlError {
+    #[error("it closed the control connection")]
+    Closed,
+    #[error("it did not answer within {:.1} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    #[error("stopped")]
+    Stopped,
+    #[error("it sent the state {0}, which iperf3 does not have: is something else listening there?")]
+    UnknownState(i8),
+    #[error("it sent the state {0:?} where iperf3 sends another: is its version very old?")]
+    Unexpected(State),
+    #[error(
+        "it announced a message of {bytes} bytes, and at most {limit} are taken: is something else listening \
+         there?"
+    )]
+    TooLong { bytes: u64, limit: usize },
+    #[error("its message is no JSON: {0}")]
+    NotJson(String),
+    #[error("the control connection failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// One end of it.
+#[derive(Debug)]
+pub(crate) struct Control {
+    stream: TcpStream,
+}
+
+impl Control {
+    /// Over a connection that is open.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Control> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_WAIT))?;
+        // Nothing is said during a test: without this, streams would go on towards an address that somebody
+        // else has by now.
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(5))
+            .with_interval(Duration::from_secs(2))
+            .with_retries(3);
+        let socket = SockRef::from(&stream);
+        socket.set_tcp_keepalive(&keepalive)?;
+        socket.set_tcp_user_timeout(Some(Duration::from_secs(15)))?;
+        Ok(Control { stream })
+    }
+
+    pub(crate) fn local(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
+        self.stream.peer_addr()
+    }
+
+    /// Largest segment of this connection, bytes: what iperf3 takes as the size of its datagrams.
+    pub(crate) fn segment_bytes(&self) -> Option<u32> {
+        linerate_system::socket::tcp_info(&self.stream).ok().map(|info| info.segment_bytes)
+    }
+
+    pub(crate) fn send_cookie(&mut self, cookie: &Cookie) -> Result<(), ControlError> {
+        Ok(self.stream.write_all(&cookie.0)?)
+    }
+
+    pub(crate) fn send_state(&mut self, state: State) -> Result<(), ControlError> {
+        Ok(self.stream.write_all(&[state.byte()])?)
+    }
+
+    /// SERVER_ERROR with iperf3's number of the error and the kernel's.
+    pub(crate) fn send_error(&mut self, error: i32, errno: i32) -> Result<(), ControlError> {
+        let mut message = vec![State::ServerError.byte()];
+        message.extend(error.to_be_bytes());
+        message.extend(errno.to_be_bytes());
+        Ok(self.stream.write_all(&message)?)
+    }
+
+    pub(crate) fn send_json(&mut self, value: &Value) -> Result<(), ControlError> {
+        let text = value.to_string();
+        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let mut message = length.to_be_bytes().to_vec();
+        message.extend(text.into_bytes());
+        Ok(self.stream.write_all(&message)?)
+    }
+
+    /// The next state, or none within the time.
+    pub(crate) fn poll_state(&mut self, wait: Duration) -> Result<Option<State>, ControlError> {
+        // Not by a time-out of the socket: those are kept in whole ticks, 4 ms of a test's end.
+        if !wait_readable(&[self.stream.as_fd()], wait)?[0] {
+            return Ok(None);
+        }
+        let mut byte = [0];
+        match self.stream.read(&mut byte) {
+            Ok(0) => Err(ControlError::Closed),
+            Ok(_) => {
+                let state = State::from_byte(byte[0]);
+                state.map(Some).ok_or(ControlError::UnknownState(byte[0].cast_signed()))
+            }
+            Err(error) if later(&error) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(ControlError::Closed),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next state, waited for so long.
+    pub(crate) fn read_state(
+        &mut self,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<State, ControlError> {
+        let start = Instant::now();
+        while start.elapsed() < patience {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ControlError::Stopped);
+            }
+            let left = patience.saturating_sub(start.elapsed());
+            if let Some(state) = self.poll_state(left.min(LOOK))? {
+                return Ok(state);
+            }
+        }
+        Err(ControlError::TimedOut(patience))
+    }
+
+    /// A message of JSON, of at most `limit` bytes.
+    pub(crate) fn read_json(
+        &mut self,
+        limit: usize,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Value, ControlError> {
+        let start = Instant::now();
+        let mut length = [0; 4];
+        self.read_exact(&mut length, start, patience, stop)?;
+        let bytes = announced(length, limit)?;
+        let mut text = vec![0; bytes];
+        self.read_exact(&mut text, start, patience, stop)?;
+        parse(&text)
+    }
+
+    /// The two numbers after SERVER_ERROR.
+    pub(crate) fn read_error(
+        &mut self,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(i32, i32), ControlError> {
+        let (start, mut numbers) = (Instant::now(), [0; 8]);
+        self.read_exact(&mut numbers, start, patience, stop)?;
+        let [a, b, c, d, e, f, g, h] = numbers;
+        Ok((i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h])))
+    }
+
+    fn read_exact(
+        &mut self,
+        mut into: &mut [u8],
+        start: Instant,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), ControlError> {
+        while !into.is_empty() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ControlError::Stopped);
+            }
+            let left = patience.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(ControlError::TimedOut(patience));
+            }
+            if !wait_readable(&[self.stream.as_fd()], left.min(LOOK))?[0] {
+                continue;
+            }
+            match self.stream.read(into) {
+                Ok(0) => return Err(ControlError::Closed),
+                Ok(count) => into = into.split_at_mut(count).1,
+                Err(error) if later(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(ControlError::Closed);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A time-out of the socket, or a signal.
+pub(crate) fn later(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+/// The length that leads a message, where it is one that can be taken.
+fn announced(length: [u8; 4], limit: usize) -> Result<usize, ControlError> {
+    let bytes = u32::from_be_bytes(length);
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes <= limit => Ok(bytes),
+        _ => Err(ControlError::TooLong { bytes: bytes.into(), limit }),
+    }
+}
+
+/// A message's JSON. Some send a zero after it.
+fn parse(text: &[u8]) -> Result<Value, ControlError> {
+    let text = text.strip_suffix(&[0]).unwrap_or(text);
+    serde_json::from_slice(text).map_err(|error| ControlError::NotJson(error.to_string()))
+}
+
+/// For fuzzing and tests: what would be made of these bytes as one message.
+pub(crate) fn message(bytes: &[u8], limit: usize) -> Result<Value, ControlError> {
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or(ControlError::Closed)?;
+    let length = announced(*length, limit)?;
+    parse(rest.get(..length).ok_or(ControlError::Closed)?)
+}
+
+/// For fuzzing and tests: a cookie at the front of these bytes.
+pub(crate) fn cookie(bytes: &[u8]) -> Option<Cookie> {
+    Cookie::parse(*bytes.first_chunk::<COOKIE_BYTES>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_bounded_before_anything_is_allocated() {
+        let error = message(&[0xff, 0xff, 0xff, 0xff, b'{'], PARAMETERS_BYTES).expect_err("too long");
+        assert!(matches!(error, ControlError::TooLong { bytes: 0xffff_ffff, .. }), "{error}");
+        assert!(matches!(message(&[0, 0, 0, 9, b'{'], 10), Err(ControlError::Closed)));
+        assert!(matches!(message(&[0, 0, 0, 1, b'{'], 10), Err(ControlError::NotJson(_))));
+        assert_eq!(message(&[0, 0, 0, 3, b'{', b'}', 0], 10).expect("an object"), serde_json::json!({}));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes: Vec<u8>) {
+            crate::iperf3::fuzzing::parameters(&bytes);
+            crate::iperf3::fuzzing::results(&bytes);
+            crate::iperf3::fuzzing::cookie(&bytes);
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let mut deep = 20_000u32.to_be_bytes().to_vec();
+        deep.extend([b'['; 20_000]);
+        assert!(matches!(message(&deep, 1 << 20), Err(ControlError::NotJson(_))));
+    }
+}

@@ -1,0 +1,173 @@
+//! The streams of one test at work, all together: started, watched, ended in the right order.
+
+use super::flags::Flags;
+use super::member::Member;
+use super::tally::Counted;
+use crate::flow::allowance::Allowance;
+use crate::pace::Pace;
+use std::io;
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A stream's socket, open and admitted.
+#[derive(Debug)]
+pub(crate) enum DataSocket {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// A stream before it works.
+#[derive(Debug)]
+pub(crate) struct DataStream {
+    pub id: u32,
+    pub sender: bool,
+    pub socket: DataSocket,
+}
+
+/// What each stream of a test does.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub block_bytes: usize,
+    /// Of each stream that sends; 0: unpaced.
+    pub bits_per_second: u64,
+    /// What all receiving connections together are read by, which makes their senders wait; none: as fast as
+    /// it comes.
+    pub receive_pace: Option<Arc<Allowance>>,
+    pub wide_counters: bool,
+    /// Trains that one call may bring: each takes 64 KiB of memory.
+    pub receive_batch: usize,
+    pub cores: Vec<u32>,
+    /// Ends after so many bytes, of all sending streams together.
+    pub bytes: Option<u64>,
+}
+
+impl Order {
+    /// The timetable of a stream that sends, from now on; none: unpaced.
+    pub(crate) fn pace(&self) -> Option<Pace> {
+        let rate = self.bits_per_second as f64 / 8.0;
+        (self.bits_per_second > 0).then(|| Pace::new(rate, Instant::now()))
+    }
+}
+
+/// iperf3's number of the stream at a place in the order of opening: 2 is left out.
+pub(crate) fn stream_id(place: usize) -> u32 {
+    let place = u32::try_from(place).unwrap_or(u32::MAX - 2);
+    if place == 0 { 1 } else { place + 2 }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    pub members: Vec<Member>,
+    pub start: Instant,
+    flags: Arc<Flags>,
+}
+
+impl Crew {
+    /// Starts a thread for each stream.
+    pub(crate) fn start(streams: Vec<DataStream>, order: &Order) -> io::Result<Crew> {
+        let flags = Arc::new(Flags::new(order.bytes));
+        let mut crew = Crew { members: Vec::with_capacity(streams.len()), start: Instant::now(), flags };
+        for (place, stream) in streams.into_iter().enumerate() {
+            let core = order.cores.get(place % order.cores.len().max(1)).copied();
+            let member = Member::start(stream, order.clone(), core, Arc::clone(&crew.flags), crew.start);
+            match member {
+                Ok(member) => crew.members.push(member),
+                Err(error) => {
+                    crew.end();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(crew)
+    }
+
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        self.members.iter().map(|member| member.tally.counted()).collect()
+    }
+
+    /// No stream moves anything any more.
+    pub(crate) fn ended(&self) -> bool {
+        self.members.iter().all(|member| member.tally.ended())
+    }
+
+    /// All streams that send have sent what they had to, or failed.
+    pub(crate) fn senders_ended(&self) -> bool {
+        self.members.iter().filter(|member| member.sender).all(|member| member.tally.ended())
+    }
+
+    /// When the last byte was handed to the kernel, since the start.
+    pub(crate) fn last_sent(&self) -> Duration {
+        let senders = self.members.iter().filter(|member| member.sender);
+        Duration::from_nanos(senders.map(|member| member.tally.counted().nanos).max().unwrap_or(0))
+    }
+
+    /// Ends the sending, and gives what is on its way at most this long to arrive where the kernel can tell
+    /// (TCP).
+    pub(crate) fn stop_sending(&mut self, patience: Duration) {
+        self.flags.end_sending();
+        for member in self.members.iter_mut().filter(|member| member.sender) {
+            member.join();
+            // Nagle's algorithm holds back the last piece until the one before is acknowledged; this lets it
+            // go (tcp(7)).
+            if let DataSocket::Tcp(stream) = &*member.socket {
+                let _ = stream.set_nodelay(true);
+            }
+        }
+        let start = Instant::now();
+        let waiting = |crew: &Crew| crew.members.iter().any(|member| member.sender && !member.acknowledged());
+        while start.elapsed() < patience && waiting(self) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Says on the sending connections that nothing more comes. iperf3's client reads whole blocks: it would
+    /// wait for the rest of one.
+    pub(crate) fn close_senders(&self) {
+        for member in self.members.iter().filter(|member| member.sender) {
+            if let DataSocket::Tcp(stream) = &*member.socket {
+                let _ = stream.shutdown(Shutdown::Write);
+            }
+        }
+    }
+
+    /// Waits until nothing has come for `quiet`, at most `patience`.
+    pub(crate) fn drain(&self, quiet: Duration, patience: Duration) {
+        let receivers = || self.members.iter().filter(|member| !member.sender);
+        let bytes = || receivers().map(|member| member.tally.counted().bytes).sum::<u64>();
+        let (start, mut last, mut since) = (Instant::now(), bytes(), Instant::now());
+        while start.elapsed() < patience && since.elapsed() < quiet {
+            if receivers().all(|member| member.tally.ended()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            let now = bytes();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+    }
+
+    /// Ends everything. The sockets stay open until the crew is dropped.
+    pub(crate) fn end(&mut self) {
+        self.flags.end_all();
+        self.members.iter_mut().for_each(Member::join);
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_left_out() {
+        assert_eq!([0, 1, 2, 3].map(stream_id), [1, 3, 4, 5]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Opening connections and streams as a client: each step bounded in time, and left within a moment when the
+//! user wants to stop.
+
+use super::Test;
+use super::control::later;
+use super::crew::DataSocket;
+use super::state::Cookie;
+use super::udp::{connect_message, is_reply};
+use linerate_facts::protocol::Protocol;
+use linerate_system::readiness::{begin_connect, wait_writable};
+use linerate_system::socket;
+use socket2::{Domain, Socket, Type};
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A connection is opened within this time or not at all.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// A UDP stream likewise; its message goes out again in between, since it may be lost.
+const ADMISSION_WAIT: Duration = Duration::from_secs(5);
+const ADMISSION_AGAIN: Duration = Duration::from_secs(1);
+/// A flag is looked at this often.
+const LOOK: Duration = Duration::from_millis(50);
+/// Room for bursts; the kernel may grant less.
+const UDP_BUFFER_BYTES: usize = 8 << 20;
+const ALL_UDP_BUFFERS: usize = 64 << 20;
+
+/// Where connections come from and go to.
+#[derive(Debug)]
+pub(crate) struct Route<'a> {
+    pub address: SocketAddr,
+    pub local: Option<IpAddr>,
+    pub device: Option<&'a str>,
+    pub stop: &'a AtomicBool,
+}
+
+fn stopped() -> io::Error {
+    io::Error::new(io::ErrorKind::Interrupted, "stopped")
+}
+
+impl Route<'_> {
+    fn socket(&self, kind: Type) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(self.address), kind, None)?;
+        if let Some(device) = self.device {
+            socket.bind_device(Some(device.as_bytes()))?;
+        }
+        if let Some(local) = self.local {
+            socket.bind(&SocketAddr::new(local, 0).into())?;
+        }
+        Ok(socket)
+    }
+
+    /// A TCP connection; `set_up` sees its socket before it is opened, when buffers still shape the window.
+    pub(crate) fn connect(&self, set_up: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<TcpStream> {
+        let socket = self.socket(Type::STREAM)?;
+        set_up(&socket)?;
+        begin_connect(&socket, self.address)?;
+        let start = Instant::now();
+        while !wait_writable(&socket, LOOK)? {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(stopped());
+            }
+            if start.elapsed() > CONNECT_WAIT {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        if let Some(error) = socket.take_error()? {
+            return Err(error);
+        }
+        socket.set_nonblocking(false)?;
+        Ok(socket.into())
+    }
+
+    /// One stream of a test, admitted by the server.
+    pub(crate) fn stream(&self, test: &Test, cookie: &Cookie) -> io::Result<DataSocket> {
+        match test.protocol {
+            Protocol::Tcp => {
+                let mut stream = self.connect(|socket| set_up(socket, test))?;
+                stream.write_all(&cookie.0)?;
+                Ok(DataSocket::Tcp(stream))
+            }
+            Protocol::Udp => self.udp_stream(test).map(DataSocket::Udp),
+        }
+    }
+
+    fn udp_stream(&self, test: &Test) -> io::Result<UdpSocket> {
+        let socket = self.socket(Type::DGRAM)?;
+        socket.connect(&self.address.into())?;
+        let socket: UdpSocket = socket.into();
+        udp_buffers(&socket, udp_buffer_bytes(test.window_bytes, test.parallel));
+        socket.set_read_timeout(Some(LOOK))?;
+        let (start, mut asked) = (Instant::now(), None::<Instant>);
+        let mut datagram = [0; 64];
+        while start.elapsed() < ADMISSION_WAIT {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(stopped());
+            }
+            if asked.is_none_or(|asked| asked.elapsed() > ADMISSION_AGAIN) {
+                socket.send(&connect_message())?;
+                asked = Some(Instant::now());
+            }
+            match socket.recv(&mut datagram) {
+                Ok(length) if is_reply(&datagram[..length]) => {
+                    receive_trains(&socket);
+                    return Ok(socket);
+                }
+                // Data of a stream that is already open, or a port that is not open yet.
+                Ok(_) => {}
+                Err(error) if later(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::thread::sleep(LOOK),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the server did not answer the datagram that opens a stream: does a firewall drop UDP to its \
+             port?",
+        ))
+    }
+}
+
+/// What a TCP connection wants to be told before it is opened.
+fn set_up(socket: &Socket, test: &Test) -> io::Result<()> {
+    if let Some(bytes) = test.window_bytes {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        socket::set_send_buffer(socket, bytes)?;
+        socket::set_receive_buffer(socket, bytes)?;
+    }
+    if let Some(name) = &test.congestion_control {
+        set_congestion_control(socket, name)?;
+    }
+    Ok(())
+}
+
+/// As `sysctl net.ipv4.tcp_available_congestion_control` names them.
+fn set_congestion_control(socket: &Socket, name: &str) -> io::Result<()> {
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
+        let remedy = "`sysctl net.ipv4.tcp_allowed_congestion_control` lists those that may be used";
+        io::Error::new(error.kind(), format!("congestion control {name}: {error}; {remedy}"))
+    })
+}
+
+/// What a UDP stream asks for as its buffers: the kernel's default holds a tenth of a millisecond at 10 Gb/s.
+pub(crate) fn udp_buffer_bytes(window_bytes: Option<u64>, streams: u32) -> usize {
+    let share = ALL_UDP_BUFFERS / streams.max(1) as usize;
+    let own = share.clamp(256 << 10, UDP_BUFFER_BYTES);
+    window_bytes.map_or(own, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// Sets them.
+pub(crate) fn udp_buffers(socket: &UdpSocket, bytes: usize) {
+    // What is granted stands in the figures.
+    let _ = socket::set_send_buffer(socket, bytes);
+    let _ = socket::set_receive_buffer(socket, bytes);
+}
+
+/// Lets datagrams come in trains, with the times at which they came.
+pub(crate) fn receive_trains(socket: &UdpSocket) {
+    // Without them datagrams come one by one and are timed by us.
+    let _ = socket::set_receive_trains(socket);
+    let _ = socket::set_arrival_times(socket);
+}

@@ -1,0 +1,286 @@
+//! One client's test, from its parameters to its results.
+
+use super::admit::{Gate, NotAdmitted, admit, plain};
+use super::{Arrived, CookieShown, Event, Limits, SharedPhase, asked, buffers};
+use crate::flow::allowance::{Allowance, CATCH_UP};
+use crate::iperf3::Direction;
+use crate::iperf3::control::{Control, ControlError, PARAMETERS_BYTES, RESULTS_BYTES};
+use crate::iperf3::cpu::CpuMeter;
+use crate::iperf3::crew::{Crew, Order};
+use crate::iperf3::exchange::{results, take_results};
+use crate::iperf3::figures::Outcome;
+use crate::iperf3::parameters::{Parameters, Refusal, number};
+use crate::iperf3::results::Results;
+use crate::iperf3::running::Recorder;
+use crate::iperf3::state::{Cookie, State};
+use linerate_facts::protocol::Protocol;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Of a stream, a second each: those of ten minutes.
+const MOST_INTERVALS: usize = 600;
+
+/// The control connection is looked at this often while data flows.
+const LOOK: Duration = Duration::from_millis(50);
+/// A client that says nothing when its time is up gets this much more: iperf3 allows four seconds for each
+/// change of state.
+const GRACE: Duration = Duration::from_secs(20);
+/// What the client sent before its word that this was all, gets this long to arrive, and no more comes when
+/// nothing came for `QUIET`.
+const SETTLE: Duration = Duration::from_millis(400);
+const QUIET: Duration = Duration::from_millis(30);
+/// For a good-bye, which changes nothing.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// More than this over the limit, and so much ahead of it, is no matter of bursts.
+const OVER_RATE: f64 = 1.1;
+const AHEAD: Duration = Duration::from_millis(250);
+const TCP_BLOCK_BYTES: u32 = 128 << 10;
+const UDP_BLOCK_BYTES: u32 = 1460;
+/// Blocks of all streams together.
+const BLOCK_MEMORY: u32 = 64 << 20;
+
+/// A client and its test.
+pub(super) struct Session<'a> {
+    control: Control,
+    client: SocketAddr,
+    limits: &'a Limits,
+    stop: &'a AtomicBool,
+    hear: &'a mut dyn FnMut(&Event),
+}
+
+/// Why a test ended before its time: what the client is told, and words.
+struct Ended {
+    tell: Tell,
+    why: String,
+}
+
+enum Tell {
+    Nothing,
+    Terminated,
+    Error(i32, i32),
+}
+
+impl From<ControlError> for Ended {
+    fn from(error: ControlError) -> Ended {
+        Ended { tell: Tell::Nothing, why: error.to_string() }
+    }
+}
+
+impl From<Refusal> for Ended {
+    fn from(refusal: Refusal) -> Ended {
+        Ended { tell: Tell::Error(refusal.number, 0), why: refusal.why }
+    }
+}
+
+impl From<NotAdmitted> for Ended {
+    fn from(error: NotAdmitted) -> Ended {
+        Ended { tell: Tell::Error(error.number, error.errno), why: error.why }
+    }
+}
+
+fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, Ended> {
+    Err(Ended { tell: Tell::Error(number, 0), why: why.into() })
+}
+
+impl Session<'_> {
+    /// Serves one client to its end, whatever that is.
+    pub(crate) fn serve(
+        shown: CookieShown,
+        limits: &Limits,
+        phase: &SharedPhase,
+        streams: &Receiver<Arrived>,
+        stop: &AtomicBool,
+        hear: &mut dyn FnMut(&Event),
+    ) {
+        let CookieShown { stream, client, cookie } = shown;
+        let client = plain(client);
+        let Ok(control) = Control::new(stream) else { return };
+        let mut session = Session { control, client, limits, stop, hear };
+        if let Err(ended) = session.run(cookie, phase, streams) {
+            tracing::info!(%client, why = ended.why, "iperf3 test refused");
+            session.tell(&ended.tell);
+            (session.hear)(&Event::Refused { client, why: ended.why });
+        }
+    }
+
+    fn tell(&mut self, tell: &Tell) {
+        // Who is gone hears nothing.
+        let _ = match tell {
+            Tell::Nothing => Ok(()),
+            Tell::Terminated => self.control.send_state(State::ServerTerminate),
+            Tell::Error(number, errno) => self.control.send_error(*number, *errno),
+        };
+    }
+
+    /// An error: no test took place.
+    fn run(&mut self, cookie: Cookie, phase: &SharedPhase, streams: &Receiver<Arrived>) -> Result<(), Ended> {
+        self.control.send_state(State::ParamExchange)?;
+        let message = self.control.read_json(PARAMETERS_BYTES, self.limits.message, self.stop)?;
+        let parameters = self.within_limits(Parameters::from_json(&message)?)?;
+        let gate = Gate::open(parameters.protocol, &self.control, cookie, streams, phase)?;
+        self.control.send_state(State::CreateStreams)?;
+        let streams = admit(gate, &mut self.control, &parameters, self.limits, self.stop)?;
+        let wanted = asked(&parameters);
+        let mut outcome = Outcome {
+            cookie: cookie.text(),
+            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            addresses: self.control.local().ok().map(plain).zip(Some(self.client)),
+            peer_version: wanted.client_version.clone(),
+            segment_bytes: self.control.segment_bytes(),
+            test: wanted.test.clone(),
+            ..Outcome::default()
+        };
+        tracing::info!(client = %self.client, "iperf3 test begins");
+        (self.hear)(&Event::Started { client: self.client, parameters: Box::new(wanted) });
+        self.control.send_state(State::TestStart)?;
+        self.control.send_state(State::TestRunning)?;
+        let cpu = CpuMeter::start();
+        let crew = Crew::start(streams, &order(&parameters, self.limits));
+        let crew =
+            crew.or_else(|error| refuse(number::STREAM_ACCEPT, format!("streams cannot run: {error}")))?;
+        self.measure(crew, &cpu, &parameters, &mut outcome);
+        (self.hear)(&Event::Ended(Box::new(outcome)));
+        Ok(())
+    }
+
+    /// What is not allowed is refused by the number that iperf3 has for it.
+    fn within_limits(&self, parameters: Parameters) -> Result<Parameters, Ended> {
+        let limits = self.limits;
+        if parameters.parallel > limits.streams {
+            return refuse(
+                number::STREAMS,
+                format!("{} streams, at most {} are allowed", parameters.parallel, limits.streams),
+            );
+        }
+        let seconds = parameters.seconds + parameters.omit_seconds;
+        if seconds > limits.seconds {
+            return refuse(number::DURATION, format!("{seconds} s, at most {} are allowed", limits.seconds));
+        }
+        let streams = u64::from(buffers::streams(&parameters));
+        if let Some(limit) = limits.bits_per_second
+            && parameters.bits_per_second.saturating_mul(streams) > limit
+        {
+            return refuse(number::TOTAL_RATE, format!("more than the {limit} b/s that are allowed"));
+        }
+        Ok(parameters)
+    }
+
+    fn measure(&mut self, mut crew: Crew, cpu: &CpuMeter, parameters: &Parameters, outcome: &mut Outcome) {
+        let omit = Duration::from_secs_f64(parameters.omit_seconds);
+        let recorder = Recorder::new(&crew, parameters.protocol, omit, Duration::from_secs(1));
+        let mut recorder = recorder.keeping(MOST_INTERVALS);
+        outcome.buffer_bytes = crew.members.first().and_then(|member| member.buffer_bytes());
+        let tcp = crew.members.first().and_then(|member| member.tcp());
+        outcome.congestion_local = tcp.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
+        let told = self.watch(&crew, &mut recorder, parameters);
+        let ended = crew.start.elapsed();
+        outcome.cpu_local = cpu.used();
+        crew.stop_sending(Duration::ZERO);
+        // What lies in our buffers the client will not read any more: sent is what arrived.
+        let arrived: Vec<Option<u64>> =
+            crew.members.iter().map(|member| member.acknowledged_bytes()).collect();
+        crew.close_senders();
+        if told.is_ok() && parameters.direction != Direction::Receive {
+            crew.drain(QUIET, SETTLE);
+        }
+        crew.end();
+        outcome.local = recorder.finish(&crew, ended);
+        for (stream, arrived) in outcome.local.iter_mut().zip(arrived) {
+            if let Some(arrived) = arrived.filter(|_| stream.sender && parameters.omit_seconds == 0.0) {
+                stream.bytes = stream.bytes.min(arrived);
+            }
+            if let Some(error) = &stream.error {
+                outcome.warnings.push(format!("stream {} ended early: {error}", stream.id));
+            }
+        }
+        if let Err(ended) = told.and_then(|()| self.exchange(outcome)) {
+            self.tell(&ended.tell);
+            outcome.error = Some(format!("iperf3 client {}: {}", self.client, ended.why));
+        }
+    }
+
+    /// Until the client says that this was all.
+    fn watch(&mut self, crew: &Crew, recorder: &mut Recorder, parameters: &Parameters) -> Result<(), Ended> {
+        let asked = if parameters.seconds > 0.0 { parameters.seconds } else { self.limits.seconds };
+        let longest = Duration::from_secs_f64((asked + parameters.omit_seconds).min(1e9)) + GRACE;
+        let (mut moved, mut moved_at) = (0, Instant::now());
+        let limit = self.limits.bits_per_second;
+        let allowance = limit.map(|limit| Allowance::new(limit as f64 / 8.0 * OVER_RATE, crew.start));
+        loop {
+            if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()))? {
+                return match state {
+                    State::TestEnd => Ok(()),
+                    State::ClientTerminate => {
+                        Err(Ended { tell: Tell::Nothing, why: "it was stopped".into() })
+                    }
+                    state => Err(ControlError::Unexpected(state).into()),
+                };
+            }
+            if let Some(progress) = recorder.tick(crew) {
+                (self.hear)(&Event::Progress(progress));
+            }
+            let now: u64 = crew.counted().iter().map(|counted| counted.bytes).sum();
+            if now != moved {
+                let more = now.saturating_sub(moved);
+                if let (Some(allowance), Some(limit)) = (&allowance, limit)
+                    && allowance.charge(more, Instant::now()) > AHEAD
+                {
+                    return refuse(number::TOTAL_RATE, format!("more than the {limit} b/s that are allowed"));
+                }
+                (moved, moved_at) = (now, Instant::now());
+            }
+            if moved_at.elapsed() > self.limits.idle {
+                return refuse(number::IDLE, "no stream moved a byte for too long");
+            }
+            if self.stop.load(Ordering::Relaxed) || crew.start.elapsed() > longest {
+                let why = if self.stop.load(Ordering::Relaxed) { "stopped here" } else { "its time was up" };
+                return Err(Ended { tell: Tell::Terminated, why: why.into() });
+            }
+        }
+    }
+
+    fn exchange(&mut self, outcome: &mut Outcome) -> Result<(), Ended> {
+        let patience = self.limits.message.max(Duration::from_secs(1));
+        self.control.send_state(State::ExchangeResults)?;
+        let theirs = self.control.read_json(RESULTS_BYTES, patience, self.stop)?;
+        let theirs = Results::from_json(&theirs).or_else(|why| refuse(number::RECEIVE_RESULTS, why))?;
+        self.control.send_json(&results(outcome).to_json())?;
+        take_results(outcome, &theirs);
+        self.control.send_state(State::DisplayResults)?;
+        // IPERF_DONE, or nothing: the test is over in any case.
+        let _ = self.control.read_state(FAREWELL, self.stop);
+        Ok(())
+    }
+}
+
+fn order(parameters: &Parameters, limits: &Limits) -> Order {
+    let streams = buffers::streams(parameters);
+    let block_bytes = match parameters.protocol {
+        Protocol::Tcp => {
+            parameters.block_bytes.unwrap_or(TCP_BLOCK_BYTES).clamp(1, (BLOCK_MEMORY / streams).max(64 << 10))
+        }
+        Protocol::Udp => parameters.block_bytes.unwrap_or(UDP_BLOCK_BYTES),
+    };
+    let share = limits.bits_per_second.map(|limit| (limit / u64::from(streams)).max(1));
+    let bits_per_second = match (parameters.bits_per_second, share) {
+        (0, share) => share.unwrap_or(0),
+        (asked, share) => share.map_or(asked, |share| asked.min(share)),
+    };
+    let receive_pace = share.map(|share| {
+        let receivers = f64::from(parameters.parallel.max(1));
+        let rate = share as f64 / 8.0 * receivers;
+        Arc::new(Allowance::new(rate, Instant::now()).with_credit(CATCH_UP))
+    });
+    Order {
+        block_bytes: block_bytes as usize,
+        bits_per_second,
+        receive_pace,
+        wide_counters: parameters.wide_counters,
+        receive_batch: (64 / streams as usize).clamp(1, 16),
+        cores: Vec::new(),
+        bytes: None,
+    }
+}

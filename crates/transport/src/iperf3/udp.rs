@@ -1,0 +1,189 @@
+//! UDP data: trains of datagrams with iperf3's header out, trains of them in.
+//!
+//! Out, the datagrams of a train lie in one buffer, each with its own header, and cross the stack together
+//! (UDP_SEGMENT): that is what makes small datagrams ten times as fast as one call for each.
+
+use super::control::later;
+use super::crew::Order;
+use super::flags::Flags;
+use super::sequence::{Header, Sequence};
+use super::tally::Tally;
+use crate::closed_port::ClosedPort;
+use crate::pace::Pace;
+use linerate_system::batch::TrainSender;
+use linerate_system::segmentation::{MOST_TRAIN_BYTES, Refusal, Segmentation};
+use linerate_system::trains::TrainReceiver;
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Trains in one call of an unpaced sender: crossing into the kernel is a tenth of the cost of a train.
+const TRAINS: usize = 8;
+/// A blocked call looks at its flag this often.
+const LOOK: Duration = Duration::from_millis(50);
+/// After a refusal, room comes about this soon.
+const REFUSED: Duration = Duration::from_micros(100);
+/// The other end's port is closed: it may be that its stream is not open yet, so this long nothing else came
+/// of it.
+const REFUSED_FOR: Duration = Duration::from_secs(2);
+
+/// Opens a stream: what a client sends, as a number on a little-endian host and on a big-endian one, now and
+/// before 3.10.
+const CONNECT: [[u8; 4]; 4] =
+    [*b"6789", *b"9876", 123_456_789u32.to_le_bytes(), 123_456_789u32.to_be_bytes()];
+/// What a server answers.
+const REPLY: [[u8; 4]; 4] = [*b"9876", *b"6789", 987_654_321u32.to_le_bytes(), 987_654_321u32.to_be_bytes()];
+
+/// The datagram that opens a stream.
+pub(crate) fn connect_message() -> [u8; 4] {
+    CONNECT[0]
+}
+
+/// Whether a datagram opens a stream; and what to answer.
+pub(crate) fn answer(datagram: &[u8]) -> Option<[u8; 4]> {
+    CONNECT.iter().position(|message| message == datagram).map(|which| REPLY[which])
+}
+
+/// Whether a datagram is a server's answer.
+pub(crate) fn is_reply(datagram: &[u8]) -> bool {
+    REPLY.iter().any(|reply| reply == datagram)
+}
+
+/// Bytes that no NIC or tunnel compresses.
+pub(crate) fn payload(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn since_epoch(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+}
+
+/// Datagrams with their payload, which stays; the headers are written for each call. A paced sender's call is
+/// what is due in one burst.
+fn trains(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSender {
+    let burst = |pace: &Pace| pace.burst_bytes(size, MOST_TRAIN_BYTES);
+    let most_bytes = pace.map_or(TRAINS * MOST_TRAIN_BYTES, burst);
+    let mut trains = TrainSender::new(Segmentation::new(socket, size, most_bytes / size), most_bytes);
+    let bytes = trains.payload_mut();
+    bytes.copy_from_slice(&payload(bytes.len()));
+    trains
+}
+
+/// Sends until it is told to stop, or the bytes asked for are sent.
+pub(crate) fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
+    socket.set_write_timeout(Some(LOOK))?;
+    let size = order.block_bytes;
+    let mut pace = order.pace();
+    let mut trains = trains(socket, size, pace.as_ref());
+    let (mut packets, mut port) = (0, ClosedPort::new(REFUSED_FOR));
+    while !flags.stop_sending() {
+        let wait = pace.as_ref().map_or(Duration::ZERO, |pace| pace.wait(Instant::now()));
+        if !wait.is_zero() {
+            std::thread::sleep(wait.min(LOOK));
+            continue;
+        }
+        let wish = flags.take_whole(trains.most_bytes(), size);
+        if wish == 0 {
+            break;
+        }
+        let mut header = Header { sent_nanos: since_epoch(SystemTime::now()), number: packets + 1 };
+        for datagram in trains.datagrams_mut(wish) {
+            header.write(datagram, order.wide_counters);
+            header.number += 1;
+        }
+        match trains.send(socket, wish) {
+            Ok(sent) => {
+                flags.give_back(wish - sent);
+                packets += sent.div_ceil(size) as u64;
+                tally.datagrams_sent(sent as u64, packets);
+                if let Some(pace) = &mut pace {
+                    pace.sent(sent, Instant::now());
+                }
+            }
+            Err(refusal) => {
+                flags.give_back(wish);
+                go_on_after(refusal, &mut port, tally)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits for what passes; what does not is the error.
+fn go_on_after(refusal: Refusal, port: &mut ClosedPort, tally: &Tally) -> io::Result<()> {
+    match refusal {
+        Refusal::Busy => {
+            tally.refused();
+            std::thread::sleep(REFUSED);
+        }
+        // Datagrams larger than the path's MTU go out in fragments then, as iperf3's do.
+        Refusal::SegmentationOff => {}
+        Refusal::PortClosed(_) if !port.reported(Instant::now()) => std::thread::sleep(LOOK / 10),
+        Refusal::PortClosed(error) | Refusal::TooLarge(error) | Refusal::Failed(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Takes until it is told to stop. What is not this stream's is counted and not believed.
+pub(crate) fn receive(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
+    socket.set_read_timeout(Some(LOOK))?;
+    let peer = socket.peer_addr()?;
+    let mut batch = TrainReceiver::new(order.receive_batch);
+    let (mut sequence, mut strangers) = (Sequence::default(), 0);
+    while !flags.stop_receiving() {
+        match batch.receive(socket) {
+            Ok(_) => {}
+            // The other end closed its port: nothing more comes.
+            Err(error) if later(&error) || error.kind() == io::ErrorKind::ConnectionRefused => continue,
+            Err(error) => return Err(error),
+        }
+        let mut bytes = 0;
+        for train in batch.trains() {
+            // Queued before the socket was connected.
+            if train.from != peer {
+                strangers += train.datagrams() as u64;
+                continue;
+            }
+            let arrived = since_epoch(train.arrived.unwrap_or_else(SystemTime::now));
+            for datagram in train.bytes.chunks(train.datagram_bytes.max(1)) {
+                match Header::read(datagram, order.wide_counters) {
+                    Some(header) if sequence.take(header, arrived) => bytes += datagram.len() as u64,
+                    Some(_) => {}
+                    None if answer(datagram).is_some() || is_reply(datagram) => {}
+                    None => strangers += 1,
+                }
+            }
+        }
+        tally.datagrams_received(bytes, &sequence, strangers);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_every_age_are_known() {
+        assert_eq!(0x3938_3736u32.to_le_bytes(), connect_message());
+        assert_eq!(answer(b"6789"), Some(*b"9876"));
+        assert_eq!(answer(&123_456_789u32.to_le_bytes()), Some(987_654_321u32.to_le_bytes()));
+        assert!(is_reply(&0x3637_3839u32.to_le_bytes()) && is_reply(&987_654_321u32.to_le_bytes()));
+        assert_eq!(answer(b"67890"), None);
+    }
+
+    #[test]
+    fn payload_does_not_compress() {
+        let bytes = payload(1 << 16);
+        let mut counts = [0u32; 256];
+        bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        assert!(counts.iter().all(|count| (128..=400).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Changes settings: all old values into the journal, then each setting announced, written, read back and
+//! noted.
+
+use super::door::{Door, Refusal};
+use super::journal::{Bytes, Entry, Host, Journal, Record};
+use super::place::{Device, Place};
+use super::shape::Shape;
+use linerate_facts::failure::Failure;
+use serde::Serialize;
+
+/// A setting that is to be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    pub id: String,
+    pub place: Place,
+    pub shape: Shape,
+    pub device: Option<Device>,
+    /// The value as a user writes it.
+    pub value: String,
+}
+
+/// What became of one setting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    pub id: String,
+    pub place: String,
+    pub what: Became,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome")]
+pub enum Became {
+    /// It has another value now.
+    Changed { before: String, now: String },
+    /// The kernel took the write and made something else of it.
+    Clamped { before: String, asked: String, now: String },
+    /// It had the value already.
+    Same { now: String },
+    /// It could not be changed.
+    Failed { why: String },
+    /// It has its old value again.
+    Restored { now: String },
+    /// It has its old value, or was never changed: nothing was written.
+    Untouched { how: super::journal::How },
+    /// Somebody else changed it since: left as it is.
+    Foreign { before: String, ours: String, now: String },
+    /// It cannot be restored now; the journal keeps it.
+    Kept { why: String },
+}
+
+impl Became {
+    /// The user has something to look after.
+    pub fn is_trouble(&self) -> bool {
+        matches!(self, Became::Failed { .. } | Became::Foreign { .. } | Became::Kept { .. })
+    }
+}
+
+/// Changes what differs from the wishes, in their order. The error is the journal's, or a driver that hangs;
+/// what was done until then is in the journal.
+pub fn apply(
+    door: &dyn Door,
+    journal: &mut Journal<'_>,
+    host: &Host,
+    started: &str,
+    wishes: &[Wish],
+) -> Result<Vec<Outcome>, Failure> {
+    let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    let mut entries = Vec::new();
+    for wish in wishes {
+        let (outcome, entry) = look(door, wish)?;
+        outcomes.push(outcome);
+        entries.extend(entry);
+    }
+    if entries.is_empty() {
+        return Ok(outcomes.into_iter().flatten().collect());
+    }
+    let first = journal.begin(started.to_string(), host, entries.clone())?;
+    let mut changed = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        changed.push(outcome(entry, change(door, journal, first + index, entry)?));
+    }
+    let mut changed = changed.into_iter();
+    Ok(outcomes.into_iter().filter_map(|outcome| outcome.or_else(|| changed.next())).collect())
+}
+
+/// What needs no write or cannot have one; else the entry for the journal.
+fn look(door: &dyn Door, wish: &Wish) -> Result<(Option<Outcome>, Option<Entry>), Failure> {
+    let told = |what| Outcome { id: wish.id.clone(), place: wish.place.to_string(), what };
+    let wanted = wish.shape.asking(&wish.value);
+    Ok(match door.read(&wish.place) {
+        Err(Refusal::Hung(why)) => return Err(Failure::Lacks(format!("{why}; nothing was changed"))),
+        Err(refusal) => (Some(told(Became::Failed { why: refusal.to_string() })), None),
+        Ok(Some(now)) if wish.shape.same(&now, &wanted) => {
+            (Some(told(Became::Same { now: wish.shape.value(&now) })), None)
+        }
+        Ok(old) => {
+            let entry = Entry {
+                id: wish.id.clone(),
+                place: wish.place.clone(),
+                shape: wish.shape,
+                device: wish.device.clone(),
+                old: old.as_deref().map(Bytes::of),
+                wanted: Bytes::of(&wanted),
+            };
+            (None, Some(entry))
+        }
+    })
+}
+
+fn outcome(entry: &Entry, what: Became) -> Outcome {
+    Outcome { id: entry.id.clone(), place: entry.place.to_string(), what }
+}
+
+fn change(door: &dyn Door, journal: &mut Journal<'_>, n: usize, entry: &Entry) -> Result<Became, Failure> {
+    let old = entry.old.as_ref().map(Bytes::as_slice);
+    // Between the journal's first line and now others may have written.
+    let now = door.read(&entry.place);
+    if now.as_ref().ok().map(Option::as_deref) != Some(old) {
+        let why = match now {
+            Err(refusal) => refusal.to_string(),
+            Ok(_) => "somebody else changed it at this moment: left as it is".to_string(),
+        };
+        journal.append(Record::Failed { n, why: why.clone(), now: None })?;
+        return Ok(Became::Failed { why });
+    }
+    journal.append(Record::Intent { n })?;
+    let written = door.write(&entry.place, entry.shape, Some(entry.wanted.as_slice()));
+    if let Err(Refusal::Hung(why)) = &written {
+        return Err(Failure::Lacks(format!(
+            "{why}. What was changed before is in the journal: linerate tune undo"
+        )));
+    }
+    let now = match door.read(&entry.place) {
+        Err(Refusal::Hung(why)) => {
+            return Err(Failure::Lacks(format!(
+                "{why}. What was changed before is in the journal: linerate tune undo"
+            )));
+        }
+        Err(_) => None,
+        Ok(now) => now,
+    };
+    judge(journal, n, entry, written, now)
+}
+
+/// Notes what a write came to.
+fn judge(
+    journal: &mut Journal<'_>,
+    n: usize,
+    entry: &Entry,
+    written: Result<(), Refusal>,
+    now: Option<Vec<u8>>,
+) -> Result<Became, Failure> {
+    let shape = entry.shape;
+    let before = entry.old.as_ref().map_or("absent".to_string(), |old| shape.value(old.as_slice()));
+    let failed = |why: String, journal: &mut Journal<'_>| {
+        // What cannot be read may have changed: the journal keeps it as written.
+        if let Some(now) = now.as_deref() {
+            journal.append(Record::Failed { n, why: why.clone(), now: Some(Bytes::of(now)) })?;
+        }
+        Ok(Became::Failed { why })
+    };
+    if let Err(refusal) = written {
+        return failed(refusal.to_string(), journal);
+    }
+    let Some(now) = now.as_deref() else {
+        return failed(format!("{} was written and cannot be read back", entry.place), journal);
+    };
+    let asked = shape.value(entry.wanted.as_slice());
+    let unchanged = entry.old.as_ref().is_some_and(|old| shape.same(old.as_slice(), now));
+    if unchanged {
+        let why = format!("the kernel took {asked} without an error and kept {before}");
+        return failed(why, journal);
+    }
+    journal.append(Record::Done { n, now: Bytes::of(now) })?;
+    Ok(match shape.same(now, entry.wanted.as_slice()) {
+        true => Became::Changed { before, now: shape.value(now) },
+        false => Became::Clamped { before, asked, now: shape.value(now) },
+    })
+}

@@ -1,0 +1,160 @@
+//! Frequency, and the sleep of cores, links and devices.
+
+use super::super::shape::Shape;
+use super::entry::PATH;
+use super::{Advice, Entry, Look, Risk, Stage, Where};
+
+const FREQUENCY: &str = "https://docs.kernel.org/admin-guide/pm/cpufreq.html";
+const PSTATE: &str = "https://docs.kernel.org/admin-guide/pm/intel_pstate.html";
+const IDLE: &str = "https://docs.kernel.org/admin-guide/pm/cpuidle.html";
+/// Folder of the clocks of the mesh between cores, memory and PCIe.
+const UNCORE: &str = "/sys/devices/system/cpu/intel_uncore_frequency";
+
+/// More power for less waiting, each of them.
+const fn entry(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    advice: fn(&Look<'_>) -> Advice,
+    source: &'static str,
+) -> Entry {
+    Entry { harm: "more power", ..Entry::plain(Stage::Network, PATH, id, what, at, advice, source) }
+}
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    entry(
+        "governor",
+        "how the clock of cores is chosen",
+        Where::CpuPolicy("scaling_governor"),
+        |look| match offered(look, "scaling_available_governors", "performance") {
+            false => Advice::leave("the driver offers no governor “performance”"),
+            true => look.exactly(
+                "performance",
+                "a core that handles packets sleeps in between, and its clock drops each time",
+            ),
+        },
+        FREQUENCY,
+    ),
+    entry(
+        "energy-preference",
+        "whether the processor itself prefers speed or savings",
+        Where::CpuPolicy("energy_performance_preference"),
+        |look| match offered(look, "energy_performance_available_preferences", "performance") {
+            false => Advice::leave("the driver offers no preference “performance”"),
+            true => look.exactly("performance", "the processor raises its clock without waiting"),
+        },
+        PSTATE,
+    ),
+    Entry {
+        range: Some((0, 1)),
+        ..entry(
+            "boost",
+            "clocks above the nominal one",
+            Where::File("/sys/devices/system/cpu/cpufreq/boost"),
+            |look| {
+                look.exactly(
+                    "1",
+                    "the cores may go faster; for figures that are to repeat exactly, leave it off",
+                )
+            },
+            FREQUENCY,
+        )
+    },
+    Entry {
+        range: Some((0, 1)),
+        ..entry(
+            "no-turbo",
+            "clocks above the nominal one are forbidden",
+            Where::File("/sys/devices/system/cpu/intel_pstate/no_turbo"),
+            |look| {
+                look.exactly(
+                    "0",
+                    "the cores may go faster; for figures that are to repeat exactly, leave it at 1",
+                )
+            },
+            PSTATE,
+        )
+    },
+    Entry {
+        range: Some((0, 100)),
+        left: Some("100 holds the highest clock always; the governor “performance” asks for as much"),
+        ..entry(
+            "min-performance",
+            "least clock, per cent of the highest",
+            Where::File("/sys/devices/system/cpu/intel_pstate/min_perf_pct"),
+            |_| Advice::Right,
+            PSTATE,
+        )
+    },
+    Entry {
+        left: Some(
+            "the mesh carries bytes between PCIe and memory; its highest clock is max_freq_khz beside it: \
+             measure",
+        ),
+        ..entry(
+            "uncore-frequency",
+            "least clock of the mesh between cores, memory and PCIe, kHz",
+            Where::Each(UNCORE, "min_freq_khz"),
+            |_| Advice::Right,
+            "https://docs.kernel.org/admin-guide/pm/intel_uncore_frequency_scaling.html",
+        )
+    },
+    Entry {
+        left: Some("deep sleep is better forbidden while a program works, and only then: dma-latency"),
+        harm: "more power, and less boost for the other cores",
+        risk: Risk::High,
+        ..entry(
+            "idle-states",
+            "cores may go to sleep deeper than polling: the governor of sleep",
+            Where::File("/sys/devices/system/cpu/cpuidle/current_governor"),
+            |_| Advice::Right,
+            IDLE,
+        )
+    },
+    Entry {
+        left: Some("two threads of a core share it; off only where a measurement says so"),
+        harm: "half of the processors are gone",
+        risk: Risk::High,
+        ..entry(
+            "smt",
+            "two threads a core",
+            Where::File("/sys/devices/system/cpu/smt/control"),
+            |_| Advice::Right,
+            "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
+        )
+    },
+    Entry {
+        shape: Shape::Choice,
+        ..entry(
+            "pcie-aspm",
+            "sleep of PCIe links",
+            Where::File("/sys/module/pcie_aspm/parameters/policy"),
+            |look| look.exactly("performance", "a link that sleeps takes microseconds to wake up"),
+            "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+        )
+    },
+    entry(
+        "runtime-power",
+        "a NIC or a disk's controller may be put to sleep",
+        Where::Pci("power/control"),
+        |look| look.exactly("on", "a device that sleeps takes milliseconds to wake up"),
+        "https://docs.kernel.org/power/runtime_pm.html",
+    ),
+    Entry {
+        left: Some("0 keeps NVMe drives that are found from now on out of their deep sleeps"),
+        range: Some((0, u32::MAX as u64)),
+        ..entry(
+            "nvme-sleep",
+            "longest time that an NVMe drive may take to wake up, microseconds",
+            Where::File("/sys/module/nvme_core/parameters/default_ps_max_latency_us"),
+            |_| Advice::Right,
+            "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+        )
+    },
+];
+
+/// The policy's list has this word; a list that is absent forbids nothing.
+fn offered(look: &Look<'_>, list: &str, word: &str) -> bool {
+    let path = format!("/sys/devices/system/cpu/cpufreq/{}/{list}", look.device);
+    look.seen.sysroot.text(path).map_or(true, |list| list.split_whitespace().any(|one| one == word))
+}

@@ -1,0 +1,220 @@
+//! Queues of block devices, and arrays.
+
+use super::super::shape::Shape;
+use super::{Advice, Entry, Look, Risk, Stage, Where};
+use linerate_facts::units::{bytes_per_second, show_size};
+use linerate_machine::probe::{Disk, DiskKind};
+use linerate_measure::run::again::Figure;
+
+const QUEUE: &str = "https://docs.kernel.org/block/queue-sysfs.html";
+const MD: &str = "https://docs.kernel.org/admin-guide/md.html";
+/// What buffered readers of a disk of unknown rate get ahead, KiB.
+const READ_AHEAD_KIB: u64 = 4096;
+/// A reader that is late for its turn by this much still finds its bytes, seconds.
+const LATE_SECONDS: f64 = 2e-3;
+
+const fn entry(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    shape: Shape,
+    advice: fn(&Look<'_>) -> Advice,
+    harm: &'static str,
+) -> Entry {
+    Entry { shape, harm, ..Entry::plain(Stage::Disk, Figure::DirectReads, id, what, at, advice, QUEUE) }
+}
+
+/// What only a measurement can tell.
+const fn left(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    why: &'static str,
+    harm: &'static str,
+) -> Entry {
+    Entry { left: Some(why), ..entry(id, what, at, Shape::Words, |_| Advice::Right, harm) }
+}
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    Entry {
+        findings: &["scheduler"],
+        ..entry(
+            "scheduler",
+            "order of requests",
+            Where::Disk("queue/scheduler"),
+            Shape::Choice,
+            scheduler,
+            "a disk with moving heads needs one",
+        )
+    },
+    Entry {
+        findings: &["rotational-claim"],
+        range: Some((0, 1)),
+        ..left(
+            "rotational",
+            "the kernel takes the disk for one with moving heads",
+            Where::Disk("queue/rotational"),
+            "0 for a disk that answers at random as fast as in sequence, whatever it claims",
+            "seeks that a real head then makes",
+        )
+    },
+    Entry {
+        findings: &["read-ahead"],
+        figure: Figure::BufferedReads,
+        ..entry(
+            "read-ahead",
+            "KiB that the kernel reads ahead of a buffered sequential reader",
+            Where::Disk("queue/read_ahead_kb"),
+            Shape::Words,
+            read_ahead,
+            "memory, and bytes read in vain by random readers",
+        )
+    },
+    left(
+        "nr-requests",
+        "requests that may wait in each queue",
+        Where::Disk("queue/nr_requests"),
+        "more queueing is more latency; measure with linerate disk --depth",
+        "latency of other requests",
+    ),
+    entry(
+        "max-sectors",
+        "largest request, KiB",
+        Where::Disk("queue/max_sectors_kb"),
+        Shape::Words,
+        largest_request,
+        "latency of other requests",
+    ),
+    entry(
+        "nomerges",
+        "neighbouring requests are not joined: 0 joined, 1 simple ones, 2 never",
+        Where::Disk("queue/nomerges"),
+        Shape::Words,
+        |look| match look.now {
+            "0" => Advice::Right,
+            _ => Advice::leave(
+                "somebody switched the joining of requests off: right for large direct reads only",
+            ),
+        },
+        "a little CPU",
+    ),
+    left(
+        "rq-affinity",
+        "who completes a request: 1 a core near the one that asked, 2 that core",
+        Where::Disk("queue/rq_affinity"),
+        "an interrupt more for each completion, for a warmer cache: measure",
+        "an interrupt more for each request",
+    ),
+    Entry {
+        figure: Figure::Writes,
+        ..left(
+            "write-back-throttle",
+            "microseconds of read latency that writes may cost, 0: any",
+            Where::Disk("queue/wbt_lat_usec"),
+            "0 only for a disk that does nothing but take a stream",
+            "reads wait behind writes",
+        )
+    },
+    Entry {
+        source: MD,
+        figure: Figure::Writes,
+        ..left(
+            "stripe-threads",
+            "threads that compute the parity of RAID 5 and 6",
+            Where::Md("md/group_thread_cnt"),
+            "where one core is full of raid5: half of the cores; measure",
+            "CPU",
+        )
+    },
+    Entry {
+        source: MD,
+        risk: Risk::Medium,
+        figure: Figure::Writes,
+        ..entry(
+            "stripe-cache",
+            "stripes that RAID 5 and 6 keep in memory",
+            Where::Md("md/stripe_cache_size"),
+            Shape::Words,
+            stripe_cache,
+            "memory: a page for each disk and stripe",
+        )
+    },
+];
+
+fn disk<'a>(look: &Look<'a>) -> Option<&'a Disk> {
+    look.seen.machine.disks.iter().find(|disk| disk.name == look.device)
+}
+
+/// What loops, RAM disks and the like do, those below them decide.
+fn own(look: &Look<'_>) -> bool {
+    disk(look).is_some_and(|disk| !matches!(disk.kind, DiskKind::Loop | DiskKind::Other))
+}
+
+fn scheduler(look: &Look<'_>) -> Advice {
+    let Some(disk) = disk(look).filter(|_| own(look)) else {
+        return Advice::leave("what is below decides the order");
+    };
+    let moves = disk.rotational.known().copied();
+    match (disk.kind, moves, look.now) {
+        (DiskKind::Nvme, _, now) if now != "none" => {
+            Advice::change("none", "NVMe orders by itself; a scheduler costs CPU and a lock for each request")
+        }
+        (DiskKind::Scsi, Some(false), now) if now != "none" && now != "mq-deadline" => {
+            Advice::change("none", "flash has no heads to save ways")
+        }
+        (DiskKind::Scsi, Some(true), "none") => {
+            Advice::change("mq-deadline", "heads that move: requests in order of place, none waits for ever")
+        }
+        _ => Advice::Right,
+    }
+}
+
+fn read_ahead(look: &Look<'_>) -> Advice {
+    let Some(disk) = disk(look).filter(|_| own(look)) else {
+        return Advice::leave("what is below reads ahead");
+    };
+    let seen = look.seen;
+    let controller =
+        seen.machine.controllers.iter().find(|controller| Some(&controller.name) == disk.controller.as_ref());
+    let link = disk
+        .link_bits_per_second
+        .known()
+        .or(controller.and_then(|controller| controller.link_bits_per_second.known()));
+    let stripe = disk.array.as_ref().and_then(|array| array.stripe_bytes.known().copied());
+    let (kibibytes, why) = match (link, stripe) {
+        (_, Some(stripe)) => (
+            stripe.saturating_mul(4) >> 10,
+            format!("four stripes of {}, so that all members work", show_size(stripe)),
+        ),
+        (Some(bits), None) => {
+            let ahead = (bytes_per_second(*bits) * LATE_SECONDS) as u64 >> 10;
+            (ahead, "2 ms of the disk's link, so that a buffered reader never waits for it".to_string())
+        }
+        (None, None) => {
+            (READ_AHEAD_KIB, "a buffered reader keeps the disk busy; direct reads do not use it".to_string())
+        }
+    };
+    // The kernel rounds to pages; 16 MiB ahead of a thousand readers is a machine's memory.
+    look.at_least(kibibytes.next_multiple_of(64).clamp(1024, 16_384), why)
+}
+
+fn largest_request(look: &Look<'_>) -> Advice {
+    if !own(look) {
+        return Advice::leave("what is below decides");
+    }
+    let most = look.seen.sysroot.parse::<u64>(format!("/sys/block/{}/queue/max_hw_sectors_kb", look.device));
+    match most.known() {
+        None => Advice::Unknown(most.why().unwrap_or_default().to_string()),
+        Some(most) => look.at_least(1024.min(*most), "a request of 1 MiB stays one"),
+    }
+}
+
+fn stripe_cache(look: &Look<'_>) -> Advice {
+    const WANTED: u64 = 4096;
+    let members = disk(look).map_or(0, |disk| disk.members.len() as u64);
+    let memory = look.seen.machine.memory.total_bytes.known().copied().unwrap_or(0);
+    if WANTED * members * 4096 > memory / 50 {
+        return Advice::leave("it would take more than a fiftieth of the memory");
+    }
+    look.at_least(WANTED, "writes that arrive piece by piece fill whole stripes, which need no reading first")
+}

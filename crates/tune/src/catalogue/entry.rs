@@ -1,0 +1,175 @@
+//! The shape of an entry, and what it says about one place.
+
+use super::super::goal::Seen;
+use super::super::shape::Shape;
+use super::Where;
+use linerate_facts::protocol::Protocol;
+use linerate_measure::measure::streams::Direction;
+use linerate_measure::run::again::Figure;
+use serde::Serialize;
+
+/// What shows whether a setting helped.
+pub(super) const TCP_SEND: Figure = Figure::Network(Protocol::Tcp, Direction::Send);
+pub(super) const TCP_RECEIVE: Figure = Figure::Network(Protocol::Tcp, Direction::Receive);
+pub(super) const UDP_SEND: Figure = Figure::Network(Protocol::Udp, Direction::Send);
+pub(super) const UDP_RECEIVE: Figure = Figure::Network(Protocol::Udp, Direction::Receive);
+pub(super) const PATH: Figure = Figure::Path(Protocol::Tcp);
+
+/// What a setting is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    Network,
+    Disk,
+    Memory,
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Risk {
+    Low,
+    Medium,
+    /// Changed only where the user names the setting.
+    High,
+}
+
+/// One setting.
+#[derive(Debug)]
+pub struct Entry {
+    /// Name, as `--setting` takes it.
+    pub id: &'static str,
+    /// What it is, a phrase.
+    pub what: &'static str,
+    pub stage: Stage,
+    /// What `tune measure` takes to see whether it helped.
+    pub figure: Figure,
+    /// Where it stands.
+    pub at: Where,
+    pub shape: Shape,
+    /// What to do about it, from the machine's rates.
+    pub advice: fn(&Look<'_>) -> Advice,
+    /// Where it is described.
+    pub source: &'static str,
+    pub risk: Risk,
+    /// What the risk is, a phrase.
+    pub harm: &'static str,
+    /// Findings of a run that it cures.
+    pub findings: &'static [&'static str],
+    /// Numbers that the kernel takes, where it is one number.
+    pub range: Option<(u64, u64)>,
+    /// Why it is the user's to choose whatever it is: only a measurement tells.
+    pub left: Option<&'static str>,
+}
+
+impl Entry {
+    /// What most settings are: words, of low risk, for no finding in particular. anyone who has more to say
+    /// says it with `..`.
+    pub(super) const fn plain(
+        stage: Stage,
+        figure: Figure,
+        id: &'static str,
+        what: &'static str,
+        at: Where,
+        advice: fn(&Look<'_>) -> Advice,
+        source: &'static str,
+    ) -> Entry {
+        Entry {
+            id,
+            what,
+            stage,
+            figure,
+            at,
+            shape: Shape::Words,
+            advice,
+            source,
+            risk: Risk::Low,
+            harm: "",
+            findings: &[],
+            range: None,
+            left: None,
+        }
+    }
+}
+
+/// What an entry looks at.
+#[derive(Debug)]
+pub struct Look<'a> {
+    pub seen: &'a Seen,
+    /// Name of the device, empty for a setting of the whole machine.
+    pub device: &'a str,
+    /// Number of the queue, where it is one's.
+    pub queue: Option<u32>,
+    /// The file, where it is one.
+    pub at: &'a std::path::Path,
+    /// Value now.
+    pub now: &'a str,
+}
+
+/// What to do about a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advice {
+    /// Give it this value.
+    Change {
+        value: String,
+        why: String,
+        /// A rule that was right once, or never, stands there.
+        stale: bool,
+        /// Share by which the flow grows, by arithmetic; `None` where only a measurement tells.
+        gain: Option<f64>,
+    },
+    /// It is right.
+    Right,
+    /// It is the user's to choose.
+    Leave(String),
+    /// Something is missing to tell: a phrase.
+    Unknown(String),
+}
+
+impl Advice {
+    /// Give it this value, because of this.
+    pub fn change(value: impl ToString, why: impl Into<String>) -> Advice {
+        Advice::Change { value: value.to_string(), why: why.into(), stale: false, gain: None }
+    }
+
+    /// Someone set it by advice that is wrong here.
+    pub fn stale(value: impl ToString, why: impl Into<String>) -> Advice {
+        Advice::Change { value: value.to_string(), why: why.into(), stale: true, gain: None }
+    }
+
+    /// It is the user's to choose.
+    pub fn leave(why: &str) -> Advice {
+        Advice::Leave(why.to_string())
+    }
+}
+
+impl Look<'_> {
+    /// The value as one number.
+    pub fn number(&self) -> Option<u64> {
+        self.now.parse().ok()
+    }
+
+    /// The value as numbers.
+    pub fn numbers(&self) -> Option<Vec<u64>> {
+        self.now.split(' ').map(|word| word.parse().ok()).collect()
+    }
+
+    /// At least so much, for the reason; smaller values are raised, larger ones stay.
+    pub fn at_least(&self, wanted: u64, why: impl Into<String>) -> Advice {
+        match self.number() {
+            Some(now) if now >= wanted => Advice::Right,
+            Some(_) => Advice::change(wanted, why),
+            None => Advice::Unknown(format!("“{}” is no number", self.now)),
+        }
+    }
+
+    /// Exactly this word.
+    pub fn exactly(&self, wanted: &str, why: &str) -> Advice {
+        if self.now == wanted { Advice::Right } else { Advice::change(wanted, why) }
+    }
+
+    /// Exactly this word; another one is advice that is wrong here.
+    pub(crate) fn never_else(&self, wanted: &str, why: &str) -> Advice {
+        if self.now == wanted { Advice::Right } else { Advice::stale(wanted, why) }
+    }
+}

@@ -1,0 +1,230 @@
+//! Network interfaces: frames, queues, rings, offloads, interrupts.
+
+use super::super::goal::{wire_rate, without_wire};
+use super::super::shape::Shape;
+use super::entry::{TCP_RECEIVE, TCP_SEND};
+use super::nic_advice::{
+    FAST, adaptive, affinity, channels, mtu, nic, receive_steering, ring, send_steering,
+};
+use super::{Advice, Entry, Look, Risk, Stage, Where};
+
+const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
+const NAPI: &str = "https://docs.kernel.org/networking/napi.html";
+const ETHTOOL: &str = "https://man7.org/linux/man-pages/man8/ethtool.8.html";
+const ABI: &str = "https://docs.kernel.org/admin-guide/abi-testing.html";
+
+const fn entry(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    advice: fn(&Look<'_>) -> Advice,
+    source: &'static str,
+    risk: Risk,
+    harm: &'static str,
+) -> Entry {
+    Entry { risk, harm, ..Entry::plain(Stage::Network, TCP_SEND, id, what, at, advice, source) }
+}
+
+/// What only a measurement can tell; all of it is about receiving.
+const fn left(
+    id: &'static str,
+    what: &'static str,
+    at: Where,
+    why: &'static str,
+    harm: &'static str,
+) -> Entry {
+    let entry = entry(id, what, at, |_| Advice::Right, NAPI, Risk::Low, harm);
+    Entry { left: Some(why), figure: TCP_RECEIVE, ..entry }
+}
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    Entry {
+        findings: &["nic-queues"],
+        ..entry(
+            "channels",
+            "queues with an interrupt of their own",
+            Where::CombinedChannels,
+            channels,
+            ETHTOOL,
+            Risk::Medium,
+            "the link may go down for a moment; interrupts are set up again",
+        )
+    },
+    Entry {
+        figure: TCP_RECEIVE,
+        ..entry(
+            "rx-ring",
+            "descriptors of the receive ring",
+            Where::RxRing,
+            |look| ring(look, nic(look).map(|nic| &nic.details.rx_ring)),
+            ETHTOOL,
+            Risk::Medium,
+            "the link may go down for a moment; a large ring may not fit the cache",
+        )
+    },
+    entry(
+        "tx-ring",
+        "descriptors of the transmit ring",
+        Where::TxRing,
+        |look| ring(look, nic(look).map(|nic| &nic.details.tx_ring)),
+        ETHTOOL,
+        Risk::Medium,
+        "the link may go down for a moment",
+    ),
+    Entry {
+        figure: TCP_RECEIVE,
+        ..entry(
+            "adaptive-rx",
+            "the driver adapts how long receive interrupts wait",
+            Where::AdaptiveRx,
+            adaptive,
+            ETHTOOL,
+            Risk::Low,
+            "latency changes with the load",
+        )
+    },
+    pause("rx-pause", "the card stops sending while the switch asks it to", Where::RxPause),
+    pause("tx-pause", "the card asks the switch to stop while its ring is full", Where::TxPause),
+    offload("tcp-segmentation", "the card cuts TCP segments", "tx-tcp-segmentation"),
+    offload("generic-segmentation", "segments are cut as late as possible", "tx-generic-segmentation"),
+    Entry { figure: TCP_RECEIVE, ..offload("generic-receive", "received segments are joined", "rx-gro") },
+    offload("scatter-gather", "the card gathers a packet from pieces", "tx-scatter-gather"),
+    Entry {
+        range: Some((68, 65_535)),
+        ..entry(
+            "mtu",
+            "largest packet",
+            Where::Nic("mtu"),
+            mtu,
+            ABI,
+            Risk::High,
+            "every host and switch of the segment must have the same",
+        )
+    },
+    entry(
+        "tx-queue-length",
+        "packets that wait in a pfifo_fast queue",
+        Where::Nic("tx_queue_len"),
+        |look| {
+            let fifo =
+                look.seen.machine.kernel.default_qdisc.known().is_some_and(|name| name == "pfifo_fast");
+            match nic(look) {
+                Some(nic) if fifo && wire_rate(nic).is_some_and(|rate| rate >= FAST) => {
+                    look.at_least(10_000, "a thousand packets are 1.2 ms of 10 Gb/s")
+                }
+                _ => Advice::Right,
+            }
+        },
+        ABI,
+        Risk::Low,
+        "packets wait longer",
+    ),
+    left(
+        "threaded-napi",
+        "packets are received by threads that the scheduler places",
+        Where::Nic("threaded"),
+        "helps where one core is full of receiving: measure",
+        "a switch of threads for each batch",
+    ),
+    left(
+        "defer-interrupts",
+        "rounds of polling before an interrupt is switched on again",
+        Where::Nic("napi_defer_hard_irqs"),
+        "with gro-flush-timeout: fewer interrupts for more latency",
+        "latency",
+    ),
+    left(
+        "gro-flush-timeout",
+        "nanoseconds that a packet waits to be joined",
+        Where::Nic("gro_flush_timeout"),
+        "with defer-interrupts: fewer interrupts for more latency",
+        "latency",
+    ),
+    Entry {
+        source: SCALING,
+        ..left(
+            "rfs-flows",
+            "flows of a queue whose packets go to the core of the program that reads them",
+            Where::RxQueue("rps_flow_cnt"),
+            "with rfs-entries, for many connections on cards without enough queues: entries ÷ queues",
+            "memory",
+        )
+    },
+    Entry {
+        figure: TCP_RECEIVE,
+        findings: &["interrupts-one-core", "one-core-saturated"],
+        shape: Shape::List,
+        ..entry(
+            "irq-affinity",
+            "core that takes the interrupt of a queue",
+            Where::NicInterrupt,
+            affinity,
+            "https://docs.kernel.org/core-api/irq/irq-affinity.html",
+            Risk::Low,
+            "irqbalance changes it back, unless it is configured not to",
+        )
+    },
+    Entry {
+        figure: TCP_RECEIVE,
+        findings: &["nic-queues"],
+        shape: Shape::Mask,
+        ..entry(
+            "rps",
+            "cores that packets of a queue are spread over",
+            Where::RxQueue("rps_cpus"),
+            receive_steering,
+            SCALING,
+            Risk::Medium,
+            "an interrupt between cores for each batch",
+        )
+    },
+    Entry {
+        shape: Shape::Mask,
+        ..entry(
+            "xps",
+            "cores that send through a queue",
+            Where::TxQueue("xps_cpus"),
+            send_steering,
+            SCALING,
+            Risk::Low,
+            "none known",
+        )
+    },
+];
+
+/// Right where the switch has the same, and no other way: nobody here knows the switch.
+const fn pause(id: &'static str, what: &'static str, at: Where) -> Entry {
+    let entry = entry(
+        id,
+        what,
+        at,
+        |_| Advice::Right,
+        ETHTOOL,
+        Risk::Medium,
+        "one slow receiver stops a whole switch",
+    );
+    Entry {
+        range: Some((0, 1)),
+        left: Some(
+            "the switch must have the same; frames that were paused look like a slow network (ethtool -S)",
+        ),
+        ..entry
+    }
+}
+
+const fn offload(id: &'static str, what: &'static str, feature: &'static str) -> Entry {
+    entry(
+        id,
+        what,
+        Where::Feature(feature),
+        |look| match nic(look) {
+            // A veth of the lab may be without on purpose.
+            Some(nic) if without_wire(nic) => Advice::leave("no wire behind it"),
+            _ => look
+                .exactly("1", "without it the kernel handles each packet by itself, at a tenth of the rate"),
+        },
+        ETHTOOL,
+        Risk::Low,
+        "a router that forwards in software may need it off",
+    )
+}

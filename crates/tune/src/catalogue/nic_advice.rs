@@ -1,0 +1,141 @@
+//! What each setting of an interface should be, by its rate, its queues and the cores near it.
+
+use super::super::goal::{wire_rate, without_wire};
+use super::{Advice, Look};
+use linerate_machine::probe::{Nic, cpu_list};
+use linerate_machine::rates::ethernet::{Stack, goodput_share};
+
+/// 10 Gb/s in bytes per second: what is slower needs none of this.
+pub(super) const FAST: f64 = 1.25e9;
+/// A queue per core beyond this many gains nothing.
+const MOST_CHANNELS: u32 = 64;
+
+pub(super) fn nic<'a>(look: &Look<'a>) -> Option<&'a Nic> {
+    look.seen.nic(look.device)
+}
+
+/// Cores near the NIC.
+fn local(look: &Look<'_>) -> Vec<u32> {
+    look.seen.local_cpus(nic(look).and_then(|nic| nic.node.known().copied()))
+}
+
+pub(super) fn channels(look: &Look<'_>) -> Advice {
+    let most = nic(look).and_then(|nic| nic.details.channels.known()).map(|(_, most)| *most);
+    match (nic(look), most) {
+        (Some(nic), _) if without_wire(nic) => Advice::leave("no wire behind it"),
+        (_, None) => Advice::Unknown("the driver does not report its channels".into()),
+        (_, Some(most)) => {
+            let cores = u32::try_from(local(look).len()).unwrap_or(u32::MAX);
+            look.at_least(
+                u64::from(most.min(cores).clamp(1, MOST_CHANNELS)),
+                "a queue for each core near the card",
+            )
+        }
+    }
+}
+
+pub(super) fn ring(look: &Look<'_>, told: Option<&linerate_facts::fact::Fact<(u32, u32)>>) -> Advice {
+    match (nic(look).and_then(wire_rate), told.and_then(|ring| ring.known())) {
+        (_, None) => Advice::Unknown("the driver does not report its rings".into()),
+        (Some(rate), Some((_, most))) if rate >= FAST => look.at_least(
+            u64::from((*most).min(8192)),
+            "bursts wait in the ring while the core is at other work; 8192 or the most that the card has",
+        ),
+        _ => Advice::leave("a slow link, or none that is known, needs no larger ring"),
+    }
+}
+
+pub(super) fn adaptive(look: &Look<'_>) -> Advice {
+    match nic(look) {
+        Some(nic) if !without_wire(nic) => {
+            look.exactly("1", "many packets an interrupt under load, few without")
+        }
+        _ => Advice::leave("no wire behind it"),
+    }
+}
+
+/// The gain is arithmetic; that the whole segment can do it, nobody here knows.
+pub(super) fn mtu(look: &Look<'_>) -> Advice {
+    let Some(now) = look.number().and_then(|mtu| u32::try_from(mtu).ok()) else {
+        return Advice::Unknown(format!("“{}” is no number", look.now));
+    };
+    let fast = nic(look).and_then(wire_rate).is_some_and(|rate| rate >= FAST);
+    if !fast || now >= 9000 {
+        return Advice::Right;
+    }
+    let share = |mtu| goodput_share(mtu, Stack::tcp(false), false);
+    Advice::Change {
+        value: "9000".into(),
+        why: "a sixth of the packets, and more payload in each; try the path first: ping -M do -s 8972"
+            .into(),
+        stale: false,
+        gain: share(9000).zip(share(now)).map(|(large, small)| large / small - 1.0),
+    }
+}
+
+/// One core near the card for each queue, in order; where the driver has a hint, that.
+pub(super) fn affinity(look: &Look<'_>) -> Advice {
+    let local = local(look);
+    if local.is_empty() {
+        return Advice::Unknown("the cores are not known".into());
+    }
+    let hint = look.at.parent().and_then(|folder| look.seen.sysroot.text(folder.join("affinity_hint")).ok());
+    let hinted = hint.and_then(|mask| cpu_list::parse_mask(&mask)).filter(|cpus| !cpus.is_empty());
+    // A hint for every core is none.
+    let hinted = hinted.filter(|cpus| {
+        cpus.len() < look.seen.local_cpus(None).len() && cpus.iter().all(|cpu| local.contains(cpu))
+    });
+    let (cpus, why) = match hinted {
+        Some(cpus) => (cpus, "the driver's own hint"),
+        None => {
+            let index = look.queue.unwrap_or(0) as usize % local.len();
+            (vec![local[index]], "one core near the card for each queue")
+        }
+    };
+    let wanted = cpu_list::show(&cpus);
+    if look.now == wanted { Advice::Right } else { Advice::change(wanted, why) }
+}
+
+/// Where the card has fewer queues than there are cores near it, and no more to give.
+pub(super) fn receive_steering(look: &Look<'_>) -> Advice {
+    let Some(nic) = nic(look).filter(|nic| !without_wire(nic)) else {
+        return Advice::leave("no wire behind it");
+    };
+    let queues = nic.rx_queues.known().copied().unwrap_or(1).max(1);
+    let most = nic.details.channels.known().map_or(queues, |(_, most)| *most);
+    let local = local(look);
+    if local.len() as u64 <= u64::from(queues) || most > queues || any_core(look.now) {
+        return Advice::Right;
+    }
+    let cores = cpu_list::show(&local);
+    Advice::change(cores, format!("{queues} queues for {} cores: packets are spread over them", local.len()))
+}
+
+/// Some core is in the set.
+fn any_core(now: &str) -> bool {
+    cpu_list::parse_list(now).is_some_and(|cpus| !cpus.is_empty())
+}
+
+/// Each core its queue, where the driver left that open.
+pub(super) fn send_steering(look: &Look<'_>) -> Advice {
+    let Some(nic) = nic(look).filter(|nic| !without_wire(nic)) else {
+        return Advice::leave("no wire behind it");
+    };
+    let queues = nic.tx_queues.known().copied().unwrap_or(1) as usize;
+    let cpus = look.seen.local_cpus(None);
+    if queues < 2 || any_core(look.now) || cpus.is_empty() {
+        return Advice::Right;
+    }
+    let queue = look.queue.unwrap_or(0) as usize;
+    let own: Vec<u32> = cpus
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(index, _)| index % queues == queue)
+        .map(|(_, cpu)| cpu)
+        .collect();
+    if own.is_empty() {
+        return Advice::Right;
+    }
+    Advice::change(cpu_list::show(&own), "each core sends through a queue of its own, without a lock")
+}

@@ -1,0 +1,275 @@
+//! Where entries stand on a machine: once, or once for each NIC, queue, disk, CPU policy, interrupt.
+
+use super::super::goal::{Seen, without_wire};
+use super::super::place::{Device, Kind, Knob, Place};
+use linerate_machine::probe::{Disk, DiskKind, Nic};
+use std::path::{Component, Path, PathBuf};
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// `net.core.rmem_max`.
+    Sysctl(&'static str),
+    /// One file.
+    File(&'static str),
+    /// `/sys/class/net/NIC/…`.
+    Nic(&'static str),
+    /// `/sys/class/net/NIC/queues/rx-N/…`.
+    RxQueue(&'static str),
+    /// `/sys/class/net/NIC/queues/tx-N/…`.
+    TxQueue(&'static str),
+    /// What the driver of a NIC keeps: receive ring.
+    RxRing,
+    TxRing,
+    CombinedChannels,
+    AdaptiveRx,
+    RxPause,
+    TxPause,
+    /// An offload by the kernel's name.
+    Feature(&'static str),
+    /// `/proc/irq/N/smp_affinity_list` of the interrupts of NICs.
+    NicInterrupt,
+    /// `/sys/block/DISK/…` of whole disks and arrays.
+    Disk(&'static str),
+    /// `/sys/block/mdN/md/…`.
+    Md(&'static str),
+    /// `/sys/devices/system/cpu/cpufreq/policyN/…`.
+    CpuPolicy(&'static str),
+    /// An attribute of each entry of a folder that has it.
+    Each(&'static str, &'static str),
+    /// `/sys/bus/pci/devices/ADDRESS/…` of NICs and of disks' controllers.
+    Pci(&'static str),
+}
+
+/// One place of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Spot {
+    /// What tells it from the entry's others (`eth0`, `eth0/rx-3`); empty for one of the whole machine.
+    pub name: String,
+    /// Device, empty for the whole machine.
+    pub of: String,
+    pub queue: Option<u32>,
+    pub place: Place,
+    pub device: Option<Device>,
+}
+
+impl Where {
+    /// The places on this machine.
+    pub(crate) fn spots(self, seen: &Seen) -> Vec<Spot> {
+        match self {
+            Where::Sysctl(name) => vec![alone(Path::new("/proc/sys").join(name.replace('.', "/")))],
+            Where::File(path) => vec![alone(path.into())],
+            Where::Nic(attribute) => each_nic(seen, |nic| {
+                vec![of_nic(seen, nic, None, Place::Attribute(nic_folder(nic).join(attribute)))]
+            }),
+            Where::RxQueue(attribute) => queues(seen, "rx-", attribute),
+            Where::TxQueue(attribute) => queues(seen, "tx-", attribute),
+            Where::RxRing
+            | Where::TxRing
+            | Where::CombinedChannels
+            | Where::AdaptiveRx
+            | Where::RxPause
+            | Where::TxPause
+            | Where::Feature(_) => self.knob().map_or_else(Vec::new, |knob| knobs(seen, &knob)),
+            Where::NicInterrupt => interrupts(seen),
+            Where::Disk(attribute) => seen
+                .machine
+                .disks
+                .iter()
+                .filter(|disk| whole(disk))
+                .map(|disk| of_disk(seen, disk, attribute))
+                .collect(),
+            Where::Md(attribute) => {
+                let arrays = seen.machine.disks.iter().filter(|disk| disk.kind == DiskKind::Md);
+                arrays.map(|disk| of_disk(seen, disk, attribute)).collect()
+            }
+            Where::CpuPolicy(attribute) => policies(seen, attribute),
+            Where::Each(folder, attribute) => each(seen, folder, attribute),
+            Where::Pci(attribute) => functions(seen, attribute),
+        }
+    }
+
+    /// The place is one of these, on whichever machine.
+    pub(crate) fn holds(self, place: &Place) -> bool {
+        match place {
+            Place::Attribute(path) => self.pattern().is_some_and(|pattern| fits(Path::new(&pattern), path)),
+            Place::Driver { knob, .. } => self.knob().as_ref() == Some(knob),
+            Place::DropIn(_) => false,
+        }
+    }
+
+    /// The files, with `*` for what machines name each in its own way.
+    fn pattern(self) -> Option<String> {
+        Some(match self {
+            Where::Sysctl(name) => format!("/proc/sys/{}", name.replace('.', "/")),
+            Where::File(path) => path.to_string(),
+            Where::Nic(attribute) => format!("/sys/class/net/*/{attribute}"),
+            Where::RxQueue(attribute) | Where::TxQueue(attribute) => {
+                format!("/sys/class/net/*/queues/*/{attribute}")
+            }
+            Where::NicInterrupt => "/proc/irq/*/smp_affinity_list".into(),
+            Where::Disk(attribute) | Where::Md(attribute) => format!("/sys/block/*/{attribute}"),
+            Where::CpuPolicy(attribute) => format!("/sys/devices/system/cpu/cpufreq/*/{attribute}"),
+            Where::Each(folder, attribute) => format!("{folder}/*/{attribute}"),
+            Where::Pci(attribute) => format!("/sys/bus/pci/devices/*/{attribute}"),
+            _ => return None,
+        })
+    }
+
+    /// What the driver keeps, where it is that.
+    fn knob(self) -> Option<Knob> {
+        Some(match self {
+            Where::RxRing => Knob::RxRing,
+            Where::TxRing => Knob::TxRing,
+            Where::CombinedChannels => Knob::CombinedChannels,
+            Where::AdaptiveRx => Knob::AdaptiveRx,
+            Where::RxPause => Knob::RxPause,
+            Where::TxPause => Knob::TxPause,
+            Where::Feature(name) => Knob::Feature(name.to_string()),
+            _ => return None,
+        })
+    }
+}
+
+/// A path part by part; a `*` is one name, never `..`.
+fn fits(pattern: &Path, path: &Path) -> bool {
+    let any = Component::Normal("*".as_ref());
+    pattern.components().count() == path.components().count()
+        && pattern
+            .components()
+            .zip(path.components())
+            .all(|(wanted, part)| wanted == part || wanted == any && matches!(part, Component::Normal(_)))
+}
+
+fn alone(path: PathBuf) -> Spot {
+    Spot { name: String::new(), of: String::new(), queue: None, place: Place::Attribute(path), device: None }
+}
+
+fn each_nic(seen: &Seen, spots: impl Fn(&Nic) -> Vec<Spot>) -> Vec<Spot> {
+    seen.machine.nics.iter().filter(|nic| !nic.loopback).flat_map(spots).collect()
+}
+
+fn nic_folder(nic: &Nic) -> PathBuf {
+    Path::new("/sys/class/net").join(&nic.name)
+}
+
+fn of_nic(seen: &Seen, nic: &Nic, queue: Option<(&str, u32)>, place: Place) -> Spot {
+    let name = match queue {
+        Some((queue, _)) => format!("{}/{queue}", nic.name),
+        None => nic.name.clone(),
+    };
+    let device = Some(Device::look(&seen.sysroot, Kind::Nic, &nic.name));
+    Spot { name, of: nic.name.clone(), queue: queue.map(|(_, number)| number), place, device }
+}
+
+fn knobs(seen: &Seen, knob: &Knob) -> Vec<Spot> {
+    each_nic(seen, |nic| {
+        let place = Place::Driver { interface: nic.name.clone(), knob: knob.clone() };
+        vec![of_nic(seen, nic, None, place)]
+    })
+}
+
+fn queues(seen: &Seen, prefix: &str, attribute: &str) -> Vec<Spot> {
+    each_nic(seen, |nic| {
+        let folder = nic_folder(nic).join("queues");
+        let mut numbers: Vec<u32> = seen
+            .sysroot
+            .list(&folder)
+            .iter()
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
+            .collect();
+        numbers.sort_unstable();
+        let spot = |number: u32| {
+            let queue = format!("{prefix}{number}");
+            let place = Place::Attribute(folder.join(&queue).join(attribute));
+            of_nic(seen, nic, Some((&queue, number)), place)
+        };
+        numbers.into_iter().map(spot).collect()
+    })
+}
+
+/// Interrupts of NICs, each with its place among those of its NIC.
+fn interrupts(seen: &Seen) -> Vec<Spot> {
+    let with_wire = seen.machine.nics.iter().filter(|nic| !without_wire(nic) && nic.pci.is_some());
+    let spots = with_wire.flat_map(|nic| {
+        let own = seen.machine.interrupts.iter().filter(|interrupt| interrupt.pci == nic.pci);
+        let single = seen.machine.nics.iter().filter(|other| other.pci == nic.pci).count() == 1;
+        // A card of several ports tells the interface in the name of the interrupt; what belongs to no queue
+        // is left alone.
+        let own = own.filter(move |one| is_queue(&one.name, &nic.name, single));
+        own.enumerate().map(move |(index, interrupt)| {
+            let number = interrupt.number.to_string();
+            Spot {
+                name: format!("{}/{number}", nic.name),
+                of: nic.name.clone(),
+                queue: u32::try_from(index).ok(),
+                place: Place::Attribute(Path::new("/proc/irq").join(&number).join("smp_affinity_list")),
+                device: Some(Device::look(&seen.sysroot, Kind::Interrupt, &number)),
+            }
+        })
+    });
+    spots.collect()
+}
+
+/// The interrupt is a queue's: `eth0-TxRx-3`, `mlx5_comp3@pci:…`, `virtio0-input.0`, `i40e-eth0-TxRx-3`.
+fn is_queue(name: &str, nic: &str, single: bool) -> bool {
+    let name = name.to_ascii_lowercase();
+    let names_queue = ["txrx", "comp", "input", "output", "rx", "tx"].iter().any(|word| name.contains(word));
+    names_queue && (single || name.contains(&nic.to_ascii_lowercase()))
+}
+
+fn whole(disk: &Disk) -> bool {
+    !matches!(disk.kind, DiskKind::Partition)
+}
+
+fn of_disk(seen: &Seen, disk: &Disk, attribute: &str) -> Spot {
+    Spot {
+        name: disk.name.clone(),
+        of: disk.name.clone(),
+        queue: None,
+        place: Place::Attribute(Path::new("/sys/block").join(&disk.name).join(attribute)),
+        device: Some(Device::look(&seen.sysroot, Kind::Disk, &disk.name)),
+    }
+}
+
+fn policies(seen: &Seen, attribute: &str) -> Vec<Spot> {
+    let folder = Path::new("/sys/devices/system/cpu/cpufreq");
+    let names = seen.sysroot.list(folder).into_iter().filter(|name| name.starts_with("policy"));
+    let spot = |name: String| Spot {
+        place: Place::Attribute(folder.join(&name).join(attribute)),
+        of: name.clone(),
+        name,
+        queue: None,
+        device: None,
+    };
+    names.map(spot).collect()
+}
+
+fn each(seen: &Seen, folder: &str, attribute: &str) -> Vec<Spot> {
+    let folder = Path::new(folder);
+    let mut names = seen.sysroot.list(folder);
+    names.retain(|name| seen.sysroot.exists(folder.join(name).join(attribute)));
+    names.sort();
+    let spot = |name: String| Spot {
+        place: Place::Attribute(folder.join(&name).join(attribute)),
+        of: name.clone(),
+        name,
+        queue: None,
+        device: None,
+    };
+    names.into_iter().map(spot).collect()
+}
+
+fn functions(seen: &Seen, attribute: &str) -> Vec<Spot> {
+    let nics = seen.machine.nics.iter().filter_map(|nic| nic.pci.clone());
+    let disks = seen.machine.controllers.iter().filter_map(|controller| controller.pci.clone());
+    let addresses: std::collections::BTreeSet<String> = nics.chain(disks).collect();
+    let spot = |address: String| Spot {
+        place: Place::Attribute(Path::new("/sys/bus/pci/devices").join(&address).join(attribute)),
+        of: address.clone(),
+        name: address,
+        queue: None,
+        device: None,
+    };
+    addresses.into_iter().map(spot).collect()
+}

@@ -1,0 +1,80 @@
+//! Changes a machine's settings safely: a catalogue of settings, what each should be for this machine's
+//! rates, and a journal that brings all of it back.
+//!
+//! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write, through [`door::Door`],
+//! what the user named and nothing else.
+
+#![forbid(unsafe_code)]
+
+pub mod advice;
+mod apply;
+pub mod catalogue;
+mod choice;
+pub mod door;
+mod goal;
+pub mod journal;
+pub mod measure;
+mod persist;
+mod place;
+mod plan;
+pub mod process;
+mod shape;
+mod undo;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::{Became, Outcome, Wish, apply};
+pub use choice::{Choice, Trial};
+pub use goal::Goal;
+pub use persist::Persistence;
+pub use persist::persistence;
+pub use place::{Device, Found, Kind, Knob, Place};
+pub use plan::{Item, Plan, Verdict, plan};
+pub use shape::Shape;
+pub use undo::{Leave, undo};
+
+use journal::{Host, Record};
+use linerate_facts::failure::Failure;
+use linerate_facts::sysroot::Sysroot;
+use std::path::Path;
+
+/// Folder of the journal where none is named.
+pub const JOURNAL_FOLDER: &str = "/var/lib/linerate";
+
+/// Name of the journal of a network namespace, or of the machine.
+pub fn journal_name(namespace: Option<&str>) -> String {
+    namespace.map_or("tune".into(), |name| format!("tune-netns-{name}"))
+}
+
+/// Whose settings a tree shows.
+pub fn host(sysroot: &Sysroot, namespace: Option<&str>) -> Host {
+    let text = |path: &str| sysroot.text(path).unwrap_or_default();
+    Host {
+        machine: text("/etc/machine-id"),
+        name: text("/proc/sys/kernel/hostname"),
+        boot: text("/proc/sys/kernel/random/boot_id"),
+        namespace: namespace.unwrap_or_default().to_string(),
+    }
+}
+
+/// The journal's lines without holding it; none where there is no journal.
+pub fn look(folder: &Path, name: &str) -> Result<Vec<Record>, Failure> {
+    journal::look(folder, name)
+}
+
+/// A journal of another machine is not followed.
+pub fn check_host(state: &journal::State, host: &Host, folder: &Path) -> Result<(), Failure> {
+    match state.steps.iter().find(|followed| !followed.host.is(host)) {
+        None => Ok(()),
+        Some(followed) => Err(Failure::Lacks(format!(
+            "the journal in {} is of another machine ({}, machine-id {}), not of {} ({}): undo it there, or \
+             name this machine's folder with --journal",
+            folder.display(),
+            followed.host.name,
+            followed.host.machine,
+            host.name,
+            host.machine,
+        ))),
+    }
+}

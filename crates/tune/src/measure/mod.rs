@@ -1,0 +1,204 @@
+//! Tries settings in turns with the state before, and keeps only what helped beyond noise. Every change goes
+//! through the journal: whatever ends a trial in its middle, `tune undo` brings back what stood before.
+
+mod judge;
+mod subject;
+mod tried;
+mod turns;
+
+pub use judge::{Effect, Windows, judge};
+pub(crate) use subject::Subject;
+pub use subject::{Links, Machine};
+pub use tried::{Change, Tried, Try};
+pub use turns::{Scene, turns};
+
+use super::door::Door;
+use super::journal::{Host, Journal};
+use linerate_facts::failure::Failure;
+use linerate_measure::event::{Event, Listener};
+use linerate_measure::measure::Stage;
+use linerate_measure::run::again::{Ground, Manner, Place, Station, with_station};
+
+/// On what, how often, by which rate.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub ground: Ground,
+    /// Windows of the wanted state; there is one more of the state before.
+    pub rounds: usize,
+    /// What pacing keeps to, bytes per second.
+    pub rate: Option<f64>,
+}
+
+/// Whose settings, and where they are noted.
+pub struct Target<'a> {
+    pub door: &'a dyn Door,
+    pub host: &'a Host,
+    /// RFC 3339, for the journal.
+    pub started: &'a str,
+}
+
+/// Tries all in their order, those of one figure on one station. What stops all of it (Ctrl-C, a setting that
+/// cannot be restored) is the second value.
+pub fn measure(
+    target: &Target<'_>,
+    journal: &mut Journal<'_>,
+    place: Place<'_>,
+    order: &Order,
+    tries: Vec<Try>,
+    listener: &mut dyn Listener,
+) -> (Vec<Tried>, Option<Failure>) {
+    let mut all = Vec::new();
+    let mut left: Vec<Try> = tries;
+    while let Some(first) = left.first() {
+        let (figure, process) = (first.figure(), matches!(first, Try::Process(_)));
+        let same = |one: &Try| one.figure() == figure && matches!(one, Try::Process(_)) == process;
+        let (now, later) = left.into_iter().partition::<Vec<Try>, _>(|one| same(one));
+        left = later;
+        let (can, cannot): (Vec<Try>, Vec<Try>) =
+            now.into_iter().partition(|one| one.untried(target.door, place, order).is_none());
+        for one in cannot {
+            let why = one.untried(target.door, place, order).unwrap_or_default();
+            all.push(one.without_figure(target.door, why));
+        }
+        if can.is_empty() {
+            continue;
+        }
+        let mut session = Session { target, journal: &mut *journal, place, order, listener: &mut *listener };
+        let done = with_station(place, figure, &order.ground, |station| session.each(station, &can));
+        let stopped = match done {
+            Ok((tried, stopped)) => {
+                all.extend(tried);
+                stopped
+            }
+            Err(Failure::Interrupted) => Some(Failure::Interrupted),
+            Err(failure) => {
+                let why = failure.to_string();
+                let failed =
+                    |one: &Try| Tried { failed: true, ..one.without_figure(target.door, why.clone()) };
+                all.extend(can.iter().map(failed));
+                None
+            }
+        };
+        if stopped.is_some() {
+            return (all, stopped);
+        }
+    }
+    (all, None)
+}
+
+/// Trials of one figure at work.
+struct Session<'a, 'j, 'l> {
+    target: &'a Target<'a>,
+    journal: &'l mut Journal<'j>,
+    place: Place<'a>,
+    order: &'a Order,
+    listener: &'l mut dyn Listener,
+}
+
+impl Session<'_, '_, '_> {
+    fn each(&mut self, station: &mut dyn Station, tries: &[Try]) -> (Vec<Tried>, Option<Failure>) {
+        let mut all = Vec::new();
+        for (index, one) in tries.iter().enumerate() {
+            let windows = 2 * self.order.rounds + 2;
+            let seconds = (tries.len() - index) as f64 * windows as f64 * self.order.ground.seconds * 1.4;
+            self.listener.hear(&Event::Remaining { seconds });
+            let (tried, stopped) = self.one(station, one);
+            all.push(tried);
+            if stopped.is_some() {
+                return (all, stopped);
+            }
+        }
+        (all, None)
+    }
+
+    fn one(&mut self, station: &mut dyn Station, one: &Try) -> (Tried, Option<Failure>) {
+        let begun = one.begun(self.target.door);
+        let first = self.journal.state().steps.len();
+        let stage = if one.figure().has_network() { Stage::Network } else { Stage::Disk };
+        let seconds = self.order.ground.seconds;
+        self.listener.hear(&Event::Started { stage, name: begun.name.clone(), seconds });
+        let place = self.place;
+        let links =
+            |name: &str| place.sysroot.text(format!("/sys/class/net/{name}/carrier")).as_deref() == Ok("1");
+        let subject = match one {
+            Try::Process(own) => Subject::Process { own, held: None },
+            Try::Machine(trial) => Subject::Machine {
+                first,
+                machine: Machine {
+                    door: self.target.door,
+                    journal: &mut *self.journal,
+                    host: self.target.host,
+                    started: self.target.started,
+                    wishes: trial.wishes.clone(),
+                    links: &links,
+                },
+            },
+        };
+        let mut scene = AtStation {
+            station,
+            subject,
+            wanted: false,
+            rate: self.order.rate,
+            stage,
+            listener: &mut *self.listener,
+        };
+        let measured = turns(&mut scene, self.order.rounds);
+        let mut subject = scene.subject;
+        let (before, wanted) = match measured {
+            Ok(windows) => windows,
+            Err(failure) => {
+                drop(subject);
+                let open = self.journal.state().open().any(|(n, _)| n >= first);
+                let why = match &failure {
+                    Failure::Interrupted => "interrupted".to_string(),
+                    failure => failure.to_string(),
+                };
+                let tried = Tried { why: Some(why), failed: true, ..begun };
+                let ends = open || matches!(failure, Failure::Interrupted);
+                return (tried, ends.then_some(failure));
+            }
+        };
+        let (effect, share) = judge(&before, &wanted);
+        let mut tried = Tried {
+            effect: Some(effect),
+            change: Some(share),
+            before: Some(before),
+            wanted: Some(wanted),
+            ..begun
+        };
+        if let (Effect::Helped, Subject::Machine { machine, .. }) = (effect, &mut subject) {
+            match machine.apply_wanted() {
+                Ok(_) => tried.kept = true,
+                Err(failure) => (tried.why, tried.failed) = (Some(failure.to_string()), true),
+            }
+        }
+        (tried, None)
+    }
+}
+
+/// A station whose machine can be switched.
+struct AtStation<'s, 'a, 'j> {
+    station: &'s mut dyn Station,
+    subject: Subject<'a, 'j>,
+    wanted: bool,
+    rate: Option<f64>,
+    stage: Stage,
+    listener: &'s mut dyn Listener,
+}
+
+impl Scene for AtStation<'_, '_, '_> {
+    fn window(&mut self) -> Result<f64, Failure> {
+        let manner: Manner = self.subject.manner(self.wanted, self.rate);
+        self.station.take(&manner, self.wanted)
+    }
+
+    fn switch(&mut self, wanted: bool) -> Result<(), Failure> {
+        self.subject.switch(wanted)?;
+        self.wanted = wanted;
+        Ok(())
+    }
+
+    fn tell(&mut self, _: bool, rate: f64, _: usize) {
+        self.listener.hear(&Event::Progress { stage: self.stage, bytes_per_second: rate });
+    }
+}

@@ -1,0 +1,145 @@
+//! What is to be tried, whether there is any use in it here, and what came of it.
+
+use super::super::apply::Wish;
+use super::super::choice::Trial;
+use super::super::door::Door;
+use super::super::process::Own;
+use super::Order;
+use super::judge::{Effect, Windows};
+use linerate_machine::probe::source::devices_behind;
+use linerate_measure::run::again::{Figure, Place};
+use serde::Serialize;
+use std::path::Path;
+
+/// One thing to try.
+#[derive(Clone, Debug)]
+pub enum Try {
+    /// Tried first, and never written to the machine.
+    Process(&'static Own),
+    Machine(Trial),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tried {
+    /// `rmem-max`, `read-ahead:vda`, `pinning`.
+    pub name: String,
+    pub figure: String,
+    /// Places with their values before and in between; one for each queue, say.
+    pub settings: Vec<Change>,
+    pub effect: Option<Effect>,
+    /// Share by which the median grew.
+    pub change: Option<f64>,
+    pub before: Option<Windows>,
+    pub wanted: Option<Windows>,
+    /// It has its wanted value now, and the journal the old one.
+    pub kept: bool,
+    /// How linerate gives what belongs to a process.
+    pub given_by: Option<&'static str>,
+    /// Why it was not measured, or not kept.
+    pub why: Option<String>,
+    /// Something failed; otherwise there was no use in trying it here.
+    pub failed: bool,
+}
+
+/// A place and its two values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    pub place: String,
+    pub before: String,
+    pub wanted: String,
+}
+
+impl Try {
+    pub fn figure(&self) -> Figure {
+        match self {
+            Try::Process(own) => own.figure,
+            Try::Machine(trial) => trial.figure,
+        }
+    }
+
+    /// Name, as `--setting` takes it.
+    pub fn name(&self) -> &str {
+        match self {
+            Try::Process(own) => own.id,
+            Try::Machine(trial) => &trial.name,
+        }
+    }
+
+    /// Why there is no use in trying it here.
+    pub(super) fn untried(&self, door: &dyn Door, place: Place<'_>, order: &Order) -> Option<String> {
+        match self {
+            Try::Process(own) => own.untried(order.rate),
+            Try::Machine(trial) if trial.wishes.iter().all(|wish| has(door, wish)) => {
+                Some("it has this value already".into())
+            }
+            Try::Machine(trial) => {
+                let disk = trial.disk.as_ref()?;
+                let source = &order.ground.source;
+                (!lies_on(place, source, disk)).then(|| {
+                    format!(
+                        "{} is not on {disk}: name a file or a directory on it with --source",
+                        source.display()
+                    )
+                })
+            }
+        }
+    }
+
+    pub(super) fn without_figure(&self, door: &dyn Door, why: String) -> Tried {
+        Tried { why: Some(why), ..self.begun(door) }
+    }
+
+    /// What is known before the first window.
+    pub(super) fn begun(&self, door: &dyn Door) -> Tried {
+        let (settings, given_by) = match self {
+            Try::Process(own) => {
+                let change = Change {
+                    place: own.what.into(),
+                    before: own.states[0].into(),
+                    wanted: own.states[1].into(),
+                };
+                (vec![change], Some(own.given_by))
+            }
+            Try::Machine(trial) => (trial.wishes.iter().map(|wish| change(door, wish)).collect(), None),
+        };
+        Tried {
+            name: self.name().to_string(),
+            figure: self.figure().to_string(),
+            settings,
+            effect: None,
+            change: None,
+            before: None,
+            wanted: None,
+            kept: false,
+            given_by,
+            why: None,
+            failed: false,
+        }
+    }
+}
+
+/// The setting is as it is wished.
+fn has(door: &dyn Door, wish: &Wish) -> bool {
+    let now = door.read(&wish.place).ok().flatten();
+    now.is_some_and(|now| wish.shape.same(&now, &wish.shape.asking(&wish.value)))
+}
+
+fn change(door: &dyn Door, wish: &Wish) -> Change {
+    let now = door.read(&wish.place).ok().flatten();
+    Change {
+        place: wish.place.to_string(),
+        before: now.map_or("?".into(), |now| wish.shape.value(&now)),
+        wanted: wish.value.clone(),
+    }
+}
+
+/// The source is on this disk, or on what this disk is made of.
+fn lies_on(place: Place<'_>, source: &Path, disk: &str) -> bool {
+    let behind = devices_behind(place.sysroot, place.machine, source);
+    let Some(behind) = behind.known() else { return false };
+    let members = place.machine.disks.iter().find(|one| one.name == disk).map_or(&[][..], |one| &one.members);
+    behind.leaves.iter().any(|leaf| leaf == disk)
+        || Path::new(&behind.device).file_name().is_some_and(|name| name == disk)
+        || !members.is_empty() && members.iter().all(|member| behind.leaves.contains(member))
+}

@@ -1,0 +1,234 @@
+//! Drop-ins that bring the settings back after a boot: what is applied and open in the journal, in the form
+//! that its own program reads. Sysctls go to sysctl.d, what belongs to a NIC or a disk to udev, other files
+//! of sysfs to tmpfiles.d. What no program reads from a file (rings, channels, offloads, interrupts) a unit
+//! of systemd sets through `linerate tune apply`, journal and all.
+
+use super::apply::Wish;
+use super::journal::{Followed, State, Step};
+use super::place::{Device, Kind, Place};
+use super::shape::Shape;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const SYSCTL: &str = "/etc/sysctl.d/90-linerate.conf";
+const UDEV: &str = "/etc/udev/rules.d/90-linerate.rules";
+const TMPFILES: &str = "/etc/tmpfiles.d/90-linerate.conf";
+const UNIT: &str = "/etc/systemd/system/linerate-tune.service";
+/// Asks for the unit at boot: a file, where enabling it would make a link.
+const WANTS: &str = "/etc/systemd/system/multi-user.target.d/90-linerate.conf";
+/// All that is ever written.
+pub(crate) const FILES: [&str; 5] = [SYSCTL, UDEV, TMPFILES, UNIT, WANTS];
+const HEAD: &str = "# Written by `linerate tune persist`; `linerate tune undo` takes it away.\n";
+
+/// What can be made to last, and what not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Persistence {
+    /// Files to write.
+    pub wishes: Vec<Wish>,
+    /// Settings that are applied and cannot be made to last this way, with the reason.
+    pub left: Vec<(String, String)>,
+}
+
+/// The drop-ins for everything that the journal has as changed. `program` is this one's path, for the unit.
+pub fn persistence(state: &State, program: &Path) -> Persistence {
+    let mut files: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
+    let mut left = Vec::new();
+    // The last change of a place is the one that holds.
+    for (_, followed) in state.open() {
+        let Step::Done(now) = &followed.step else { continue };
+        if matches!(followed.entry.place, Place::DropIn(_)) {
+            continue;
+        }
+        match line(followed, now.as_slice()) {
+            Ok((file, key, line)) => drop(files.entry(file).or_default().insert(key, line)),
+            Err(why) => left.push((followed.entry.id.clone(), why)),
+        }
+    }
+    let mut wishes = Vec::new();
+    for (file, lines) in files {
+        if file != UNIT {
+            wishes.push(wish(file, std::iter::once(HEAD.to_string()).chain(lines.into_values()).collect()));
+            continue;
+        }
+        match plain(&program.to_string_lossy()) && program.is_absolute() {
+            true => {
+                wishes.push(wish(UNIT, unit(program, lines.values())));
+                wishes.push(wish(WANTS, format!("{HEAD}[Unit]\nWants=linerate-tune.service\n")));
+            }
+            false => left.extend(
+                lines.into_keys().map(|id| (id, "linerate's own path does not fit into a unit".into())),
+            ),
+        }
+    }
+    Persistence { wishes, left }
+}
+
+fn wish(file: &str, value: String) -> Wish {
+    Wish {
+        id: format!("drop-in:{file}"),
+        place: Place::DropIn(file.into()),
+        shape: Shape::File,
+        device: None,
+        value,
+    }
+}
+
+fn unit<'a>(program: &Path, settings: impl Iterator<Item = &'a String>) -> String {
+    let settings: Vec<String> = settings.map(|setting| format!(" --setting \"{setting}\"")).collect();
+    format!(
+        "{HEAD}[Unit]\n\
+         Description=Settings of linerate tune that no other program reads from a file\n\
+         After=network.target\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         RemainAfterExit=yes\n\
+         ExecStart=\"{}\" tune apply --yes{}\n",
+        program.display(),
+        settings.concat()
+    )
+}
+
+/// It stands in a line as it is, anyone who reads the line.
+fn plain(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || matches!(c, '"' | '%' | '\\' | '$'))
+}
+
+/// File, what tells the line from others, and the line.
+fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String), String> {
+    let entry = &followed.entry;
+    let value = match entry.shape {
+        Shape::Mask => String::from_utf8_lossy(now).trim().to_string(),
+        shape => shape.value(now),
+    };
+    let unit = |setting: String| Ok((UNIT, setting.clone(), setting));
+    if !plain(&entry.id) || !plain(&value) || !plain(&entry.place.to_string()) {
+        return Err("its name or value does not fit into a line".into());
+    }
+    let Place::Attribute(path) = &entry.place else { return unit(format!("{}={value}", entry.id)) };
+    match &entry.device {
+        None if path.starts_with("/proc/sys") => {
+            Ok((SYSCTL, entry.place.to_string(), format!("{} = {value}\n", entry.place)))
+        }
+        None if path.starts_with("/sys") => {
+            let text = path.display().to_string();
+            if text.contains(' ') {
+                return Err("its path has a space".into());
+            }
+            Ok((TMPFILES, text.clone(), format!("w {text} - - - - {value}\n")))
+        }
+        Some(device) if device.kind != Kind::Interrupt => udev(device, path, &value),
+        // Their numbers change from boot to boot: the cores are chosen again.
+        Some(_) => unit("irq-affinity".into()),
+        None => Err("no program reads it from a file".into()),
+    }
+}
+
+/// A rule that names the device by what stays the same.
+fn udev(device: &Device, path: &Path, value: &str) -> Result<(&'static str, String, String), String> {
+    let (folder, subsystem) = match device.kind {
+        Kind::Nic => ("/sys/class/net", "net"),
+        _ => ("/sys/block", "block"),
+    };
+    let below = path
+        .strip_prefix(Path::new(folder).join(&device.name))
+        .map_err(|_| "it is not below its device".to_string())?;
+    let below = below.display();
+    let told = match (&device.address, device.kind) {
+        (Some(address), Kind::Nic) => {
+            format!("ATTR{{address}}==\"{address}\", ATTR{{addr_assign_type}}==\"0\"")
+        }
+        _ => format!("KERNEL==\"{}\"", device.name),
+    };
+    let key = format!("{subsystem} {} {below}", device.name);
+    let rule =
+        format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", {told}, ATTR{{{below}}}=\"{value}\"\n");
+    Ok((UDEV, key, rule))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::{Bytes, Entry, Host, Record};
+    use super::*;
+
+    fn applied(entries: &[(&str, Shape, Option<Device>, &str)]) -> State {
+        let entry = |(path, shape, device, value): &(&str, Shape, Option<Device>, &str)| Entry {
+            id: path.to_string(),
+            place: Place::Attribute(path.into()),
+            shape: *shape,
+            device: device.clone(),
+            old: Some(Bytes::of(b"old\n")),
+            wanted: Bytes::of(value.as_bytes()),
+        };
+        let begin = Record::Begin {
+            schema: 1,
+            version: "0".into(),
+            started: String::new(),
+            host: Host::default(),
+            entries: entries.iter().map(entry).collect(),
+        };
+        let done = entries
+            .iter()
+            .enumerate()
+            .map(|(n, (.., value))| Record::Done { n, now: Bytes::of(value.as_bytes()) });
+        State::of(std::iter::once(begin).chain(done).collect()).expect("a journal")
+    }
+
+    #[test]
+    fn each_setting_goes_where_its_program_reads() {
+        let nic = Device {
+            kind: Kind::Nic,
+            name: "eth0".into(),
+            hardware: None,
+            address: Some("02:00:00:00:00:01".into()),
+            number: Some(2),
+        };
+        let disk = Device {
+            kind: Kind::Disk,
+            name: "nvme0n1".into(),
+            hardware: None,
+            address: None,
+            number: Some(9),
+        };
+        let irq =
+            Device { kind: Kind::Interrupt, name: "33".into(), hardware: None, address: None, number: None };
+        let state = applied(&[
+            ("/proc/sys/net/ipv4/tcp_rmem", Shape::Words, None, "4096\t131072\t1000\n"),
+            ("/proc/sys/net/ipv4/tcp_rmem", Shape::Words, None, "4096\t131072\t67108864\n"),
+            ("/sys/kernel/mm/transparent_hugepage/enabled", Shape::Choice, None, "always [madvise] never\n"),
+            ("/sys/class/net/eth0/mtu", Shape::Words, Some(nic), "9000\n"),
+            ("/sys/block/nvme0n1/queue/scheduler", Shape::Choice, Some(disk), "[none] mq-deadline\n"),
+            ("/proc/irq/33/smp_affinity_list", Shape::List, Some(irq), "3\n"),
+        ]);
+        let lasting = persistence(&state, Path::new("/usr/bin/linerate"));
+        let text = |file: &str| {
+            lasting
+                .wishes
+                .iter()
+                .find(|wish| wish.place == Place::DropIn(file.into()))
+                .map(|wish| wish.value.clone())
+                .expect("a file")
+        };
+        assert_eq!(text(SYSCTL), format!("{HEAD}net.ipv4.tcp_rmem = 4096 131072 67108864\n"));
+        assert_eq!(
+            text(TMPFILES),
+            format!("{HEAD}w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
+        );
+        assert!(
+            text(UDEV)
+                .contains("SUBSYSTEM==\"block\", KERNEL==\"nvme0n1\", ATTR{queue/scheduler}=\"none\"\n")
+        );
+        assert!(text(UDEV).contains(
+            "SUBSYSTEM==\"net\", ATTR{address}==\"02:00:00:00:00:01\", \
+                                     ATTR{addr_assign_type}==\"0\", ATTR{mtu}=\"9000\"\n"
+        ));
+        assert!(
+            text(UNIT)
+                .ends_with("ExecStart=\"/usr/bin/linerate\" tune apply --yes --setting \"irq-affinity\"\n")
+        );
+        assert!(text(WANTS).ends_with("[Unit]\nWants=linerate-tune.service\n"));
+        assert_eq!(lasting.left, []);
+        let relative = persistence(&state, Path::new("linerate"));
+        assert_eq!(relative.left.len(), 1, "a unit needs a whole path");
+    }
+}

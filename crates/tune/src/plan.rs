@@ -1,0 +1,161 @@
+//! What each setting is now, what it should be, and why. Nothing is changed.
+
+use super::advice::{self, Remark};
+use super::catalogue::{self, Advice, Entry, Look, Risk, Spot, Stage};
+use super::door::{Door, Refusal};
+use super::goal::{Goal, Seen};
+use super::place::{Device, Place};
+use super::process::{self, OwnItem};
+use linerate_facts::fact::Fact;
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::Machine;
+use linerate_measure::run::again::Figure;
+use serde::Serialize;
+use std::path::Path;
+
+/// What the settings are and should be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    pub schema: u32,
+    /// Bytes per second that the machine is tuned for.
+    pub bytes_per_second: Fact<f64>,
+    /// Round trip that it is tuned for, seconds.
+    pub round_trip_seconds: f64,
+    /// What a process does for itself: tried first, never written to the machine.
+    pub process: Vec<OwnItem>,
+    pub settings: Vec<Item>,
+    /// What linerate does not change, with what to do about it.
+    pub advice: Vec<Remark>,
+    /// What stands in the way: irqbalance.
+    pub notes: Vec<String>,
+}
+
+/// One setting at one place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// `read-ahead:vda`.
+    pub id: String,
+    pub what: &'static str,
+    /// `net.core.rmem_max`, a path, or an `ethtool` command.
+    pub place: String,
+    pub stage: Stage,
+    /// Value now.
+    pub now: Fact<String>,
+    pub verdict: Verdict,
+    /// Value that it should have, where that is another.
+    pub wanted: Option<String>,
+    pub why: String,
+    pub source: &'static str,
+    pub risk: Risk,
+    /// What may go wrong.
+    pub harm: &'static str,
+    /// Findings of a run that it cures.
+    pub findings: &'static [&'static str],
+    /// Share by which the flow grows by the model; absent where only a measurement tells.
+    pub gain: Option<f64>,
+    #[serde(skip)]
+    pub(super) at: At,
+}
+
+/// What a wish needs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct At {
+    pub entry: &'static str,
+    /// NIC, disk, CPU policy; empty for the whole machine.
+    pub of: String,
+    pub figure: Figure,
+    pub place: Place,
+    pub device: Option<Device>,
+}
+
+/// What is said about a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Another value is better.
+    Change,
+    /// Another value is better: what stands there is advice that is wrong here.
+    Stale,
+    /// It is right.
+    Right,
+    /// It is the user's to choose.
+    Leave,
+    /// It cannot be read, or something is missing to tell.
+    Unknown,
+}
+
+/// Reads all settings and says what to do about each.
+pub fn plan(sysroot: &Sysroot, machine: Machine, goal: Goal, door: &dyn Door) -> Plan {
+    let seen = Seen { sysroot: sysroot.clone(), machine, goal };
+    let mut settings = Vec::new();
+    for entry in catalogue::all() {
+        settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, door, entry, spot)));
+    }
+    let irqbalance = seen.machine.kernel.irqbalance.known().copied().unwrap_or(false);
+    let moved = settings.iter().any(|item| item.at.entry == "irq-affinity" && item.wanted.is_some());
+    let notes = (irqbalance && moved).then(|| {
+        "irqbalance runs: it moves interrupts back within seconds; stop it (systemctl stop irqbalance) or \
+         ban those of the NICs (IRQBALANCE_ARGS=--banirq=N)"
+            .to_string()
+    });
+    Plan {
+        schema: 1,
+        bytes_per_second: seen.rate().map_or_else(Fact::unknown, Fact::Known),
+        round_trip_seconds: seen.round_trip(),
+        process: process::look(&seen),
+        settings,
+        advice: advice::remarks(&seen),
+        notes: notes.into_iter().collect(),
+    }
+}
+
+fn item(seen: &Seen, door: &dyn Door, entry: &'static Entry, spot: Spot) -> Item {
+    let now = match door.read(&spot.place) {
+        Ok(raw) => Fact::Known(entry.shape.value(&raw.unwrap_or_default())),
+        Err(Refusal::Absent(_)) => Fact::unknown("this kernel or device does not have it"),
+        Err(Refusal::Refused(why) | Refusal::Hung(why)) => Fact::unknown(why),
+    };
+    let advice = match &now {
+        Fact::Unknown { why } => Advice::Unknown(why.clone()),
+        Fact::Known(_) if entry.left.is_some() => Advice::leave(entry.left.unwrap_or_default()),
+        Fact::Known(now) => {
+            let at = match &spot.place {
+                Place::Attribute(path) | Place::DropIn(path) => path.as_path(),
+                Place::Driver { .. } => Path::new(""),
+            };
+            (entry.advice)(&Look { seen, device: &spot.of, queue: spot.queue, at, now })
+        }
+    };
+    let (verdict, wanted, why, gain) = match advice {
+        Advice::Change { value, why, stale, gain } => {
+            (if stale { Verdict::Stale } else { Verdict::Change }, Some(value), why, gain)
+        }
+        Advice::Right => (Verdict::Right, None, String::new(), None),
+        Advice::Leave(why) => (Verdict::Leave, None, why, None),
+        Advice::Unknown(why) => (Verdict::Unknown, None, why, None),
+    };
+    Item {
+        id: if spot.name.is_empty() { entry.id.to_string() } else { format!("{}:{}", entry.id, spot.name) },
+        what: entry.what,
+        place: spot.place.to_string(),
+        stage: entry.stage,
+        now,
+        verdict,
+        wanted,
+        why,
+        source: entry.source,
+        risk: entry.risk,
+        harm: entry.harm,
+        findings: entry.findings,
+        gain,
+        at: At { entry: entry.id, of: spot.of, figure: entry.figure, place: spot.place, device: spot.device },
+    }
+}
+
+impl Item {
+    /// `rps`, `rps:eth0` for all queues of the card, `rps:eth0/rx-3` for one.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        let at = &self.at;
+        name == self.id || name == at.entry || name.split_once(':') == Some((at.entry, &at.of))
+    }
+}

@@ -1,0 +1,228 @@
+//! What belongs to a process and to nobody else: it needs no journal, since the kernel takes it back when the
+//! process ends. linerate does it for itself; a measurement tells what it brings.
+
+use super::catalogue::Stage;
+use super::goal::Seen;
+use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
+use linerate_facts::units::show_size;
+use linerate_measure::measure::streams::Direction;
+use linerate_measure::run::again::{Figure, Manner};
+use linerate_model::plan::Pin;
+use linerate_system::latency::Awake;
+use linerate_system::limits::{memlock_bytes, memlock_most_bytes, set_memlock_bytes};
+use serde::Serialize;
+
+const SEND: Figure = Figure::Network(Protocol::Tcp, Direction::Send);
+
+/// One thing that a process may do for itself.
+#[derive(Debug)]
+pub struct Own {
+    /// Name, as `--setting` takes it.
+    pub id: &'static str,
+    pub what: &'static str,
+    pub stage: Stage,
+    /// What shows it.
+    pub figure: Figure,
+    /// The state before, and the wanted one.
+    pub states: [&'static str; 2],
+    /// How linerate gives it.
+    pub given_by: &'static str,
+    pub source: &'static str,
+    /// Findings of a run that it cures.
+    pub findings: &'static [&'static str],
+    kind: Which,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Pinning,
+    Latency,
+    Pacing,
+    Locked,
+    Ring,
+}
+
+/// In the order in which they are tried: before anything of the machine.
+pub const ALL: &[Own] = &[
+    Own {
+        id: "pinning",
+        what: "threads stay on cores near the NIC",
+        stage: Stage::Network,
+        figure: SEND,
+        states: ["wherever the scheduler puts them", "on cores of the NIC's node"],
+        given_by: "linerate run and linerate wall serve pin their workers; linerate network: --pin",
+        source: "https://man7.org/linux/man-pages/man2/sched_setaffinity.2.html",
+        findings: &[],
+        kind: Which::Pinning,
+    },
+    Own {
+        id: "dma-latency",
+        what: "cores do not sleep deeply while the process works",
+        stage: Stage::Network,
+        figure: SEND,
+        states: ["any sleep", "awake within 0 µs"],
+        given_by: "linerate run --awake, linerate wall serve --awake; as root",
+        source: "https://docs.kernel.org/power/pm_qos_interface.html",
+        findings: &[],
+        kind: Which::Latency,
+    },
+    Own {
+        id: "pacing",
+        what: "a stream keeps to a rate, so that its bursts overflow no switch",
+        stage: Stage::Network,
+        figure: SEND,
+        states: ["as fast as it goes", "the rate of --rate"],
+        given_by: "linerate wall serve paces each worker; linerate network: --rate",
+        source: "https://man7.org/linux/man-pages/man8/tc-fq.8.html",
+        findings: &[],
+        kind: Which::Pacing,
+    },
+    Own {
+        id: "memlock",
+        what: "memory that the process may lock: buffers that the kernel need not look up for each request",
+        stage: Stage::Disk,
+        figure: Figure::DirectReads,
+        states: ["the soft limit", "the hard limit"],
+        given_by: "`ulimit -l` before linerate starts, LimitMEMLOCK=infinity in its unit",
+        source: "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        findings: &["memlock"],
+        kind: Which::Locked,
+    },
+    Own {
+        id: "io-uring",
+        what: "requests in flight without a thread for each",
+        stage: Stage::Disk,
+        figure: Figure::DirectReads,
+        states: ["one read at a time", "io_uring"],
+        given_by: "linerate run and linerate wall serve use it; --no-io-uring leaves it away",
+        source: "https://man7.org/linux/man-pages/man7/io_uring.7.html",
+        findings: &[],
+        kind: Which::Ring,
+    },
+];
+
+/// One of them on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OwnItem {
+    pub id: &'static str,
+    pub what: &'static str,
+    pub stage: Stage,
+    pub now: Fact<String>,
+    pub given_by: &'static str,
+    pub source: &'static str,
+    pub findings: &'static [&'static str],
+}
+
+/// All of them on this machine.
+pub fn look(seen: &Seen) -> Vec<OwnItem> {
+    let item = |own: &'static Own| OwnItem {
+        id: own.id,
+        what: own.what,
+        stage: own.stage,
+        now: own.now(seen),
+        given_by: own.given_by,
+        source: own.source,
+        findings: own.findings,
+    };
+    ALL.iter().map(item).collect()
+}
+
+/// What is held for as long as a state lasts.
+#[derive(Debug)]
+pub enum Held {
+    Nothing,
+    Awake(Awake),
+    /// The soft limit that was there before.
+    Locked(Option<u64>),
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Held::Locked(before) = self {
+            // It was ours a moment ago.
+            let _ = set_memlock_bytes(*before);
+        }
+    }
+}
+
+impl Own {
+    fn now(&self, seen: &Seen) -> Fact<String> {
+        match self.kind {
+            Which::Locked => {
+                let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), show_size);
+                Fact::Known(format!("{} of at most {}", shown(memlock_bytes()), shown(memlock_most_bytes())))
+            }
+            Which::Ring => match seen.sysroot.parse::<u64>("/proc/sys/kernel/io_uring_disabled") {
+                Fact::Known(0) => Fact::Known("allowed".into()),
+                Fact::Known(1) => Fact::Known("allowed for one group and root".into()),
+                Fact::Known(_) => Fact::Known("forbidden: io-uring-disabled".into()),
+                Fact::Unknown { .. } => Fact::unknown("this kernel does not report whether it is allowed"),
+            },
+            Which::Pinning | Which::Latency | Which::Pacing => Fact::Known("the process's own".into()),
+        }
+    }
+
+    /// Why it cannot be tried here, a phrase.
+    pub(crate) fn untried(&self, rate: Option<f64>) -> Option<String> {
+        match self.kind {
+            Which::Pacing if rate.is_none() => Some("give the rate to keep to with --rate".into()),
+            Which::Locked if memlock_bytes() == memlock_most_bytes() => {
+                Some("the limit is as high as this process may have it".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes to a state, as far as it is one of the whole process; the error is a phrase.
+    pub fn hold(&self, wanted: bool) -> Result<Held, String> {
+        match (self.kind, wanted) {
+            (Which::Latency, true) => Awake::hold(0)
+                .map(Held::Awake)
+                .map_err(|error| format!("/dev/cpu_dma_latency: {error}; root may, where the kernel has it")),
+            (Which::Locked, true) => {
+                let before = memlock_bytes();
+                set_memlock_bytes(memlock_most_bytes()).map_err(|error| error.to_string())?;
+                Ok(Held::Locked(before))
+            }
+            _ => Ok(Held::Nothing),
+        }
+    }
+
+    /// How bytes are moved in a state.
+    pub fn manner(&self, wanted: bool, rate: Option<f64>) -> Manner {
+        let plain = Manner::default();
+        match self.kind {
+            Which::Pinning => Manner { pin: if wanted { Pin::Auto } else { Pin::None }, ..plain },
+            Which::Pacing => Manner { bytes_per_second: rate.filter(|_| wanted), ..plain },
+            Which::Ring => Manner { io_uring: wanted, ..plain },
+            Which::Latency | Which::Locked => plain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_ends_with_what_held_it() {
+        let locked = ALL.iter().find(|own| own.id == "memlock").expect("there");
+        let before = memlock_bytes();
+        let held = locked.hold(true).expect("a limit below the hard one");
+        assert_eq!(memlock_bytes(), memlock_most_bytes());
+        drop(held);
+        assert_eq!(memlock_bytes(), before);
+    }
+
+    #[test]
+    fn each_differs_in_something() {
+        for own in ALL {
+            let (off, on) = (own.manner(false, Some(1e6)), own.manner(true, Some(1e6)));
+            let of_the_process = matches!(own.kind, Which::Latency | Which::Locked);
+            assert_eq!(off == on, of_the_process, "{}", own.id);
+            assert!(own.source.starts_with("https://") && !own.given_by.is_empty());
+        }
+        assert!(ALL.iter().any(|own| own.untried(None).is_some()), "pacing wants a rate");
+    }
+}

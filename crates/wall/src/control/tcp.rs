@@ -1,0 +1,174 @@
+//! The TCP control channel: a listener, the way in, and messages in encrypted frames.
+//!
+//! Who does not know the key never gets a byte, but for one exception: a linerate whose channel has another
+//! version is told this one's.
+
+use super::connection::{ControlConnection, Gone, Wire, serve};
+use super::frames::{Frames, MAGIC, respond};
+use super::limits::REQUEST_BYTES;
+use super::outbox::Item;
+use super::state::{ControlState, refusal};
+use linerate_transport::admission::{TIME_TO_PROVE, prepare_control};
+use linerate_transport::agent::OPENING_BYTES;
+use linerate_transport::lock;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Messages of this protocol; grows with each that an older side would not understand.
+pub(crate) const PROTOCOL: u32 = 1;
+/// The first message of a client, which nobody vouches for yet: the handshake's first message may be a
+/// replay.
+const GREETING_BYTES: usize = 1024;
+/// Read at once.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// What both sides say first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    /// Version of the program.
+    pub linerate: String,
+    pub protocol: u32,
+}
+
+impl Greeting {
+    /// Ours.
+    pub(crate) fn ours() -> Greeting {
+        Greeting { linerate: env!("CARGO_PKG_VERSION").into(), protocol: PROTOCOL }
+    }
+
+    /// As text.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// A pending connection's entry in the list; it is taken out when this is dropped.
+struct PendingTask {
+    state: Arc<ControlState>,
+    number: u64,
+}
+
+impl PendingTask {
+    /// Leaves the list because the key was right. False: it was crowded out before, and must not go on.
+    fn admit(self) -> bool {
+        lock(&self.state.pending).remove(self.number).is_some()
+    }
+}
+
+impl Drop for PendingTask {
+    fn drop(&mut self) {
+        lock(&self.state.pending).remove(self.number);
+    }
+}
+
+/// Accepts connections, for ever.
+pub(crate) async fn listen(listener: TcpListener, state: Arc<ControlState>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => accept(stream, address.ip(), &state),
+            // No file descriptor to be had, or a connection that died in the queue (accept(2)): wait instead of
+            // spinning.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Makes room for a connection and gives it a task, which cannot run before this returns: there is one thread.
+fn accept(stream: TcpStream, address: IpAddr, state: &Arc<ControlState>) {
+    let mut pending = lock(&state.pending);
+    if let Some(crowded_out) = pending.make_room() {
+        crowded_out.abort();
+    }
+    let entry = PendingTask { state: state.clone(), number: pending.next_entry().0 };
+    let task = tokio::spawn(open(stream, address, entry));
+    pending.add(address, task.abort_handle());
+}
+
+async fn open(mut stream: TcpStream, address: IpAddr, entry: PendingTask) {
+    let state = entry.state.clone();
+    let admitted = tokio::time::timeout(TIME_TO_PROVE, admit(&mut stream, &state)).await;
+    let (Ok(Ok(frames)), true) = (admitted, entry.admit()) else {
+        tracing::info!(%address, "control connection refused: late, crowded out, or with another key");
+        return;
+    };
+    let mut wire = TcpWire { stream, frames };
+    let Ok(permit) = state.admitted.take(address) else {
+        tracing::info!(%address, "control connection refused: too many of this origin or in all");
+        let text = refusal("too many connections: close some that are not needed");
+        let _ = tokio::time::timeout(TIME_TO_PROVE, wire.send(Item::Text(text))).await;
+        return;
+    };
+    tracing::info!(%address, "control connection admitted");
+    serve(&mut wire, ControlConnection::new(&state, permit, false)).await;
+    tracing::info!(%address, "control connection ended");
+}
+
+/// Magic, handshake, greeting.
+async fn admit(stream: &mut TcpStream, state: &ControlState) -> io::Result<Frames> {
+    let foreign = || io::Error::from(io::ErrorKind::InvalidData);
+    let mut magic = [0; MAGIC.len()];
+    stream.read_exact(&mut magic).await?;
+    if magic != MAGIC {
+        if magic[..3] == MAGIC[..3] {
+            stream.write_all(&MAGIC).await?;
+        }
+        return Err(foreign());
+    }
+    let mut opening = [0; OPENING_BYTES];
+    stream.read_exact(&mut opening).await?;
+    let (channel, reply) = respond(&opening, &state.key).map_err(|_| foreign())?;
+    stream.write_all(&reply).await?;
+    prepare_control(&*stream)?;
+    let mut frames = Frames::new(channel, GREETING_BYTES);
+    let greeting = receive(stream, &mut frames).await?;
+    // Of another protocol: it is told ours, and judges for itself.
+    let theirs: Greeting = serde_json::from_slice(&greeting).map_err(|_| foreign())?;
+    let ours = frames.seal(&Greeting::ours().text()).map_err(|_| foreign())?;
+    stream.write_all(&ours).await?;
+    if theirs.protocol == PROTOCOL { Ok(frames.with_limit(REQUEST_BYTES)) } else { Err(foreign()) }
+}
+
+/// A message; what came of the next one stays in `frames` where this is dropped.
+async fn receive(stream: &mut TcpStream, frames: &mut Frames) -> io::Result<Vec<u8>> {
+    let mut chunk = [0; CHUNK_BYTES];
+    loop {
+        if let Some(text) = frames.pop().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))? {
+            return Ok(text);
+        }
+        match stream.read(&mut chunk).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            length => frames.push(&chunk[..length]),
+        }
+    }
+}
+
+struct TcpWire {
+    stream: TcpStream,
+    frames: Frames,
+}
+
+impl Wire for TcpWire {
+    async fn receive(&mut self) -> Result<Vec<u8>, Gone> {
+        receive(&mut self.stream, &mut self.frames).await.map_err(|_| Gone)
+    }
+
+    async fn send(&mut self, item: Item) -> Result<(), Gone> {
+        // Previews are for the page.
+        let Item::Text(text) = item else { return Ok(()) };
+        let sealed = self.frames.seal(text.as_bytes()).map_err(|_| Gone)?;
+        self.stream.write_all(&sealed).await.map_err(|_| Gone)
+    }
+
+    /// To close with unread bytes would reset the connection (RFC 1122, 4.2.2.13), and the last words would
+    /// be lost with it.
+    async fn end(&mut self) {
+        let _ = self.stream.shutdown().await;
+        let mut rest = [0; CHUNK_BYTES];
+        while matches!(self.stream.read(&mut rest).await, Ok(length) if length > 0) {}
+    }
+}

@@ -1,0 +1,263 @@
+//! A film as ffmpeg's own tools see it, before anything is cut.
+
+use crate::geometry::{FrameRate, Size};
+use linerate_facts::failure::Failure;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What of a film must be known to cut it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Film {
+    /// As it is seen, in square pixels.
+    pub size: Size,
+    /// Pixels that are stored, upright, and the shape of one of them, width : height, where that is no
+    /// square.
+    pub oblong: Option<(Size, (u32, u32))>,
+    /// Where it tells one that can be played.
+    pub frames_per_second: Option<FrameRate>,
+    /// About how long, where it tells.
+    pub seconds: Option<f64>,
+    /// Exactly, where it tells.
+    pub frames: Option<u64>,
+}
+
+/// The film is a numbered sequence of pictures: ffmpeg's pattern, like `frame%04d.png`.
+pub fn is_sequence(film: &Path) -> bool {
+    let name = film.to_string_lossy();
+    name.split('%').skip(1).any(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('d'))
+}
+
+/// How a film is named to ffmpeg: no name is taken for an option.
+pub(super) fn argument(film: &Path) -> PathBuf {
+    if film.to_string_lossy().starts_with('-') { Path::new(".").join(film) } else { film.to_path_buf() }
+}
+
+/// A program that does not start; its absence is the usual reason.
+pub(super) fn not_started(program: &Path, error: &std::io::Error) -> Failure {
+    let shown = program.display();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return Failure::Lacks(format!(
+            "{shown} is not there, and films are cut by it: install ffmpeg (Debian: `apt install ffmpeg`), \
+             or name it with --ffmpeg PATH"
+        ));
+    }
+    Failure::Lacks(format!("{shown} cannot be started: {error}; name another with --ffmpeg PATH"))
+}
+
+/// The last line of what a program said on its standard error, for an error of our own.
+pub(super) fn last_line(said: &str) -> &str {
+    said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it did not say why")
+}
+
+/// Asks `ffprobe`, which comes with `ffmpeg` and lies beside it.
+pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
+    let shown = film.display();
+    let ffprobe = ffmpeg.with_file_name("ffprobe");
+    let entries = "stream=width,height,sample_aspect_ratio,r_frame_rate,avg_frame_rate,nb_frames,duration:format=duration:stream_side_data=rotation:stream_tags=rotate";
+    let output = Command::new(&ffprobe)
+        .args(["-v", "error", "-select_streams", "v:0", "-of", "json", "-show_entries", entries])
+        .arg(argument(film))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| not_started(&ffprobe, &error))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(Failure::Lacks(format!(
+            "{shown} is no film that ffmpeg reads, nor a sequence of pictures: {}",
+            last_line(&said)
+        )));
+    }
+    let told: Told = serde_json::from_slice(&output.stdout).map_err(|error| {
+        Failure::Lacks(format!("what {} reports about {shown} is not understood: {error}", ffprobe.display()))
+    })?;
+    told.film()
+        .ok_or_else(|| Failure::Lacks(format!("{shown} has no pictures: name a film, not a sound or a text")))
+}
+
+/// What ffprobe writes.
+#[derive(Debug, Deserialize)]
+struct Told {
+    #[serde(default)]
+    streams: Vec<Stream>,
+    #[serde(default)]
+    format: Format,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Stream {
+    #[serde(default)]
+    width: u32,
+    #[serde(default)]
+    height: u32,
+    #[serde(default)]
+    sample_aspect_ratio: String,
+    #[serde(default)]
+    r_frame_rate: String,
+    #[serde(default)]
+    avg_frame_rate: String,
+    nb_frames: Option<String>,
+    duration: Option<String>,
+    #[serde(default)]
+    side_data_list: Vec<SideData>,
+    #[serde(default)]
+    tags: Tags,
+}
+
+/// Of the display matrix, with which phones say how they were held.
+#[derive(Debug, Default, Deserialize)]
+struct SideData {
+    rotation: Option<f64>,
+}
+
+/// Where older ones said it.
+#[derive(Debug, Default, Deserialize)]
+struct Tags {
+    rotate: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Format {
+    duration: Option<String>,
+}
+
+impl Told {
+    fn film(&self) -> Option<Film> {
+        let stream = self.streams.first().filter(|stream| stream.width > 0 && stream.height > 0)?;
+        let seconds = [&stream.duration, &self.format.duration].into_iter().flatten();
+        // The rate that all its times fit; where they have none in common that is huge, and the mean is
+        // meant.
+        let (base, mean) = (rate(&stream.r_frame_rate), rate(&stream.avg_frame_rate));
+        let near = |base: &FrameRate| mean.is_none_or(|mean| base.per_second() < 1.5 * mean.per_second());
+        let (stored, shape) = stream.stored();
+        Some(Film {
+            size: square(stored, shape),
+            oblong: (shape.0 != shape.1).then_some((stored, shape)),
+            frames_per_second: base.filter(near).or(mean),
+            seconds: seconds.filter_map(|text| text.parse().ok()).find(|seconds: &f64| *seconds > 0.0),
+            frames: stream.nb_frames.as_ref().and_then(|text| text.parse().ok()).filter(|frames| *frames > 0),
+        })
+    }
+}
+
+impl Stream {
+    /// Its pixels and the shape of one, upright: ffmpeg turns a film before it hands out its pictures, and
+    /// its pixels with it.
+    fn stored(&self) -> (Size, (u32, u32)) {
+        let Stream { width, height, .. } = *self;
+        let (wide, high) = shape(&self.sample_aspect_ratio);
+        let told = self.side_data_list.iter().find_map(|data| data.rotation);
+        let degrees = told.or_else(|| self.tags.rotate.as_ref()?.parse().ok()).unwrap_or(0.0);
+        // Nobody holds a phone at 45 degrees; ffmpeg leaves such a film upright.
+        let lies = (degrees.abs() % 180.0 - 90.0).abs() < 1.0;
+        if lies {
+            (Size { width: height, height: width }, (high, wide))
+        } else {
+            (Size { width, height }, (wide, high))
+        }
+    }
+}
+
+/// `64:45`; where nothing is told (`0:1`, `N/A`) pixels are squares.
+fn shape(text: &str) -> (u32, u32) {
+    let told = text.split_once(':').and_then(|(wide, high)| Some((wide.parse().ok()?, high.parse().ok()?)));
+    told.filter(|(wide, high)| *wide > 0 && *high > 0).unwrap_or((1, 1))
+}
+
+/// The same picture in square pixels: as many lines, wider or narrower ones. So does [`super::import`]'s
+/// filter.
+fn square(Size { width, height }: Size, (wide, high): (u32, u32)) -> Size {
+    let seen = (u64::from(width) * u64::from(wide) + u64::from(high) / 2) / u64::from(high);
+    Size { width: u32::try_from(seen).unwrap_or(u32::MAX).max(1), height }
+}
+
+/// `30000/1001`, reduced; `0/0` is none.
+fn rate(text: &str) -> Option<FrameRate> {
+    let (above, below) = text.split_once('/')?;
+    let (above, below): (u64, u64) = (above.parse().ok()?, below.parse().ok()?);
+    let (mut a, mut b) = (above, below);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    let divisor = a.max(1);
+    format!("{}/{}", above / divisor, below / divisor).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(json: &str) -> Option<Film> {
+        serde_json::from_str::<Told>(json).expect("JSON").film()
+    }
+
+    #[test]
+    fn what_ffprobe_reports() {
+        let film = told(
+            r#"{"streams":[{"width":320,"height":200,"r_frame_rate":"60000/2002","avg_frame_rate":"30000/1001","nb_frames":"90","duration":"3.003"}],"format":{}}"#,
+        );
+        let ntsc = FrameRate { numerator: 30_000, denominator: 1001 };
+        let wanted = Film {
+            size: Size { width: 320, height: 200 },
+            oblong: None,
+            frames_per_second: Some(ntsc),
+            seconds: Some(3.003),
+            frames: Some(90),
+        };
+        assert_eq!(film, Some(wanted));
+        let uneven = told(
+            r#"{"streams":[{"width":2,"height":2,"r_frame_rate":"90000/1","avg_frame_rate":"25/1","nb_frames":"N/A"}],"format":{"duration":"2.0"}}"#,
+        )
+        .expect("a film");
+        assert_eq!(
+            (uneven.frames_per_second.map(|rate| rate.to_string()), uneven.frames),
+            (Some("25".into()), None)
+        );
+        assert_eq!(uneven.seconds, Some(2.0));
+        assert_eq!(told(r#"{"streams":[],"format":{"duration":"2.0"}}"#), None);
+        assert_eq!(told("{}"), None);
+        for (turned, size) in [
+            (r#""side_data_list":[{},{"rotation":-90}]"#, "2x4"),
+            (r#""side_data_list":[{"rotation":180}]"#, "4x2"),
+            (r#""tags":{"rotate":"270"}"#, "2x4"),
+            (r#""tags":{"rotate":"x"}"#, "4x2"),
+        ] {
+            let film =
+                told(&format!(r#"{{"streams":[{{"width":4,"height":2,{turned}}}]}}"#)).expect("a film");
+            assert_eq!(film.size.to_string(), size, "{turned}");
+        }
+        for (told_shape, turned, size, oblong) in [
+            ("1:1", "", "720x576", None),
+            ("0:1", "", "720x576", None),
+            ("N/A", "", "720x576", None),
+            ("7:0", "", "720x576", None),
+            ("64:45", "", "1024x576", Some("720x576")),
+            ("8:9", "", "640x576", Some("720x576")),
+            ("1:4294967295", "", "1x576", Some("720x576")),
+            // Lying on its side a wide pixel is a high one.
+            ("2:1", r#","side_data_list":[{"rotation":90}]"#, "288x720", Some("576x720")),
+        ] {
+            let film = told(&format!(
+                r#"{{"streams":[{{"width":720,"height":576,"sample_aspect_ratio":"{told_shape}"{turned}}}]}}"#
+            ))
+            .expect("a film");
+            let stored = film.oblong.map(|(size, _)| size.to_string());
+            assert_eq!((film.size.to_string().as_str(), stored.as_deref()), (size, oblong), "{told_shape}");
+        }
+        assert_eq!(rate("0/0"), None);
+    }
+
+    #[test]
+    fn sequences_are_known_by_their_pattern() {
+        for (name, is) in [
+            ("a%04d.png", true),
+            ("a%d.png", true),
+            ("100%.mkv", false),
+            ("a%s.png", false),
+            ("a.mkv", false),
+        ] {
+            assert_eq!(is_sequence(Path::new(name)), is, "{name}");
+        }
+        assert_eq!(argument(Path::new("-y.mkv")), Path::new("./-y.mkv"));
+    }
+}

@@ -1,0 +1,275 @@
+//! A film cut into tiles: ffmpeg decodes and scales it and writes raw pictures into a pipe; here each is cut
+//! and written as it comes.
+
+use super::NewMovie;
+use super::film::{argument, is_sequence, last_line, not_started};
+use crate::geometry::Size;
+use crate::picture::{Proof, stamp_and_sum, sum};
+use linerate_facts::failure::Failure;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes that are taken from the pipe at once; it holds 64 KiB itself.
+const READ_BYTES: usize = 1 << 20;
+/// What is kept of ffmpeg's words: the last of them count.
+const MOST_SAID_BYTES: usize = 16 << 10;
+/// How often the stop flag is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How a film of another shape is brought to the wall's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// All of it is seen, with black bars.
+    Pad,
+    /// The wall is filled; what is over is cut off at both sides.
+    Crop,
+    /// The wall is filled; the shape is lost.
+    Stretch,
+}
+
+/// What is cut, and how.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    pub ffmpeg: PathBuf,
+    pub film: PathBuf,
+    pub fit: Fit,
+    /// At most so many frames.
+    pub frames: Option<u32>,
+    /// Each frame gets its stamp, over its upper left corner.
+    pub stamp: bool,
+}
+
+/// How the cutting ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All frames are written. ffmpeg may have said that something was wrong with the film, and gone on.
+    Whole { frames: u32, said: Option<String> },
+    /// It was stopped.
+    Stopped,
+}
+
+/// Cuts a film into the tiles of `new`; `done` counts frames for anyone who shows the progress.
+pub fn import(new: &NewMovie, cut: &Cut, stop: &AtomicBool, done: &AtomicU64) -> Result<Ended, Failure> {
+    let mut child = command(new, cut).spawn().map_err(|error| not_started(&cut.ffmpeg, &error))?;
+    let (pictures, words) = (child.stdout.take(), child.stderr.take());
+    let running = Running(Mutex::new(child));
+    let over = AtomicBool::new(false);
+    let said = Mutex::new(String::new());
+    let (frames, status) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Whatever ffmpeg hangs on, it ends.
+            while !over.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
+                    running.kill();
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        let heard = scope.spawn(|| words.map(|words| listen(words, &said)));
+        let frames = pictures.map_or(Ok(0), |pictures| cut_all(new, cut, pictures, stop, done));
+        if frames.is_err() {
+            running.kill();
+        }
+        let status = running.wait();
+        let _ = heard.join();
+        over.store(true, Ordering::Relaxed);
+        (frames, status)
+    });
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Ended::Stopped);
+    }
+    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+    verdict(cut, new.manifest().frames, frames, status, &said)
+}
+
+/// What became of it. Our own failure comes first: ffmpeg's is its consequence. `expected` is 0 where nothing
+/// told how many frames come.
+fn verdict(
+    cut: &Cut,
+    expected: u32,
+    frames: Result<u32, Broken>,
+    status: std::io::Result<ExitStatus>,
+    said: &str,
+) -> Result<Ended, Failure> {
+    let film = cut.film.display();
+    let failed = |what: String| {
+        Err(Failure::Lacks(format!("{film}: {what}: {}; what was written is removed", last_line(said))))
+    };
+    match frames {
+        Err(Broken::Ours(failure)) => Err(failure),
+        Err(Broken::Film { after }) => failed(format!("ffmpeg ended in the midst of frame {after}")),
+        Ok(frames) => match status {
+            // A film that breaks off is no error to ffmpeg; one frame less is a matter of rounding.
+            Ok(status) if status.success() && !said.trim().is_empty() && frames + 1 < expected => {
+                failed(format!("only {frames} of {expected} frames came (--frames {frames} takes those)"))
+            }
+            Ok(status) if status.success() && frames > 0 => {
+                let said = (!said.trim().is_empty()).then(|| last_line(said).to_string());
+                Ok(Ended::Whole { frames, said })
+            }
+            Ok(status) if status.success() => failed("ffmpeg found not one picture in it".into()),
+            Ok(_) => failed(format!("ffmpeg gave up after {frames} frames")),
+            Err(error) => failed(format!("ffmpeg was lost ({error})")),
+        },
+    }
+}
+
+/// Why no more frames come.
+enum Broken {
+    Ours(Failure),
+    /// The pipe ended within a frame.
+    Film {
+        after: u32,
+    },
+}
+
+/// Ended and reaped also when something fails here.
+struct Running(Mutex<Child>);
+
+impl Running {
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kill(&self) {
+        let _ = self.child().kill();
+    }
+
+    /// Not by waiting with the lock: anyone who wants to kill needs it.
+    fn wait(&self) -> std::io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.child().try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(LOOK / 10);
+        }
+    }
+}
+
+fn command(new: &NewMovie, cut: &Cut) -> Command {
+    let manifest = new.manifest();
+    let rate = manifest.frames_per_second.to_string();
+    let mut command = Command::new(&cut.ffmpeg);
+    command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);
+    if is_sequence(&cut.film) {
+        command.args(["-framerate", &rate]);
+    }
+    command.arg("-i").arg(argument(&cut.film)).args(["-map", "0:v:0"]);
+    if let Some(frames) = cut.frames {
+        command.args(["-frames:v", &frames.to_string()]);
+    }
+    let filter = filter(cut.fit, manifest.grid.pixels(manifest.tile), &rate);
+    command.args(["-vf", &filter, "-f", "rawvideo", "-pix_fmt", "rgb24", "pipe:1"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// ffmpeg's filters: the rate, square pixels, the size.
+fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
+    let square = r"scale=max(1\,round(iw*sar)):ih,setsar=1";
+    let shape = match fit {
+        Fit::Pad => format!(
+            "{square},scale={width}:{height}:force_original_aspect_ratio=decrease,pad={width}:{height}:(ow-iw)/2:(oh-ih)/2"
+        ),
+        Fit::Crop => format!(
+            "{square},scale={width}:{height}:force_original_aspect_ratio=increase,crop={width}:{height}"
+        ),
+        Fit::Stretch => format!("scale={width}:{height}"),
+    };
+    format!("fps={rate},{shape},setsar=1,format=rgb24")
+}
+
+/// Keeps the last of what it says, and reads all: a full pipe would stop it.
+fn listen(mut words: impl Read, said: &Mutex<String>) {
+    let mut bytes = [0; 4096];
+    while let Ok(length @ 1..) = words.read(&mut bytes) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        let over = said.len().saturating_sub(MOST_SAID_BYTES);
+        let from = (over..=said.len()).find(|at| said.is_char_boundary(*at)).unwrap_or(0);
+        said.drain(..from);
+    }
+}
+
+/// All frames that come; how many.
+fn cut_all(
+    new: &NewMovie,
+    cut: &Cut,
+    pictures: ChildStdout,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<u32, Broken> {
+    let mut pictures = BufReader::with_capacity(READ_BYTES, pictures);
+    let (grid, tile) = (new.manifest().grid, new.manifest().tile);
+    let mut row = Vec::new();
+    for _ in 0..grid.columns {
+        let mut frame: Vec<u8> = Vec::new();
+        let bytes = tile.frame_bytes();
+        frame.try_reserve_exact(bytes).map_err(|_| {
+            Broken::Ours(Failure::Lacks(format!("there is no memory for a tile's frame of {bytes} bytes")))
+        })?;
+        frame.resize(bytes, 0);
+        row.push(frame);
+    }
+    let mut frame = 0;
+    while cut.frames.is_none_or(|most| frame < most) && !stop.load(Ordering::Relaxed) {
+        if pictures.fill_buf().map_or(true, <[u8]>::is_empty) || frame == u32::MAX {
+            break;
+        }
+        for (index, tile_id) in grid.tiles().enumerate() {
+            let column = usize::from(tile_id.column);
+            if column == 0 {
+                read_row(&mut pictures, &mut row, tile).map_err(|_| Broken::Film { after: frame })?;
+            }
+            let bytes = &mut row[column];
+            let told = match cut.stamp {
+                true => stamp_and_sum(bytes, tile, Proof { tile: tile_id, frame }),
+                false => sum(bytes),
+            };
+            new.write(index, frame, bytes, &[told]).map_err(Broken::Ours)?;
+        }
+        frame += 1;
+        done.store(u64::from(frame), Ordering::Relaxed);
+    }
+    Ok(frame)
+}
+
+/// A row of tiles: the lines of the picture, each cut into the tiles' lines.
+fn read_row(pictures: &mut impl Read, row: &mut [Vec<u8>], tile: Size) -> std::io::Result<()> {
+    let bytes = tile.line_bytes();
+    for line in 0..tile.height as usize {
+        for frame in row.iter_mut() {
+            pictures.read_exact(&mut frame[line * bytes..(line + 1) * bytes])?;
+        }
+    }
+    Ok(())
+}
+
+/// How many frames it will be, where that can be told: for the progress and for the room on the disks.
+pub fn expected_frames(
+    film: &super::Film,
+    rate: crate::geometry::FrameRate,
+    most: Option<u32>,
+) -> Option<u32> {
+    let own = film.frames_per_second;
+    let by_time = film.seconds.map(|seconds| (seconds * rate.per_second()).round());
+    let counted = film.frames.filter(|_| own.is_none_or(|own| own == rate)).map(|frames| frames as f64);
+    let told = counted.or(by_time).map(|frames| frames.clamp(1.0, f64::from(u32::MAX)) as u32);
+    told.map(|told| most.map_or(told, |most| most.min(told))).or(most)
+}
+
+/// A film that is a file is there.
+pub fn check_there(film: &Path) -> Result<(), Failure> {
+    let name = film.to_string_lossy();
+    if is_sequence(film) || name.contains("://") || film.exists() {
+        return Ok(());
+    }
+    Err(Failure::Lacks(format!(
+        "{name} is not there; check the path, or write a sequence of pictures as ffmpeg does, like \
+         frame%04d.png"
+    )))
+}

@@ -1,0 +1,112 @@
+//! What rate a wall needs at each stage ([`Need`]), and whether a server has it ([`Verdict`]): pure
+//! arithmetic, before anything is opened.
+
+mod deal;
+mod judge;
+mod measured;
+mod places;
+
+use crate::geometry::{FrameRate, Grid, Size};
+use crate::rtp::Layout;
+pub use deal::Dealt;
+pub use judge::{Fits, Verdict};
+use linerate_machine::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
+use linerate_model::plan::Origin;
+pub use measured::{Figure, Measured};
+pub use places::{DiskShare, places_of};
+use serde::Serialize;
+
+/// CPU time of this program's own way from disk to NIC, seconds per GB: what does not depend on the
+/// datagrams, and each datagram's part. Rated: 0.36 at an MTU of 1500 and 0.17 at one of 9000 are the
+/// ceilings that it is held to; a run measures the true ones.
+const CPU_SECONDS_PER_GB: f64 = 0.133;
+const CPU_SECONDS_PER_DATAGRAM: f64 = 0.33e-6;
+
+/// What a wall needs while it plays. Rates are of all tiles together, bytes per second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Need {
+    pub grid: Grid,
+    /// Pixels of a tile.
+    pub tile: Size,
+    pub frames_per_second: FrameRate,
+    /// Of the network, bytes.
+    pub mtu: u32,
+    /// Bytes of one tile's frame.
+    pub frame_bytes: u64,
+    /// What the disks read.
+    pub pixel_bytes_per_second: f64,
+    /// UDP payload: pixels and the headers of RTP.
+    pub payload_bytes_per_second: f64,
+    /// What the links carry: that and the headers of UDP, IPv4 and Ethernet, with preamble and gap.
+    pub wire_bytes_per_second: f64,
+    /// Datagrams of one tile's frame.
+    pub datagrams_per_frame: u64,
+    /// UDP payload of each but the last.
+    pub datagram_bytes: u64,
+    pub datagrams_per_second: f64,
+    /// CPU seconds per GB of pixels.
+    pub cpu_seconds_per_gb: f64,
+    /// Whether that is rated or measured.
+    pub cpu_origin: Origin,
+    /// Cores that are busy with it.
+    pub cpu_cores: f64,
+}
+
+impl Need {
+    /// Of a wall of `grid` tiles of `size`. Fails where the MTU holds not one pixel.
+    pub fn of(size: Size, grid: Grid, rate: FrameRate, mtu: u32) -> Result<Need, String> {
+        let stack = Stack::udp(false);
+        let room = payload_bytes(mtu, stack).ok_or_else(|| format!("an MTU of {mtu} holds no payload"))?;
+        let layout = Layout::new(size, room as usize)?;
+        let wire =
+            |datagram: usize| frame_wire_bytes(layout.bytes_of(datagram) as u32 + stack.header_bytes(), 0);
+        let datagrams = layout.datagrams();
+        // All are as large as the first but the last.
+        let last = datagrams.saturating_sub(1);
+        let wire_bytes = wire(0) * last as f64 + wire(last);
+        let frames = grid.len() as f64 * rate.per_second();
+        let pixels = size.frame_bytes() as f64 * frames;
+        let datagrams_per_second = datagrams as f64 * frames;
+        let cpu_cores = CPU_SECONDS_PER_GB * pixels / 1e9 + CPU_SECONDS_PER_DATAGRAM * datagrams_per_second;
+        Ok(Need {
+            grid,
+            tile: size,
+            frames_per_second: rate,
+            mtu,
+            frame_bytes: size.frame_bytes() as u64,
+            pixel_bytes_per_second: pixels,
+            payload_bytes_per_second: layout.wire_bytes() as f64 * frames,
+            wire_bytes_per_second: wire_bytes * frames,
+            datagrams_per_frame: datagrams as u64,
+            datagram_bytes: layout.bytes_of(0) as u64,
+            datagrams_per_second,
+            // A rule of thumb has no more digits.
+            cpu_origin: Origin::Rated,
+            cpu_seconds_per_gb: (cpu_cores / (pixels / 1e9) * 1e3).round() / 1e3,
+            cpu_cores,
+        })
+    }
+
+    /// Pixels of all tiles together.
+    pub fn size(&self) -> Size {
+        self.grid.pixels(self.tile)
+    }
+
+    /// What one tile's disk reads, bytes per second.
+    pub fn tile_pixel_bytes_per_second(&self) -> f64 {
+        self.pixel_bytes_per_second / self.grid.len().max(1) as f64
+    }
+
+    /// What one tile takes of its link, bytes per second.
+    pub(crate) fn tile_wire_bytes_per_second(&self) -> f64 {
+        self.wire_bytes_per_second / self.grid.len().max(1) as f64
+    }
+
+    /// Pixels ÷ bytes of the wire, 0 to 1.
+    pub(crate) fn pixel_share(&self) -> f64 {
+        self.pixel_bytes_per_second / self.wire_bytes_per_second
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! What is asked of the player, from the control channel and by the server that leads it.
+
+use super::clock;
+use super::health::health;
+use super::player::Player;
+use super::preview;
+use super::program::Scene;
+use super::tiles::Tile;
+use super::view;
+use crate::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
+use crate::geometry::{Size, TileId};
+use crate::movie::Movie;
+use crate::status::WallStatus;
+use crate::timeline::Timeline;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+/// A change takes effect as soon as the first frame can be read, between these.
+const SOONEST: Duration = Duration::from_millis(10);
+const LATEST: Duration = Duration::from_millis(50);
+
+impl Player {
+    /// Takes over what the server that leads plays. The sentence says why it cannot.
+    pub(super) fn follow(&self, lead: Lead) -> Result<(), String> {
+        let Lead { timeline, from_tick, movie, view } = lead;
+        let found = self.settings.movies.iter().position(|found| found.name() == movie);
+        let index = found.ok_or_else(|| {
+            let names: Vec<String> = self.settings.movies.iter().map(Movie::name).collect();
+            format!(
+                "it plays the movie {movie}, this one has {}; name that movie here, too",
+                names.join(", ")
+            )
+        })?;
+        let own = &self.settings.movies[index].manifest;
+        if (timeline.frames_per_second, timeline.frames) != (own.frames_per_second, own.frames) {
+            return Err(format!(
+                "its {movie} has {} frames at {} a second, this one's {} at {}; give both the same movie",
+                timeline.frames, timeline.frames_per_second, own.frames, own.frames_per_second
+            ));
+        }
+        let scene = Scene { from_tick, movie: index, view };
+        self.board.change(|program| program.with_scene(scene).with_timeline(timeline));
+        Ok(())
+    }
+
+    /// The tick at which a change can take effect: as soon as its first frame can be read.
+    fn soon(&self) -> u64 {
+        let latency = self.keeper.tiles.iter().map(|tile| &tile.counters.read_latency_nanos);
+        let latency = latency.map(|nanos| nanos.load(Ordering::Relaxed)).max();
+        let wait = Duration::from_nanos(latency.unwrap_or(0)).clamp(SOONEST, LATEST);
+        self.rate.tick_at(SystemTime::now() + wait) + 1
+    }
+
+    fn change(&self, change: impl FnOnce(&Timeline, u64) -> Timeline) {
+        let tick = self.soon();
+        self.board.change(|program| program.with_timeline(change(&program.timeline, tick)));
+    }
+
+    /// Shows another part of the movie.
+    fn look(&self, look: impl FnOnce(View, Size, Size) -> View) {
+        let tick = self.soon();
+        self.board.change(|program| {
+            let now = program.scene_at(tick);
+            let movie = self.settings.movies[now.movie].size();
+            let view = look(now.view, self.settings.wall.pixels(self.size), movie);
+            program.with_scene(Scene { from_tick: tick, view, ..now })
+        });
+    }
+
+    fn open(&self, name: &str) -> Result<(), String> {
+        let index = self.settings.movies.iter().position(|movie| movie.name() == name).ok_or_else(|| {
+            let names: Vec<String> = self.settings.movies.iter().map(Movie::name).collect();
+            format!("there is no movie {name}; this server has {}", names.join(", "))
+        })?;
+        let manifest = &self.settings.movies[index].manifest;
+        let tick = self.soon();
+        self.board.change(|program| {
+            let old = &program.timeline;
+            let now = old.segment_at(tick);
+            let mut new = Timeline::new(manifest.frames_per_second, manifest.frames, tick, now.looping);
+            if !now.playing {
+                new = new.pause(tick);
+            }
+            new.generation = old.generation + 1;
+            let view = program.scene_at(tick).view;
+            program.with_scene(Scene { from_tick: tick, movie: index, view }).with_timeline(new)
+        });
+        Ok(())
+    }
+
+    fn tile(&self, tile: TileId) -> Option<&Tile> {
+        self.keeper.tiles.iter().find(|found| found.id == tile)
+    }
+}
+
+impl Conductor for Player {
+    fn ask(&self, request: &Request) -> Result<(), String> {
+        if let Some(leader) = &self.settings.leader {
+            return Err(format!("this server follows {}: ask that one", leader.address));
+        }
+        match request {
+            Request::Play => self.change(|timeline, tick| {
+                // After the end there is nothing to go on with.
+                if timeline.is_over(tick) { timeline.seek(tick, 0).play(tick) } else { timeline.play(tick) }
+            }),
+            Request::Pause => self.change(|timeline, tick| timeline.pause(tick)),
+            Request::Seek { frame } => self.change(|timeline, tick| timeline.seek(tick, *frame)),
+            Request::Speed { speed } if !speed.is_finite() => {
+                return Err("a speed is a number of frames, like 1, 0.5 or -2".into());
+            }
+            Request::Speed { speed } => self.change(|timeline, tick| timeline.set_speed(tick, *speed)),
+            Request::Loop { on } => self.change(|timeline, tick| timeline.set_looping(tick, *on)),
+            Request::Open { movie } => return self.open(movie),
+            Request::View(wished) => self.look(|_, wall, movie| view::fitted(*wished, wall, movie)),
+            Request::Pan { right, down, zoom } => {
+                self.look(|old, wall, movie| view::panned(old, *right, *down, *zoom, wall, movie));
+            }
+            _ => return Err("that is no request for a player".into()),
+        }
+        Ok(())
+    }
+
+    fn timeline(&self) -> Timeline {
+        self.board.program().timeline.clone()
+    }
+
+    fn lead(&self) -> Lead {
+        let program = self.board.program();
+        // Also what was announced and does not hold yet: the followers get it when all workers here do.
+        let scene = program.scene_at(u64::MAX);
+        Lead {
+            timeline: program.timeline.clone(),
+            from_tick: scene.from_tick,
+            movie: self.settings.movies[scene.movie].name(),
+            view: scene.view,
+        }
+    }
+
+    fn followed(&self, server: &str) -> Result<(), String> {
+        match &self.settings.leader {
+            Some(leader) => Err(format!("this server leads nobody, it follows {} itself", leader.address)),
+            None => self.others.heard(server),
+        }
+    }
+
+    fn waits_for_leader(&self, tick: u64) -> bool {
+        self.settings.leader.is_some() && self.others.hold(tick)
+    }
+
+    fn status(&self) -> WallStatus {
+        let (earlier, later) = self.keeper.last_second();
+        self.status_of(health(&self.keeper, &earlier, &later))
+    }
+
+    fn movies(&self) -> Vec<MovieLine> {
+        let playing = self.board.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
+        let line = |(index, movie): (usize, &Movie)| MovieLine {
+            name: movie.name(),
+            size: movie.size(),
+            frames: movie.manifest.frames,
+            frames_per_second: movie.manifest.frames_per_second,
+            playing: index == playing,
+        };
+        self.settings.movies.iter().enumerate().map(line).collect()
+    }
+
+    fn assignment(&self, tile: TileId) -> Result<Assignment, String> {
+        let Some(found) = self.tile(tile) else {
+            return Err(format!("tile {tile} is none of this server's"));
+        };
+        let stamped = self.settings.movies.iter().all(|movie| movie.manifest.stamped);
+        Ok(Assignment {
+            tile,
+            size: self.size,
+            ssrc: found.ssrc,
+            from: found.place().locals.into_iter().flatten().collect(),
+            timeline: self.timeline(),
+            stamped,
+        })
+    }
+
+    fn report(&self, report: &ScreenReport) {
+        if let Some(tile) = report.tile.and_then(|tile| self.tile(tile)) {
+            tile.tell(report);
+        }
+    }
+
+    fn sums(&self, tile: TileId, from: u32, count: u32) -> Vec<u32> {
+        let playing = self.board.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
+        self.settings.movies.get(playing).map_or(Vec::new(), |movie| movie.sums(tile, from, count))
+    }
+
+    fn preview(&self, tile: TileId) -> Option<Preview> {
+        let found = self.tile(tile).filter(|tile| tile.plays)?;
+        preview::wanted(&found.counters, clock::now());
+        found.counters.preview().map(|preview| Preview { tile, ..preview })
+    }
+}

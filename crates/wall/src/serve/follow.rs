@@ -1,0 +1,81 @@
+//! One of several servers of a wall: it plays what the one that leads says, over the control channel.
+//!
+//! Both count the same ticks on their clocks, so nothing else has to be said while it plays; without the
+//! leader it goes on by what it heard last. Only screens with a barrier need more: each tick that all of this
+//! server's hold is told to the leader, and shown at its word.
+
+use super::player::Player;
+use super::settings::Leader;
+use crate::control::{Client, Message, News, Request};
+use linerate_facts::failure::Failure;
+use linerate_transport::agent::Key;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A leader that cannot be reached is asked again this often; and it is told this often that this one is
+/// there.
+const AGAIN: Duration = Duration::from_secs(1);
+const CONNECT: Duration = Duration::from_secs(3);
+/// The end is looked for this often.
+const LOOK: Duration = Duration::from_millis(100);
+/// With a barrier all screens wait for what is said and heard here.
+const LOOK_AT_A_BARRIER: Duration = Duration::from_millis(2);
+/// Words without an answer, a second each: then the leader is gone.
+const MOST_UNANSWERED: usize = 3;
+
+/// Follows on a thread of its own until the player ends; `tell` is called with what its screens must know.
+pub fn follow(
+    player: &Arc<Player>,
+    leader: Leader,
+    key: Key,
+    tell: impl Fn(News) + Send + 'static,
+) -> Result<(), Failure> {
+    let player = Arc::clone(player);
+    let thread = std::thread::Builder::new().name("follow".into()).spawn(move || {
+        while !player.stopped() {
+            if let Err(why) = listen(&player, &leader, &key, &tell) {
+                player.others.leader(Some(why));
+                let again = Instant::now() + AGAIN;
+                while Instant::now() < again && !player.stopped() {
+                    std::thread::sleep(LOOK);
+                }
+            }
+        }
+    });
+    thread
+        .map(drop)
+        .map_err(|error| Failure::Lacks(format!("no thread to follow the leading server: {error}")))
+}
+
+fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> Result<(), String> {
+    let told = |failure: Failure| failure.to_string();
+    let mut client = Client::connect(&leader.address, key, CONNECT).map_err(told)?;
+    let here = Request::Follow { server: leader.name.clone() };
+    let mut said = Instant::now();
+    client.send(&here).map_err(told)?;
+    while !player.stopped() {
+        if let Some(tick) = player.others.newly_held() {
+            client.send(&Request::AllReady { tick }).map_err(told)?;
+        }
+        let look = if player.others.at_barrier() { LOOK_AT_A_BARRIER } else { LOOK };
+        match client.next(look).map_err(told)? {
+            Some(Message::Lead(lead)) => {
+                player.follow(lead)?;
+                player.others.leader(None);
+                tell(News::Timeline);
+            }
+            Some(Message::Show { tick }) => tell(News::Show(tick)),
+            Some(Message::Done) => player.others.leader(None),
+            Some(Message::Refused { why }) => return Err(format!("it says: {why}")),
+            _ => {}
+        }
+        if said.elapsed() >= AGAIN {
+            if client.awaited() >= MOST_UNANSWERED {
+                return Err("it does not answer: is its host down, or the cable out?".into());
+            }
+            said = Instant::now();
+            client.send(&here).map_err(told)?;
+        }
+    }
+    Ok(())
+}

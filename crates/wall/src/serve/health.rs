@@ -1,0 +1,325 @@
+//! How the wall does, from two samples: rates, who holds it, what is wrong.
+
+use super::answers::Answers;
+use super::clock;
+use super::keeper::Keeper;
+use super::power;
+use super::sample::{NicSample, Sample, TileSample};
+use super::tiles::{Place, Tile, Told};
+use crate::geometry::TileId;
+use crate::status::{DiskStatus, NicStatus, TileStatus};
+use linerate_facts::units::{bits_per_second, show_bits_rate, show_bytes_rate};
+use linerate_model::verdict::{Evidence, LeftOut, Limit, Route, WorkerEvidence, judge};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A screen that has told nothing for so long is silent.
+const SILENT: Duration = Duration::from_secs(5);
+
+/// Everything that is told of a time between two samples.
+#[derive(Debug)]
+pub(crate) struct Health {
+    pub tiles: Vec<TileStatus>,
+    pub nics: Vec<NicStatus>,
+    pub disks: Vec<DiskStatus>,
+    pub bytes_per_second: f64,
+    pub disk_bytes_per_second: f64,
+    pub cpu_cores: f64,
+    pub cpu_seconds_per_gb: Option<f64>,
+    pub watts: Result<f64, String>,
+    pub held_by: Option<String>,
+    pub problems: Vec<String>,
+}
+
+/// One tile with what it did between the samples.
+struct Row<'a> {
+    tile: &'a Tile,
+    place: Place,
+    told: Option<Told>,
+    done: TileSample,
+    now: TileSample,
+}
+
+/// What happened between two samples of this keeper.
+pub(crate) fn health(keeper: &Keeper, earlier: &Sample, later: &Sample) -> Health {
+    let seconds = later.at.saturating_duration_since(earlier.at).as_secs_f64().max(1e-3);
+    let rows: Vec<Row<'_>> = keeper
+        .tiles
+        .iter()
+        .zip(earlier.tiles.iter().zip(&later.tiles))
+        .map(|(tile, (before, now))| Row {
+            tile,
+            place: tile.place(),
+            told: tile.told(),
+            done: now.since(before),
+            now: *now,
+        })
+        .collect();
+    let nics = nics(keeper, earlier, later, &rows, seconds);
+    let disks = disks(&rows, seconds);
+    let all_nics = keeper.nics();
+    let nic_name = |row: &Row<'_>| -> Option<String> {
+        let way = row.tile.ways.get(row.place.way?)?;
+        all_nics.get(way.nic).map(|nic| nic.name.clone())
+    };
+    let tiles: Vec<TileStatus> = rows.iter().map(|row| tile(row, nic_name(row), seconds)).collect();
+    let sum = |of: fn(&TileSample) -> u64| rows.iter().map(|row| of(&row.done)).sum::<u64>() as f64;
+    let bytes_per_second = sum(|done| done.bytes) / seconds;
+    let cpu_cores = later.cpu.saturating_sub(earlier.cpu).as_secs_f64() / seconds;
+    let mut problems: Vec<String> = nics.iter().filter_map(|nic| nic.problem.clone()).collect();
+    problems.extend(disks.iter().filter_map(|disk| disk.problem.clone()));
+    problems.extend(tiles.iter().filter_map(|tile| tile.problem.clone()));
+    Health {
+        held_by: held_by(&rows, &nics, &disks, seconds),
+        disk_bytes_per_second: sum(|done| done.read_bytes) / seconds,
+        cpu_seconds_per_gb: (bytes_per_second > 0.0).then(|| cpu_cores / (bytes_per_second / 1e9)),
+        watts: power::watts(&earlier.power, &later.power, seconds),
+        tiles,
+        nics,
+        disks,
+        bytes_per_second,
+        cpu_cores,
+        problems,
+    }
+}
+
+fn tile(row: &Row<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
+    let Row { tile, place, told, done, now } = row;
+    let share = |nanos: u64| (nanos as f64 / 1e9 / seconds).clamp(0.0, 1.0);
+    let counters = &tile.counters;
+    TileStatus {
+        tile: tile.id,
+        screen: tile.screen.clone(),
+        nic,
+        bytes_per_second: done.bytes as f64 / seconds,
+        bytes: now.bytes,
+        datagrams: counters.datagrams.load(Ordering::Relaxed),
+        frames_sent: now.frames_sent,
+        dropped_by_disk: now.by_disk,
+        dropped_by_network: now.by_network,
+        dropped_by_cpu: now.by_cpu,
+        busy: share(done.cpu),
+        starved: share(done.starved),
+        blocked: share(done.blocked),
+        prefetched: counters.prefetched.load(Ordering::Relaxed),
+        report: told.as_ref().map(|told| told.report.clone()),
+        report_age_seconds: told.as_ref().map(|told| told.at.elapsed().as_secs_f64()),
+        problem: tile_problem(row, place, seconds),
+    }
+}
+
+/// The gravest thing that is wrong with a tile.
+fn tile_problem(row: &Row<'_>, place: &Place, seconds: f64) -> Option<String> {
+    let tile = row.tile;
+    if let Some(problem) = tile.problem.clone() {
+        return Some(problem);
+    }
+    if let Some(problem) = place.problem.clone() {
+        return Some(format!("tile {}: {problem}", tile.id));
+    }
+    let counters = &tile.counters;
+    let answers = Answers {
+        refusals: row.done.refusals,
+        refused_at: counters.refused_at.load(Ordering::Relaxed),
+        heard_at: row.told.as_ref().map_or(0, |told| told.heard_at),
+        network: counters.network(),
+        silent: row.told.as_ref().map(|told| told.at.elapsed()).filter(|silent| *silent > SILENT),
+    };
+    let problem = answers.problem(&tile.screen, seconds, clock::now()).or_else(|| counters.problem());
+    problem.map(|problem| format!("tile {}: {problem}", tile.id))
+}
+
+/// Frames that were left out, and why.
+fn dropped(done: &TileSample) -> u64 {
+    done.by_disk + done.by_network + done.by_cpu
+}
+
+fn nics(keeper: &Keeper, earlier: &Sample, later: &Sample, rows: &[Row<'_>], seconds: f64) -> Vec<NicStatus> {
+    let counted: Vec<(NicSample, NicSample)> =
+        earlier.nics.iter().copied().zip(later.nics.iter().copied()).collect();
+    let mut all = Vec::new();
+    for (index, nic) in keeper.nics().iter().enumerate() {
+        let on_it = |row: &&Row<'_>| row.tile.nic() == Some(index);
+        let reached = rows.iter().any(|row| row.tile.ways.iter().any(|way| way.nic == index));
+        let tiles: Vec<&Row<'_>> = rows.iter().filter(on_it).collect();
+        let (before, now) = counted.get(index).copied().unwrap_or_default();
+        let drops = now.drops.saturating_sub(before.drops);
+        if !reached {
+            continue;
+        }
+        let problem = if nic.carrier {
+            burden(&nic.name, &tiles, drops, seconds)
+        } else {
+            Some(format!("{} has no carrier: its tiles go by others, as far as there are some", nic.name))
+        };
+        all.push(NicStatus {
+            name: nic.name.clone(),
+            bytes_per_second: tiles.iter().map(|row| row.done.bytes).sum::<u64>() as f64 / seconds,
+            wire_bytes_per_second: before
+                .sent
+                .zip(now.sent)
+                .map(|(before, now)| now.saturating_sub(before) as f64 / seconds),
+            link_bits_per_second: nic.rate.map(bits_per_second),
+            carrier: nic.carrier,
+            tiles: tiles.iter().map(|row| row.tile.id).collect(),
+            problem,
+        });
+    }
+    all
+}
+
+/// What a NIC does not carry of what its tiles need.
+fn burden(name: &str, tiles: &[&Row<'_>], drops: u64, seconds: f64) -> Option<String> {
+    let dropped: u64 = tiles.iter().map(|row| row.done.by_network).sum();
+    let most = tiles.iter().map(|row| &row.done).max_by_key(|done| done.blocked);
+    let lost: u64 = tiles
+        .iter()
+        .filter_map(|row| row.told.as_ref())
+        .filter(|told| told.at.elapsed() < Duration::from_secs(2))
+        .map(|told| told.newly_lost)
+        .sum();
+    let sent = tiles.iter().map(|row| row.done.bytes).sum::<u64>() as f64 / seconds;
+    let carries = show_bits_rate(sent);
+    if dropped > 0 {
+        return Some(format!(
+            "{name} does not carry what its tiles need: it takes {carries}, and {dropped} of their frames \
+             were left out {}",
+            lately(seconds)
+        ));
+    }
+    if drops > 0 {
+        return Some(format!(
+            "{name} drops what it is given: {drops} packets {}, at {carries}",
+            lately(seconds)
+        ));
+    }
+    if let Some(Limit::Sink { share, .. }) = most.and_then(|done| waiting(done, seconds)) {
+        return Some(format!(
+            "{name} is at its limit: its tiles wait for it {:.0} % of the time, at {carries}",
+            share * 100.0
+        ));
+    }
+    (lost > 0).then(|| {
+        format!(
+            "{name}: its screens miss {lost} datagrams that were sent: on the way, or in their own buffers"
+        )
+    })
+}
+
+/// What limits a tile, by what its sender waits for.
+fn waiting(done: &TileSample, seconds: f64) -> Option<Limit> {
+    let share = |nanos: u64| (nanos as f64 / 1e9 / seconds).min(1.0);
+    let workers = WorkerEvidence {
+        count: 1,
+        busy: share(done.cpu),
+        waiting_source: share(done.starved),
+        waiting_sink: share(done.blocked),
+        paced: true,
+        ..WorkerEvidence::default()
+    };
+    judge(&Evidence { route: Route::Network, workers: Some(workers), ..Evidence::default() }).limits.pop()
+}
+
+/// The stage that cost most frames.
+fn latest<'a>(done: impl Iterator<Item = &'a TileSample>) -> Option<Limit> {
+    let sum = |sum: LeftOut, done: &TileSample| LeftOut {
+        by_disk: sum.by_disk + done.by_disk,
+        by_network: sum.by_network + done.by_network,
+        by_cpu: sum.by_cpu + done.by_cpu,
+    };
+    let left_out = Some(done.fold(LeftOut::default(), sum));
+    judge(&Evidence { route: Route::DisksToNetwork, left_out, ..Evidence::default() }).limits.pop()
+}
+
+fn disks(rows: &[Row<'_>], seconds: f64) -> Vec<DiskStatus> {
+    let mut all: Vec<DiskStatus> = Vec::new();
+    for row in rows.iter().filter(|row| row.tile.plays) {
+        let disk = match all.iter_mut().find(|disk| disk.name == row.tile.disk) {
+            Some(disk) => disk,
+            None => {
+                let name = row.tile.disk.clone();
+                all.push(DiskStatus { name, bytes_per_second: 0.0, tiles: Vec::new(), problem: None });
+                let last = all.len() - 1;
+                &mut all[last]
+            }
+        };
+        disk.bytes_per_second += row.done.read_bytes as f64 / seconds;
+        disk.tiles.push(row.tile.id);
+    }
+    for disk in &mut all {
+        let mine = |row: &&Row<'_>| disk.tiles.contains(&row.tile.id);
+        let dropped: u64 = rows.iter().filter(mine).map(|row| row.done.by_disk).sum();
+        if dropped > 0 {
+            disk.problem = Some(format!(
+                "disk {} does not bring what its tiles need: it gives {}, and {dropped} of their frames were \
+                 left out {}",
+                disk.name,
+                show_bytes_rate(disk.bytes_per_second),
+                lately(seconds)
+            ));
+        }
+    }
+    all
+}
+
+/// The stage that costs most frames; or the NIC that is about to.
+fn held_by(rows: &[Row<'_>], nics: &[NicStatus], disks: &[DiskStatus], seconds: f64) -> Option<String> {
+    let troubled = |nic: &&NicStatus| !nic.tiles.is_empty() && nic.problem.is_some();
+    let Some(limit) = latest(rows.iter().map(|row| &row.done)) else {
+        return nics.iter().find(troubled).and_then(|nic| nic.problem.clone());
+    };
+    match limit {
+        Limit::LateNetwork { frames } => {
+            let named = nics.iter().filter(troubled).max_by_key(|nic| left_out_on(rows, &nic.tiles));
+            named.and_then(|nic| nic.problem.clone()).or_else(|| {
+                Some(format!("the network: {frames} frames had no way to their screens {}", lately(seconds)))
+            })
+        }
+        Limit::LateDisk { .. } => disks.iter().find_map(|disk| disk.problem.clone()),
+        Limit::LateCpu { frames } => Some(format!(
+            "the CPU: tile senders came too late to {frames} {} {}",
+            if frames == 1 { "frame" } else { "frames" },
+            lately(seconds)
+        )),
+        other => Some(other.to_string()),
+    }
+}
+
+/// The time between the samples: the last second while it plays, all of it at its end.
+fn lately(seconds: f64) -> String {
+    if seconds < 2.0 { "in the last second".into() } else { format!("in {seconds:.0} s") }
+}
+
+/// Frames of these tiles that were left out.
+fn left_out_on(rows: &[Row<'_>], tiles: &[TileId]) -> u64 {
+    rows.iter().filter(|row| tiles.contains(&row.tile.id)).map(|row| dropped(&row.done)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_model::verdict::LimitKind;
+    use linerate_testing::verdicts::{Situation, situations};
+
+    /// As the result of a run and the panel answer, with what a wall can observe.
+    #[test]
+    fn the_wall_answers_as_the_judge_does() {
+        let nanos = |share: f64| (share * 1e9) as u64;
+        let mut told = 0;
+        for Situation { name, evidence, limited_by } in situations() {
+            let kind = |limit: Option<Limit>| -> Option<LimitKind> { limit.map(|limit| limit.kind()) };
+            if let Some(LeftOut { by_disk, by_network, by_cpu }) = evidence.left_out {
+                let done = TileSample { by_disk, by_network, by_cpu, ..TileSample::default() };
+                assert_eq!(kind(latest([done].iter())), limited_by, "{name}");
+                told += 1;
+            }
+            if let Some(workers) = evidence.workers.filter(|workers| workers.paced) {
+                let (cpu, blocked) = (nanos(workers.busy), nanos(workers.waiting_sink));
+                let done = TileSample { cpu, blocked, ..TileSample::default() };
+                assert_eq!(kind(waiting(&done, 1.0)), limited_by, "{name}");
+                told += 1;
+            }
+        }
+        assert!(told > 5);
+    }
+}

@@ -1,0 +1,176 @@
+//! The keeper: a thread that looks at the NICs, moves tiles from those that are gone and back, and takes a
+//! sample of all counters.
+
+use super::nics::{Nic, deal};
+use super::program::Board;
+use super::sample::{self, Sample};
+use super::settings::Sending;
+use super::tiles::Tile;
+use crate::geometry::Size;
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::units::bytes_per_second;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So often it looks.
+const EVERY: Duration = Duration::from_millis(100);
+/// Samples for rates of the last second.
+const SAMPLES: usize = 12;
+/// A tile whose way could not be opened is tried again this often.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What the keeper keeps.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub sysroot: Sysroot,
+    pub tiles: Vec<Tile>,
+    nics: Mutex<Vec<Nic>>,
+    samples: Mutex<VecDeque<Sample>>,
+    /// Pixels of a screen.
+    size: Size,
+    sending: Sending,
+    first: Sample,
+}
+
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeper {
+    /// Deals the tiles and opens their ways for the first time.
+    pub(crate) fn new(
+        sysroot: Sysroot,
+        tiles: Vec<Tile>,
+        nics: Vec<Nic>,
+        size: Size,
+        sending: Sending,
+    ) -> Keeper {
+        let first = sample::take(&sysroot, &tiles, &nics);
+        let samples = Mutex::new(VecDeque::from([first.clone()]));
+        let keeper = Keeper { sysroot, tiles, nics: Mutex::new(nics), samples, size, sending, first };
+        keeper.look_at_nics();
+        keeper.deal(false);
+        keeper
+    }
+
+    /// The NICs as they are now.
+    pub(crate) fn nics(&self) -> Vec<Nic> {
+        lock(&self.nics).clone()
+    }
+
+    /// The newest sample, and one of about a second before.
+    pub(crate) fn last_second(&self) -> (Sample, Sample) {
+        let samples = lock(&self.samples);
+        let newest = samples.back().unwrap_or(&self.first);
+        (samples.front().unwrap_or(&self.first).clone(), newest.clone())
+    }
+
+    /// The very first sample.
+    pub(crate) fn first(&self) -> &Sample {
+        &self.first
+    }
+
+    /// All workers stand ready, or have ended.
+    pub(crate) fn stands(&self) -> bool {
+        let up = |tile: &Tile| {
+            tile.counters.stands.load(Ordering::Acquire) || tile.counters.ended.load(Ordering::Acquire)
+        };
+        self.tiles.iter().filter(|tile| tile.plays).all(up)
+    }
+
+    /// All workers are past the end of the movie.
+    pub(crate) fn is_over(&self) -> bool {
+        let done = |tile: &Tile| {
+            tile.counters.over.load(Ordering::Relaxed) || tile.counters.ended.load(Ordering::Relaxed)
+        };
+        self.tiles.iter().filter(|tile| tile.plays).all(done)
+    }
+
+    /// Takes a sample.
+    pub(crate) fn sample(&self) {
+        let sample = sample::take(&self.sysroot, &self.tiles, &self.nics());
+        let mut samples = lock(&self.samples);
+        samples.push_back(sample);
+        while samples.len() > SAMPLES
+            || samples.len() > 2 && samples[1].at.elapsed() > Duration::from_millis(1000)
+        {
+            samples.pop_front();
+        }
+    }
+
+    /// Looks and samples until the board says stop.
+    pub(crate) fn run(self: &Arc<Self>, board: &Board) {
+        let mut tried = Instant::now();
+        while !board.stopped() {
+            let (lost, found) = self.look_at_nics();
+            let homeless = self.tiles.iter().any(|tile| tile.plays && tile.place().way.is_none());
+            if found {
+                // As it was at the start: they all go home.
+                self.deal(false);
+            } else if lost || homeless && tried.elapsed() > AGAIN {
+                tried = Instant::now();
+                self.deal(true);
+            }
+            self.sample();
+            std::thread::sleep(EVERY);
+        }
+        self.sample();
+    }
+
+    /// Which NICs carry: whether one was lost, and whether one came back.
+    fn look_at_nics(&self) -> (bool, bool) {
+        let (mut lost, mut found) = (false, false);
+        for nic in lock(&self.nics).iter_mut() {
+            let carrier = carries(&self.sysroot, &nic.name);
+            lost |= nic.carrier && !carrier;
+            found |= !nic.carrier && carrier;
+            nic.carrier = carrier;
+            if !nic.loopback
+                && nic.rate.is_some()
+                && let Some(megabits) = self.sysroot.parse::<u64>(place(&nic.name, "speed")).known()
+            {
+                nic.rate = Some(bytes_per_second(megabits * 1_000_000)).filter(|rate| *rate > 0.0);
+            }
+        }
+        (lost, found)
+    }
+
+    /// Gives each tile its way; with `stay`, only to those whose NIC does not carry any more.
+    fn deal(&self, stay: bool) {
+        let nics = self.nics();
+        let tiles: Vec<&Tile> = self.tiles.iter().filter(|tile| tile.plays).collect();
+        let ways: Vec<_> = tiles.iter().map(|tile| tile.ways.clone()).collect();
+        let nodes: Vec<_> = tiles.iter().map(|tile| tile.disk_node).collect();
+        let now: Vec<Option<usize>> = tiles.iter().map(|tile| tile.place().way).collect();
+        let stays = if stay { now.clone() } else { Vec::new() };
+        for ((tile, way), now) in tiles.iter().zip(deal(&nics, &ways, &nodes, &stays)).zip(now) {
+            if way.is_some() && way == now {
+                continue;
+            }
+            if !tile.take_way(&self.sysroot, &nics, way, self.size, self.sending) && way.is_some() {
+                // The NIC is up, but the way is not: any other will do.
+                let others = (0..tile.ways.len()).filter(|other| Some(*other) != way);
+                let _ = others
+                    .filter(|other| nics[tile.ways[*other].nic].carrier)
+                    .any(|other| tile.take_way(&self.sysroot, &nics, Some(other), self.size, self.sending));
+            }
+        }
+    }
+}
+
+fn place(nic: &str, file: &str) -> std::path::PathBuf {
+    Path::new("/sys/class/net").join(nic).join(file)
+}
+
+/// Packets can leave by it: it is there, up, and its link is.
+fn carries(sysroot: &Sysroot, nic: &str) -> bool {
+    let down = matches!(
+        sysroot.text(place(nic, "operstate")).as_deref(),
+        Ok("down" | "lowerlayerdown" | "notpresent" | "dormant") | Err(_)
+    );
+    // Of an interface that is not up the kernel does not report (EINVAL).
+    !down && sysroot.text(place(nic, "carrier")).is_ok_and(|carrier| carrier == "1")
+}

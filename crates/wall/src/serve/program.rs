@@ -1,0 +1,144 @@
+//! What is shown when, as all workers see it: one value, changed by anyone who conducts, read by each worker
+//! when its number has grown.
+
+use crate::control::View;
+use crate::timeline::Timeline;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Scenes that are kept: the one that holds, and what was announced behind it.
+const MOST_SCENES: usize = 4;
+
+/// From a tick on: which movie, and which part of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scene {
+    pub from_tick: u64,
+    /// Index among the movies that were opened at the start.
+    pub movie: usize,
+    pub view: View,
+}
+
+/// One picture of the wall.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shot {
+    pub movie: usize,
+    pub frame: u32,
+    pub view: View,
+}
+
+/// The timeline, and what it is played of.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub timeline: Timeline,
+    /// In the order of their ticks; never empty.
+    scenes: Vec<Scene>,
+}
+
+impl Program {
+    /// The whole of one movie.
+    pub(crate) fn new(timeline: Timeline, movie: usize) -> Self {
+        Program { timeline, scenes: vec![Scene { from_tick: 0, movie, view: View::WHOLE }] }
+    }
+
+    /// The scene that holds at a tick.
+    pub(crate) fn scene_at(&self, tick: u64) -> Scene {
+        let held = self.scenes.iter().rev().find(|scene| scene.from_tick <= tick);
+        held.or(self.scenes.first()).copied().unwrap_or(Scene { from_tick: 0, movie: 0, view: View::WHOLE })
+    }
+
+    /// What a tick shows; none where nothing is on the wire.
+    pub(crate) fn shot(&self, tick: u64) -> Option<Shot> {
+        let frame = self.timeline.frame_of(tick)?;
+        let Scene { movie, view, .. } = self.scene_at(tick);
+        Some(Shot { movie, frame, view })
+    }
+
+    /// The same with another scene from a tick on.
+    pub(crate) fn with_scene(&self, scene: Scene) -> Program {
+        let mut scenes: Vec<Scene> =
+            self.scenes.iter().copied().filter(|old| old.from_tick < scene.from_tick).collect();
+        scenes.drain(..scenes.len().saturating_sub(MOST_SCENES - 1));
+        scenes.push(scene);
+        let mut timeline = self.timeline.clone();
+        timeline.generation += 1;
+        Program { timeline, scenes }
+    }
+
+    /// The same on another timeline.
+    pub(crate) fn with_timeline(&self, timeline: Timeline) -> Program {
+        Program { timeline, scenes: self.scenes.clone() }
+    }
+}
+
+/// Where the program hangs for all to see.
+#[derive(Debug)]
+pub(crate) struct Board {
+    generation: AtomicU64,
+    program: Mutex<Arc<Program>>,
+    stop: AtomicBool,
+}
+
+impl Board {
+    /// With its first program.
+    pub(crate) fn new(program: Program) -> Self {
+        Board {
+            generation: AtomicU64::new(program.timeline.generation),
+            program: Mutex::new(Arc::new(program)),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Grows with each change; cheap to ask.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// What hangs there now.
+    pub(crate) fn program(&self) -> Arc<Program> {
+        Arc::clone(&self.program.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Hangs up another made from this one; two who change at once come one after the other.
+    pub(crate) fn change(&self, change: impl FnOnce(&Program) -> Program) {
+        let mut held = self.program.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new = change(&held);
+        new.timeline.generation = new.timeline.generation.max(held.timeline.generation + 1);
+        self.generation.store(new.timeline.generation, Ordering::Release);
+        *held = Arc::new(new);
+    }
+
+    /// Ends all workers soon.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// They are to end.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::FrameRate;
+
+    #[test]
+    fn a_scene_holds_from_its_tick() {
+        let rate = FrameRate { numerator: 24, denominator: 1 };
+        let board = Board::new(Program::new(Timeline::new(rate, 10, 100, true), 0));
+        let before = board.generation();
+        let view = View { left: 5.0, top: 6.0, zoom: 2.0 };
+        board.change(|program| program.with_scene(Scene { from_tick: 105, movie: 1, view }));
+        assert!(board.generation() > before);
+        let program = board.program();
+        assert_eq!(program.shot(99), None);
+        assert_eq!(program.shot(104), Some(Shot { movie: 0, frame: 4, view: View::WHOLE }));
+        assert_eq!(program.shot(105), Some(Shot { movie: 1, frame: 5, view }));
+        for tick in 106..200 {
+            board.change(|program| program.with_scene(Scene { from_tick: tick, movie: 0, view }));
+        }
+        assert!(board.program().scenes.len() <= MOST_SCENES);
+        assert_eq!(board.program().shot(199).map(|shot| shot.movie), Some(0));
+    }
+}

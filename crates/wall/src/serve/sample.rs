@@ -1,0 +1,121 @@
+//! What everything counts at one time; rates are differences of two of these.
+
+use super::counters::TileCounters;
+use super::nics::Nic;
+use super::power;
+use super::tiles::Tile;
+use linerate_facts::sysroot::Sysroot;
+use linerate_system::counters::process_cpu;
+use linerate_system::qdisc;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// One tile's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TileSample {
+    pub bytes: u64,
+    pub read_bytes: u64,
+    pub refusals: u64,
+    pub datagrams_lost: u64,
+    pub frames_sent: u64,
+    pub by_disk: u64,
+    pub by_network: u64,
+    pub by_cpu: u64,
+    pub cpu: u64,
+    pub starved: u64,
+    pub blocked: u64,
+}
+
+/// One NIC's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NicSample {
+    /// What all programs sent, bytes.
+    pub sent: Option<u64>,
+    /// Packets that its queueing disciplines dropped.
+    pub drops: u64,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub at: Instant,
+    /// CPU time of this process.
+    pub cpu: Duration,
+    pub tiles: Vec<TileSample>,
+    pub nics: Vec<NicSample>,
+    /// Energy by meter, microjoules, or power now, watts.
+    pub power: power::Reading,
+}
+
+impl TileSample {
+    fn of(counters: &TileCounters) -> TileSample {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TileSample {
+            bytes: get(&counters.bytes),
+            read_bytes: get(&counters.read_bytes),
+            refusals: get(&counters.refusals),
+            datagrams_lost: get(&counters.datagrams_lost),
+            frames_sent: get(&counters.frames_sent),
+            by_disk: get(&counters.dropped_by_disk),
+            by_network: get(&counters.dropped_by_network),
+            by_cpu: get(&counters.dropped_by_cpu),
+            cpu: get(&counters.cpu_nanos),
+            starved: get(&counters.starved_nanos),
+            blocked: get(&counters.blocked_nanos),
+        }
+    }
+
+    /// What was counted since an earlier one.
+    pub(crate) fn since(&self, earlier: &TileSample) -> TileSample {
+        let less = u64::saturating_sub;
+        TileSample {
+            bytes: less(self.bytes, earlier.bytes),
+            read_bytes: less(self.read_bytes, earlier.read_bytes),
+            refusals: less(self.refusals, earlier.refusals),
+            datagrams_lost: less(self.datagrams_lost, earlier.datagrams_lost),
+            frames_sent: less(self.frames_sent, earlier.frames_sent),
+            by_disk: less(self.by_disk, earlier.by_disk),
+            by_network: less(self.by_network, earlier.by_network),
+            by_cpu: less(self.by_cpu, earlier.by_cpu),
+            cpu: less(self.cpu, earlier.cpu),
+            starved: less(self.starved, earlier.starved),
+            blocked: less(self.blocked, earlier.blocked),
+        }
+    }
+}
+
+/// Reads everything now.
+pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[Nic]) -> Sample {
+    let drops = drops(sysroot);
+    let nic = |nic: &Nic| {
+        let place = Path::new("/sys/class/net").join(&nic.name);
+        let index = sysroot.parse::<i32>(place.join("ifindex")).known().copied();
+        NicSample {
+            sent: sysroot.parse(place.join("statistics/tx_bytes")).known().copied(),
+            drops: index.and_then(|index| drops.get(&index).copied()).unwrap_or(0),
+        }
+    };
+    Sample {
+        at: Instant::now(),
+        cpu: process_cpu(),
+        tiles: tiles.iter().map(|tile| TileSample::of(&tile.counters)).collect(),
+        nics: nics.iter().map(nic).collect(),
+        power: power::read(sysroot),
+    }
+}
+
+/// Packets dropped on their way out, by index of the interface: at the outermost discipline, which counts
+/// those of all below.
+fn drops(sysroot: &Sysroot) -> BTreeMap<i32, u64> {
+    let mut drops = BTreeMap::new();
+    if sysroot.is_live()
+        && let Ok(all) = qdisc::read()
+    {
+        for one in all.iter().filter(|one| one.parent == qdisc::ROOT) {
+            *drops.entry(one.interface).or_insert(0) += one.queue.map_or(0, |queue| u64::from(queue.drops));
+        }
+    }
+    drops
+}

@@ -1,0 +1,161 @@
+//! Starting a tile's worker: its thread, its core, its memory, its ring (or threads where io_uring is off),
+//! its route.
+
+use super::ahead::{FilePlace, Reel};
+use super::clock::Beat;
+use super::compose::Composer;
+use super::counters::TileCounters;
+use super::lane::{Door, TileLane};
+use super::program::Board;
+use super::source::{TileFile, slot_bytes};
+use super::wire::{Route, UdpWire};
+use crate::geometry::{Size, TileId};
+use crate::movie::Movie;
+use crate::rtp::Layout;
+use linerate_system::affinity;
+use linerate_system::buffers::Pool;
+use linerate_system::queue;
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Where routes are left for a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    version: AtomicU64,
+    route: Mutex<Option<Route>>,
+}
+
+impl Gate {
+    /// From its next frame on the worker takes this route; without one its frames are dropped.
+    pub(crate) fn set(&self, route: Option<Route>) {
+        *self.route.lock().unwrap_or_else(PoisonError::into_inner) = route;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The worker's side of the gate.
+#[derive(Debug)]
+pub(crate) struct GateDoor {
+    gate: Arc<Gate>,
+    seen: u64,
+    /// Datagrams a train.
+    burst: usize,
+    counters: Arc<TileCounters>,
+}
+
+impl Door for GateDoor {
+    type Wire = UdpWire;
+
+    fn look(&mut self) -> Option<Option<(UdpWire, Arc<Layout>)>> {
+        let version = self.gate.version.load(Ordering::Acquire);
+        if version == self.seen {
+            return None;
+        }
+        self.seen = version;
+        let route = self.gate.route.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Route { socket, layout, .. }) = route else { return Some(None) };
+        match UdpWire::new(socket, layout.datagram_bytes(), self.burst) {
+            Ok(wire) => Some(Some((wire, layout))),
+            Err(error) => {
+                self.counters.tell_problem(format!("its socket cannot be set up: {error}"));
+                Some(None)
+            }
+        }
+    }
+}
+
+/// Everything that a worker needs to start.
+#[derive(Debug)]
+pub(crate) struct LaneStart {
+    /// Processor to pin to; none: the kernel chooses.
+    pub core: Option<u32>,
+    /// By movie; none where the tile's file is not fit to be played.
+    pub files: Vec<Option<TileFile>>,
+    /// All of them, for views that are no whole tile.
+    pub movies: Vec<Movie>,
+    pub tile: TileId,
+    pub size: Size,
+    pub beat: Beat,
+    pub ssrc: u32,
+    pub sequence: u32,
+    /// Frames that fit its memory.
+    pub memory: usize,
+    /// Datagrams a train.
+    pub burst: usize,
+    pub io_uring: bool,
+}
+
+/// Starts a worker's thread.
+pub(crate) fn start(
+    lane: LaneStart,
+    board: Arc<Board>,
+    gate: Arc<Gate>,
+    counters: Arc<TileCounters>,
+) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(format!("tile {}", lane.tile)).spawn(move || {
+        if let Err(error) = run(lane, &board, gate, &counters) {
+            counters.tell_problem(format!("its worker ended: {error}"));
+        }
+        counters.ended.store(true, Ordering::Release);
+    })
+}
+
+fn run(lane: LaneStart, board: &Board, gate: Arc<Gate>, counters: &Arc<TileCounters>) -> io::Result<()> {
+    // Before this thread is pinned, so that the other one has a core of its own.
+    let composer = Composer::start(lane.movies.clone(), lane.tile, lane.size, lane.memory).ok();
+    if let Some(core) = lane.core {
+        // A core that went offline meanwhile: run anywhere rather than not at all.
+        let _ = affinity::pin_to(core);
+    }
+    affinity::wake_on_time();
+    let mut pool = Pool::new(lane.memory, slot_bytes(lane.size.frame_bytes()))?;
+    touch(&mut pool);
+    let (mut queue, method) = queue::open(lane.io_uring, descriptors(&lane.files)?, &pool)?;
+    let directly = lane.files.iter().flatten().all(|file| file.direct);
+    let tile = TileLane {
+        board,
+        counters,
+        door: GateDoor { gate, seen: 0, burst: lane.burst, counters: Arc::clone(counters) },
+        reel: reel(&lane),
+        beat: lane.beat,
+        ssrc: lane.ssrc,
+        sequence: lane.sequence,
+        memory: lane.memory,
+        composer,
+    };
+    let past_the_cache = if directly { ", O_DIRECT" } else { "" };
+    counters.tell_method(method + past_the_cache);
+    tile.run(&mut *queue, &mut pool)
+}
+
+/// The pages come from this core's memory, and not one by one while it plays.
+fn touch(pool: &mut Pool) {
+    let mut leases = Vec::new();
+    while let Some(mut lease) = pool.take() {
+        lease.bytes_mut().chunks_mut(4096).for_each(|page| page[0] = 0);
+        leases.push(lease);
+    }
+    leases.into_iter().for_each(|lease| pool.give_back(lease));
+}
+
+fn descriptors(files: &[Option<TileFile>]) -> io::Result<Vec<Arc<File>>> {
+    files.iter().flatten().map(|file| file.file.try_clone().map(Arc::new)).collect()
+}
+
+/// Which of its files is which movie's.
+fn reel(lane: &LaneStart) -> Reel {
+    let mut next = 0;
+    let place = |file: &Option<TileFile>| {
+        file.as_ref().map(|_| {
+            next += 1;
+            FilePlace { file: next - 1 }
+        })
+    };
+    let files = lane.files.iter().map(place).collect();
+    let label =
+        lane.files.iter().flatten().next().map_or_else(|| lane.tile.to_string(), |file| file.label.clone());
+    Reel { frame_bytes: lane.size.frame_bytes(), files, label }
+}

@@ -1,0 +1,137 @@
+//! A session description (SDP, RFC 8866) of uncompressed video as RFC 4175 and SMPTE ST 2110-20 write it:
+//! ours, GStreamer's or ffmpeg's kind.
+
+use crate::geometry::{FrameRate, Size};
+use std::net::IpAddr;
+
+/// A description is a few hundred bytes.
+const MOST_BYTES: usize = 64 << 10;
+
+/// What it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    pub port: u16,
+    /// Where the stream is sent to.
+    pub address: Option<IpAddr>,
+    pub payload_type: u8,
+    pub size: Size,
+    pub rate: Option<FrameRate>,
+}
+
+/// Reads a description; the sentence says why it is none that can be shown.
+pub fn describe(text: &str) -> Result<Description, String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("{} bytes are no session description", text.len()));
+    }
+    let lines = || text.lines().map(str::trim_end);
+    let mut media = lines().skip_while(|line| !line.starts_with("m=video "));
+    let video = media.next().ok_or("it has no line `m=video PORT RTP/AVP TYPE`")?;
+    let of_video: Vec<&str> = media.take_while(|line| !line.starts_with("m=")).collect();
+    let words: Vec<&str> = video.split_ascii_whitespace().collect();
+    let [_, port, "RTP/AVP", kind] = words[..] else {
+        return Err(format!("`{}`: only `m=video PORT RTP/AVP TYPE` is known", shown(video)));
+    };
+    let port = port.split('/').next().and_then(|port| port.parse().ok()).ok_or("its port is no number")?;
+    let payload_type =
+        kind.parse().ok().filter(|kind| *kind < 128u8).ok_or("its payload type is no number")?;
+    let told = |name: &str| {
+        let prefix = format!("a={name}:{payload_type} ");
+        of_video.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::trim)
+    };
+    let map = told("rtpmap").ok_or("it has no a=rtpmap for its payload type")?;
+    if !map.eq_ignore_ascii_case("raw/90000") {
+        return Err(format!("`{}`: only raw/90000 can be shown (RFC 4175)", shown(map)));
+    }
+    let format = told("fmtp").ok_or("it has no a=fmtp for its payload type")?;
+    let value = |name: &str| {
+        format.split(';').filter_map(|pair| pair.split_once('=')).find_map(|(key, value)| {
+            // GStreamer's caps carry types, as in `(string)RGB`.
+            let value = value.trim().rsplit(')').next().unwrap_or_default();
+            key.trim().eq_ignore_ascii_case(name).then(|| value.trim_matches('"'))
+        })
+    };
+    for (name, only) in [("sampling", "RGB"), ("depth", "8")] {
+        if let Some(other) = value(name).filter(|value| *value != only) {
+            return Err(format!("{name}={}: only 8-bit RGB can be shown", shown(other)));
+        }
+    }
+    let size = format!("{}x{}", value("width").unwrap_or_default(), value("height").unwrap_or_default());
+    let size = size.parse().map_err(|_| "its a=fmtp has no width and height that can be")?;
+    let of_media = of_video.iter().find_map(|line| line.strip_prefix("a=framerate:"));
+    let rate = value("exactframerate").or(of_media).and_then(rate);
+    let connection = of_video.iter().copied().chain(lines()).find_map(|line| line.strip_prefix("c=IN IP"));
+    let address = connection
+        .and_then(|rest| rest.get(2..))
+        .and_then(|address| address.split('/').next())
+        .and_then(|address| address.trim().parse().ok());
+    Ok(Description { port, address, payload_type, size, rate })
+}
+
+/// A rate, also as a decimal fraction of a whole one (`24.000000`).
+fn rate(text: &str) -> Option<FrameRate> {
+    let text = text.trim();
+    let whole = text.split_once('.').filter(|(_, rest)| rest.bytes().all(|digit| digit == b'0'));
+    whole.map_or(text, |(whole, _)| whole).parse().ok()
+}
+
+/// A piece of a file from outside, short.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OURS: &str = "v=0\r\no=linerate 1 1 IN IP4 192.0.2.1\r\ns=linerate tile r0c0\r\nt=0 0\r\nm=video \
+                        5012 RTP/AVP 96\r\nc=IN IP4 192.0.2.10\r\n\
+        a=rtpmap:96 raw/90000\r\na=fmtp:96 sampling=RGB; width=2560; height=1600; exactframerate=24; \
+        depth=8; TCS=SDR; PM=2110GPM\r\n";
+
+    #[test]
+    fn our_own_and_others_are_read() {
+        let read = describe(OURS).expect("ours");
+        assert_eq!((read.port, read.payload_type, read.size.to_string()), (5012, 96, "2560x1600".into()));
+        assert_eq!(read.rate, "24".parse().ok());
+        assert_eq!(read.address, "192.0.2.10".parse().ok());
+        let other = "v=0\nc=IN IP4 239.0.0.1/32\nm=audio 5000 RTP/AVP 0\nm=video 5004 RTP/AVP \
+                     112\na=rtpmap:112 RAW/90000\n\
+            a=framerate:25.000\na=fmtp:112 \
+            sampling=(string)RGB;depth=(string)8;width=(string)640;height=(string)400\nm=audio 1 RTP/AVP \
+            0\na=fmtp:112 x\n";
+        let read = describe(other).expect("GStreamer's kind");
+        assert_eq!(
+            (read.payload_type, read.size.to_string(), read.rate),
+            (112, "640x400".into(), "25".parse().ok())
+        );
+        assert_eq!(read.address, "239.0.0.1".parse().ok());
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_said_why() {
+        for (old, new, why) in [
+            ("m=video", "m=audio", "m=video"),
+            ("raw/90000", "H264/90000", "raw/90000"),
+            ("sampling=RGB", "sampling=YCbCr-4:2:2", "8-bit RGB"),
+            ("depth=8", "depth=10", "8-bit RGB"),
+            ("width=2560", "width=0", "width"),
+            ("height=1600; ", "", "height"),
+            ("5012", "x", "port"),
+            ("a=fmtp:96", "a=fmtp:97", "fmtp"),
+        ] {
+            let told = describe(&OURS.replace(old, new)).expect_err(new);
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(lines in prop::collection::vec("(m=video |a=fmtp:96 |a=rtpmap:96 \
+            |c=IN IP)?\\PC{0,30}", 0..8), at in 0usize..300) {
+            let _ = describe(&lines.join("\n"));
+            let cut: String = OURS.chars().take(at).collect();
+            let _ = describe(&cut);
+        }
+    }
+}

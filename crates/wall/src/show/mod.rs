@@ -1,0 +1,45 @@
+//! A screen of the wall: receives its tile, puts frames together, shows each at its time, and tells how it
+//! does.
+//!
+//! The way of a datagram: `socket` takes it in, `gate` says whose it is, `sequence` counts it, `frames`
+//! copies its pixels to their place (`coverage` knows what is there), `check` proves the whole frame,
+//! `deadline` says when it is due, an [`Output`] shows it, such as a `window`. `screen` holds these together
+//! (`present`: what is shown when; `hear`: what the server says) without looking at a clock; `run` gives it
+//! the socket, the clock and the server (`link`), and shows who looks on how it does (`live`).
+
+mod check;
+mod coverage;
+mod deadline;
+mod describe;
+mod frames;
+mod gate;
+mod hear;
+mod link;
+mod live;
+mod nap;
+mod opening;
+mod order;
+mod output;
+mod present;
+mod run;
+mod screen;
+mod sequence;
+mod socket;
+mod summary;
+mod tally;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::FileSums;
+pub use describe::{Description, describe};
+pub use link::ServerOrder;
+pub use live::{Glass, Live, State};
+pub use order::{End, ScreenOrder};
+pub use output::{Output, Raw, Shown};
+pub use run::{Finished, Listening};
+pub use screen::Screen;
+pub use summary::{ScreenSummary, ShowSummary};
+pub use window::WindowSummary;
+pub use window::{DisplayOutput, Place, Window, WindowOrder, outputs};

@@ -1,0 +1,224 @@
+//! A screen at work: the socket, the clock, the server and the end.
+//!
+//! One thread receives, proves and shows. It sleeps: until something comes, until enough has come, or until a
+//! frame is due.
+
+use super::deadline::nanos;
+use super::link::Link;
+use super::live::{Glass, Viewer};
+use super::nap::Nap;
+use super::order::ScreenOrder;
+use super::output::Output;
+use super::screen::Screen;
+use super::socket::Ear;
+use super::summary::ScreenSummary;
+use crate::control::Message;
+use linerate_facts::failure::Failure;
+use linerate_system::counters::thread_cpu;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The longest sleep: then it looks at the flag and at the server.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// Batches before it looks at the clock again.
+const MOST_BATCHES: usize = 4;
+/// A server that was named is given so long to say what to expect; until then nothing is believed.
+const ASSIGNMENT_PATIENCE: Duration = Duration::from_secs(3);
+/// How often a report is made.
+const REPORT: Duration = Duration::from_millis(250);
+
+/// A screen that listens and has not begun.
+pub struct Listening {
+    ear: Ear,
+    screen: Screen,
+    listen: SocketAddr,
+    viewer: Viewer,
+}
+
+impl Listening {
+    /// Opens the socket, makes the buffers.
+    pub fn open(order: ScreenOrder, outputs: Vec<Box<dyn Output>>) -> Result<Listening, Failure> {
+        let frame_bytes = order.size.map(|size| size.frame_bytes());
+        let ear = Ear::open(order.listen, order.interface.as_deref(), frame_bytes)?;
+        let listen = ear.address().unwrap_or(order.listen);
+        Ok(Listening { ear, screen: Screen::new(order, outputs), listen, viewer: Viewer::new(listen) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// How it does while it works.
+    pub fn glass(&self) -> Glass {
+        self.viewer.glass()
+    }
+
+    /// Works until its end or until `stop`.
+    pub fn run(self, stop: &AtomicBool) -> Result<Finished, Failure> {
+        let cpu = thread_cpu();
+        let Listening { ear, screen, listen, viewer } = self;
+        let link = match (&screen.order.server, screen.tile) {
+            (Some(server), Some(tile)) => {
+                let started = Link::start(server.clone(), tile, screen.order.barrier);
+                Some(started.map_err(|error| Failure::Lacks(format!("no thread for the server: {error}")))?)
+            }
+            _ => None,
+        };
+        let naps = Nap::new(ear.granted().bytes);
+        let begun = Instant::now();
+        let mut work = Work { ear, screen, link, viewer, naps, begun, reported: begun, messages: Vec::new() };
+        // What came until then is told also when an output has gone.
+        let failure = work.go(stop).err();
+        work.screen.finish();
+        let problem = work.link.as_ref().and_then(Link::problem);
+        if let Some(link) = &work.link {
+            link.report(work.screen.report());
+        }
+        let server = work.link.is_some().then_some(problem);
+        let cpu = thread_cpu().saturating_sub(cpu);
+        let mut summary = ScreenSummary::of(&work.screen, listen, work.ear.granted(), server, cpu);
+        summary.problems.extend(failure.as_ref().map(Failure::to_string));
+        Ok(Finished { summary, failure })
+    }
+}
+
+/// A screen that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub summary: ScreenSummary,
+    /// It could not go on: its output has gone, or its socket.
+    pub failure: Option<Failure>,
+}
+
+/// What a look at the socket brought.
+struct Came {
+    bytes: u64,
+    /// There is more: all that arrived until this time was taken.
+    until: Option<i64>,
+}
+
+struct Work {
+    ear: Ear,
+    screen: Screen,
+    link: Option<Link>,
+    viewer: Viewer,
+    naps: Nap,
+    begun: Instant,
+    reported: Instant,
+    messages: Vec<Message>,
+}
+
+impl Work {
+    fn go(&mut self, stop: &AtomicBool) -> Result<(), Failure> {
+        while !stop.load(Ordering::Relaxed) {
+            let Came { bytes, until: heard } = self.receive()?;
+            self.converse();
+            self.screen.look_at_outputs();
+            let now = nanos(SystemTime::now());
+            let next = self.screen.present_due(now, heard.unwrap_or(now));
+            // At a barrier all others wait for what is said here.
+            self.ask();
+            if let Some(failure) = self.screen.failed.take() {
+                return Err(failure);
+            }
+            if self.is_over(now) {
+                return Ok(());
+            }
+            if heard.is_some() {
+                continue;
+            }
+            let until = next.map_or(LONGEST_WAIT, |next| {
+                Duration::from_nanos(u64::try_from(next.saturating_sub(now)).unwrap_or(0)).min(LONGEST_WAIT)
+            });
+            match self.naps.after(bytes).filter(|_| bytes > 0) {
+                Some(nap) => std::thread::sleep(nap.min(until)),
+                None => self.wait(until)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, until: Duration) -> Result<(), Failure> {
+        self.ear
+            .wait(self.link.as_ref().map(Link::bell), until)
+            .map_err(|error| Failure::Lacks(format!("the socket cannot be waited for: {error}")))
+    }
+
+    /// Takes what is there, or some of it.
+    fn receive(&mut self) -> Result<Came, Failure> {
+        let (mut bytes, mut until) = (0, None);
+        // A named server is heard first: what comes before that is nobody's stream.
+        let believed =
+            self.link.is_none() || self.screen.tally.assigned || self.begun.elapsed() > ASSIGNMENT_PATIENCE;
+        for _ in 0..MOST_BATCHES {
+            let taken = self
+                .ear
+                .receive()
+                .map_err(|error| Failure::Lacks(format!("nothing can be received any more: {error}")))?;
+            if taken == 0 {
+                until = None;
+                break;
+            }
+            let now = nanos(SystemTime::now());
+            for train in self.ear.batch.trains() {
+                bytes += train.bytes.len() as u64;
+                let arrived = train.arrived.map_or(now, nanos);
+                until = Some(arrived);
+                let datagrams = train.bytes.chunks(train.datagram_bytes.max(1));
+                for datagram in datagrams.filter(|_| believed) {
+                    self.screen.take(datagram, train.from, arrived);
+                }
+            }
+            if !self.ear.is_full(taken) {
+                until = None;
+                break;
+            }
+        }
+        self.screen.tally.socket_drops = u64::from(self.ear.batch.drops());
+        Ok(Came { bytes, until })
+    }
+
+    /// Hears the server and tells it how it goes.
+    fn converse(&mut self) {
+        if let Some(link) = &self.link {
+            link.hear(&mut self.messages);
+            let now = nanos(SystemTime::now());
+            for message in self.messages.drain(..) {
+                self.screen.hear(message, now);
+            }
+        }
+        self.ask();
+        if self.reported.elapsed() >= REPORT {
+            self.reported = Instant::now();
+            self.screen.look_again(nanos(SystemTime::now()));
+            let report = self.screen.report();
+            self.screen.tell(&report);
+            self.viewer.show(&self.screen, &report, self.link.as_ref(), self.reported);
+            if let Some(link) = &self.link {
+                link.report(report);
+            }
+        }
+    }
+
+    /// Says to the server what the screen has to say.
+    fn ask(&mut self) {
+        if let Some(link) = &self.link {
+            self.screen.requests().for_each(|request| link.say(request));
+        }
+    }
+
+    fn is_over(&self, now: i64) -> bool {
+        let Screen { order, tally, closed, .. } = &self.screen;
+        let end = order.end;
+        let silent = |silence: Duration| {
+            tally.span.is_some_and(|(_, last)| u128::try_from(now - last).unwrap_or(0) > silence.as_nanos())
+                && !self.screen.is_busy()
+        };
+        *closed
+            || end.after.is_some_and(|after| self.begun.elapsed() >= after)
+            || end.frames.is_some_and(|frames| tally.presented_frames() >= frames)
+            || end.silence.is_some_and(silent)
+    }
+}

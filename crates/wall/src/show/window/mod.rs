@@ -1,0 +1,165 @@
+//! A window on an X display, or on a Wayland session by way of XWayland.
+//!
+//! The screen gives each frame at its deadline, and never waits: a window has a thread of its own (`keeper`),
+//! which takes the newest frame out of a `mailbox`; what the display could not take in time is counted.
+//! `display` is the connection, `outputs` what there is to cover, `surface` the window, `canvas` the way of
+//! the pixels, `pixels` what becomes of them.
+
+mod awake;
+mod canvas;
+mod display;
+mod keeper;
+mod keys;
+mod mailbox;
+mod outputs;
+mod pixels;
+mod surface;
+
+pub use outputs::{DisplayOutput, outputs};
+
+use super::output::{Output, Shown};
+use crate::control::ScreenReport;
+use crate::geometry::{FrameRate, Size};
+use display::{Display, Gone};
+use keeper::Keeper;
+use linerate_facts::failure::Failure;
+use mailbox::{Ended, Mailbox, Told};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use surface::{Surface, Wanted};
+
+/// A display that does not answer is left behind after this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where a window goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the desktop, with this size or that of the frames.
+    Desktop { size: Option<Size> },
+    /// Over the whole of this output, or of the next one.
+    FullScreen { output: Option<String> },
+}
+
+/// One window.
+#[derive(Clone, Debug)]
+pub struct WindowOrder {
+    pub place: Place,
+    /// In its title, until the tile is known.
+    pub name: String,
+    /// Pixels of the frames, where they are known beforehand.
+    pub frame: Option<Size>,
+    /// Which of how many screens it is.
+    pub index: usize,
+    pub screens: usize,
+}
+
+/// What became of a screen's frames in its window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowSummary {
+    /// Pixels of the window.
+    pub size: Option<Size>,
+    pub full_screen: bool,
+    /// `shared-memory`, or `requests` where the display is remote or takes no shared memory.
+    pub pixels_by: String,
+    /// Frames that the display has taken.
+    pub frames_shown: u64,
+    /// Frames that it could not take before the next one was due.
+    pub frames_dropped: u64,
+    /// From a frame's deadline until the display had taken its pixels, milliseconds: the median and the 99th
+    /// percentile.
+    pub taken_p50_ms: Option<f64>,
+    pub taken_p99_ms: Option<f64>,
+}
+
+/// A window that shows a screen's frames.
+pub struct Window {
+    mailbox: Arc<Mailbox>,
+    thread: Option<JoinHandle<()>>,
+    name: String,
+}
+
+impl Window {
+    /// Opens it, black.
+    pub fn open(order: WindowOrder) -> Result<Window, Failure> {
+        let display = Display::connect()?;
+        let display_name = display.name.clone();
+        let told = |Gone(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
+        let (size, output) = match &order.place {
+            Place::Desktop { size } => (*size, None),
+            Place::FullScreen { output } => {
+                let all = outputs::all(&display).map_err(&told)?;
+                let place = (order.index, order.screens);
+                (None, Some(outputs::chosen(&all, output.as_deref(), place)?))
+            }
+        };
+        let wanted = Wanted { size, frame: order.frame, output, index: order.index };
+        let surface = Surface::open(&display, &wanted).map_err(&told)?;
+        let mailbox = Mailbox::new(Told { name: order.name.clone(), ..Told::default() });
+        let mailbox = Arc::new(mailbox.map_err(|error| told(error.into()))?);
+        let keeper = Keeper::new(display, surface, Arc::clone(&mailbox)).map_err(&told)?;
+        let thread = std::thread::Builder::new().name("window".into()).spawn(move || keeper.keep());
+        let thread = thread.map_err(|error| told(error.into()))?;
+        Ok(Window { mailbox, thread: Some(thread), name: order.name })
+    }
+
+    /// Waits for the window's thread, not for ever.
+    fn await_thread(&mut self) {
+        self.mailbox.end();
+        let until = Instant::now() + PATIENCE;
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Output for Window {
+    fn show(&mut self, frame: &mut Vec<u8>, size: Size) -> Result<Shown, Failure> {
+        self.mailbox.give(frame, size);
+        self.look()
+    }
+
+    fn look(&mut self) -> Result<Shown, Failure> {
+        // In this order: the thread says how it ended before it does.
+        let is_gone = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        match self.mailbox.how_it_ended() {
+            Some(Ended::Closed) => Ok(Shown::Closed),
+            Some(Ended::Failed(why)) => Err(Failure::Lacks(why)),
+            Some(Ended::Over) => Ok(Shown::Done),
+            None if is_gone => Err(Failure::Lacks("the window's thread has ended".into())),
+            None => Ok(Shown::Done),
+        }
+    }
+
+    fn tell(&mut self, report: &ScreenReport, rate: Option<FrameRate>) {
+        let name = report.tile.map_or(self.name.clone(), |tile| tile.to_string());
+        let lost = report.frames_torn + report.frames_missing;
+        self.mailbox.tell(Told { name, rate: rate.map(|rate| rate.to_string()), lost });
+    }
+
+    fn finish(&mut self) {
+        self.await_thread();
+    }
+
+    fn window(&self) -> Option<WindowSummary> {
+        let done = self.mailbox.done();
+        let over = self.mailbox.how_it_ended().is_some();
+        Some(WindowSummary {
+            size: done.size,
+            full_screen: done.full_screen,
+            pixels_by: if done.shared { "shared-memory" } else { "requests" }.into(),
+            frames_shown: done.shown,
+            // At the end also what was on its way.
+            frames_dropped: if over { done.given.saturating_sub(done.shown) } else { done.dropped },
+            taken_p50_ms: self.mailbox.delay_ms(0.5),
+            taken_p99_ms: self.mailbox.delay_ms(0.99),
+        })
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.await_thread();
+    }
+}

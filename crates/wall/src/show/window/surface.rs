@@ -1,0 +1,304 @@
+//! The window itself: its place and size, full screen or not, its cursor and its title.
+//!
+//! Full screen is asked of the window manager (EWMH). Walls often run without one; then the window covers its
+//! output by itself, as one that no manager would touch (override-redirect).
+
+use super::canvas::Target;
+use super::display::{Atoms, Display, Gone};
+use super::outputs::{self, DisplayOutput};
+use super::pixels::largest;
+use crate::geometry::Size;
+use x11rb::connection::Connection;
+use x11rb::properties::{WmSizeHints, WmSizeHintsSpecification};
+use x11rb::protocol::xproto::{
+    AtomEnum, ChangeWindowAttributesAux, ClientMessageEvent, ColormapAlloc, ConfigureNotifyEvent,
+    ConfigureWindowAux, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask, InputFocus, PropMode,
+    Rectangle, StackMode, WindowClass,
+};
+use x11rb::wrapper::ConnectionExt as _;
+
+/// Until the first frame tells its size.
+const UNKNOWN_SIZE: Size = Size { width: 640, height: 400 };
+
+/// A window on a display.
+pub(crate) struct Surface {
+    pub target: Target,
+    /// As the server told it last.
+    pub size: Size,
+    pub full_screen: bool,
+    position: (i32, i32),
+    /// Its size and place while it is not full screen.
+    normal: (i32, i32, Size),
+    /// Its size is still to become that of the frames.
+    follows: bool,
+    /// Its place among the windows of this process.
+    index: usize,
+    blank: u32,
+}
+
+/// What is asked of a new window.
+pub(crate) struct Wanted {
+    /// Its size, where it was told.
+    pub size: Option<Size>,
+    /// That of the frames, where it is known beforehand.
+    pub frame: Option<Size>,
+    pub output: Option<DisplayOutput>,
+    pub index: usize,
+}
+
+impl Surface {
+    /// Makes and shows it.
+    pub(crate) fn open(display: &Display, wanted: &Wanted) -> Result<Surface, Gone> {
+        let connection = &display.connection;
+        let (window, context) = (connection.generate_id()?, connection.generate_id()?);
+        let size = wanted.size.or(wanted.frame.map(|frame| fitting(display, frame)));
+        let (left, top) = spot(display, size.unwrap_or(UNKNOWN_SIZE), wanted.index);
+        let normal = (left, top, size.unwrap_or(UNKNOWN_SIZE));
+        let full_screen = wanted.output.is_some();
+        let (x, y, size) = wanted.output.as_ref().map_or(normal, |output| (output.x, output.y, output.size));
+        let colormap = connection.generate_id()?;
+        connection.create_colormap(ColormapAlloc::NONE, colormap, display.root, display.visual)?;
+        let attributes = CreateWindowAux::new()
+            .background_pixel(if display.depth == 32 { 0xff00_0000 } else { 0 })
+            .border_pixel(0)
+            .colormap(colormap)
+            .override_redirect(u32::from(full_screen && !display.managed))
+            .event_mask(
+                EventMask::EXPOSURE
+                    | EventMask::KEY_PRESS
+                    | EventMask::PROPERTY_CHANGE
+                    | EventMask::STRUCTURE_NOTIFY,
+            );
+        let (width, height) = (size.width as u16, size.height as u16);
+        connection.create_window(
+            display.depth,
+            window,
+            display.root,
+            x as i16,
+            y as i16,
+            width,
+            height,
+            0,
+            WindowClass::INPUT_OUTPUT,
+            display.visual,
+            &attributes,
+        )?;
+        connection.create_gc(context, window, &CreateGCAux::new().graphics_exposures(0))?;
+        let blank = blank_cursor(display, window)?;
+        let mut surface = Surface {
+            target: Target { window, context },
+            size,
+            full_screen: false,
+            position: (x, y),
+            normal,
+            follows: wanted.size.is_none(),
+            index: wanted.index,
+            blank,
+        };
+        surface.introduce(display, wanted.output.as_ref())?;
+        connection.map_window(window)?;
+        if let Some(output) = wanted.output.as_ref() {
+            surface.set_full_screen(display, true)?;
+            surface.name_output(display, output)?;
+        }
+        connection.flush()?;
+        Ok(surface)
+    }
+
+    /// What a window manager reads before it shows a window.
+    fn introduce(&self, display: &Display, output: Option<&DisplayOutput>) -> Result<(), Gone> {
+        let (connection, atoms, window) = (&display.connection, &display.atoms, self.target.window);
+        let replace = PropMode::REPLACE;
+        let class = b"linerate\0linerate\0";
+        connection.change_property8(replace, window, AtomEnum::WM_CLASS, AtomEnum::STRING, class)?;
+        let protocols = [atoms.WM_DELETE_WINDOW];
+        connection.change_property32(replace, window, atoms.WM_PROTOCOLS, AtomEnum::ATOM, &protocols)?;
+        let Some(output) = output else { return Ok(()) };
+        let state = [atoms._NET_WM_STATE_FULLSCREEN];
+        connection.change_property32(replace, window, atoms._NET_WM_STATE, AtomEnum::ATOM, &state)?;
+        let bypass = atoms._NET_WM_BYPASS_COMPOSITOR;
+        connection.change_property32(replace, window, bypass, AtomEnum::CARDINAL, &[1])?;
+        let hints = WmSizeHints {
+            position: Some((WmSizeHintsSpecification::UserSpecified, output.x, output.y)),
+            ..WmSizeHints::new()
+        };
+        hints.set_normal_hints(connection, window)?;
+        Ok(())
+    }
+
+    /// Tells the window manager which output to cover.
+    fn name_output(&self, display: &Display, output: &DisplayOutput) -> Result<(), Gone> {
+        if !display.managed {
+            return Ok(());
+        }
+        let number = output.number;
+        self.ask_manager(
+            display,
+            display.atoms._NET_WM_FULLSCREEN_MONITORS,
+            [number, number, number, number, 1],
+        )
+    }
+
+    fn ask_manager(&self, display: &Display, what: u32, data: [u32; 5]) -> Result<(), Gone> {
+        let message = ClientMessageEvent::new(32, self.target.window, what, data);
+        let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
+        display.connection.send_event(false, display.root, mask, message)?;
+        Ok(())
+    }
+
+    /// Becomes full screen on the output that it lies on, or normal again.
+    pub(crate) fn toggle_full_screen(&mut self, display: &Display) -> Result<(), Gone> {
+        let on = !self.full_screen;
+        if display.managed {
+            // The manager answers by changing the window's property.
+            let Atoms { _NET_WM_STATE: state, _NET_WM_STATE_FULLSCREEN: full, .. } = display.atoms;
+            return self.ask_manager(display, state, [u32::from(on), full, 0, 1, 0]);
+        }
+        let (mut x, mut y, mut size) = self.normal;
+        if on {
+            self.normal = (self.position.0, self.position.1, self.size);
+            let middle = |at: i32, length: u32| at + (length / 2).cast_signed();
+            let outputs = outputs::all(display)?;
+            let (across, down) =
+                (middle(self.position.0, self.size.width), middle(self.position.1, self.size.height));
+            if let Some(output) = outputs::at(&outputs, across, down) {
+                (x, y, size) = (output.x, output.y, output.size);
+            }
+        }
+        let (connection, window) = (&display.connection, self.target.window);
+        // What a manager may touch is settled when a window is shown.
+        connection.unmap_window(window)?;
+        let attributes = ChangeWindowAttributesAux::new().override_redirect(u32::from(on));
+        connection.change_window_attributes(window, &attributes)?;
+        let place = ConfigureWindowAux::new().x(x).y(y).width(size.width).height(size.height);
+        connection.configure_window(window, &place)?;
+        connection.map_window(window)?;
+        self.size = size;
+        self.set_full_screen(display, on)
+    }
+
+    fn set_full_screen(&mut self, display: &Display, on: bool) -> Result<(), Gone> {
+        self.full_screen = on;
+        let cursor = ChangeWindowAttributesAux::new().cursor(if on { self.blank } else { x11rb::NONE });
+        display.connection.change_window_attributes(self.target.window, &cursor)?;
+        Ok(())
+    }
+
+    /// The window manager may have changed its state.
+    pub(crate) fn look_at_state(&mut self, display: &Display) -> Result<(), Gone> {
+        let Atoms { _NET_WM_STATE: state, _NET_WM_STATE_FULLSCREEN: full, .. } = display.atoms;
+        if !display.managed {
+            return Ok(());
+        }
+        let on = display.numbers(self.target.window, state, AtomEnum::ATOM.into())?.contains(&full);
+        self.set_full_screen(display, on)
+    }
+
+    /// It is on the screen: above all others and with the keyboard, where no manager sees to that.
+    pub(crate) fn is_mapped(&self, display: &Display) -> Result<(), Gone> {
+        if display.managed || !self.full_screen {
+            return Ok(());
+        }
+        let connection = &display.connection;
+        let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
+        connection.configure_window(self.target.window, &above)?;
+        let pointer = u32::from(InputFocus::POINTER_ROOT);
+        // By default keys go to the window below the pointer: so several windows can be told apart.
+        if connection.get_input_focus()?.reply()?.focus != pointer {
+            let (revert, now) = (InputFocus::POINTER_ROOT, x11rb::CURRENT_TIME);
+            connection.set_input_focus(revert, self.target.window, now)?;
+        }
+        Ok(())
+    }
+
+    /// It was moved or has another size now: true.
+    pub(crate) fn is_configured(&mut self, event: &ConfigureNotifyEvent) -> bool {
+        let size = Size { width: event.width.into(), height: event.height.into() };
+        self.position = (event.x.into(), event.y.into());
+        std::mem::replace(&mut self.size, size) != size
+    }
+
+    /// A frame has this size: the window takes it, if nobody has told another.
+    pub(crate) fn follow(&mut self, display: &Display, frame: Size) -> Result<(), Gone> {
+        if !std::mem::take(&mut self.follows) {
+            return Ok(());
+        }
+        let size = fitting(display, frame);
+        let (left, top) = spot(display, size, self.index);
+        self.normal = (left, top, size);
+        if self.full_screen || size == self.size {
+            return Ok(());
+        }
+        let mut place = ConfigureWindowAux::new().width(size.width).height(size.height);
+        if !display.managed {
+            place = place.x(left).y(top);
+        }
+        display.connection.configure_window(self.target.window, &place)?;
+        // Not only when the server confirms it: this frame is painted for it already.
+        self.size = size;
+        Ok(())
+    }
+
+    /// Black again, where no frame lies.
+    pub(crate) fn clear(&self, display: &Display) -> Result<(), Gone> {
+        display.connection.clear_area(false, self.target.window, 0, 0, 0, 0)?;
+        Ok(())
+    }
+
+    /// Shows a title.
+    pub(crate) fn set_title(&self, display: &Display, title: &str) -> Result<(), Gone> {
+        let (window, atoms, replace) = (self.target.window, &display.atoms, PropMode::REPLACE);
+        let connection = &display.connection;
+        connection.change_property8(
+            replace,
+            window,
+            AtomEnum::WM_NAME,
+            AtomEnum::STRING,
+            title.as_bytes(),
+        )?;
+        connection.change_property8(
+            replace,
+            window,
+            atoms._NET_WM_NAME,
+            atoms.UTF8_STRING,
+            title.as_bytes(),
+        )?;
+        Ok(())
+    }
+}
+
+/// The frame's size, or as much of it as the display's first output holds.
+fn fitting(display: &Display, frame: Size) -> Size {
+    let output = outputs::all(display).ok().and_then(|outputs| {
+        outputs.iter().find(|output| output.primary).or(outputs.first()).map(|output| output.size)
+    });
+    let most = output.unwrap_or(display.root_size);
+    let fits = frame.width <= most.width && frame.height <= most.height;
+    if fits { frame } else { largest(frame, most) }
+}
+
+/// Where windows go that no manager places: side by side, then row by row.
+fn spot(display: &Display, size: Size, index: usize) -> (i32, i32) {
+    let columns = (display.root_size.width / size.width).max(1) as usize;
+    let at = |place: usize, length: u32, whole: u32| {
+        let at = u64::from(length) * place as u64;
+        i32::try_from(at).unwrap_or(0).min(whole.saturating_sub(length).cast_signed())
+    };
+    let left = at(index % columns, size.width, display.root_size.width);
+    (left, at(index / columns, size.height, display.root_size.height))
+}
+
+/// A cursor of which nothing is seen.
+fn blank_cursor(display: &Display, window: u32) -> Result<u32, Gone> {
+    let connection = &display.connection;
+    let [pixmap, context, cursor] =
+        [connection.generate_id()?, connection.generate_id()?, connection.generate_id()?];
+    connection.create_pixmap(1, pixmap, window, 1, 1)?;
+    connection.create_gc(context, pixmap, &CreateGCAux::new().foreground(0))?;
+    let all = Rectangle { x: 0, y: 0, width: 1, height: 1 };
+    connection.poly_fill_rectangle(pixmap, context, &[all])?;
+    connection.create_cursor(cursor, pixmap, pixmap, 0, 0, 0, 0, 0, 0, 0, 0)?;
+    connection.free_gc(context)?;
+    connection.free_pixmap(pixmap)?;
+    Ok(cursor)
+}

@@ -1,0 +1,121 @@
+//! How a wall does: one value, shown by the terminal, the page and the JSON at the end.
+
+use super::control::{ScreenReport, View};
+use super::geometry::{FrameRate, Size, TileId};
+use serde::{Deserialize, Serialize};
+
+/// The whole wall at one time. Rates are of the last second; counts since the start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WallStatus {
+    pub schema: u32,
+    /// Seconds since the server began to play.
+    pub seconds: f64,
+    pub movie: String,
+    pub frames_per_second: FrameRate,
+    pub frames: u32,
+    /// Where it stands, and how it moves.
+    pub frame: u32,
+    pub playing: bool,
+    /// It does not play because it came to its end (at a negative speed: its beginning) and does not loop.
+    #[serde(default)]
+    pub ended: bool,
+    pub speed: f64,
+    pub looping: bool,
+    pub view: View,
+    /// Pixels of the whole movie and of the whole wall.
+    pub movie_size: Size,
+    pub wall_size: Size,
+    /// UDP payload that the wall needs while it plays, bytes per second, all tiles.
+    pub needed_bytes_per_second: f64,
+    /// What the model says that this machine can carry; none where it does not know.
+    pub predicted_bytes_per_second: Option<f64>,
+    /// UDP payload that was sent.
+    pub bytes_per_second: f64,
+    pub disk_bytes_per_second: f64,
+    /// CPU seconds per second of this process.
+    pub cpu_cores: f64,
+    pub cpu_seconds_per_gb: Option<f64>,
+    /// Of the machine, where it has a meter; the sentence says why not.
+    pub watts: Option<f64>,
+    pub watts_unknown: Option<String>,
+    pub bytes: u64,
+    pub frames_sent: u64,
+    pub frames_dropped: u64,
+    pub tiles: Vec<TileStatus>,
+    pub nics: Vec<NicStatus>,
+    pub disks: Vec<DiskStatus>,
+    /// Of several servers of one wall: of the one that leads all others, of the others the one that leads.
+    #[serde(default)]
+    pub servers: Vec<ServerStatus>,
+    /// The stage that holds the wall below its rate, in a sentence; none while it keeps up.
+    pub held_by: Option<String>,
+    /// What is wrong, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// One tile and the worker that sends it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TileStatus {
+    pub tile: TileId,
+    /// Where its screen is.
+    pub screen: String,
+    /// The NIC that carries it now.
+    pub nic: Option<String>,
+    pub bytes_per_second: f64,
+    pub bytes: u64,
+    pub datagrams: u64,
+    pub frames_sent: u64,
+    /// Frames that were left out because the disk did not bring them in time.
+    pub dropped_by_disk: u64,
+    /// Because the network did not take the frame before in time.
+    pub dropped_by_network: u64,
+    /// Because the worker's core did not come round in time.
+    pub dropped_by_cpu: u64,
+    /// Shares of the last second of the worker's time: working, waiting for the disk, waiting for the
+    /// network; the rest is the pacing.
+    pub busy: f64,
+    pub starved: f64,
+    pub blocked: f64,
+    /// Frames that are read ahead.
+    pub prefetched: u32,
+    /// What the screen told last, and how long ago, seconds; none: it never did.
+    pub report: Option<ScreenReport>,
+    pub report_age_seconds: Option<f64>,
+    pub problem: Option<String>,
+}
+
+/// One NIC of the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NicStatus {
+    pub name: String,
+    /// UDP payload of our tiles, bytes per second.
+    pub bytes_per_second: f64,
+    /// What its counter says that all programs sent.
+    pub wire_bytes_per_second: Option<f64>,
+    /// Its link; none where it is unknown (veth).
+    pub link_bits_per_second: Option<f64>,
+    pub carrier: bool,
+    pub tiles: Vec<TileId>,
+    /// It does not carry what its tiles need, or has no carrier.
+    pub problem: Option<String>,
+}
+
+/// One disk of the movie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskStatus {
+    pub name: String,
+    pub bytes_per_second: f64,
+    pub tiles: Vec<TileId>,
+    pub problem: Option<String>,
+}
+
+/// Another server of the same wall.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Its name in the layout; of the one that leads, where it is asked.
+    pub name: String,
+    pub leads: bool,
+    /// Seconds since it was heard last; none: it never was.
+    pub heard_seconds_ago: Option<f64>,
+    pub problem: Option<String>,
+}

@@ -1,0 +1,97 @@
+//! What is at its limit in a moment: the moment as evidence, and the judge's answer in words. It is what one
+//! sees from outside: a run that measures tells more.
+
+use super::model::{Cpus, Disk, Moment, Nic};
+use linerate_facts::usage::CoreUse;
+use linerate_model::verdict::{
+    DiskEvidence, DropEvidence, Evidence, LinkEvidence, QuotaEvidence, TcpEvidence, judge,
+};
+
+/// So many limits are told of.
+const MOST_TOLD: usize = 3;
+
+/// The bottleneck in one sentence, if there is one, and how it was told.
+pub fn of(moment: &Moment) -> (Option<String>, String) {
+    let judged = judge(&evidence(moment));
+    if let Some(missing) = judged.missing {
+        return (None, missing.to_string());
+    }
+    let told = || judged.limits.iter().take(MOST_TOLD);
+    let what: Vec<String> = told().map(ToString::to_string).collect();
+    let mut rules: Vec<String> = told().map(|limit| limit.rule()).collect();
+    rules.dedup();
+    (Some(what.join("; ")), rules.join("; "))
+}
+
+/// What a moment shows of the machine. No flow is in it.
+pub(crate) fn evidence(moment: &Moment) -> Evidence {
+    let memory = moment.pressure.iter().find(|one| one.resource == "memory");
+    Evidence {
+        quota: moment.cpus.throttled_share.map(|throttled| QuotaEvidence { throttled, used: None }),
+        cpus: cpus(&moment.cpus),
+        memory_stalled: memory.and_then(|memory| memory.full_share),
+        links: moment.nics.iter().flat_map(links).collect(),
+        // Those of virtual disks are another's.
+        disks: moment.disks.iter().filter(|disk| !disk.is_virtual).map(disk).collect(),
+        drops: drops(moment),
+        tcp: TcpEvidence {
+            zero_windows_per_second: moment.tcp.zero_windows_per_second,
+            retransmits_per_second: moment.tcp.retransmits_per_second,
+            retransmit_share: moment.tcp.retransmit_share,
+        },
+        ..Evidence::default()
+    }
+}
+
+fn cpus(cpus: &Cpus) -> Vec<CoreUse> {
+    let known = cpus.each.iter().filter_map(|core| Some((core.number, core.eight?)));
+    let one = |(core, eight): (u32, super::model::Eight)| CoreUse {
+        core,
+        user: eight.user,
+        nice: eight.nice,
+        system: eight.system,
+        idle: eight.idle,
+        iowait: eight.iowait,
+        irq: eight.irq,
+        softirq: eight.softirq,
+        steal: eight.steal,
+    };
+    known.map(one).collect()
+}
+
+fn links(nic: &Nic) -> impl Iterator<Item = LinkEvidence> {
+    let bits_per_second = nic.link_bits_per_second.known().copied().unwrap_or(0.0);
+    let one = move |(sends, share): (bool, Option<f64>)| {
+        Some(LinkEvidence { nic: nic.name.clone(), sends, share: share?, bits_per_second })
+    };
+    [(true, nic.send.share_of_link), (false, nic.receive.share_of_link)].into_iter().filter_map(one)
+}
+
+fn disk(disk: &Disk) -> DiskEvidence {
+    let rate = |way: &super::model::DiskWay| way.bytes_per_second.unwrap_or(0.0);
+    let (read, written) = (rate(&disk.read), rate(&disk.write));
+    let way = if read >= written { &disk.read } else { &disk.write };
+    DiskEvidence {
+        name: disk.name.clone(),
+        bytes_per_second: read + written,
+        busy: disk.busy_share,
+        queue_depth: disk.queue_depth,
+        latency_seconds: way.latency_ms.map(|ms| ms / 1e3),
+        best_bytes_per_second: disk.best_bytes_per_second,
+    }
+}
+
+/// TCP's lines are of retransmissions, which are told apart; “squeezed” loses nothing.
+fn drops(moment: &Moment) -> Vec<DropEvidence> {
+    let lost = moment.drops.iter().filter(|line| line.layer != "TCP" && !line.counter.contains("squeezed"));
+    let one = |line: &super::model::DropLine| {
+        Some(DropEvidence {
+            layer: line.layer.clone(),
+            interface: line.interface.clone(),
+            counter: line.counter.clone(),
+            unit: line.unit.clone(),
+            per_second: line.per_second?,
+        })
+    };
+    lost.filter_map(one).collect()
+}

@@ -1,0 +1,118 @@
+//! Processors: shares of their time, interrupts and softirqs by core.
+
+use super::Readings;
+use crate::model::{Core, Cpus, Eight};
+use linerate_facts::counters::rates::{Elapsed, Width, rounded};
+use linerate_facts::counters::{Interrupts, IrqCounts, Stat};
+use std::collections::BTreeMap;
+
+/// A tick of `/proc/stat`, seconds (USER_HZ is 100 on every architecture that linerate runs on).
+const TICK_SECONDS: f64 = 0.01;
+
+pub(crate) fn cpus(
+    stat: &Readings<Stat>,
+    softirqs: Option<&Readings<Interrupts>>,
+    interrupts: Option<&Readings<Interrupts>>,
+    nodes: &BTreeMap<u32, u32>,
+) -> Cpus {
+    let now = stat.now;
+    let before: BTreeMap<u32, &[u64; 8]> = stat
+        .before
+        .iter()
+        .flat_map(|(before, _)| before.cores.ticks().iter().map(|(core, ticks)| (*core, ticks)))
+        .collect();
+    let interrupts = interrupts.map(by_core).unwrap_or_default();
+    let mut sum = [0u64; 8];
+    let core = |(number, ticks): &(u32, [u64; 8])| {
+        let delta = before.get(number).map(|before| delta(before, ticks));
+        for (sum, delta) in sum.iter_mut().zip(delta.unwrap_or_default()) {
+            *sum += delta;
+        }
+        Core {
+            number: *number,
+            node: nodes.get(number).copied(),
+            eight: delta.as_ref().and_then(shares),
+            seconds: eight(ticks, |ticks| ((ticks as f64 * TICK_SECONDS) * 100.0).round() / 100.0),
+            interrupts_per_second: interrupts.get(number).copied(),
+            softirqs: softirqs.map(|both| kinds(both, *number)).unwrap_or_default(),
+        }
+    };
+    let each = now.cores.ticks().iter().map(core).collect();
+    let rate = |count: fn(&Stat) -> u64| {
+        let (before, span) = stat.before.as_ref()?;
+        span.rate(count(before), count(now))
+    };
+    Cpus {
+        total: shares(&sum),
+        each,
+        interrupts_per_second: rate(|stat| stat.interrupts),
+        context_switches_per_second: rate(|stat| stat.context_switches),
+        interrupts: now.interrupts,
+        context_switches: now.context_switches,
+        running: now.running,
+        blocked: now.blocked,
+        throttled_share: None,
+    }
+}
+
+/// Idle and iowait may step back on a tickless kernel (Documentation/filesystems/proc.rst): that counts as
+/// nothing.
+fn delta(before: &[u64; 8], now: &[u64; 8]) -> [u64; 8] {
+    std::array::from_fn(|index| now[index].saturating_sub(before[index]))
+}
+
+fn shares(delta: &[u64; 8]) -> Option<Eight> {
+    let total: f64 = delta.iter().map(|ticks| *ticks as f64).sum();
+    (total > 0.0).then(|| eight(delta, |ticks| ((ticks as f64 / total) * 1e5).round() / 1e5))
+}
+
+fn eight(ticks: &[u64; 8], value: impl Fn(u64) -> f64) -> Eight {
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks.map(value);
+    Eight { user, nice, system, idle, iowait, irq, softirq, steal }
+}
+
+/// Counts of a table since the reading before, by column of the newer one; none where the line is new or the
+/// columns changed.
+pub(crate) fn since(both: &Readings<Interrupts>, index: usize) -> Option<(Elapsed, Vec<Option<u64>>)> {
+    let (before, span) = both.before.as_ref()?;
+    let now = both.now.lines.get(index)?;
+    let same = before.lines.get(index).filter(|line| line.number == now.number && line.name == now.name);
+    let before_line = same.or_else(|| before.line(&now.number, &now.name))?;
+    let unchanged = before.cores == both.now.cores;
+    let one = |(column, core): (usize, &u32)| {
+        let earlier = if unchanged { column } else { before.column(*core)? };
+        span.counted(*before_line.counts.get(earlier)?, now.counts[column], Width::Bits32)
+    };
+    Some((*span, both.now.cores.iter().enumerate().map(one).collect()))
+}
+
+/// Interrupts of devices by core, per second.
+fn by_core(both: &Readings<Interrupts>) -> BTreeMap<u32, f64> {
+    let mut sums: BTreeMap<u32, (u64, f64)> = BTreeMap::new();
+    for (index, line) in both.now.lines.iter().enumerate() {
+        if !line.number.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        let Some((span, counts)) = since(both, index) else { continue };
+        for (core, count) in both.now.cores.iter().zip(counts) {
+            let sum = sums.entry(*core).or_insert((0, span.seconds()));
+            sum.0 = sum.0.saturating_add(count.unwrap_or(0));
+        }
+    }
+    sums.into_iter().map(|(core, (count, seconds))| (core, rounded(count as f64 / seconds))).collect()
+}
+
+/// Softirqs of one core by kind.
+fn kinds(both: &Readings<Interrupts>, core: u32) -> BTreeMap<String, f64> {
+    let Some((before, span)) = &both.before else { return BTreeMap::new() };
+    // `/proc/softirqs` has a column for each possible processor, in order.
+    let (Some(column), Some(earlier)) = (both.now.column(core), before.column(core)) else {
+        return BTreeMap::new();
+    };
+    let one = |(now, before): (&IrqCounts, &IrqCounts)| {
+        let same = now.number == before.number;
+        let rate = span.rate_of(*before.counts.get(earlier)?, *now.counts.get(column)?, Width::Bits32)?;
+        (same && rate > 0.0).then(|| (now.number.clone(), rate))
+    };
+    both.now.lines.iter().zip(&before.lines).filter_map(one).collect()
+}

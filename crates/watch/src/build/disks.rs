@@ -1,0 +1,114 @@
+//! Disks: rates, depth and latency from two readings of `/proc/diskstats`, as iostat computes them.
+
+use super::Readings;
+use crate::model::{Disk, DiskWay};
+use crate::sources::Details;
+use linerate_facts::counters::DiskCounters;
+use linerate_facts::counters::rates::{Elapsed, Width, rounded};
+use linerate_facts::order::in_order;
+use std::collections::BTreeMap;
+
+/// Whole disks, or those that were asked for. One that can hold nothing (an unused loop device) is left out.
+pub(crate) fn disks(
+    both: &Readings<Vec<DiskCounters>>,
+    details: &Details,
+    wanted: &[String],
+    best: &mut BTreeMap<String, f64>,
+) -> Vec<Disk> {
+    let shown = |disk: &&DiskCounters| match wanted.is_empty() {
+        true => !is_partition(details, &disk.name) && !is_unused(details, disk),
+        false => wanted.contains(&disk.name),
+    };
+    let mut found: Vec<Disk> =
+        both.now.iter().filter(shown).map(|now| disk(both, now, details, best)).collect();
+    found.sort_by(|a, b| in_order(&a.name, &b.name));
+    found
+}
+
+fn is_partition(details: &Details, name: &str) -> bool {
+    details.disks.get(name).is_some_and(|disk| disk.partition)
+}
+
+fn is_unused(details: &Details, disk: &DiskCounters) -> bool {
+    match details.disks.get(&disk.name).and_then(|details| details.size_bytes) {
+        Some(bytes) => bytes == 0,
+        None => disk.reads == 0 && disk.writes == 0,
+    }
+}
+
+fn disk(
+    both: &Readings<Vec<DiskCounters>>,
+    now: &DiskCounters,
+    details: &Details,
+    best: &mut BTreeMap<String, f64>,
+) -> Disk {
+    let before = both.before.as_ref().and_then(|(before, span)| {
+        let before = before.iter().find(|disk| disk.name == now.name)?;
+        // A disk that was taken out and another put in under its name began again: none of its counters has a
+        // rate.
+        let anew = now.reads < before.reads || now.writes < before.writes;
+        (!anew).then_some((before, *span))
+    });
+    let known = details.disks.get(&now.name);
+    let ways: [fn(&DiskCounters) -> [u64; 4]; 3] = [
+        |disk| [disk.reads, disk.reads_merged, disk.read_bytes, disk.read_ms],
+        |disk| [disk.writes, disk.writes_merged, disk.written_bytes, disk.write_ms],
+        |disk| [disk.discards, disk.discards_merged, disk.discarded_bytes, disk.discard_ms],
+    ];
+    let [read, write, discard] =
+        ways.map(|way| self::way(way(now), before.map(|(before, span)| (way(before), span))));
+    let moved = read.bytes_per_second.zip(write.bytes_per_second).map(|(read, write)| read + write);
+    if let Some(moved) = moved {
+        let best = best.entry(now.name.clone()).or_insert(0.0);
+        *best = best.max(moved);
+    }
+    let depth = |(before, span): (&DiskCounters, Elapsed)| {
+        let ms = span.counted(before.weighted_ms, now.weighted_ms, Width::Bits32)?;
+        Some(rounded(ms as f64 / 1e3 / span.seconds()))
+    };
+    let busy = |(before, span): (&DiskCounters, Elapsed)| {
+        let ms = span.counted(before.busy_ms, now.busy_ms, Width::Bits32)?;
+        Some(rounded((ms as f64 / 1e3 / span.seconds()).min(1.0)))
+    };
+    Disk {
+        name: now.name.clone(),
+        model: known.and_then(|known| known.model.clone()),
+        size_bytes: known.and_then(|known| known.size_bytes),
+        read,
+        write,
+        discard,
+        flushes_per_second: before.and_then(|(before, span)| span.rate(before.flushes, now.flushes)),
+        queue_depth: before.and_then(depth),
+        busy_share: before.and_then(busy),
+        weighted_seconds: now.weighted_ms as f64 / 1e3,
+        busy_seconds: now.busy_ms as f64 / 1e3,
+        flushes: now.flushes,
+        in_flight: now.in_flight,
+        best_bytes_per_second: best.get(&now.name).copied().map(rounded),
+        is_virtual: known.is_some_and(|known| known.is_virtual),
+    }
+}
+
+fn way([requests, merged, bytes, ms]: [u64; 4], before: Option<([u64; 4], Elapsed)>) -> DiskWay {
+    let span = before.map(|(_, span)| span);
+    let rate = |index: usize, now: u64| before.and_then(|(before, span)| span.rate(before[index], now));
+    // Of those that completed in the interval.
+    let mean = |sum: Option<u64>| {
+        let (earlier, span) = before?;
+        let completed =
+            span.counted(earlier[0], requests, Width::Bits64).filter(|completed| *completed > 0)?;
+        Some(rounded(sum? as f64 / completed as f64))
+    };
+    let counted = |index: usize, now: u64, width| span?.counted(before?.0[index], now, width);
+    DiskWay {
+        bytes_per_second: rate(2, bytes),
+        requests_per_second: rate(0, requests),
+        latency_ms: mean(counted(3, ms, Width::Bits32)),
+        merged_per_second: rate(1, merged),
+        request_bytes: mean(counted(2, bytes, Width::Bits64)),
+        bytes,
+        requests,
+        merged,
+        seconds: ms as f64 / 1e3,
+    }
+}

@@ -1,0 +1,241 @@
+//! From samples to moments: what is known of two readings of a source, section by section.
+
+mod cpus;
+mod disks;
+mod drops;
+mod energy;
+mod host;
+mod links;
+mod nics;
+mod protocols;
+mod queues;
+
+use super::bottleneck;
+use super::kept::Timed;
+use super::model::{Moment, SCHEMA};
+use super::sample::{Sample, WatchOrder};
+use super::sources::{Details, DriverReading, KernelReading, NetworkReading};
+use linerate_facts::counters::rates::Elapsed;
+use linerate_facts::counters::{DiskCounters, Interrupts};
+use linerate_facts::usage::Throttle;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Table<T> = Result<Timed<T>, String>;
+
+/// The newest reading of a source and the one before it.
+#[derive(Debug)]
+struct Pair<T> {
+    now: Option<Arc<T>>,
+    before: Option<Arc<T>>,
+}
+
+impl<T> Default for Pair<T> {
+    fn default() -> Self {
+        Pair { now: None, before: None }
+    }
+}
+
+impl<T> Pair<T> {
+    /// Takes a reading; tells whether it is a new one. A source that is asked seldom keeps its figures in
+    /// between.
+    fn take(&mut self, reading: Option<&Arc<T>>) -> bool {
+        let new = match (reading, &self.now) {
+            (Some(reading), Some(now)) => !Arc::ptr_eq(reading, now),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if let (true, Some(reading)) = (new, reading) {
+            self.before = self.now.replace(Arc::clone(reading));
+        }
+        new
+    }
+
+    fn now(&self) -> Option<&T> {
+        self.now.as_deref()
+    }
+
+    /// Something of both readings.
+    fn both<'a, U>(&'a self, part: impl Fn(&'a T) -> Option<&'a U>) -> (Option<&'a U>, Option<&'a U>) {
+        (self.before.as_deref().and_then(&part), self.now.as_deref().and_then(&part))
+    }
+
+    /// Of a source that must answer each time and did not: what it said is too old for rates.
+    fn forget(&mut self) {
+        self.before = None;
+    }
+}
+
+/// Two readings of one table, the earlier with the time between them.
+struct Readings<'a, T> {
+    before: Option<(&'a T, Elapsed)>,
+    now: &'a T,
+}
+
+impl<'a, T> Readings<'a, T> {
+    fn of(before: Option<&'a Timed<T>>, now: Option<&'a Timed<T>>) -> Option<Self> {
+        let now = now?;
+        let before = before.and_then(|before| Some((&before.value, Elapsed::between(before.at, now.at)?)));
+        Some(Readings { before, now: &now.value })
+    }
+}
+
+/// Makes moments; keeps what they are compared with.
+#[derive(Debug)]
+pub struct Builder {
+    host: String,
+    nics: Vec<String>,
+    disks: Vec<String>,
+    kernel: Pair<KernelReading>,
+    network: Pair<NetworkReading>,
+    disk_counters: Pair<Table<Vec<DiskCounters>>>,
+    interrupts: Pair<Table<Interrupts>>,
+    drivers: Pair<DriverReading>,
+    details: Pair<Details>,
+    energy: energy::Meters,
+    best: BTreeMap<String, f64>,
+    links: links::Links,
+    drops: drops::Drops,
+}
+
+impl Builder {
+    /// For a host of this name.
+    pub fn new(host: String, order: &WatchOrder) -> Self {
+        Builder {
+            host,
+            nics: order.nics.clone(),
+            disks: order.disks.clone(),
+            kernel: Pair::default(),
+            network: Pair::default(),
+            disk_counters: Pair::default(),
+            interrupts: Pair::default(),
+            drivers: Pair::default(),
+            details: Pair::default(),
+            energy: energy::Meters::default(),
+            best: BTreeMap::new(),
+            links: links::Links::default(),
+            drops: drops::Drops::default(),
+        }
+    }
+
+    /// The moment of a sample, with the rates since the sample before.
+    pub fn moment(&mut self, sample: &Sample) -> Moment {
+        self.take(sample);
+        let none = Details::default();
+        let details_now = self.details.now.clone();
+        let details = details_now.as_deref().unwrap_or(&none);
+        let mut moment = Moment {
+            schema: SCHEMA,
+            at_ms: sample.at_ms,
+            host: self.host.clone(),
+            interval_ms: self.interval_ms(),
+            slow: sample.slow.clone(),
+            ..Moment::default()
+        };
+        self.kernel_sections(&mut moment, details);
+        self.network_sections(&mut moment, details);
+        moment.links = self.links.lines(&details.links, sample.at_ms);
+        self.energy.sections(sample, &mut moment, details);
+        self.unknown(&mut moment);
+        (moment.bottleneck, moment.bottleneck_by) = bottleneck::of(&moment);
+        moment
+    }
+
+    fn take(&mut self, sample: &Sample) {
+        if !self.kernel.take(sample.kernel.as_ref()) {
+            self.kernel.forget();
+        }
+        if !self.network.take(sample.network.as_ref()) {
+            self.network.forget();
+        }
+        if !self.disk_counters.take(sample.disks.as_ref()) {
+            self.disk_counters.forget();
+        }
+        self.interrupts.take(sample.interrupts.as_ref());
+        self.drivers.take(sample.drivers.as_ref());
+        self.details.take(sample.details.as_ref());
+    }
+
+    /// Between the readings of the processors' times, else of the interfaces.
+    fn interval_ms(&self) -> f64 {
+        let (before, now) = self.kernel.both(|reading| reading.stat.as_ref().ok());
+        let kernel = Readings::of(before, now).and_then(|both| both.before.map(|(_, span)| span));
+        let network = || {
+            let (before, now) = self.network.both(|reading| reading.nics.as_ref().ok());
+            Readings::of(before, now)?.before.map(|(_, span)| span)
+        };
+        kernel.or_else(network).map_or(0.0, |span| (span.seconds() * 1e6).round() / 1e3)
+    }
+
+    fn kernel_sections(&mut self, moment: &mut Moment, details: &Details) {
+        let (before, now) = self.interrupts.both(|table| table.as_ref().ok());
+        let interrupts = Readings::of(before, now);
+        let (before, now) = self.kernel.both(|reading| reading.stat.as_ref().ok());
+        if let Some(stat) = Readings::of(before, now) {
+            let (before, now) = self.kernel.both(|reading| reading.softirqs.as_ref().ok());
+            let softirqs = Readings::of(before, now);
+            moment.cpus = cpus::cpus(&stat, softirqs.as_ref(), interrupts.as_ref(), &details.nodes);
+            moment.cpus.throttled_share = self.throttled();
+        }
+        if let Some(interrupts) = &interrupts {
+            moment.irqs = queues::irqs(interrupts, details);
+        }
+        if let Some(reading) = self.kernel.now() {
+            moment.memory =
+                reading.memory.as_ref().map(|memory| host::memory(&memory.value)).unwrap_or_default();
+            moment.pressure = host::pressure(self.kernel.before.as_deref(), reading);
+        }
+        let (before, now) = self.disk_counters.both(|table| table.as_ref().ok());
+        if let Some(readings) = Readings::of(before, now) {
+            moment.disks = disks::disks(&readings, details, &self.disks, &mut self.best);
+        }
+    }
+
+    fn network_sections(&mut self, moment: &mut Moment, details: &Details) {
+        let (before, now) = self.network.both(|reading| reading.nics.as_ref().ok());
+        if let Some(readings) = Readings::of(before, now) {
+            let drivers = (self.drivers.before.as_deref(), self.drivers.now());
+            moment.nics = nics::nics(&readings, drivers, &moment.irqs, details, &self.nics);
+        }
+        let (before, now) = self.network.both(|reading| reading.softnet.as_ref().ok());
+        if let Some(readings) = Readings::of(before, now) {
+            moment.softnet = protocols::softnet(&readings);
+        }
+        if let Some(now) = self.network.now() {
+            (moment.tcp, moment.udp) = protocols::tcp_and_udp(self.network.before.as_deref(), now);
+        }
+        moment.drops = self.drops.lines(self.network.now(), self.drivers.now(), &self.nics);
+    }
+
+    /// Share of the periods in which the quota held this control group.
+    fn throttled(&self) -> Option<f64> {
+        let has = |details: &Details| details.throttle.quota_cores > 0.0;
+        let (before, now): (Throttle, Throttle) =
+            (self.details.before.as_deref()?.throttle, self.details.now().filter(|now| has(now))?.throttle);
+        Some(now.share_since(&before))
+    }
+
+    /// What could not be read, and why.
+    fn unknown(&self, moment: &mut Moment) {
+        let mut add = |name: &str, why: Option<&String>| {
+            if let Some(why) = why {
+                moment.unknown.insert(name.to_string(), why.clone());
+            }
+        };
+        if let Some(reading) = self.kernel.now() {
+            add("processors", reading.stat.as_ref().err());
+            add("softirqs", reading.softirqs.as_ref().err());
+            add("memory", reading.memory.as_ref().err());
+            // Without PSI there is no such file, and a kernel may lack `irq` alone.
+            add("pressure", reading.pressure.first().and_then(|read| read.as_ref().err()));
+        }
+        if let Some(reading) = self.network.now() {
+            add("NICs", reading.nics.as_ref().err());
+            add("softnet", reading.softnet.as_ref().err());
+            add("TCP and UDP", reading.snmp.as_ref().err());
+            add("TCP's causes", reading.netstat.as_ref().err());
+        }
+        add("disks", self.disk_counters.now().and_then(|read| read.as_ref().err()));
+        add("interrupts", self.interrupts.now().and_then(|read| read.as_ref().err()));
+    }
+}

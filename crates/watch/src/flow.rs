@@ -1,0 +1,253 @@
+//! What limits a running flow: what it knows of itself (its workers' time) joined with what is seen of the
+//! machine (a [`Moment`]), and the judge's answer in words. Pure.
+//!
+//! Nothing is guessed: where the two do not tell it, `limit` is none and `limit_by` says what is missing.
+
+use super::bottleneck;
+use super::model::{Flow, FlowStage, Moment};
+use linerate_model::verdict::{Evidence, LeftOut, Route, WorkerEvidence, judge};
+
+/// The flow with its limit, as the moment beside it shows.
+pub fn judged(mut flow: Flow, moment: &Moment) -> Flow {
+    (flow.limit, flow.limit_by) = match limit(&flow, moment) {
+        Ok((what, rule)) => (Some(what), rule),
+        Err(missing) => (None, missing),
+    };
+    flow
+}
+
+/// What limits it and the rule; else what is missing to tell it.
+fn limit(flow: &Flow, moment: &Moment) -> Result<(String, String), String> {
+    // A wall has asked the judge itself, and knows which disk or NIC it is.
+    if let Some(what) = flow.held_by.clone() {
+        return Ok((what, "the flow's own count of what it left out, by stage".into()));
+    }
+    if flow.stage == FlowStage::Step {
+        return Err("no measurement runs".into());
+    }
+    if flow.bytes_per_second.is_none_or(|rate| rate <= 0.0) {
+        return Err("nothing has moved yet".into());
+    }
+    if moment.interval_ms <= 0.0 {
+        return Err("the machine's first rates come with the next second".into());
+    }
+    let judged = judge(&evidence(flow, moment));
+    match (judged.limit(), &judged.missing) {
+        (Some(limit), _) => Ok((limit.to_string(), limit.rule())),
+        (None, missing) => Err(missing.as_ref().map(ToString::to_string).unwrap_or_default()),
+    }
+}
+
+/// What the flow knows of itself and the moment of the machine, together.
+pub fn evidence(flow: &Flow, moment: &Moment) -> Evidence {
+    let workers = flow.lanes.map(|lanes| WorkerEvidence {
+        count: lanes.count,
+        busy: lanes.busy,
+        busiest: lanes.busiest,
+        waiting_source: lanes.starved,
+        waiting_sink: lanes.blocked,
+        paced: false,
+    });
+    Evidence {
+        route: match flow.stage {
+            FlowStage::Memory => Route::Memory,
+            FlowStage::Disk | FlowStage::Load => Route::Disks,
+            FlowStage::Network => Route::Network,
+            FlowStage::Path | FlowStage::Wall => Route::DisksToNetwork,
+            FlowStage::Step | FlowStage::Other => Route::Unknown,
+        },
+        bytes_per_second: flow.bytes_per_second,
+        // One that leaves frames out says so in `held_by`.
+        left_out: (flow.stage == FlowStage::Wall).then(LeftOut::default),
+        workers,
+        ..bottleneck::evidence(moment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Core, Cpus, Disk, DiskWay, Eight, FlowLanes, Nic, Way};
+    use linerate_facts::fact::Fact;
+    use linerate_model::verdict::{LimitKind, QuotaEvidence};
+    use linerate_testing::verdicts::{Situation, situations};
+    use proptest::prelude::*;
+
+    fn flow(stage: FlowStage, lanes: Option<FlowLanes>) -> Flow {
+        Flow { stage, lanes, bytes_per_second: Some(500e6), ..Flow::default() }
+    }
+
+    fn lanes(busy: f64, starved: f64, blocked: f64) -> Option<FlowLanes> {
+        Some(FlowLanes { count: 2, busy, starved, blocked, busiest: busy })
+    }
+
+    fn core(number: u32, busy: f64) -> Core {
+        let eight = Eight { user: busy, idle: 1.0 - busy, ..Eight::default() };
+        Core { number, eight: Some(eight), ..Core::default() }
+    }
+
+    fn disk(rate: f64, depth: f64) -> Disk {
+        let read = DiskWay { bytes_per_second: Some(rate), latency_ms: Some(0.5), ..DiskWay::default() };
+        Disk { name: "nvme0n1".into(), read, queue_depth: Some(depth), ..Disk::default() }
+    }
+
+    /// Two cores, one disk that gives what the flow has, no link full.
+    fn moment(busy: f64, disk: Disk, share_of_link: f64) -> Moment {
+        let send = Way { share_of_link: Some(share_of_link), ..Way::default() };
+        let link = Fact::Known(25e9);
+        Moment {
+            interval_ms: 1000.0,
+            cpus: Cpus { each: vec![core(0, busy), core(1, 0.2)], ..Cpus::default() },
+            nics: vec![Nic { name: "eth0".into(), link_bits_per_second: link, send, ..Nic::default() }],
+            disks: vec![disk],
+            ..Moment::default()
+        }
+    }
+
+    fn told(flow: Flow, moment: &Moment) -> String {
+        let judged = judged(flow, moment);
+        assert!(!judged.limit_by.is_empty(), "a rule, or what is missing: {judged:?}");
+        judged.limit.unwrap_or_else(|| format!("none: {}", judged.limit_by))
+    }
+
+    #[test]
+    fn starved_lanes_are_held_by_the_disks_and_blocked_ones_by_the_network() {
+        let calm = moment(0.3, disk(500e6, 15.8), 0.4);
+        let starved = told(flow(FlowStage::Path, lanes(0.1, 0.85, 0.05)), &calm);
+        assert_eq!(
+            starved,
+            "the disks: the workers wait for them 85 % of the time (nvme0n1 works on 15.8 requests at a \
+             time, \
+             0.50 ms each)"
+        );
+        let blocked = lanes(0.1, 0.02, 0.88);
+        let link = told(flow(FlowStage::Path, blocked), &moment(0.3, disk(500e6, 2.0), 0.981));
+        assert_eq!(
+            link,
+            "the network: the workers wait for it 88 % of the time: eth0 sends 98.1 % of its link of 25 Gb/s"
+        );
+        let core = told(flow(FlowStage::Path, blocked), &moment(0.99, disk(500e6, 2.0), 0.4));
+        assert!(core.ends_with(": CPU 0 is 99 % busy"), "{core}");
+        let elsewhere = told(flow(FlowStage::Network, blocked), &calm);
+        assert!(elsewhere.contains("the way there or the receiver"), "{elsewhere}");
+    }
+
+    #[test]
+    fn a_lane_without_rest_is_held_by_its_core_and_an_even_share_by_nothing() {
+        let calm = moment(0.3, disk(500e6, 2.0), 0.4);
+        let full = told(flow(FlowStage::Path, lanes(0.97, 0.01, 0.02)), &calm);
+        assert_eq!(full, "the CPU: a worker works 97 % of the time on its CPU");
+        let even = told(flow(FlowStage::Path, lanes(0.4, 0.3, 0.3)), &calm);
+        assert!(
+            even.starts_with("none: no single part: the workers work 40 %, wait for the disks 30 %"),
+            "{even}"
+        );
+        let busy = told(flow(FlowStage::Path, lanes(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));
+        assert_eq!(busy, "CPU 0 is 96 % busy", "the moment tells what the workers do not");
+    }
+
+    #[test]
+    fn a_disk_with_work_all_the_time_is_the_limit_of_what_reads_it() {
+        let told_of = |busy, disk| told(flow(FlowStage::Disk, None), &moment(busy, disk, 0.0));
+        assert_eq!(
+            told_of(0.3, disk(500e6, 15.8)),
+            "the disk: nvme0n1 works on 15.8 requests at a time, 0.50 ms each"
+        );
+        assert_eq!(told_of(0.97, disk(500e6, 15.8)), "CPU 0 is 97 % busy");
+        assert!(told_of(0.3, disk(500e6, 0.4)).starts_with("none: nvme0n1 is without a request"));
+        // The page cache answers: the disk moves a tenth of it.
+        assert!(told_of(0.3, disk(50e6, 15.8)).starts_with("none: no disk of this host shows these bytes"));
+        let mut loop_device = disk(500e6, 15.8);
+        loop_device.is_virtual = true;
+        assert!(
+            told_of(0.3, loop_device).starts_with("none: no disk of this host"),
+            "its bytes are another's"
+        );
+    }
+
+    #[test]
+    fn the_network_alone_names_what_this_host_sees_and_says_what_it_does_not() {
+        let link = told(flow(FlowStage::Network, None), &moment(0.3, disk(0.0, 0.0), 0.98));
+        assert_eq!(link, "eth0 sends 98.0 % of its link of 25 Gb/s");
+        let nothing = told(flow(FlowStage::Network, None), &moment(0.3, disk(0.0, 0.0), 0.4));
+        assert!(nothing.contains("the other host's CPUs"), "{nothing}");
+    }
+
+    #[test]
+    fn what_is_unknown_says_why() {
+        let calm = moment(0.3, disk(500e6, 15.8), 0.4);
+        let still = Flow { bytes_per_second: Some(0.0), ..flow(FlowStage::Disk, None) };
+        assert_eq!(told(still, &calm), "none: nothing has moved yet");
+        assert!(told(flow(FlowStage::Disk, None), &Moment::default()).contains("first rates"));
+        assert!(told(flow(FlowStage::Memory, None), &calm).contains("counts as busy"));
+        assert_eq!(told(flow(FlowStage::Step, None), &calm), "none: no measurement runs");
+        assert!(told(flow(FlowStage::Wall, None), &calm).contains("keeps its rate"));
+        let wall = Flow { held_by: Some("disk sda does not follow".into()), ..flow(FlowStage::Wall, None) };
+        assert_eq!(told(wall, &calm), "disk sda does not follow");
+        let mut throttled = calm.clone();
+        throttled.cpus.throttled_share = Some(0.4);
+        assert!(told(flow(FlowStage::Disk, None), &throttled).contains("CPU quota"));
+    }
+
+    #[test]
+    fn a_stage_of_a_later_version_is_still_a_flow() {
+        let flow: Flow =
+            serde_json::from_str(r#"{"command":"gpu","stage":"gpu","limit_by":"x"}"#).expect("a flow");
+        assert_eq!(flow.stage, FlowStage::Other);
+        assert_eq!(serde_json::to_value(FlowStage::Network).expect("JSON"), "network");
+    }
+
+    /// A flow and a moment with what they can show of a situation.
+    fn shown(evidence: &Evidence) -> (Flow, Moment) {
+        let workers = evidence.workers.unwrap_or_default();
+        let lanes = FlowLanes {
+            count: workers.count,
+            busy: workers.busy,
+            busiest: workers.busiest,
+            starved: workers.waiting_source,
+            blocked: workers.waiting_sink,
+        };
+        let throttled_share = evidence.quota.map(|quota| quota.throttled);
+        let cpus = Cpus { throttled_share, ..Cpus::default() };
+        let moment = Moment { interval_ms: 1000.0, cpus, ..Moment::default() };
+        (flow(FlowStage::Network, Some(lanes)), moment)
+    }
+
+    /// As the result of a run and the wall answer; the receiver is seen by them alone.
+    #[test]
+    fn the_panel_answers_as_the_judge_does() {
+        for Situation { name, evidence, limited_by } in situations() {
+            let used = evidence.quota.is_some_and(|quota| quota.used.is_some());
+            let paced = evidence.workers.is_none_or(|workers| workers.paced);
+            if evidence.receiver.is_some() || used || paced {
+                continue;
+            }
+            let (flow, moment) = shown(&evidence);
+            assert_eq!(judge(&super::evidence(&flow, &moment)).kind(), limited_by, "{name}");
+            assert_eq!(judged(flow, &moment).limit.is_some(), limited_by.is_some(), "{name}");
+            // Of the machine alone a moment knows the quota.
+            let quota = limited_by == Some(LimitKind::Quota);
+            assert_eq!(bottleneck::of(&moment).0.is_some(), quota, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_flow_is_judged_by_the_one_judge(
+            throttled in 0.0f64..1.0, busiest in 0.0f64..1.0, starved in 0.0f64..1.0, blocked in 0.0f64..1.0,
+        ) {
+            let evidence = Evidence {
+                route: Route::Network,
+                bytes_per_second: Some(500e6),
+                quota: Some(QuotaEvidence { throttled, used: None }),
+                workers: Some(WorkerEvidence {
+                    count: 2, busy: busiest, busiest, paced: false,
+                    waiting_source: starved, waiting_sink: blocked,
+                }),
+                ..Evidence::default()
+            };
+            let (flow, moment) = shown(&evidence);
+            prop_assert_eq!(super::evidence(&flow, &moment), evidence);
+        }
+    }
+}

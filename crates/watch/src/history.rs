@@ -1,0 +1,271 @@
+//! What the graphs show: the last minute, hour and day of every rate, in a memory that does not grow.
+//!
+//! A moment stands for the time since the one before, so it goes into every slot that this time touches,
+//! weighted by how much of it: a watch with an interval of 10 s has no holes in its minute, one of 100 ms has
+//! means. The hour and the day also keep the highest moment.
+
+use super::model::{Eight, Moment, summed};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Series kept at most: about 20 KB each. The ones that were silent for longest go.
+const SERIES: usize = 512;
+
+/// How much of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    Minute,
+    Hour,
+    Day,
+}
+
+impl Span {
+    /// All, the shortest first.
+    pub const ALL: [Span; 3] = [Span::Minute, Span::Hour, Span::Day];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Span::Minute => "minute",
+            Span::Hour => "hour",
+            Span::Day => "day",
+        }
+    }
+
+    /// By its word.
+    pub(crate) fn of_word(word: &str) -> Option<Span> {
+        Span::ALL.into_iter().find(|span| span.word() == word)
+    }
+
+    /// Time of one slot, milliseconds.
+    pub(crate) fn step_ms(self) -> i64 {
+        match self {
+            Span::Minute => 1_000,
+            Span::Hour => 10_000,
+            Span::Day => 60_000,
+        }
+    }
+
+    /// Slots kept.
+    pub fn slots(self) -> usize {
+        match self {
+            Span::Minute => 60,
+            Span::Hour => 360,
+            Span::Day => 1440,
+        }
+    }
+}
+
+/// What a series is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Bits per second that a NIC received, as it counts.
+    NicReceive,
+    /// … that it sent.
+    NicSend,
+    /// Of all NICs together, each packet once; without a name.
+    SumReceive,
+    SumSend,
+    /// Bytes per second.
+    DiskRead,
+    DiskWrite,
+    /// Share of all processors' time; by class.
+    Cpu,
+    /// Watts by the best meter; without a name.
+    Power,
+}
+
+/// One slot: the sum of value × milliseconds, the milliseconds, the highest value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    sum: f32,
+    weight_ms: f32,
+    most: f32,
+}
+
+#[derive(Clone)]
+struct Series {
+    slots: [Vec<Slot>; 3],
+    /// The last moment that it had a value in, Unix milliseconds.
+    seen_ms: i64,
+}
+
+/// The past of every rate.
+#[derive(Clone, Default)]
+pub struct History {
+    /// By span, the number of the newest slot: Unix milliseconds ÷ step.
+    newest: [Option<i64>; 3],
+    series: BTreeMap<(Kind, String), Series>,
+}
+
+/// The past of one rate, oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Past {
+    pub kind: Kind,
+    pub name: String,
+    /// Mean of each slot; none where nothing is known.
+    pub mean: Vec<Option<f32>>,
+    /// The highest moment in each slot.
+    pub most: Vec<Option<f32>>,
+}
+
+/// The past of all rates over one span, as the page gets it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    pub span: &'static str,
+    pub step_ms: i64,
+    /// Start of the newest slot, Unix milliseconds; none before the first rates.
+    pub newest_ms: Option<i64>,
+    pub series: Vec<Past>,
+}
+
+impl History {
+    /// Takes in a moment; the first one of a watch has no rates.
+    pub fn push(&mut self, moment: &Moment) {
+        if moment.interval_ms.is_nan() || moment.interval_ms <= 0.0 {
+            return;
+        }
+        for span in Span::ALL {
+            self.go_on(span, moment.at_ms);
+        }
+        for (kind, name, value) in rates(moment) {
+            self.add(kind, name, value as f32, moment);
+        }
+        let day_ago = moment.at_ms.saturating_sub(Span::Day.step_ms() * Span::Day.slots() as i64);
+        self.series.retain(|_, series| series.seen_ms >= day_ago);
+    }
+
+    /// One rate over a span; empty where it is not known at all.
+    pub fn past(&self, span: Span, kind: Kind, name: &str) -> Option<Past> {
+        let series = self.series.get(&(kind, name.to_string()))?;
+        Some(self.read(span, kind, name, series))
+    }
+
+    /// All rates over a span.
+    pub fn told(&self, span: Span) -> Told {
+        let newest_ms = self.newest[span as usize].map(|newest| newest * span.step_ms());
+        let series = self.series.iter().map(|((kind, name), series)| self.read(span, *kind, name, series));
+        Told { span: span.word(), step_ms: span.step_ms(), newest_ms, series: series.collect() }
+    }
+
+    fn read(&self, span: Span, kind: Kind, name: &str, series: &Series) -> Past {
+        let newest = self.newest[span as usize].unwrap_or(0);
+        let slots = &series.slots[span as usize];
+        let in_order = || {
+            let oldest = newest + 1 - slots.len() as i64;
+            (oldest..=newest).map(|number| slots[place(number, slots.len())])
+        };
+        let known = |slot: &Slot| slot.weight_ms > 0.0;
+        let mean = in_order().map(|slot| known(&slot).then(|| slot.sum / slot.weight_ms)).collect();
+        let most = in_order().map(|slot| known(&slot).then_some(slot.most)).collect();
+        Past { kind, name: name.to_string(), mean, most }
+    }
+
+    /// Opens the slots up to this time. A clock that was set back by more than a slot begins again: two times
+    /// cannot stand in one slot.
+    fn go_on(&mut self, span: Span, at_ms: i64) {
+        let number = at_ms.div_euclid(span.step_ms());
+        let newest = self.newest[span as usize].unwrap_or(number.saturating_sub(span.slots() as i64));
+        let set_back = number < newest - 1;
+        let from = if set_back { number + 1 - span.slots() as i64 } else { newest + 1 };
+        let from = from.max(number + 1 - span.slots() as i64);
+        for series in self.series.values_mut() {
+            let slots = &mut series.slots[span as usize];
+            (from..=number).for_each(|number| slots[place(number, span.slots())] = Slot::default());
+        }
+        self.newest[span as usize] = Some(if set_back { number } else { newest.max(number) });
+    }
+
+    fn add(&mut self, kind: Kind, name: &str, value: f32, moment: &Moment) {
+        let key = (kind, name.to_string());
+        if !self.series.contains_key(&key) && self.series.len() >= SERIES {
+            let silent = self.series.iter().min_by_key(|(_, series)| series.seen_ms);
+            match silent.filter(|(_, series)| series.seen_ms < moment.at_ms) {
+                Some((silent, _)) => self.series.remove(&silent.clone()),
+                // All are of this moment: more than this is shown nowhere.
+                None => return,
+            };
+        }
+        let empty =
+            || Series { slots: Span::ALL.map(|span| vec![Slot::default(); span.slots()]), seen_ms: 0 };
+        let series = self.series.entry(key).or_insert_with(empty);
+        series.seen_ms = moment.at_ms;
+        for span in Span::ALL {
+            let Some(newest) = self.newest[span as usize] else { continue };
+            series.put(span, newest, moment, value);
+        }
+    }
+}
+
+impl Series {
+    /// The value into every slot that the moment's time touches.
+    fn put(&mut self, span: Span, newest: i64, moment: &Moment, value: f32) {
+        let step = span.step_ms() as f64;
+        let end = moment.at_ms as f64;
+        let start = end - moment.interval_ms;
+        let first = ((start / step).floor() as i64).max(newest + 1 - span.slots() as i64);
+        let last = moment.at_ms.div_euclid(span.step_ms()).min(newest);
+        let slots = &mut self.slots[span as usize];
+        for number in first..=last {
+            let from = (number as f64 * step).max(start);
+            let to = ((number + 1) as f64 * step).min(end);
+            let slot = &mut slots[place(number, span.slots())];
+            // A moment that ends where a slot begins says nothing of it.
+            if to <= from {
+                continue;
+            }
+            slot.most = if slot.weight_ms > 0.0 { slot.most.max(value) } else { value };
+            slot.sum += value * (to - from) as f32;
+            slot.weight_ms += (to - from) as f32;
+        }
+    }
+}
+
+fn place(number: i64, slots: usize) -> usize {
+    number.rem_euclid(slots as i64) as usize
+}
+
+/// The rates of a moment that graphs are drawn of.
+fn rates(moment: &Moment) -> Vec<(Kind, &str, f64)> {
+    let mut all: Vec<(Kind, &str, f64)> = Vec::new();
+    let mut tell = |kind, name, value: Option<f64>| all.extend(value.map(|value| (kind, name, value)));
+    for nic in &moment.nics {
+        tell(Kind::NicReceive, nic.name.as_str(), nic.receive.bits_per_second);
+        tell(Kind::NicSend, nic.name.as_str(), nic.send.bits_per_second);
+    }
+    tell(Kind::SumReceive, "", sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second)));
+    tell(Kind::SumSend, "", sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second)));
+    for disk in &moment.disks {
+        tell(Kind::DiskRead, disk.name.as_str(), disk.read.bytes_per_second);
+        tell(Kind::DiskWrite, disk.name.as_str(), disk.write.bytes_per_second);
+    }
+    if let Some(eight) = &moment.cpus.total {
+        for (class, share) in classes(eight) {
+            tell(Kind::Cpu, class, Some(share));
+        }
+    }
+    tell(Kind::Power, "", moment.energy.watts);
+    all
+}
+
+/// Of those that are known; none where none is.
+pub fn sum(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    values.flatten().fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+}
+
+/// The classes of CPU time but idle, in the order in which they are stacked.
+pub fn classes(eight: &Eight) -> [(&'static str, f64); 7] {
+    [
+        ("user", eight.user),
+        ("nice", eight.nice),
+        ("system", eight.system),
+        ("softirq", eight.softirq),
+        ("irq", eight.irq),
+        ("steal", eight.steal),
+        ("iowait", eight.iowait),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

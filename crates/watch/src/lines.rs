@@ -1,0 +1,81 @@
+//! A moment as one line of text, for where there is no screen to fill: what moves, what is lost, what it
+//! costs, what holds it.
+
+use super::model::{Disk, Moment, Nic};
+
+/// The line, without the time zone's name: `12:34:56 UTC`.
+pub fn line(moment: &Moment) -> String {
+    let mut parts: Vec<String> = moment.nics.iter().filter_map(nic).collect();
+    if parts.is_empty() {
+        parts.push("no NIC moves anything".into());
+    }
+    parts.extend(moment.disks.iter().filter(|disk| !disk.is_virtual).filter_map(disk));
+    if let Some(total) = moment.cpus.total {
+        let busy = |core: &super::model::Core| core.eight.map(|eight| (eight.busy(), core.number));
+        let most = moment.cpus.each.iter().filter_map(busy).max_by(|a, b| a.0.total_cmp(&b.0));
+        let most =
+            most.map(|(share, core)| format!(", core {core} {:.0} %", share * 100.0)).unwrap_or_default();
+        parts.push(format!("CPU {:.0} %{most}", total.busy() * 100.0));
+    }
+    let lost: f64 = moment.drops.iter().filter_map(|line| line.per_second).sum();
+    if lost > 0.0 {
+        parts.push(format!("drops and repeats {lost:.0}/s"));
+    }
+    if let Some(watts) = moment.energy.watts {
+        let each =
+            moment.energy.joules_per_gb.map(|joules| format!(", {joules:.1} J/GB")).unwrap_or_default();
+        parts.push(format!("{watts:.0} W{each}"));
+    }
+    if !moment.slow.is_empty() {
+        parts.push(format!("slow: {}", moment.slow.join(", ")));
+    }
+    format!("{}  {}", clock(moment.at_ms), parts.join(" | "))
+}
+
+/// Hours, minutes and seconds of the day, UTC.
+fn clock(at_ms: i64) -> String {
+    let seconds = at_ms.div_euclid(1000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+fn nic(nic: &Nic) -> Option<String> {
+    let way = |way: &super::model::Way| {
+        let bits = way.bits_per_second?;
+        let share = way.share_of_link.map(|share| format!(" ({:.0} %)", share * 100.0)).unwrap_or_default();
+        Some(format!("{}{share}", bits_per_second(bits)))
+    };
+    let moves = nic.receive.bits_per_second.unwrap_or(0.0) + nic.send.bits_per_second.unwrap_or(0.0) >= 1e3;
+    let (receive, send) = (way(&nic.receive)?, way(&nic.send)?);
+    moves.then(|| format!("{} in {receive} out {send}", nic.name))
+}
+
+fn disk(disk: &Disk) -> Option<String> {
+    let (read, write) = (disk.read.bytes_per_second?, disk.write.bytes_per_second?);
+    let depth = disk.queue_depth.map(|depth| format!(" depth {depth:.1}")).unwrap_or_default();
+    (read + write >= 1e3)
+        .then(|| format!("{} read {:.1} write {:.1} MB/s{depth}", disk.name, read / 1e6, write / 1e6))
+}
+
+fn bits_per_second(bits: f64) -> String {
+    match bits {
+        bits if bits >= 1e9 => format!("{:.2} Gb/s", bits / 1e9),
+        bits if bits >= 1e6 => format!("{:.1} Mb/s", bits / 1e6),
+        bits => format!("{:.1} kb/s", bits / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day() {
+        assert_eq!((clock(0).as_str(), clock(-1000).as_str()), ("00:00:00", "23:59:59"));
+        assert_eq!(clock(1_795_000_072_345), "11:07:52");
+    }
+
+    #[test]
+    fn nothing_moves() {
+        assert_eq!(line(&Moment::default()), "00:00:00  no NIC moves anything");
+    }
+}

@@ -1,0 +1,61 @@
+//! What a running linerate does, and what holds it.
+
+use serde::{Deserialize, Serialize};
+
+/// What is being measured or played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowStage {
+    /// Before and after the measurements: probe, scratch files, diagnosis.
+    Step,
+    Memory,
+    Disk,
+    Network,
+    /// From the disks to the network.
+    Path,
+    Load,
+    /// A movie on a wall.
+    Wall,
+    /// A stage that this version does not know.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// Workers of a flow, by what they did with their time: shares of 1, means over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowLanes {
+    pub count: u32,
+    /// Worked on a core.
+    pub busy: f64,
+    /// Had nothing to send and waited for the disks.
+    pub starved: f64,
+    /// Waited for the network to take what they had.
+    pub blocked: f64,
+    /// Of the worker that works most.
+    pub busiest: f64,
+}
+
+/// What a running linerate moves now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Flow {
+    /// `run`, `disk`, `network`, `wall serve`, …
+    pub command: String,
+    pub stage: FlowStage,
+    /// The running measurement, the step, or the movie.
+    pub name: String,
+    /// Payload, of the last second or less; none where nothing has moved yet.
+    pub bytes_per_second: Option<f64>,
+    /// Until all of it is done, as far as that is known.
+    pub seconds_left: Option<f64>,
+    /// Where it has workers, and they have said how they spend their time.
+    pub lanes: Option<FlowLanes>,
+    /// What the flow itself says that holds it: a wall does.
+    pub held_by: Option<String>,
+    /// What holds it now, in one sentence; none where that cannot be told.
+    pub limit: Option<String>,
+    /// The rule that told the limit; where there is none, what is missing to tell it.
+    pub limit_by: String,
+}

@@ -1,0 +1,245 @@
+//! The watch in a browser, and `/metrics`: the same moments as in the terminal, over plain HTTP.
+//!
+//! On a loopback address everybody on this host may look, as at `/proc`. On any other address a token is
+//! wanted, because figures of a server tell an attacker much; plain HTTP is not encrypted, so such a network
+//! has to be one that one trusts, or a tunnel.
+
+mod assets;
+mod events;
+mod token;
+
+pub use self::token::PageToken;
+
+use super::board::Board;
+use super::history::Span;
+use super::{openmetrics, prometheus_text};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use axum::routing::{get, post};
+use linerate_facts::failure::Failure;
+use linerate_transport::admission::Permits;
+use linerate_web::{Guard, PageClient, PageListener, bind};
+use std::future::IntoFuture;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::Notify;
+
+/// Connections at once, of all kinds.
+const CONNECTIONS: usize = 128;
+/// Event streams at once: one for each tab that is in sight.
+const STREAMS: usize = 64;
+/// A login is 64 digits.
+const LARGEST_REQUEST_BYTES: usize = 4096;
+
+/// What who knows OpenMetrics gets, and everybody else.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Where the page is, and who may see it.
+pub struct PageSettings {
+    pub listen: SocketAddr,
+    /// None: only on loopback.
+    pub token: Option<PageToken>,
+}
+
+/// Serves on a thread of its own until it is dropped.
+pub struct Page {
+    address: SocketAddr,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all requests share.
+struct Shared {
+    board: Arc<Board>,
+    guard: Guard,
+    token: Option<PageToken>,
+    streams: Arc<Permits>,
+    port: u16,
+}
+
+impl Page {
+    /// Listens.
+    pub fn start(board: Arc<Board>, settings: PageSettings) -> Result<Page, Failure> {
+        let PageSettings { listen, token } = settings;
+        if !listen.ip().to_canonical().is_loopback() && token.is_none() {
+            return Err(Failure::Usage(format!(
+                "--listen {listen} would show this host to everybody who reaches that address: give \
+                 --token-file FILE (it is made where it \
+                 is absent), or listen on 127.0.0.1:{} and reach it through `ssh -L`",
+                listen.port()
+            )));
+        }
+        let lacks = |error: io::Error| Failure::Lacks(format!("the page cannot start: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacks)?;
+        let inside = runtime.enter();
+        let Some(listener) = bind(&[listen], "--listen")?.pop() else {
+            return Err(lacks(io::ErrorKind::AddrNotAvailable.into()));
+        };
+        let address = listener.local_addr().map_err(lacks)?;
+        drop(inside);
+        let streams = Permits::shared(STREAMS);
+        let port = address.port();
+        let shared = Shared { board, guard: Guard::of_this_host(), token, streams, port };
+        let accepted = PageListener::new(listener, Permits::shared(CONNECTIONS));
+        let routes = routes(Arc::new(shared)).into_make_service_with_connect_info::<PageClient>();
+        let stop = Arc::new(Notify::new());
+        let stopped = stop.clone();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = axum::serve(accepted, routes).into_future() => {}
+                    () = stopped.notified() => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new().name("page".into()).spawn(serve).map_err(lacks)?;
+        Ok(Page { address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens, with the port that the kernel chose for port 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a person opens, without the token. A page for every address is shown at this host's own.
+    pub fn url(&self) -> String {
+        let host = match self.address.ip() {
+            IpAddr::V4(every) if every.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(every) if every.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            one => one,
+        };
+        format!("http://{}/", SocketAddr::new(host, self.address.port()))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/events", get(events::events))
+        .route("/history", get(history))
+        .route("/moment", get(moment))
+        .route("/metrics", get(metrics))
+        .route("/login", post(login))
+        .fallback(get(asset))
+        .layer(DefaultBodyLimit::max(LARGEST_REQUEST_BYTES))
+        .with_state(shared)
+}
+
+impl Shared {
+    /// None: the request is served. Where there is a token, it shows it. Where there is none, it is for a
+    /// name that nobody else owns, and of no page of another site. With a token the name does not matter,
+    /// because a browser shows our cookie only to the name that it got it from.
+    fn refusal(&self, headers: &HeaderMap) -> Option<Response> {
+        match &self.token {
+            Some(token) if token.is_shown(headers, self.port) => None,
+            Some(_) => Some(token::wanted()),
+            None => self
+                .guard
+                .origin(headers)
+                .err()
+                .map(|why| linerate_web::sentence(StatusCode::FORBIDDEN, &why)),
+        }
+    }
+}
+
+/// The page; to who shows no token yet, the one that asks for it.
+async fn page(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+    if let Some(token) = &shared.token
+        && let Some(shown) = token::in_query(&uri)
+    {
+        return token.log_in(shown, shared.port, token::Then::Page);
+    }
+    match shared.refusal(&headers) {
+        None => linerate_web::find(&assets::FILES, "/"),
+        Some(_) if shared.token.is_some() => {
+            let mut response = linerate_web::find(&assets::LOGIN, "/");
+            *response.status_mut() = StatusCode::UNAUTHORIZED;
+            response
+        }
+        Some(refused) => refused,
+    }
+}
+
+/// What the page that asks for the token sends.
+async fn login(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    match &shared.token {
+        Some(token) => token.log_in(String::from_utf8_lossy(&body).trim(), shared.port, token::Then::Nothing),
+        None => shared
+            .refusal(&headers)
+            .unwrap_or_else(|| linerate_web::sentence(StatusCode::NOT_FOUND, "This page wants no token.")),
+    }
+}
+
+/// A file of the page. There is nothing secret in them, but a foreign name gets none.
+async fn asset(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+    if shared.token.is_none()
+        && let Some(refused) = shared.refusal(&headers)
+    {
+        return refused;
+    }
+    linerate_web::find(&assets::FILES, uri.path())
+}
+
+/// The past: `?span=minute`, `hour`, `day`.
+async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+    if let Some(refused) = shared.refusal(&headers) {
+        return refused;
+    }
+    let word = uri.query().and_then(|query| query.strip_prefix("span=")).unwrap_or("minute");
+    let Some(span) = Span::of_word(word) else {
+        return linerate_web::sentence(
+            StatusCode::BAD_REQUEST,
+            "There is a span of a minute, an hour and a day: ?span=minute.",
+        );
+    };
+    let told = shared.board.history().told(span);
+    match serde_json::to_string(&told) {
+        Ok(text) => linerate_web::answer(StatusCode::OK, JSON, text),
+        Err(error) => linerate_web::sentence(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+/// The newest moment, as it also stands in recordings.
+async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    match (shared.refusal(&headers), shared.board.newest()) {
+        (Some(refused), _) => refused,
+        (None, Some(shown)) => linerate_web::answer(StatusCode::OK, JSON, shown.json().to_string()),
+        (None, None) => not_yet(),
+    }
+}
+
+/// The newest moment for Prometheus, in the form that it asks for.
+async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let Some(shown) = shared.board.newest() else { return shared.refusal(&headers).unwrap_or_else(not_yet) };
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let open = accepted.into_iter().any(|kinds| kinds.contains("application/openmetrics-text"));
+    match (shared.refusal(&headers), open) {
+        (Some(refused), _) => refused,
+        (None, true) => linerate_web::answer(StatusCode::OK, OPENMETRICS, openmetrics(&shown.moment)),
+        (None, false) => linerate_web::answer(StatusCode::OK, PROMETHEUS, prometheus_text(&shown.moment)),
+    }
+}
+
+fn not_yet() -> Response {
+    linerate_web::sentence(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Nothing is measured yet; ask again after one interval.",
+    )
+}

@@ -1,0 +1,93 @@
+//! `--record`: a recording is one line of JSON about itself, then one for each moment, compressed with zstd,
+//! a frame for each line. What was written is whole after `kill -9`: at most the last line is cut. `zstdcat
+//! FILE` shows it.
+
+use super::model::{Moment, SCHEMA};
+use ruzstd::encoding::{CompressionLevel, FrameCompressor};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+/// The first line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub linerate_watch: About,
+}
+
+/// What a recording is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct About {
+    /// [`SCHEMA`] of the moments.
+    pub schema: u32,
+    /// Version of the linerate that recorded it.
+    #[serde(default)]
+    pub version: String,
+    #[serde(default)]
+    pub host: String,
+    /// Unix time, milliseconds.
+    #[serde(default)]
+    pub started_ms: i64,
+}
+
+/// Writes one.
+pub struct Recorder {
+    path: PathBuf,
+    file: File,
+    compressor: FrameCompressor<Cursor<Vec<u8>>, Vec<u8>, ruzstd::encoding::MatchGeneratorDriver>,
+    begun: bool,
+}
+
+impl Recorder {
+    /// Makes the file; one that is there is not written over. The error is a sentence.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let file = File::options().write(true).create_new(true).open(path).map_err(|error| {
+            let remedy = match error.kind() {
+                std::io::ErrorKind::AlreadyExists => {
+                    "is there already; name another file, or remove it".to_string()
+                }
+                _ => format!("cannot be made: {error}; name a file in a folder that you may write"),
+            };
+            format!("{}: {remedy}", path.display())
+        })?;
+        let compressor = FrameCompressor::new(CompressionLevel::Fastest);
+        Ok(Recorder { path: path.to_path_buf(), file, compressor, begun: false })
+    }
+
+    /// Adds a moment. The error is a sentence.
+    pub fn write(&mut self, moment: &Moment) -> Result<(), String> {
+        if !self.begun {
+            let about = About {
+                schema: SCHEMA,
+                version: env!("CARGO_PKG_VERSION").into(),
+                host: moment.host.clone(),
+                started_ms: moment.at_ms,
+            };
+            self.line(&Head { linerate_watch: about })?;
+            self.begun = true;
+        }
+        self.line(moment)
+    }
+
+    fn line(&mut self, value: &impl Serialize) -> Result<(), String> {
+        let fails = |error: String| {
+            format!(
+                "{}: cannot be written: {error}; what was recorded before is whole and can be replayed",
+                self.path.display()
+            )
+        };
+        let mut line = serde_json::to_vec(value).map_err(|error| fails(error.to_string()))?;
+        line.push(b'\n');
+        self.compressor.set_source(Cursor::new(line));
+        self.compressor.set_drain(Vec::new());
+        self.compressor.compress();
+        let frame = self.compressor.take_drain().unwrap_or_default();
+        self.file.write_all(&frame).map_err(|error| fails(error.to_string()))
+    }
+}
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").field("path", &self.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,207 @@
+//! One sample: what each source says now, all asked at once and waited for only so long.
+
+use super::kept::Timed;
+use super::pace::Source;
+use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading, Program};
+use linerate_facts::counters::{DiskCounters, Interrupts};
+use linerate_facts::sysroot::Sysroot;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is to be watched.
+#[derive(Clone, Debug)]
+pub struct WatchOrder {
+    /// Time between two samples.
+    pub interval: Duration,
+    /// These interfaces; empty: all but `lo`.
+    pub nics: Vec<String>,
+    /// These disks; empty: all.
+    pub disks: Vec<String>,
+    /// Prints watts.
+    pub power_command: Option<String>,
+    /// Only what a view beside a measurement shows: no drivers' own counters (they take locks of the
+    /// network), no interrupts, no meters.
+    pub lean: bool,
+}
+
+/// A program's watts, with the time.
+pub(crate) type Told = (Instant, Result<f64, String>);
+
+/// What each source last said; none where it has not yet.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Unix time, milliseconds.
+    pub at_ms: i64,
+    pub kernel: Option<Arc<KernelReading>>,
+    pub network: Option<Arc<NetworkReading>>,
+    pub disks: Option<Arc<Result<Timed<Vec<DiskCounters>>, String>>>,
+    pub interrupts: Option<Arc<Result<Timed<Interrupts>, String>>>,
+    pub drivers: Option<Arc<DriverReading>>,
+    pub details: Option<Arc<Details>>,
+    pub rapl: Option<Arc<MetersReading>>,
+    pub hwmon: Option<Arc<MetersReading>>,
+    pub ipmi: Option<Arc<Option<Told>>>,
+    pub command: Option<Arc<Told>>,
+    /// Sources that keep one waiting, in words.
+    pub slow: Vec<String>,
+}
+
+/// The first answers are waited for longer: there is nothing to show without them.
+const FIRST: Duration = Duration::from_secs(2);
+/// What changes seldom is looked at this often.
+const SELDOM: Duration = Duration::from_secs(5);
+/// A program or a bus that takes longer is called slow.
+const LONG: Duration = Duration::from_secs(3);
+
+/// Takes samples.
+#[derive(Debug)]
+pub struct Sampler {
+    /// How long a sample waits for the sources that it needs.
+    deadline: Duration,
+    kernel: Source<KernelReading>,
+    network: Source<NetworkReading>,
+    disks: Source<Result<Timed<Vec<DiskCounters>>, String>>,
+    details: Source<Details>,
+    /// None of a lean order.
+    interrupts: Option<Source<Result<Timed<Interrupts>, String>>>,
+    drivers: Option<Source<DriverReading>>,
+    rapl: Option<Source<MetersReading>>,
+    hwmon: Option<Source<MetersReading>>,
+    ipmi: Option<Source<Option<Told>>>,
+    command: Option<Source<Told>>,
+    programs: [Program; 2],
+    taken: bool,
+}
+
+impl Sampler {
+    /// Starts the sources. The error is a sentence.
+    pub fn start(sysroot: &Sysroot, order: &WatchOrder) -> Result<Self, String> {
+        let every = order.interval;
+        let deadline = (every / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
+        let programs = [Program::default(), Program::default()];
+        let seldom = every.max(SELDOM);
+        let command = order.power_command.as_deref().map(|words| {
+            let read = sources::power_command(words, &programs[1]);
+            Source::start("power command", every, LONG, read)
+        });
+        // What a lean order leaves out is not even started.
+        let full = !order.lean;
+        Ok(Sampler {
+            deadline,
+            kernel: Source::start("kernel counters", every, deadline, sources::kernel(sysroot))?,
+            network: Source::start("network counters", every, deadline, sources::network(sysroot))?,
+            disks: Source::start("disk counters", every, deadline, sources::disks(sysroot))?,
+            details: Source::start("devices", seldom, LONG, sources::details(sysroot))?.sparing(),
+            interrupts: full
+                .then(|| sparing("interrupts", every, sources::interrupts(sysroot)))
+                .transpose()?,
+            drivers: full
+                .then(|| sparing("drivers", every, sources::drivers(sysroot, &order.nics)))
+                .transpose()?,
+            rapl: full.then(|| sparing("RAPL", every, sources::rapl(sysroot))).transpose()?,
+            hwmon: full.then(|| sparing("hwmon", every, sources::hwmon(sysroot))).transpose()?,
+            ipmi: full
+                .then(|| {
+                    let read = sources::ipmi(sysroot, &programs[0]);
+                    Source::start("IPMI", every.max(2 * SELDOM), 2 * LONG, read)
+                })
+                .transpose()?,
+            command: command.transpose()?,
+            programs,
+            taken: false,
+        })
+    }
+
+    /// Asks all that are due, and gives what has come by the deadline.
+    pub fn sample(&mut self) -> Sample {
+        let now = Instant::now();
+        self.ask(now);
+        let until = now + if self.taken { self.deadline } else { FIRST };
+        self.kernel.wait(until);
+        self.network.wait(until);
+        self.disks.wait(until);
+        // The others come with the next sample, where they are late.
+        let until = if self.taken { now + self.deadline / 4 } else { until };
+        self.details.wait(until);
+        wait(&mut self.interrupts, until);
+        wait(&mut self.drivers, until);
+        wait(&mut self.rapl, until);
+        wait(&mut self.hwmon, until);
+        self.taken = true;
+        self.collected()
+    }
+
+    fn ask(&mut self, now: Instant) {
+        self.kernel.ask(now);
+        self.network.ask(now);
+        self.disks.ask(now);
+        self.details.ask(now);
+        ask(&mut self.interrupts, now);
+        ask(&mut self.drivers, now);
+        ask(&mut self.rapl, now);
+        ask(&mut self.hwmon, now);
+        ask(&mut self.ipmi, now);
+        ask(&mut self.command, now);
+    }
+
+    fn collected(&mut self) -> Sample {
+        let now = Instant::now();
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let slow = [
+            self.kernel.slow(now),
+            self.network.slow(now),
+            self.disks.slow(now),
+            self.details.slow(now),
+            slow(&self.interrupts, now),
+            slow(&self.drivers, now),
+            slow(&self.rapl, now),
+            slow(&self.hwmon, now),
+            slow(&self.ipmi, now),
+            slow(&self.command, now),
+        ];
+        Sample {
+            at_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX),
+            kernel: self.kernel.latest(),
+            network: self.network.latest(),
+            disks: self.disks.latest(),
+            details: self.details.latest(),
+            interrupts: self.interrupts.as_mut().and_then(Source::latest),
+            drivers: self.drivers.as_mut().and_then(Source::latest),
+            rapl: self.rapl.as_mut().and_then(Source::latest),
+            hwmon: self.hwmon.as_mut().and_then(Source::latest),
+            ipmi: self.ipmi.as_mut().and_then(Source::latest),
+            command: self.command.as_mut().and_then(Source::latest),
+            slow: slow.into_iter().flatten().collect(),
+        }
+    }
+}
+
+/// A source that is asked more seldom where it costs much, and that nobody waits for.
+fn sparing<T: Send + 'static>(
+    name: &'static str,
+    every: Duration,
+    read: impl FnMut() -> T + Send + 'static,
+) -> Result<Source<T>, String> {
+    Source::start(name, every, LONG, read).map(Source::sparing)
+}
+
+fn ask<T: Send + 'static>(source: &mut Option<Source<T>>, now: Instant) {
+    source.iter_mut().for_each(|source| source.ask(now));
+}
+
+fn wait<T: Send + 'static>(source: &mut Option<Source<T>>, until: Instant) {
+    source.iter_mut().for_each(|source| source.wait(until));
+}
+
+fn slow<T: Send + 'static>(source: &Option<Source<T>>, now: Instant) -> Option<String> {
+    source.as_ref().and_then(|source| source.slow(now))
+}
+
+impl Drop for Sampler {
+    /// A program that reads a meter does not outlive the watch.
+    fn drop(&mut self) {
+        for program in &self.programs {
+            program.end();
+        }
+    }
+}

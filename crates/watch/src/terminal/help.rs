@@ -1,0 +1,41 @@
+//! The keys, and what the marks mean.
+
+use super::pieces::{legend, piece};
+use super::screen::View;
+use super::theme::Role;
+use ratatui::text::Line;
+
+const KEYS: [(&str, &str); 9] = [
+    ("1 to 6, Tab", "pages: overview, NICs, disks, CPU, ledger, power"),
+    ("m h d", "graphs of the last minute, hour, day"),
+    ("up, down", "scroll; also j k, PgUp PgDn, Home End"),
+    ("p", "pause, go on"),
+    ("Esc", "back to the overview"),
+    ("q, Ctrl-C", "quit"),
+    ("Ctrl-Z", "to the shell; `fg` comes back"),
+    ("Ctrl-L", "redraw"),
+    ("?", "this help"),
+];
+
+/// The help.
+pub(crate) fn lines(view: &View<'_>) -> Vec<Line<'static>> {
+    let theme = view.theme;
+    let mut lines = vec![Line::from(piece(theme, Role::Title, " Keys"))];
+    for (key, what) in KEYS {
+        lines.push(Line::from(vec![
+            piece(theme, Role::Strong, format!("  {key:12}")),
+            piece(theme, Role::Plain, what),
+        ]));
+    }
+    let texts = [
+        " Bars of NICs end at the link's rate; of disks, and where that rate is unknown, at the most seen.",
+        " Sparklines show the highest moment of each step. A figure that is not known is a -.",
+        " CPU, by what the time went to; the rest is idle:",
+    ];
+    lines.push(Line::default());
+    lines.extend(texts.map(|text| Line::from(piece(theme, Role::Soft, text))));
+    let mut classes = legend(theme);
+    classes.spans.insert(0, "  ".into());
+    lines.push(classes);
+    lines
+}

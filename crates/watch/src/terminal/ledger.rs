@@ -1,0 +1,146 @@
+//! The loss ledger with its cures, TCP and UDP, links, and what could not be read.
+
+use super::pieces::{count, outside, percent, piece};
+use super::screen::View;
+use super::theme::Role;
+use crate::model::DropLine;
+use linerate_facts::printable::wrapped;
+use ratatui::text::{Line, Span};
+
+/// The page: what grows, with its cure, first.
+pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+    let View { moment, theme, .. } = *view;
+    let grows = |line: &DropLine| line.per_second.is_some_and(|rate| rate > 0.0);
+    let (growing, still): (Vec<_>, Vec<_>) = moment.drops.iter().partition(|line| grows(line));
+    let mut lines = Vec::new();
+    if growing.is_empty() {
+        lines.push(Line::from(piece(theme, Role::Good, " Nothing is lost now.")));
+    }
+    for line in growing {
+        lines.push(counter(view, line, Role::Bad));
+        let texts = [("", &line.meaning), ("cure: ", &line.cure)];
+        for (word, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            let rows = wrapped(&format!("{word}{}", outside(text)), width.saturating_sub(6));
+            lines.extend(
+                rows.into_iter().map(|row| Line::from(piece(theme, Role::Plain, format!("     {row}")))),
+            );
+        }
+    }
+    if !still.is_empty() {
+        lines.push(Line::from(piece(theme, Role::Title, " Lost before, not now")));
+        lines.extend(still.into_iter().map(|line| counter(view, line, Role::Soft)));
+    }
+    lines.push(Line::default());
+    lines.extend(protocols(view));
+    lines.extend(links(view));
+    lines.extend(sources(view, width));
+    lines
+}
+
+fn counter(view: &View<'_>, line: &DropLine, role: Role) -> Line<'static> {
+    let place = line.interface.as_deref().map_or(String::new(), |name| format!(", {}", outside(name)));
+    let name = format!("  {}{place}: {} ", outside(&line.layer), outside(&line.counter));
+    let rate = format!(" {} {}/s  {} in all", count(line.per_second), outside(&line.unit), line.total);
+    Line::from(vec![piece(view.theme, role, name), piece(view.theme, role, rate)])
+}
+
+fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
+    let View { moment, theme, .. } = *view;
+    let (tcp, udp) = (&moment.tcp, &moment.udp);
+    let part = |text: String, rate: Option<f64>| {
+        piece(theme, if rate.is_some_and(|rate| rate > 0.0) { Role::Warn } else { Role::Soft }, text)
+    };
+    let connections = tcp.established.map_or("-".to_string(), |count| count.to_string());
+    let mut lines = vec![Line::from(vec![
+        piece(theme, Role::Title, " TCP "),
+        piece(
+            theme,
+            Role::Plain,
+            format!(
+                "{connections} connections  in {}/s  out {}/s  ",
+                count(tcp.segments_in_per_second),
+                count(tcp.segments_out_per_second)
+            ),
+        ),
+        part(
+            format!(
+                "sent again {}/s ({})  ",
+                count(tcp.retransmits_per_second),
+                percent(tcp.retransmit_share)
+            ),
+            tcp.retransmits_per_second,
+        ),
+        part(format!("time-outs {}/s  ", count(tcp.timeouts_per_second)), tcp.timeouts_per_second),
+        part(format!("zero windows {}/s", count(tcp.zero_windows_per_second)), tcp.zero_windows_per_second),
+    ])];
+    let causes = [
+        ("receive buffer full", udp.receive_buffer_drops_per_second),
+        ("send buffer full", udp.send_buffer_drops_per_second),
+        ("checksum", udp.checksum_drops_per_second),
+        ("memory", udp.memory_drops_per_second),
+        ("no program listened", udp.no_port_per_second),
+        ("other", udp.other_drops_per_second),
+    ];
+    let mut spans: Vec<Span<'static>> = vec![
+        piece(theme, Role::Title, " UDP "),
+        piece(
+            theme,
+            Role::Plain,
+            format!(
+                "in {}/s  out {}/s  ",
+                count(udp.datagrams_in_per_second),
+                count(udp.datagrams_out_per_second)
+            ),
+        ),
+    ];
+    let dropped: Vec<_> =
+        causes.into_iter().filter(|(_, rate)| rate.is_some_and(|rate| rate > 0.0)).collect();
+    match dropped.is_empty() {
+        true => spans.push(piece(theme, Role::Soft, "no drops")),
+        false => spans.extend(
+            dropped
+                .into_iter()
+                .map(|(cause, rate)| piece(theme, Role::Bad, format!("{cause} {}/s  ", count(rate)))),
+        ),
+    }
+    lines.push(Line::from(spans));
+    lines
+}
+
+fn links(view: &View<'_>) -> Vec<Line<'static>> {
+    let theme = view.theme;
+    let line = |link: &crate::model::PcieLink| {
+        let device = link.device.as_deref().map_or(String::new(), |device| format!(" ({})", outside(device)));
+        let was = link.was.as_deref().map_or(String::new(), |was| format!(", was {}", outside(was)));
+        let text = format!(
+            " {}{device}: {} GT/s x{} of {} GT/s x{}{was}",
+            outside(&link.address),
+            link.gigatransfers_per_second,
+            link.width,
+            link.best_gigatransfers_per_second,
+            link.best_width
+        );
+        Line::from(vec![
+            piece(theme, Role::Title, " PCIe"),
+            piece(theme, if link.was.is_some() { Role::Bad } else { Role::Warn }, text),
+        ])
+    };
+    view.moment.links.iter().map(line).collect()
+}
+
+/// What did not answer, and what cannot be read here.
+fn sources(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+    let theme = view.theme;
+    let slow = view.moment.slow.iter().map(|source| (Role::Warn, outside(source)));
+    let unknown = view
+        .moment
+        .unknown
+        .iter()
+        .map(|(source, why)| (Role::Soft, format!("{}: {}", outside(source), outside(why))));
+    slow.chain(unknown)
+        .flat_map(|(role, text)| {
+            wrapped(&text, width.saturating_sub(2)).into_iter().map(move |row| (role, row))
+        })
+        .map(|(role, row)| Line::from(piece(theme, role, format!(" {row}"))))
+        .collect()
+}

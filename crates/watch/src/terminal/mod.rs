@@ -1,0 +1,109 @@
+//! The watch in a terminal: one screen that somebody understands at three in the morning. `screen` makes the
+//! lines, `state` has what the person chose, `place` takes the terminal and gives it back. `panel` is what
+//! other commands show while they work, `inline` where they show it; `size` asks the terminal how large it is.
+
+mod help;
+mod inline;
+mod ledger;
+mod network;
+mod overview;
+pub mod panel;
+mod pieces;
+mod place;
+mod power;
+mod processors;
+mod screen;
+mod size;
+mod state;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod theme;
+
+pub use self::inline::InlineView;
+use self::place::Place;
+use self::screen::{View, compose};
+pub use self::size::{has_room, size, size_or_usual};
+use self::state::{Asked, State};
+pub use self::theme::Theme;
+use super::board::Board;
+use super::model::Moment;
+use linerate_facts::failure::Failure;
+use ratatui::Frame;
+use ratatui::crossterm::event::{Event, KeyEventKind, poll, read};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Keys and moments are looked for so often.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Shows the board until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
+/// from or go to; it may be empty.
+pub fn show(board: &Board, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
+    let mut place = Place::take()?;
+    let shown = turn(&mut place, board, stop, note);
+    drop(place);
+    shown.map_err(|error| Failure::Lacks(format!("the terminal is gone: {error}")))
+}
+
+fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::Result<()> {
+    let (mut state, theme) = (State::default(), Theme::of_environment());
+    let mut moments = board.listen();
+    let mut stale = true;
+    while !stop.load(Ordering::Relaxed) && !place.is_lost() {
+        if moments.has_changed().unwrap_or(false) {
+            moments.mark_unchanged();
+            stale |= state.paused.is_none();
+        }
+        if stale {
+            draw(place, board, &state, theme, note)?;
+            stale = false;
+        }
+        // A changed size is no key: crossterm is asked each time.
+        place.wait_key(LOOK)?;
+        if !poll(Duration::ZERO)? {
+            continue;
+        }
+        match read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key, board) {
+                Asked::Quit => return Ok(()),
+                Asked::Suspend => place.suspend()?,
+                Asked::Redraw => place.terminal.clear()?,
+                Asked::Nothing => {}
+            },
+            Event::Resize(..) => {}
+            _ => continue,
+        }
+        stale = true;
+    }
+    Ok(())
+}
+
+/// The lines are made before anything is written: a terminal that is held (Ctrl-S) holds nobody who waits for
+/// the history.
+fn draw(place: &mut Place, board: &Board, state: &State, theme: Theme, note: &str) -> io::Result<()> {
+    place.terminal.autoresize()?;
+    let size = place.terminal.size()?;
+    let ended = board.has_ended();
+    let lines = match (&state.paused, board.newest()) {
+        (Some((shown, history)), _) => compose(
+            &View { moment: &shown.moment, history, state, theme, note, ended },
+            size.width,
+            size.height,
+        ),
+        (None, newest) => {
+            let history = board.history();
+            let nothing = Moment { host: "the first look".into(), ..Moment::default() };
+            let moment = newest.as_ref().map_or(&nothing, |shown| &shown.moment);
+            compose(&View { moment, history: &history, state, theme, note, ended }, size.width, size.height)
+        }
+    };
+    place.terminal.draw(|frame| render(frame, lines)).map(drop)
+}
+
+fn render(frame: &mut Frame<'_>, lines: Vec<Line<'static>>) {
+    frame.render_widget(Paragraph::new(lines), frame.area());
+}

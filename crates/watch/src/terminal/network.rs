@@ -1,0 +1,235 @@
+//! NICs: a row each in the overview, and the page with everything that is known of them.
+
+use super::pieces::{bar, bits, count, fit, outside, percent, piece, sparkline};
+use super::screen::View;
+use super::theme::Role;
+use crate::history::Kind;
+use crate::model::{Nic, Queue, Way};
+use linerate_model::verdict::thresholds::LINK_FULL;
+use ratatui::text::{Line, Span};
+
+/// How the columns of a row share the width.
+pub(crate) struct Columns {
+    name: usize,
+    bar: usize,
+    rate: usize,
+    spark: usize,
+    share: bool,
+    /// No room for two bars.
+    narrow: bool,
+}
+
+impl Columns {
+    /// For a terminal of this width.
+    pub(crate) fn of(view: &View<'_>, width: usize) -> Columns {
+        let longest = view.moment.nics.iter().map(|nic| nic.name.chars().count()).max().unwrap_or(4);
+        let (share, narrow) = (width >= 76, width < 60);
+        let name = longest.clamp(4, if share { 15 } else { 9 });
+        let rate = if narrow { 9 } else { 10 };
+        let spark = if width >= 110 { (width / 8).min(30) } else { 0 };
+        if narrow {
+            let bar = width.saturating_sub(2 + name + 2 * (2 + rate)).min(20);
+            return Columns { name, bar, rate, spark, share, narrow };
+        }
+        // Two arrows, two rates, two shares, spaces; a word on losses where there is room.
+        let fixed =
+            2 + name + 2 * (2 + rate) + if share { 12 } else { 0 } + spark + if share { 13 } else { 0 };
+        Columns { name, bar: (width.saturating_sub(fixed) / 2).saturating_sub(1), rate, spark, share, narrow }
+    }
+}
+
+impl Columns {
+    /// Where a row's graph begins and how wide it is; none where there is no room for one.
+    pub(crate) fn graph(&self) -> Option<(usize, usize)> {
+        // As `row` puts them: an arrow, a bar, a rate, and the share with its space.
+        let way = 1 + self.bar + 1 + self.rate + if self.share { 6 } else { 0 };
+        (self.spark > 0 && !self.narrow).then_some((1 + self.name + 1 + 2 * way + 1, self.spark))
+    }
+}
+
+/// It moves something, or loses something.
+pub(crate) fn is_busy(nic: &Nic) -> bool {
+    let some = |way: &Way| {
+        [way.bits_per_second, way.drops_per_second, way.errors_per_second]
+            .iter()
+            .flatten()
+            .any(|rate| *rate > 0.0)
+    };
+    some(&nic.receive) || some(&nic.send)
+}
+
+/// One row: both directions on the scale of the link.
+pub(crate) fn row(view: &View<'_>, nic: &Nic, columns: &Columns) -> Line<'static> {
+    let theme = view.theme;
+    let alive = nic.carrier != Some(false);
+    let role = match losses(nic) {
+        Some(_) => Role::Bad,
+        None if alive => Role::Plain,
+        None => Role::Soft,
+    };
+    let name = piece(theme, role, fit(theme, &nic.name, columns.name));
+    if columns.narrow {
+        return narrow_row(view, nic, name, columns);
+    }
+    let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
+    for (arrow, way, role) in
+        [(theme.mark("↑", "^"), &nic.send, Role::Out), (theme.mark("↓", "v"), &nic.receive, Role::In)]
+    {
+        spans.push(piece(theme, role, arrow.to_string()));
+        spans.extend(way_bar(view, nic, way, role, columns.bar));
+        spans.push(piece(theme, Role::Plain, format!(" {:>1$}", bits(way.bits_per_second), columns.rate)));
+        if columns.share {
+            spans.push(piece(theme, Role::Soft, format!("{:>5} ", percent(way.share_of_link))));
+        }
+    }
+    if columns.spark > 0 {
+        let past = view.history.past(view.state.span, Kind::NicSend, &nic.name);
+        let link = nic.link_bits_per_second.known().copied();
+        spans.extend([Span::raw(" "), sparkline(theme, Role::Out, past.as_ref(), link, columns.spark)]);
+    }
+    match losses(nic) {
+        Some(rate) => spans.push(piece(theme, Role::Bad, format!(" {}/s lost", count(Some(rate))))),
+        None if !alive => spans.push(piece(theme, Role::Soft, " no carrier")),
+        None => {}
+    }
+    Line::from(spans)
+}
+
+/// One bar, of the direction that has more of the link, and both rates.
+fn narrow_row(view: &View<'_>, nic: &Nic, name: Span<'static>, columns: &Columns) -> Line<'static> {
+    let theme = view.theme;
+    let rate = |way: &Way| way.bits_per_second.unwrap_or(0.0);
+    let (way, role) =
+        if rate(&nic.send) >= rate(&nic.receive) { (&nic.send, Role::Out) } else { (&nic.receive, Role::In) };
+    let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
+    spans.extend(way_bar(view, nic, way, role, columns.bar));
+    for (arrow, way, role) in
+        [(theme.mark("↑", "^"), &nic.send, Role::Out), (theme.mark("↓", "v"), &nic.receive, Role::In)]
+    {
+        spans.extend([
+            piece(theme, role, format!(" {arrow}")),
+            piece(theme, Role::Plain, format!("{:>1$}", bits(way.bits_per_second), columns.rate)),
+        ]);
+    }
+    Line::from(spans)
+}
+
+/// On the scale of the link, or of the most that this span saw.
+fn way_bar(view: &View<'_>, nic: &Nic, way: &Way, role: Role, columns: usize) -> Vec<Span<'static>> {
+    let full = way.share_of_link.is_some_and(|share| share >= LINK_FULL);
+    let share = way.share_of_link.or_else(|| {
+        let kind = if role == Role::Out { Kind::NicSend } else { Kind::NicReceive };
+        let past = view.history.past(view.state.span, kind, &nic.name)?;
+        let most = past.most.iter().flatten().fold(0.0_f32, |most, value| most.max(*value));
+        Some(way.bits_per_second? / f64::from(most).max(1.0))
+    });
+    bar(view.theme, if full { Role::Bad } else { role }, share, columns)
+}
+
+/// Packets dropped and damaged per second, both directions; none where none are.
+fn losses(nic: &Nic) -> Option<f64> {
+    let all =
+        [&nic.receive, &nic.send].into_iter().flat_map(|way| [way.drops_per_second, way.errors_per_second]);
+    let sum: f64 = all.flatten().sum();
+    (sum > 0.0).then_some(sum)
+}
+
+/// The page.
+pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+    if view.moment.nics.is_empty() {
+        return vec![Line::from(piece(view.theme, Role::Soft, " There is no interface but lo."))];
+    }
+    view.moment.nics.iter().flat_map(|nic| block(view, nic, width)).collect()
+}
+
+fn block(view: &View<'_>, nic: &Nic, width: usize) -> Vec<Line<'static>> {
+    let theme = view.theme;
+    let link = match (nic.link_bits_per_second.known(), nic.link_bits_per_second.why()) {
+        (Some(rate), _) => format!("link {}", bits(Some(*rate))),
+        (None, why) => format!("link rate unknown ({})", outside(why.unwrap_or_default())),
+    };
+    let mut title = vec![piece(theme, Role::Title, format!(" {}", outside(&nic.name)))];
+    title.extend(
+        nic.driver.as_deref().map(|driver| piece(theme, Role::Soft, format!("  {}", outside(driver)))),
+    );
+    title.push(piece(theme, Role::Soft, format!("  {link}")));
+    if !nic.built_on.is_empty() {
+        title.push(piece(theme, Role::Soft, format!("  built on {}", outside(&nic.built_on.join(", ")))));
+    }
+    if nic.carrier == Some(false) {
+        title.push(piece(theme, Role::Warn, "  no carrier"));
+    }
+    let mut lines = vec![Line::from(title)];
+    lines.push(way(view, nic, &nic.send, Kind::NicSend, width));
+    lines.push(way(view, nic, &nic.receive, Kind::NicReceive, width));
+    for (word, way) in [("sent", &nic.send), ("received", &nic.receive)] {
+        lines.extend(trouble(view, word, way));
+    }
+    let grows = |per_second: Option<f64>| {
+        if per_second.is_some_and(|rate| rate > 0.0) { Role::Bad } else { Role::Soft }
+    };
+    lines.extend(nic.ethtool.iter().map(|counter| {
+        let text = format!(
+            "    {} {}/s  {} in all",
+            fit(theme, &counter.name, 32),
+            count(counter.per_second),
+            counter.total
+        );
+        Line::from(piece(theme, grows(counter.per_second), text))
+    }));
+    lines.extend(nic.queues.iter().map(|queue| queue_line(view, queue)));
+    lines.push(Line::default());
+    lines
+}
+
+fn way(view: &View<'_>, nic: &Nic, way: &Way, kind: Kind, width: usize) -> Line<'static> {
+    let theme = view.theme;
+    let (arrow, role) = match kind {
+        Kind::NicSend => (theme.mark("↑", "out"), Role::Out),
+        _ => (theme.mark("↓", "in "), Role::In),
+    };
+    let wide = width >= 76;
+    let figures = match wide {
+        true => format!(
+            " {:>10} {:>5} {:>6} packets/s ",
+            bits(way.bits_per_second),
+            percent(way.share_of_link),
+            count(way.packets_per_second)
+        ),
+        false => format!(" {:>10} {:>5} ", bits(way.bits_per_second), percent(way.share_of_link)),
+    };
+    let free = width.saturating_sub(figures.chars().count() + arrow.chars().count() + 4);
+    let spark = if wide { free / 2 } else { 0 };
+    let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{arrow} "))];
+    spans.extend(way_bar(view, nic, way, role, free - spark));
+    spans.push(piece(theme, Role::Plain, figures));
+    let past = view.history.past(view.state.span, kind, &nic.name);
+    spans.push(sparkline(theme, role, past.as_ref(), nic.link_bits_per_second.known().copied(), spark));
+    Line::from(spans)
+}
+
+fn trouble(view: &View<'_>, word: &str, way: &Way) -> Option<Line<'static>> {
+    let (drops, errors) = (way.drops_per_second.unwrap_or(0.0), way.errors_per_second.unwrap_or(0.0));
+    let text =
+        format!("    of what is {word}: {} drops/s, {} errors/s", count(Some(drops)), count(Some(errors)));
+    (drops > 0.0 || errors > 0.0).then(|| Line::from(piece(view.theme, Role::Bad, text)))
+}
+
+fn queue_line(view: &View<'_>, queue: &Queue) -> Line<'static> {
+    let theme = view.theme;
+    let mut text = format!("    queue {}", fit(theme, &queue.name, 4));
+    let figures = [
+        ("in", queue.receive_packets_per_second),
+        ("out", queue.send_packets_per_second),
+        ("irq", queue.interrupts_per_second),
+    ];
+    for (word, figure) in figures {
+        text.push_str(&format!(" {word} {:>6}/s", count(figure)));
+    }
+    text.extend(queue.core.map(|core| format!("  core {core}")));
+    let mut spans = vec![piece(theme, Role::Plain, text)];
+    if queue.drops_per_second.is_some_and(|rate| rate > 0.0) {
+        spans.push(piece(theme, Role::Bad, format!("  {}/s dropped", count(queue.drops_per_second))));
+    }
+    Line::from(spans)
+}

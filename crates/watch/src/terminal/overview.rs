@@ -1,0 +1,219 @@
+//! The first page: what somebody needs who was woken up. Network, disks, processors, losses; of each as much
+//! as there is room for.
+
+use super::network::{self, Columns};
+use super::pieces::{bits, bytes, count, fit, graph, outside, percent, piece, sparkline, stack};
+use super::screen::{View, pushed_right};
+use super::storage;
+use super::theme::Role;
+use crate::history::{Kind, sum};
+use crate::model::{Core, DropLine, summed};
+use ratatui::text::{Line, Span};
+
+/// Four sections, each with a title that says it in short.
+pub(crate) fn lines(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
+    let sections = [nics(view, width), disks(view, width), cores(view, width), losses(view, width)];
+    let needs = sections.each_ref().map(|(_, body)| body.len());
+    // A row between sections, where there is room for all.
+    let airy = needs.iter().sum::<usize>() + 2 * sections.len() <= rows;
+    // What is lost comes before the third NIC.
+    let [nics, disks, cores, losses] = needs;
+    let [nics, losses, disks, cores] =
+        shares([nics, losses, disks, cores], rows.saturating_sub(sections.len()));
+    let room = [nics, disks, cores, losses];
+    let used: usize = room.iter().sum::<usize>() + if airy { 2 * sections.len() } else { sections.len() };
+    let mut lines = Vec::new();
+    let mut graphs = graphs(view, width, rows.saturating_sub(used));
+    for ((title, body), room) in sections.into_iter().zip(room) {
+        let left = body.len() - room;
+        lines.push(if left > 0 { more(view, title, left, width) } else { title });
+        lines.extend(body.into_iter().take(room));
+        // Below the NICs, which come first.
+        lines.append(&mut graphs);
+        if airy {
+            lines.push(Line::default());
+        }
+    }
+    lines
+}
+
+/// What all NICs sent and received, over the span, in the rows that are left.
+fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
+    let rows = free.saturating_sub(2).min(12);
+    if rows < 3 {
+        return Vec::new();
+    }
+    let theme = view.theme;
+    let past = |kind| view.history.past(view.state.span, kind, "");
+    let half = width / 2;
+    let sent = graph(theme, Role::Out, past(Kind::SumSend).as_ref(), half, rows);
+    let received = graph(theme, Role::In, past(Kind::SumReceive).as_ref(), half, rows);
+    let span = view.state.span.word();
+    let words = [format!("{:11}sent, last {span}", ""), format!("{:11}received, last {span}", "")];
+    let beside = |left: Line<'static>, right: Line<'static>| {
+        let gap = half.saturating_sub(left.width());
+        let spans = left.spans.into_iter().chain([Span::raw(" ".repeat(gap))]).chain(right.spans);
+        Line::from(spans.collect::<Vec<_>>())
+    };
+    let [left, right] = words.map(|word| Line::from(piece(theme, Role::Soft, word)));
+    let mut lines = vec![Line::default(), beside(left, right)];
+    lines.extend(sent.into_iter().zip(received).map(|(left, right)| beside(left, right)));
+    lines
+}
+
+/// Rows go round: one for each section that still needs one, until none are left.
+fn shares<const N: usize>(needs: [usize; N], mut rows: usize) -> [usize; N] {
+    let mut given = [0; N];
+    while rows > 0 && given != needs {
+        for (given, need) in given.iter_mut().zip(needs) {
+            if *given < need && rows > 0 {
+                *given += 1;
+                rows -= 1;
+            }
+        }
+    }
+    given
+}
+
+fn more(view: &View<'_>, title: Line<'static>, left: usize, width: usize) -> Line<'static> {
+    let shown = piece(view.theme, Role::Soft, format!("+{left} "));
+    pushed_right(title.spans, shown, width)
+}
+
+fn nics(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+    let View { moment, theme, .. } = *view;
+    let sent = sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second));
+    let received = sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second));
+    let mut title = vec![
+        piece(theme, Role::Title, " Network "),
+        piece(theme, Role::Out, format!("{} {}  ", theme.mark("↑", "out"), bits(sent))),
+        piece(theme, Role::In, format!("{} {}  ", theme.mark("↓", "in"), bits(received))),
+    ];
+    let columns = Columns::of(view, width);
+    if width >= 70 {
+        let past = view.history.past(view.state.span, Kind::SumSend, "");
+        // Above those of the rows, where they have some.
+        let taken = Line::from(title.clone()).width();
+        let (from, wide) = columns.graph().unwrap_or((taken, (width - 60).min(60)));
+        title.push(Span::raw(" ".repeat(from.saturating_sub(taken))));
+        title.push(sparkline(theme, Role::Out, past.as_ref(), None, wide));
+    }
+    let mut all: Vec<_> = moment.nics.iter().collect();
+    // In the order of their names, but what moves or loses comes before what is down.
+    all.sort_by_key(|nic| !network::is_busy(nic));
+    (Line::from(title), all.into_iter().map(|nic| network::row(view, nic, &columns)).collect())
+}
+
+fn disks(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+    let View { moment, theme, .. } = *view;
+    // The bytes of virtual disks are those of the disks below.
+    let real = || moment.disks.iter().filter(|disk| !disk.is_virtual);
+    let read = sum(real().map(|disk| disk.read.bytes_per_second));
+    let written = sum(real().map(|disk| disk.write.bytes_per_second));
+    let title = Line::from(vec![
+        piece(theme, Role::Title, " Disks "),
+        piece(theme, Role::In, format!("read {}  ", bytes(read))),
+        piece(theme, Role::Out, format!("write {}  ", bytes(written))),
+    ]);
+    let mut all: Vec<_> = moment.disks.iter().collect();
+    all.sort_by_key(|disk| !storage::is_busy(disk));
+    (title, all.into_iter().map(|disk| storage::row(view, disk, width)).collect())
+}
+
+fn cores(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+    let View { moment, theme, .. } = *view;
+    let total = moment.cpus.total.as_ref();
+    let mut title = vec![
+        piece(theme, Role::Title, " CPU "),
+        piece(theme, Role::Plain, format!("{} busy", percent(total.map(|total| total.busy())))),
+        piece(theme, Role::Soft, format!("  softirq {}", percent(total.map(|total| total.softirq)))),
+    ];
+    if total.is_some_and(|total| total.steal > 0.005) {
+        title.push(piece(theme, Role::Warn, format!("  stolen {}", percent(total.map(|total| total.steal)))));
+    }
+    if width >= 60 {
+        title.push(piece(
+            theme,
+            Role::Soft,
+            format!("  {} interrupts/s", count(moment.cpus.interrupts_per_second)),
+        ));
+    }
+    let mut busiest: Vec<&Core> = moment.cpus.each.iter().collect();
+    let many = busiest.len() > 16;
+    if many {
+        // Of many cores, those that may hold the rest.
+        let busy = |core: &Core| core.eight.map_or(0.0, |eight| eight.busy());
+        busiest.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
+        busiest.truncate(16);
+    }
+    (Line::from(title), grid(view, &busiest, width))
+}
+
+/// Cores as stacked bars, as many beside each other as fit.
+pub(crate) fn grid(view: &View<'_>, cores: &[&Core], width: usize) -> Vec<Line<'static>> {
+    let across = ((width - 1) / 26).clamp(1, 8);
+    let each = (width - 1) / across;
+    let digits = 4;
+    let cell = |core: &Core| -> Vec<Span<'static>> {
+        let busy = percent(core.eight.map(|eight| eight.busy()));
+        let mut spans = vec![piece(view.theme, Role::Soft, format!("{:>digits$} ", core.number))];
+        spans.extend(stack(view.theme, core.eight.as_ref(), each.saturating_sub(digits + 8)));
+        spans.push(piece(view.theme, Role::Plain, format!("{busy:>6} ")));
+        spans
+    };
+    cores
+        .chunks(across)
+        .map(|row| Line::from(row.iter().flat_map(|core| cell(core)).collect::<Vec<_>>()))
+        .collect()
+}
+
+fn losses(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+    let View { moment, theme, .. } = *view;
+    let mut growing: Vec<&DropLine> =
+        moment.drops.iter().filter(|line| line.per_second.is_some_and(|rate| rate > 0.0)).collect();
+    growing.sort_by(|a, b| b.per_second.unwrap_or(0.0).total_cmp(&a.per_second.unwrap_or(0.0)));
+    let title = match growing.len() {
+        0 => Line::from(vec![piece(theme, Role::Title, " Losses "), piece(theme, Role::Good, "none now")]),
+        1 => Line::from(vec![
+            piece(theme, Role::Title, " Losses "),
+            piece(theme, Role::Bad, "1 counter grows"),
+        ]),
+        some => Line::from(vec![
+            piece(theme, Role::Title, " Losses "),
+            piece(theme, Role::Bad, format!("{some} counters grow")),
+        ]),
+    };
+    (title, growing.into_iter().map(|line| loss(view, line, width)).collect())
+}
+
+/// One counter that grows, and its cure as far as there is room.
+fn loss(view: &View<'_>, line: &DropLine, width: usize) -> Line<'static> {
+    let theme = view.theme;
+    let place = line.interface.as_deref().unwrap_or(&line.layer);
+    // `softnet squeezed` says its layer itself.
+    let name = match line.counter.starts_with(place) {
+        true => line.counter.clone(),
+        false => format!("{place} {}", line.counter),
+    };
+    let name = fit(theme, &name, if width >= 100 { 34 } else { 22 });
+    let rate = format!(" {:>6}/s {}  ", count(line.per_second), outside(&line.unit));
+    let mut spans = vec![Span::raw("  "), piece(theme, Role::Bad, name), piece(theme, Role::Bad, rate)];
+    let left = width.saturating_sub(Line::from(spans.clone()).width());
+    if left > 12 {
+        spans.push(piece(theme, Role::Plain, fit(theme, &line.cure, left)));
+    }
+    Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_go_round_until_none_are_left() {
+        assert_eq!(shares([2, 3, 16, 1], 3), [1, 1, 1, 0]);
+        assert_eq!(shares([2, 3, 16, 1], 10), [2, 3, 4, 1]);
+        assert_eq!(shares([2, 3, 1, 1], 100), [2, 3, 1, 1]);
+        assert_eq!(shares([0, 0, 0, 0], 5), [0; 4]);
+    }
+}

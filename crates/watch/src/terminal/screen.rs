@@ -1,0 +1,178 @@
+//! One screen, as lines: the head (host, time, bottleneck), the page, the keys. Pure: the same view at the
+//! same size is the same lines.
+
+use super::pieces::{fit_to, outside, piece};
+use super::state::{Page, State};
+use super::theme::{Role, Theme};
+use super::{help, ledger, network, overview, power, processors, storage};
+use crate::history::History;
+use crate::model::Moment;
+use linerate_facts::printable::wrapped;
+use ratatui::text::{Line, Span};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The smallest terminal that a useful view fits into.
+pub(crate) const SMALLEST: (u16, u16) = (40, 10);
+
+/// The year 9999: later times have no date.
+const LATEST_MS: u64 = 253_402_300_799_000;
+
+/// Everything that a screen is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub moment: &'a Moment,
+    pub history: &'a History,
+    pub state: &'a State,
+    pub theme: Theme,
+    /// A word on where the moments come from or go to (`replay of FILE`, `page at http://…`); may be empty.
+    pub note: &'a str,
+    /// Nothing more comes: the recording has ended.
+    pub ended: bool,
+}
+
+/// The lines of a screen, as many as it has rows.
+pub(crate) fn compose(view: &View<'_>, width: u16, height: u16) -> Vec<Line<'static>> {
+    if width < SMALLEST.0 || height < SMALLEST.1 {
+        return too_small(width, height);
+    }
+    let (width, height) = (usize::from(width), usize::from(height));
+    let mut lines = vec![head(view, width)];
+    lines.extend(bottleneck(view, width, height));
+    let rows = height - lines.len() - 1;
+    let body = if view.state.help { help::lines(view) } else { page(view, width, rows) };
+    lines.extend(scrolled(view, body, rows));
+    lines.resize(height - 1, Line::default());
+    lines.push(keys(view, width));
+    lines
+}
+
+fn page(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
+    match view.state.page {
+        Page::Overview => overview::lines(view, width, rows),
+        Page::Nics => network::lines(view, width),
+        Page::Disks => storage::lines(view, width),
+        Page::Cpu => processors::lines(view, width),
+        Page::Ledger => ledger::lines(view, width),
+        Page::Power => power::lines(view, width),
+    }
+}
+
+/// What fits, from where the person has gone down to; the last row says how much is left.
+fn scrolled(view: &View<'_>, body: Vec<Line<'static>>, rows: usize) -> Vec<Line<'static>> {
+    let (all, down) = (body.len(), view.state.down.min(body.len().saturating_sub(rows)));
+    let mut shown: Vec<_> = body.into_iter().skip(down).take(rows).collect();
+    let left = all - down - shown.len();
+    if left > 0 && rows > 1 {
+        let arrow = view.theme.mark("↓", "down");
+        shown.truncate(rows - 1);
+        shown.push(Line::from(piece(view.theme, Role::Soft, format!("   {arrow} {} more lines", left + 1))));
+    }
+    shown
+}
+
+/// Host, time and page; the rest where there is room.
+fn head(view: &View<'_>, width: usize) -> Line<'static> {
+    let View { moment, theme, state, .. } = *view;
+    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(moment.at_ms).unwrap_or(0).min(LATEST_MS));
+    let date = humantime::format_rfc3339_seconds(at).to_string();
+    let time = date.get(11..19).unwrap_or_default();
+    let mut spans = vec![
+        piece(theme, Role::Strong, format!(" {}", fit_to(theme, &moment.host, width / 3))),
+        piece(theme, Role::Soft, format!("  {time}")),
+    ];
+    if state.paused.is_some() {
+        spans.push(piece(theme, Role::Warn, "  paused"));
+    }
+    if view.ended {
+        spans.push(piece(theme, Role::Warn, "  replay ended"));
+    }
+    let mut left = width.saturating_sub(Line::from(spans.clone()).width());
+    let (page, span) = (state.page.word(), state.span.word());
+    let right = [format!("{page}, last {span} "), format!("{page}, {span} "), format!("{page} ")];
+    let right = right.into_iter().find(|right| right.len() < left).unwrap_or_default();
+    left = left.saturating_sub(right.len());
+    let mut rest = vec![" UTC".to_string()];
+    if moment.interval_ms > 0.0 {
+        rest.push(format!("  every {:.1} s", moment.interval_ms / 1000.0));
+    }
+    rest.extend(Some(format!("  {}", outside(view.note))).filter(|_| !view.note.is_empty()));
+    for text in rest {
+        let columns = text.chars().count();
+        if columns < left {
+            left -= columns;
+            spans.push(piece(theme, Role::Soft, text));
+        }
+    }
+    pushed_right(spans, piece(theme, Role::Soft, right), width)
+}
+
+/// A line with something at its right end, where there is room for it.
+pub(crate) fn pushed_right(
+    mut spans: Vec<Span<'static>>,
+    right: Span<'static>,
+    width: usize,
+) -> Line<'static> {
+    let taken = Line::from(spans.clone()).width() + right.width();
+    if taken < width {
+        spans.extend([Span::raw(" ".repeat(width - taken)), right]);
+    }
+    Line::from(spans)
+}
+
+/// The sentence, in one row or two.
+fn bottleneck(view: &View<'_>, width: usize, height: usize) -> Vec<Line<'static>> {
+    let View { moment, theme, .. } = *view;
+    let (role, text) = match &moment.bottleneck {
+        _ if moment.interval_ms <= 0.0 => (Role::Soft, "The first look: rates come with the next."),
+        Some(text) => (Role::Warn, text.as_str()),
+        None => (Role::Good, "Nothing is near its limit."),
+    };
+    let most = if height >= 16 { 2 } else { 1 };
+    let mut rows = wrapped(&outside(text), width.saturating_sub(2));
+    if rows.len() > most {
+        rows.truncate(most);
+        if let Some(last) = rows.last_mut() {
+            let kept: String = last.chars().take(width.saturating_sub(4)).collect();
+            *last = format!("{kept}{}", theme.mark("…", "..."));
+        }
+    }
+    rows.into_iter().map(|row| Line::from(piece(theme, role, format!(" {row}")))).collect()
+}
+
+/// The last row.
+fn keys(view: &View<'_>, width: usize) -> Line<'static> {
+    let View { theme, state, .. } = *view;
+    let mut spans = vec![Span::raw(" ")];
+    let mut left = width - 1;
+    let mut add = |text: String, role: Role| {
+        let columns = text.chars().count();
+        if columns <= left {
+            left -= columns;
+            spans.push(piece(theme, role, text));
+        }
+    };
+    for (place, page) in Page::ALL.into_iter().enumerate() {
+        let here = page == state.page;
+        let role = if here { Role::Title } else { Role::Soft };
+        // What is there for everybody goes first; words where there is room.
+        let word = if width >= 76 || (here && width >= 60) {
+            format!("{} {}  ", place + 1, page.word())
+        } else {
+            format!("{} ", place + 1)
+        };
+        add(word, role);
+    }
+    for text in ["q quit  ", "? help  ", "m/h/d span  ", "p pause"] {
+        add(text.into(), Role::Soft);
+    }
+    Line::from(spans)
+}
+
+/// One sentence, in as many rows as there are.
+fn too_small(width: u16, height: u16) -> Vec<Line<'static>> {
+    let (columns, rows) = SMALLEST;
+    let text = format!(
+        "linerate watch needs a terminal of {columns} x {rows}; this one is {width} x {height}. q quits."
+    );
+    wrapped(&text, usize::from(width)).into_iter().take(usize::from(height)).map(Line::from).collect()
+}

@@ -1,0 +1,166 @@
+//! What the person has chosen: page, span, pause, help, how far down.
+
+use crate::board::{Board, Shown};
+use crate::history::{History, Span};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use std::sync::Arc;
+
+/// What fills the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Overview,
+    Nics,
+    Disks,
+    Cpu,
+    Ledger,
+    Power,
+}
+
+impl Page {
+    /// In the order of their keys, 1 to 6.
+    pub(crate) const ALL: [Page; 6] =
+        [Page::Overview, Page::Nics, Page::Disks, Page::Cpu, Page::Ledger, Page::Power];
+
+    /// Its word in the line of keys.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Page::Overview => "overview",
+            Page::Nics => "NICs",
+            Page::Disks => "disks",
+            Page::Cpu => "CPU",
+            Page::Ledger => "ledger",
+            Page::Power => "power",
+        }
+    }
+}
+
+/// What a key asks of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Nothing,
+    Quit,
+    /// Ctrl-Z: back to the shell, until `fg`.
+    Suspend,
+    /// Ctrl-L: something else has written on the screen.
+    Redraw,
+}
+
+/// Choices.
+pub(crate) struct State {
+    pub page: Page,
+    pub span: Span,
+    pub help: bool,
+    /// Lines of the page above the screen.
+    pub down: usize,
+    /// What was there when it was paused.
+    pub paused: Option<(Arc<Shown>, History)>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State { page: Page::Overview, span: Span::Minute, help: false, down: 0, paused: None }
+    }
+}
+
+impl State {
+    /// A key went down.
+    pub(crate) fn key(&mut self, key: KeyEvent, board: &Board) -> Asked {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c' | 'd') => Asked::Quit,
+                KeyCode::Char('z') => Asked::Suspend,
+                KeyCode::Char('l') => Asked::Redraw,
+                _ => Asked::Nothing,
+            };
+        }
+        match key.code {
+            KeyCode::Char('q') => return Asked::Quit,
+            // One level back; the last one is the way out.
+            KeyCode::Esc if !self.help && self.page == Page::Overview => return Asked::Quit,
+            KeyCode::Esc if !self.help => self.turn_to(Page::Overview),
+            KeyCode::Char('?') | KeyCode::F(1) => self.help = !self.help,
+            _ if self.help => self.help = false,
+            KeyCode::Char(digit @ '1'..='6') => self.turn_to(Page::ALL[digit as usize - '1' as usize]),
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Page::ALL.len() - 1),
+            KeyCode::Char('m') => self.span = Span::Minute,
+            KeyCode::Char('h') => self.span = Span::Hour,
+            KeyCode::Char('d') => self.span = Span::Day,
+            KeyCode::Char('p' | ' ') => self.pause(board),
+            KeyCode::Down | KeyCode::Char('j') => self.down = self.down.saturating_add(1),
+            KeyCode::Up | KeyCode::Char('k') => self.down = self.down.saturating_sub(1),
+            KeyCode::PageDown => self.down = self.down.saturating_add(10),
+            KeyCode::PageUp => self.down = self.down.saturating_sub(10),
+            KeyCode::Home => self.down = 0,
+            KeyCode::End => self.down = usize::MAX,
+            _ => {}
+        }
+        Asked::Nothing
+    }
+
+    fn turn(&mut self, by: usize) {
+        self.turn_to(Page::ALL[(self.page as usize + by) % Page::ALL.len()]);
+    }
+
+    fn turn_to(&mut self, page: Page) {
+        self.page = page;
+        self.down = 0;
+    }
+
+    fn pause(&mut self, board: &Board) {
+        self.paused = match self.paused.take() {
+            Some(_) => None,
+            None => board.newest().map(|shown| (shown, board.history().clone())),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Moment;
+
+    fn press(state: &mut State, board: &Board, code: KeyCode) -> Asked {
+        state.key(KeyEvent::from(code), board)
+    }
+
+    #[test]
+    fn keys_turn_pages_choose_spans_and_quit() {
+        let (mut state, board) = (State::default(), Board::default());
+        for (place, page) in Page::ALL.into_iter().enumerate() {
+            press(&mut state, &board, KeyCode::Char(char::from(b'1' + place as u8)));
+            assert_eq!(state.page, page);
+        }
+        press(&mut state, &board, KeyCode::Tab);
+        assert_eq!(state.page, Page::Overview, "around");
+        press(&mut state, &board, KeyCode::BackTab);
+        assert_eq!(state.page, Page::Power);
+        for (key, span) in [('h', Span::Hour), ('d', Span::Day), ('m', Span::Minute)] {
+            press(&mut state, &board, KeyCode::Char(key));
+            assert_eq!(state.span, span);
+        }
+        press(&mut state, &board, KeyCode::Char('?'));
+        assert!(state.help);
+        assert_eq!(press(&mut state, &board, KeyCode::Char('4')), Asked::Nothing, "closes the help");
+        assert!(!state.help && state.page == Page::Power);
+        assert_eq!(press(&mut state, &board, KeyCode::Esc), Asked::Nothing);
+        assert_eq!(press(&mut state, &board, KeyCode::Esc), Asked::Quit);
+        assert_eq!(press(&mut state, &board, KeyCode::Char('q')), Asked::Quit);
+        let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        assert_eq!(state.key(control('c'), &board), Asked::Quit);
+        assert_eq!(state.key(control('z'), &board), Asked::Suspend);
+    }
+
+    #[test]
+    fn a_pause_keeps_what_was_there() {
+        let (mut state, board) = (State::default(), Board::default());
+        press(&mut state, &board, KeyCode::Char('p'));
+        assert!(state.paused.is_none(), "there is nothing to keep yet");
+        board.tell(Moment { at_ms: 1, ..Moment::default() });
+        press(&mut state, &board, KeyCode::Char('p'));
+        board.tell(Moment { at_ms: 2, ..Moment::default() });
+        assert_eq!(state.paused.as_ref().map(|(shown, _)| shown.moment.at_ms), Some(1));
+        press(&mut state, &board, KeyCode::Char('p'));
+        assert!(state.paused.is_none());
+    }
+}

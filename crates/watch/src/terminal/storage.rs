@@ -1,0 +1,125 @@
+//! Disks: a row each in the overview, and the page.
+
+use super::pieces::{bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
+use super::screen::View;
+use super::theme::Role;
+use crate::history::Kind;
+use crate::model::{Disk, DiskWay};
+use linerate_facts::units::show_size;
+use ratatui::text::{Line, Span};
+
+/// It reads or writes.
+pub(crate) fn is_busy(disk: &Disk) -> bool {
+    [&disk.read, &disk.write, &disk.discard]
+        .iter()
+        .any(|way| way.requests_per_second.is_some_and(|rate| rate > 0.0))
+}
+
+/// Reads and writes together on the scale of the most seen.
+pub(crate) fn share(disk: &Disk) -> Option<f64> {
+    let now = disk.read.bytes_per_second.unwrap_or(0.0) + disk.write.bytes_per_second.unwrap_or(0.0);
+    disk.best_bytes_per_second.filter(|best| *best > 0.0).map(|best| now / best)
+}
+
+/// One row.
+pub(crate) fn row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
+    let theme = view.theme;
+    let queue = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
+    let columns = match width {
+        ..76 => 8,
+        76..100 => 10,
+        _ => 14,
+    };
+    let name = fit(theme, &disk.name, columns);
+    let mut spans = vec![Span::raw(" "), piece(theme, Role::Plain, name), Span::raw(" ")];
+    if width < 76 {
+        spans.push(piece(theme, Role::In, format!("{:>9} ", bytes(disk.read.bytes_per_second))));
+        spans.push(piece(theme, Role::Out, format!("{:>9} ", bytes(disk.write.bytes_per_second))));
+        spans.push(piece(theme, Role::Soft, format!("q {queue}")));
+        return Line::from(spans);
+    }
+    spans.extend(bar(theme, Role::In, share(disk), width.saturating_sub(67 + columns).min(40)));
+    for (word, way, role) in [("r", &disk.read, Role::In), ("w", &disk.write, Role::Out)] {
+        spans.push(piece(theme, role, format!(" {word} {:>9}", bytes(way.bytes_per_second))));
+        spans.push(piece(
+            theme,
+            Role::Soft,
+            format!(" {:>5}/s {:>7}", count(way.requests_per_second), latency(way)),
+        ));
+    }
+    spans.push(piece(theme, Role::Plain, format!("  q {queue:>5}")));
+    Line::from(spans)
+}
+
+fn latency(way: &DiskWay) -> String {
+    match way.latency_ms {
+        None => String::new(),
+        known => milliseconds(known),
+    }
+}
+
+/// The page.
+pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+    if view.moment.disks.is_empty() {
+        return vec![Line::from(piece(view.theme, Role::Soft, " There is no disk."))];
+    }
+    view.moment.disks.iter().flat_map(|disk| block(view, disk, width)).collect()
+}
+
+fn block(view: &View<'_>, disk: &Disk, width: usize) -> Vec<Line<'static>> {
+    let theme = view.theme;
+    let mut title = vec![piece(theme, Role::Title, format!(" {}", outside(&disk.name)))];
+    title.extend(
+        disk.model.as_deref().map(|model| piece(theme, Role::Soft, format!("  {}", outside(model.trim())))),
+    );
+    title.extend(disk.size_bytes.map(|size| piece(theme, Role::Soft, format!("  {}", show_size(size)))));
+    if disk.is_virtual {
+        title.push(piece(theme, Role::Soft, "  virtual: its bytes are those of disks below"));
+    }
+    let depth = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
+    let mut queue = format!("    queue {depth} deep, {} in flight", disk.in_flight);
+    for (word, rate) in [("discards", disk.discard.requests_per_second), ("flushes", disk.flushes_per_second)]
+    {
+        if rate.is_some_and(|rate| rate > 0.0) {
+            queue.push_str(&format!(", {} {word}/s", count(rate)));
+        }
+    }
+    let best =
+        disk.best_bytes_per_second.map_or(String::new(), |best| format!(", most seen {}", bytes(Some(best))));
+    vec![
+        Line::from(title),
+        way(view, disk, &disk.read, Kind::DiskRead, width),
+        way(view, disk, &disk.write, Kind::DiskWrite, width),
+        Line::from(piece(theme, Role::Soft, format!("{queue}{best}"))),
+        Line::default(),
+    ]
+}
+
+fn way(view: &View<'_>, disk: &Disk, way: &DiskWay, kind: Kind, width: usize) -> Line<'static> {
+    let theme = view.theme;
+    let (word, role) = if kind == Kind::DiskRead { ("read ", Role::In) } else { ("write", Role::Out) };
+    let wide = width >= 76;
+    let figures = match wide {
+        true => {
+            let size = way
+                .request_bytes
+                .map_or(String::new(), |size| format!("of {}", show_size(size.max(0.0) as u64)));
+            format!(
+                " {:>9} {:>6}/s {size:<12} {:>7} ",
+                bytes(way.bytes_per_second),
+                count(way.requests_per_second),
+                latency(way)
+            )
+        }
+        false => format!(" {:>9} {:>6}/s ", bytes(way.bytes_per_second), count(way.requests_per_second)),
+    };
+    let free = width.saturating_sub(figures.chars().count() + word.len() + 4);
+    let spark = if wide { free / 2 } else { 0 };
+    let now = way.bytes_per_second.zip(disk.best_bytes_per_second.filter(|best| *best > 0.0));
+    let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{word} "))];
+    spans.extend(bar(theme, role, now.map(|(now, best)| now / best), free - spark));
+    spans.push(piece(theme, Role::Plain, figures));
+    let past = view.history.past(view.state.span, kind, &disk.name);
+    spans.push(sparkline(theme, role, past.as_ref(), disk.best_bytes_per_second, spark));
+    Line::from(spans)
+}

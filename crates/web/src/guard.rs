@@ -1,0 +1,155 @@
+//! Whose requests are served, by what a browser says of itself: no page of another site reaches us through a
+//! visitor's browser.
+//!
+//! A name that an attacker owns may be made to lead to this host (DNS rebinding); then the browser takes the
+//! attacker's page for ours. So only names that nobody else owns are served: addresses, `localhost` and this
+//! host's own name. And a WebSocket, which browsers open from any page to anywhere, must come from a page of
+//! ours (RFC 6455, section 10.2).
+
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, HeaderName, ORIGIN};
+use linerate_facts::sysroot::Sysroot;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Who may be called.
+pub struct Guard {
+    hostname: Option<String>,
+}
+
+impl Guard {
+    /// With this host's name.
+    pub fn of_this_host() -> Guard {
+        let hostname = Sysroot::live().text("/proc/sys/kernel/hostname").ok();
+        Guard { hostname: hostname.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()) }
+    }
+
+    /// The host that a request is for, as the browser wrote it; else a sentence.
+    pub fn host<'h>(&self, headers: &'h HeaderMap) -> Result<&'h str, String> {
+        let host = only(headers, &HOST).unwrap_or_default();
+        if self.is_ours(host) {
+            return Ok(host);
+        }
+        let own = self.hostname.as_deref().map(|name| format!(", localhost or {name}")).unwrap_or_default();
+        Err(format!(
+            "This page does not answer to that name, because another site could own it; open it with an \
+             address in place of the name{own}."
+        ))
+    }
+
+    /// The request comes from a page of our own, or from no page at all; else a sentence.
+    pub fn origin(&self, headers: &HeaderMap) -> Result<(), String> {
+        let host = self.host(headers)?;
+        let foreign = || Err("A page of another site may not use this one.".to_string());
+        match headers.contains_key(ORIGIN) {
+            false => Ok(()),
+            true => match only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://")) {
+                Some(origin) if origin.eq_ignore_ascii_case(host) => Ok(()),
+                _ => foreign(),
+            },
+        }
+    }
+
+    /// `HOST` or `HOST:PORT`.
+    fn is_ours(&self, host: &str) -> bool {
+        let (name, port) = match host.strip_prefix('[') {
+            Some(rest) => match rest.split_once(']') {
+                Some((v6, port)) => {
+                    return v6.parse::<Ipv6Addr>().is_ok() && is_port(port.strip_prefix(':'), port);
+                }
+                None => return false,
+            },
+            None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+        };
+        let own = self.hostname.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(name));
+        let known = own || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok();
+        known && is_port(port, "")
+    }
+}
+
+fn is_port(port: Option<&str>, rest: &str) -> bool {
+    port.map_or(rest.is_empty(), |port| port.parse::<u16>().is_ok())
+}
+
+/// A header that is there once.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut all = headers.get_all(name).iter();
+    match (all.next(), all.next()) {
+        (Some(one), None) => one.to_str().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().expect("a value"));
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, origin.parse().expect("a value"));
+        }
+        headers
+    }
+
+    #[test]
+    fn only_names_that_nobody_else_owns_are_served() {
+        let guard = Guard { hostname: Some("Wall-1".into()) };
+        for host in [
+            "127.0.0.1:7413",
+            "127.0.0.1",
+            "[::1]:7413",
+            "[::1]",
+            "localhost:1",
+            "LOCALHOST",
+            "wall-1:7413",
+            "192.0.2.7:7413",
+        ] {
+            assert_eq!(guard.host(&headers(host, None)), Ok(host));
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:7413",
+            "wall-1.evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+        ] {
+            assert!(guard.host(&headers(host, None)).is_err(), "{host}");
+        }
+        for host in [
+            "127.0.0.1:",
+            "127.0.0.1:x",
+            "127.0.0.1:99999",
+            "[::1",
+            "[localhost]:1",
+            "[::1]x",
+            "::1",
+            "a@127.0.0.1",
+        ] {
+            assert!(guard.host(&headers(host, None)).is_err(), "{host}");
+        }
+        assert!(guard.host(&HeaderMap::new()).is_err());
+        let mut two = headers("127.0.0.1", None);
+        two.append(HOST, "127.0.0.1".parse().expect("a value"));
+        assert!(guard.host(&two).is_err(), "twice");
+    }
+
+    #[test]
+    fn another_sites_page_is_refused() {
+        let guard = Guard { hostname: None };
+        let origin = |origin| guard.origin(&headers("127.0.0.1:7413", origin));
+        assert!(origin(None).is_ok() && origin(Some("http://127.0.0.1:7413")).is_ok());
+        for other in [
+            "http://evil.example",
+            "https://127.0.0.1:7413",
+            "http://127.0.0.1:80",
+            "http://127.0.0.1",
+            "null",
+            "file://",
+            "",
+        ] {
+            assert!(origin(Some(other)).is_err(), "{other}");
+        }
+    }
+}

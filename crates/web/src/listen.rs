@@ -1,0 +1,21 @@
+//! The listener of a page or a control channel.
+
+use linerate_facts::failure::Failure;
+use linerate_transport::admission;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// A listener for each address; `option` is the one that named them. Called within the runtime.
+pub fn bind(addresses: &[SocketAddr], option: &str) -> Result<Vec<TcpListener>, Failure> {
+    let in_use = format!(
+        "does another linerate listen there? Stop it, or choose another port with {option} ADDRESS:PORT"
+    );
+    let sockets = admission::listen(addresses).map_err(|error| error.advise(option, &in_use))?;
+    let listeners = sockets.into_iter().map(|socket| {
+        socket.set_nonblocking(true)?;
+        TcpListener::from_std(socket.into())
+    });
+    listeners.collect::<Result<_, _>>().map_err(|error: std::io::Error| {
+        Failure::Lacks(format!("cannot listen: {error}; choose another address with {option}"))
+    })
+}
