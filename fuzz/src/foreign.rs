@@ -1,12 +1,12 @@
 //! What other tools wrote about a machine: the XML of lstopo and of NCCL.
 
 use linerate::probe::Machine;
-use linerate::probe::foreign::{ForeignSources, Named, machine};
+use linerate::probe::foreign::{ForeignSources, NamedText, machine};
 use linerate::report::tree;
 
 /// Any text as either. What comes of it can be shown, saved and read again.
 pub fn lstopo(input: &[u8]) {
-    let named = Some(Named { name: "given".into(), bytes: input.to_vec() });
+    let named = Some(NamedText { name: "given".into(), bytes: input.to_vec() });
     for sources in [
         ForeignSources { lstopo: named.clone(), ..Default::default() },
         ForeignSources { nccl: named.clone(), ..Default::default() },

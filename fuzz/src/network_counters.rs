@@ -3,7 +3,7 @@
 
 use super::Bytes;
 use linerate::counters::{NetworkCounters, from_netstat, read};
-use linerate::diagnose::ledger::{End, Ledger, Offload, Received, Sent, Streams, drops, ledger};
+use linerate::diagnose::ledger::{LedgerHost, Ledger, Offload, ReceiverAccount, Sent, Streams, drops, ledger};
 use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
 use linerate_system::qdisc;
@@ -62,10 +62,10 @@ fn adds_up(input: &[u8], first: NetworkCounters, second: NetworkCounters) {
         datagram_bytes: 1472,
         seconds: 1.0,
         sent: Sent { bytes: number(), datagrams: number(), trains: number(), ..Sent::default() },
-        received: Received { bytes: number(), datagrams: number(), trains: number(), ..Received::default() },
+        received: ReceiverAccount { bytes: number(), datagrams: number(), trains: number(), ..ReceiverAccount::default() },
     };
     let offload = Offload { segmented: flags & 1 != 0, coalesced: flags & 2 != 0 };
-    let end = |counters| End { counters, offload, ..End::default() };
+    let end = |counters| LedgerHost { counters, offload, ..LedgerHost::default() };
     let made = ledger(&end(first), &end(second), &streams);
     let json = serde_json::to_string(&made).expect("a ledger is JSON");
     assert!(serde_json::from_str::<Ledger>(&json).is_ok(), "{json}");

@@ -3,12 +3,12 @@
 use super::Bytes;
 use linerate::flow::stream::account::Account;
 use linerate::flow::stream::datagram::{HEADER_BYTES, MOST_DATAGRAMS, Tags};
-use linerate::flow::wire::Token;
+use linerate::flow::wire::StreamToken;
 
 /// A token, then datagrams, each led by its length (a byte): what a receiver does with them.
 pub fn stream(input: &[u8]) {
     let mut bytes = Bytes(input);
-    let token: Token = bytes.array();
+    let token: StreamToken = bytes.array();
     let (tags, mut account) = (Tags::of(&token), Account::new());
     while !bytes.is_empty() {
         let length = usize::from(bytes.byte());

@@ -1,11 +1,11 @@
 //! A tarball of a recorded machine that somebody sends us: plain or compressed, damaged, or made to do harm.
 
 use linerate::probe::probe;
-use linerate::sysroot::{Archive, Limits, Sysroot};
+use linerate::sysroot::{Archive, ArchiveLimits, Sysroot};
 
 /// Small, so that an input that unpacks without end is found by its message, not by the clock.
-fn limits() -> Limits {
-    Limits {
+fn limits() -> ArchiveLimits {
+    ArchiveLimits {
         unpacked_bytes: 4 << 20,
         kept_bytes: 1 << 20,
         members: 2000,

@@ -2,21 +2,21 @@
 //! receiver claims.
 
 use super::Bytes;
-use linerate::flow::window::Window;
-use linerate::flow::wire::{Feedback, Probe, Token, admitted, read_admitted};
+use linerate::flow::window::SendWindow;
+use linerate::flow::wire::{Feedback, Probe, StreamToken, admitted, read_admitted};
 use std::time::Duration;
 
 /// A token, then either one datagram as it stands or a conversation of a sender with a receiver that claims
 /// anything.
 pub fn udp(input: &[u8]) {
     let mut bytes = Bytes(input);
-    let token: Token = bytes.array();
+    let token: StreamToken = bytes.array();
     readers(bytes.0, &token);
     conversation(&mut bytes, &token);
 }
 
 /// What is read is what was written.
-fn readers(datagram: &[u8], token: &Token) {
+fn readers(datagram: &[u8], token: &StreamToken) {
     if let Some(probe) = Probe::read(datagram, token) {
         assert_eq!(Probe::read(&probe.datagram(token), token), Some(probe));
     }
@@ -29,8 +29,8 @@ fn readers(datagram: &[u8], token: &Token) {
 }
 
 /// Whatever a receiver claims, the window keeps its bounds: it is neither shut for ever nor a flood.
-fn conversation(bytes: &mut Bytes, token: &Token) {
-    let mut window = Window::new(bytes.number(), Duration::from_nanos(bytes.number()));
+fn conversation(bytes: &mut Bytes, token: &StreamToken) {
+    let mut window = SendWindow::new(bytes.number(), Duration::from_nanos(bytes.number()));
     while !bytes.is_empty() {
         match bytes.byte() % 4 {
             0 => window.sent(window.room().min(u64::from(u16::from_le_bytes(bytes.array())))),

@@ -6,7 +6,7 @@
 //! microseconds, and the method.
 
 use linerate::flow::access::{
-    AccessCounters, AccessFile, AccessStart, Area, Engine, Order, Pace, Walk, start,
+    AccessCounters, AccessFile, AccessOrder, AccessStart, Area, Engine, Pace, Walk, start,
 };
 use std::error::Error;
 use std::fs::File;
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = File::options().read(true).write(!reading).custom_flags(flags).open(path)?;
     let (block, seconds): (usize, f64) = (block.parse()?, seconds.parse()?);
     let area = Area::whole(0, 0, file.metadata()?.len() / block as u64 * block as u64);
-    let order = if order == "random" { Order::Random } else { Order::Sequential };
+    let order = if order == "random" { AccessOrder::Random } else { AccessOrder::Sequential };
     let walk = Walk::new(vec![area], order, block as u64, 42).ok_or("the file is smaller than a request")?;
     let begin = Instant::now();
     let counters = Arc::new(AccessCounters::new(begin));

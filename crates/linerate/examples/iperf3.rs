@@ -4,7 +4,9 @@
 //! window, rate, congestion, cores) prints the outcome as JSON; `iperf3 server [ADDRESS:PORT]` answers until
 //! it is stopped.
 
-use linerate::iperf3::{Direction, Event, Limits, Server, Test, parse_address, run_client};
+use linerate::iperf3::{
+    Iperf3Limits, Iperf3Server, Iperf3Test, ServerEvent, TestDirection, parse_address, run_client,
+};
 use linerate::protocol::Protocol;
 use linerate::units::{parse_rate, parse_size};
 use std::error::Error;
@@ -23,13 +25,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn client(server: &str, settings: &[String], stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
-    let mut test = Test::default();
+    let mut test = Iperf3Test::default();
     for setting in settings {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         match key {
             "udp" => test.protocol = Protocol::Udp,
-            "reverse" => test.direction = Direction::Receive,
-            "bidir" => test.direction = Direction::Both,
+            "reverse" => test.direction = TestDirection::Receive,
+            "bidir" => test.direction = TestDirection::Both,
             "parallel" => test.parallel = value.parse()?,
             "seconds" => test.seconds = value.parse()?,
             "omit" => test.omit_seconds = value.parse()?,
@@ -59,10 +61,10 @@ fn client(server: &str, settings: &[String], stop: &AtomicBool) -> Result<(), Bo
 
 fn serve(addresses: &[String], stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     let addresses = addresses.iter().map(|address| address.parse()).collect::<Result<Vec<_>, _>>()?;
-    let server = Server::bind(&addresses)?;
+    let server = Iperf3Server::bind(&addresses)?;
     eprintln!("listening on {:?}", server.local_addresses());
-    server.serve(stop, &Limits::default(), &mut |event| match event {
-        Event::Ended(outcome) => match serde_json::to_string(outcome) {
+    server.serve(stop, &Iperf3Limits::default(), &mut |event| match event {
+        ServerEvent::Ended(outcome) => match serde_json::to_string(outcome) {
             Ok(text) => println!("{text}"),
             Err(error) => eprintln!("{error}"),
         },

@@ -9,8 +9,8 @@
 //! `buffer=` (receive buffer, bytes). Prints a line an end: bytes a second, CPU seconds a GB, what was lost.
 
 use linerate::flow::stream::{
-    Content, Role, SendMethod, StreamCounters, StreamSample, StreamSocket, StreamSpec, accept_udp, open_udp,
-    prepare, start,
+    Content, SendMethod, StreamCounters, StreamRole, StreamSample, StreamSocket, StreamSpec, accept_udp,
+    open_udp, prepare, start,
 };
 use linerate::protocol::Protocol;
 use socket2::{Domain, Socket, Type};
@@ -47,7 +47,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-type End<'a> = &'a (dyn Fn(&Args, u16, SocketAddr) -> Outcome<(StreamSample, Role, f64)> + Sync);
+type End<'a> = &'a (dyn Fn(&Args, u16, SocketAddr) -> Outcome<(StreamSample, StreamRole, f64)> + Sync);
 
 /// Runs these ends of all streams, and sums each up.
 fn all(words: &Args, streams: u16, address: SocketAddr, ends: &[End]) -> Outcome<Vec<String>> {
@@ -73,7 +73,7 @@ fn all(words: &Args, streams: u16, address: SocketAddr, ends: &[End]) -> Outcome
     })
 }
 
-fn summary(samples: &[(StreamSample, Role, f64)]) -> String {
+fn summary(samples: &[(StreamSample, StreamRole, f64)]) -> String {
     let sum = |field: fn(&StreamSample) -> u64| samples.iter().map(|(sample, ..)| field(sample)).sum::<u64>();
     let bytes = sum(|sample| sample.bytes) as f64;
     let seconds = samples.iter().map(|(.., seconds)| *seconds).fold(0.0, f64::max);
@@ -107,7 +107,12 @@ fn summary(samples: &[(StreamSample, Role, f64)]) -> String {
     line
 }
 
-fn end(words: &Args, index: u16, near: bool, address: SocketAddr) -> Outcome<(StreamSample, Role, f64)> {
+fn end(
+    words: &Args,
+    index: u16,
+    near: bool,
+    address: SocketAddr,
+) -> Outcome<(StreamSample, StreamRole, f64)> {
     let spec = spec(words, index, near)?;
     let token = [index as u8 + 1; 32];
     let socket = open(&spec, near, address, token)?;
@@ -119,7 +124,7 @@ fn end(words: &Args, index: u16, near: bool, address: SocketAddr) -> Outcome<(St
     let running = start(spec, socket, content, Arc::clone(&counters), Arc::clone(&stop))?;
     let seconds: f64 = words.get("seconds").map_or(Ok(3.0), |seconds| seconds.parse())?;
     // Who sends or asks is told to stop; the other end ends with it.
-    let leads = matches!(role, Role::Send | Role::Ask);
+    let leads = matches!(role, StreamRole::Send | StreamRole::Ask);
     while !running.ended() {
         std::thread::sleep(Duration::from_millis(5));
         if leads && begin.elapsed().as_secs_f64() >= seconds {
@@ -136,9 +141,9 @@ fn spec(words: &Args, index: u16, near: bool) -> Outcome<StreamSpec> {
     let word = |name: &str, other: &str| words.get(name).cloned().unwrap_or_else(|| other.into());
     let udp = word("protocol", "tcp") == "udp";
     let role = match word("role", "send").as_str() {
-        "receive" => Role::Receive,
-        "ask" => Role::Ask,
-        _ => Role::Send,
+        "receive" => StreamRole::Receive,
+        "ask" => StreamRole::Ask,
+        _ => StreamRole::Send,
     };
     let cores = words.get(if near { "near" } else { "far" });
     let cores: Vec<u32> = cores.map_or(Ok(Vec::new()), |list| list.split(',').map(str::parse).collect())?;
@@ -153,7 +158,8 @@ fn spec(words: &Args, index: u16, near: bool) -> Outcome<StreamSpec> {
             "datagrams" => SendMethod::Datagrams,
             _ => SendMethod::Write,
         },
-        write_bytes: number(words, "write")?.unwrap_or(if role == Role::Ask { 200 } else { 1 << 20 }) as u32,
+        write_bytes: number(words, "write")?.unwrap_or(if role == StreamRole::Ask { 200 } else { 1 << 20 })
+            as u32,
         datagram_bytes: number(words, "datagram")?.unwrap_or(1472) as u32,
         bytes_per_second: number(words, "rate")?.map(|rate| rate as f64),
         limit_bytes: number(words, "limit")?,

@@ -15,7 +15,7 @@ pub enum Event {
     /// A look at the running measurement.
     Progress { stage: Stage, bytes_per_second: f64 },
     /// What the workers of the running measurement did with their time since the last look.
-    Lanes(LaneShares),
+    Lanes(WorkerShares),
     /// A measurement ended.
     Measured(Box<Measurement>),
     /// Something the user should know; not an error.
@@ -26,7 +26,7 @@ pub enum Event {
 
 /// What workers did with their time: shares of 1, means over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LaneShares {
+pub struct WorkerShares {
     pub count: u32,
     /// Worked on a core.
     pub busy: f64,

@@ -6,7 +6,7 @@
 
 use super::stage::name;
 use linerate_measure::measure::Measurement;
-use linerate_measure::measure::access::{AccessResult, Job, Latency, MemoryPoint, SideResult};
+use linerate_measure::measure::access::{AccessJob, AccessResult, Latency, MemoryPoint, SideResult};
 use linerate_measure::run::Run;
 
 /// Columns of every line, in their order.
@@ -126,7 +126,7 @@ fn of_streams(m: &Measurement) -> Vec<String> {
     ]
 }
 
-fn of_job(job: Option<&Job>) -> Vec<String> {
+fn of_job(job: Option<&AccessJob>) -> Vec<String> {
     let Some(job) = job else { return vec![String::new(); 5] };
     vec![
         job.workers.to_string(),

@@ -9,7 +9,7 @@
 use super::figure::rate;
 use linerate_facts::printable::printable;
 use linerate_measure::measure::access::{
-    Access, AccessResult, DeviceUse, Engine, Job, Latency, Order, SideResult,
+    Access, AccessJob, AccessOrder, AccessResult, DeviceUse, Engine, Latency, SideResult,
 };
 use linerate_measure::measure::statistics::median;
 use linerate_measure::measure::{CoreUse, Measurement};
@@ -134,11 +134,11 @@ fn processor(m: &Measurement, access: &AccessResult) -> (f64, f64) {
 }
 
 /// The job in fio's words, as far as it has them.
-fn options(job: &Job) -> Value {
+fn options(job: &AccessJob) -> Value {
     let access = match (job.order, job.access) {
-        (Order::Sequential, Access::Read) => "read",
-        (Order::Sequential, Access::Write) => "write",
-        (Order::Sequential, Access::Mixed { .. }) => "rw",
+        (AccessOrder::Sequential, Access::Read) => "read",
+        (AccessOrder::Sequential, Access::Write) => "write",
+        (AccessOrder::Sequential, Access::Mixed { .. }) => "rw",
         (_, Access::Read) => "randread",
         (_, Access::Write) => "randwrite",
         (_, Access::Mixed { .. }) => "randrw",

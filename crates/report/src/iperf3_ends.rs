@@ -5,9 +5,9 @@ use super::iperf3_json::{Ends, Stream, iperf3_json};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::bits_per_second;
 use linerate_measure::measure::Measurement;
-use linerate_measure::measure::streams::{Direction, StreamFigure, StreamsResult};
+use linerate_measure::measure::streams::{StreamDirection, StreamFigure, StreamsResult};
 use linerate_measure::run::Run;
-use linerate_transport::iperf3::{CpuUse, Interval, StreamFigures};
+use linerate_transport::iperf3::{CpuUse, IntervalReport, StreamFigures};
 
 /// A document for each figure, one after the other, as a shell loop over `iperf3 -J` would print them.
 pub(super) fn documents(run: &Run) -> String {
@@ -33,8 +33,8 @@ fn ends(run: &Run, measurement: &Measurement, result: &StreamsResult) -> Ends {
     let asked = job.bytes_per_second.map(|rate| bits_per_second(rate) as u64 / u64::from(job.streams.max(1)));
     Ends {
         udp,
-        both: job.direction == Direction::Both,
-        reverse: job.direction == Direction::Receive,
+        both: job.direction == StreamDirection::Both,
+        reverse: job.direction == StreamDirection::Receive,
         client: true,
         system_info: format!("linerate {} on {}", run.version, run.host),
         started: started.map_or(0, |time| time.as_secs()),
@@ -75,7 +75,7 @@ fn cpu(seconds_per_gb: f64, measurement: &Measurement) -> CpuUse {
 /// windows, too.
 fn stream(index: usize, figure: &StreamFigure, seconds: f64) -> Stream {
     let id = if index == 0 { 1 } else { index as u32 + 2 };
-    let sends = figure.direction == Direction::Send;
+    let sends = figure.direction == StreamDirection::Send;
     let length = seconds / figure.samples.len().max(1) as f64;
     let bytes = |rate: f64, time: f64| (rate * time) as u64;
     let udp = figure.sent_datagrams > 0;
@@ -84,7 +84,7 @@ fn stream(index: usize, figure: &StreamFigure, seconds: f64) -> Stream {
         let share = total as f64 / figure.received_bytes.max(1) as f64;
         (count as f64 * share.min(1.0)) as u64
     };
-    let intervals = figure.samples.iter().enumerate().map(|(number, rate)| Interval {
+    let intervals = figure.samples.iter().enumerate().map(|(number, rate)| IntervalReport {
         start: number as f64 * length,
         end: (number + 1) as f64 * length,
         bytes: bytes(*rate, length),
@@ -92,7 +92,7 @@ fn stream(index: usize, figure: &StreamFigure, seconds: f64) -> Stream {
         lost: udp.then(|| of_windows(figure.lost) / figure.samples.len().max(1) as u64),
         jitter_seconds: udp.then_some(figure.jitter_seconds),
         tcp: figure.tcp.clone(),
-        ..Interval::default()
+        ..IntervalReport::default()
     });
     let end = |sender: bool| {
         let mut end = StreamFigures::default();

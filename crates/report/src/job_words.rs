@@ -4,25 +4,27 @@
 use super::figure::percent;
 use linerate_facts::units;
 use linerate_facts::wording::counted;
-use linerate_measure::measure::access::{Access, Engine, Job, Layout, MemoryPoint, Order};
+use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout, MemoryPoint};
 
 /// What is done to the file, in words: `sequential read`, `random 70 % read`.
-pub(super) fn pattern(job: &Job) -> String {
+pub(super) fn pattern(job: &AccessJob) -> String {
     let access = match job.access {
         Access::Read => "read".to_string(),
         Access::Write => "write".to_string(),
         Access::Mixed { read_share } => format!("{} read, else write", percent(read_share)),
     };
     match job.order {
-        Order::Sequential => format!("sequential {access}"),
-        Order::Random => format!("random {access}"),
-        Order::Zipf { theta } => format!("Zipf {theta} {access}"),
-        Order::Hot { share, hits } => format!("{} of it hit {}, {access}", percent(share), percent(hits)),
+        AccessOrder::Sequential => format!("sequential {access}"),
+        AccessOrder::Random => format!("random {access}"),
+        AccessOrder::Zipf { theta } => format!("Zipf {theta} {access}"),
+        AccessOrder::Hot { share, hits } => {
+            format!("{} of it hit {}, {access}", percent(share), percent(hits))
+        }
     }
 }
 
 /// `1 worker`, `4 workers`.
-pub(super) fn workers(job: &Job) -> String {
+pub(super) fn workers(job: &AccessJob) -> String {
     match job.workers {
         1 => "1 worker".into(),
         workers => format!("{workers} workers"),
@@ -30,20 +32,20 @@ pub(super) fn workers(job: &Job) -> String {
 }
 
 /// Bytes a request.
-pub(super) fn transfer(job: &Job) -> String {
+pub(super) fn transfer(job: &AccessJob) -> String {
     units::show_size(job.transfer_bytes)
 }
 
 /// How it is done, where that is not the usual: depth, layout, engine, page cache, pace.
-pub(super) fn manner(job: &Job) -> Vec<String> {
+pub(super) fn manner(job: &AccessJob) -> Vec<String> {
     let mut words = Vec::new();
     if job.queue_depth != 1 {
         words.push(format!("depth {}", job.queue_depth));
     }
     match job.layout {
-        Layout::FilePerWorker => {}
-        Layout::Strided => words.push("one file, strided".into()),
-        Layout::Segmented => words.push("one file, segmented".into()),
+        FileLayout::FilePerWorker => {}
+        FileLayout::Strided => words.push("one file, strided".into()),
+        FileLayout::Segmented => words.push("one file, segmented".into()),
     }
     match job.engine {
         Engine::IoUring => {}
@@ -59,7 +61,7 @@ pub(super) fn manner(job: &Job) -> Vec<String> {
     words
 }
 
-fn pace(job: &Job) -> Option<String> {
+fn pace(job: &AccessJob) -> Option<String> {
     let rate = |rate: f64| super::figure::rate(rate).unwrap_or(0.0);
     match (job.requests_per_second, job.limit_bytes_per_second) {
         (Some(requests), _) => Some(format!("{:.0} requests/s", rate(requests))),
@@ -69,7 +71,7 @@ fn pace(job: &Job) -> Option<String> {
 }
 
 /// The whole job in one line; the same words mean the same job wherever its files lie.
-pub(super) fn job(job: &Job) -> String {
+pub(super) fn job(job: &AccessJob) -> String {
     let mut words = vec![pattern(job), workers(job), transfer(job)];
     words.extend(manner(job));
     words.join(", ")

@@ -37,9 +37,9 @@ pub use compare::Detail;
 pub use compare::Difference;
 pub use compare::Quantity;
 pub use compare::Sampled;
-pub use compare::{Comparison, Interval, Rate, Verdict};
+pub use compare::{Comparison, Interval, Rate, SampleComparison};
 
-pub use flow::{FlowReport, Step};
+pub use flow::{FlowReport, WhatIfStep};
 pub use folder::{Compared, Folder, Product};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
@@ -65,7 +65,7 @@ pub fn ledger(ledger: &linerate_measure::diagnose::ledger::Ledger, width: usize,
 }
 
 /// An array as it follows from the arithmetic, with the command lines that make it.
-pub fn raid(layout: &linerate_model::plan::raid::Layout, width: usize, colour: bool) -> String {
+pub fn raid(layout: &linerate_model::plan::raid::RaidLayout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)
 }
 
@@ -80,7 +80,7 @@ pub fn json<P: Product>(product: &P) -> String {
 }
 
 /// What a wall needs at each stage and whether the server has it; `width` and `colour` as for [`terminal`].
-pub fn wall_plan(verdict: &linerate_wall::need::Verdict, width: usize, colour: bool) -> String {
+pub fn wall_plan(verdict: &linerate_wall::need::ServerVerdict, width: usize, colour: bool) -> String {
     flow::wall_screen(verdict, width, colour)
 }
 

@@ -7,7 +7,7 @@ use super::job_words;
 use linerate_facts::printable::printable;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
-use linerate_measure::measure::{HeldBy, Measurement, Stage};
+use linerate_measure::measure::{LimitedBy, Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 
@@ -100,12 +100,12 @@ impl StageRow<'_> {
     }
 }
 
-fn held(by: HeldBy) -> String {
+fn held(by: LimitedBy) -> String {
     match by {
-        HeldBy::Cpu => "limited by a CPU core",
-        HeldBy::Quota => "limited by the CPU quota",
-        HeldBy::Generator => "limited by the generator",
-        HeldBy::Peer => "limited by the receiver",
+        LimitedBy::Cpu => "limited by a CPU core",
+        LimitedBy::Quota => "limited by the CPU quota",
+        LimitedBy::Generator => "limited by the generator",
+        LimitedBy::Peer => "limited by the receiver",
     }
     .into()
 }

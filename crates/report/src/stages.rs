@@ -5,13 +5,13 @@ use super::figure::{Figure, Unit};
 use super::verdict::resources;
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
-use linerate_measure::measure::{HeldBy, Measurement, Stage};
+use linerate_measure::measure::{LimitedBy, Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 
 /// One measurement beside what its resource should do.
 #[derive(Clone, Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct DeviceRow<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) unit: Unit,
     pub(super) rated: Figure,
@@ -22,17 +22,17 @@ pub(super) struct Row<'a> {
 /// A row, or many devices that were measured alone in the same way.
 #[derive(Clone, Debug)]
 pub(super) enum Entry<'a> {
-    One(Row<'a>),
+    One(DeviceRow<'a>),
     Many(Group<'a>),
 }
 
 /// Devices that were measured alone in the same way; never empty.
 #[derive(Clone, Debug)]
 pub(super) struct Group<'a> {
-    pub(super) rows: Vec<Row<'a>>,
+    pub(super) rows: Vec<DeviceRow<'a>>,
 }
 
-impl Row<'_> {
+impl DeviceRow<'_> {
     /// Name of the measurement, fit to be shown.
     pub(super) fn name(&self) -> String {
         printable(&self.measurement.name)
@@ -44,10 +44,10 @@ impl Row<'_> {
             return None;
         }
         Some(match self.measurement.held_by {
-            Some(HeldBy::Cpu) => "limited by a CPU core",
-            Some(HeldBy::Quota) => "limited by the CPU quota",
-            Some(HeldBy::Generator) => "limited by the generator",
-            Some(HeldBy::Peer) => "limited by the receiver",
+            Some(LimitedBy::Cpu) => "limited by a CPU core",
+            Some(LimitedBy::Quota) => "limited by the CPU quota",
+            Some(LimitedBy::Generator) => "limited by the generator",
+            Some(LimitedBy::Peer) => "limited by the receiver",
             None => "limited by something else",
         })
     }
@@ -77,7 +77,7 @@ impl Group<'_> {
     }
 
     /// `812–1020 MB/s`, or unknown.
-    pub(super) fn range(&self, figure: impl for<'r, 's> Fn(&'r Row<'s>) -> &'r Figure) -> String {
+    pub(super) fn range(&self, figure: impl for<'r, 's> Fn(&'r DeviceRow<'s>) -> &'r Figure) -> String {
         let values: Vec<f64> = self.rows.iter().filter_map(|row| figure(row).value).collect();
         if values.len() < self.rows.len() {
             return "unknown".into();
@@ -89,8 +89,8 @@ impl Group<'_> {
     }
 
     /// The row with the least rate.
-    pub(super) fn slowest(&self) -> &Row<'_> {
-        let rate = |row: &Row| row.measured.value.unwrap_or(f64::MAX);
+    pub(super) fn slowest(&self) -> &DeviceRow<'_> {
+        let rate = |row: &DeviceRow| row.measured.value.unwrap_or(f64::MAX);
         self.rows.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(&self.rows[0])
     }
 
@@ -103,7 +103,7 @@ impl Group<'_> {
     /// How many rows carry a remark, and the first of them.
     pub(super) fn remarks(&self) -> String {
         let remarked: Vec<String> =
-            self.rows.iter().map(Row::remarks).filter(|remarks| !remarks.is_empty()).collect();
+            self.rows.iter().map(DeviceRow::remarks).filter(|remarks| !remarks.is_empty()).collect();
         match remarked.first() {
             Some(first) => format!("{} of them: {first}", remarked.len()),
             None => String::new(),
@@ -122,20 +122,20 @@ pub(super) fn device(id: &str) -> String {
 }
 
 /// All measurements as rows, in the order of the path: memory, disk, network, path.
-pub(super) fn rows(run: &Run) -> Vec<Row<'_>> {
+pub(super) fn rows(run: &Run) -> Vec<DeviceRow<'_>> {
     let known = resources(run);
-    let mut rows: Vec<Row> =
+    let mut rows: Vec<DeviceRow> =
         run.measurements.iter().map(|measurement| row(run, &known, measurement)).collect();
     rows.sort_by_key(|row| row.measurement.stage);
     rows
 }
 
-fn row<'a>(run: &'a Run, known: &[&Resource], measurement: &'a Measurement) -> Row<'a> {
+fn row<'a>(run: &'a Run, known: &[&Resource], measurement: &'a Measurement) -> DeviceRow<'a> {
     let (rated, effective) = expected(run, known, measurement);
     let mut measured = Figure::of(Some(measurement.bytes_per_second), Origin::Measured);
     measured.at_least = measurement.lower_bound && measured.value.is_some();
     let unit = if measurement.stage == Stage::Network { Unit::Bits } else { Unit::Bytes };
-    Row { measurement, unit, rated, effective, measured }
+    DeviceRow { measurement, unit, rated, effective, measured }
 }
 
 /// What the data sheets say of that which was measured: one resource, or the sum of all of its kind.
@@ -169,9 +169,9 @@ fn expected(run: &Run, known: &[&Resource], measurement: &Measurement) -> (Figur
 
 /// The rows, with devices that were measured alone in the same way put together where they are more than
 /// `limit`.
-pub(super) fn grouped<'a>(rows: &[Row<'a>], limit: usize) -> Vec<Entry<'a>> {
+pub(super) fn grouped<'a>(rows: &[DeviceRow<'a>], limit: usize) -> Vec<Entry<'a>> {
     type Alike = (Stage, Option<Protocol>, bool);
-    let key = |row: &Row| -> Option<Alike> {
+    let key = |row: &DeviceRow| -> Option<Alike> {
         let m = row.measurement;
         let device = matches!(m.stage, Stage::Disk | Stage::Network) && !m.together;
         device.then_some((m.stage, m.protocol, m.with_file))
@@ -186,7 +186,7 @@ pub(super) fn grouped<'a>(rows: &[Row<'a>], limit: usize) -> Vec<Entry<'a>> {
         if done.contains(&alike) {
             continue;
         }
-        let group: Vec<Row> = rows.iter().filter(|other| key(other) == Some(alike)).cloned().collect();
+        let group: Vec<DeviceRow> = rows.iter().filter(|other| key(other) == Some(alike)).cloned().collect();
         if group.len() > limit.max(1) {
             entries.push(Entry::Many(Group { rows: group }));
             done.push(alike);

@@ -6,16 +6,16 @@ use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_measure::measure::streams::SendMethod;
-use linerate_measure::measure::streams::{StreamFigure, StreamsResult, Trial};
-use linerate_measure::measure::{HeldBy, Measurement};
+use linerate_measure::measure::streams::{MethodTrial, StreamFigure, StreamsResult};
+use linerate_measure::measure::{LimitedBy, Measurement};
 
 /// What held it, flags, and what the datagrams tell.
 pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
     let held = measurement.held_by.map(|by| match by {
-        HeldBy::Cpu => "limited by a CPU core here",
-        HeldBy::Quota => "limited by the CPU quota",
-        HeldBy::Generator => "limited by the generator",
-        HeldBy::Peer => "limited by the peer's CPU",
+        LimitedBy::Cpu => "limited by a CPU core here",
+        LimitedBy::Quota => "limited by the CPU quota",
+        LimitedBy::Generator => "limited by the generator",
+        LimitedBy::Peer => "limited by the peer's CPU",
     });
     let mut remarks: Vec<String> = held.map(String::from).into_iter().collect();
     let Some(result) = measurement.streams.as_deref() else { return remarks };
@@ -72,8 +72,8 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
 }
 
 /// `sendfile of 1 MiB 94.1 Gb/s at 0.06 CPU s/GB (chosen), send of …`.
-pub(super) fn methods(trials: &[Trial]) -> String {
-    let one = |trial: &Trial| {
+pub(super) fn methods(trials: &[MethodTrial]) -> String {
+    let one = |trial: &MethodTrial| {
         let chosen = if trial.chosen { ", chosen" } else { "" };
         let by = if trial.by_peer { " by the peer" } else { "" };
         format!(

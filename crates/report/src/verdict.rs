@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// The three figures that a run is about, and why the flow is no faster.
 #[derive(Clone, Debug)]
-pub(super) struct Verdict {
+pub(super) struct RunVerdict {
     pub(super) ceiling: Figure,
     pub(super) predicted: Figure,
     pub(super) achieved: Figure,
@@ -25,7 +25,7 @@ pub(super) struct Verdict {
 }
 
 /// Says what the run says.
-pub(super) fn verdict(run: &Run) -> Verdict {
+pub(super) fn verdict(run: &Run) -> RunVerdict {
     let Some(diagnosis) = &run.diagnosis else { return undiagnosed(run) };
     let Some(bottleneck) = &diagnosis.bottleneck else { return undiagnosed(run) };
     let achieved = diagnosis.achieved.unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn verdict(run: &Run) -> Verdict {
             .as_ref()
             .map_or_else(|| Figure::unknown(Some("it is not in the file".into())), |it| bound(it, origin))
     };
-    Verdict {
+    RunVerdict {
         ceiling: known(&diagnosis.ceiling, Origin::Effective),
         predicted: known(&diagnosis.predicted, Origin::Measured),
         achieved: if measured {
@@ -54,7 +54,7 @@ pub(super) fn verdict(run: &Run) -> Verdict {
 }
 
 /// A run that stopped before its diagnosis.
-fn undiagnosed(run: &Run) -> Verdict {
+fn undiagnosed(run: &Run) -> RunVerdict {
     let sentence = match (&run.plan, run.measurements.len()) {
         (None, _) => "The machine was probed; nothing was planned or measured.".to_string(),
         (Some(_), 0) => "The flow was planned; nothing was measured.".to_string(),
@@ -62,7 +62,7 @@ fn undiagnosed(run: &Run) -> Verdict {
         (Some(_), count) => format!("{count} measurements were taken; there is no diagnosis."),
     };
     let why = || Figure::unknown(Some("there is no diagnosis".into()));
-    Verdict {
+    RunVerdict {
         ceiling: run.plan.as_ref().map_or_else(why, |plan| bound(&plan.ceiling, Origin::Effective)),
         predicted: why(),
         achieved: why(),

@@ -4,7 +4,7 @@ use super::grid::{self, Column, number, text};
 use super::wall::{flow, sentence};
 use linerate_facts::printable::{printable, shortened};
 use linerate_facts::units::show_bits_rate;
-use linerate_wall::show::{Live, State};
+use linerate_wall::show::{Live, ScreenState};
 
 /// How they do now: no line wider than `width`, no more than `height` lines. One screen has a few lines, of
 /// several each has one.
@@ -35,11 +35,11 @@ fn name(screen: &Live) -> String {
 
 fn state(screen: &Live) -> String {
     match screen.state {
-        State::Waiting => "waits".into(),
-        State::Playing => "plays".into(),
-        State::Paused => "paused".into(),
-        State::Ended => "at its end".into(),
-        State::Gone { seconds } => format!("gone {seconds:.0} s"),
+        ScreenState::Waiting => "waits".into(),
+        ScreenState::Playing => "plays".into(),
+        ScreenState::Paused => "paused".into(),
+        ScreenState::Ended => "at its end".into(),
+        ScreenState::Gone { seconds } => format!("gone {seconds:.0} s"),
     }
 }
 
@@ -47,12 +47,12 @@ fn state(screen: &Live) -> String {
 fn one(screen: &Live, wrong: &[String], width: usize) -> Vec<String> {
     let report = &screen.report;
     let state = match screen.state {
-        State::Waiting => "waits for its stream".to_string(),
-        State::Gone { seconds } => format!("the stream is gone for {seconds:.0} s"),
+        ScreenState::Waiting => "waits for its stream".to_string(),
+        ScreenState::Gone { seconds } => format!("the stream is gone for {seconds:.0} s"),
         _ => state(screen),
     };
     let mut head = vec![format!("{}: {state}", name(screen))];
-    if screen.state != State::Waiting {
+    if screen.state != ScreenState::Waiting {
         head.extend(report.frame.map(|frame| format!("frame {frame}")));
         head.push(format!("{:.1} frames/s", screen.frames_per_second));
         head.push(show_bits_rate(screen.bytes_per_second));
@@ -145,7 +145,7 @@ fn row(screen: &Live) -> Vec<String> {
 fn harm(screen: &Live) -> (bool, u64) {
     let report = &screen.report;
     let frames = report.frames_late + report.frames_torn + report.frames_missing + report.frames_wrong;
-    (matches!(screen.state, State::Gone { .. } | State::Waiting), frames + report.datagrams_lost)
+    (matches!(screen.state, ScreenState::Gone { .. } | ScreenState::Waiting), frames + report.datagrams_lost)
 }
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
     use linerate_facts::printable::columns;
     use linerate_wall::control::ScreenReport;
 
-    fn screen(at: u16, state: State) -> Live {
+    fn screen(at: u16, state: ScreenState) -> Live {
         Live {
             listen: ([127, 0, 0, 1], 5004 + at).into(),
             state,
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_view_fits_its_terminal() {
         for count in [0, 1, 2, 15, 64] {
-            let screens: Vec<Live> = (0..count).map(|at| screen(at, State::Playing)).collect();
+            let screens: Vec<Live> = (0..count).map(|at| screen(at, ScreenState::Playing)).collect();
             for (width, height) in [(80, 24), (40, 10), (200, 60), (10, 3), (1, 1)] {
                 let view = live(&screens, width, height);
                 assert!(view.lines().count() <= height, "{width}x{height}:\n{view}");
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_small_terminal_has_all_that_counts_of_one_screen() {
-        let view = live(&[screen(0, State::Playing)], 40, 10);
+        let view = live(&[screen(0, ScreenState::Playing)], 40, 10);
         for word in [
             "r0c0: plays",
             "24.0 frames/s",
@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn each_state_has_its_word_and_the_worst_screens_are_shown_first() {
         let of = |state| live(&[screen(0, state)], 80, 24);
-        assert!(of(State::Waiting).contains("r0c0: waits for its stream"));
-        assert!(of(State::Paused).contains("paused") && of(State::Ended).contains("at its end"));
-        assert!(of(State::Gone { seconds: 3.4 }).contains("the stream is gone for 3 s"));
-        let mut screens: Vec<Live> = (0..15).map(|at| screen(at, State::Playing)).collect();
-        screens[2].state = State::Gone { seconds: 2.0 };
+        assert!(of(ScreenState::Waiting).contains("r0c0: waits for its stream"));
+        assert!(of(ScreenState::Paused).contains("paused") && of(ScreenState::Ended).contains("at its end"));
+        assert!(of(ScreenState::Gone { seconds: 3.4 }).contains("the stream is gone for 3 s"));
+        let mut screens: Vec<Live> = (0..15).map(|at| screen(at, ScreenState::Playing)).collect();
+        screens[2].state = ScreenState::Gone { seconds: 2.0 };
         screens.iter_mut().for_each(|screen| screen.problem = None);
         let view = live(&screens, 80, 8);
         let named: Vec<&str> = view.lines().filter_map(|line| line.split(' ').next()).collect();

@@ -1,7 +1,7 @@
 //! Sending UDP in batches: sendmmsg(2) of trains that UDP_SEGMENT cuts into datagrams, or of single datagrams
 //! where it is missing.
 
-use crate::segmentation::{Refusal, Segmentation};
+use crate::segmentation::{Segmentation, SendRefusal};
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd};
@@ -67,7 +67,7 @@ impl TrainSender {
 
     /// Sends the first `bytes`. How many of them the kernel took: whole trains, at least one; a refusal is of
     /// the first train. Waits for room as long as the socket's send timeout says.
-    pub fn send(&mut self, socket: &impl AsFd, bytes: usize) -> Result<usize, Refusal> {
+    pub fn send(&mut self, socket: &impl AsFd, bytes: usize) -> Result<usize, SendRefusal> {
         let bytes = bytes.min(self.most_bytes());
         let train_bytes = self.segmentation.train_bytes();
         let trains = self.buffer[..bytes].chunks(train_bytes);
@@ -143,7 +143,7 @@ mod tests {
         let mut sender = TrainSender::new(Segmentation::new(&socket, 500, MOST_SEGMENTS), 3 * 32_000);
         sender.datagrams_mut(96_000).enumerate().for_each(|(index, bytes)| bytes.fill(index as u8));
         let refusal = sender.segmentation.refused(&socket, rustix::io::Errno::IO.into());
-        assert!(matches!(refusal, Refusal::SegmentationOff | Refusal::Failed(_)), "{refusal:?}");
+        assert!(matches!(refusal, SendRefusal::SegmentationOff | SendRefusal::Failed(_)), "{refusal:?}");
         assert_eq!(sender.most_bytes(), MOST_MESSAGES * 500);
         let sent = sender.send(&socket, 96_000).expect("sent");
         assert_eq!(sent, MOST_MESSAGES * 500);

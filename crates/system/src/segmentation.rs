@@ -18,7 +18,7 @@ pub const MOST_TRAIN_BYTES: usize = 65_507;
 
 /// Why the kernel did not take a send, and what to do.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum SendRefusal {
     /// The socket's buffer or the device's queue is full, or a signal came: send it again in a moment.
     Busy,
     /// Trains cannot be cut on this route: from now on there are only single datagrams. Nothing was sent.
@@ -71,29 +71,29 @@ impl Segmentation {
     }
 
     /// Sends one train whose bytes lie in several places.
-    pub fn send(&mut self, socket: &impl AsFd, train: &[IoSlice<'_>]) -> Result<(), Refusal> {
+    pub fn send(&mut self, socket: &impl AsFd, train: &[IoSlice<'_>]) -> Result<(), SendRefusal> {
         let sent = socket2::SockRef::from(socket).send_vectored(train);
         sent.map(drop).map_err(|error| self.refused(socket, error))
     }
 
     /// What the error of a send means. Turns segmentation off where that may be the cause.
-    pub fn refused(&mut self, socket: &impl AsFd, error: io::Error) -> Refusal {
+    pub fn refused(&mut self, socket: &impl AsFd, error: io::Error) -> SendRefusal {
         if is_busy(&error) {
-            return Refusal::Busy;
+            return SendRefusal::Busy;
         }
         if error.kind() == io::ErrorKind::ConnectionRefused {
-            return Refusal::PortClosed(error);
+            return SendRefusal::PortClosed(error);
         }
         match Errno::from_io_error(&error) {
             Some(errno) if self.is_on() && is_about_trains(errno) => {
                 self.segments = 1;
                 match socket::set_segment_bytes(socket, 0) {
-                    Ok(()) => Refusal::SegmentationOff,
-                    Err(error) => Refusal::Failed(error),
+                    Ok(()) => SendRefusal::SegmentationOff,
+                    Err(error) => SendRefusal::Failed(error),
                 }
             }
-            Some(Errno::MSGSIZE) => Refusal::TooLarge(error),
-            _ => Refusal::Failed(error),
+            Some(Errno::MSGSIZE) => SendRefusal::TooLarge(error),
+            _ => SendRefusal::Failed(error),
         }
     }
 }
@@ -143,11 +143,11 @@ mod tests {
                 return;
             }
             let first = segmentation.refused(&socket, errno.into());
-            assert!(matches!(first, Refusal::SegmentationOff), "{errno}: {first:?}");
+            assert!(matches!(first, SendRefusal::SegmentationOff), "{errno}: {first:?}");
             assert_eq!(segmentation.train_bytes(), 1000);
             match segmentation.refused(&socket, errno.into()) {
-                Refusal::TooLarge(_) => assert_eq!(errno, Errno::MSGSIZE),
-                Refusal::Failed(_) => assert_ne!(errno, Errno::MSGSIZE),
+                SendRefusal::TooLarge(_) => assert_eq!(errno, Errno::MSGSIZE),
+                SendRefusal::Failed(_) => assert_ne!(errno, Errno::MSGSIZE),
                 other => panic!("{errno}: {other:?}"),
             }
         }
@@ -158,12 +158,12 @@ mod tests {
         let (socket, mut segmentation) = of(1000);
         let before = segmentation.segments();
         for errno in [Errno::NOBUFS, Errno::AGAIN, Errno::INTR] {
-            assert!(matches!(segmentation.refused(&socket, errno.into()), Refusal::Busy), "{errno}");
+            assert!(matches!(segmentation.refused(&socket, errno.into()), SendRefusal::Busy), "{errno}");
         }
         let closed = segmentation.refused(&socket, Errno::CONNREFUSED.into());
-        assert!(matches!(closed, Refusal::PortClosed(_)), "{closed:?}");
+        assert!(matches!(closed, SendRefusal::PortClosed(_)), "{closed:?}");
         let down = segmentation.refused(&socket, Errno::NETDOWN.into());
-        assert!(matches!(down, Refusal::Failed(_)), "{down:?}");
+        assert!(matches!(down, SendRefusal::Failed(_)), "{down:?}");
         assert_eq!(segmentation.segments(), before);
     }
 }

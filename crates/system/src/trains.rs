@@ -119,7 +119,7 @@ impl TrainReceiver {
 
     /// What the last call brought.
     pub fn trains(&mut self) -> impl Iterator<Item = Train<'_>> {
-        let mut told = [Told::default(); 64];
+        let mut told = [TrainControl::default(); 64];
         for (told, header) in told.iter_mut().zip(&self.headers[..self.received]) {
             *told = read_control(&header.msg_hdr);
             self.drops = told.drops.unwrap_or(self.drops);
@@ -129,7 +129,7 @@ impl TrainReceiver {
             let length = this.headers[index].msg_len as usize;
             let start = index * TRAIN_BYTES;
             let bytes = &this.buffers[start..start + length.min(TRAIN_BYTES)];
-            let Told { datagram_bytes, arrived, .. } = told[index];
+            let TrainControl { datagram_bytes, arrived, .. } = told[index];
             let datagram_bytes = if datagram_bytes == 0 { bytes.len().max(1) } else { datagram_bytes };
             // SAFETY: zeros at first, then what the kernel wrote: every bit pattern is a sockaddr_storage.
             let name = unsafe { this.names[index].assume_init_ref() };
@@ -140,7 +140,7 @@ impl TrainReceiver {
 
 /// What the kernel tells beside a train.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct TrainControl {
     /// The segment size of UDP_GRO; 0: a single datagram.
     datagram_bytes: usize,
     /// The drop counter of SO_RXQ_OVFL.
@@ -149,8 +149,8 @@ struct Told {
     arrived: Option<SystemTime>,
 }
 
-fn read_control(header: &libc::msghdr) -> Told {
-    let mut told = Told::default();
+fn read_control(header: &libc::msghdr) -> TrainControl {
+    let mut told = TrainControl::default();
     // SAFETY: the header's control area was filled by the kernel, which keeps the chain of messages within
     // msg_controllen.
     unsafe {

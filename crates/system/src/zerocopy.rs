@@ -20,7 +20,7 @@ static SETTING: Mutex<()> = Mutex::new(());
 
 /// What became of the sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ZeroCopyReport {
     /// Sends that the kernel is done with.
     pub sends: u64,
     /// Those of them that it had copied all the same.
@@ -37,7 +37,7 @@ pub struct ZeroCopy<S: AsFd> {
     /// The block that is being sent.
     current: Option<Current>,
     next: u32,
-    told: Told,
+    told: ZeroCopyReport,
 }
 
 #[derive(Debug)]
@@ -85,7 +85,13 @@ impl<S: AsFd> ZeroCopy<S> {
         if answer != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(ZeroCopy { socket, under_way: VecDeque::new(), current: None, next: 0, told: Told::default() })
+        Ok(ZeroCopy {
+            socket,
+            under_way: VecDeque::new(),
+            current: None,
+            next: 0,
+            told: ZeroCopyReport::default(),
+        })
     }
 
     /// Takes a block of which `length` bytes are to be sent; only when nothing of the one before is `left`.
@@ -129,7 +135,7 @@ impl<S: AsFd> ZeroCopy<S> {
     }
 
     /// What became of the sends so far.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> ZeroCopyReport {
         self.told
     }
 

@@ -1,13 +1,13 @@
 //! What bears on the rate and is not linerate's to change: it holds from a boot or a mount on, or no journal
 //! can watch it. Said, with what to do.
 
-use super::goal::Seen;
+use super::goal::GoalFacts;
 use linerate_machine::probe::DiskKind;
 use serde::Serialize;
 
 /// One thing that is otherwise than it should be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Remark {
+pub struct TuneNote {
     pub id: &'static str,
     /// What it is about: a mount point, an address, empty for the machine.
     pub at: String,
@@ -19,13 +19,13 @@ pub struct Remark {
 }
 
 /// All of them on this machine.
-pub fn remarks(seen: &Seen) -> Vec<Remark> {
-    let groups: [fn(&Seen) -> Vec<Remark>; 4] = [mounts, read_requests, iommu, poll_queues];
+pub fn remarks(seen: &GoalFacts) -> Vec<TuneNote> {
+    let groups: [fn(&GoalFacts) -> Vec<TuneNote>; 4] = [mounts, read_requests, iommu, poll_queues];
     groups.iter().flat_map(|group| group(seen)).collect()
 }
 
 /// Options of file systems on disks that were mounted for something else than to serve bulk.
-fn mounts(seen: &Seen) -> Vec<Remark> {
+fn mounts(seen: &GoalFacts) -> Vec<TuneNote> {
     const MOUNT: &str = "https://man7.org/linux/man-pages/man8/mount.8.html";
     let mut on_disks: Vec<_> =
         seen.machine.file_systems.iter().filter(|one| !one.devices.is_empty()).collect();
@@ -36,7 +36,7 @@ fn mounts(seen: &Seen) -> Vec<Remark> {
     let remark = |one: &linerate_machine::probe::FileSystem| {
         let has = |option: &str| one.options.split(',').any(|other| other == option);
         let at = one.mount_point.display().to_string();
-        let said = |now: &str, why: &str, remedy: String| Remark {
+        let said = |now: &str, why: &str, remedy: String| TuneNote {
             id: "mount-options",
             at: at.clone(),
             now: now.into(),
@@ -75,14 +75,14 @@ fn mounts(seen: &Seen) -> Vec<Remark> {
 
 /// A card that asks memory for little at a time cannot fill a fast link; only setpci changes it, and no
 /// journal can watch it.
-fn read_requests(seen: &Seen) -> Vec<Remark> {
+fn read_requests(seen: &GoalFacts) -> Vec<TuneNote> {
     const LEAST: u32 = 512;
     let remark =
         |nic: &linerate_machine::probe::Nic| {
             let address = nic.pci.as_ref()?;
             let device = seen.machine.pci.iter().find(|device| device.address == *address)?;
             let bytes = *device.express.max_read_request_bytes.known().filter(|bytes| **bytes < LEAST)?;
-            Some(Remark {
+            Some(TuneNote {
             id: "max-read-request",
             at: format!("{} ({address})", nic.name),
             now: bytes.to_string(),
@@ -96,11 +96,11 @@ fn read_requests(seen: &Seen) -> Vec<Remark> {
     seen.machine.nics.iter().filter_map(remark).collect()
 }
 
-fn iommu(seen: &Seen) -> Vec<Remark> {
+fn iommu(seen: &GoalFacts) -> Vec<TuneNote> {
     let kernel = &seen.machine.kernel;
     let translates = kernel.iommu.known().is_some_and(|kinds| kinds.iter().any(|kind| kind == "DMA"));
     let fast = seen.rate().is_ok_and(|rate| rate >= 5e9);
-    let remark = Remark {
+    let remark = TuneNote {
         id: "iommu",
         at: String::new(),
         now: "DMA, strict".into(),
@@ -115,11 +115,11 @@ fn iommu(seen: &Seen) -> Vec<Remark> {
 }
 
 /// Polled reads need queues that exist from the start of the driver.
-fn poll_queues(seen: &Seen) -> Vec<Remark> {
+fn poll_queues(seen: &GoalFacts) -> Vec<TuneNote> {
     let queues = seen.sysroot.parse::<u64>("/sys/module/nvme/parameters/poll_queues");
     let drives = seen.machine.disks.iter().filter(|disk| disk.kind == DiskKind::Nvme).count();
     let many = drives >= 4 && seen.rate().is_ok_and(|rate| rate >= 12.5e9);
-    let remark = Remark {
+    let remark = TuneNote {
         id: "nvme-poll-queues",
         at: String::new(),
         now: "0".into(),
@@ -137,7 +137,7 @@ fn poll_queues(seen: &Seen) -> Vec<Remark> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::goal::Goal;
+    use super::super::goal::TuneGoal;
     use super::*;
     use linerate_facts::fact::Fact;
     use linerate_facts::sysroot::Sysroot;
@@ -145,8 +145,8 @@ mod tests {
 
     fn said(machine: Machine, rate: f64) -> Vec<(&'static str, String, String)> {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let goal = Goal { rate: Some(rate), round_trip: None };
-        let seen = Seen { sysroot: Sysroot::recorded(root.path()), machine, goal };
+        let goal = TuneGoal { rate: Some(rate), round_trip: None };
+        let seen = GoalFacts { sysroot: Sysroot::recorded(root.path()), machine, goal };
         remarks(&seen).into_iter().map(|remark| (remark.id, remark.at, remark.now)).collect()
     }
 

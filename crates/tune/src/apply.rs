@@ -1,36 +1,36 @@
 //! Changes settings: all old values into the journal, then each setting announced, written, read back and
 //! noted.
 
-use super::door::{Door, Refusal};
-use super::journal::{Bytes, Entry, Host, Journal, Record};
-use super::place::{Device, Place};
+use super::door::{AccessRefusal, KernelAccess};
+use super::journal::{Bytes, Host, Journal, JournalEntry, Record};
+use super::place::{NamedDevice, SettingPlace};
 use super::shape::Shape;
 use linerate_facts::failure::Failure;
 use serde::Serialize;
 
 /// A setting that is to be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct WantedValue {
     pub id: String,
-    pub place: Place,
+    pub place: SettingPlace,
     pub shape: Shape,
-    pub device: Option<Device>,
+    pub device: Option<NamedDevice>,
     /// The value as a user writes it.
     pub value: String,
 }
 
 /// What became of one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct SettingOutcome {
     pub id: String,
     pub place: String,
-    pub what: Became,
+    pub what: ApplyResult,
 }
 
 /// What became of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
-pub enum Became {
+pub enum ApplyResult {
     /// It has another value now.
     Changed { before: String, now: String },
     /// The kernel took the write and made something else of it.
@@ -49,23 +49,23 @@ pub enum Became {
     Kept { why: String },
 }
 
-impl Became {
+impl ApplyResult {
     /// The user has something to look after.
     pub fn is_trouble(&self) -> bool {
-        matches!(self, Became::Failed { .. } | Became::Foreign { .. } | Became::Kept { .. })
+        matches!(self, ApplyResult::Failed { .. } | ApplyResult::Foreign { .. } | ApplyResult::Kept { .. })
     }
 }
 
 /// Changes what differs from the wishes, in their order. The error is the journal's, or a driver that hangs;
 /// what was done until then is in the journal.
 pub fn apply(
-    door: &dyn Door,
+    door: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     host: &Host,
     started: &str,
-    wishes: &[Wish],
-) -> Result<Vec<Outcome>, Failure> {
-    let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+    wishes: &[WantedValue],
+) -> Result<Vec<SettingOutcome>, Failure> {
+    let mut outcomes: Vec<Option<SettingOutcome>> = Vec::new();
     let mut entries = Vec::new();
     for wish in wishes {
         let (outcome, entry) = look(door, wish)?;
@@ -85,17 +85,20 @@ pub fn apply(
 }
 
 /// What needs no write or cannot have one; else the entry for the journal.
-fn look(door: &dyn Door, wish: &Wish) -> Result<(Option<Outcome>, Option<Entry>), Failure> {
-    let told = |what| Outcome { id: wish.id.clone(), place: wish.place.to_string(), what };
+fn look(
+    door: &dyn KernelAccess,
+    wish: &WantedValue,
+) -> Result<(Option<SettingOutcome>, Option<JournalEntry>), Failure> {
+    let told = |what| SettingOutcome { id: wish.id.clone(), place: wish.place.to_string(), what };
     let wanted = wish.shape.asking(&wish.value);
     Ok(match door.read(&wish.place) {
-        Err(Refusal::Hung(why)) => return Err(Failure::Lacks(format!("{why}; nothing was changed"))),
-        Err(refusal) => (Some(told(Became::Failed { why: refusal.to_string() })), None),
+        Err(AccessRefusal::Hung(why)) => return Err(Failure::Lacks(format!("{why}; nothing was changed"))),
+        Err(refusal) => (Some(told(ApplyResult::Failed { why: refusal.to_string() })), None),
         Ok(Some(now)) if wish.shape.same(&now, &wanted) => {
-            (Some(told(Became::Same { now: wish.shape.value(&now) })), None)
+            (Some(told(ApplyResult::Same { now: wish.shape.value(&now) })), None)
         }
         Ok(old) => {
-            let entry = Entry {
+            let entry = JournalEntry {
                 id: wish.id.clone(),
                 place: wish.place.clone(),
                 shape: wish.shape,
@@ -108,11 +111,16 @@ fn look(door: &dyn Door, wish: &Wish) -> Result<(Option<Outcome>, Option<Entry>)
     })
 }
 
-fn outcome(entry: &Entry, what: Became) -> Outcome {
-    Outcome { id: entry.id.clone(), place: entry.place.to_string(), what }
+fn outcome(entry: &JournalEntry, what: ApplyResult) -> SettingOutcome {
+    SettingOutcome { id: entry.id.clone(), place: entry.place.to_string(), what }
 }
 
-fn change(door: &dyn Door, journal: &mut Journal<'_>, n: usize, entry: &Entry) -> Result<Became, Failure> {
+fn change(
+    door: &dyn KernelAccess,
+    journal: &mut Journal<'_>,
+    n: usize,
+    entry: &JournalEntry,
+) -> Result<ApplyResult, Failure> {
     let old = entry.old.as_ref().map(Bytes::as_slice);
     // Between the journal's first line and now others may have written.
     let now = door.read(&entry.place);
@@ -122,17 +130,17 @@ fn change(door: &dyn Door, journal: &mut Journal<'_>, n: usize, entry: &Entry) -
             Ok(_) => "somebody else changed it at this moment: left as it is".to_string(),
         };
         journal.append(Record::Failed { n, why: why.clone(), now: None })?;
-        return Ok(Became::Failed { why });
+        return Ok(ApplyResult::Failed { why });
     }
     journal.append(Record::Intent { n })?;
     let written = door.write(&entry.place, entry.shape, Some(entry.wanted.as_slice()));
-    if let Err(Refusal::Hung(why)) = &written {
+    if let Err(AccessRefusal::Hung(why)) = &written {
         return Err(Failure::Lacks(format!(
             "{why}. What was changed before is in the journal: linerate tune undo"
         )));
     }
     let now = match door.read(&entry.place) {
-        Err(Refusal::Hung(why)) => {
+        Err(AccessRefusal::Hung(why)) => {
             return Err(Failure::Lacks(format!(
                 "{why}. What was changed before is in the journal: linerate tune undo"
             )));
@@ -147,10 +155,10 @@ fn change(door: &dyn Door, journal: &mut Journal<'_>, n: usize, entry: &Entry) -
 fn judge(
     journal: &mut Journal<'_>,
     n: usize,
-    entry: &Entry,
-    written: Result<(), Refusal>,
+    entry: &JournalEntry,
+    written: Result<(), AccessRefusal>,
     now: Option<Vec<u8>>,
-) -> Result<Became, Failure> {
+) -> Result<ApplyResult, Failure> {
     let shape = entry.shape;
     let before = entry.old.as_ref().map_or("absent".to_string(), |old| shape.value(old.as_slice()));
     let failed = |why: String, journal: &mut Journal<'_>| {
@@ -158,7 +166,7 @@ fn judge(
         if let Some(now) = now.as_deref() {
             journal.append(Record::Failed { n, why: why.clone(), now: Some(Bytes::of(now)) })?;
         }
-        Ok(Became::Failed { why })
+        Ok(ApplyResult::Failed { why })
     };
     if let Err(refusal) = written {
         return failed(refusal.to_string(), journal);
@@ -174,7 +182,7 @@ fn judge(
     }
     journal.append(Record::Done { n, now: Bytes::of(now) })?;
     Ok(match shape.same(now, entry.wanted.as_slice()) {
-        true => Became::Changed { before, now: shape.value(now) },
-        false => Became::Clamped { before, asked, now: shape.value(now) },
+        true => ApplyResult::Changed { before, now: shape.value(now) },
+        false => ApplyResult::Clamped { before, asked, now: shape.value(now) },
     })
 }

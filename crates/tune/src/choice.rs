@@ -1,23 +1,23 @@
 //! Which settings the user means, and what follows: what is to be changed, what is to be tried.
 
-use super::apply::Wish;
-use super::catalogue::{self, Risk, Stage};
-use super::place::Kind;
-use super::plan::{Item, Plan};
+use super::apply::WantedValue;
+use super::catalogue::{self, Risk, SettingStage};
+use super::place::DeviceClass;
+use super::plan::{Item, TunePlan};
 use super::process::{self, Own, OwnItem};
 use linerate_facts::failure::Failure;
-use linerate_measure::run::again::Figure;
+use linerate_measure::run::again::FigureKind;
 
 /// Which settings the user means; empty: all.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
-    pub stage: Option<Stage>,
+pub struct SettingChoice {
+    pub stage: Option<SettingStage>,
     pub findings: Vec<String>,
     /// `ID`, `ID:DEVICE`, each with `=VALUE` behind it where the user sets the value.
     pub settings: Vec<String>,
 }
 
-impl Choice {
+impl SettingChoice {
     /// Nothing was named.
     pub fn is_all(&self) -> bool {
         self.stage.is_none() && self.findings.is_empty() && self.settings.is_empty()
@@ -42,7 +42,7 @@ impl Choice {
     }
 
     /// The user means this thing that a process does for itself.
-    pub fn takes_own(&self, id: &str, stage: Stage, findings: &[&str]) -> bool {
+    pub fn takes_own(&self, id: &str, stage: SettingStage, findings: &[&str]) -> bool {
         self.settings.iter().any(|named| split(named).0 == id)
             || findings.iter().any(|finding| self.findings.iter().any(|named| named == finding))
             || self.stage == Some(stage) && self.findings.is_empty() && self.settings.is_empty()
@@ -112,20 +112,20 @@ fn check_setting(named: &str) -> Result<(), Failure> {
     }
 }
 
-impl Plan {
+impl TunePlan {
     /// What the user means.
-    pub fn chosen(&self, choice: &Choice) -> Vec<&Item> {
+    pub fn chosen(&self, choice: &SettingChoice) -> Vec<&Item> {
         self.settings.iter().filter(|item| choice.takes(item).is_some()).collect()
     }
 
     /// What a process does for itself, of what the user means.
-    pub fn chosen_own(&self, choice: &Choice) -> Vec<&OwnItem> {
+    pub fn chosen_own(&self, choice: &SettingChoice) -> Vec<&OwnItem> {
         self.process.iter().filter(|own| choice.takes_own(own.id, own.stage, own.findings)).collect()
     }
 
     /// What is to be changed: what is advised among what the user means, what he gives a value to, and what
     /// is risky only where he names it.
-    pub fn wishes(&self, choice: &Choice) -> Result<Vec<Wish>, Failure> {
+    pub fn wishes(&self, choice: &SettingChoice) -> Result<Vec<WantedValue>, Failure> {
         choice.check()?;
         if let Some(own) = choice.settings.iter().find_map(|named| own(split(named).0)) {
             return Err(Failure::Usage(format!(
@@ -139,26 +139,28 @@ impl Plan {
 
     /// What is to be tried, each with the figure that shows it. What belongs together is one trial: the
     /// queues of a card, the policies of all cores.
-    pub fn trials(&self, choice: &Choice) -> Result<Vec<Trial>, Failure> {
+    pub fn trials(&self, choice: &SettingChoice) -> Result<Vec<SettingTrial>, Failure> {
         choice.check()?;
-        let mut trials: Vec<Trial> = Vec::new();
+        let mut trials: Vec<SettingTrial> = Vec::new();
         for (item, wish) in self.wanted(choice)? {
             let of = match item.at.device.as_ref().map(|device| device.kind) {
-                Some(Kind::Nic | Kind::Disk | Kind::Interrupt) => format!(":{}", item.at.of),
+                Some(DeviceClass::Nic | DeviceClass::Disk | DeviceClass::Interrupt) => {
+                    format!(":{}", item.at.of)
+                }
                 None => String::new(),
             };
             let name = format!("{}{of}", item.at.entry);
-            let disk = item.at.device.as_ref().filter(|device| device.kind == Kind::Disk);
+            let disk = item.at.device.as_ref().filter(|device| device.kind == DeviceClass::Disk);
             let disk = disk.map(|device| device.name.clone());
             match trials.iter_mut().find(|trial| trial.name == name) {
                 Some(trial) => trial.wishes.push(wish),
-                None => trials.push(Trial { name, figure: item.at.figure, disk, wishes: vec![wish] }),
+                None => trials.push(SettingTrial { name, figure: item.at.figure, disk, wishes: vec![wish] }),
             }
         }
         Ok(trials)
     }
 
-    fn wanted(&self, choice: &Choice) -> Result<Vec<(&Item, Wish)>, Failure> {
+    fn wanted(&self, choice: &SettingChoice) -> Result<Vec<(&Item, WantedValue)>, Failure> {
         let mut wishes = Vec::new();
         for item in &self.settings {
             let Some(own) = choice.takes(item) else { continue };
@@ -169,7 +171,7 @@ impl Plan {
             let Some(value) = value else { continue };
             let shape = catalogue::all().find(|entry| entry.id == item.at.entry).map(|entry| entry.shape);
             let Some(shape) = shape else { continue };
-            let wish = Wish {
+            let wish = WantedValue {
                 id: item.id.clone(),
                 place: item.at.place.clone(),
                 shape,
@@ -190,12 +192,12 @@ impl Plan {
 
 /// Settings that are tried together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Trial {
+pub struct SettingTrial {
     /// `read-ahead:vda`, `governor`.
     pub name: String,
     /// What shows whether they helped.
-    pub figure: Figure,
+    pub figure: FigureKind,
     /// The disk that the figure has to be taken on.
     pub disk: Option<String>,
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<WantedValue>,
 }

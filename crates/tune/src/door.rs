@@ -1,7 +1,7 @@
 //! The door to the settings: read, write, find a device. The real one asks the kernel, on a thread with a
 //! deadline; tests have one with faults.
 
-use super::place::{Device, Found, Knob, Place};
+use super::place::{DevicePresence, Knob, NamedDevice, SettingPlace};
 use super::shape::Shape;
 use linerate_facts::sysroot::{Sysroot, Writer};
 use linerate_system::Errno;
@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Why a setting could not be read or written; each holds a phrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AccessRefusal {
     /// It is not there.
     Absent(String),
     /// The kernel said no, and nothing changed by it.
@@ -26,57 +26,59 @@ pub enum Refusal {
     Hung(String),
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for AccessRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refusal::Absent(why) | Refusal::Refused(why) | Refusal::Hung(why) => f.write_str(why),
+            AccessRefusal::Absent(why) | AccessRefusal::Refused(why) | AccessRefusal::Hung(why) => {
+                f.write_str(why)
+            }
         }
     }
 }
 
 /// What apply and undo ask.
-pub trait Door {
+pub trait KernelAccess {
     /// The bytes of a setting; `None` for a drop-in that is absent.
-    fn read(&self, place: &Place) -> Result<Option<Vec<u8>>, Refusal>;
+    fn read(&self, place: &SettingPlace) -> Result<Option<Vec<u8>>, AccessRefusal>;
     /// Writes a setting; `None` takes a drop-in away.
-    fn write(&self, place: &Place, shape: Shape, bytes: Option<&[u8]>) -> Result<(), Refusal>;
+    fn write(&self, place: &SettingPlace, shape: Shape, bytes: Option<&[u8]>) -> Result<(), AccessRefusal>;
     /// Looks for a device.
-    fn find(&self, device: &Device, same_boot: bool) -> Found;
+    fn find(&self, device: &NamedDevice, same_boot: bool) -> DevicePresence;
 }
 
 /// The live machine, or a tree that stands for one.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct LiveKernel {
     sysroot: Sysroot,
     writer: Writer,
     deadline: Duration,
 }
 
-impl Kernel {
+impl LiveKernel {
     /// The door of a tree; the error is a sentence.
-    pub fn of(sysroot: &Sysroot) -> Result<Kernel, String> {
-        Ok(Kernel { sysroot: sysroot.clone(), writer: sysroot.writer()?, deadline: DEADLINE })
+    pub fn of(sysroot: &Sysroot) -> Result<LiveKernel, String> {
+        Ok(LiveKernel { sysroot: sysroot.clone(), writer: sysroot.writer()?, deadline: DEADLINE })
     }
 
     fn within<T: Send + 'static>(
         &self,
-        place: &Place,
-        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        place: &SettingPlace,
+        work: impl FnOnce() -> Result<T, AccessRefusal> + Send + 'static,
+    ) -> Result<T, AccessRefusal> {
         within(self.deadline, work).unwrap_or_else(|| {
             let seconds = self.deadline.as_secs();
-            Err(Refusal::Hung(format!("{place} did not answer within {seconds} s: its driver hangs")))
+            Err(AccessRefusal::Hung(format!("{place} did not answer within {seconds} s: its driver hangs")))
         })
     }
 }
 
-impl Door for Kernel {
-    fn read(&self, place: &Place) -> Result<Option<Vec<u8>>, Refusal> {
+impl KernelAccess for LiveKernel {
+    fn read(&self, place: &SettingPlace) -> Result<Option<Vec<u8>>, AccessRefusal> {
         let (sysroot, asked) = (self.sysroot.clone(), place.clone());
         self.within(place, move || read(&sysroot, &asked))
     }
 
-    fn write(&self, place: &Place, shape: Shape, bytes: Option<&[u8]>) -> Result<(), Refusal> {
+    fn write(&self, place: &SettingPlace, shape: Shape, bytes: Option<&[u8]>) -> Result<(), AccessRefusal> {
         let (kernel, asked, bytes) = (self.clone(), place.clone(), bytes.map(<[u8]>::to_vec));
         let value = bytes.as_deref().map(String::from_utf8_lossy).map(|text| text.into_owned());
         let written = self.within(place, move || {
@@ -86,7 +88,7 @@ impl Door for Kernel {
         written
     }
 
-    fn find(&self, device: &Device, same_boot: bool) -> Found {
+    fn find(&self, device: &NamedDevice, same_boot: bool) -> DevicePresence {
         device.find(&self.sysroot, same_boot)
     }
 }
@@ -95,37 +97,39 @@ impl Door for Kernel {
 #[derive(Clone, Debug)]
 pub struct Reader(pub Sysroot);
 
-impl Door for Reader {
-    fn read(&self, place: &Place) -> Result<Option<Vec<u8>>, Refusal> {
+impl KernelAccess for Reader {
+    fn read(&self, place: &SettingPlace) -> Result<Option<Vec<u8>>, AccessRefusal> {
         read(&self.0, place)
     }
 
-    fn write(&self, place: &Place, _: Shape, _: Option<&[u8]>) -> Result<(), Refusal> {
-        Err(Refusal::Refused(format!("{place}: a recording in an archive cannot be changed")))
+    fn write(&self, place: &SettingPlace, _: Shape, _: Option<&[u8]>) -> Result<(), AccessRefusal> {
+        Err(AccessRefusal::Refused(format!("{place}: a recording in an archive cannot be changed")))
     }
 
-    fn find(&self, device: &Device, same_boot: bool) -> Found {
+    fn find(&self, device: &NamedDevice, same_boot: bool) -> DevicePresence {
         device.find(&self.0, same_boot)
     }
 }
 
-impl Kernel {
-    fn put(&self, place: &Place, shape: Shape, bytes: Option<&[u8]>) -> io::Result<()> {
+impl LiveKernel {
+    fn put(&self, place: &SettingPlace, shape: Shape, bytes: Option<&[u8]>) -> io::Result<()> {
         match (place, bytes) {
-            (Place::DropIn(path), bytes) => self.writer.drop_in(path, bytes),
+            (SettingPlace::DropIn(path), bytes) => self.writer.drop_in(path, bytes),
             (_, None) => Err(io::ErrorKind::InvalidInput.into()),
-            (Place::Attribute(path), Some(bytes)) if self.sysroot.is_live() => self.writer.set(path, bytes),
-            (Place::Attribute(path), Some(bytes)) => {
+            (SettingPlace::Attribute(path), Some(bytes)) if self.sysroot.is_live() => {
+                self.writer.set(path, bytes)
+            }
+            (SettingPlace::Attribute(path), Some(bytes)) => {
                 let before = self.sysroot.bytes(path).map_err(io::Error::other)?;
                 let shown = shape.rehearsed(&before, bytes)?;
                 self.writer.set(path, &shown)
             }
-            (Place::Driver { interface, knob }, Some(bytes)) if self.sysroot.is_live() => {
+            (SettingPlace::Driver { interface, knob }, Some(bytes)) if self.sysroot.is_live() => {
                 let text = String::from_utf8_lossy(bytes);
                 let value = text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
                 turn(interface, knob, value)
             }
-            (Place::Driver { .. }, Some(_)) => Err(io::ErrorKind::Unsupported.into()),
+            (SettingPlace::Driver { .. }, Some(_)) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }
@@ -143,19 +147,19 @@ fn within<T: Send + 'static>(deadline: Duration, work: impl FnOnce() -> T + Send
 }
 
 /// Reads a setting without a deadline.
-fn read(sysroot: &Sysroot, place: &Place) -> Result<Option<Vec<u8>>, Refusal> {
+fn read(sysroot: &Sysroot, place: &SettingPlace) -> Result<Option<Vec<u8>>, AccessRefusal> {
     match place {
-        Place::DropIn(path) if !sysroot.exists(path) => Ok(None),
-        Place::Attribute(path) if !sysroot.exists(path) => {
-            Err(Refusal::Absent(format!("{}: not there", path.display())))
+        SettingPlace::DropIn(path) if !sysroot.exists(path) => Ok(None),
+        SettingPlace::Attribute(path) if !sysroot.exists(path) => {
+            Err(AccessRefusal::Absent(format!("{}: not there", path.display())))
         }
-        Place::DropIn(path) | Place::Attribute(path) => {
-            sysroot.bytes(path).map(Some).map_err(Refusal::Refused)
+        SettingPlace::DropIn(path) | SettingPlace::Attribute(path) => {
+            sysroot.bytes(path).map(Some).map_err(AccessRefusal::Refused)
         }
-        Place::Driver { .. } if !sysroot.is_live() => {
-            Err(Refusal::Refused("a recorded tree does not hold what the driver reports".into()))
+        SettingPlace::Driver { .. } if !sysroot.is_live() => {
+            Err(AccessRefusal::Refused("a recorded tree does not hold what the driver reports".into()))
         }
-        Place::Driver { interface, knob } => {
+        SettingPlace::Driver { interface, knob } => {
             let value = told(interface, knob).map_err(|error| refusal(place, &error))?;
             Ok(Some(value.to_string().into_bytes()))
         }
@@ -189,14 +193,14 @@ fn turn(interface: &str, knob: &Knob, value: u32) -> io::Result<()> {
 }
 
 /// What an error means for a setting.
-fn refusal(place: &Place, error: &io::Error) -> Refusal {
+fn refusal(place: &SettingPlace, error: &io::Error) -> AccessRefusal {
     let why = match error.kind() {
-        io::ErrorKind::NotFound if matches!(place, Place::Attribute(path) if is_named(path)) => {
+        io::ErrorKind::NotFound if matches!(place, SettingPlace::Attribute(path) if is_named(path)) => {
             "this kernel has nothing of that name (a module that is not there?)"
         }
-        io::ErrorKind::NotFound => return Refusal::Absent(format!("{place}: not there")),
+        io::ErrorKind::NotFound => return AccessRefusal::Absent(format!("{place}: not there")),
         _ if Errno::from_io_error(error) == Some(Errno::NODEV) => {
-            return Refusal::Absent(format!("{place}: the device is gone"));
+            return AccessRefusal::Absent(format!("{place}: the device is gone"));
         }
         io::ErrorKind::PermissionDenied => {
             "permission denied: settings are root's to change, and not in every container"
@@ -212,9 +216,9 @@ fn refusal(place: &Place, error: &io::Error) -> Refusal {
         _ if Errno::from_io_error(error) == Some(Errno::IO) => {
             "the kernel manages it itself and lets nobody change it"
         }
-        _ => return Refusal::Refused(format!("{place}: {error}")),
+        _ => return AccessRefusal::Refused(format!("{place}: {error}")),
     };
-    Refusal::Refused(format!("{place}: {why}"))
+    AccessRefusal::Refused(format!("{place}: {why}"))
 }
 
 /// Settings whose value is a name of a module: ENOENT is about the value, not about the file.
@@ -241,14 +245,14 @@ mod tests {
         let queue = root.path().join("sys/block/vda/queue");
         std::fs::create_dir_all(&queue).expect("directories");
         std::fs::write(queue.join("scheduler"), "none [mq-deadline]\n").expect("a file");
-        let kernel = Kernel::of(&Sysroot::recorded(root.path())).expect("a folder");
-        let place = Place::Attribute("/sys/block/vda/queue/scheduler".into());
+        let kernel = LiveKernel::of(&Sysroot::recorded(root.path())).expect("a folder");
+        let place = SettingPlace::Attribute("/sys/block/vda/queue/scheduler".into());
         kernel.write(&place, Shape::Choice, Some(b"none\n")).expect("a choice");
         assert_eq!(kernel.read(&place), Ok(Some(b"[none] mq-deadline\n".to_vec())));
         let refused = kernel.write(&place, Shape::Choice, Some(b"bfq\n")).expect_err("no choice");
-        assert!(matches!(&refused, Refusal::Refused(why) if why.contains("out of range")), "{refused}");
-        let none = Place::Attribute("/sys/block/vda/queue/none".into());
-        assert!(matches!(kernel.read(&none), Err(Refusal::Absent(_))));
-        assert_eq!(kernel.read(&Place::DropIn("/etc/sysctl.d/90-linerate.conf".into())), Ok(None));
+        assert!(matches!(&refused, AccessRefusal::Refused(why) if why.contains("out of range")), "{refused}");
+        let none = SettingPlace::Attribute("/sys/block/vda/queue/none".into());
+        assert!(matches!(kernel.read(&none), Err(AccessRefusal::Absent(_))));
+        assert_eq!(kernel.read(&SettingPlace::DropIn("/etc/sysctl.d/90-linerate.conf".into())), Ok(None));
     }
 }

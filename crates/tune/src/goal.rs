@@ -10,7 +10,7 @@ pub(crate) const DEFAULT_ROUND_TRIP: Duration = Duration::from_millis(20);
 
 /// What the user wants the machine to carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Goal {
+pub struct TuneGoal {
     /// Bytes per second of the flow [default: the fastest link].
     pub rate: Option<f64>,
     /// Round trip to the farthest peer.
@@ -19,13 +19,13 @@ pub struct Goal {
 
 /// What the wanted values follow from.
 #[derive(Debug)]
-pub struct Seen {
+pub struct GoalFacts {
     pub sysroot: Sysroot,
     pub machine: Machine,
-    pub goal: Goal,
+    pub goal: TuneGoal,
 }
 
-impl Seen {
+impl GoalFacts {
     /// Bytes per second that the network carries: as told, or the fastest link's; the error says why it is
     /// not known.
     pub fn rate(&self) -> Result<f64, String> {

@@ -24,13 +24,13 @@ mod undo;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Became, Outcome, Wish, apply};
-pub use choice::{Choice, Trial};
-pub use goal::Goal;
+pub use apply::{ApplyResult, SettingOutcome, WantedValue, apply};
+pub use choice::{SettingChoice, SettingTrial};
+pub use goal::TuneGoal;
 pub use persist::Persistence;
 pub use persist::persistence;
-pub use place::{Device, Found, Kind, Knob, Place};
-pub use plan::{Item, Plan, Verdict, plan};
+pub use place::{DeviceClass, DevicePresence, Knob, NamedDevice, SettingPlace};
+pub use plan::{Item, SettingVerdict, TunePlan, plan};
 pub use shape::Shape;
 pub use undo::{Leave, undo};
 
@@ -64,7 +64,7 @@ pub fn look(folder: &Path, name: &str) -> Result<Vec<Record>, Failure> {
 }
 
 /// A journal of another machine is not followed.
-pub fn check_host(state: &journal::State, host: &Host, folder: &Path) -> Result<(), Failure> {
+pub fn check_host(state: &journal::JournalState, host: &Host, folder: &Path) -> Result<(), Failure> {
     match state.steps.iter().find(|followed| !followed.host.is(host)) {
         None => Ok(()),
         Some(followed) => Err(Failure::Lacks(format!(

@@ -3,9 +3,9 @@
 //! of sysfs to tmpfiles.d. What no program reads from a file (rings, channels, offloads, interrupts) a unit
 //! of systemd sets through `linerate tune apply`, journal and all.
 
-use super::apply::Wish;
-use super::journal::{Followed, State, Step};
-use super::place::{Device, Kind, Place};
+use super::apply::WantedValue;
+use super::journal::{Followed, JournalState, SettingState};
+use super::place::{DeviceClass, NamedDevice, SettingPlace};
 use super::shape::Shape;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,19 +24,19 @@ const HEAD: &str = "# Written by `linerate tune persist`; `linerate tune undo` t
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Persistence {
     /// Files to write.
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<WantedValue>,
     /// Settings that are applied and cannot be made to last this way, with the reason.
     pub left: Vec<(String, String)>,
 }
 
 /// The drop-ins for everything that the journal has as changed. `program` is this one's path, for the unit.
-pub fn persistence(state: &State, program: &Path) -> Persistence {
+pub fn persistence(state: &JournalState, program: &Path) -> Persistence {
     let mut files: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
     let mut left = Vec::new();
     // The last change of a place is the one that holds.
     for (_, followed) in state.open() {
-        let Step::Done(now) = &followed.step else { continue };
-        if matches!(followed.entry.place, Place::DropIn(_)) {
+        let SettingState::Done(now) = &followed.step else { continue };
+        if matches!(followed.entry.place, SettingPlace::DropIn(_)) {
             continue;
         }
         match line(followed, now.as_slice()) {
@@ -63,10 +63,10 @@ pub fn persistence(state: &State, program: &Path) -> Persistence {
     Persistence { wishes, left }
 }
 
-fn wish(file: &str, value: String) -> Wish {
-    Wish {
+fn wish(file: &str, value: String) -> WantedValue {
+    WantedValue {
         id: format!("drop-in:{file}"),
-        place: Place::DropIn(file.into()),
+        place: SettingPlace::DropIn(file.into()),
         shape: Shape::File,
         device: None,
         value,
@@ -105,7 +105,7 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
     if !plain(&entry.id) || !plain(&value) || !plain(&entry.place.to_string()) {
         return Err("its name or value does not fit into a line".into());
     }
-    let Place::Attribute(path) = &entry.place else { return unit(format!("{}={value}", entry.id)) };
+    let SettingPlace::Attribute(path) = &entry.place else { return unit(format!("{}={value}", entry.id)) };
     match &entry.device {
         None if path.starts_with("/proc/sys") => {
             Ok((SYSCTL, entry.place.to_string(), format!("{} = {value}\n", entry.place)))
@@ -117,7 +117,7 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
             }
             Ok((TMPFILES, text.clone(), format!("w {text} - - - - {value}\n")))
         }
-        Some(device) if device.kind != Kind::Interrupt => udev(device, path, &value),
+        Some(device) if device.kind != DeviceClass::Interrupt => udev(device, path, &value),
         // Their numbers change from boot to boot: the cores are chosen again.
         Some(_) => unit("irq-affinity".into()),
         None => Err("no program reads it from a file".into()),
@@ -125,9 +125,9 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
 }
 
 /// A rule that names the device by what stays the same.
-fn udev(device: &Device, path: &Path, value: &str) -> Result<(&'static str, String, String), String> {
+fn udev(device: &NamedDevice, path: &Path, value: &str) -> Result<(&'static str, String, String), String> {
     let (folder, subsystem) = match device.kind {
-        Kind::Nic => ("/sys/class/net", "net"),
+        DeviceClass::Nic => ("/sys/class/net", "net"),
         _ => ("/sys/block", "block"),
     };
     let below = path
@@ -135,7 +135,7 @@ fn udev(device: &Device, path: &Path, value: &str) -> Result<(&'static str, Stri
         .map_err(|_| "it is not below its device".to_string())?;
     let below = below.display();
     let told = match (&device.address, device.kind) {
-        (Some(address), Kind::Nic) => {
+        (Some(address), DeviceClass::Nic) => {
             format!("ATTR{{address}}==\"{address}\", ATTR{{addr_assign_type}}==\"0\"")
         }
         _ => format!("KERNEL==\"{}\"", device.name),
@@ -148,13 +148,13 @@ fn udev(device: &Device, path: &Path, value: &str) -> Result<(&'static str, Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::journal::{Bytes, Entry, Host, Record};
+    use super::super::journal::{Bytes, Host, JournalEntry, Record};
     use super::*;
 
-    fn applied(entries: &[(&str, Shape, Option<Device>, &str)]) -> State {
-        let entry = |(path, shape, device, value): &(&str, Shape, Option<Device>, &str)| Entry {
+    fn applied(entries: &[(&str, Shape, Option<NamedDevice>, &str)]) -> JournalState {
+        let entry = |(path, shape, device, value): &(&str, Shape, Option<NamedDevice>, &str)| JournalEntry {
             id: path.to_string(),
-            place: Place::Attribute(path.into()),
+            place: SettingPlace::Attribute(path.into()),
             shape: *shape,
             device: device.clone(),
             old: Some(Bytes::of(b"old\n")),
@@ -171,27 +171,32 @@ mod tests {
             .iter()
             .enumerate()
             .map(|(n, (.., value))| Record::Done { n, now: Bytes::of(value.as_bytes()) });
-        State::of(std::iter::once(begin).chain(done).collect()).expect("a journal")
+        JournalState::of(std::iter::once(begin).chain(done).collect()).expect("a journal")
     }
 
     #[test]
     fn each_setting_goes_where_its_program_reads() {
-        let nic = Device {
-            kind: Kind::Nic,
+        let nic = NamedDevice {
+            kind: DeviceClass::Nic,
             name: "eth0".into(),
             hardware: None,
             address: Some("02:00:00:00:00:01".into()),
             number: Some(2),
         };
-        let disk = Device {
-            kind: Kind::Disk,
+        let disk = NamedDevice {
+            kind: DeviceClass::Disk,
             name: "nvme0n1".into(),
             hardware: None,
             address: None,
             number: Some(9),
         };
-        let irq =
-            Device { kind: Kind::Interrupt, name: "33".into(), hardware: None, address: None, number: None };
+        let irq = NamedDevice {
+            kind: DeviceClass::Interrupt,
+            name: "33".into(),
+            hardware: None,
+            address: None,
+            number: None,
+        };
         let state = applied(&[
             ("/proc/sys/net/ipv4/tcp_rmem", Shape::Words, None, "4096\t131072\t1000\n"),
             ("/proc/sys/net/ipv4/tcp_rmem", Shape::Words, None, "4096\t131072\t67108864\n"),
@@ -205,7 +210,7 @@ mod tests {
             lasting
                 .wishes
                 .iter()
-                .find(|wish| wish.place == Place::DropIn(file.into()))
+                .find(|wish| wish.place == SettingPlace::DropIn(file.into()))
                 .map(|wish| wish.value.clone())
                 .expect("a file")
         };

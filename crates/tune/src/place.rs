@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Where a setting stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum SettingPlace {
     /// A file of `/sys` or `/proc`.
     Attribute(PathBuf),
     /// Something that the driver of an interface keeps.
@@ -37,15 +37,15 @@ pub enum Knob {
     Feature(String),
 }
 
-impl Place {
+impl SettingPlace {
     /// The same place after its device was renamed.
-    pub fn renamed(&self, kind: Kind, from: &str, to: &str) -> Place {
+    pub fn renamed(&self, kind: DeviceClass, from: &str, to: &str) -> SettingPlace {
         match self {
-            Place::Driver { interface, knob } if kind == Kind::Nic && interface == from => {
-                Place::Driver { interface: to.to_string(), knob: knob.clone() }
+            SettingPlace::Driver { interface, knob } if kind == DeviceClass::Nic && interface == from => {
+                SettingPlace::Driver { interface: to.to_string(), knob: knob.clone() }
             }
-            Place::Attribute(path) => match path.strip_prefix(Path::new(kind.folder()).join(from)) {
-                Ok(rest) => Place::Attribute(Path::new(kind.folder()).join(to).join(rest)),
+            SettingPlace::Attribute(path) => match path.strip_prefix(Path::new(kind.folder()).join(from)) {
+                Ok(rest) => SettingPlace::Attribute(Path::new(kind.folder()).join(to).join(rest)),
                 Err(_) => self.clone(),
             },
             _ => self.clone(),
@@ -53,16 +53,17 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SettingPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Attribute(path) => match path.strip_prefix("/proc/sys").map(|rest| rest.to_string_lossy())
-            {
-                Ok(rest) => f.write_str(&rest.replace('/', ".")),
-                Err(_) => path.display().fmt(f),
-            },
-            Place::DropIn(path) => path.display().fmt(f),
-            Place::Driver { interface, knob } => match knob {
+            SettingPlace::Attribute(path) => {
+                match path.strip_prefix("/proc/sys").map(|rest| rest.to_string_lossy()) {
+                    Ok(rest) => f.write_str(&rest.replace('/', ".")),
+                    Err(_) => path.display().fmt(f),
+                }
+            }
+            SettingPlace::DropIn(path) => path.display().fmt(f),
+            SettingPlace::Driver { interface, knob } => match knob {
                 Knob::RxRing => write!(f, "ethtool -G {interface} rx"),
                 Knob::TxRing => write!(f, "ethtool -G {interface} tx"),
                 Knob::CombinedChannels => write!(f, "ethtool -L {interface} combined"),
@@ -78,18 +79,18 @@ impl std::fmt::Display for Place {
 /// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum DeviceClass {
     Nic,
     Disk,
     Interrupt,
 }
 
-impl Kind {
+impl DeviceClass {
     fn folder(self) -> &'static str {
         match self {
-            Kind::Nic => "/sys/class/net",
-            Kind::Disk => "/sys/block",
-            Kind::Interrupt => "/proc/irq",
+            DeviceClass::Nic => "/sys/class/net",
+            DeviceClass::Disk => "/sys/block",
+            DeviceClass::Interrupt => "/proc/irq",
         }
     }
 }
@@ -97,8 +98,8 @@ impl Kind {
 /// A device, told so that it is found again under another name, and so that another device under the same
 /// name is not taken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
-    pub kind: Kind,
+pub struct NamedDevice {
+    pub kind: DeviceClass,
     /// Name when it was looked at; the number of an interrupt.
     pub name: String,
     /// Folder below `/sys/devices` of the hardware, with the port of a card that has several; `None` for what
@@ -112,21 +113,21 @@ pub struct Device {
 
 /// What became of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum DevicePresence {
     /// It is there, under this name.
     Named(String),
     /// It is not there, or another one stands in its place: a phrase.
     Gone(String),
 }
 
-impl Device {
+impl NamedDevice {
     /// A device that is there now.
-    pub fn look(sysroot: &Sysroot, kind: Kind, name: &str) -> Device {
+    pub fn look(sysroot: &Sysroot, kind: DeviceClass, name: &str) -> NamedDevice {
         let at = Path::new(kind.folder()).join(name);
         let text = |below: &str| sysroot.text(at.join(below)).ok();
         let number = |below: &str| text(below).and_then(|text| text.parse().ok());
         let (hardware, address, number) = match kind {
-            Kind::Nic => {
+            DeviceClass::Nic => {
                 let device =
                     sysroot.exists(at.join("device")).then(|| sysroot.follow(at.join("device"))).flatten();
                 let port = text("dev_port").unwrap_or_default();
@@ -134,43 +135,47 @@ impl Device {
                 let hardware = device.map(|path| format!("{} port {port}", path.display()));
                 (hardware, text("address").filter(|_| permanent), number("ifindex"))
             }
-            Kind::Disk => {
+            DeviceClass::Disk => {
                 let path =
                     sysroot.exists(at.join("device")).then(|| sysroot.follow(at.join("device"))).flatten();
                 (path.map(|path| path.display().to_string()), None, number("diskseq"))
             }
-            Kind::Interrupt => {
+            DeviceClass::Interrupt => {
                 (None, sysroot.text(Path::new("/sys/kernel/irq").join(name).join("actions")).ok(), None)
             }
         };
-        Device { kind, name: name.to_string(), hardware, address, number }
+        NamedDevice { kind, name: name.to_string(), hardware, address, number }
     }
 
     /// Looks for it. In the boot in which it was seen, its number tells it; in another, its hardware, and
     /// without hardware its name.
-    pub fn find(&self, sysroot: &Sysroot, same_boot: bool) -> Found {
-        if self.kind == Kind::Interrupt {
-            let now = Device::look(sysroot, self.kind, &self.name);
+    pub fn find(&self, sysroot: &Sysroot, same_boot: bool) -> DevicePresence {
+        if self.kind == DeviceClass::Interrupt {
+            let now = NamedDevice::look(sysroot, self.kind, &self.name);
             return match now.address == self.address {
-                true => Found::Named(self.name.clone()),
-                false => Found::Gone(format!("interrupt {} now belongs to something else", self.name)),
+                true => DevicePresence::Named(self.name.clone()),
+                false => {
+                    DevicePresence::Gone(format!("interrupt {} now belongs to something else", self.name))
+                }
             };
         }
-        let all =
-            sysroot.list(self.kind.folder()).into_iter().map(|name| Device::look(sysroot, self.kind, &name));
-        let mut all: Vec<Device> = all.filter(|other| self.is(other, same_boot)).collect();
+        let all = sysroot
+            .list(self.kind.folder())
+            .into_iter()
+            .map(|name| NamedDevice::look(sysroot, self.kind, &name));
+        let mut all: Vec<NamedDevice> = all.filter(|other| self.is(other, same_boot)).collect();
         // Two that fit are told apart by the name.
         all.sort_by_key(|other| other.name != self.name);
         match all.first() {
-            Some(found) => Found::Named(found.name.clone()),
-            None if sysroot.exists(Path::new(self.kind.folder()).join(&self.name)) => {
-                Found::Gone(format!("{} is now another device than the one that was changed", self.name))
-            }
-            None => Found::Gone(format!("{} is not there", self.name)),
+            Some(found) => DevicePresence::Named(found.name.clone()),
+            None if sysroot.exists(Path::new(self.kind.folder()).join(&self.name)) => DevicePresence::Gone(
+                format!("{} is now another device than the one that was changed", self.name),
+            ),
+            None => DevicePresence::Gone(format!("{} is not there", self.name)),
         }
     }
 
-    fn is(&self, other: &Device, same_boot: bool) -> bool {
+    fn is(&self, other: &NamedDevice, same_boot: bool) -> bool {
         match (self.number, other.number) {
             (Some(one), Some(other)) if same_boot => one == other,
             _ if self.hardware.is_none() && self.address.is_none() => {
@@ -203,32 +208,38 @@ mod tests {
         let before = tempfile::tempdir().expect("a temporary directory");
         card(before.path(), "eth0", "0000:03:00.0", 2);
         card(before.path(), "eth1", "0000:04:00.0", 3);
-        let device = Device::look(&Sysroot::recorded(before.path()), Kind::Nic, "eth0");
+        let device = NamedDevice::look(&Sysroot::recorded(before.path()), DeviceClass::Nic, "eth0");
         assert_eq!(device.hardware.as_deref(), Some("/sys/devices/pci0000:00/0000:03:00.0 port "));
         let after = tempfile::tempdir().expect("a temporary directory");
         card(after.path(), "eth0", "0000:04:00.0", 2);
         card(after.path(), "ens3", "0000:03:00.0", 3);
         let after = Sysroot::recorded(after.path());
-        assert_eq!(device.find(&after, false), Found::Named("ens3".into()));
+        assert_eq!(device.find(&after, false), DevicePresence::Named("ens3".into()));
         let gone = tempfile::tempdir().expect("a temporary directory");
         card(gone.path(), "eth0", "0000:04:00.0", 9);
         let gone = Sysroot::recorded(gone.path());
         for same_boot in [false, true] {
             assert!(
-                matches!(device.find(&gone, same_boot), Found::Gone(why) if why.contains("another device"))
+                matches!(device.find(&gone, same_boot), DevicePresence::Gone(why) if why.contains("another device"))
             );
         }
-        assert_eq!(device.find(&Sysroot::recorded(before.path()), true), Found::Named("eth0".into()));
+        assert_eq!(
+            device.find(&Sysroot::recorded(before.path()), true),
+            DevicePresence::Named("eth0".into())
+        );
     }
 
     #[test]
     fn a_place_follows_its_device() {
-        let place = Place::Attribute("/sys/class/net/eth0/mtu".into());
+        let place = SettingPlace::Attribute("/sys/class/net/eth0/mtu".into());
         assert_eq!(
-            place.renamed(Kind::Nic, "eth0", "ens3"),
-            Place::Attribute("/sys/class/net/ens3/mtu".into())
+            place.renamed(DeviceClass::Nic, "eth0", "ens3"),
+            SettingPlace::Attribute("/sys/class/net/ens3/mtu".into())
         );
-        assert_eq!(place.renamed(Kind::Nic, "eth", "ens3"), place);
-        assert_eq!(Place::Attribute("/proc/sys/net/core/rmem_max".into()).to_string(), "net.core.rmem_max");
+        assert_eq!(place.renamed(DeviceClass::Nic, "eth", "ens3"), place);
+        assert_eq!(
+            SettingPlace::Attribute("/proc/sys/net/core/rmem_max".into()).to_string(),
+            "net.core.rmem_max"
+        );
     }
 }

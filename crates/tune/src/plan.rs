@@ -1,21 +1,21 @@
 //! What each setting is now, what it should be, and why. Nothing is changed.
 
-use super::advice::{self, Remark};
-use super::catalogue::{self, Advice, Entry, Look, Risk, Spot, Stage};
-use super::door::{Door, Refusal};
-use super::goal::{Goal, Seen};
-use super::place::{Device, Place};
+use super::advice::{self, TuneNote};
+use super::catalogue::{self, Advice, CatalogueContext, Risk, Setting, SettingStage, Spot};
+use super::door::{AccessRefusal, KernelAccess};
+use super::goal::{GoalFacts, TuneGoal};
+use super::place::{NamedDevice, SettingPlace};
 use super::process::{self, OwnItem};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
-use linerate_measure::run::again::Figure;
+use linerate_measure::run::again::FigureKind;
 use serde::Serialize;
 use std::path::Path;
 
 /// What the settings are and should be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Plan {
+pub struct TunePlan {
     pub schema: u32,
     /// Bytes per second that the machine is tuned for.
     pub bytes_per_second: Fact<f64>,
@@ -25,7 +25,7 @@ pub struct Plan {
     pub process: Vec<OwnItem>,
     pub settings: Vec<Item>,
     /// What linerate does not change, with what to do about it.
-    pub advice: Vec<Remark>,
+    pub advice: Vec<TuneNote>,
     /// What stands in the way: irqbalance.
     pub notes: Vec<String>,
 }
@@ -38,10 +38,10 @@ pub struct Item {
     pub what: &'static str,
     /// `net.core.rmem_max`, a path, or an `ethtool` command.
     pub place: String,
-    pub stage: Stage,
+    pub stage: SettingStage,
     /// Value now.
     pub now: Fact<String>,
-    pub verdict: Verdict,
+    pub verdict: SettingVerdict,
     /// Value that it should have, where that is another.
     pub wanted: Option<String>,
     pub why: String,
@@ -63,15 +63,15 @@ pub(super) struct At {
     pub entry: &'static str,
     /// NIC, disk, CPU policy; empty for the whole machine.
     pub of: String,
-    pub figure: Figure,
-    pub place: Place,
-    pub device: Option<Device>,
+    pub figure: FigureKind,
+    pub place: SettingPlace,
+    pub device: Option<NamedDevice>,
 }
 
 /// What is said about a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum SettingVerdict {
     /// Another value is better.
     Change,
     /// Another value is better: what stands there is advice that is wrong here.
@@ -85,8 +85,8 @@ pub enum Verdict {
 }
 
 /// Reads all settings and says what to do about each.
-pub fn plan(sysroot: &Sysroot, machine: Machine, goal: Goal, door: &dyn Door) -> Plan {
-    let seen = Seen { sysroot: sysroot.clone(), machine, goal };
+pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, door: &dyn KernelAccess) -> TunePlan {
+    let seen = GoalFacts { sysroot: sysroot.clone(), machine, goal };
     let mut settings = Vec::new();
     for entry in catalogue::all() {
         settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, door, entry, spot)));
@@ -98,7 +98,7 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: Goal, door: &dyn Door) ->
          ban those of the NICs (IRQBALANCE_ARGS=--banirq=N)"
             .to_string()
     });
-    Plan {
+    TunePlan {
         schema: 1,
         bytes_per_second: seen.rate().map_or_else(Fact::unknown, Fact::Known),
         round_trip_seconds: seen.round_trip(),
@@ -109,30 +109,30 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: Goal, door: &dyn Door) ->
     }
 }
 
-fn item(seen: &Seen, door: &dyn Door, entry: &'static Entry, spot: Spot) -> Item {
+fn item(seen: &GoalFacts, door: &dyn KernelAccess, entry: &'static Setting, spot: Spot) -> Item {
     let now = match door.read(&spot.place) {
         Ok(raw) => Fact::Known(entry.shape.value(&raw.unwrap_or_default())),
-        Err(Refusal::Absent(_)) => Fact::unknown("this kernel or device does not have it"),
-        Err(Refusal::Refused(why) | Refusal::Hung(why)) => Fact::unknown(why),
+        Err(AccessRefusal::Absent(_)) => Fact::unknown("this kernel or device does not have it"),
+        Err(AccessRefusal::Refused(why) | AccessRefusal::Hung(why)) => Fact::unknown(why),
     };
     let advice = match &now {
         Fact::Unknown { why } => Advice::Unknown(why.clone()),
         Fact::Known(_) if entry.left.is_some() => Advice::leave(entry.left.unwrap_or_default()),
         Fact::Known(now) => {
             let at = match &spot.place {
-                Place::Attribute(path) | Place::DropIn(path) => path.as_path(),
-                Place::Driver { .. } => Path::new(""),
+                SettingPlace::Attribute(path) | SettingPlace::DropIn(path) => path.as_path(),
+                SettingPlace::Driver { .. } => Path::new(""),
             };
-            (entry.advice)(&Look { seen, device: &spot.of, queue: spot.queue, at, now })
+            (entry.advice)(&CatalogueContext { seen, device: &spot.of, queue: spot.queue, at, now })
         }
     };
     let (verdict, wanted, why, gain) = match advice {
         Advice::Change { value, why, stale, gain } => {
-            (if stale { Verdict::Stale } else { Verdict::Change }, Some(value), why, gain)
+            (if stale { SettingVerdict::Stale } else { SettingVerdict::Change }, Some(value), why, gain)
         }
-        Advice::Right => (Verdict::Right, None, String::new(), None),
-        Advice::Leave(why) => (Verdict::Leave, None, why, None),
-        Advice::Unknown(why) => (Verdict::Unknown, None, why, None),
+        Advice::Right => (SettingVerdict::Right, None, String::new(), None),
+        Advice::Leave(why) => (SettingVerdict::Leave, None, why, None),
+        Advice::Unknown(why) => (SettingVerdict::Unknown, None, why, None),
     };
     Item {
         id: if spot.name.is_empty() { entry.id.to_string() } else { format!("{}:{}", entry.id, spot.name) },

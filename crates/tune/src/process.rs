@@ -1,19 +1,19 @@
 //! What belongs to a process and to nobody else: it needs no journal, since the kernel takes it back when the
 //! process ends. linerate does it for itself; a measurement tells what it brings.
 
-use super::catalogue::Stage;
-use super::goal::Seen;
+use super::catalogue::SettingStage;
+use super::goal::GoalFacts;
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
-use linerate_measure::measure::streams::Direction;
-use linerate_measure::run::again::{Figure, Manner};
+use linerate_measure::measure::streams::StreamDirection;
+use linerate_measure::run::again::{FigureKind, ProcessOptions};
 use linerate_model::plan::Pin;
 use linerate_system::latency::Awake;
 use linerate_system::limits::{memlock_bytes, memlock_most_bytes, set_memlock_bytes};
 use serde::Serialize;
 
-const SEND: Figure = Figure::Network(Protocol::Tcp, Direction::Send);
+const SEND: FigureKind = FigureKind::Network(Protocol::Tcp, StreamDirection::Send);
 
 /// One thing that a process may do for itself.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub struct Own {
     /// Name, as `--setting` takes it.
     pub id: &'static str,
     pub what: &'static str,
-    pub stage: Stage,
+    pub stage: SettingStage,
     /// What shows it.
-    pub figure: Figure,
+    pub figure: FigureKind,
     /// The state before, and the wanted one.
     pub states: [&'static str; 2],
     /// How linerate gives it.
@@ -48,7 +48,7 @@ pub const ALL: &[Own] = &[
     Own {
         id: "pinning",
         what: "threads stay on cores near the NIC",
-        stage: Stage::Network,
+        stage: SettingStage::Network,
         figure: SEND,
         states: ["wherever the scheduler puts them", "on cores of the NIC's node"],
         given_by: "linerate run and linerate wall serve pin their workers; linerate network: --pin",
@@ -59,7 +59,7 @@ pub const ALL: &[Own] = &[
     Own {
         id: "dma-latency",
         what: "cores do not sleep deeply while the process works",
-        stage: Stage::Network,
+        stage: SettingStage::Network,
         figure: SEND,
         states: ["any sleep", "awake within 0 µs"],
         given_by: "linerate run --awake, linerate wall serve --awake; as root",
@@ -70,7 +70,7 @@ pub const ALL: &[Own] = &[
     Own {
         id: "pacing",
         what: "a stream keeps to a rate, so that its bursts overflow no switch",
-        stage: Stage::Network,
+        stage: SettingStage::Network,
         figure: SEND,
         states: ["as fast as it goes", "the rate of --rate"],
         given_by: "linerate wall serve paces each worker; linerate network: --rate",
@@ -81,8 +81,8 @@ pub const ALL: &[Own] = &[
     Own {
         id: "memlock",
         what: "memory that the process may lock: buffers that the kernel need not look up for each request",
-        stage: Stage::Disk,
-        figure: Figure::DirectReads,
+        stage: SettingStage::Disk,
+        figure: FigureKind::DirectReads,
         states: ["the soft limit", "the hard limit"],
         given_by: "`ulimit -l` before linerate starts, LimitMEMLOCK=infinity in its unit",
         source: "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
@@ -92,8 +92,8 @@ pub const ALL: &[Own] = &[
     Own {
         id: "io-uring",
         what: "requests in flight without a thread for each",
-        stage: Stage::Disk,
-        figure: Figure::DirectReads,
+        stage: SettingStage::Disk,
+        figure: FigureKind::DirectReads,
         states: ["one read at a time", "io_uring"],
         given_by: "linerate run and linerate wall serve use it; --no-io-uring leaves it away",
         source: "https://man7.org/linux/man-pages/man7/io_uring.7.html",
@@ -107,7 +107,7 @@ pub const ALL: &[Own] = &[
 pub struct OwnItem {
     pub id: &'static str,
     pub what: &'static str,
-    pub stage: Stage,
+    pub stage: SettingStage,
     pub now: Fact<String>,
     pub given_by: &'static str,
     pub source: &'static str,
@@ -115,7 +115,7 @@ pub struct OwnItem {
 }
 
 /// All of them on this machine.
-pub fn look(seen: &Seen) -> Vec<OwnItem> {
+pub fn look(seen: &GoalFacts) -> Vec<OwnItem> {
     let item = |own: &'static Own| OwnItem {
         id: own.id,
         what: own.what,
@@ -130,16 +130,16 @@ pub fn look(seen: &Seen) -> Vec<OwnItem> {
 
 /// What is held for as long as a state lasts.
 #[derive(Debug)]
-pub enum Held {
+pub enum StateHold {
     Nothing,
     Awake(Awake),
     /// The soft limit that was there before.
     Locked(Option<u64>),
 }
 
-impl Drop for Held {
+impl Drop for StateHold {
     fn drop(&mut self) {
-        if let Held::Locked(before) = self {
+        if let StateHold::Locked(before) = self {
             // It was ours a moment ago.
             let _ = set_memlock_bytes(*before);
         }
@@ -147,7 +147,7 @@ impl Drop for Held {
 }
 
 impl Own {
-    fn now(&self, seen: &Seen) -> Fact<String> {
+    fn now(&self, seen: &GoalFacts) -> Fact<String> {
         match self.kind {
             Which::Locked => {
                 let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), show_size);
@@ -175,27 +175,27 @@ impl Own {
     }
 
     /// Goes to a state, as far as it is one of the whole process; the error is a phrase.
-    pub fn hold(&self, wanted: bool) -> Result<Held, String> {
+    pub fn hold(&self, wanted: bool) -> Result<StateHold, String> {
         match (self.kind, wanted) {
             (Which::Latency, true) => Awake::hold(0)
-                .map(Held::Awake)
+                .map(StateHold::Awake)
                 .map_err(|error| format!("/dev/cpu_dma_latency: {error}; root may, where the kernel has it")),
             (Which::Locked, true) => {
                 let before = memlock_bytes();
                 set_memlock_bytes(memlock_most_bytes()).map_err(|error| error.to_string())?;
-                Ok(Held::Locked(before))
+                Ok(StateHold::Locked(before))
             }
-            _ => Ok(Held::Nothing),
+            _ => Ok(StateHold::Nothing),
         }
     }
 
     /// How bytes are moved in a state.
-    pub fn manner(&self, wanted: bool, rate: Option<f64>) -> Manner {
-        let plain = Manner::default();
+    pub fn manner(&self, wanted: bool, rate: Option<f64>) -> ProcessOptions {
+        let plain = ProcessOptions::default();
         match self.kind {
-            Which::Pinning => Manner { pin: if wanted { Pin::Auto } else { Pin::None }, ..plain },
-            Which::Pacing => Manner { bytes_per_second: rate.filter(|_| wanted), ..plain },
-            Which::Ring => Manner { io_uring: wanted, ..plain },
+            Which::Pinning => ProcessOptions { pin: if wanted { Pin::Auto } else { Pin::None }, ..plain },
+            Which::Pacing => ProcessOptions { bytes_per_second: rate.filter(|_| wanted), ..plain },
+            Which::Ring => ProcessOptions { io_uring: wanted, ..plain },
             Which::Latency | Which::Locked => plain,
         }
     }

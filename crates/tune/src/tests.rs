@@ -1,11 +1,11 @@
 //! Apply and undo against a kernel with faults: refusals, values that it changes, and a power cut at any
 //! moment of either.
 
-use super::apply::{Became, Outcome, Wish, apply};
+use super::apply::{ApplyResult, SettingOutcome, WantedValue, apply};
 use super::catalogue::{self, Where};
-use super::door::{Door, Refusal};
-use super::journal::{Host, Journal, Log, State, parse};
-use super::place::{Device, Found, Kind, Place};
+use super::door::{AccessRefusal, KernelAccess};
+use super::journal::{Host, Journal, JournalState, Log, parse};
+use super::place::{DeviceClass, DevicePresence, NamedDevice, SettingPlace};
 use super::shape::Shape;
 use super::undo::{Leave, undo};
 use linerate_facts::failure::Failure;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 /// How the kernel takes a write of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Manner {
+enum WriteMode {
     Takes,
     /// EACCES, EINVAL.
     Refuses,
@@ -31,7 +31,7 @@ enum Manner {
 /// Settings and a journal that outlive a power cut, and how many operations are left until the next one.
 #[derive(Debug, Default)]
 struct World {
-    values: BTreeMap<String, (Vec<u8>, Option<Manner>)>,
+    values: BTreeMap<String, (Vec<u8>, Option<WriteMode>)>,
     journal: Vec<u8>,
     left: Option<usize>,
     /// Of the operation that is cut off: whether the kernel did it, how much of a line is on the disk.
@@ -55,25 +55,25 @@ impl World {
 #[derive(Clone, Default)]
 struct Machine(Rc<RefCell<World>>);
 
-fn dark() -> Refusal {
-    Refusal::Hung("the power is cut".into())
+fn dark() -> AccessRefusal {
+    AccessRefusal::Hung("the power is cut".into())
 }
 
-fn key(place: &Place) -> String {
+fn key(place: &SettingPlace) -> String {
     place.to_string()
 }
 
-impl Door for Machine {
-    fn read(&self, place: &Place) -> Result<Option<Vec<u8>>, Refusal> {
+impl KernelAccess for Machine {
+    fn read(&self, place: &SettingPlace) -> Result<Option<Vec<u8>>, AccessRefusal> {
         let world = self.0.borrow();
         if world.left == Some(0) {
             return Err(dark());
         }
         let found = world.values.get(&key(place)).map(|(value, _)| value.clone());
-        found.map(Some).ok_or_else(|| Refusal::Absent("not there".into()))
+        found.map(Some).ok_or_else(|| AccessRefusal::Absent("not there".into()))
     }
 
-    fn write(&self, place: &Place, _: Shape, bytes: Option<&[u8]>) -> Result<(), Refusal> {
+    fn write(&self, place: &SettingPlace, _: Shape, bytes: Option<&[u8]>) -> Result<(), AccessRefusal> {
         let mut world = self.0.borrow_mut();
         if world.left == Some(0) {
             return Err(dark());
@@ -81,22 +81,24 @@ impl Door for Machine {
         let cut = world.cut();
         let done = !cut || world.share.is_multiple_of(2);
         let Some((value, manner)) = world.values.get_mut(&key(place)) else {
-            return Err(Refusal::Absent("not there".into()));
+            return Err(AccessRefusal::Absent("not there".into()));
         };
         let bytes = bytes.expect("no drop-ins here");
         let asked: u64 = String::from_utf8_lossy(bytes).trim().parse().expect("a number");
-        match manner.unwrap_or(Manner::Takes) {
-            Manner::Refuses => return if cut { Err(dark()) } else { Err(Refusal::Refused("EACCES".into())) },
+        match manner.unwrap_or(WriteMode::Takes) {
+            WriteMode::Refuses => {
+                return if cut { Err(dark()) } else { Err(AccessRefusal::Refused("EACCES".into())) };
+            }
             _ if !done => {}
-            Manner::Takes => *value = bytes.to_vec(),
-            Manner::Clamps(most) => *value = format!("{}\n", asked.min(most)).into_bytes(),
-            Manner::Ignores => {}
+            WriteMode::Takes => *value = bytes.to_vec(),
+            WriteMode::Clamps(most) => *value = format!("{}\n", asked.min(most)).into_bytes(),
+            WriteMode::Ignores => {}
         }
         if cut { Err(dark()) } else { Ok(()) }
     }
 
-    fn find(&self, device: &Device, _: bool) -> Found {
-        Found::Named(device.name.clone())
+    fn find(&self, device: &NamedDevice, _: bool) -> DevicePresence {
+        DevicePresence::Named(device.name.clone())
     }
 }
 
@@ -117,19 +119,19 @@ impl Log for Machine {
 }
 
 /// The settings here are sysctls of the catalogue, in the order of their places.
-fn setting(n: usize) -> (&'static str, Place) {
+fn setting(n: usize) -> (&'static str, SettingPlace) {
     let sysctls = catalogue::all().filter(|entry| matches!(entry.at, Where::Sysctl(_)));
-    let mut settings: Vec<(&str, Place)> = sysctls.map(|entry| (entry.id, at(entry.at))).collect();
+    let mut settings: Vec<(&str, SettingPlace)> = sysctls.map(|entry| (entry.id, at(entry.at))).collect();
     settings.sort_by_key(|(_, place)| key(place));
     settings.swap_remove(n)
 }
 
-fn at(place: Where) -> Place {
+fn at(place: Where) -> SettingPlace {
     let Where::Sysctl(name) = place else { panic!("{place:?} is no sysctl") };
-    Place::Attribute(Path::new("/proc/sys").join(name.replace('.', "/")))
+    SettingPlace::Attribute(Path::new("/proc/sys").join(name.replace('.', "/")))
 }
 
-fn place(n: usize) -> Place {
+fn place(n: usize) -> SettingPlace {
     setting(n).1
 }
 
@@ -138,7 +140,7 @@ fn id(n: usize) -> String {
 }
 
 impl Machine {
-    fn new(manners: &[Manner]) -> Machine {
+    fn new(manners: &[WriteMode]) -> Machine {
         let machine = Machine::default();
         for (n, manner) in manners.iter().enumerate() {
             machine
@@ -175,27 +177,27 @@ impl Machine {
         work(&mut Journal::new(&mut log, records).expect("a journal that can be followed"))
     }
 
-    fn apply(&self, add: u64) -> Result<Vec<Outcome>, Failure> {
+    fn apply(&self, add: u64) -> Result<Vec<SettingOutcome>, Failure> {
         let count = self.0.borrow().values.len();
-        let wish = |n: usize| Wish {
+        let wish = |n: usize| WantedValue {
             id: id(n),
             place: place(n),
             shape: Shape::Words,
             device: None,
             value: (n as u64 + add).to_string(),
         };
-        let wishes: Vec<Wish> = (0..count).map(wish).collect();
+        let wishes: Vec<WantedValue> = (0..count).map(wish).collect();
         self.with(|journal| apply(self, journal, &Host::default(), "now", &wishes))
     }
 
-    fn undo(&self, force: &[String]) -> Result<Vec<Outcome>, Failure> {
+    fn undo(&self, force: &[String]) -> Result<Vec<SettingOutcome>, Failure> {
         let leave = Leave { force: force.to_vec(), forget: Vec::new() };
         self.with(|journal| undo(self, journal, &Host::default(), &leave))
     }
 
     fn open(&self) -> Vec<String> {
         let (records, _) = parse(&self.0.borrow().journal).expect("a journal");
-        let state = State::of(records).expect("a journal");
+        let state = JournalState::of(records).expect("a journal");
         state.open().map(|(_, followed)| followed.entry.id.clone()).collect()
     }
 }
@@ -204,24 +206,25 @@ fn original(count: usize) -> Vec<String> {
     (0..count).map(|n| n.to_string()).collect()
 }
 
-fn manner() -> impl Strategy<Value = Manner> {
+fn manner() -> impl Strategy<Value = WriteMode> {
     prop_oneof![
-        4 => Just(Manner::Takes),
-        1 => Just(Manner::Refuses),
-        1 => Just(Manner::Clamps(500)),
-        1 => Just(Manner::Ignores),
+        4 => Just(WriteMode::Takes),
+        1 => Just(WriteMode::Refuses),
+        1 => Just(WriteMode::Clamps(500)),
+        1 => Just(WriteMode::Ignores),
     ]
 }
 
 #[test]
 fn each_refusal_is_reported_and_the_rest_is_changed() {
-    let machine = Machine::new(&[Manner::Takes, Manner::Refuses, Manner::Clamps(500), Manner::Ignores]);
+    let machine =
+        Machine::new(&[WriteMode::Takes, WriteMode::Refuses, WriteMode::Clamps(500), WriteMode::Ignores]);
     let outcomes = machine.apply(1000).expect("applied");
-    let what: Vec<&Became> = outcomes.iter().map(|outcome| &outcome.what).collect();
-    assert!(matches!(what[0], Became::Changed { now, .. } if now == "1000"));
-    assert!(matches!(what[1], Became::Failed { why } if why == "EACCES"));
-    assert!(matches!(what[2], Became::Clamped { now, asked, .. } if now == "500" && asked == "1002"));
-    assert!(matches!(what[3], Became::Failed { why } if why.contains("kept 3")));
+    let what: Vec<&ApplyResult> = outcomes.iter().map(|outcome| &outcome.what).collect();
+    assert!(matches!(what[0], ApplyResult::Changed { now, .. } if now == "1000"));
+    assert!(matches!(what[1], ApplyResult::Failed { why } if why == "EACCES"));
+    assert!(matches!(what[2], ApplyResult::Clamped { now, asked, .. } if now == "500" && asked == "1002"));
+    assert!(matches!(what[3], ApplyResult::Failed { why } if why.contains("kept 3")));
     assert_eq!(machine.values(), ["1000", "1", "500", "3"]);
     let undone = machine.undo(&[]).expect("undone");
     assert_eq!(
@@ -235,25 +238,28 @@ fn each_refusal_is_reported_and_the_rest_is_changed() {
 
 #[test]
 fn what_somebody_else_wrote_stays_until_it_is_forced() {
-    let machine = Machine::new(&[Manner::Takes; 3]);
+    let machine = Machine::new(&[WriteMode::Takes; 3]);
     machine.apply(1000).expect("applied");
     machine.set(1, "77");
     let outcomes = machine.undo(&[]).expect("undone");
     let foreign = outcomes.iter().find(|outcome| outcome.id == id(1)).expect("told");
-    assert_eq!(foreign.what, Became::Foreign { before: "1".into(), ours: "1001".into(), now: "77".into() });
+    assert_eq!(
+        foreign.what,
+        ApplyResult::Foreign { before: "1".into(), ours: "1001".into(), now: "77".into() }
+    );
     assert_eq!(machine.values(), ["0", "77", "2"]);
     assert_eq!(machine.open(), [id(1)]);
     machine.undo(&[id(1)]).expect("undone");
     assert_eq!(machine.values(), original(3));
     assert!(machine.open().is_empty());
-    assert!(Leave { force: vec!["s9".into()], forget: vec![] }.check(&State::default()).is_err());
+    assert!(Leave { force: vec!["s9".into()], forget: vec![] }.check(&JournalState::default()).is_err());
 }
 
 /// A journal of somebody else's making, or of a linerate that has other settings.
 #[test]
 fn what_the_catalogue_does_not_have_is_restored_only_by_force() {
-    let machine = Machine::new(&[Manner::Takes; 2]);
-    let wish = |id: String, n: usize| Wish {
+    let machine = Machine::new(&[WriteMode::Takes; 2]);
+    let wish = |id: String, n: usize| WantedValue {
         id,
         place: place(n),
         shape: Shape::Words,
@@ -263,7 +269,7 @@ fn what_the_catalogue_does_not_have_is_restored_only_by_force() {
     let wishes = [wish("hostname".into(), 0), wish(id(0), 1)];
     machine.with(|journal| apply(&machine, journal, &Host::default(), "now", &wishes)).expect("applied");
     for outcome in machine.undo(&[]).expect("undone") {
-        assert!(matches!(&outcome.what, Became::Kept { why } if why.contains("--force")), "{outcome:?}");
+        assert!(matches!(&outcome.what, ApplyResult::Kept { why } if why.contains("--force")), "{outcome:?}");
     }
     assert_eq!(machine.values(), ["9", "9"]);
     machine.undo(&["hostname".into()]).expect("undone");
@@ -273,7 +279,7 @@ fn what_the_catalogue_does_not_have_is_restored_only_by_force() {
 
 #[test]
 fn two_changes_of_one_setting_are_undone_in_turn() {
-    let machine = Machine::new(&[Manner::Takes; 2]);
+    let machine = Machine::new(&[WriteMode::Takes; 2]);
     machine.apply(1000).expect("applied");
     machine.apply(2000).expect("applied again");
     machine.undo(&[]).expect("undone");
@@ -283,30 +289,47 @@ fn two_changes_of_one_setting_are_undone_in_turn() {
 #[test]
 fn a_device_that_is_gone_is_kept_in_this_boot_and_dropped_in_the_next() {
     struct Empty(Machine);
-    impl Door for Empty {
-        fn read(&self, place: &Place) -> Result<Option<Vec<u8>>, Refusal> {
+    impl KernelAccess for Empty {
+        fn read(&self, place: &SettingPlace) -> Result<Option<Vec<u8>>, AccessRefusal> {
             self.0.read(place)
         }
-        fn write(&self, place: &Place, shape: Shape, bytes: Option<&[u8]>) -> Result<(), Refusal> {
+        fn write(
+            &self,
+            place: &SettingPlace,
+            shape: Shape,
+            bytes: Option<&[u8]>,
+        ) -> Result<(), AccessRefusal> {
             self.0.write(place, shape, bytes)
         }
-        fn find(&self, device: &Device, _: bool) -> Found {
-            Found::Gone(format!("{} is not there", device.name))
+        fn find(&self, device: &NamedDevice, _: bool) -> DevicePresence {
+            DevicePresence::Gone(format!("{} is not there", device.name))
         }
     }
-    let machine = Machine::new(&[Manner::Takes]);
+    let machine = Machine::new(&[WriteMode::Takes]);
     let host = |boot: &str| Host { boot: boot.into(), ..Host::default() };
-    let device =
-        Device { kind: Kind::Nic, name: "eth0".into(), hardware: None, address: None, number: Some(2) };
-    let wish =
-        Wish { id: id(0), place: place(0), shape: Shape::Words, device: Some(device), value: "9".into() };
+    let device = NamedDevice {
+        kind: DeviceClass::Nic,
+        name: "eth0".into(),
+        hardware: None,
+        address: None,
+        number: Some(2),
+    };
+    let wish = WantedValue {
+        id: id(0),
+        place: place(0),
+        shape: Shape::Words,
+        device: Some(device),
+        value: "9".into(),
+    };
     machine.with(|journal| apply(&machine, journal, &host("one"), "now", &[wish])).expect("applied");
     let undo_in = |boot: &str| {
         let door = Empty(machine.clone());
         machine.with(|journal| undo(&door, journal, &host(boot), &Leave::default())).expect("undone")
     };
-    assert!(matches!(&undo_in("one")[0].what, Became::Kept { why } if why.contains("eth0 is not there")));
-    assert!(matches!(&undo_in("two")[0].what, Became::Untouched { .. }));
+    assert!(
+        matches!(&undo_in("one")[0].what, ApplyResult::Kept { why } if why.contains("eth0 is not there"))
+    );
+    assert!(matches!(&undo_in("two")[0].what, ApplyResult::Untouched { .. }));
     assert!(machine.open().is_empty());
 }
 
@@ -334,7 +357,7 @@ proptest! {
         let shown: Vec<String> = outcomes.iter().filter(|outcome| outcome.what.is_trouble()).map(|outcome| outcome.id.clone()).collect();
         for id in &shown {
             let n = (0..manners.len()).find(|n| setting(*n).0 == id).expect("one of them");
-            prop_assert!(matches!(manners[n], Manner::Clamps(_)), "{id}: {outcomes:?}");
+            prop_assert!(matches!(manners[n], WriteMode::Clamps(_)), "{id}: {outcomes:?}");
         }
         machine.undo(&shown).expect("forced");
         prop_assert_eq!(machine.values(), original(manners.len()));
@@ -348,7 +371,7 @@ proptest! {
         foreign in proptest::collection::btree_set(0usize..6, 0..4),
         cuts in proptest::collection::vec((0usize..12, any::<usize>()), 0..3),
     ) {
-        let machine = Machine::new(&vec![Manner::Takes; count]);
+        let machine = Machine::new(&vec![WriteMode::Takes; count]);
         machine.power(cut, share);
         let _ = machine.apply(1000);
         machine.power(None, 0);

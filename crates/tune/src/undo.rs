@@ -1,11 +1,11 @@
 //! Brings back what stood before, the last change first. Twice does no more than once. A value that is
 //! neither ours nor the old one was written by somebody else and stays.
 
-use super::apply::{Became, Outcome};
+use super::apply::{ApplyResult, SettingOutcome};
 use super::catalogue;
-use super::door::{Door, Refusal};
-use super::journal::{Bytes, Host, How, Journal, Record, State, Step};
-use super::place::{Found, Place};
+use super::door::{AccessRefusal, KernelAccess};
+use super::journal::{Bytes, Host, How, Journal, JournalState, Record, SettingState};
+use super::place::{DevicePresence, SettingPlace};
 use linerate_facts::failure::Failure;
 
 /// What the user says about settings that others changed.
@@ -19,7 +19,7 @@ pub struct Leave {
 
 impl Leave {
     /// Every name must be one of the journal: a typing error must not look like success.
-    pub fn check(&self, state: &State) -> Result<(), Failure> {
+    pub fn check(&self, state: &JournalState) -> Result<(), Failure> {
         for name in self.force.iter().chain(&self.forget) {
             if !state.open().any(|(_, followed)| followed.entry.id == *name) {
                 return Err(Failure::Usage(format!(
@@ -35,28 +35,28 @@ impl Leave {
 /// What is to be done about one setting.
 enum Decision {
     Close(How),
-    Restore(Place),
-    Leave(Became),
+    Restore(SettingPlace),
+    Leave(ApplyResult),
 }
 
 /// Restores all that is open. The error is the journal's, or a driver that hangs.
 pub fn undo(
-    door: &dyn Door,
+    door: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     host: &Host,
     leave: &Leave,
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Vec<SettingOutcome>, Failure> {
     undo_from(door, journal, host, leave, 0)
 }
 
 /// As [`undo`], of the settings from this number of the journal on: what was changed before stays as it is.
 pub(super) fn undo_from(
-    door: &dyn Door,
+    door: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     host: &Host,
     leave: &Leave,
     first: usize,
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Vec<SettingOutcome>, Failure> {
     let open: Vec<usize> = journal.state().open().map(|(n, _)| n).filter(|n| *n >= first).rev().collect();
     let mut outcomes = Vec::new();
     for n in open {
@@ -65,16 +65,26 @@ pub(super) fn undo_from(
             Decision::Leave(what) => what,
             Decision::Close(how) => {
                 journal.append(Record::Undone { n, how })?;
-                Became::Untouched { how }
+                ApplyResult::Untouched { how }
             }
             Decision::Restore(place) => restore(door, journal, n, &place)?,
         };
-        outcomes.push(Outcome { id: followed.entry.id, place: followed.entry.place.to_string(), what });
+        outcomes.push(SettingOutcome {
+            id: followed.entry.id,
+            place: followed.entry.place.to_string(),
+            what,
+        });
     }
     Ok(outcomes)
 }
 
-fn decide(door: &dyn Door, state: &State, n: usize, host: &Host, leave: &Leave) -> Result<Decision, Failure> {
+fn decide(
+    door: &dyn KernelAccess,
+    state: &JournalState,
+    n: usize,
+    host: &Host,
+    leave: &Leave,
+) -> Result<Decision, Failure> {
     let followed = &state.steps[n];
     let entry = &followed.entry;
     if leave.forget.contains(&entry.id) {
@@ -85,15 +95,15 @@ fn decide(door: &dyn Door, state: &State, n: usize, host: &Host, leave: &Leave) 
     let gone = |why: String| match same_boot {
         // What the device was told went with the boot.
         false => Decision::Close(How::Gone),
-        true => Decision::Leave(Became::Kept {
+        true => Decision::Leave(ApplyResult::Kept {
             why: format!("{why}: undo again when it is back, or drop it with --forget {}", entry.id),
         }),
     };
     let place = match &entry.device {
         None => entry.place.clone(),
         Some(device) => match door.find(device, same_boot) {
-            Found::Named(name) => entry.place.renamed(device.kind, &device.name, &name),
-            Found::Gone(why) => return Ok(gone(why)),
+            DevicePresence::Named(name) => entry.place.renamed(device.kind, &device.name, &name),
+            DevicePresence::Gone(why) => return Ok(gone(why)),
         },
     };
     let forced = leave.force.contains(&entry.id);
@@ -103,13 +113,13 @@ fn decide(door: &dyn Door, state: &State, n: usize, host: &Host, leave: &Leave) 
              {0}, else drop it with --forget {0}",
             entry.id
         );
-        return Ok(Decision::Leave(Became::Kept { why }));
+        return Ok(Decision::Leave(ApplyResult::Kept { why }));
     }
     let now = match door.read(&place) {
         Ok(now) => now,
-        Err(Refusal::Hung(why)) => return Err(hangs(&why)),
-        Err(Refusal::Absent(why)) => return Ok(gone(why)),
-        Err(Refusal::Refused(why)) => return Ok(Decision::Leave(Became::Kept { why })),
+        Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
+        Err(AccessRefusal::Absent(why)) => return Ok(gone(why)),
+        Err(AccessRefusal::Refused(why)) => return Ok(Decision::Leave(ApplyResult::Kept { why })),
     };
     let old = entry.old.as_ref().map(Bytes::as_slice);
     let same = |one: Option<&[u8]>, other: Option<&[u8]>| match (one, other) {
@@ -125,31 +135,36 @@ fn decide(door: &dyn Door, state: &State, n: usize, host: &Host, leave: &Leave) 
         return Ok(Decision::Restore(place));
     }
     let shown = |bytes: Option<&[u8]>| bytes.map_or("absent".into(), |bytes| entry.shape.value(bytes));
-    Ok(Decision::Leave(Became::Foreign { before: shown(old), ours: shown(Some(ours)), now: shown(now) }))
+    Ok(Decision::Leave(ApplyResult::Foreign { before: shown(old), ours: shown(Some(ours)), now: shown(now) }))
 }
 
 /// A setting that we never wrote, or whose write was refused and that could not be read.
 fn unwritten(followed: &super::journal::Followed) -> Result<Decision, Failure> {
     Ok(match followed.step {
-        Step::Announced | Step::Failed(_) => Decision::Close(How::Untouched),
+        SettingState::Announced | SettingState::Failed(_) => Decision::Close(How::Untouched),
         _ => Decision::Close(How::Already),
     })
 }
 
-fn restore(door: &dyn Door, journal: &mut Journal<'_>, n: usize, place: &Place) -> Result<Became, Failure> {
+fn restore(
+    door: &dyn KernelAccess,
+    journal: &mut Journal<'_>,
+    n: usize,
+    place: &SettingPlace,
+) -> Result<ApplyResult, Failure> {
     let entry = journal.state().steps[n].entry.clone();
     let old = entry.old.as_ref().map(Bytes::as_slice);
     journal.append(Record::Undoing { n })?;
     let restoring = old.map(|old| entry.shape.restoring(old));
     match door.write(place, entry.shape, restoring.as_deref()) {
-        Err(Refusal::Hung(why)) => return Err(hangs(&why)),
-        Err(refusal) => return Ok(Became::Kept { why: refusal.to_string() }),
+        Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
+        Err(refusal) => return Ok(ApplyResult::Kept { why: refusal.to_string() }),
         Ok(()) => {}
     }
     let now = match door.read(place) {
         Ok(now) => now,
-        Err(Refusal::Hung(why)) => return Err(hangs(&why)),
-        Err(refusal) => return Ok(Became::Kept { why: refusal.to_string() }),
+        Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
+        Err(refusal) => return Ok(ApplyResult::Kept { why: refusal.to_string() }),
     };
     let back = match (now.as_deref(), old) {
         (Some(now), Some(old)) => entry.shape.same(now, old),
@@ -158,10 +173,10 @@ fn restore(door: &dyn Door, journal: &mut Journal<'_>, n: usize, place: &Place) 
     let shown = now.as_deref().map_or("absent".into(), |now| entry.shape.value(now));
     if !back {
         let why = format!("the kernel took the old value of {place} without an error and has {shown}");
-        return Ok(Became::Kept { why });
+        return Ok(ApplyResult::Kept { why });
     }
     journal.append(Record::Undone { n, how: How::Restored })?;
-    Ok(Became::Restored { now: shown })
+    Ok(ApplyResult::Restored { now: shown })
 }
 
 fn hangs(why: &str) -> Failure {

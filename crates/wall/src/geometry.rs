@@ -33,13 +33,13 @@ macro_rules! written_as_text {
 /// Tiles of a movie or screens of a wall, written `5x3`: columns, then rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Grid {
+pub struct WallGrid {
     pub columns: u16,
     pub rows: u16,
 }
-written_as_text!(Grid);
+written_as_text!(WallGrid);
 
-impl Grid {
+impl WallGrid {
     /// Each tile, row by row.
     pub fn tiles(self) -> impl Iterator<Item = TileId> {
         (0..self.rows).flat_map(move |row| (0..self.columns).map(move |column| TileId { row, column }))
@@ -66,13 +66,13 @@ impl Grid {
     }
 }
 
-impl fmt::Display for Grid {
+impl fmt::Display for WallGrid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.columns, self.rows)
     }
 }
 
-impl FromStr for Grid {
+impl FromStr for WallGrid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -82,7 +82,7 @@ impl FromStr for Grid {
         let side = |text: &str| {
             text.parse::<u16>().ok().filter(|side| (1..=MOST_A_SIDE).contains(side)).ok_or_else(wrong)
         };
-        Ok(Grid { columns: side(columns)?, rows: side(rows)? })
+        Ok(WallGrid { columns: side(columns)?, rows: side(rows)? })
     }
 }
 
@@ -215,18 +215,19 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        assert_eq!("5x3".parse(), Ok(Grid { columns: 5, rows: 3 }));
+        assert_eq!("5x3".parse(), Ok(WallGrid { columns: 5, rows: 3 }));
         assert_eq!("2560x1600".parse::<Size>().expect("a size").frame_bytes(), 12_288_000);
         assert_eq!("r2c4".parse(), Ok(TileId { row: 2, column: 4 }));
         assert_eq!("30000/1001".parse::<FrameRate>().expect("a rate").frame_nanos(), 33_366_666);
-        let tiles: Vec<String> = Grid { columns: 2, rows: 2 }.tiles().map(|tile| tile.to_string()).collect();
+        let tiles: Vec<String> =
+            WallGrid { columns: 2, rows: 2 }.tiles().map(|tile| tile.to_string()).collect();
         assert_eq!(tiles, ["r0c0", "r0c1", "r1c0", "r1c1"]);
     }
 
     #[test]
     fn what_is_none_is_refused() {
         for text in ["", "5", "x", "0x3", "5x0", "65x1", "5x3x1", "-5x3"] {
-            assert!(text.parse::<Grid>().is_err(), "{text}");
+            assert!(text.parse::<WallGrid>().is_err(), "{text}");
         }
         for text in ["r0", "c0", "r0c", "rc0", "r-1c0", "r+1c0", "r0c64", "R0C0", "r0c0 "] {
             assert!(text.parse::<TileId>().is_err(), "{text}");
@@ -243,7 +244,7 @@ mod tests {
             if let Ok(tile) = text.parse::<TileId>() {
                 prop_assert_eq!(tile.to_string().parse(), Ok(tile));
             }
-            let _ = (text.parse::<Grid>(), text.parse::<Size>(), text.parse::<FrameRate>());
+            let _ = (text.parse::<WallGrid>(), text.parse::<Size>(), text.parse::<FrameRate>());
         }
     }
 }

@@ -14,7 +14,7 @@
 //! server = "left"
 //! ```
 
-use super::geometry::{Grid, Size, TileId};
+use super::geometry::{Size, TileId, WallGrid};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -24,15 +24,15 @@ const MOST_ADDRESSES: usize = 64;
 /// A wall.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Layout {
+pub struct WallLayout {
     /// Screens of the wall.
-    pub grid: Grid,
+    pub grid: WallGrid,
     /// Pixels of each screen; none: those of the movie's tiles.
     #[serde(default)]
     pub tile: Option<Size>,
     /// Empty where there is one server, which then needs no name.
     #[serde(default, rename = "server")]
-    pub servers: Vec<Server>,
+    pub servers: Vec<WallServer>,
     #[serde(default, rename = "screen")]
     pub screens: Vec<LayoutScreen>,
 }
@@ -40,7 +40,7 @@ pub struct Layout {
 /// One of several servers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Server {
+pub struct WallServer {
     pub name: String,
     /// Its control channel, `HOST:PORT`; of the first one, which the others follow, it must be there.
     #[serde(default)]
@@ -59,10 +59,10 @@ pub struct LayoutScreen {
     pub server: Option<String>,
 }
 
-impl Layout {
+impl WallLayout {
     /// Reads and checks a `wall.toml`; the sentence says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Layout, String> {
-        let layout: Layout =
+    pub fn parse(text: &str) -> Result<WallLayout, String> {
+        let layout: WallLayout =
             toml::from_str(text).map_err(|error| error.to_string().trim_end().replace('\n', " "))?;
         layout.check_servers()?;
         layout.check_screens()?;
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn each_server_has_its_screens_and_the_first_leads() {
-        let layout = Layout::parse(WALL).expect("a layout");
+        let layout = WallLayout::parse(WALL).expect("a layout");
         assert_eq!(layout.tile, Some(Size { width: 640, height: 400 }));
         let of = |name| layout.screens_of(Some(name)).expect("screens")[0].to.len();
         assert_eq!((of("left"), of("right")), (2, 1));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from: &str, to: &str| Layout::parse(&WALL.replacen(from, to, 1)).expect_err(to);
+        let wrong = |from: &str, to: &str| WallLayout::parse(&WALL.replacen(from, to, 1)).expect_err(to);
         assert!(wrong("\"2x1\"", "\"3x1\"").contains("without a [[screen]]: r0c2"));
         assert!(wrong("r0c1", "r0c0").contains("r0c0 is there twice"));
         assert!(wrong("r0c1", "r1c1").contains("r1c1 is not on a wall of 2x1"));
@@ -220,19 +220,19 @@ mod tests {
         assert!(wrong("control = \"10.0.0.1:7412\"", "").contains("leads the others"));
         assert!(wrong("[\"10.0.0.3:5004\"]", "[]").contains("give 1 to 64 addresses"));
         assert!(wrong("tile = \"640x400\"", "tiles = 3").contains("tiles"));
-        assert!(Layout::parse("grid = \"64x64\"").expect_err("holes").ends_with("r0c4 …"));
+        assert!(WallLayout::parse("grid = \"64x64\"").expect_err("holes").ends_with("r0c4 …"));
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,200}") {
-            let _ = Layout::parse(&text);
+            let _ = WallLayout::parse(&text);
         }
 
         /// Each screen of any grid stands once, whatever the order; one left out is a hole.
         #[test]
         fn a_whole_wall_is_taken_and_one_with_a_hole_is_not(columns in 1u16..8, rows in 1u16..8, hole in any::<prop::sample::Index>()) {
-            let grid = Grid { columns, rows };
+            let grid = WallGrid { columns, rows };
             let text = |skip: Option<usize>| {
                 let mut text = format!("grid = \"{grid}\"\n");
                 for (index, tile) in grid.tiles().enumerate().filter(|(index, _)| Some(*index) != skip) {
@@ -241,9 +241,9 @@ mod tests {
                 }
                 text
             };
-            let layout = Layout::parse(&text(None)).expect("a layout");
+            let layout = WallLayout::parse(&text(None)).expect("a layout");
             prop_assert_eq!(layout.screens_of(None).map(|screens| screens.len()), Ok(grid.len()));
-            prop_assert!(Layout::parse(&text(Some(hole.index(grid.len())))).is_err());
+            prop_assert!(WallLayout::parse(&text(Some(hole.index(grid.len())))).is_err());
         }
     }
 }

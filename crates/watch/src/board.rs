@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 
 /// A moment, and its JSON once for all who read it.
-pub struct Shown {
+pub struct EncodedMoment {
     pub moment: Moment,
     json: OnceLock<String>,
 }
 
-impl Shown {
+impl EncodedMoment {
     /// One line of JSON.
     pub fn json(&self) -> &str {
         self.json.get_or_init(|| serde_json::to_string(&self.moment).unwrap_or_default())
@@ -23,27 +23,31 @@ impl Shown {
 }
 
 /// The newest moment and the past.
-pub struct Board {
-    newest: watch::Sender<Option<Arc<Shown>>>,
+pub struct LatestMoment {
+    newest: watch::Sender<Option<Arc<EncodedMoment>>>,
     history: Mutex<History>,
     ended: AtomicBool,
 }
 
-impl Default for Board {
-    fn default() -> Board {
-        Board { newest: watch::Sender::new(None), history: Mutex::default(), ended: AtomicBool::new(false) }
+impl Default for LatestMoment {
+    fn default() -> LatestMoment {
+        LatestMoment {
+            newest: watch::Sender::new(None),
+            history: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
     }
 }
 
-impl Board {
+impl LatestMoment {
     /// Leaves a moment; returns at once.
     pub fn tell(&self, moment: Moment) {
         self.history().push(&moment);
-        self.newest.send_replace(Some(Arc::new(Shown { moment, json: OnceLock::new() })));
+        self.newest.send_replace(Some(Arc::new(EncodedMoment { moment, json: OnceLock::new() })));
     }
 
     /// The newest moment, once there is one.
-    pub fn newest(&self) -> Option<Arc<Shown>> {
+    pub fn newest(&self) -> Option<Arc<EncodedMoment>> {
         self.newest.borrow().clone()
     }
 
@@ -60,7 +64,7 @@ impl Board {
     }
 
     /// Waits for moments.
-    pub fn listen(&self) -> watch::Receiver<Option<Arc<Shown>>> {
+    pub fn listen(&self) -> watch::Receiver<Option<Arc<EncodedMoment>>> {
         self.newest.subscribe()
     }
 

@@ -1,7 +1,7 @@
 //! What is at its limit in a moment: the moment as evidence, and the judge's answer in words. It is what one
 //! sees from outside: a run that measures tells more.
 
-use super::model::{Cpus, Disk, Moment, Nic};
+use super::model::{Cpus, DiskRates, Moment, NicRates};
 use linerate_facts::usage::CoreUse;
 use linerate_model::verdict::{
     DiskEvidence, DropEvidence, Evidence, LinkEvidence, QuotaEvidence, TcpEvidence, judge,
@@ -59,7 +59,7 @@ fn cpus(cpus: &Cpus) -> Vec<CoreUse> {
     known.map(one).collect()
 }
 
-fn links(nic: &Nic) -> impl Iterator<Item = LinkEvidence> {
+fn links(nic: &NicRates) -> impl Iterator<Item = LinkEvidence> {
     let bits_per_second = nic.link_bits_per_second.known().copied().unwrap_or(0.0);
     let one = move |(sends, share): (bool, Option<f64>)| {
         Some(LinkEvidence { nic: nic.name.clone(), sends, share: share?, bits_per_second })
@@ -67,7 +67,7 @@ fn links(nic: &Nic) -> impl Iterator<Item = LinkEvidence> {
     [(true, nic.send.share_of_link), (false, nic.receive.share_of_link)].into_iter().filter_map(one)
 }
 
-fn disk(disk: &Disk) -> DiskEvidence {
+fn disk(disk: &DiskRates) -> DiskEvidence {
     let rate = |way: &super::model::DiskWay| way.bytes_per_second.unwrap_or(0.0);
     let (read, written) = (rate(&disk.read), rate(&disk.write));
     let way = if read >= written { &disk.read } else { &disk.write };

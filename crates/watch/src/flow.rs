@@ -4,11 +4,11 @@
 //! Nothing is guessed: where the two do not tell it, `limit` is none and `limit_by` says what is missing.
 
 use super::bottleneck;
-use super::model::{Flow, FlowStage, Moment};
+use super::model::{FlowStage, LiveFlow, Moment};
 use linerate_model::verdict::{Evidence, LeftOut, Route, WorkerEvidence, judge};
 
 /// The flow with its limit, as the moment beside it shows.
-pub fn judged(mut flow: Flow, moment: &Moment) -> Flow {
+pub fn judged(mut flow: LiveFlow, moment: &Moment) -> LiveFlow {
     (flow.limit, flow.limit_by) = match limit(&flow, moment) {
         Ok((what, rule)) => (Some(what), rule),
         Err(missing) => (None, missing),
@@ -17,7 +17,7 @@ pub fn judged(mut flow: Flow, moment: &Moment) -> Flow {
 }
 
 /// What limits it and the rule; else what is missing to tell it.
-fn limit(flow: &Flow, moment: &Moment) -> Result<(String, String), String> {
+fn limit(flow: &LiveFlow, moment: &Moment) -> Result<(String, String), String> {
     // A wall has asked the judge itself, and knows which disk or NIC it is.
     if let Some(what) = flow.held_by.clone() {
         return Ok((what, "the flow's own count of what it left out, by stage".into()));
@@ -39,7 +39,7 @@ fn limit(flow: &Flow, moment: &Moment) -> Result<(String, String), String> {
 }
 
 /// What the flow knows of itself and the moment of the machine, together.
-pub fn evidence(flow: &Flow, moment: &Moment) -> Evidence {
+pub fn evidence(flow: &LiveFlow, moment: &Moment) -> Evidence {
     let workers = flow.lanes.map(|lanes| WorkerEvidence {
         count: lanes.count,
         busy: lanes.busy,
@@ -67,18 +67,18 @@ pub fn evidence(flow: &Flow, moment: &Moment) -> Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Core, Cpus, Disk, DiskWay, Eight, FlowLanes, Nic, Way};
+    use crate::model::{Core, Cpus, DiskRates, DiskWay, Eight, FlowWorkers, NicDirection, NicRates};
     use linerate_facts::fact::Fact;
     use linerate_model::verdict::{LimitKind, QuotaEvidence};
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
 
-    fn flow(stage: FlowStage, lanes: Option<FlowLanes>) -> Flow {
-        Flow { stage, lanes, bytes_per_second: Some(500e6), ..Flow::default() }
+    fn flow(stage: FlowStage, lanes: Option<FlowWorkers>) -> LiveFlow {
+        LiveFlow { stage, lanes, bytes_per_second: Some(500e6), ..LiveFlow::default() }
     }
 
-    fn lanes(busy: f64, starved: f64, blocked: f64) -> Option<FlowLanes> {
-        Some(FlowLanes { count: 2, busy, starved, blocked, busiest: busy })
+    fn lanes(busy: f64, starved: f64, blocked: f64) -> Option<FlowWorkers> {
+        Some(FlowWorkers { count: 2, busy, starved, blocked, busiest: busy })
     }
 
     fn core(number: u32, busy: f64) -> Core {
@@ -86,25 +86,30 @@ mod tests {
         Core { number, eight: Some(eight), ..Core::default() }
     }
 
-    fn disk(rate: f64, depth: f64) -> Disk {
+    fn disk(rate: f64, depth: f64) -> DiskRates {
         let read = DiskWay { bytes_per_second: Some(rate), latency_ms: Some(0.5), ..DiskWay::default() };
-        Disk { name: "nvme0n1".into(), read, queue_depth: Some(depth), ..Disk::default() }
+        DiskRates { name: "nvme0n1".into(), read, queue_depth: Some(depth), ..DiskRates::default() }
     }
 
     /// Two cores, one disk that gives what the flow has, no link full.
-    fn moment(busy: f64, disk: Disk, share_of_link: f64) -> Moment {
-        let send = Way { share_of_link: Some(share_of_link), ..Way::default() };
+    fn moment(busy: f64, disk: DiskRates, share_of_link: f64) -> Moment {
+        let send = NicDirection { share_of_link: Some(share_of_link), ..NicDirection::default() };
         let link = Fact::Known(25e9);
         Moment {
             interval_ms: 1000.0,
             cpus: Cpus { each: vec![core(0, busy), core(1, 0.2)], ..Cpus::default() },
-            nics: vec![Nic { name: "eth0".into(), link_bits_per_second: link, send, ..Nic::default() }],
+            nics: vec![NicRates {
+                name: "eth0".into(),
+                link_bits_per_second: link,
+                send,
+                ..NicRates::default()
+            }],
             disks: vec![disk],
             ..Moment::default()
         }
     }
 
-    fn told(flow: Flow, moment: &Moment) -> String {
+    fn told(flow: LiveFlow, moment: &Moment) -> String {
         let judged = judged(flow, moment);
         assert!(!judged.limit_by.is_empty(), "a rule, or what is missing: {judged:?}");
         judged.limit.unwrap_or_else(|| format!("none: {}", judged.limit_by))
@@ -176,13 +181,14 @@ mod tests {
     #[test]
     fn what_is_unknown_says_why() {
         let calm = moment(0.3, disk(500e6, 15.8), 0.4);
-        let still = Flow { bytes_per_second: Some(0.0), ..flow(FlowStage::Disk, None) };
+        let still = LiveFlow { bytes_per_second: Some(0.0), ..flow(FlowStage::Disk, None) };
         assert_eq!(told(still, &calm), "none: nothing has moved yet");
         assert!(told(flow(FlowStage::Disk, None), &Moment::default()).contains("first rates"));
         assert!(told(flow(FlowStage::Memory, None), &calm).contains("counts as busy"));
         assert_eq!(told(flow(FlowStage::Step, None), &calm), "none: no measurement runs");
         assert!(told(flow(FlowStage::Wall, None), &calm).contains("keeps its rate"));
-        let wall = Flow { held_by: Some("disk sda does not follow".into()), ..flow(FlowStage::Wall, None) };
+        let wall =
+            LiveFlow { held_by: Some("disk sda does not follow".into()), ..flow(FlowStage::Wall, None) };
         assert_eq!(told(wall, &calm), "disk sda does not follow");
         let mut throttled = calm.clone();
         throttled.cpus.throttled_share = Some(0.4);
@@ -191,16 +197,16 @@ mod tests {
 
     #[test]
     fn a_stage_of_a_later_version_is_still_a_flow() {
-        let flow: Flow =
+        let flow: LiveFlow =
             serde_json::from_str(r#"{"command":"gpu","stage":"gpu","limit_by":"x"}"#).expect("a flow");
         assert_eq!(flow.stage, FlowStage::Other);
         assert_eq!(serde_json::to_value(FlowStage::Network).expect("JSON"), "network");
     }
 
     /// A flow and a moment with what they can show of a situation.
-    fn shown(evidence: &Evidence) -> (Flow, Moment) {
+    fn shown(evidence: &Evidence) -> (LiveFlow, Moment) {
         let workers = evidence.workers.unwrap_or_default();
-        let lanes = FlowLanes {
+        let lanes = FlowWorkers {
             count: workers.count,
             busy: workers.busy,
             busiest: workers.busiest,

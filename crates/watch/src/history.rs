@@ -59,7 +59,7 @@ impl Span {
 /// What a series is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SeriesKind {
     /// Bits per second that a NIC received, as it counts.
     NicReceive,
     /// … that it sent.
@@ -96,13 +96,13 @@ struct Series {
 pub struct History {
     /// By span, the number of the newest slot: Unix milliseconds ÷ step.
     newest: [Option<i64>; 3],
-    series: BTreeMap<(Kind, String), Series>,
+    series: BTreeMap<(SeriesKind, String), Series>,
 }
 
 /// The past of one rate, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Past {
-    pub kind: Kind,
+    pub kind: SeriesKind,
     pub name: String,
     /// Mean of each slot; none where nothing is known.
     pub mean: Vec<Option<f32>>,
@@ -112,7 +112,7 @@ pub struct Past {
 
 /// The past of all rates over one span, as the page gets it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct HistoryReport {
     pub span: &'static str,
     pub step_ms: i64,
     /// Start of the newest slot, Unix milliseconds; none before the first rates.
@@ -137,19 +137,19 @@ impl History {
     }
 
     /// One rate over a span; empty where it is not known at all.
-    pub fn past(&self, span: Span, kind: Kind, name: &str) -> Option<Past> {
+    pub fn past(&self, span: Span, kind: SeriesKind, name: &str) -> Option<Past> {
         let series = self.series.get(&(kind, name.to_string()))?;
         Some(self.read(span, kind, name, series))
     }
 
     /// All rates over a span.
-    pub fn told(&self, span: Span) -> Told {
+    pub fn told(&self, span: Span) -> HistoryReport {
         let newest_ms = self.newest[span as usize].map(|newest| newest * span.step_ms());
         let series = self.series.iter().map(|((kind, name), series)| self.read(span, *kind, name, series));
-        Told { span: span.word(), step_ms: span.step_ms(), newest_ms, series: series.collect() }
+        HistoryReport { span: span.word(), step_ms: span.step_ms(), newest_ms, series: series.collect() }
     }
 
-    fn read(&self, span: Span, kind: Kind, name: &str, series: &Series) -> Past {
+    fn read(&self, span: Span, kind: SeriesKind, name: &str, series: &Series) -> Past {
         let newest = self.newest[span as usize].unwrap_or(0);
         let slots = &series.slots[span as usize];
         let in_order = || {
@@ -177,7 +177,7 @@ impl History {
         self.newest[span as usize] = Some(if set_back { number } else { newest.max(number) });
     }
 
-    fn add(&mut self, kind: Kind, name: &str, value: f32, moment: &Moment) {
+    fn add(&mut self, kind: SeriesKind, name: &str, value: f32, moment: &Moment) {
         let key = (kind, name.to_string());
         if !self.series.contains_key(&key) && self.series.len() >= SERIES {
             let silent = self.series.iter().min_by_key(|(_, series)| series.seen_ms);
@@ -227,25 +227,25 @@ fn place(number: i64, slots: usize) -> usize {
 }
 
 /// The rates of a moment that graphs are drawn of.
-fn rates(moment: &Moment) -> Vec<(Kind, &str, f64)> {
-    let mut all: Vec<(Kind, &str, f64)> = Vec::new();
+fn rates(moment: &Moment) -> Vec<(SeriesKind, &str, f64)> {
+    let mut all: Vec<(SeriesKind, &str, f64)> = Vec::new();
     let mut tell = |kind, name, value: Option<f64>| all.extend(value.map(|value| (kind, name, value)));
     for nic in &moment.nics {
-        tell(Kind::NicReceive, nic.name.as_str(), nic.receive.bits_per_second);
-        tell(Kind::NicSend, nic.name.as_str(), nic.send.bits_per_second);
+        tell(SeriesKind::NicReceive, nic.name.as_str(), nic.receive.bits_per_second);
+        tell(SeriesKind::NicSend, nic.name.as_str(), nic.send.bits_per_second);
     }
-    tell(Kind::SumReceive, "", sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second)));
-    tell(Kind::SumSend, "", sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second)));
+    tell(SeriesKind::SumReceive, "", sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second)));
+    tell(SeriesKind::SumSend, "", sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second)));
     for disk in &moment.disks {
-        tell(Kind::DiskRead, disk.name.as_str(), disk.read.bytes_per_second);
-        tell(Kind::DiskWrite, disk.name.as_str(), disk.write.bytes_per_second);
+        tell(SeriesKind::DiskRead, disk.name.as_str(), disk.read.bytes_per_second);
+        tell(SeriesKind::DiskWrite, disk.name.as_str(), disk.write.bytes_per_second);
     }
     if let Some(eight) = &moment.cpus.total {
         for (class, share) in classes(eight) {
-            tell(Kind::Cpu, class, Some(share));
+            tell(SeriesKind::Cpu, class, Some(share));
         }
     }
-    tell(Kind::Power, "", moment.energy.watts);
+    tell(SeriesKind::Power, "", moment.energy.watts);
     all
 }
 

@@ -1,11 +1,11 @@
 //! A file that is read every second: opened once, read from its beginning each time, into the same memory.
 
-use linerate_facts::sysroot::{Opened, Sysroot};
+use linerate_facts::sysroot::{PieceReader, Sysroot};
 use std::time::Instant;
 
 /// A value and when it was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Timed<T> {
+pub struct TimedValue<T> {
     pub at: Instant,
     pub value: T,
 }
@@ -15,7 +15,7 @@ pub struct Timed<T> {
 pub(crate) struct Kept {
     sysroot: Sysroot,
     path: &'static str,
-    opened: Option<Opened>,
+    opened: Option<PieceReader>,
     buffer: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ impl Kept {
 
     /// Its text now, made into a value; the error is a phrase. A file that fails is opened again the next
     /// time.
-    pub(crate) fn read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<Timed<T>, String> {
+    pub(crate) fn read<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<TimedValue<T>, String> {
         if self.opened.is_none() {
             self.opened = Some(self.sysroot.open(self.path)?);
         }
@@ -41,7 +41,7 @@ impl Kept {
         let at = before + before.elapsed() / 2;
         let value = parse(&String::from_utf8_lossy(&self.buffer));
         value
-            .map(|value| Timed { at, value })
+            .map(|value| TimedValue { at, value })
             .ok_or_else(|| format!("{}: not in the kernel's form", self.path))
     }
 }

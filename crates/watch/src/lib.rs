@@ -27,7 +27,7 @@ pub use metrics::{openmetrics, prometheus_text};
 pub use model::{Moment, SCHEMA};
 pub use record::Recorder;
 pub use replay::Replay;
-pub use sample::{Sample, Sampler, WatchOrder};
+pub use sample::{HostSample, Sampler, WatchSpec};
 
 use linerate_facts::sysroot::Sysroot;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ pub struct Watch {
 
 impl Watch {
     /// Takes the first sample, which has no rates. The error is a sentence.
-    pub fn start(sysroot: &Sysroot, order: &WatchOrder) -> Result<Watch, String> {
+    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Watch, String> {
         let host = sysroot.text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "this host".into());
         let (mut sampler, mut builder) = (Sampler::start(sysroot, order)?, Builder::new(host, order));
         builder.moment(&sampler.sample());

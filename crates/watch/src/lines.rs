@@ -1,7 +1,7 @@
 //! A moment as one line of text, for where there is no screen to fill: what moves, what is lost, what it
 //! costs, what holds it.
 
-use super::model::{Disk, Moment, Nic};
+use super::model::{DiskRates, Moment, NicRates};
 
 /// The line, without the time zone's name: `12:34:56 UTC`.
 pub fn line(moment: &Moment) -> String {
@@ -38,8 +38,8 @@ fn clock(at_ms: i64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-fn nic(nic: &Nic) -> Option<String> {
-    let way = |way: &super::model::Way| {
+fn nic(nic: &NicRates) -> Option<String> {
+    let way = |way: &super::model::NicDirection| {
         let bits = way.bits_per_second?;
         let share = way.share_of_link.map(|share| format!(" ({:.0} %)", share * 100.0)).unwrap_or_default();
         Some(format!("{}{share}", bits_per_second(bits)))
@@ -49,7 +49,7 @@ fn nic(nic: &Nic) -> Option<String> {
     moves.then(|| format!("{} in {receive} out {send}", nic.name))
 }
 
-fn disk(disk: &Disk) -> Option<String> {
+fn disk(disk: &DiskRates) -> Option<String> {
     let (read, write) = (disk.read.bytes_per_second?, disk.write.bytes_per_second?);
     let depth = disk.queue_depth.map(|depth| format!(" depth {depth:.1}")).unwrap_or_default();
     (read + write >= 1e3)

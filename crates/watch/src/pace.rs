@@ -14,7 +14,7 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// Something that is read again and again.
 #[derive(Debug)]
-pub struct Source<T> {
+pub struct PolledSource<T> {
     name: &'static str,
     /// At most this often.
     every: Duration,
@@ -29,7 +29,7 @@ pub struct Source<T> {
     latest: Option<Arc<T>>,
 }
 
-impl<T: Send + 'static> Source<T> {
+impl<T: Send + 'static> PolledSource<T> {
     /// Starts its thread, which ends with the source. The error is a sentence.
     pub fn start(
         name: &'static str,
@@ -52,7 +52,7 @@ impl<T: Send + 'static> Source<T> {
         };
         let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(work);
         thread.map_err(|error| format!("no thread to read {name} with: {error}"))?;
-        Ok(Source {
+        Ok(PolledSource {
             name,
             every,
             sparing: false,
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn one_that_answers_is_read_each_time_it_is_due() {
         let mut count = 0;
-        let mut source = Source::start("counter", Duration::ZERO, SHORT, move || {
+        let mut source = PolledSource::start("counter", Duration::ZERO, SHORT, move || {
             count += 1;
             count
         })
@@ -159,7 +159,7 @@ mod tests {
         let hanging = Arc::new(Mutex::new(()));
         let (held, inside) = (hanging.lock().expect("a lock"), Arc::clone(&hanging));
         let mut count = 0;
-        let mut source = Source::start("hung", Duration::ZERO, SHORT, move || {
+        let mut source = PolledSource::start("hung", Duration::ZERO, SHORT, move || {
             drop(inside.lock());
             count += 1;
             count
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn one_that_costs_much_is_asked_seldom() {
-        let mut source = Source::start("dear", SHORT, SHORT, || {
+        let mut source = PolledSource::start("dear", SHORT, SHORT, || {
             let before = thread_cpu();
             while thread_cpu().saturating_sub(before) < SHORT {}
         })

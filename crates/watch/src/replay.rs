@@ -153,12 +153,12 @@ impl std::fmt::Debug for Replay {
 /// checksum to us: a frame of up to [`HELD_BYTES`] is held until it fits. A longer one is of a file that
 /// something else compressed again, and is given as it comes.
 struct Frames<R: Read> {
-    place: Place<R>,
+    place: ReplayPosition<R>,
     /// Checked, not yet given.
     ready: Cursor<Vec<u8>>,
 }
 
-enum Place<R: Read> {
+enum ReplayPosition<R: Read> {
     Between(R),
     Within(Box<StreamingDecoder<R, FrameDecoder>>),
     Ended,
@@ -166,15 +166,15 @@ enum Place<R: Read> {
 
 impl<R: BufRead> Frames<R> {
     fn new(source: R) -> Self {
-        Frames { place: Place::Between(source), ready: Cursor::default() }
+        Frames { place: ReplayPosition::Between(source), ready: Cursor::default() }
     }
 
     /// Decodes the next piece: a whole frame if it is no longer than what is held. False at the end.
     fn fill(&mut self) -> io::Result<bool> {
-        let mut decoder = match std::mem::replace(&mut self.place, Place::Ended) {
-            Place::Ended => return Ok(false),
-            Place::Within(decoder) => decoder,
-            Place::Between(mut source) => {
+        let mut decoder = match std::mem::replace(&mut self.place, ReplayPosition::Ended) {
+            ReplayPosition::Ended => return Ok(false),
+            ReplayPosition::Within(decoder) => decoder,
+            ReplayPosition::Between(mut source) => {
                 if source.fill_buf()?.is_empty() {
                     return Ok(false);
                 }
@@ -190,9 +190,9 @@ impl<R: BufRead> Frames<R> {
             if told.is_some() && told != decoder.decoder.get_calculated_checksum() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum does not fit"));
             }
-            self.place = Place::Between(decoder.into_inner());
+            self.place = ReplayPosition::Between(decoder.into_inner());
         } else {
-            self.place = Place::Within(decoder);
+            self.place = ReplayPosition::Within(decoder);
         }
         self.ready = Cursor::new(piece);
         Ok(true)

@@ -1,7 +1,7 @@
 //! One sample: what each source says now, all asked at once and waited for only so long.
 
-use super::kept::Timed;
-use super::pace::Source;
+use super::kept::TimedValue;
+use super::pace::PolledSource;
 use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading, Program};
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What is to be watched.
 #[derive(Clone, Debug)]
-pub struct WatchOrder {
+pub struct WatchSpec {
     /// Time between two samples.
     pub interval: Duration,
     /// These interfaces; empty: all but `lo`.
@@ -25,23 +25,23 @@ pub struct WatchOrder {
 }
 
 /// A program's watts, with the time.
-pub(crate) type Told = (Instant, Result<f64, String>);
+pub(crate) type TimedWatts = (Instant, Result<f64, String>);
 
 /// What each source last said; none where it has not yet.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub struct HostSample {
     /// Unix time, milliseconds.
     pub at_ms: i64,
     pub kernel: Option<Arc<KernelReading>>,
     pub network: Option<Arc<NetworkReading>>,
-    pub disks: Option<Arc<Result<Timed<Vec<DiskCounters>>, String>>>,
-    pub interrupts: Option<Arc<Result<Timed<Interrupts>, String>>>,
+    pub disks: Option<Arc<Result<TimedValue<Vec<DiskCounters>>, String>>>,
+    pub interrupts: Option<Arc<Result<TimedValue<Interrupts>, String>>>,
     pub drivers: Option<Arc<DriverReading>>,
     pub details: Option<Arc<Details>>,
     pub rapl: Option<Arc<MetersReading>>,
     pub hwmon: Option<Arc<MetersReading>>,
-    pub ipmi: Option<Arc<Option<Told>>>,
-    pub command: Option<Arc<Told>>,
+    pub ipmi: Option<Arc<Option<TimedWatts>>>,
+    pub command: Option<Arc<TimedWatts>>,
     /// Sources that keep one waiting, in words.
     pub slow: Vec<String>,
 }
@@ -58,40 +58,40 @@ const LONG: Duration = Duration::from_secs(3);
 pub struct Sampler {
     /// How long a sample waits for the sources that it needs.
     deadline: Duration,
-    kernel: Source<KernelReading>,
-    network: Source<NetworkReading>,
-    disks: Source<Result<Timed<Vec<DiskCounters>>, String>>,
-    details: Source<Details>,
+    kernel: PolledSource<KernelReading>,
+    network: PolledSource<NetworkReading>,
+    disks: PolledSource<Result<TimedValue<Vec<DiskCounters>>, String>>,
+    details: PolledSource<Details>,
     /// None of a lean order.
-    interrupts: Option<Source<Result<Timed<Interrupts>, String>>>,
-    drivers: Option<Source<DriverReading>>,
-    rapl: Option<Source<MetersReading>>,
-    hwmon: Option<Source<MetersReading>>,
-    ipmi: Option<Source<Option<Told>>>,
-    command: Option<Source<Told>>,
+    interrupts: Option<PolledSource<Result<TimedValue<Interrupts>, String>>>,
+    drivers: Option<PolledSource<DriverReading>>,
+    rapl: Option<PolledSource<MetersReading>>,
+    hwmon: Option<PolledSource<MetersReading>>,
+    ipmi: Option<PolledSource<Option<TimedWatts>>>,
+    command: Option<PolledSource<TimedWatts>>,
     programs: [Program; 2],
     taken: bool,
 }
 
 impl Sampler {
     /// Starts the sources. The error is a sentence.
-    pub fn start(sysroot: &Sysroot, order: &WatchOrder) -> Result<Self, String> {
+    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Self, String> {
         let every = order.interval;
         let deadline = (every / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
         let programs = [Program::default(), Program::default()];
         let seldom = every.max(SELDOM);
         let command = order.power_command.as_deref().map(|words| {
             let read = sources::power_command(words, &programs[1]);
-            Source::start("power command", every, LONG, read)
+            PolledSource::start("power command", every, LONG, read)
         });
         // What a lean order leaves out is not even started.
         let full = !order.lean;
         Ok(Sampler {
             deadline,
-            kernel: Source::start("kernel counters", every, deadline, sources::kernel(sysroot))?,
-            network: Source::start("network counters", every, deadline, sources::network(sysroot))?,
-            disks: Source::start("disk counters", every, deadline, sources::disks(sysroot))?,
-            details: Source::start("devices", seldom, LONG, sources::details(sysroot))?.sparing(),
+            kernel: PolledSource::start("kernel counters", every, deadline, sources::kernel(sysroot))?,
+            network: PolledSource::start("network counters", every, deadline, sources::network(sysroot))?,
+            disks: PolledSource::start("disk counters", every, deadline, sources::disks(sysroot))?,
+            details: PolledSource::start("devices", seldom, LONG, sources::details(sysroot))?.sparing(),
             interrupts: full
                 .then(|| sparing("interrupts", every, sources::interrupts(sysroot)))
                 .transpose()?,
@@ -103,7 +103,7 @@ impl Sampler {
             ipmi: full
                 .then(|| {
                     let read = sources::ipmi(sysroot, &programs[0]);
-                    Source::start("IPMI", every.max(2 * SELDOM), 2 * LONG, read)
+                    PolledSource::start("IPMI", every.max(2 * SELDOM), 2 * LONG, read)
                 })
                 .transpose()?,
             command: command.transpose()?,
@@ -113,7 +113,7 @@ impl Sampler {
     }
 
     /// Asks all that are due, and gives what has come by the deadline.
-    pub fn sample(&mut self) -> Sample {
+    pub fn sample(&mut self) -> HostSample {
         let now = Instant::now();
         self.ask(now);
         let until = now + if self.taken { self.deadline } else { FIRST };
@@ -144,7 +144,7 @@ impl Sampler {
         ask(&mut self.command, now);
     }
 
-    fn collected(&mut self) -> Sample {
+    fn collected(&mut self) -> HostSample {
         let now = Instant::now();
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let slow = [
@@ -159,18 +159,18 @@ impl Sampler {
             slow(&self.ipmi, now),
             slow(&self.command, now),
         ];
-        Sample {
+        HostSample {
             at_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX),
             kernel: self.kernel.latest(),
             network: self.network.latest(),
             disks: self.disks.latest(),
             details: self.details.latest(),
-            interrupts: self.interrupts.as_mut().and_then(Source::latest),
-            drivers: self.drivers.as_mut().and_then(Source::latest),
-            rapl: self.rapl.as_mut().and_then(Source::latest),
-            hwmon: self.hwmon.as_mut().and_then(Source::latest),
-            ipmi: self.ipmi.as_mut().and_then(Source::latest),
-            command: self.command.as_mut().and_then(Source::latest),
+            interrupts: self.interrupts.as_mut().and_then(PolledSource::latest),
+            drivers: self.drivers.as_mut().and_then(PolledSource::latest),
+            rapl: self.rapl.as_mut().and_then(PolledSource::latest),
+            hwmon: self.hwmon.as_mut().and_then(PolledSource::latest),
+            ipmi: self.ipmi.as_mut().and_then(PolledSource::latest),
+            command: self.command.as_mut().and_then(PolledSource::latest),
             slow: slow.into_iter().flatten().collect(),
         }
     }
@@ -181,19 +181,19 @@ fn sparing<T: Send + 'static>(
     name: &'static str,
     every: Duration,
     read: impl FnMut() -> T + Send + 'static,
-) -> Result<Source<T>, String> {
-    Source::start(name, every, LONG, read).map(Source::sparing)
+) -> Result<PolledSource<T>, String> {
+    PolledSource::start(name, every, LONG, read).map(PolledSource::sparing)
 }
 
-fn ask<T: Send + 'static>(source: &mut Option<Source<T>>, now: Instant) {
+fn ask<T: Send + 'static>(source: &mut Option<PolledSource<T>>, now: Instant) {
     source.iter_mut().for_each(|source| source.ask(now));
 }
 
-fn wait<T: Send + 'static>(source: &mut Option<Source<T>>, until: Instant) {
+fn wait<T: Send + 'static>(source: &mut Option<PolledSource<T>>, until: Instant) {
     source.iter_mut().for_each(|source| source.wait(until));
 }
 
-fn slow<T: Send + 'static>(source: &Option<Source<T>>, now: Instant) -> Option<String> {
+fn slow<T: Send + 'static>(source: &Option<PolledSource<T>>, now: Instant) -> Option<String> {
     source.as_ref().and_then(|source| source.slow(now))
 }
 

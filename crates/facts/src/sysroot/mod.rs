@@ -12,9 +12,9 @@ mod write;
 
 use crate::fact::Fact;
 use crate::failure::Failure;
-pub use archive::{Archive, Limits};
-pub use place::Opened;
-use place::{Kind, Place};
+pub use archive::{Archive, ArchiveLimits};
+pub use place::PieceReader;
+use place::{NodeKind, TreeLocation};
 pub use recording::Recorded;
 pub use recording::Recording;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub const UNREAD: &str = "linerate/unread.json";
 /// Where readers read from.
 #[derive(Clone, Debug)]
 pub struct Sysroot {
-    place: Place,
+    place: TreeLocation,
     /// Reasons of a captured tree's unread files, by path without the leading slash.
     unread: Arc<BTreeMap<PathBuf, String>>,
     /// Notes what is asked for.
@@ -44,17 +44,17 @@ pub struct Sysroot {
 impl Sysroot {
     /// The machine that linerate runs on.
     pub fn live() -> Self {
-        Sysroot { place: Place::Live, unread: Arc::default(), recording: None }
+        Sysroot { place: TreeLocation::Live, unread: Arc::default(), recording: None }
     }
 
     /// A recorded tree that holds `sys/` and `proc/`.
     pub fn recorded(root: impl Into<PathBuf>) -> Self {
-        Sysroot::of(Place::Directory(root.into()))
+        Sysroot::of(TreeLocation::Directory(root.into()))
     }
 
     /// A recorded tree in an archive, held in memory.
     pub fn archive(archive: Archive) -> Self {
-        Sysroot::of(Place::Archive(Arc::new(archive)))
+        Sysroot::of(TreeLocation::Archive(Arc::new(archive)))
     }
 
     /// What `--root` names: a directory that holds `sys/` or `proc/`, or a tarball with them.
@@ -68,10 +68,10 @@ impl Sysroot {
                 ))),
             };
         }
-        Archive::open(root, &Limits::default()).map(Sysroot::archive).map_err(Failure::Lacks)
+        Archive::open(root, &ArchiveLimits::default()).map(Sysroot::archive).map_err(Failure::Lacks)
     }
 
-    fn of(place: Place) -> Self {
+    fn of(place: TreeLocation) -> Self {
         let text = place.read(Path::new(UNREAD)).unwrap_or_default();
         // A list that is damaged says nothing: those files are then empty.
         Sysroot {
@@ -90,14 +90,14 @@ impl Sysroot {
 
     /// True for the machine itself: then system calls may be asked, too.
     pub fn is_live(&self) -> bool {
-        matches!(self.place, Place::Live) && self.recording.is_none()
+        matches!(self.place, TreeLocation::Live) && self.recording.is_none()
     }
 
     /// What was left out when an archive was read, for the user: `proc/kcore (hard link)`. At most a few,
     /// then how many more.
     pub fn left_out(&self) -> &[String] {
         match &self.place {
-            Place::Archive(archive) => archive.left_out(),
+            TreeLocation::Archive(archive) => archive.left_out(),
             _ => &[],
         }
     }
@@ -105,7 +105,7 @@ impl Sysroot {
     /// A file that `linerate capture` laid beside the recorded `sys` and `proc` (its path without a leading
     /// slash). A live machine has none, nor has a tree that is being recorded again.
     pub fn beside(&self, path: &str) -> Option<Vec<u8>> {
-        let recorded = !matches!(self.place, Place::Live) && self.recording.is_none();
+        let recorded = !matches!(self.place, TreeLocation::Live) && self.recording.is_none();
         recorded.then(|| self.place.read(Path::new(path)).ok())?
     }
 
@@ -135,15 +135,15 @@ impl Sysroot {
 
     /// A file of which only pieces are read: of some files each byte costs a register access. The error is a
     /// phrase for `Fact::Unknown`.
-    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<Opened, String> {
+    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<PieceReader, String> {
         let absolute = absolute.as_ref();
         // In an archive it is in memory already; a recording wants it whole.
-        if matches!(self.place, Place::Archive(_)) || self.recording.is_some() {
-            return self.bytes(absolute).map(Opened::Memory);
+        if matches!(self.place, TreeLocation::Archive(_)) || self.recording.is_some() {
+            return self.bytes(absolute).map(PieceReader::Memory);
         }
         let path = self.resolve(absolute)?;
         let opened = self.unread.get(&path).map_or_else(|| self.place.open(&path), |why| Err(why.clone()));
-        opened.map(Opened::Disk).map_err(|why| format!("{}: {why}", absolute.display()))
+        opened.map(PieceReader::Disk).map_err(|why| format!("{}: {why}", absolute.display()))
     }
 
     /// A file's text as a fact.
@@ -194,7 +194,7 @@ impl Sysroot {
 
     /// A directory is there (symbolic links followed).
     pub fn is_directory(&self, absolute: impl AsRef<Path>) -> bool {
-        self.kind(absolute.as_ref()) == Some(Kind::Directory)
+        self.kind(absolute.as_ref()) == Some(NodeKind::Directory)
     }
 
     /// Last component of what a symbolic link points to (`device/driver` → `mlx5_core`), which need not be
@@ -209,7 +209,7 @@ impl Sysroot {
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
-    fn kind(&self, absolute: &Path) -> Option<Kind> {
+    fn kind(&self, absolute: &Path) -> Option<NodeKind> {
         let path = self.resolve(absolute).ok()?;
         let kind = self.place.kind(&path)?;
         if let Some(recording) = &self.recording {

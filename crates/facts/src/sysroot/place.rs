@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What stands at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Directory,
     /// A file; on disk also a device or a FIFO.
     File,
@@ -17,22 +17,22 @@ pub(super) enum Kind {
 
 /// A file that is read in pieces.
 #[derive(Debug)]
-pub enum Opened {
+pub enum PieceReader {
     Disk(std::fs::File),
     Memory(Vec<u8>),
 }
 
-impl Opened {
+impl PieceReader {
     /// The whole content now, into a buffer that is emptied first. A file of the kernel's is read again each
     /// time, without opening it again; the error is the reason alone.
     pub fn read_whole(&self, into: &mut Vec<u8>) -> Result<(), String> {
         into.clear();
         let file = match self {
-            Opened::Memory(bytes) => {
+            PieceReader::Memory(bytes) => {
                 into.extend_from_slice(bytes);
                 return Ok(());
             }
-            Opened::Disk(file) => file,
+            PieceReader::Disk(file) => file,
         };
         let most = LARGEST_ATTRIBUTE_BYTES as usize;
         let mut filled = 0;
@@ -54,8 +54,8 @@ impl Opened {
     /// The four bytes at an offset; `None` where the file ends before or cannot be read there.
     pub fn four_bytes(&self, at: usize) -> Option<[u8; 4]> {
         match self {
-            Opened::Memory(bytes) => bytes.get(at..)?.first_chunk().copied(),
-            Opened::Disk(file) => {
+            PieceReader::Memory(bytes) => bytes.get(at..)?.first_chunk().copied(),
+            PieceReader::Disk(file) => {
                 let mut bytes = [0; 4];
                 file.read_exact_at(&mut bytes, u64::try_from(at).ok()?).ok()?;
                 Some(bytes)
@@ -66,17 +66,17 @@ impl Opened {
 
 /// Where a tree lies.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum TreeLocation {
     Live,
     Directory(PathBuf),
     Archive(Arc<Archive>),
 }
 
-impl Place {
+impl TreeLocation {
     /// The content of a file; the error is the reason alone.
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         use std::io::Read;
-        if let Place::Archive(archive) = self {
+        if let TreeLocation::Archive(archive) = self {
             return archive.read(path);
         }
         let mut bytes = Vec::new();
@@ -89,7 +89,7 @@ impl Place {
     pub(crate) fn open(&self, path: &Path) -> Result<std::fs::File, String> {
         let place = self.on_disk(path);
         // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
-        if !matches!(self, Place::Live)
+        if !matches!(self, TreeLocation::Live)
             && !std::fs::metadata(&place).map_err(|error| plain(&error))?.is_file()
         {
             return Err("no regular file".into());
@@ -100,7 +100,7 @@ impl Place {
     /// Names in a directory.
     pub(crate) fn names(&self, path: &Path) -> Option<Vec<OsString>> {
         match self {
-            Place::Archive(archive) => archive.names(path),
+            TreeLocation::Archive(archive) => archive.names(path),
             _ => Some(
                 std::fs::read_dir(self.on_disk(path))
                     .ok()?
@@ -114,25 +114,25 @@ impl Place {
     /// What a symbolic link points to; `None` where it is none.
     pub(crate) fn link(&self, path: &Path) -> Option<PathBuf> {
         match self {
-            Place::Archive(archive) => archive.link(path),
+            TreeLocation::Archive(archive) => archive.link(path),
             _ => std::fs::read_link(self.on_disk(path)).ok(),
         }
     }
 
     /// What stands there.
-    pub(crate) fn kind(&self, path: &Path) -> Option<Kind> {
+    pub(crate) fn kind(&self, path: &Path) -> Option<NodeKind> {
         match self {
-            Place::Archive(archive) => archive.kind(path),
+            TreeLocation::Archive(archive) => archive.kind(path),
             _ => {
                 let directory = std::fs::metadata(self.on_disk(path)).ok()?.is_dir();
-                Some(if directory { Kind::Directory } else { Kind::File })
+                Some(if directory { NodeKind::Directory } else { NodeKind::File })
             }
         }
     }
 
     fn on_disk(&self, path: &Path) -> PathBuf {
         match self {
-            Place::Directory(root) => root.join(path),
+            TreeLocation::Directory(root) => root.join(path),
             _ => Path::new("/").join(path),
         }
     }

@@ -1,6 +1,6 @@
 //! A note of everything that readers asked a tree for: enough to lay down a tree that answers the same.
 
-use super::place::{Kind, Place};
+use super::place::{NodeKind, TreeLocation};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -55,16 +55,16 @@ impl Recording {
         self.lock().insert(path.to_path_buf(), Recorded::Link(target.to_path_buf()));
     }
 
-    pub(super) fn seen(&self, path: PathBuf, kind: Kind) {
+    pub(super) fn seen(&self, path: PathBuf, kind: NodeKind) {
         self.lock().entry(path).or_insert_with(|| match kind {
-            Kind::Directory => Recorded::Directory,
-            Kind::File => Recorded::Unread(NOT_ASKED.into()),
+            NodeKind::Directory => Recorded::Directory,
+            NodeKind::File => Recorded::Unread(NOT_ASKED.into()),
         });
     }
 
     /// A directory with all its names, so that it lists the same again.
-    pub(super) fn directory(&self, path: &Path, names: &[OsString], place: &Place) {
-        self.seen(path.to_path_buf(), Kind::Directory);
+    pub(super) fn directory(&self, path: &Path, names: &[OsString], place: &TreeLocation) {
+        self.seen(path.to_path_buf(), NodeKind::Directory);
         for name in names {
             let below = path.join(name);
             match place.link(&below) {

@@ -2,7 +2,7 @@
 //! the user asked it to change; readers have no way to it but by [`Sysroot::writer`].
 
 use super::Sysroot;
-use super::place::Place;
+use super::place::TreeLocation;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -23,7 +23,9 @@ impl Sysroot {
     /// The door for writing into the same tree; the error is a sentence.
     pub fn writer(&self) -> Result<Writer, String> {
         match &self.place {
-            Place::Live | Place::Directory(_) if self.recording.is_none() => Ok(Writer(self.clone())),
+            TreeLocation::Live | TreeLocation::Directory(_) if self.recording.is_none() => {
+                Ok(Writer(self.clone()))
+            }
             _ => {
                 Err("a recording in an archive cannot be changed: unpack it and name the folder with --root"
                     .into())
@@ -36,7 +38,7 @@ impl Writer {
     /// Writes a setting in one call. The file is there already: none is made.
     pub fn set(&self, absolute: &Path, bytes: &[u8]) -> io::Result<()> {
         let path = self.below(absolute, &SETTINGS)?;
-        if matches!(self.0.place, Place::Live) {
+        if matches!(self.0.place, TreeLocation::Live) {
             let mut file = OpenOptions::new().write(true).open(path)?;
             // The kernel takes a setting from one call, never from two.
             let written = file.write(bytes)?;
@@ -86,7 +88,9 @@ impl Writer {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no place of a setting"));
         }
         match &self.0.place {
-            Place::Directory(root) => Ok(root.join(self.0.resolve(absolute).map_err(io::Error::other)?)),
+            TreeLocation::Directory(root) => {
+                Ok(root.join(self.0.resolve(absolute).map_err(io::Error::other)?))
+            }
             _ => Ok(absolute.to_path_buf()),
         }
     }

@@ -12,8 +12,8 @@ use linerate_facts::units::bits_per_second;
 use linerate_machine::probe::probe;
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
-    Agent, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key, Limits, Network, Receivers,
-    Settings, serve_own,
+    Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
+    Network, Receivers, serve_own,
 };
 use linerate_transport::iperf3;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -79,26 +79,26 @@ impl AgentArgs {
         self.memory_limit.unwrap_or_else(|| ClientLimits::memory_bytes_of(available()))
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> AgentSettings {
         let streams = self.streams as usize;
         let client =
             ClientLimits { streams, memory_bytes: self.memory_bytes(), bytes_per_second: self.rate_limit };
-        let limits = Limits {
+        let limits = AgentLimits {
             tests: self.tests as usize,
             test_time: self.time_limit.map(Duration::from_secs_f64),
             client,
-            ..Limits::default()
+            ..AgentLimits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
-        Settings { limits, allow, pin: self.pin == PinArg::Auto }
+        AgentSettings { limits, allow, pin: self.pin == PinArg::Auto }
     }
 }
 
 impl AgentArgs {
     /// The client's bounds as far as iperf3's protocol can keep them.
-    fn iperf3_limits(&self) -> iperf3::Limits {
-        let usual = iperf3::Limits::default();
-        iperf3::Limits {
+    fn iperf3_limits(&self) -> iperf3::Iperf3Limits {
+        let usual = iperf3::Iperf3Limits::default();
+        iperf3::Iperf3Limits {
             seconds: self.time_limit.unwrap_or(usual.seconds),
             streams: self.streams.min(usual.streams),
             bits_per_second: self.rate_limit.map(|rate| bits_per_second(rate) as u64),
@@ -143,12 +143,12 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
     let iperf3 = match words.iperf3 {
         true => {
             let allow = AllowList::new(words.allow.iter().copied());
-            let server = iperf3::Server::bind(&iperf3_addresses(&listen))?;
+            let server = iperf3::Iperf3Server::bind(&iperf3_addresses(&listen))?;
             Some(server.admitting(Arc::new(move |address| allow.admits(address))))
         }
         false => None,
     };
-    for address in iperf3.iter().flat_map(iperf3::Server::local_addresses) {
+    for address in iperf3.iter().flat_map(iperf3::Iperf3Server::local_addresses) {
         text.push_str(&format!("answering iperf3 on {address}\n"));
     }
     print(&text)?;

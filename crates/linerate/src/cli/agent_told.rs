@@ -3,7 +3,7 @@
 
 use super::commands::print;
 use linerate_facts::units::show_bits_rate;
-use linerate_transport::iperf3::Event;
+use linerate_transport::iperf3::ServerEvent;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl Teller {
     }
 
     /// Tells of a test that ended, and of a client that got none.
-    pub(super) fn tell(&self, event: &Event) {
+    pub(super) fn tell(&self, event: &ServerEvent) {
         if let (Some(lines), Some(line)) = (&self.lines, line(event)) {
             // Full: anyone who reads has not for a while.
             let _ = lines.try_send(line);
@@ -55,16 +55,16 @@ impl Drop for Teller {
     }
 }
 
-fn line(event: &Event) -> Option<String> {
+fn line(event: &ServerEvent) -> Option<String> {
     match event {
-        Event::Ended(outcome) => {
+        ServerEvent::Ended(outcome) => {
             let from = outcome.addresses.map_or_else(String::new, |(_, client)| format!(" of {client}"));
             let rate = |ours| show_bits_rate(outcome.received_bytes_per_second(ours));
             let error = outcome.error.as_ref().map_or_else(String::new, |why| format!("; {why}"));
             Some(format!("iperf3 test{from}: {} received, {} sent{error}\n", rate(false), rate(true)))
         }
-        Event::Refused { client, why } => Some(format!("iperf3 client {client} refused: {why}\n")),
-        Event::Started { .. } | Event::Progress(_) => None,
+        ServerEvent::Refused { client, why } => Some(format!("iperf3 client {client} refused: {why}\n")),
+        ServerEvent::Started { .. } | ServerEvent::Progress(_) => None,
     }
 }
 
@@ -74,8 +74,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn refused() -> Event {
-        Event::Refused { client: ([192, 0, 2, 1], 5201).into(), why: "busy".into() }
+    fn refused() -> ServerEvent {
+        ServerEvent::Refused { client: ([192, 0, 2, 1], 5201).into(), why: "busy".into() }
     }
 
     #[test]

@@ -5,14 +5,14 @@ use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::Progress;
 use super::progress::status_lines::aside;
-use super::saving::{Place, Saving};
+use super::saving::{SaveTarget, Saving};
 use super::stop::stop_on_signals;
 use super::words::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs, StageArg};
 use clap::CommandFactory;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::RunContext;
-use linerate_measure::run::conduct::{Order, conduct};
+use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::Goal;
 use linerate_report as report;
 use linerate_system::latency::Awake;
@@ -85,13 +85,13 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         congestion_control: words.congestion_control,
         verify: words.verify,
     };
-    let order = Order {
+    let order = RunSpec {
         stages: words.stages.iter().copied().map(StageArg::stage).collect(),
         scratch: words.scratch,
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };
-    let place = words.output.as_deref().map_or(Place::New, Place::Named);
+    let place = words.output.as_deref().map_or(SaveTarget::New, SaveTarget::Named);
     let format = if words.json { FormatArg::Json } else { FormatArg::Text };
     let mut saving = Saving::begin(place, format, &stop)?;
     let mut progress = Progress::new("run", &words.live);

@@ -8,7 +8,7 @@ use super::stop::stop_on_signals;
 use super::words::DiskArgs;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_measure::run::disk::{DiskOrder, Grid, conduct_disk};
+use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +29,7 @@ pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
 
 /// What is done one after the other: the grid of the command line, or each section of a job file under its
 /// name.
-fn parts(words: &DiskArgs) -> Result<Vec<(Option<String>, DiskOrder)>, Failure> {
+fn parts(words: &DiskArgs) -> Result<Vec<(Option<String>, DiskSpec)>, Failure> {
     let Some(file) = &words.fio_job else {
         return Ok(vec![(None, order(words, words.job.grid(USUAL_SECONDS)))]);
     };
@@ -43,8 +43,8 @@ fn parts(words: &DiskArgs) -> Result<Vec<(Option<String>, DiskOrder)>, Failure> 
     Ok(parts)
 }
 
-fn order(words: &DiskArgs, grid: Grid) -> DiskOrder {
-    DiskOrder {
+fn order(words: &DiskArgs, grid: DiskGrid) -> DiskSpec {
+    DiskSpec {
         name: words.name.clone(),
         grid,
         permissions: words.job.permissions(),
@@ -61,7 +61,7 @@ fn order(words: &DiskArgs, grid: Grid) -> DiskOrder {
 
 /// All parts into one result. What fails after the first figure is told in it.
 fn conduct_all(
-    parts: &[(Option<String>, DiskOrder)],
+    parts: &[(Option<String>, DiskSpec)],
     stop: &AtomicBool,
     progress: &mut Progress,
     save: &mut dyn FnMut(&Run) -> Result<(), Failure>,

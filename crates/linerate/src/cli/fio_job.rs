@@ -5,7 +5,7 @@ use super::words::JobArgs;
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::access::fio_job::{self, FioJob};
 use linerate_measure::run::Run;
-use linerate_measure::run::disk::{Grid, Parts};
+use linerate_measure::run::disk::{DiskGrid, WorkerParts};
 use std::path::Path;
 
 /// The sections of a file; what fio would do otherwise is told on the way.
@@ -20,8 +20,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<FioJob>, Failure> {
 }
 
 /// One section as a grid; the seed and the checks are those of the command line.
-pub(super) fn grid(job: &FioJob, words: &JobArgs) -> Grid {
-    Grid {
+pub(super) fn grid(job: &FioJob, words: &JobArgs) -> DiskGrid {
+    DiskGrid {
         sources: job.sources.clone(),
         workers: vec![job.workers],
         transfers: vec![job.transfer_bytes],
@@ -30,7 +30,7 @@ pub(super) fn grid(job: &FioJob, words: &JobArgs) -> Grid {
         orders: vec![job.order],
         layouts: vec![job.layout],
         engines: vec![job.engine],
-        parts: Parts { amount_bytes: job.amount_bytes, block_bytes: None, segments: None },
+        parts: WorkerParts { amount_bytes: job.amount_bytes, block_bytes: None, segments: None },
         direct: job.direct,
         fsync: job.fsync,
         reorder: words.reorder,

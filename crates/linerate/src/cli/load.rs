@@ -8,7 +8,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::access::Permissions;
 use linerate_measure::run::RunContext;
-use linerate_measure::run::load::{LoadOrder, Search, conduct_load};
+use linerate_measure::run::load::{LoadSpec, Search, conduct_load};
 use std::path::PathBuf;
 
 /// Most users in a closed loop, most requests in flight in an open one, where none is told.
@@ -31,7 +31,7 @@ pub(super) fn load(words: &LoadArgs) -> Result<u8, Failure> {
     saving.finish(conducted?)
 }
 
-fn order(words: &LoadArgs) -> Result<LoadOrder, Failure> {
+fn order(words: &LoadArgs) -> Result<LoadSpec, Failure> {
     if words.amount < words.transfer {
         return Err(Failure::Usage(format!(
             "--amount {}: smaller than one request of {} bytes; give a larger --amount or a smaller \
@@ -45,7 +45,7 @@ fn order(words: &LoadArgs) -> Result<LoadOrder, Failure> {
         (None, false) => Search::Users,
     };
     let usual = if search == Search::Users { USUAL_WORKERS.0 } else { USUAL_WORKERS.1 };
-    Ok(LoadOrder {
+    Ok(LoadSpec {
         name: words.name.clone(),
         sources: if words.source.is_empty() { vec![PathBuf::from(".")] } else { words.source.clone() },
         search,

@@ -14,7 +14,7 @@ use linerate_facts::units::parse_size;
 use linerate_machine::probe::probe;
 use linerate_measure::event::{Event, Listener};
 use linerate_measure::measure::memory_sweep::{
-    Cores, Kernel, MemoryOrder, Store, Sweep, WorkingSet, points, sweep,
+    Cores, MemoryKernel, MemorySpec, Store, Sweep, WorkingSet, points, sweep,
 };
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
@@ -70,13 +70,13 @@ pub enum KernelArg {
 }
 
 impl KernelArg {
-    fn kernel(self) -> Kernel {
+    fn kernel(self) -> MemoryKernel {
         match self {
-            KernelArg::Read => Kernel::Read,
-            KernelArg::Write => Kernel::Write,
-            KernelArg::Copy => Kernel::Copy,
-            KernelArg::Triad => Kernel::Triad,
-            KernelArg::Latency => Kernel::Latency,
+            KernelArg::Read => MemoryKernel::Read,
+            KernelArg::Write => MemoryKernel::Write,
+            KernelArg::Copy => MemoryKernel::Copy,
+            KernelArg::Triad => MemoryKernel::Triad,
+            KernelArg::Latency => MemoryKernel::Latency,
         }
     }
 }
@@ -132,7 +132,7 @@ pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
     saving.finish(run)
 }
 
-fn order(words: &MemoryArgs) -> Result<MemoryOrder, Failure> {
+fn order(words: &MemoryArgs) -> Result<MemorySpec, Failure> {
     let stores = words.stores.iter().map(|store| match store {
         StoreArg::Plain => Store::Plain,
         StoreArg::Streaming => Store::Streaming,
@@ -144,7 +144,7 @@ fn order(words: &MemoryArgs) -> Result<MemoryOrder, Failure> {
                 .into(),
         ));
     }
-    Ok(MemoryOrder {
+    Ok(MemorySpec {
         kernels: words.kernels.iter().map(|word| word.kernel()).collect(),
         stores: stores.collect(),
         strides: words.stride.clone(),

@@ -7,7 +7,7 @@ use super::words::NetworkArgs;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::RunContext;
-use linerate_measure::run::network::{NetworkOrder, conduct_iperf3, conduct_network};
+use linerate_measure::run::network::{NetworkSpec, conduct_iperf3, conduct_network};
 
 /// Measures, prints, saves.
 pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
@@ -29,8 +29,8 @@ pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
     saving.finish(conducted?)
 }
 
-fn order(words: &NetworkArgs) -> NetworkOrder {
-    NetworkOrder {
+fn order(words: &NetworkArgs) -> NetworkSpec {
+    NetworkSpec {
         name: words.name.clone(),
         peers: words.peer.clone(),
         key_file: words.key_file.clone(),

@@ -5,12 +5,12 @@ use super::words::{PlanArgs, PlanWhat, machine_of};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
-use linerate_model::plan::flow::{End, Flow, ends, plan_flow};
+use linerate_model::plan::flow::{Flow, FlowEnd, ends, plan_flow};
 use linerate_model::plan::machine_file;
-use linerate_model::plan::parts::{Parts, from_machine};
+use linerate_model::plan::parts::{MachineParts, from_machine};
 use linerate_model::plan::sizing::size;
-use linerate_model::plan::whatif::{Change, apply};
-use linerate_report::{FlowReport, Step};
+use linerate_model::plan::whatif::{WhatIfChange, apply};
+use linerate_report::{FlowReport, WhatIfStep};
 use std::io::Read;
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         None => probed(machine_of(&words.told)?),
     };
     if let Some(mtu) = words.mtu {
-        change(&mut parts, &Change::Set(format!("mtu={mtu}")))?;
+        change(&mut parts, &WhatIfChange::Set(format!("mtu={mtu}")))?;
     }
     let mut flow_plan = plan_flow(&parts, &flow(&parts, words)?);
     let before = flow_plan.ceiling.clone();
@@ -38,7 +38,7 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         flow_plan = plan_flow(&parts, &flow(&parts, words)?);
         let now = flow_plan.ceiling.bytes_per_second.clone();
         let gain = now.known().zip(last).map(|(now, last)| now - last);
-        steps.push(Step { change: one.to_string(), notes, bytes_per_second: now, gain });
+        steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second: now, gain });
     }
     let flow = flow(&parts, words)?;
     let in_bits = flow.in_bits();
@@ -63,29 +63,29 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
 
 /// The parts of a machine that was probed, and the machine: a description holds no settings that could be
 /// wrong.
-fn probed(machine: Machine) -> (Parts, Option<Machine>) {
+fn probed(machine: Machine) -> (MachineParts, Option<Machine>) {
     (from_machine(&machine), Some(machine))
 }
 
 /// The changes in the order in which they are made: room first, then what fills it.
-fn changes(words: &PlanArgs) -> Vec<Change> {
-    let remove = words.remove.iter().cloned().map(Change::Remove);
-    let moves = words.moves.iter().cloned().map(Change::Move);
-    let add = words.add.iter().cloned().map(Change::Add);
-    let set = words.set.iter().cloned().map(Change::Set);
+fn changes(words: &PlanArgs) -> Vec<WhatIfChange> {
+    let remove = words.remove.iter().cloned().map(WhatIfChange::Remove);
+    let moves = words.moves.iter().cloned().map(WhatIfChange::Move);
+    let add = words.add.iter().cloned().map(WhatIfChange::Add);
+    let set = words.set.iter().cloned().map(WhatIfChange::Set);
     remove.chain(moves).chain(add).chain(set).collect()
 }
 
-fn change(parts: &mut Parts, one: &Change) -> Result<Vec<String>, Failure> {
+fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, Failure> {
     apply(parts, one).map_err(Failure::Usage)
 }
 
-fn flow(parts: &Parts, words: &PlanArgs) -> Result<Flow, Failure> {
+fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
     let (from, to) = words.flow.ends();
-    let one_of = |given: &[String], default: &str| -> Result<Vec<End>, Failure> {
+    let one_of = |given: &[String], default: &str| -> Result<Vec<FlowEnd>, Failure> {
         let own = [default.to_string()];
         let named = if given.is_empty() { &own } else { given };
-        let mut all: Vec<End> = Vec::new();
+        let mut all: Vec<FlowEnd> = Vec::new();
         for word in named {
             for end in ends(parts, word).map_err(Failure::Lacks)? {
                 if !all.contains(&end) {
@@ -93,7 +93,7 @@ fn flow(parts: &Parts, words: &PlanArgs) -> Result<Flow, Failure> {
                 }
             }
         }
-        if all.len() > 1 && all.contains(&End::Memory) {
+        if all.len() > 1 && all.contains(&FlowEnd::Memory) {
             return Err(Failure::Usage("memory is an end by itself: name it or devices, not both".into()));
         }
         Ok(all)
@@ -104,15 +104,16 @@ fn flow(parts: &Parts, words: &PlanArgs) -> Result<Flow, Failure> {
         protocol: words.protocol.protocol(),
         method: words.method.method(),
     };
-    if flow.from == [End::Memory] && flow.to == [End::Memory] {
+    if flow.from == [FlowEnd::Memory] && flow.to == [FlowEnd::Memory] {
         return Err(Failure::Usage("from memory to memory nothing moves: name a device at one end".into()));
     }
-    if let Some(End::Device(id)) = flow.from.iter().find(|end| **end != End::Memory && flow.to.contains(end))
+    if let Some(FlowEnd::Device(id)) =
+        flow.from.iter().find(|end| **end != FlowEnd::Memory && flow.to.contains(end))
     {
         return Err(Failure::Usage(format!("{id} is both source and sink: name it at one end")));
     }
-    if let Some(End::Device(id)) =
-        flow.from.iter().find(|end| matches!(end, End::Device(id) if id.starts_with("gpu:")))
+    if let Some(FlowEnd::Device(id)) =
+        flow.from.iter().find(|end| matches!(end, FlowEnd::Device(id) if id.starts_with("gpu:")))
     {
         return Err(Failure::Usage(format!("{id} is no source: a GPU takes bytes")));
     }
@@ -120,7 +121,7 @@ fn flow(parts: &Parts, words: &PlanArgs) -> Result<Flow, Failure> {
 }
 
 /// A description, a machine or a run; which, the file itself tells.
-fn read(file: &Path) -> Result<(Parts, Option<Machine>), Failure> {
+fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
     let shown = file.display();
     let mut bytes = Vec::new();
     let open =

@@ -7,7 +7,7 @@ use super::words::values::size;
 use clap::{Args, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::probe;
-use linerate_model::plan::raid::{Ask, Level, Pattern, check, raid as layout_of};
+use linerate_model::plan::raid::{Pattern, RaidLevel, RaidSpec, check, raid as layout_of};
 use linerate_report as report;
 use std::path::PathBuf;
 
@@ -90,20 +90,20 @@ pub enum LevelArg {
 }
 
 impl LevelArg {
-    fn level(self) -> Level {
+    fn level(self) -> RaidLevel {
         match self {
-            LevelArg::Linear => Level::Linear,
-            LevelArg::Raid0 => Level::Raid0,
-            LevelArg::Raid1 => Level::Raid1,
-            LevelArg::Raid5 => Level::Raid5,
-            LevelArg::Raid6 => Level::Raid6,
-            LevelArg::Raid10 => Level::Raid10,
-            LevelArg::Raidz1 => Level::Raidz1,
-            LevelArg::Raidz2 => Level::Raidz2,
-            LevelArg::Raidz3 => Level::Raidz3,
-            LevelArg::BtrfsRaid0 => Level::BtrfsRaid0,
-            LevelArg::BtrfsRaid1 => Level::BtrfsRaid1,
-            LevelArg::BtrfsRaid10 => Level::BtrfsRaid10,
+            LevelArg::Linear => RaidLevel::Linear,
+            LevelArg::Raid0 => RaidLevel::Raid0,
+            LevelArg::Raid1 => RaidLevel::Raid1,
+            LevelArg::Raid5 => RaidLevel::Raid5,
+            LevelArg::Raid6 => RaidLevel::Raid6,
+            LevelArg::Raid10 => RaidLevel::Raid10,
+            LevelArg::Raidz1 => RaidLevel::Raidz1,
+            LevelArg::Raidz2 => RaidLevel::Raidz2,
+            LevelArg::Raidz3 => RaidLevel::Raidz3,
+            LevelArg::BtrfsRaid0 => RaidLevel::BtrfsRaid0,
+            LevelArg::BtrfsRaid1 => RaidLevel::BtrfsRaid1,
+            LevelArg::BtrfsRaid10 => RaidLevel::BtrfsRaid10,
         }
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
             "--level is missing: say how data is spread, such as --level raid6".into(),
         ));
     };
-    let layout = layout_of(&Ask {
+    let layout = layout_of(&RaidSpec {
         level: level.level(),
         disks: words.disks.unwrap_or(u32::try_from(words.device.len()).unwrap_or(u32::MAX)),
         block_bytes: words.block,

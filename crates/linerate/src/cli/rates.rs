@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::Stack;
-use linerate_machine::rates::table::{Ask, KINDS, Kind, Table, goodput, tables};
+use linerate_machine::rates::table::{GoodputQuery, KINDS, Table, TableKind, goodput, tables};
 use linerate_report as report;
 
 /// Narrower screens wrap the lines themselves.
@@ -81,14 +81,14 @@ pub enum TableArg {
 }
 
 impl TableArg {
-    fn kind(self) -> Kind {
+    fn kind(self) -> TableKind {
         match self {
-            TableArg::Pcie => Kind::Pcie,
-            TableArg::Memory => Kind::Memory,
-            TableArg::Interconnect => Kind::Interconnect,
-            TableArg::Ethernet => Kind::Ethernet,
-            TableArg::Otn => Kind::Otn,
-            TableArg::Storage => Kind::Storage,
+            TableArg::Pcie => TableKind::Pcie,
+            TableArg::Memory => TableKind::Memory,
+            TableArg::Interconnect => TableKind::Interconnect,
+            TableArg::Ethernet => TableKind::Ethernet,
+            TableArg::Otn => TableKind::Otn,
+            TableArg::Storage => TableKind::Storage,
         }
     }
 }
@@ -96,7 +96,7 @@ impl TableArg {
 /// Does `linerate rates`.
 pub(super) fn rates(words: &RatesArgs) -> Result<u8, Failure> {
     if let Some(RatesWhat::Goodput(words)) = &words.what {
-        let ask = Ask {
+        let ask = GoodputQuery {
             link_bytes_per_second: words.link,
             mtu: words.mtu,
             tags: words.vlan_tags,

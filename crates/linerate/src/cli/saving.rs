@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Where a run is saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place<'a> {
+pub(super) enum SaveTarget<'a> {
     Nowhere,
     /// A new folder, called after the time.
     New,
@@ -23,7 +23,7 @@ pub(super) enum Place<'a> {
 
 /// Where the results go.
 pub(super) struct Saving<'a> {
-    place: Place<'a>,
+    place: SaveTarget<'a>,
     format: FormatArg,
     saved: Saved,
     folder: Option<Folder>,
@@ -33,14 +33,14 @@ impl<'a> Saving<'a> {
     /// Refuses a folder that cannot be written, before anything is measured (the folder itself is made with
     /// the first result, minutes later where disks are slow); from now on a Ctrl-C ends what hangs.
     pub(super) fn begin(
-        place: Place<'a>,
+        place: SaveTarget<'a>,
         format: FormatArg,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
         match place {
-            Place::Nowhere => {}
-            Place::New => Folder::check(None)?,
-            Place::Named(folder) => Folder::check(Some(folder))?,
+            SaveTarget::Nowhere => {}
+            SaveTarget::New => Folder::check(None)?,
+            SaveTarget::Named(folder) => Folder::check(Some(folder))?,
         }
         let saved = Saved::default();
         end_what_hangs(stop, &saved)?;
@@ -49,7 +49,7 @@ impl<'a> Saving<'a> {
 
     /// As the options of a stage's command say.
     pub(super) fn as_told(words: &'a OutputArgs, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        Saving::begin(words.folder().map_or(Place::Nowhere, Place::Named), words.format(), stop)
+        Saving::begin(words.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named), words.format(), stop)
     }
 
     /// All that is known after each figure; the folder is made with the first.
@@ -58,13 +58,13 @@ impl<'a> Saving<'a> {
             return folder.save(run);
         }
         let named = match self.place {
-            Place::Nowhere => {
+            SaveTarget::Nowhere => {
                 // From here on Ctrl-C ends with what was measured.
                 self.saved.lock().get_or_insert_with(Default::default);
                 return Ok(());
             }
-            Place::New => None,
-            Place::Named(folder) => Some(folder),
+            SaveTarget::New => None,
+            SaveTarget::Named(folder) => Some(folder),
         };
         let mut place = self.saved.lock();
         let new = Folder::begin(named, run)?;
@@ -87,7 +87,7 @@ impl<'a> Saving<'a> {
             (printed, _) => printed?,
         }
         // A folder that the user did not name is told, wherever standard output goes.
-        if let (false, Place::New, Some(path)) = (text, self.place, &path) {
+        if let (false, SaveTarget::New, Some(path)) = (text, self.place, &path) {
             tell(&format!("saved in {path}"));
         }
         // On a terminal the screen has just said it.

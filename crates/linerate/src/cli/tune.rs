@@ -5,15 +5,17 @@ mod screen;
 
 use super::commands::{colour, complain, print, print_json, width};
 use super::words::{
-    ApplyArgs, MachineArgs, PersistArgs, TuneArgs, TuneChoice, TunePlace, TuneWhat, UndoArgs, machine_of,
+    ApplyArgs, MachineArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, machine_of,
     sysroot_of,
 };
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
-use linerate_tune::door::Kernel;
-use linerate_tune::journal::{Held, Host, Journal, State};
-use linerate_tune::{self as tune, Choice, Goal, JOURNAL_FOLDER, Leave, Outcome, Plan, Wish};
+use linerate_tune::door::LiveKernel;
+use linerate_tune::journal::{Host, Journal, JournalLock, JournalState};
+use linerate_tune::{
+    self as tune, JOURNAL_FOLDER, Leave, SettingChoice, SettingOutcome, TuneGoal, TunePlan, WantedValue,
+};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -39,7 +41,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(at: &TunePlace) -> Result<Target, Failure> {
+    fn of(at: &TuneTarget) -> Result<Target, Failure> {
         if let Some(name) = &at.netns {
             linerate_system::namespace::enter_network(name).map_err(|error| {
                 Failure::Lacks(format!(
@@ -58,35 +60,36 @@ impl Target {
         })
     }
 
-    fn kernel(&self) -> Result<Kernel, Failure> {
-        Kernel::of(&self.sysroot).map_err(Failure::Usage)
+    fn kernel(&self) -> Result<LiveKernel, Failure> {
+        LiveKernel::of(&self.sysroot).map_err(Failure::Usage)
     }
 
     fn plan(
         &self,
-        at: &TunePlace,
+        at: &TuneTarget,
         choice: &TuneChoice,
-        door: &dyn tune::door::Door,
-    ) -> Result<Plan, Failure> {
-        let goal = Goal { rate: choice.rate, round_trip: choice.rtt };
+        door: &dyn tune::door::KernelAccess,
+    ) -> Result<TunePlan, Failure> {
+        let goal = TuneGoal { rate: choice.rate, round_trip: choice.rtt };
         Ok(tune::plan(&self.sysroot, machine(at)?, goal, door))
     }
 
     /// What the journal has open, where it can be read.
     fn open(&self) -> Vec<String> {
-        let state = tune::look(&self.folder, &self.name).ok().and_then(|records| State::of(records).ok());
+        let state =
+            tune::look(&self.folder, &self.name).ok().and_then(|records| JournalState::of(records).ok());
         state
             .map(|state| state.open().map(|(_, followed)| followed.entry.id.clone()).collect())
             .unwrap_or_default()
     }
 }
 
-fn machine(at: &TunePlace) -> Result<Machine, Failure> {
+fn machine(at: &TuneTarget) -> Result<Machine, Failure> {
     machine_of(&MachineArgs { root: at.root.clone(), ..MachineArgs::default() })
 }
 
-fn choice(words: &TuneChoice) -> Result<Choice, Failure> {
-    let choice = Choice {
+fn choice(words: &TuneChoice) -> Result<SettingChoice, Failure> {
+    let choice = SettingChoice {
         stage: words.stage.map(|stage| stage.stage()),
         findings: words.finding.clone(),
         settings: words.setting.clone(),
@@ -99,7 +102,7 @@ fn show(words: &TuneArgs) -> Result<u8, Failure> {
     let choice = choice(&words.choice)?;
     let target = Target::of(&words.at)?;
     // A recording in an archive can be read, too.
-    let plan = match Kernel::of(&target.sysroot) {
+    let plan = match LiveKernel::of(&target.sysroot) {
         Ok(kernel) => target.plan(&words.at, &words.choice, &kernel)?,
         Err(_) => target.plan(&words.at, &words.choice, &tune::door::Reader(target.sysroot.clone()))?,
     };
@@ -137,8 +140,13 @@ fn apply(words: &ApplyArgs) -> Result<u8, Failure> {
     carry_out(&target, &kernel, &wishes, words.doing.json)
 }
 
-fn carry_out(target: &Target, kernel: &Kernel, wishes: &[Wish], json: bool) -> Result<u8, Failure> {
-    let held = Held::lock(&target.folder, &target.name)?;
+fn carry_out(
+    target: &Target,
+    kernel: &LiveKernel,
+    wishes: &[WantedValue],
+    json: bool,
+) -> Result<u8, Failure> {
+    let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
         let (mut log, records) = following(&held, target)?;
         let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
@@ -154,7 +162,7 @@ fn carry_out(target: &Target, kernel: &Kernel, wishes: &[Wish], json: bool) -> R
 
 /// The journal's file and lines, of this machine.
 fn following(
-    held: &Held,
+    held: &JournalLock,
     target: &Target,
 ) -> Result<(linerate_tune::journal::FileLog, Vec<linerate_tune::journal::Record>), Failure> {
     let (records, cut) = held.read()?;
@@ -165,7 +173,7 @@ fn following(
             target.folder.display()
         ));
     }
-    let state = State::of(records.clone()).map_err(|damage| damaged(target, &damage.0))?;
+    let state = JournalState::of(records.clone()).map_err(|damage| damaged(target, &damage.0))?;
     tune::check_host(&state, &target.host, &target.folder)?;
     Ok((held.open()?, records))
 }
@@ -181,11 +189,11 @@ fn undo(words: &UndoArgs) -> Result<u8, Failure> {
     let target = Target::of(&words.at)?;
     let kernel = target.kernel()?;
     let leave = Leave { force: words.force.clone(), forget: words.forget.clone() };
-    if !Held::is_there(&target.folder, &target.name) {
-        leave.check(&State::default())?;
+    if !JournalLock::is_there(&target.folder, &target.name) {
+        leave.check(&JournalState::default())?;
         return nothing(&target, words.json);
     }
-    let held = Held::lock(&target.folder, &target.name)?;
+    let held = JournalLock::lock(&target.folder, &target.name)?;
     let outcomes = {
         let (mut log, records) = following(&held, &target)?;
         let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(&target, &damage.0))?;
@@ -215,8 +223,8 @@ fn persist(words: &PersistArgs) -> Result<u8, Failure> {
     }
     let target = Target::of(&words.at)?;
     let kernel = target.kernel()?;
-    let state =
-        State::of(tune::look(&target.folder, &target.name)?).map_err(|damage| damaged(&target, &damage.0))?;
+    let state = JournalState::of(tune::look(&target.folder, &target.name)?)
+        .map_err(|damage| damaged(&target, &damage.0))?;
     tune::check_host(&state, &target.host, &target.folder)?;
     let program = std::env::current_exe().unwrap_or_default();
     let lasting = tune::persistence(&state, &program);
@@ -257,10 +265,10 @@ fn ask(what: &str, question: &str, yes: bool) -> Result<bool, Failure> {
 struct Done<'a> {
     schema: u32,
     journal: String,
-    outcomes: &'a [Outcome],
+    outcomes: &'a [SettingOutcome],
 }
 
-fn tell(target: &Target, outcomes: &[Outcome], json: bool) -> Result<u8, Failure> {
+fn tell(target: &Target, outcomes: &[SettingOutcome], json: bool) -> Result<u8, Failure> {
     if json {
         print_json(&Done { schema: 1, journal: target.folder.display().to_string(), outcomes })?;
     } else {

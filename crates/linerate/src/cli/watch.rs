@@ -7,9 +7,9 @@ use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::sysroot::Sysroot;
 use linerate_transport::agent::Key;
-use linerate_watch::board::Board;
+use linerate_watch::board::LatestMoment;
 use linerate_watch::page::{Page, PageSettings, PageToken};
-use linerate_watch::{Moment, Recorder, Replay, Watch, WatchOrder, lines, terminal};
+use linerate_watch::{Moment, Recorder, Replay, Watch, WatchSpec, lines, terminal};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ const LONGEST_GAP: Duration = Duration::from_secs(60);
 /// Shows what goes on until the user stops it.
 pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    let board = Arc::new(Board::default());
+    let board = Arc::new(LatestMoment::default());
     let page = words.listen.map(|listen| page(words, listen, board.clone())).transpose()?;
     let full = !words.json && !words.lines && words.samples().is_none() && std::io::stdout().is_terminal();
     let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, board.clone()) };
@@ -61,7 +61,7 @@ pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
 }
 
 /// A page that shows a recording says that it has ended, and goes with the user.
-fn stay(board: &Board, stop: &AtomicBool) {
+fn stay(board: &LatestMoment, stop: &AtomicBool) {
     board.end();
     if !stop.load(Ordering::Relaxed) {
         complain("the recording has ended; the page shows it until Ctrl-C");
@@ -80,7 +80,7 @@ fn moments(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<
 }
 
 /// The page, with the token where one is given.
-fn page(words: &WatchArgs, listen: SocketAddr, board: Arc<Board>) -> Result<Page, Failure> {
+fn page(words: &WatchArgs, listen: SocketAddr, board: Arc<LatestMoment>) -> Result<Page, Failure> {
     let mut token = None;
     if let Some(path) = &words.token_file {
         let (key, made) = Key::find_or_make(Some(path))?;
@@ -96,7 +96,7 @@ fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8,
     let sysroot = sysroot_of(words.root.as_deref())?;
     named(&sysroot, "/sys/class/net", &words.nic, "interface")?;
     named(&sysroot, "/sys/class/block", &words.disk, "disk")?;
-    let order = WatchOrder {
+    let order = WatchSpec {
         interval: words.interval,
         nics: words.nic.clone(),
         disks: words.disk.clone(),
@@ -174,7 +174,7 @@ struct Screen {
     /// What was told of already: once is enough.
     bottleneck: Option<String>,
     unknown: BTreeMap<String, String>,
-    board: Arc<Board>,
+    board: Arc<LatestMoment>,
     /// The page is served from the board.
     page: bool,
     /// The full screen is drawn from the board, and nothing else may write on it.
@@ -184,7 +184,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(words: &WatchArgs, board: Arc<Board>) -> Self {
+    fn new(words: &WatchArgs, board: Arc<LatestMoment>) -> Self {
         Screen {
             json: words.json,
             left: words.samples(),

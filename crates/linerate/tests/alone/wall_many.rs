@@ -1,8 +1,8 @@
 //! Walls of several servers, screens and hosts, as users run them: one clock, a barrier, servers that end and
 //! come back.
 
-use crate::support::wall_players::{self as players, Server, Wall, screen, until};
-use linerate::wall::control::Request;
+use crate::support::wall_players::{self as players, WallServerProcess, Wall, screen, until};
+use linerate::wall::control::ControlRequest;
 use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::picture::prove;
 use linerate::wall::rtp::parse;
@@ -58,8 +58,8 @@ fn in_step(sockets: &[UdpSocket; 2]) -> usize {
 fn two_servers_of_one_wall_are_in_step_also_after_one_was_gone() {
     let wall = Wall::new(["left", "right"]);
     let sockets = wall.sockets();
-    let left = Server::start(&wall, "left");
-    let right = Server::start(&wall, "right");
+    let left = WallServerProcess::start(&wall, "left");
+    let right = WallServerProcess::start(&wall, "right");
     until("both play", || {
         left.status().is_some_and(|left| left.frames_sent > 0)
             && right.status().is_some_and(|right| right.frames_sent > 0)
@@ -81,13 +81,13 @@ fn two_servers_of_one_wall_are_in_step_also_after_one_was_gone() {
     // One dies: the other goes on and names it.
     drop(right);
     let before = left.status().expect("a status").frames_sent;
-    let says = |server: &Server, what: &str| {
+    let says = |server: &WallServerProcess, what: &str| {
         server.status().is_some_and(|status| status.problems.iter().any(|problem| problem.contains(what)))
     };
     until("the dead server is named", || says(&left, "server right has not been heard"));
     assert!(left.status().expect("a status").frames_sent > before + 20);
     // It comes back into step; nothing is wrong any more.
-    let right = Server::start(&wall, "right");
+    let right = WallServerProcess::start(&wall, "right");
     until("nothing is wrong", || left.status().is_some_and(|left| left.problems.is_empty()));
     assert!(in_step(&sockets) > 8);
     // The leader dies: its last word counts. It comes back: both begin again, together.
@@ -95,7 +95,7 @@ fn two_servers_of_one_wall_are_in_step_also_after_one_was_gone() {
     until("the leader is missed", || says(&right, "is not followed, so its last word counts"));
     let before = right.status().expect("a status").frames_sent;
     until("it goes on", || right.status().is_some_and(|right| right.frames_sent > before + 5));
-    let _left = Server::start(&wall, "left");
+    let _left = WallServerProcess::start(&wall, "left");
     until("it is followed again", || right.status().is_some_and(|right| right.problems.is_empty()));
     std::thread::sleep(Duration::from_millis(500));
     assert!(in_step(&sockets) > 8);
@@ -104,16 +104,16 @@ fn two_servers_of_one_wall_are_in_step_also_after_one_was_gone() {
 #[test]
 fn screens_prove_the_frames_of_two_servers_and_report_again_to_one_that_was_restarted() {
     let wall = Wall::new(["left", "right"]);
-    let left = Server::start(&wall, "left");
-    let mut right = Server::start(&wall, "right");
+    let left = WallServerProcess::start(&wall, "left");
+    let mut right = WallServerProcess::start(&wall, "right");
     let screens = [screen(&wall, &left, "r0c0", &[]), screen(&wall, &right, "r0c1", &[])];
     let shown =
-        |server: &Server| server.status()?.tiles.first()?.report.as_ref().map(|report| report.frames_shown);
+        |server: &WallServerProcess| server.status()?.tiles.first()?.report.as_ref().map(|report| report.frames_shown);
     until("both report", || shown(&left) > Some(10) && shown(&right) > Some(10));
     drop(right);
-    right = Server::start(&wall, "right");
+    right = WallServerProcess::start(&wall, "right");
     until("it is reported to again", || shown(&right) > Some(10));
-    let [left, right] = screens.map(players::Screen::end);
+    let [left, right] = screens.map(players::ScreenProcess::end);
     for screen in [&left, &right] {
         assert!(screen.frames_proven > 20 && screen.frames_wrong == 0, "{screen:#?}");
     }
@@ -125,7 +125,7 @@ fn screens_prove_the_frames_of_two_servers_and_report_again_to_one_that_was_rest
 #[test]
 fn screens_at_a_barrier_show_together_and_do_not_wait_for_the_dead() {
     let wall = Wall::new(["left"]);
-    let server = Server::start(&wall, "left");
+    let server = WallServerProcess::start(&wall, "left");
     let mut screens =
         [screen(&wall, &server, "r0c0", &["--barrier"]), screen(&wall, &server, "r0c1", &["--barrier"])];
     let reports = || -> Option<Vec<(u64, f64)>> {
@@ -154,8 +154,8 @@ fn screens_at_a_barrier_show_together_and_do_not_wait_for_the_dead() {
 #[test]
 fn a_barrier_holds_together_the_screens_of_all_servers() {
     let wall = Wall::new(["left", "right"]);
-    let left = Server::start(&wall, "left");
-    let right = Server::start(&wall, "right");
+    let left = WallServerProcess::start(&wall, "left");
+    let right = WallServerProcess::start(&wall, "right");
     let real = screen(&wall, &right, "r0c1", &["--barrier"]);
     let presented = || right.status()?.tiles.first()?.report.as_ref()?.presented_ms;
     until("alone it is shown as soon as it is whole", || presented().is_some_and(|after| after < 56.0));
@@ -163,7 +163,7 @@ fn a_barrier_holds_together_the_screens_of_all_servers() {
     // before the next one is whole.
     let mut slow = left.client().expect("a connection");
     let tile = TileId { row: 0, column: 0 };
-    slow.ask(&Request::Join { tile }, players::PATIENCE).expect("an answer");
+    slow.ask(&ControlRequest::Join { tile }, players::PATIENCE).expect("an answer");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -172,7 +172,7 @@ fn a_barrier_holds_together_the_screens_of_all_servers() {
             while !stop.load(Ordering::Relaxed) {
                 let holds = rate.start_of(tick) + Duration::from_millis(64);
                 std::thread::sleep(holds.duration_since(SystemTime::now()).unwrap_or_default());
-                slow.send(&Request::Ready { tile, tick }).expect("sent");
+                slow.send(&ControlRequest::Ready { tile, tick }).expect("sent");
                 while slow.next(Duration::ZERO).expect("the connection stands").is_some() {}
                 tick += 1;
             }

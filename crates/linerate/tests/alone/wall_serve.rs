@@ -1,45 +1,45 @@
 //! How soon a wall obeys.
 
-use crate::support::wall_movie::Movie;
+use crate::support::wall_movie::TestMovie;
 use crate::support::wall_served::{PATIENCE, Played, TestScreen, busy};
-use linerate::wall::control::{Message, Request};
+use linerate::wall::control::{ControlMessage, ControlRequest};
 use linerate::wall::geometry::FrameRate;
 use std::time::{Duration, SystemTime};
 
 #[test]
 fn pause_silences_the_wire_and_a_seek_shows_its_frame_at_once() {
     const FPS: u32 = 30;
-    let movie = Movie::new(1, 1, (96, 40), FPS, 60);
+    let movie = TestMovie::new(1, 1, (96, 40), FPS, 60);
     let screen = TestScreen::new();
     let mut serve = movie.serve();
     serve.args(["--screen", &format!("r0c0=127.0.0.1:{}", screen.port)]);
     let mut played = Played::start(serve);
     played.until("it plays", |status| status.frames_sent > 70);
-    assert!(matches!(played.ask(&Request::Pause), Message::Done));
+    assert!(matches!(played.ask(&ControlRequest::Pause), ControlMessage::Done));
     std::thread::sleep(Duration::from_millis(300));
     let (silent_from, sent) = (SystemTime::now(), played.status().frames_sent);
     std::thread::sleep(Duration::from_millis(400));
     assert_eq!(played.status().frames_sent, sent, "the wire is silent");
     let resumed = SystemTime::now();
-    played.ask(&Request::Play);
+    played.ask(&ControlRequest::Play);
     played.until("it plays again", |status| status.frames_sent > sent + 3);
     let asked = SystemTime::now();
-    played.ask(&Request::Seek { frame: 42 });
-    let Message::Status(_) = played.ask(&Request::Status) else { panic!("a status") };
+    played.ask(&ControlRequest::Seek { frame: 42 });
+    let ControlMessage::Status(_) = played.ask(&ControlRequest::Status) else { panic!("a status") };
     let timeline = loop {
-        played.ask(&Request::Watch { per_second: 1.0 });
+        played.ask(&ControlRequest::Watch { per_second: 1.0 });
         match played.client.next(PATIENCE).expect("a message") {
-            Some(Message::Timeline(timeline)) => break timeline,
+            Some(ControlMessage::Timeline(timeline)) => break timeline,
             Some(_) => {}
             None => panic!("no timeline came"),
         }
     };
     std::thread::sleep(Duration::from_millis(500));
     assert!(matches!(
-        played.ask(&Request::Speed { speed: f64::NAN }),
-        Message::Refused { .. } | Message::Done
+        played.ask(&ControlRequest::Speed { speed: f64::NAN }),
+        ControlMessage::Refused { .. } | ControlMessage::Done
     ));
-    played.ask(&Request::Speed { speed: -2.0 });
+    played.ask(&ControlRequest::Speed { speed: -2.0 });
     std::thread::sleep(Duration::from_millis(300));
     let status = played.end();
     assert_eq!(status["looping"], true);

@@ -2,7 +2,7 @@
 //! message where they are absent.
 
 use crate::support::neighbours::{Neighbours, TOO_MUCH_STOLEN};
-use crate::support::wall_movie::{Movie, json, number};
+use crate::support::wall_movie::{TestMovie, json, number};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -37,7 +37,7 @@ fn ports(count: usize) -> Vec<u16> {
 
 /// Plays once to stock receivers, and again where they missed something.
 fn stock(
-    movie: &Movie,
+    movie: &TestMovie,
     columns: usize,
     tiles: usize,
     mtu: &str,
@@ -61,7 +61,7 @@ fn stock(
 }
 
 fn attempt(
-    movie: &Movie,
+    movie: &TestMovie,
     columns: usize,
     tiles: usize,
     mtu: &str,
@@ -180,7 +180,7 @@ fn stock_gstreamer_receives_fifteen_tiles() {
         eprintln!("skipped: gst-launch-1.0 is not installed");
         return;
     }
-    let movie = Movie::new(5, 3, (320, 200), 24, 24);
+    let movie = TestMovie::new(5, 3, (320, 200), 24, 24);
     stock(&movie, 5, 15, "9000", gstreamer(320, 200));
 }
 
@@ -190,13 +190,13 @@ fn stock_ffmpeg_receives_fifteen_tiles() {
         eprintln!("skipped: ffmpeg is not installed");
         return;
     }
-    let movie = Movie::new(5, 3, (320, 200), 24, 24);
+    let movie = TestMovie::new(5, 3, (320, 200), 24, 24);
     stock(&movie, 5, 15, "1500", ffmpeg(5, 24));
 }
 
 #[test]
 fn a_full_tile_over_jumbo_frames_is_exact_in_both() {
-    let movie = Movie::new(1, 1, (2560, 1600), 24, 6);
+    let movie = TestMovie::new(1, 1, (2560, 1600), 24, 6);
     if there("gst-launch-1.0") {
         stock(&movie, 1, 1, "9000", gstreamer(2560, 1600));
     } else {

@@ -1,7 +1,7 @@
 //! What a watch of a machine of 64 queues and 64 disks costs.
 
 use crate::support::program;
-use crate::support::watch_running::Running;
+use crate::support::watch_running::RunningWatch;
 use crate::support::watch_tree::{CORES, tree};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ fn a_sample_of_64_queues_and_64_disks_costs_less_than_a_hundredth_of_a_core_and_
     let program = program();
     let mut command = Command::new(&program);
     command.args(["watch", "--json", "--interval", "1s", "--root", root]).stdin(Stdio::null());
-    let mut running = Running::start(command);
+    let mut running = RunningWatch::start(command);
     for _ in 0..2 {
         let moment = running.next().expect("a moment");
         assert_eq!((moment.disks.len(), moment.cpus.each.len()), (64, CORES));

@@ -1,11 +1,11 @@
 //! The data plane from end to end: files through workers to receivers, on io_uring and on threads, and the
 //! ways in which it fails.
 
-use linerate::flow::counters::LaneCounters;
-use linerate::flow::lane::LaneError;
+use linerate::flow::counters::WorkerCounters;
+use linerate::flow::lane::WorkerError;
 use linerate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
 use linerate::flow::source::{Cursor, Source};
-use linerate::flow::start::{Destination, LaneStart, RunningLane, start};
+use linerate::flow::start::{Destination, RunningWorker, WorkerStart, start};
 use linerate::flow::udp::UdpSender;
 use linerate_system::file::open_to_read;
 use std::io::{Read, Write};
@@ -39,16 +39,16 @@ fn source(path: &Path, cursor: &Arc<Cursor>) -> Source {
 
 /// A worker at work, and what it counts.
 struct AtWork {
-    lane: RunningLane,
-    counters: Arc<LaneCounters>,
+    lane: RunningWorker,
+    counters: Arc<WorkerCounters>,
     stop: Arc<AtomicBool>,
 }
 
 impl AtWork {
     fn start(source: Source, destination: Destination, io_uring: bool, patience: Duration) -> Self {
-        let counters = Arc::new(LaneCounters::new(Instant::now()));
+        let counters = Arc::new(WorkerCounters::new(Instant::now()));
         let stop = Arc::new(AtomicBool::new(false));
-        let lane = LaneStart {
+        let lane = WorkerStart {
             core: None,
             source,
             destination,
@@ -75,7 +75,7 @@ impl AtWork {
     }
 
     /// Waits for an end that nobody asked for.
-    fn await_end(self, within: Duration) -> LaneError {
+    fn await_end(self, within: Duration) -> WorkerError {
         let patience = Instant::now() + within;
         while !self.lane.ended() {
             assert!(Instant::now() < patience, "still running: {:?}", self.counters);
@@ -85,7 +85,7 @@ impl AtWork {
     }
 
     /// Stops it; it ends within a second, and well.
-    fn stop(self) -> Arc<LaneCounters> {
+    fn stop(self) -> Arc<WorkerCounters> {
         self.stop.store(true, Ordering::Relaxed);
         let asked = Instant::now();
         self.lane.join().expect("a good end");
@@ -220,7 +220,7 @@ fn a_receiver_that_takes_nothing_is_a_stall_in_time() {
         let lane = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, patience);
         let error = lane.await_end(Duration::from_secs(5));
         assert!(
-            matches!(&error, LaneError::Stalled { what, .. } if what.starts_with("the peer: ")),
+            matches!(&error, WorkerError::Stalled { what, .. } if what.starts_with("the peer: ")),
             "{error}, io_uring: {io_uring}"
         );
     }
@@ -244,7 +244,7 @@ fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
             AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, Duration::from_millis(500));
         let error = lane.await_end(Duration::from_secs(5));
         assert!(
-            matches!(&error, LaneError::Stalled { what, .. } if what.starts_with("the peer's feedback")),
+            matches!(&error, WorkerError::Stalled { what, .. } if what.starts_with("the peer's feedback")),
             "{error}, io_uring: {io_uring}"
         );
     }
@@ -288,7 +288,7 @@ fn a_file_that_is_cut_short_is_named() {
         file.as_file().set_len(BLOCK as u64 / 2 + 100).expect("cut");
         let error = lane.await_end(Duration::from_secs(5));
         assert!(
-            matches!(&error, LaneError::Source { what, why } if what == "the file" && why.contains("cut \
+            matches!(&error, WorkerError::Source { what, why } if what == "the file" && why.contains("cut \
                 short")),
             "{error}, io_uring: {io_uring}"
         );

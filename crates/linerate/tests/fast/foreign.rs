@@ -5,7 +5,7 @@
 use crate::support::place::captures;
 use linerate::fact::Fact;
 use linerate::plan::{Goal, PathPlan, SourcePlan, plan};
-use linerate::probe::foreign::{ForeignSources, Named, machine};
+use linerate::probe::foreign::{ForeignSources, NamedText, machine};
 use linerate::probe::{Machine, PciLink, probe};
 use linerate::protocol::Protocol;
 use linerate::report::tree::show_tree;
@@ -15,9 +15,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn named(file: &Path) -> Option<Named> {
+fn named(file: &Path) -> Option<NamedText> {
     let bytes = std::fs::read(file).expect("a capture");
-    Some(Named { name: file.display().to_string(), bytes })
+    Some(NamedText { name: file.display().to_string(), bytes })
 }
 
 fn files(folder: PathBuf, ending: &str) -> Vec<PathBuf> {

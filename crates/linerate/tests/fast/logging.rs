@@ -1,6 +1,6 @@
 //! `LINERATE_LOG` and `--log FILE`: what is in a log, what is never in it, and nonsense.
 
-use linerate::agent::{Key, LaneRequest, OpenRequest, Session};
+use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
 use linerate::protocol::Protocol;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -46,13 +46,13 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
     let (key_file, log) = (folder.path().join("key"), folder.path().join("log"));
     let (key, _) = Key::find_or_make(Some(&key_file)).expect("a key");
     let agent = AgentProcess::start(&key_file, &log);
-    let session = Session::connect(agent.1, &key).expect("a session");
-    let lane = LaneRequest { protocol: Protocol::Tcp };
+    let session = AgentSession::connect(agent.1, &key).expect("a session");
+    let lane = WorkerRequest { protocol: Protocol::Tcp };
     let request = OpenRequest { lanes: vec![lane], ..OpenRequest::default() };
     let opened = session.open(request).expect("a test");
     drop(session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream"));
     let other = Key::random().expect("a key");
-    Session::connect(agent.1, &other).map(drop).expect_err("another key");
+    AgentSession::connect(agent.1, &other).map(drop).expect_err("another key");
     let mut garbage = TcpStream::connect(agent.1).expect("a connection");
     garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
     let _ = garbage.read_to_end(&mut Vec::new());

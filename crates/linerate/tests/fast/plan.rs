@@ -1,11 +1,11 @@
 //! `linerate plan` on the servers whose limits are published: the machine files in `examples/machines`, which
 //! hold parts only, and the figures that their makers measured, which stand here.
 
-use linerate::plan::flow::{End, Flow, FlowPlan, Method, ends, plan_flow};
+use linerate::plan::flow::{Flow, FlowEnd, FlowPlan, Method, ends, plan_flow};
 use linerate::plan::machine_file;
-use linerate::plan::parts::{Parts, from_machine};
+use linerate::plan::parts::{MachineParts, from_machine};
 use linerate::plan::sizing::size;
-use linerate::plan::whatif::{Change, apply};
+use linerate::plan::whatif::{WhatIfChange, apply};
 use linerate::probe::probe;
 use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
@@ -18,12 +18,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/machines")
 }
 
-fn machine(name: &str) -> Parts {
+fn machine(name: &str) -> MachineParts {
     let text = std::fs::read_to_string(folder().join(name)).expect("a machine file");
     machine_file::parse(&text).unwrap_or_else(|error| panic!("{name}, {error}"))
 }
 
-fn flow(parts: &Parts, from: &[&str], to: &[&str], protocol: Protocol, method: Method) -> FlowPlan {
+fn flow(parts: &MachineParts, from: &[&str], to: &[&str], protocol: Protocol, method: Method) -> FlowPlan {
     let all = |words: &[&str]| words.iter().flat_map(|word| ends(parts, word).expect("an end")).collect();
     plan_flow(parts, &Flow { from: all(from), to: all(to), protocol, method })
 }
@@ -78,8 +78,8 @@ fn six_disks_of_a_t610_are_held_by_the_raid_cards_slot() {
     // In a PCIe 2.0 x8 slot the parts would allow the disks' 1,430 MiB/s. It reached 980 (§3.3): "we are not
     // sure why there is still leveling off" (§6); no data sheet of the controller's own limit is known to
     // this project.
-    apply(&mut parts, &Change::Remove("eth2".into())).expect("a free slot");
-    apply(&mut parts, &Change::Move("perc=slot3".into())).expect("the card fits");
+    apply(&mut parts, &WhatIfChange::Remove("eth2".into())).expect("a free slot");
+    apply(&mut parts, &WhatIfChange::Move("perc=slot3".into())).expect("the card fits");
     let wide = flow(&parts, &["disk"], &["memory"], Protocol::Tcp, Method::Direct);
     close(ceiling(&wide), 6.0 * 250e6, 0.01);
     assert!(ceiling(&wide) / MIB > 980.0 && wide.ceiling.cut.len() == 6, "{}", wide.sentence);
@@ -101,7 +101,7 @@ fn twelve_cards_of_a_uv_300_are_twelve_times_one() {
     assert!(read.sentence.contains("The 12 disks (nvme0–nvme11"), "{}", read.sentence);
     // With the single card's own measurement in place of its data sheet.
     for figure in ["nvme.read=2.78GB/s", "nvme.write=2.05GB/s"] {
-        apply(&mut parts, &Change::Set(figure.into())).expect("a figure");
+        apply(&mut parts, &WhatIfChange::Set(figure.into())).expect("a figure");
     }
     let of = |from: &[&str], to: &[&str]| ceiling(&flow(&parts, from, to, Protocol::Tcp, Method::Direct));
     close(of(&["disk"], &["memory"]), 33.36e9, 0.001);
@@ -119,7 +119,7 @@ fn four_ultra320_drives_hold_before_their_bus() {
     let next = read.next.as_ref().expect("a next limit");
     assert_eq!(next.cut, ["controller:scsi"], "a fifth drive would find 320 MB/s");
     close(*next.bytes_per_second.known().expect("known"), 320e6, 0.01);
-    apply(&mut parts, &Change::Add("disk=72MB/s@scsi".into())).expect("a fifth drive");
+    apply(&mut parts, &WhatIfChange::Add("disk=72MB/s@scsi".into())).expect("a fifth drive");
     let fifth = flow(&parts, &["disk"], &["memory"], Protocol::Tcp, Method::Direct);
     assert_eq!(fifth.ceiling.cut, ["controller:scsi"]);
     assert!(fifth.sentence.contains("Ultra320 SCSI"), "{}", fifth.sentence);
@@ -147,7 +147,7 @@ fn the_streaming_servers_32_5_gigabits_are_below_what_its_parts_allow() {
     close(ceiling(&block) / MIB, 3301.0, 3.0);
     // Not the CPU: 8 cores 70 % busy at 32.5 Gb/s are 1.38 CPU seconds per GB, which would carry 46 Gb/s.
     let mut with_cost = parts.clone();
-    apply(&mut with_cost, &Change::Set("cpu.cost=1.38".into())).expect("a cost");
+    apply(&mut with_cost, &WhatIfChange::Set("cpu.cost=1.38".into())).expect("a cost");
     let held = flow(&with_cost, &["disk"], &["nic"], Protocol::Udp, Method::Cached);
     assert_eq!(held.ceiling.cut, ["cpu:0", "cpu:1"]);
     close(gigabits(&held), 32.5 / 0.7, 1.0);
@@ -182,7 +182,7 @@ fn forty_gigabits_need_two_nics_five_controllers_and_forty_disks() {
     assert_eq!(size(&parts, &wanted, 0.4e9 / 8.0).without_slot, 0);
     let own = machine("appro-1224xi.toml");
     let from = ends(&own, "disk").expect("disks");
-    let read = Flow { from, to: vec![End::Memory], protocol: Protocol::Tcp, method: Method::Direct };
+    let read = Flow { from, to: vec![FlowEnd::Memory], protocol: Protocol::Tcp, method: Method::Direct };
     let disks = size(&own, &read, 500e6).needs.iter().find(|need| need.part == "disk").map(|need| need.count);
     assert_eq!(disks, Some(9), "500 MB/s of drives of 72 MB/s, 81 % of each");
 }

@@ -1,7 +1,7 @@
 //! `linerate rates` and `linerate plan raid` as a user has them; and the mkfs lines that they print, run by
 //! mkfs itself on sparse files.
 
-use linerate::plan::raid::{Ask, Layout, Level, Line, Pattern, raid};
+use linerate::plan::raid::{Pattern, RaidCommand, RaidLayout, RaidLevel, RaidSpec, raid};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -106,8 +106,8 @@ fn a_machine_without_arrays_is_said_to_have_none() {
     refused(&["plan", "raid", "--check", "--root", &root], 3, &["no array", "--level"]);
 }
 
-fn layout(level: Level, disks: u32) -> Layout {
-    raid(&Ask {
+fn layout(level: RaidLevel, disks: u32) -> RaidLayout {
+    raid(&RaidSpec {
         level,
         disks,
         block_bytes: 4096,
@@ -121,9 +121,10 @@ fn layout(level: Level, disks: u32) -> Layout {
 }
 
 /// The line of a program that names all of these words.
-fn line<'a>(layout: &'a Layout, program: &str, words: &[&str]) -> &'a Line {
-    let fits =
-        |line: &&Line| line.words[0] == program && words.iter().all(|word| line.shell().contains(word));
+fn line<'a>(layout: &'a RaidLayout, program: &str, words: &[&str]) -> &'a RaidCommand {
+    let fits = |line: &&RaidCommand| {
+        line.words[0] == program && words.iter().all(|word| line.shell().contains(word))
+    };
     layout.lines.iter().find(fits).expect("a line")
 }
 
@@ -136,7 +137,7 @@ fn device(folder: &Path, name: &str, bytes: u64) -> PathBuf {
 
 /// Runs a printed line with files instead of its devices; none, with a message, where the program is not
 /// installed.
-fn run(line: &Line, dry: &[&str], files: &[PathBuf]) -> Option<String> {
+fn run(line: &RaidCommand, dry: &[&str], files: &[PathBuf]) -> Option<String> {
     let program = &line.words[0];
     let devices = line.words.iter().position(|word| word.starts_with("/dev/") || word.starts_with("DISK"));
     let options = &line.words[1..devices.expect("devices")];
@@ -155,7 +156,9 @@ fn run(line: &Line, dry: &[&str], files: &[PathBuf]) -> Option<String> {
 fn mkfs_xfs_takes_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = [device(folder.path(), "array", 4 << 30)];
-    for (level, disks) in [(Level::Raid0, 8), (Level::Raid5, 4), (Level::Raid6, 7), (Level::Raid10, 6)] {
+    for (level, disks) in
+        [(RaidLevel::Raid0, 8), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 7), (RaidLevel::Raid10, 6)]
+    {
         let layout = layout(level, disks);
         let Some(text) = run(line(&layout, "mkfs.xfs", &["su="]), &["-N"], &file) else { return };
         let blocks = |bytes: Option<u64>| bytes.unwrap_or_default() / 4096;
@@ -163,7 +166,7 @@ fn mkfs_xfs_takes_its_line() {
             format!("sunit={:<6} swidth={} blks", blocks(layout.chunk_bytes), blocks(layout.stripe_bytes));
         assert!(text.contains(&believed), "{believed}: {text}");
     }
-    let plain = layout(Level::Raid1, 2);
+    let plain = layout(RaidLevel::Raid1, 2);
     run(line(&plain, "mkfs.xfs", &[]), &["-N"], &file);
 }
 
@@ -171,7 +174,9 @@ fn mkfs_xfs_takes_its_line() {
 fn mkfs_ext4_takes_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = [device(folder.path(), "array", 1 << 30)];
-    for (level, disks) in [(Level::Raid0, 8), (Level::Raid5, 4), (Level::Raid6, 7), (Level::Raid10, 6)] {
+    for (level, disks) in
+        [(RaidLevel::Raid0, 8), (RaidLevel::Raid5, 4), (RaidLevel::Raid6, 7), (RaidLevel::Raid10, 6)]
+    {
         let layout = layout(level, disks);
         let Some(text) = run(line(&layout, "mkfs.ext4", &["stride="]), &["-n", "-v"], &file) else { return };
         let (stride, wide) = (layout.stride_blocks, layout.stripe_width_blocks);
@@ -185,10 +190,10 @@ fn mkfs_ext4_takes_its_line() {
 fn mkfs_btrfs_takes_its_lines() {
     let folder = tempfile::tempdir().expect("a folder");
     for (level, disks, profile) in [
-        (Level::BtrfsRaid0, 3, "RAID0"),
-        (Level::BtrfsRaid1, 3, "RAID1"),
-        (Level::BtrfsRaid10, 4, "RAID10"),
-        (Level::Linear, 2, "single"),
+        (RaidLevel::BtrfsRaid0, 3, "RAID0"),
+        (RaidLevel::BtrfsRaid1, 3, "RAID1"),
+        (RaidLevel::BtrfsRaid10, 4, "RAID10"),
+        (RaidLevel::Linear, 2, "single"),
     ] {
         let files: Vec<PathBuf> =
             (0..disks).map(|disk| device(folder.path(), &format!("disk{disk}"), 1 << 30)).collect();
@@ -199,6 +204,6 @@ fn mkfs_btrfs_takes_its_lines() {
         assert!(data.contains(profile), "{profile}: {text}");
     }
     let file = [device(folder.path(), "array", 1 << 30)];
-    let on_md = layout(Level::Raid6, 6);
+    let on_md = layout(RaidLevel::Raid6, 6);
     run(line(&on_md, "mkfs.btrfs", &["single", "/dev/md/data"]), &["--force"], &file);
 }

@@ -3,7 +3,9 @@
 
 use crate::support::fake_wall::{FRAMES, Fake, now};
 use linerate::agent::Key;
-use linerate::wall::control::{Client, Conductor, Hub, HubSettings, Message, Request, ScreenReport, View};
+use linerate::wall::control::{
+    Client, Conductor, ControlMessage, ControlRequest, Hub, HubSettings, ScreenReport, View,
+};
 use linerate::wall::geometry::TileId;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,7 +32,7 @@ fn client(hub: &Hub) -> Client {
 }
 
 /// The next message for which `wanted` gives something.
-fn until<T>(client: &mut Client, wanted: impl Fn(Message) -> Option<T>) -> T {
+fn until<T>(client: &mut Client, wanted: impl Fn(ControlMessage) -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
         let message = client.next(Duration::from_millis(200)).expect("the connection stands");
@@ -47,7 +49,7 @@ fn ending(client: &mut Client) -> String {
     let mut why = String::new();
     while Instant::now() < deadline {
         match client.next(Duration::from_millis(200)) {
-            Ok(Some(Message::Refused { why: said })) => why = said,
+            Ok(Some(ControlMessage::Refused { why: said })) => why = said,
             Ok(_) => {}
             Err(failure) => return format!("{why} / {failure}"),
         }
@@ -61,45 +63,52 @@ fn every_request_has_its_answer() {
     let hub = hub(&fake);
     let mut client = client(&hub);
     let asked = [
-        Request::Pause,
-        Request::Play,
-        Request::Seek { frame: 100 },
-        Request::Speed { speed: -0.5 },
-        Request::Loop { on: false },
-        Request::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
-        Request::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
-        Request::Open { movie: "holiday".into() },
+        ControlRequest::Pause,
+        ControlRequest::Play,
+        ControlRequest::Seek { frame: 100 },
+        ControlRequest::Speed { speed: -0.5 },
+        ControlRequest::Loop { on: false },
+        ControlRequest::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
+        ControlRequest::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
+        ControlRequest::Open { movie: "holiday".into() },
     ];
     for request in &asked {
-        assert_eq!(client.ask(request, PATIENCE).expect("an answer"), Message::Done, "{request:?}");
+        assert_eq!(client.ask(request, PATIENCE).expect("an answer"), ControlMessage::Done, "{request:?}");
     }
     assert_eq!(fake.asked(), asked);
-    let refused = client.ask(&Request::Open { movie: "none".into() }, PATIENCE).expect("an answer");
-    assert!(matches!(refused, Message::Refused { why } if why.contains("no movie")));
-    let Message::Movies { movies } = client.ask(&Request::Movies, PATIENCE).expect("an answer") else {
+    let refused = client.ask(&ControlRequest::Open { movie: "none".into() }, PATIENCE).expect("an answer");
+    assert!(matches!(refused, ControlMessage::Refused { why } if why.contains("no movie")));
+    let ControlMessage::Movies { movies } = client.ask(&ControlRequest::Movies, PATIENCE).expect("an answer")
+    else {
         panic!("movies")
     };
     assert!(movies.iter().any(|movie| movie.name == "holiday" && movie.playing));
-    let Message::Status(status) = client.ask(&Request::Status, PATIENCE).expect("an answer") else {
+    let ControlMessage::Status(status) = client.ask(&ControlRequest::Status, PATIENCE).expect("an answer")
+    else {
         panic!("a status")
     };
     assert_eq!((status.frames, status.movie.as_str(), status.tiles.len()), (FRAMES, "holiday", 15));
-    let sums =
-        client.ask(&Request::Sums { tile: TILE, from: 7, count: 1_000_000 }, PATIENCE).expect("an answer");
-    assert!(matches!(sums, Message::Sums { from: 7, sums, .. } if sums.len() == 4096), "bounded");
-    let Message::Assignment(assignment) =
-        client.ask(&Request::Join { tile: TILE }, PATIENCE).expect("an answer")
+    let sums = client
+        .ask(&ControlRequest::Sums { tile: TILE, from: 7, count: 1_000_000 }, PATIENCE)
+        .expect("an answer");
+    assert!(matches!(sums, ControlMessage::Sums { from: 7, sums, .. } if sums.len() == 4096), "bounded");
+    let ControlMessage::Assignment(assignment) =
+        client.ask(&ControlRequest::Join { tile: TILE }, PATIENCE).expect("an answer")
     else {
         panic!("an assignment")
     };
     assert_eq!(assignment.timeline, fake.timeline());
-    let none =
-        client.ask(&Request::Join { tile: TileId { row: 9, column: 0 } }, PATIENCE).expect("an answer");
-    assert!(matches!(none, Message::Refused { why } if why.contains("no tile r9c0")));
-    client.send(&Request::Report(ScreenReport { frames_shown: 3, ..ScreenReport::default() })).expect("sent");
-    client.ask(&Request::Status, PATIENCE).expect("an answer, so the report was heard");
+    let none = client
+        .ask(&ControlRequest::Join { tile: TileId { row: 9, column: 0 } }, PATIENCE)
+        .expect("an answer");
+    assert!(matches!(none, ControlMessage::Refused { why } if why.contains("no tile r9c0")));
+    client
+        .send(&ControlRequest::Report(ScreenReport { frames_shown: 3, ..ScreenReport::default() }))
+        .expect("sent");
+    client.ask(&ControlRequest::Status, PATIENCE).expect("an answer, so the report was heard");
     assert_eq!(fake.reports()[0].tile, Some(TILE), "it is the one that joined");
-    let failure = client.ask(&Request::Ready { tile: TILE, tick: 1 }, PATIENCE).expect_err("no answer comes");
+    let failure =
+        client.ask(&ControlRequest::Ready { tile: TILE, tick: 1 }, PATIENCE).expect_err("no answer comes");
     assert!(failure.to_string().contains("no answer"));
 }
 
@@ -108,15 +117,15 @@ fn changes_reach_who_watches_and_who_joined_and_nobody_else() {
     let fake = Fake::new(2, 1);
     let hub = hub(&fake);
     let (mut watcher, mut screen, mut other) = (client(&hub), client(&hub), client(&hub));
-    watcher.ask(&Request::Watch { per_second: 10.0 }, PATIENCE).expect("an answer");
-    screen.ask(&Request::Join { tile: TILE }, PATIENCE).expect("an answer");
-    until(&mut watcher, |message| matches!(message, Message::Timeline(_)).then_some(()));
-    until(&mut watcher, |message| matches!(message, Message::Status(_)).then_some(()));
+    watcher.ask(&ControlRequest::Watch { per_second: 10.0 }, PATIENCE).expect("an answer");
+    screen.ask(&ControlRequest::Join { tile: TILE }, PATIENCE).expect("an answer");
+    until(&mut watcher, |message| matches!(message, ControlMessage::Timeline(_)).then_some(()));
+    until(&mut watcher, |message| matches!(message, ControlMessage::Status(_)).then_some(()));
     // By a request of somebody else.
-    other.ask(&Request::Seek { frame: 77 }, PATIENCE).expect("an answer");
+    other.ask(&ControlRequest::Seek { frame: 77 }, PATIENCE).expect("an answer");
     for client in [&mut watcher, &mut screen] {
         let timeline = until(client, |message| match message {
-            Message::Timeline(timeline) => Some(timeline),
+            ControlMessage::Timeline(timeline) => Some(timeline),
             _ => None,
         });
         assert_eq!(timeline, fake.timeline());
@@ -127,12 +136,12 @@ fn changes_reach_who_watches_and_who_joined_and_nobody_else() {
     let generation = fake.timeline().generation;
     for client in [&mut watcher, &mut screen] {
         until(client, |message| {
-            matches!(message, Message::Timeline(line) if line.generation == generation).then_some(())
+            matches!(message, ControlMessage::Timeline(line) if line.generation == generation).then_some(())
         });
     }
     assert_eq!(other.next(Duration::from_millis(100)).expect("it stands"), None);
     // It ends when asked to: the last ones may be on their way.
-    watcher.ask(&Request::Watch { per_second: 0.0 }, PATIENCE).expect("an answer");
+    watcher.ask(&ControlRequest::Watch { per_second: 0.0 }, PATIENCE).expect("an answer");
     while watcher.next(Duration::from_millis(300)).expect("it stands").is_some() {}
     assert_eq!(watcher.next(Duration::from_millis(300)).expect("it stands"), None);
 }
@@ -142,19 +151,19 @@ fn answers_come_in_order_whatever_comes_between() {
     let fake = Fake::new(1, 1);
     let hub = hub(&fake);
     let mut client = client(&hub);
-    client.ask(&Request::Watch { per_second: 10.0 }, PATIENCE).expect("an answer");
+    client.ask(&ControlRequest::Watch { per_second: 10.0 }, PATIENCE).expect("an answer");
     for frame in 0..100 {
-        client.send(&Request::Seek { frame }).expect("sent");
+        client.send(&ControlRequest::Seek { frame }).expect("sent");
         if frame % 10 == 0 {
             assert!(matches!(
-                client.ask(&Request::Movies, PATIENCE).expect("an answer"),
-                Message::Movies { .. }
+                client.ask(&ControlRequest::Movies, PATIENCE).expect("an answer"),
+                ControlMessage::Movies { .. }
             ));
         }
     }
     let mut kept = 0;
     while let Some(message) = client.next(Duration::from_millis(0)).expect("it stands") {
-        kept += usize::from(message == Message::Done);
+        kept += usize::from(message == ControlMessage::Done);
     }
     assert!(kept >= 91, "answers to what was sent before the last question are kept: {kept}");
 }
@@ -166,17 +175,17 @@ fn the_barrier_waits_for_all_and_not_for_the_dead() {
     let mut screens: Vec<Client> = (0..3).map(|_| client(&hub)).collect();
     let tile = |column: usize| TileId { row: 0, column: column as u16 };
     for (column, screen) in screens.iter_mut().enumerate() {
-        screen.ask(&Request::Join { tile: tile(column) }, PATIENCE).expect("an answer");
+        screen.ask(&ControlRequest::Join { tile: tile(column) }, PATIENCE).expect("an answer");
     }
     let shown = |client: &mut Client, tick: u64| {
         until(client, |message| {
-            matches!(message, Message::Show { tick: shown } if shown >= tick).then_some(())
+            matches!(message, ControlMessage::Show { tick: shown } if shown >= tick).then_some(())
         });
     };
     let start = now();
     let ready = |screens: &mut [Client], tick: u64| {
         for (column, screen) in screens.iter_mut().enumerate() {
-            screen.send(&Request::Ready { tile: tile(column), tick }).expect("sent");
+            screen.send(&ControlRequest::Ready { tile: tile(column), tick }).expect("sent");
         }
     };
     for tick in start..start + 20 {
@@ -200,12 +209,12 @@ fn the_barrier_waits_for_all_and_not_for_the_dead() {
     ready(&mut screens, start + 222);
     screens.iter_mut().for_each(|screen| shown(screen, start + 222));
     // A tick of another day.
-    screens[0].send(&Request::Ready { tile: tile(0), tick: u64::MAX }).expect("sent");
+    screens[0].send(&ControlRequest::Ready { tile: tile(0), tick: u64::MAX }).expect("sent");
     let why = ending(&mut screens[0]);
     assert!(why.contains("more than a minute"), "{why}");
     // Who has not joined has nothing to report.
     let mut stranger = client(&hub);
-    stranger.send(&Request::Ready { tile: tile(1), tick: start }).expect("sent");
+    stranger.send(&ControlRequest::Ready { tile: tile(1), tick: start }).expect("sent");
     assert!(ending(&mut stranger).contains("send “join” first"));
 }
 
@@ -214,29 +223,29 @@ fn at_the_barrier_a_server_that_follows_speaks_for_its_screens() {
     let fake = Fake::new(2, 1);
     let hub = hub(&fake);
     let (mut screen, mut server) = (client(&hub), client(&hub));
-    screen.ask(&Request::Join { tile: TILE }, PATIENCE).expect("an answer");
-    server.ask(&Request::Follow { server: "right".into() }, PATIENCE).expect("an answer");
+    screen.ask(&ControlRequest::Join { tile: TILE }, PATIENCE).expect("an answer");
+    server.ask(&ControlRequest::Follow { server: "right".into() }, PATIENCE).expect("an answer");
     let shown = |client: &mut Client, tick: u64| {
         until(client, |message| {
-            matches!(message, Message::Show { tick: shown } if shown >= tick).then_some(())
+            matches!(message, ControlMessage::Show { tick: shown } if shown >= tick).then_some(())
         });
     };
     let start = now();
     for tick in start..start + 10 {
-        screen.send(&Request::Ready { tile: TILE, tick }).expect("sent");
-        server.send(&Request::AllReady { tick }).expect("sent");
+        screen.send(&ControlRequest::Ready { tile: TILE, tick }).expect("sent");
+        server.send(&ControlRequest::AllReady { tick }).expect("sent");
         shown(&mut screen, tick);
         shown(&mut server, tick);
     }
     // Its screens do not hold the next one: all wait, for a moment.
     let began = Instant::now();
-    screen.send(&Request::Ready { tile: TILE, tick: start + 10 }).expect("sent");
+    screen.send(&ControlRequest::Ready { tile: TILE, tick: start + 10 }).expect("sent");
     shown(&mut screen, start + 10);
     assert!(began.elapsed() > Duration::from_millis(80), "{:?}", began.elapsed());
-    server.send(&Request::AllReady { tick: start + 10 }).expect("sent");
+    server.send(&ControlRequest::AllReady { tick: start + 10 }).expect("sent");
     shown(&mut server, start + 10);
     let mut stranger = client(&hub);
-    stranger.send(&Request::AllReady { tick: start }).expect("sent");
+    stranger.send(&ControlRequest::AllReady { tick: start }).expect("sent");
     assert!(ending(&mut stranger).contains("send “follow” first"));
 }
 
@@ -298,7 +307,7 @@ fn a_silent_unknown_client_and_garbage_are_closed_without_a_byte() {
         }
         assert_eq!(answer, b"");
     }
-    client.ask(&Request::Status, PATIENCE).expect("the others go on");
+    client.ask(&ControlRequest::Status, PATIENCE).expect("the others go on");
 }
 
 #[test]
@@ -306,14 +315,17 @@ fn what_is_not_understood_is_refused_and_too_much_is_closed() {
     let fake = Fake::new(1, 1);
     let hub = hub(&fake);
     let mut client = client(&hub);
-    let odd = client.ask(&Request::Speed { speed: f64::NAN }, PATIENCE).expect("an answer");
-    assert!(matches!(odd, Message::Refused { why } if why.contains("not understood")), "JSON has no NaN");
-    client.ask(&Request::Play, PATIENCE).expect("the connection goes on");
+    let odd = client.ask(&ControlRequest::Speed { speed: f64::NAN }, PATIENCE).expect("an answer");
+    assert!(
+        matches!(odd, ControlMessage::Refused { why } if why.contains("not understood")),
+        "JSON has no NaN"
+    );
+    client.ask(&ControlRequest::Play, PATIENCE).expect("the connection goes on");
     // Beyond 64 KiB it is no request.
-    client.send(&Request::Open { movie: "x".repeat(70_000) }).expect("sent");
+    client.send(&ControlRequest::Open { movie: "x".repeat(70_000) }).expect("sent");
     let why = ending(&mut client);
     assert!(why.contains("closed") || why.contains("lost"), "{why}");
-    assert!(!fake.asked().iter().any(|request| matches!(request, Request::Open { .. })));
+    assert!(!fake.asked().iter().any(|request| matches!(request, ControlRequest::Open { .. })));
 }
 
 #[test]
@@ -323,13 +335,13 @@ fn a_flooder_is_closed_with_a_sentence_and_a_joystick_beside_it_is_not_disturbed
     let (mut flooder, mut joystick) = (client(&hub), client(&hub));
     let flood = std::thread::spawn(move || {
         for _ in 0..200_000 {
-            if let Err(failure) = flooder.send(&Request::Pan { right: 1.0, down: 0.0, zoom: 1.0 }) {
+            if let Err(failure) = flooder.send(&ControlRequest::Pan { right: 1.0, down: 0.0, zoom: 1.0 }) {
                 return failure.to_string();
             }
             // It reads what it is told.
             loop {
                 match flooder.next(Duration::ZERO) {
-                    Ok(Some(Message::Refused { why })) => return why,
+                    Ok(Some(ControlMessage::Refused { why })) => return why,
                     Ok(Some(_)) => {}
                     Ok(None) => break,
                     Err(failure) => return failure.to_string(),
@@ -339,15 +351,16 @@ fn a_flooder_is_closed_with_a_sentence_and_a_joystick_beside_it_is_not_disturbed
         "it was never closed".to_string()
     });
     for _ in 0..120 {
-        let answer =
-            joystick.ask(&Request::Pan { right: 0.0, down: 1.0, zoom: 1.0 }, PATIENCE).expect("an answer");
-        assert_eq!(answer, Message::Done);
+        let answer = joystick
+            .ask(&ControlRequest::Pan { right: 0.0, down: 1.0, zoom: 1.0 }, PATIENCE)
+            .expect("an answer");
+        assert_eq!(answer, ControlMessage::Done);
         std::thread::sleep(Duration::from_millis(10));
     }
     let why = flood.join().expect("it ends");
     assert!(why.contains("too many requests"), "{why}");
     let of_flooder =
-        fake.asked().iter().filter(|asked| matches!(asked, Request::Pan { right: 1.0, .. })).count();
+        fake.asked().iter().filter(|asked| matches!(asked, ControlRequest::Pan { right: 1.0, .. })).count();
     assert!((600..20_000).contains(&of_flooder), "{of_flooder}");
 }
 
@@ -361,11 +374,11 @@ fn who_asks_and_does_not_read_is_closed_and_the_hub_keeps_little() {
     let began = Instant::now();
     let mut failed = None;
     while failed.is_none() && began.elapsed() < PATIENCE {
-        failed = deaf.send(&Request::Status).err();
+        failed = deaf.send(&ControlRequest::Status).err();
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(failed.is_some(), "it was never closed");
-    assert_eq!(other.ask(&Request::Play, PATIENCE).expect("an answer"), Message::Done);
+    assert_eq!(other.ask(&ControlRequest::Play, PATIENCE).expect("an answer"), ControlMessage::Done);
 }
 
 #[test]
@@ -375,20 +388,20 @@ fn one_origin_takes_half_of_the_places() {
     // 64 and two for the tile; half of it.
     let mut clients: Vec<Client> = (0..33).map(|_| client(&hub)).collect();
     let mut last = client(&hub);
-    let refused = last.ask(&Request::Status, PATIENCE);
+    let refused = last.ask(&ControlRequest::Status, PATIENCE);
     let why = match refused {
-        Ok(Message::Refused { why }) => why,
+        Ok(ControlMessage::Refused { why }) => why,
         Ok(other) => panic!("{other:?}"),
         Err(failure) => failure.to_string(),
     };
     assert!(why.contains("too many connections"), "{why}");
     for client in &mut clients {
-        client.ask(&Request::Play, PATIENCE).expect("those that are there stay");
+        client.ask(&ControlRequest::Play, PATIENCE).expect("those that are there stay");
     }
     drop(clients);
     // Their places come back.
     let deadline = Instant::now() + PATIENCE;
-    while !matches!(client(&hub).ask(&Request::Play, PATIENCE), Ok(Message::Done)) {
+    while !matches!(client(&hub).ask(&ControlRequest::Play, PATIENCE), Ok(ControlMessage::Done)) {
         assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -410,7 +423,7 @@ fn a_flood_from_several_origins_keeps_no_owner_out() {
         (0..200).map(|number| connect_from([127, 0, 0, 2 + number % 3], hub.addresses()[0])).collect();
     // All of them are pending, or were crowded out, when this one comes from an origin of its own.
     let mut owner = client(&hub);
-    assert_eq!(owner.ask(&Request::Play, PATIENCE).expect("an answer"), Message::Done);
+    assert_eq!(owner.ask(&ControlRequest::Play, PATIENCE).expect("an answer"), ControlMessage::Done);
     drop(silent);
 }
 
@@ -461,15 +474,15 @@ mod program {
     fn every_verb_does_what_it_says() {
         let fake = Fake::new(5, 3);
         let hub = hub(&fake);
-        let verbs: [(&[&str], Request); 8] = [
-            (&["pause"], Request::Pause),
-            (&["play"], Request::Play),
-            (&["seek", "99"], Request::Seek { frame: 99 }),
-            (&["speed", "-0.5"], Request::Speed { speed: -0.5 }),
-            (&["loop", "off"], Request::Loop { on: false }),
-            (&["loop", "on"], Request::Loop { on: true }),
-            (&["view", "-10,20,1.5"], Request::View(View { left: -10.0, top: 20.0, zoom: 1.5 })),
-            (&["open", "holiday"], Request::Open { movie: "holiday".into() }),
+        let verbs: [(&[&str], ControlRequest); 8] = [
+            (&["pause"], ControlRequest::Pause),
+            (&["play"], ControlRequest::Play),
+            (&["seek", "99"], ControlRequest::Seek { frame: 99 }),
+            (&["speed", "-0.5"], ControlRequest::Speed { speed: -0.5 }),
+            (&["loop", "off"], ControlRequest::Loop { on: false }),
+            (&["loop", "on"], ControlRequest::Loop { on: true }),
+            (&["view", "-10,20,1.5"], ControlRequest::View(View { left: -10.0, top: 20.0, zoom: 1.5 })),
+            (&["open", "holiday"], ControlRequest::Open { movie: "holiday".into() }),
         ];
         for (arguments, request) in verbs {
             let output = control(&hub, arguments, None);
@@ -495,7 +508,7 @@ mod program {
         let odd = text(&control(&hub, &["status"], None).stdout);
         assert!(odd.contains("<img") && !odd.contains('\u{202e}'), "{odd}");
         let json = text(&control(&hub, &["status", "--json"], None).stdout);
-        assert!(matches!(serde_json::from_str(&json), Ok(Message::Status(_))), "{json}");
+        assert!(matches!(serde_json::from_str(&json), Ok(ControlMessage::Status(_))), "{json}");
         let movies = text(&control(&hub, &["movies"], None).stdout);
         assert!(movies.contains("  holiday  12800x4800 pixels, 2880 frames at 24 frames/s"), "{movies}");
         let refused = control(&hub, &["open", "none"], None);
@@ -510,14 +523,21 @@ mod program {
         let input = "{\"do\":\"pan\",\"right\":1,\"down\":0,\"zoom\":1}\n\n{\"do\":\"fly\"}\n{\"do\":\"movies\"}\n{\"do\":\"status\"}\n";
         let output = control(&hub, &[], Some(input));
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let told: Vec<Message> =
+        let told: Vec<ControlMessage> =
             text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a message")).collect();
-        let count = |wanted: fn(&Message) -> bool| told.iter().filter(|message| wanted(message)).count();
+        let count =
+            |wanted: fn(&ControlMessage) -> bool| told.iter().filter(|message| wanted(message)).count();
         assert_eq!(told.len(), 4, "{told:?}");
-        assert_eq!(count(|message| matches!(message, Message::Done)), 1);
-        assert_eq!(count(|message| matches!(message, Message::Refused { why } if why.contains("fly"))), 1);
-        assert_eq!(count(|message| matches!(message, Message::Movies { .. } | Message::Status(_))), 2);
-        assert_eq!(fake.asked(), [Request::Pan { right: 1.0, down: 0.0, zoom: 1.0 }]);
+        assert_eq!(count(|message| matches!(message, ControlMessage::Done)), 1);
+        assert_eq!(
+            count(|message| matches!(message, ControlMessage::Refused { why } if why.contains("fly"))),
+            1
+        );
+        assert_eq!(
+            count(|message| matches!(message, ControlMessage::Movies { .. } | ControlMessage::Status(_))),
+            2
+        );
+        assert_eq!(fake.asked(), [ControlRequest::Pan { right: 1.0, down: 0.0, zoom: 1.0 }]);
     }
 
     #[test]

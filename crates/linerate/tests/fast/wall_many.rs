@@ -1,11 +1,11 @@
 //! Walls of one and several servers: who leads, an end, and a load that is refused.
 
-use crate::support::wall_players::{Server, Wall, program, until};
+use crate::support::wall_players::{Wall, WallServerProcess, program, until};
 
 #[test]
 fn a_server_that_follows_plays_nothing_before_it_knows_what() {
     let wall = Wall::new(["left", "right"]);
-    let right = Server::start(&wall, "right");
+    let right = WallServerProcess::start(&wall, "right");
     let dark = || {
         let status = right.status()?;
         let problem = status.problems.iter().find(|problem| problem.contains("so nothing is played yet"))?;
@@ -18,7 +18,7 @@ fn a_server_that_follows_plays_nothing_before_it_knows_what() {
 #[test]
 fn a_movie_at_its_end_does_not_play() {
     let wall = Wall::new(["left"]);
-    let server = Server::start(&wall, "left");
+    let server = WallServerProcess::start(&wall, "left");
     let plays = || server.status().is_some_and(|status| status.playing && !status.ended);
     until("it begins", plays);
     server.control(&["loop", "off"]);

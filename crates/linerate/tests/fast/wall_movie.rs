@@ -1,7 +1,7 @@
 //! `linerate wall generate`, `import` and `plan` as a user runs them: what they make, print and refuse.
 
 use linerate::sysroot::Sysroot;
-use linerate::wall::geometry::{Grid, Size, TileId};
+use linerate::wall::geometry::{Size, TileId, WallGrid};
 use linerate::wall::movie::Movie;
 use linerate::wall::picture::{Proof, prove, sum};
 use serde_json::Value;
@@ -178,7 +178,7 @@ fn a_film_is_cut_without_losing_a_pixel() {
     let movie = Movie::open(&folder).expect("a movie");
     assert_eq!(movie.problems(), Vec::<String>::new());
     let (line, tile_line) = (120 * 3, 40 * 3);
-    for tile in (Grid { columns: 3, rows: 2 }).tiles() {
+    for tile in (WallGrid { columns: 3, rows: 2 }).tiles() {
         for number in 0..10 {
             let bytes = frame(&movie, tile, number);
             assert_eq!(movie.sums(tile, number, 1), [sum(&bytes)]);

@@ -5,7 +5,9 @@ use crate::support::browser::{Browser, PATIENCE, Tab, chromium};
 use crate::support::fake_wall as fake;
 use crate::support::fake_wall::{FRAMES, Fake};
 use linerate::agent::Key;
-use linerate::wall::control::{Conductor, Hub, HubSettings, Message, Request, ScreenReport, View};
+use linerate::wall::control::{
+    Conductor, ControlMessage, ControlRequest, Hub, HubSettings, ScreenReport, View,
+};
 use linerate::wall::geometry::TileId;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -94,11 +96,11 @@ mod server {
         }
     }
 
-    fn say(socket: &mut Socket, request: &Request) {
+    fn say(socket: &mut Socket, request: &ControlRequest) {
         socket.send(Frame::text(serde_json::to_string(request).expect("JSON"))).expect("sent");
     }
 
-    fn ask(socket: &mut Socket, request: &Request) -> Message {
+    fn ask(socket: &mut Socket, request: &ControlRequest) -> ControlMessage {
         say(socket, request);
         serde_json::from_value(read(socket)).expect("a message")
     }
@@ -186,34 +188,34 @@ mod server {
         let hub = hub(&fake);
         let mut socket = admitted(&hub);
         let asked = [
-            Request::Pause,
-            Request::Play,
-            Request::Seek { frame: 100 },
-            Request::Speed { speed: 2.0 },
-            Request::Loop { on: false },
-            Request::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
-            Request::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
-            Request::Open { movie: "holiday".into() },
+            ControlRequest::Pause,
+            ControlRequest::Play,
+            ControlRequest::Seek { frame: 100 },
+            ControlRequest::Speed { speed: 2.0 },
+            ControlRequest::Loop { on: false },
+            ControlRequest::View(View { left: 1.0, top: 2.0, zoom: 0.5 }),
+            ControlRequest::Pan { right: 10.0, down: -5.0, zoom: 1.1 },
+            ControlRequest::Open { movie: "holiday".into() },
         ];
         for request in &asked {
-            assert_eq!(ask(&mut socket, request), Message::Done, "{request:?}");
+            assert_eq!(ask(&mut socket, request), ControlMessage::Done, "{request:?}");
         }
         assert_eq!(fake.asked(), asked);
-        assert!(matches!(ask(&mut socket, &Request::Movies), Message::Movies { .. }));
+        assert!(matches!(ask(&mut socket, &ControlRequest::Movies), ControlMessage::Movies { .. }));
         assert!(
-            matches!(ask(&mut socket, &Request::Status), Message::Status(status) if status.tiles.len() == 15)
+            matches!(ask(&mut socket, &ControlRequest::Status), ControlMessage::Status(status) if status.tiles.len() == 15)
         );
         let tile = TileId { row: 0, column: 0 };
         assert!(
-            matches!(ask(&mut socket, &Request::Sums { tile, from: 0, count: 3 }), Message::Sums { sums, .. } if sums == [0, 1, 2])
+            matches!(ask(&mut socket, &ControlRequest::Sums { tile, from: 0, count: 3 }), ControlMessage::Sums { sums, .. } if sums == [0, 1, 2])
         );
-        assert!(matches!(ask(&mut socket, &Request::Join { tile }), Message::Assignment(_)));
-        say(&mut socket, &Request::Report(ScreenReport::default()));
-        say(&mut socket, &Request::Ready { tile, tick: fake::now() });
-        assert!(matches!(serde_json::from_value(read(&mut socket)), Ok(Message::Show { .. })));
+        assert!(matches!(ask(&mut socket, &ControlRequest::Join { tile }), ControlMessage::Assignment(_)));
+        say(&mut socket, &ControlRequest::Report(ScreenReport::default()));
+        say(&mut socket, &ControlRequest::Ready { tile, tick: fake::now() });
+        assert!(matches!(serde_json::from_value(read(&mut socket)), Ok(ControlMessage::Show { .. })));
         assert_eq!(fake.reports()[0].tile, Some(tile));
         // Watched: timeline, status, and a preview of each tile.
-        assert_eq!(ask(&mut socket, &Request::Watch { per_second: 10.0 }), Message::Done);
+        assert_eq!(ask(&mut socket, &ControlRequest::Watch { per_second: 10.0 }), ControlMessage::Done);
         let mut previews = std::collections::HashSet::new();
         while previews.len() < 15 {
             if let Frame::Binary(bytes) = socket.read().expect("the connection stands") {
@@ -253,10 +255,10 @@ mod server {
         assert_eq!(read(&mut socket)["is"], "refused");
         socket.send(Frame::binary(vec![0xff; 100])).expect("sent");
         assert_eq!(read(&mut socket)["is"], "refused");
-        assert_eq!(ask(&mut socket, &Request::Play), Message::Done, "it goes on");
-        say(&mut socket, &Request::Open { movie: "x".repeat(70_000) });
+        assert_eq!(ask(&mut socket, &ControlRequest::Play), ControlMessage::Done, "it goes on");
+        say(&mut socket, &ControlRequest::Open { movie: "x".repeat(70_000) });
         closing(&mut socket);
-        assert_eq!(fake.asked(), [Request::Play]);
+        assert_eq!(fake.asked(), [ControlRequest::Play]);
     }
 
     #[test]
@@ -264,11 +266,11 @@ mod server {
         let fake = Fake::new(1, 1);
         let hub = hub(&fake);
         let mut deaf = admitted(&hub);
-        say(&mut deaf, &Request::Watch { per_second: 10.0 });
+        say(&mut deaf, &ControlRequest::Watch { per_second: 10.0 });
         let mut flooder = admitted(&hub);
         for _ in 0..3000 {
-            let request =
-                serde_json::to_string(&Request::Pan { right: 1.0, down: 0.0, zoom: 1.0 }).expect("JSON");
+            let request = serde_json::to_string(&ControlRequest::Pan { right: 1.0, down: 0.0, zoom: 1.0 })
+                .expect("JSON");
             if flooder.send(Frame::text(request)).is_err() {
                 break;
             }
@@ -276,7 +278,7 @@ mod server {
         let (last, _) = closing(&mut flooder);
         assert!(last.contains("too many requests"), "{last}");
         let mut other = admitted(&hub);
-        assert_eq!(ask(&mut other, &Request::Play), Message::Done);
+        assert_eq!(ask(&mut other, &ControlRequest::Play), ControlMessage::Done);
     }
 }
 
@@ -345,21 +347,20 @@ fn everything_is_drawn(browser: &mut Browser, tab: &Tab) {
 
 fn the_transport(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     browser.click(tab, "#play");
-    wait("pause", || fake.asked().contains(&Request::Pause));
+    wait("pause", || fake.asked().contains(&ControlRequest::Pause));
     browser.until(tab, "document.getElementById('play').getAttribute('aria-label') === 'Play'");
     browser.click(tab, "#play");
-    wait("play", || fake.asked().contains(&Request::Play));
+    wait("play", || fake.asked().contains(&ControlRequest::Play));
     browser.until(tab, "document.getElementById('play').getAttribute('aria-label') === 'Pause'");
     // The middle of the bar is the middle of the movie.
     browser.click(tab, "#seek");
-    let sought =
-        |asked: &Request| matches!(asked, Request::Seek { frame } if frame.abs_diff(FRAMES / 2) < 60);
+    let sought = |asked: &ControlRequest| matches!(asked, ControlRequest::Seek { frame } if frame.abs_diff(FRAMES / 2) < 60);
     wait("seek", || fake.asked().iter().any(sought));
     browser.until(tab, "/^1:00|^0:59|^1:01/.test(document.getElementById('time').textContent)");
     browser.click(tab, "#to-start");
-    wait("the first frame", || fake.asked().contains(&Request::Seek { frame: 0 }));
+    wait("the first frame", || fake.asked().contains(&ControlRequest::Seek { frame: 0 }));
     browser.click(tab, "#loop");
-    wait("loop", || fake.asked().contains(&Request::Loop { on: false }));
+    wait("loop", || fake.asked().contains(&ControlRequest::Loop { on: false }));
     browser.until(tab, "document.getElementById('loop').getAttribute('aria-pressed') === 'false'");
     let choose = |select: &str, value: &str| {
         format!(
@@ -368,15 +369,15 @@ fn the_transport(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
         )
     };
     assert_eq!(browser.value(tab, &choose("speed", "0.5")), "0.5");
-    wait("speed", || fake.asked().contains(&Request::Speed { speed: 0.5 }));
+    wait("speed", || fake.asked().contains(&ControlRequest::Speed { speed: 0.5 }));
     assert_eq!(browser.value(tab, &choose("movies", "holiday")), "holiday");
-    wait("another movie", || fake.asked().contains(&Request::Open { movie: "holiday".into() }));
+    wait("another movie", || fake.asked().contains(&ControlRequest::Open { movie: "holiday".into() }));
     browser.until(tab, "document.getElementById('movie').textContent === 'holiday'");
 }
 
 fn pans(fake: &Fake) -> Vec<(f64, f64, f64)> {
-    let pan = |asked: Request| match asked {
-        Request::Pan { right, down, zoom } => Some((right, down, zoom)),
+    let pan = |asked: ControlRequest| match asked {
+        ControlRequest::Pan { right, down, zoom } => Some((right, down, zoom)),
         _ => None,
     };
     fake.asked().into_iter().filter_map(pan).collect()
@@ -419,7 +420,8 @@ fn the_joystick(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     );
     wait("down", || pans(fake).last().is_some_and(|(right, down, _)| *right == 0.0 && *down > 0.0));
     assert_eq!(browser.value(tab, "document.getElementById('pad').textContent"), "Gamepad: test pad");
-    let paused = |fake: &Fake| fake.asked().iter().filter(|asked| matches!(asked, Request::Pause)).count();
+    let paused =
+        |fake: &Fake| fake.asked().iter().filter(|asked| matches!(asked, ControlRequest::Pause)).count();
     wait("its button pauses", || paused(fake) == 2);
     browser.value(tab, "navigator.getGamepads = () => []; true");
     std::thread::sleep(Duration::from_millis(200));
@@ -448,8 +450,9 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
         ["help-open", "seek", "to-start", "play", "speed", "loop", "movies", "stick", "zoom", "reset"];
     assert!(expected.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{order:?}");
     browser.value(tab, "document.activeElement.blur(); true");
-    let asked_last =
-        |fake: &Fake, wanted: &Request| fake.asked().iter().rev().take(12).any(|asked| asked == wanted);
+    let asked_last = |fake: &Fake, wanted: &ControlRequest| {
+        fake.asked().iter().rev().take(12).any(|asked| asked == wanted)
+    };
     let plays = |fake: &Fake| fake.timeline().segment_at(u64::MAX).playing;
     assert!(!plays(fake), "the gamepad has paused it");
     for (label, playing) in [("Play", true), ("Pause", false)] {
@@ -467,22 +470,22 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     wait("in", || pans(fake).last().is_some_and(|(_, _, zoom)| *zoom > 1.0));
     browser.key(tab, "keyUp", "+");
     browser.press(tab, "0");
-    wait("the view is reset", || asked_last(fake, &Request::View(View::WHOLE)));
+    wait("the view is reset", || asked_last(fake, &ControlRequest::View(View::WHOLE)));
     browser.press(tab, "End");
-    wait("the last frame", || asked_last(fake, &Request::Seek { frame: FRAMES - 1 }));
+    wait("the last frame", || asked_last(fake, &ControlRequest::Seek { frame: FRAMES - 1 }));
     browser.press(tab, ",");
-    wait("one back", || asked_last(fake, &Request::Seek { frame: FRAMES - 2 }));
+    wait("one back", || asked_last(fake, &ControlRequest::Seek { frame: FRAMES - 2 }));
     browser.press(tab, "Home");
     wait("the first frame", || {
-        fake.asked().iter().filter(|asked| **asked == Request::Seek { frame: 0 }).count() > 1
+        fake.asked().iter().filter(|asked| **asked == ControlRequest::Seek { frame: 0 }).count() > 1
     });
     browser.press(tab, ".");
-    wait("one on", || asked_last(fake, &Request::Seek { frame: 1 }));
+    wait("one on", || asked_last(fake, &ControlRequest::Seek { frame: 1 }));
     browser.press(tab, "]");
-    wait("faster", || asked_last(fake, &Request::Speed { speed: 0.75 }));
+    wait("faster", || asked_last(fake, &ControlRequest::Speed { speed: 0.75 }));
     browser.press(tab, "[");
     wait("slower", || {
-        fake.asked().iter().filter(|asked| **asked == Request::Speed { speed: 0.5 }).count() > 1
+        fake.asked().iter().filter(|asked| **asked == ControlRequest::Speed { speed: 0.5 }).count() > 1
     });
     browser.press(tab, "?");
     browser.until(tab, "document.getElementById('help').open");
@@ -495,11 +498,11 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab, fake: &Arc<Fake>) {
     browser.value(tab, "document.getElementById('seek').focus(); true");
     browser.press(tab, "ArrowRight");
     wait("the slider seeks", || fake.asked().len() > before);
-    assert!(!matches!(fake.asked().last(), Some(Request::Pan { .. })));
+    assert!(!matches!(fake.asked().last(), Some(ControlRequest::Pan { .. })));
     browser.value(tab, "document.activeElement.blur(); true");
     browser.press(tab, "]");
     browser.press(tab, "]");
-    wait("as it was made", || asked_last(fake, &Request::Speed { speed: 1.0 }));
+    wait("as it was made", || asked_last(fake, &ControlRequest::Speed { speed: 1.0 }));
     fake.change(|timeline| timeline.play(fake::now()));
 }
 

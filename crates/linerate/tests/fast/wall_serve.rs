@@ -1,16 +1,16 @@
 //! `linerate wall serve` as a user runs it: movies made by hand, screens that prove every byte.
 
 use crate::support::wall_served::{Played, TestScreen, busy};
-use linerate::wall::control::{Message, Request, View};
+use linerate::wall::control::{ControlMessage, ControlRequest, View};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use crate::support::wall_movie::{Movie, json, number};
+use crate::support::wall_movie::{TestMovie, json, number};
 
 #[test]
 fn once_through_every_frame_is_sent_once_and_is_exact() {
     // 173 × 31 × 3 bytes are no whole number of blocks.
-    let movie = Movie::new(2, 1, (173, 31), 50, 20);
+    let movie = TestMovie::new(2, 1, (173, 31), 50, 20);
     for extra in [&[][..], &["--no-io-uring"], &["--burst", "8", "--mtu", "1500"]] {
         let screens = [TestScreen::new(), TestScreen::new()];
         let mut serve = movie.serve();
@@ -41,7 +41,7 @@ fn once_through_every_frame_is_sent_once_and_is_exact() {
 
 #[test]
 fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
-    let movie = Movie::new(4, 1, (64, 16), 40, 12);
+    let movie = TestMovie::new(4, 1, (64, 16), 40, 12);
     let nobody =
         UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     std::fs::remove_file(movie.tile(0, 2)).expect("removed");
@@ -73,7 +73,7 @@ fn a_port_nobody_listens_on_and_a_file_that_is_short_do_not_hold_the_others() {
 
 #[test]
 fn words_that_are_wrong_are_refused() {
-    let movie = Movie::new(2, 1, (16, 16), 24, 2);
+    let movie = TestMovie::new(2, 1, (16, 16), 24, 2);
     let fails = |words: &[&str], status: i32, says: &str| {
         let output = movie.serve().args(words).output().expect("linerate");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -95,7 +95,7 @@ fn words_that_are_wrong_are_refused() {
 
 #[test]
 fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
-    let movie = Movie::new(1, 1, (64, 16), 40, 12);
+    let movie = TestMovie::new(1, 1, (64, 16), 40, 12);
     let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let mut serve = movie.serve();
     serve.args(["--screen", &format!("r0c0=127.0.0.1:{port}")]);
@@ -120,7 +120,7 @@ fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
 
 #[test]
 fn a_view_that_is_moved_or_enlarged_is_put_together_of_all_tiles_it_shows() {
-    let movie = Movie::new(2, 2, (64, 32), 30, 20);
+    let movie = TestMovie::new(2, 2, (64, 32), 30, 20);
     let screen = TestScreen::new();
     // A wall of one screen, which shows a quarter of the movie.
     let layout = movie.path().join("wall.toml");
@@ -129,16 +129,16 @@ fn a_view_that_is_moved_or_enlarged_is_put_together_of_all_tiles_it_shows() {
     let mut serve = movie.serve();
     serve.arg("--layout").arg(&layout);
     let mut played = Played::start(serve);
-    let mut shown_after = |request: Request| {
-        assert!(matches!(played.ask(&request), Message::Done), "{request:?}");
+    let mut shown_after = |request: ControlRequest| {
+        assert!(matches!(played.ask(&request), ControlMessage::Done), "{request:?}");
         let sent = played.status().frames_sent;
         played.until("it goes on", |status| status.frames_sent > sent + 8);
         played.status().view
     };
     // All four tiles at once; the same, twice as large; and as it was.
-    let moved = shown_after(Request::View(View { left: 40.0, top: 20.0, zoom: 1.0 }));
-    let enlarged = shown_after(Request::Pan { right: 0.0, down: 0.0, zoom: 2.0 });
-    let whole = shown_after(Request::View(View::WHOLE));
+    let moved = shown_after(ControlRequest::View(View { left: 40.0, top: 20.0, zoom: 1.0 }));
+    let enlarged = shown_after(ControlRequest::Pan { right: 0.0, down: 0.0, zoom: 2.0 });
+    let whole = shown_after(ControlRequest::View(View::WHOLE));
     assert_eq!((moved.left, moved.top, moved.zoom, whole), (40.0, 20.0, 1.0, View::WHOLE));
     assert_eq!(enlarged.zoom, 2.0);
     drop(played);

@@ -25,7 +25,7 @@ const MOST_RUNS: usize = 5;
 /// After so many runs that neighbours spoilt its names have been proven, and its figures cannot be.
 const MOST_SPOILT: usize = 5;
 
-struct Row {
+struct AcceptanceRow {
     name: &'static str,
     up: &'static [&'static str],
     kind: &'static str,
@@ -39,7 +39,7 @@ struct Row {
     of_predicted: f64,
 }
 
-fn check(row: &Row) {
+fn check(row: &AcceptanceRow) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let rounds =
         std::env::var("LINERATE_LAB_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
@@ -51,7 +51,7 @@ fn check(row: &Row) {
 
 /// What is named must be the same every time. Figures that fall short are measured five times, and their
 /// medians count; not those that the host's other guests spoilt.
-fn one_row(row: &Row, lab: &Lab, round: u32) {
+fn one_row(row: &AcceptanceRow, lab: &Lab, round: u32) {
     let (mut runs, mut spoilt) = (Vec::new(), 0);
     loop {
         let neighbours = Neighbours::watch();
@@ -85,7 +85,7 @@ struct Figure {
 }
 
 /// The figures of a run in which the right thing was named.
-fn one_round(row: &Row, lab: &Lab, round: u32) -> Vec<Figure> {
+fn one_round(row: &AcceptanceRow, lab: &Lab, round: u32) -> Vec<Figure> {
     let run = one_run(lab);
     right_name(row, &run).unwrap_or_else(|wrong| {
         let text = serde_json::to_string_pretty(&run["diagnosis"]).expect("text");
@@ -126,7 +126,7 @@ fn by_protocol<'a>(run: &'a Value, protocol: &str) -> &'a Value {
     parts.iter().find(|part| part["protocol"] == protocol).expect("the protocol")
 }
 
-fn right_name(row: &Row, run: &Value) -> Result<(), String> {
+fn right_name(row: &AcceptanceRow, run: &Value) -> Result<(), String> {
     let bottleneck = &run["diagnosis"]["bottleneck"];
     ensure(run["schema"] == 2, || "another schema".into())?;
     ensure(bottleneck["kind"] == row.kind, || format!("{} is named", bottleneck["kind"]))?;
@@ -151,7 +151,7 @@ fn right_name(row: &Row, run: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn figures(row: &Row, run: &Value) -> Vec<Figure> {
+fn figures(row: &AcceptanceRow, run: &Value) -> Vec<Figure> {
     let mut figures = Vec::new();
     let limits = [("tcp", row.limit.map(|limit| limit.0)), ("udp", row.limit.map(|limit| limit.1))];
     for (protocol, limit) in limits {
@@ -169,14 +169,19 @@ fn figures(row: &Row, run: &Value) -> Vec<Figure> {
     figures
 }
 
-fn row(name: &'static str, up: &'static [&'static str], kind: &'static str, resources: usize) -> Row {
-    Row { name, up, kind, resources, achieves: 0.0, limit: None, of_predicted: 0.95 }
+fn row(
+    name: &'static str,
+    up: &'static [&'static str],
+    kind: &'static str,
+    resources: usize,
+) -> AcceptanceRow {
+    AcceptanceRow { name, up, kind, resources, achieves: 0.0, limit: None, of_predicted: 0.95 }
 }
 
 #[test]
 fn four_slow_disks_are_named_all_four() {
     let up = &["--disks", "4x50", "--nics", "10000"];
-    check(&Row { achieves: 190e6, limit: Some((200e6, 200e6)), ..row("disks", up, "disk", 4) });
+    check(&AcceptanceRow { achieves: 190e6, limit: Some((200e6, 200e6)), ..row("disks", up, "disk", 4) });
 }
 
 #[test]
@@ -184,7 +189,7 @@ fn one_slow_nic_is_named() {
     let up = &["--disks", "4x200", "--nics", "1000"];
     let gigabit = 125e6;
     let limit = Some((gigabit * TCP_SHARE, gigabit * UDP_SHARE));
-    check(&Row { achieves: 0.97 * gigabit * GOODPUT_SHARE, limit, ..row("nic", up, "nic", 1) });
+    check(&AcceptanceRow { achieves: 0.97 * gigabit * GOODPUT_SHARE, limit, ..row("nic", up, "nic", 1) });
 }
 
 #[test]
@@ -192,20 +197,21 @@ fn two_unequal_nics_are_named_both_and_the_split_follows_them() {
     let up = &["--disks", "2x200", "--nics", "1000,500"];
     let both = 187.5e6;
     let limit = Some((both * TCP_SHARE, both * UDP_SHARE));
-    check(&Row { achieves: 0.95 * both * GOODPUT_SHARE, limit, ..row("nics", up, "nic", 2) });
+    check(&AcceptanceRow { achieves: 0.95 * both * GOODPUT_SHARE, limit, ..row("nics", up, "nic", 2) });
 }
 
 #[test]
 fn a_straggler_is_found_and_both_disks_are_named() {
     let up = &["--disks", "100,20", "--nics", "10000"];
-    let straggler = Row { achieves: 114e6, limit: Some((120e6, 120e6)), ..row("straggler", up, "disk", 2) };
+    let straggler =
+        AcceptanceRow { achieves: 114e6, limit: Some((120e6, 120e6)), ..row("straggler", up, "disk", 2) };
     check(&straggler);
 }
 
 #[test]
 fn a_cpu_quota_on_the_server_is_named() {
     let up = &["--disks", "4x0", "--nics", "0", "--server-cpu", "40"];
-    check(&Row { of_predicted: 0.9, ..row("cpu", up, "cpu", 1) });
+    check(&AcceptanceRow { of_predicted: 0.9, ..row("cpu", up, "cpu", 1) });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Multicast and IPv6 between two network namespaces of their own; nothing leaves them.
 
-use crate::support::wall_players::{Screen, key, listening, movie, program};
+use crate::support::wall_players::{ScreenProcess, key, listening, movie, program};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ impl Cable {
         }
     }
 
-    fn show(&self, end: usize, words: &[&str]) -> Screen {
+    fn show(&self, end: usize, words: &[&str]) -> ScreenProcess {
         let always = ["wall", "show", "--verify", "--json", "--seconds", "30", "--until-silent", "1"];
         listening(self.command(end, &[&always[..], words].concat()))
     }
@@ -92,7 +92,7 @@ impl Drop for Cable {
 }
 
 /// All that came is proven, and something came.
-fn proves(screen: Screen) {
+fn proves(screen: ScreenProcess) {
     let screen = screen.wait();
     assert!(screen.frames_proven > 10 && screen.frames_wrong == 0, "{screen:#?}");
     assert_eq!(

@@ -3,7 +3,7 @@
 //! programs.
 
 use crate::support::pair::Pair;
-use crate::support::watch_running::{Running, hurried, printed, there, watch};
+use crate::support::watch_running::{RunningWatch, hurried, printed, there, watch};
 use linerate::watch::Moment;
 use std::process::Command;
 
@@ -47,7 +47,7 @@ fn a_nic_and_the_protocols_against_proc_and_nstat() {
     let words = [program, "watch", "--json", "--interval", "1s", "--count", "4", "--nic", "watched"];
     let words = [hurried(), &words].concat();
     let before = (device(&read("/proc/net/dev")), nstat());
-    let mut running = Running::start(pair.inside('b', &words));
+    let mut running = RunningWatch::start(pair.inside('b', &words));
     let mut moments: Vec<Moment> = vec![running.next().expect("a moment")];
     // Sends a thousand datagrams to a port where nobody listens, from the other end.
     let shell = "for i in $(seq 1000); do echo 0123456789012345678901234567890123456789 > \
@@ -113,7 +113,7 @@ fn drivers_counters_are_those_of_ethtool() {
     assert!(names > 1, "{theirs}");
     let program = env!("CARGO_BIN_EXE_linerate");
     let mut running =
-        Running::start(pair.inside('b', &[program, "watch", "--json", "--interval", "200ms", "--once"]));
+        RunningWatch::start(pair.inside('b', &[program, "watch", "--json", "--interval", "200ms", "--once"]));
     let moment = running.next().expect("a moment");
     let nic = moment.nics.iter().find(|nic| nic.name == "watched").expect("the interface");
     assert_eq!(nic.driver.as_deref(), Some("veth"));
@@ -127,7 +127,7 @@ fn rates_are_what_totals_moved_by_and_totals_lie_between_two_readings() {
     let proc_stat = || std::fs::read_to_string("/proc/stat").expect("/proc/stat");
     let switches = |text: &str| number(text, "ctxt").expect("a count");
     let before = proc_stat();
-    let mut running = Running::start(watch(&["--json", "--interval", "250ms", "--count", "4"]));
+    let mut running = RunningWatch::start(watch(&["--json", "--interval", "250ms", "--count", "4"]));
     let mut moments = Vec::new();
     while let Some(moment) = running.next() {
         moments.push(moment);
@@ -174,7 +174,7 @@ fn disks_against_iostat() {
     if !there("iostat") {
         return;
     }
-    let mut running = Running::start(watch(&["--json", "--interval", "200ms", "--once"]));
+    let mut running = RunningWatch::start(watch(&["--json", "--interval", "200ms", "--once"]));
     let moment = running.next().expect("a moment");
     let table = printed("iostat", &["-d", "-k", "-p", "ALL"]);
     let columns: Vec<&str> =
@@ -200,7 +200,7 @@ fn processors_against_mpstat() {
     if !there("mpstat") {
         return;
     }
-    let mut running = Running::start(watch(&["--json", "--interval", "200ms", "--once"]));
+    let mut running = RunningWatch::start(watch(&["--json", "--interval", "200ms", "--once"]));
     let moment = running.next().expect("a moment");
     let table = printed("mpstat", &["-P", "ALL"]);
     let head: Vec<&str> =
@@ -250,7 +250,7 @@ fn a_bridge_and_a_macvlan_are_built_on_what_they_lie_on() {
         return;
     }
     let words = [env!("CARGO_BIN_EXE_linerate"), "watch", "--json", "--interval", "200ms", "--once"];
-    let moment = Running::start(pair.inside('b', &words)).next().expect("a moment");
+    let moment = RunningWatch::start(pair.inside('b', &words)).next().expect("a moment");
     let built_on = |name: &str| {
         let nic = moment.nics.iter().find(|nic| nic.name == name);
         nic.expect("the interface").built_on.join(" ")

@@ -2,7 +2,9 @@
 //! Two test programs use it, each some of it.
 #![allow(dead_code)]
 
-use linerate::wall::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
+use linerate::wall::control::{
+    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View,
+};
 use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::status::{DiskStatus, NicStatus, TileStatus, WallStatus};
 use linerate::wall::timeline::Timeline;
@@ -28,7 +30,7 @@ struct Inside {
     timeline: Timeline,
     view: View,
     movie: String,
-    asked: Vec<Request>,
+    asked: Vec<ControlRequest>,
     reports: Vec<ScreenReport>,
     /// Names that a server would get from outside.
     odd: bool,
@@ -56,7 +58,7 @@ impl Fake {
     }
 
     /// What was asked so far.
-    pub fn asked(&self) -> Vec<Request> {
+    pub fn asked(&self) -> Vec<ControlRequest> {
         self.lock().asked.clone()
     }
 
@@ -101,26 +103,26 @@ pub fn now() -> u64 {
 }
 
 impl Conductor for Fake {
-    fn ask(&self, request: &Request) -> Result<(), String> {
+    fn ask(&self, request: &ControlRequest) -> Result<(), String> {
         let mut inside = self.lock();
         inside.asked.push(request.clone());
         let (at, old) = (now() + 1, inside.timeline.clone());
         match request {
-            Request::Play => inside.timeline = old.play(at),
-            Request::Pause => inside.timeline = old.pause(at),
-            Request::Seek { frame } => inside.timeline = old.seek(at, *frame),
-            Request::Speed { speed } => inside.timeline = old.set_speed(at, *speed),
-            Request::Loop { on } => inside.timeline = old.set_looping(at, *on),
-            Request::View(view) => inside.view = *view,
-            Request::Pan { right, down, zoom } => {
+            ControlRequest::Play => inside.timeline = old.play(at),
+            ControlRequest::Pause => inside.timeline = old.pause(at),
+            ControlRequest::Seek { frame } => inside.timeline = old.seek(at, *frame),
+            ControlRequest::Speed { speed } => inside.timeline = old.set_speed(at, *speed),
+            ControlRequest::Loop { on } => inside.timeline = old.set_looping(at, *on),
+            ControlRequest::View(view) => inside.view = *view,
+            ControlRequest::Pan { right, down, zoom } => {
                 inside.view.left = (inside.view.left + right).clamp(0.0, 2560.0);
                 inside.view.top = (inside.view.top + down).clamp(0.0, 1600.0);
                 inside.view.zoom = (inside.view.zoom * zoom).clamp(0.25, 8.0);
             }
-            Request::Open { movie } if movie == "none" => {
+            ControlRequest::Open { movie } if movie == "none" => {
                 return Err("there is no movie “none”; “movies” lists those that are there".into());
             }
-            Request::Open { movie } => inside.movie = movie.clone(),
+            ControlRequest::Open { movie } => inside.movie = movie.clone(),
             other => return Err(format!("{other:?} is not for a conductor")),
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::picture::{Proof, stamp};
-use linerate::wall::rtp::{Layout, Stamp};
+use linerate::wall::rtp::{DatagramStamp, FrameLayout};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ pub const RATE: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 /// One tile's sender.
 pub struct Sender {
     socket: UdpSocket,
-    layout: Layout,
+    layout: FrameLayout,
     sequence: u32,
     ssrc: u32,
     tick: u64,
@@ -24,7 +24,7 @@ impl Sender {
     pub fn new(to: SocketAddr, size: Size, most_bytes: usize) -> Sender {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         socket.connect(to).expect("connected");
-        let layout = Layout::new(size, most_bytes).expect("a layout");
+        let layout = FrameLayout::new(size, most_bytes).expect("a layout");
         let ssrc = u32::from(socket.local_addr().expect("an address").port());
         // Wraps soon.
         let tick = RATE.tick_at(SystemTime::now()) + 2;
@@ -57,8 +57,11 @@ impl Sender {
         }
         let mut sent = 0;
         for index in 0..self.layout.datagrams() {
-            let stamp =
-                Stamp { sequence: self.sequence, timestamp: RATE.timestamp_of(self.tick), ssrc: self.ssrc };
+            let stamp = DatagramStamp {
+                sequence: self.sequence,
+                timestamp: RATE.timestamp_of(self.tick),
+                ssrc: self.ssrc,
+            };
             self.sequence = self.sequence.wrapping_add(1);
             if !keep(index) {
                 continue;

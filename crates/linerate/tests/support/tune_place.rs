@@ -29,11 +29,11 @@ const FILES: [(&str, &str); 16] = [
 ];
 
 /// A folder that stands for a machine.
-pub struct Tree(tempfile::TempDir);
+pub struct MachineFolder(tempfile::TempDir);
 
-impl Tree {
-    pub fn new() -> Tree {
-        let tree = Tree(in_memory());
+impl MachineFolder {
+    pub fn new() -> MachineFolder {
+        let tree = MachineFolder(in_memory());
         for (path, text) in FILES {
             tree.write(path, text);
         }

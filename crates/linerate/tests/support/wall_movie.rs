@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A movie whose frames are all different.
-pub struct Movie {
+pub struct TestMovie {
     folder: tempfile::TempDir,
     pub width: usize,
     pub height: usize,
     pub frames: usize,
 }
 
-impl Movie {
+impl TestMovie {
     pub fn new(
         columns: usize,
         rows: usize,
         (width, height): (usize, usize),
         fps: u32,
         frames: usize,
-    ) -> Movie {
-        let movie = Movie { folder: tempfile::tempdir().expect("a folder"), width, height, frames };
+    ) -> TestMovie {
+        let movie = TestMovie { folder: tempfile::tempdir().expect("a folder"), width, height, frames };
         let text = format!(
             "format = 1\ngrid = \"{columns}x{rows}\"\ntile = \"{width}x{height}\"\npixels = \
              \"rgb8\"\nframes_per_second = \"{fps}\"\nframes = {frames}\n"

@@ -1,7 +1,7 @@
 //! Servers and screens as processes, on loopback ports that the kernel calls free; all end with the test.
 
 use linerate::agent::Key;
-use linerate::wall::control::{Client, Message, Request, ScreenReport};
+use linerate::wall::control::{Client, ControlMessage, ControlRequest, ScreenReport};
 use linerate::wall::show::ShowSummary;
 use linerate::wall::status::WallStatus;
 use std::fmt::Write as _;
@@ -93,15 +93,15 @@ impl Wall {
 }
 
 /// One of the servers.
-pub struct Server {
+pub struct WallServerProcess {
     child: Child,
     port: u16,
     key: PathBuf,
 }
 
-impl Server {
+impl WallServerProcess {
     /// Starts it and waits until it answers.
-    pub fn start(wall: &Wall, name: &str) -> Server {
+    pub fn start(wall: &Wall, name: &str) -> WallServerProcess {
         let (_, port) = wall.control.iter().find(|(found, _)| found == name).expect("a server of the layout");
         let child = Command::new(program())
             .args(["wall", "serve", "--json", "--no-page", "--server", name, "--listen"])
@@ -115,7 +115,8 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let server = Server { child: child.expect("linerate"), port: *port, key: wall.path("key") };
+        let server =
+            WallServerProcess { child: child.expect("linerate"), port: *port, key: wall.path("key") };
         until("the server answers", || server.status().is_some());
         server
     }
@@ -126,8 +127,8 @@ impl Server {
     }
 
     pub fn status(&self) -> Option<WallStatus> {
-        match self.client()?.ask(&Request::Status, PATIENCE).ok()? {
-            Message::Status(status) => Some(*status),
+        match self.client()?.ask(&ControlRequest::Status, PATIENCE).ok()? {
+            ControlMessage::Status(status) => Some(*status),
             other => panic!("{other:?}"),
         }
     }
@@ -150,7 +151,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for WallServerProcess {
     /// As a power cut would end it.
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -159,12 +160,12 @@ impl Drop for Server {
 }
 
 /// A screen at work.
-pub struct Screen {
+pub struct ScreenProcess {
     child: Option<Child>,
 }
 
 /// Starts the screen of a tile and waits until it listens.
-pub fn screen(wall: &Wall, server: &Server, tile: &str, words: &[&str]) -> Screen {
+pub fn screen(wall: &Wall, server: &WallServerProcess, tile: &str, words: &[&str]) -> ScreenProcess {
     let port = wall.ports[usize::from(tile.ends_with('1'))];
     let mut command = Command::new(program());
     command.args(["wall", "show", "--verify", "--json", "--seconds", "60", "--tile", tile, "--listen"]);
@@ -174,20 +175,20 @@ pub fn screen(wall: &Wall, server: &Server, tile: &str, words: &[&str]) -> Scree
 }
 
 /// Starts `linerate wall show` and waits until it listens.
-pub fn listening(mut command: Command) -> Screen {
+pub fn listening(mut command: Command) -> ScreenProcess {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("linerate");
     let mut stderr = BufReader::new(child.stderr.take().expect("its standard error"));
     let mut line = String::new();
     stderr.read_line(&mut line).expect("a line");
-    let screen = Screen { child: Some(child) };
+    let screen = ScreenProcess { child: Some(child) };
     assert!(line.contains("listening on"), "{line}");
     // Whatever else it says must not break its pipe.
     std::thread::spawn(move || stderr.read_to_string(&mut String::new()));
     screen
 }
 
-impl Screen {
+impl ScreenProcess {
     pub fn kill(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
@@ -210,7 +211,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for ScreenProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -1,7 +1,7 @@
 //! A wall that is served: a server with a control channel, and screens that keep what they got.
 
 use linerate::agent::Key;
-use linerate::wall::control::{Client, Message, Request};
+use linerate::wall::control::{Client, ControlMessage, ControlRequest};
 use linerate::wall::rtp::parse;
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -107,13 +107,13 @@ impl Played {
         Played { child, client, _key: folder }
     }
 
-    pub fn ask(&mut self, request: &Request) -> Message {
+    pub fn ask(&mut self, request: &ControlRequest) -> ControlMessage {
         self.client.ask(request, PATIENCE).expect("an answer")
     }
 
     pub fn status(&mut self) -> linerate::wall::status::WallStatus {
-        match self.ask(&Request::Status) {
-            Message::Status(status) => *status,
+        match self.ask(&ControlRequest::Status) {
+            ControlMessage::Status(status) => *status,
             other => panic!("{other:?}"),
         }
     }

@@ -12,16 +12,16 @@ pub fn watch(words: &[&str]) -> Command {
 }
 
 /// A watch that prints JSON; ended with the value.
-pub struct Running {
+pub struct RunningWatch {
     pub child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Running {
-    pub fn start(mut command: Command) -> Running {
+impl RunningWatch {
+    pub fn start(mut command: Command) -> RunningWatch {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("linerate starts");
         let out = child.stdout.take().expect("its output");
-        Running { child, lines: BufReader::new(out).lines() }
+        RunningWatch { child, lines: BufReader::new(out).lines() }
     }
 
     /// The next moment; none at the end.
@@ -31,7 +31,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningWatch {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -62,11 +62,11 @@ pub fn printed(program: &str, words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-impl Running {
+impl RunningWatch {
     /// Of a child that was started elsewhere, its output piped.
-    pub fn start_with(mut child: Child) -> Running {
+    pub fn start_with(mut child: Child) -> RunningWatch {
         let out = child.stdout.take().expect("its output");
-        Running { child, lines: BufReader::new(out).lines() }
+        RunningWatch { child, lines: BufReader::new(out).lines() }
     }
 
     /// Its next line is `held`.

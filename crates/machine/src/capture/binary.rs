@@ -2,7 +2,7 @@
 //! PCI functions. What tells whose they are is written over in place, so that every length and offset stays.
 
 use super::identities;
-use super::names::{Kind, Names};
+use super::names::{NameKind, Names};
 
 /// Structures whose contents are known, with the offsets of their strings that name one thing (serial number,
 /// asset tag), by type: DMTF DSP0134. Others (OEM strings, management controllers, makers' own) are emptied.
@@ -72,7 +72,7 @@ fn structure(bytes: &mut [u8], kind: u8, length: usize, names: &mut Names) {
         let text = String::from_utf8_lossy(string).into_owned();
         let trimmed = text.trim();
         if trimmed.len() == text.len() && text.is_ascii() && identities::is_serial(trimmed) {
-            let name = names.of(Kind::Serial, trimmed);
+            let name = names.of(NameKind::Serial, trimmed);
             if name.len() == string.len() {
                 string.copy_from_slice(name.as_bytes());
                 continue;
@@ -80,7 +80,7 @@ fn structure(bytes: &mut [u8], kind: u8, length: usize, names: &mut Names) {
         }
         // Padded, short or not text: what stands there is no name of its own any more.
         if identities::is_serial(trimmed) {
-            names.of(Kind::Serial, trimmed);
+            names.of(NameKind::Serial, trimmed);
             string.fill(b'x');
         }
     }

@@ -1,8 +1,8 @@
 //! What each file of a capture becomes. Mounts, control groups and the network's tables have rules of their
 //! own; any other text is searched for what tells whose it is.
 
-use super::names::{Kind, Names};
-use super::words::{Words, is_owned};
+use super::names::{NameKind, Names};
+use super::words::{PrivateNames, is_owned};
 use super::{binary, identities, passing};
 use crate::probe::{boot, container_of};
 use linerate_facts::sysroot::Recorded;
@@ -28,7 +28,7 @@ pub(crate) fn rewrite(
         .filter(|path| ["sys", "proc"].iter().any(|tree| path.starts_with(tree)) && !is_owned(path));
     let parts = kernels.flat_map(|path| path.components()).filter_map(|part| part.as_os_str().to_str());
     let kernel = parts.map(str::to_string).collect();
-    let mut words = Words { names, kernel };
+    let mut words = PrivateNames { names, kernel };
     let mut rewritten = BTreeMap::new();
     for (path, entry) in entries {
         let entry = match entry {
@@ -42,7 +42,7 @@ pub(crate) fn rewrite(
     rewritten
 }
 
-fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
+fn file(path: &Path, bytes: &[u8], words: &mut PrivateNames) -> Recorded {
     let is = |name: &str| path.ends_with(name);
     if is("dmi/tables/DMI") {
         return Recorded::File(binary::smbios(bytes, words.names));
@@ -50,7 +50,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
     if is("config") && path.starts_with("sys/devices") && CONFIGURATION_BYTES.contains(&bytes.len()) {
         return Recorded::File(binary::configuration(bytes));
     }
-    let left_out = |words: &mut Words| {
+    let left_out = |words: &mut PrivateNames| {
         words.names.leave_out(bytes);
         Recorded::Unread("left out of the capture, it may reveal whose machine it is".into())
     };
@@ -62,7 +62,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
     let rewritten = match name {
         "hostname" | "domainname" if path.starts_with("proc/sys/kernel") => whole(text, |host| match host {
             "" | "(none)" | "localhost" => host.to_string(),
-            _ => words.names.of(Kind::Host, host),
+            _ => words.names.of(NameKind::Host, host),
         }),
         "mountinfo" => lines(&mut |line| words.mountinfo(line)),
         "mounts" => lines(&mut |line| words.mounts(line)),
@@ -104,7 +104,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut Words) -> Recorded {
             identities::serial(text, words.names);
             match identities::is_serial(text.trim()) && words.names.text(text) == text {
                 // Written in a form that the list of what is searched for does not have.
-                true => whole(text, |text| words.names.of(Kind::Serial, text.trim())),
+                true => whole(text, |text| words.names.of(NameKind::Serial, text.trim())),
                 false => words.names.text(text),
             }
         }

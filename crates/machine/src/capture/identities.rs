@@ -1,7 +1,7 @@
 //! Where a machine tells who it is: serial numbers, world-wide names, labels, its own name. They are read
 //! whether or not the probe reads them, because other files repeat them.
 
-use super::names::{Kind, Names};
+use super::names::{NameKind, Names};
 use crate::probe::Machine;
 use linerate_facts::sysroot::{Recorded, Sysroot};
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ pub(crate) fn note(
     // A host may be called what the kernel calls a file.
     for part in entries.keys().flat_map(|path| path.components()).filter_map(|part| part.as_os_str().to_str())
     {
-        if names.has(Kind::Host, part) {
+        if names.has(NameKind::Host, part) {
             names.spare(part);
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn host_name(name: &str, names: &mut Names) {
     // A name of one letter would replace that letter; two are enough for a rare word.
     for part in [name, name.split('.').next().unwrap_or_default()] {
         if !nobody && part.len() > 1 && part.parse::<std::net::IpAddr>().is_err() {
-            names.of(Kind::Host, part);
+            names.of(NameKind::Host, part);
         }
     }
 }
@@ -146,9 +146,9 @@ pub(crate) fn serial(text: &str, names: &mut Names) {
         _ => None,
     };
     for part in [Some(bare), within].into_iter().flatten().filter(|part| is_serial(part)) {
-        names.of(Kind::Serial, part);
+        names.of(NameKind::Serial, part);
         if kind.is_empty() {
-            names.of(Kind::Encoded, &part.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+            names.of(NameKind::Encoded, &part.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
         }
     }
 }

@@ -16,7 +16,7 @@ mod text;
 mod words;
 
 use crate::probe::{ASKED, Machine, lacking, probe, route};
-use linerate_facts::sysroot::{Archive, Limits, Recorded, Sysroot};
+use linerate_facts::sysroot::{Archive, ArchiveLimits, Recorded, Sysroot};
 use linerate_facts::usage;
 use names::Names;
 pub use names::Replaced;
@@ -84,7 +84,7 @@ fn asked(
     let say = |error: serde_json::Error| format!("the machine cannot be written as JSON: {error}");
     let mut plain = Vec::new();
     write_entries(entries, &mut plain)?;
-    let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &Limits::default())?));
+    let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &ArchiveLimits::default())?));
     let text = serde_json::to_string(machine).map_err(say)?;
     let mut live: Value = serde_json::from_str(&names.text(&text)).map_err(say)?;
     reasons(&mut live, names);

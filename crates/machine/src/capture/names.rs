@@ -38,7 +38,7 @@ pub struct Replaced {
 
 /// Kinds of things with names of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NameKind {
     Mac,
     Guid,
     Uuid,
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     settled: bool,
-    names: BTreeMap<(Kind, String), String>,
+    names: BTreeMap<(NameKind, String), String>,
     addresses: Addresses,
     /// Hosts and serials in any text, by their first two bytes; longest first.
     index: BTreeMap<[u8; 2], Vec<(String, String, bool)>>,
@@ -65,7 +65,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Notes a thing, or gives what stands for it.
-    pub(crate) fn of(&mut self, kind: Kind, original: &str) -> String {
+    pub(crate) fn of(&mut self, kind: NameKind, original: &str) -> String {
         let key = (kind, fold(kind, original));
         if self.settled {
             return self.names.get(&key).cloned().unwrap_or_else(|| invent(kind, original, 0));
@@ -77,7 +77,7 @@ impl Names {
     }
 
     /// It was noted.
-    pub(crate) fn has(&self, kind: Kind, original: &str) -> bool {
+    pub(crate) fn has(&self, kind: NameKind, original: &str) -> bool {
         self.names.contains_key(&(kind, fold(kind, original)))
     }
 
@@ -88,7 +88,7 @@ impl Names {
     }
 
     /// What stands for a thing, if it was noted.
-    pub(crate) fn known(&self, kind: Kind, original: &str) -> Option<&str> {
+    pub(crate) fn known(&self, kind: NameKind, original: &str) -> Option<&str> {
         self.names.get(&(kind, fold(kind, original))).map(String::as_str).filter(|_| self.settled)
     }
 
@@ -138,13 +138,13 @@ impl Names {
         }
         self.addresses.settle();
         for ((kind, original), name) in &self.names {
-            let anywhere =
-                matches!(kind, Kind::Host | Kind::Serial | Kind::Encoded) && !self.spared.contains(original);
+            let anywhere = matches!(kind, NameKind::Host | NameKind::Serial | NameKind::Encoded)
+                && !self.spared.contains(original);
             if let (true, [first, second, ..]) = (anywhere, original.as_bytes()) {
                 // A serial may stand next to other digits (NVMe names are put together so); a host's name
                 // stands for itself.
                 let digits = original.bytes().all(|byte| byte.is_ascii_digit());
-                let bounded = *kind == Kind::Host || digits || original.len() < SURE;
+                let bounded = *kind == NameKind::Host || digits || original.len() < SURE;
                 let entry = (original.clone(), name.clone(), bounded);
                 self.index
                     .entry([*first, *second].map(|byte| byte.to_ascii_lowercase()))
@@ -173,14 +173,14 @@ impl Names {
 
     /// How many things were replaced.
     pub(crate) fn replaced(&self) -> Replaced {
-        let count = |kind: Kind| self.names.keys().filter(|(other, _)| *other == kind).count();
+        let count = |kind: NameKind| self.names.keys().filter(|(other, _)| *other == kind).count();
         Replaced {
-            hardware_addresses: count(Kind::Mac) + count(Kind::Guid),
+            hardware_addresses: count(NameKind::Mac) + count(NameKind::Guid),
             ip_addresses: self.addresses.replaced(),
-            hosts: count(Kind::Host),
-            serials: count(Kind::Serial),
-            uuids: count(Kind::Uuid),
-            names: count(Kind::Word),
+            hosts: count(NameKind::Host),
+            serials: count(NameKind::Serial),
+            uuids: count(NameKind::Uuid),
+            names: count(NameKind::Word),
             left_out: self.left_out,
         }
     }
@@ -192,39 +192,39 @@ fn telling_words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Hexadecimal things are the same in either case.
-fn fold(kind: Kind, text: &str) -> String {
+fn fold(kind: NameKind, text: &str) -> String {
     match kind {
-        Kind::Mac | Kind::Guid | Kind::Uuid => text.to_ascii_lowercase(),
-        Kind::Host | Kind::Serial | Kind::Encoded | Kind::Word => text.to_string(),
+        NameKind::Mac | NameKind::Guid | NameKind::Uuid => text.to_ascii_lowercase(),
+        NameKind::Host | NameKind::Serial | NameKind::Encoded | NameKind::Word => text.to_string(),
     }
 }
 
 /// The n-th name of a kind, of the form of the original; a serial's has its length, so that it can be written
 /// over it.
-fn invent(kind: Kind, original: &str, number: usize) -> String {
+fn invent(kind: NameKind, original: &str, number: usize) -> String {
     let length = original.len();
     match kind {
-        Kind::Mac => {
+        NameKind::Mac => {
             let groups = length.div_ceil(3);
             let bytes = number.to_be_bytes();
             // 02: locally administered.
             let own = (1..groups).rev().map(|left| bytes.len().checked_sub(left).map_or(0, |at| bytes[at]));
             std::iter::once(2).chain(own).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
         }
-        Kind::Guid => {
+        NameKind::Guid => {
             let digits = format!("{number:0width$x}", width = length.div_ceil(5) * 4);
             digits.as_bytes().chunks(4).map(String::from_utf8_lossy).collect::<Vec<_>>().join(":")
         }
-        Kind::Uuid => format!("00000000-0000-4000-8000-{number:012x}"),
-        Kind::Host => format!("host{number}"),
-        Kind::Serial | Kind::Encoded if original.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+        NameKind::Uuid => format!("00000000-0000-4000-8000-{number:012x}"),
+        NameKind::Host => format!("host{number}"),
+        NameKind::Serial | NameKind::Encoded if original.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
             let digits = format!("{number:0length$x}");
             digits[digits.len() - length..].to_string()
         }
-        Kind::Serial | Kind::Encoded => {
+        NameKind::Serial | NameKind::Encoded => {
             let digits = format!("S{number:0width$}", width = length.saturating_sub(1));
             digits[digits.len().saturating_sub(length)..].to_string()
         }
-        Kind::Word => format!("name{number}"),
+        NameKind::Word => format!("name{number}"),
     }
 }

@@ -168,7 +168,9 @@ fn plain(capture: &Capture) -> Vec<u8> {
 fn replay(capture: &Capture) -> Machine {
     let mut file = Vec::new();
     write(capture, &mut file).expect("a tarball");
-    probe(&Sysroot::archive(Archive::read_from(file.as_slice(), &Limits::default()).expect("an archive")))
+    probe(&Sysroot::archive(
+        Archive::read_from(file.as_slice(), &ArchiveLimits::default()).expect("an archive"),
+    ))
 }
 
 /// A machine without what is replaced: what must stay the same.
@@ -311,7 +313,7 @@ fn with(entries: &BTreeMap<PathBuf, Recorded>, changes: &[(&PathBuf, Vec<u8>)]) 
     }
     let mut tar = Vec::new();
     write_entries(&entries, &mut tar).expect("a tarball");
-    Sysroot::archive(Archive::read_from(tar.as_slice(), &Limits::default()).expect("an archive"))
+    Sysroot::archive(Archive::read_from(tar.as_slice(), &ArchiveLimits::default()).expect("an archive"))
 }
 
 fn contents(entries: &BTreeMap<PathBuf, Recorded>) -> impl Iterator<Item = (&PathBuf, &Vec<u8>)> {
@@ -405,7 +407,7 @@ fn routes_lead_where_they_led() {
     let mut file = Vec::new();
     write(&capture, &mut file).expect("a tarball");
     let sysroot =
-        Sysroot::archive(Archive::read_from(file.as_slice(), &Limits::default()).expect("an archive"));
+        Sysroot::archive(Archive::read_from(file.as_slice(), &ArchiveLimits::default()).expect("an archive"));
     let machine = probe(&sysroot);
     let (name, local) =
         route::path_to(&sysroot, &machine, IpAddr::from([203, 0, 113, 9])).known().expect("a route").clone();
@@ -422,7 +424,7 @@ fn captures_are_the_same_each_time_and_of_each_other() {
     let first = capture(&tree.sysroot()).expect("a capture");
     assert_eq!(plain(&first), plain(&capture(&tree.sysroot()).expect("a capture")));
     let again = capture(&Sysroot::archive(
-        Archive::read_from(plain(&first).as_slice(), &Limits::default()).expect("an archive"),
+        Archive::read_from(plain(&first).as_slice(), &ArchiveLimits::default()).expect("an archive"),
     ));
     let none: [String; 0] = [];
     assert_eq!(differences(&facts(&replay(&first)), &facts(&replay(&again.expect("a capture")))), none);

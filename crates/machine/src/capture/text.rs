@@ -1,7 +1,7 @@
 //! What tells a machine by its form, wherever it stands in a text: hardware addresses, GUIDs, UUIDs, IPv6
 //! addresses; and what was noted elsewhere: hosts, serials, IPv4 addresses.
 
-use super::names::{Kind, Names};
+use super::names::{NameKind, Names};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 impl Names {
@@ -55,7 +55,7 @@ impl Names {
             let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |length| start + length);
             let word = &rest[start..end];
             rewritten.push_str(&rest[..start]);
-            rewritten.push_str(self.known(Kind::Word, word).unwrap_or(word));
+            rewritten.push_str(self.known(NameKind::Word, word).unwrap_or(word));
             rest = &rest[end..];
         }
         rewritten + rest
@@ -64,7 +64,7 @@ impl Names {
     /// The whole text is a thing that is replaced for what it is, wherever it stands.
     pub(crate) fn is_other(&mut self, text: &str) -> bool {
         let form = self.form(text).is_some_and(|(length, _)| length == text.len());
-        form || self.has(Kind::Host, text) || self.has(Kind::Serial, text)
+        form || self.has(NameKind::Host, text) || self.has(NameKind::Serial, text)
     }
 
     /// A thing that the text begins with: its length, and what stands for it.
@@ -76,7 +76,7 @@ impl Names {
         }
         let uuid = &text[..run(|byte| byte.is_ascii_hexdigit() || byte == b'-')];
         if uuid.len() == 36 && uuid.split('-').map(str::len).eq([8, 4, 4, 4, 12]) {
-            return is_telling(uuid).then(|| (36, self.of(Kind::Uuid, uuid)));
+            return is_telling(uuid).then(|| (36, self.of(NameKind::Uuid, uuid)));
         }
         let bare = &text[..run(|byte| byte.is_ascii_alphanumeric())];
         if let Some(found) = self.bare_mac(bare) {
@@ -93,10 +93,10 @@ impl Names {
         let count = groups().count();
         let all = |length: usize| groups().all(|group| group.len() == length);
         if count >= 6 && all(2) {
-            return is_telling(text).then(|| (text.len(), self.of(Kind::Mac, text)));
+            return is_telling(text).then(|| (text.len(), self.of(NameKind::Mac, text)));
         }
         if count == 4 && all(4) {
-            return is_telling(text).then(|| (text.len(), self.of(Kind::Guid, text)));
+            return is_telling(text).then(|| (text.len(), self.of(NameKind::Guid, text)));
         }
         let address = text.parse::<Ipv6Addr>().ok().filter(|_| count > 2 && text.len() > 2)?;
         Some((text.len(), self.address(address.into()).to_string()))
@@ -108,7 +108,7 @@ impl Names {
         let start = text.len().checked_sub(12)?;
         let digits = &text[start..];
         let colons: Vec<&str> = (0..6).filter_map(|byte| digits.get(byte * 2..byte * 2 + 2)).collect();
-        let name = self.known(Kind::Mac, &colons.join(":"))?;
+        let name = self.known(NameKind::Mac, &colons.join(":"))?;
         Some((text.len(), format!("{}{}", &text[..start], name.replace(':', ""))))
     }
 }

@@ -1,6 +1,6 @@
 //! The owner's words in paths, mounts and links: folders, volumes, users, hosts.
 
-use super::names::{Kind, Names};
+use super::names::{NameKind, Names};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
@@ -110,18 +110,18 @@ pub(crate) fn is_owned(path: &Path) -> bool {
 }
 
 /// The owner's words: folders, volumes, users.
-pub(crate) struct Words<'a> {
+pub(crate) struct PrivateNames<'a> {
     pub names: &'a mut Names,
     /// Names in the kernel's trees, which stay.
     pub kernel: HashSet<String>,
 }
 
-impl Words<'_> {
+impl PrivateNames<'_> {
     /// A part of a path, replaced unless every server has it.
     pub(crate) fn word(&mut self, word: &str) -> String {
         match COMMON.contains(&word) || self.names.is_other(word) || self.kernel.contains(word) {
             true => self.names.text(word),
-            false => self.names.of(Kind::Word, word),
+            false => self.names.of(NameKind::Word, word),
         }
     }
 
@@ -150,7 +150,7 @@ impl Words<'_> {
     fn host(&mut self, host: &str) -> String {
         match host.trim_matches(['[', ']']).parse::<IpAddr>() {
             Ok(address) => host.replace(&address.to_string(), &self.names.address(address).to_string()),
-            Err(_) => self.names.of(Kind::Host, host),
+            Err(_) => self.names.of(NameKind::Host, host),
         }
     }
 
@@ -232,7 +232,7 @@ impl Words<'_> {
         let mut one = |part: Component| -> PathBuf {
             let Component::Normal(name) = part else { return Path::new(part.as_os_str()).to_path_buf() };
             let name = name.to_string_lossy();
-            let word = self.names.known(Kind::Word, &name).filter(|_| owned);
+            let word = self.names.known(NameKind::Word, &name).filter(|_| owned);
             PathBuf::from(word.map(str::to_string).unwrap_or_else(|| self.names.text(&name)))
         };
         place.components().map(&mut one).collect()

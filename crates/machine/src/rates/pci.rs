@@ -5,7 +5,7 @@
 
 /// A bus as its specification names it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ParallelBus {
+pub struct ParallelBusStandard {
     /// `PCI`, `PCI-X`.
     pub name: &'static str,
     /// Data bits.
@@ -18,7 +18,7 @@ pub struct ParallelBus {
     pub source: &'static str,
 }
 
-impl ParallelBus {
+impl ParallelBusStandard {
     /// Bytes per second of the whole bus.
     pub fn bytes_per_second(&self) -> f64 {
         bytes_per_second(self.bits, self.mega_transfers)
@@ -41,12 +41,12 @@ const fn bus(
     thirds: u32,
     slots: &'static str,
     source: &'static str,
-) -> ParallelBus {
-    ParallelBus { name, bits, mega_transfers: thirds as f64 * 100.0 / 3.0, slots, source }
+) -> ParallelBusStandard {
+    ParallelBusStandard { name, bits, mega_transfers: thirds as f64 * 100.0 / 3.0, slots, source }
 }
 
 /// The buses of servers before PCI Express.
-pub(crate) const BUSES: [ParallelBus; 10] = [
+pub(crate) const BUSES: [ParallelBusStandard; 10] = [
     bus("PCI", 32, 1, "4 to 5", PCI),
     bus("PCI", 64, 1, "4 to 5", PCI),
     bus("PCI", 32, 2, "2", PCI),

@@ -17,7 +17,7 @@ pub const DEFAULT_MAX_PAYLOAD_BYTES: u32 = 128;
 
 /// Which way the payload crosses the link, seen from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum PayloadDirection {
     /// The device writes to memory: a disk that reads its medium, a NIC that receives. Memory writes with
     /// 64-bit addresses.
     ToMemory,
@@ -86,7 +86,7 @@ pub fn payload_bytes_per_second(
     gt_per_second: f64,
     width: u32,
     max_payload_bytes: Option<u32>,
-    direction: Direction,
+    direction: PayloadDirection,
 ) -> Option<f64> {
     let (transfers, coding) = lanes(gt_per_second, width)?;
     let share = payload_share(gt_per_second, max_payload_bytes, direction)?;
@@ -98,13 +98,13 @@ pub fn payload_bytes_per_second(
 pub fn payload_share(
     gt_per_second: f64,
     max_payload_bytes: Option<u32>,
-    direction: Direction,
+    direction: PayloadDirection,
 ) -> Option<f64> {
     let coding = coding(gt_per_second)?;
     let payload = f64::from(max_payload_bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES).max(1));
     let header_bytes = match direction {
-        Direction::ToMemory => 16,
-        Direction::FromMemory => 12,
+        PayloadDirection::ToMemory => 16,
+        PayloadDirection::FromMemory => 12,
     };
     Some(payload / (payload + f64::from(coding.framing_bytes + header_bytes)))
 }
@@ -145,10 +145,10 @@ mod tests {
         assert!(same(raw_bytes_per_second(5.0, 4).expect("gen 2"), 2e9, 0));
         // 128 / (128 + 24) and 128 / (128 + 20).
         let share = |direction| payload_share(8.0, None, direction).expect("gen 3");
-        assert!(same(share(Direction::ToMemory), 0.84211, 5));
-        assert!(same(share(Direction::FromMemory), 0.86486, 5));
+        assert!(same(share(PayloadDirection::ToMemory), 0.84211, 5));
+        assert!(same(share(PayloadDirection::FromMemory), 0.86486, 5));
         // Gen 3 x8 with MaxPayload 256 moves 57.6 Gb/s to memory.
-        let payload = payload_bytes_per_second(8.0, 8, Some(256), Direction::ToMemory).expect("gen 3");
+        let payload = payload_bytes_per_second(8.0, 8, Some(256), PayloadDirection::ToMemory).expect("gen 3");
         assert!(same(payload * 8.0 / 1e9, 57.614, 3));
     }
 
@@ -172,7 +172,7 @@ mod tests {
     fn what_is_no_link_has_no_rate() {
         for (speed, width) in [(0.0, 8), (3.0, 8), (f64::NAN, 8), (8.0, 0), (8.0, 255), (-8.0, 4)] {
             assert_eq!(raw_bytes_per_second(speed, width), None, "{speed} x{width}");
-            assert_eq!(payload_bytes_per_second(speed, width, Some(0), Direction::ToMemory), None);
+            assert_eq!(payload_bytes_per_second(speed, width, Some(0), PayloadDirection::ToMemory), None);
         }
     }
 
@@ -203,13 +203,17 @@ mod tests {
             for payload in [128, 256, 512] {
                 let share = |direction| payload_share(speed, Some(payload), direction).expect("a generation");
                 let column = |overhead: &str| number(&format!("tlp_eff_mps{payload}_{overhead}"));
-                assert!(same(share(Direction::FromMemory), column("oh20_cpld"), 5), "{speed} {payload}");
-                assert!(same(share(Direction::ToMemory), column("oh24"), 5), "{speed} {payload}");
+                assert!(
+                    same(share(PayloadDirection::FromMemory), column("oh20_cpld"), 5),
+                    "{speed} {payload}"
+                );
+                assert!(same(share(PayloadDirection::ToMemory), column("oh24"), 5), "{speed} {payload}");
                 // With the optional end-to-end check, 4 bytes more.
-                let whole = f64::from(payload) / share(Direction::ToMemory);
+                let whole = f64::from(payload) / share(PayloadDirection::ToMemory);
                 assert!(same(f64::from(payload) / (whole + 4.0), column("oh28"), 5), "{speed} {payload}");
                 for width in [4, 8, 16] {
-                    let ours = payload_bytes_per_second(speed, width, Some(payload), Direction::ToMemory);
+                    let ours =
+                        payload_bytes_per_second(speed, width, Some(payload), PayloadDirection::ToMemory);
                     let theirs = number(&format!("gbps_x{width}_mps{payload}_oh24"));
                     assert!(same(ours.expect("a generation") * 8.0 / 1e9, theirs, 3), "{speed} {payload}");
                 }

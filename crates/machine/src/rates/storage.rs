@@ -6,7 +6,7 @@
 //! measurement tells it.
 
 use super::coding::Coding;
-use super::pcie::{self, Direction};
+use super::pcie::{self, PayloadDirection};
 
 /// A link of a standard, with all its lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,9 +65,12 @@ impl StorageLink {
             Framing::Sas => Some(rated * 1024.0 / (1024.0 + 24.0 + 12.0)),
             Framing::FibreChannel => Some(rated * 16.0 / 17.0),
             Framing::InfiniBand => Some(rated * 4096.0 / (4096.0 + 26.0)),
-            Framing::Pcie => {
-                pcie::payload_bytes_per_second(self.gigabits_per_lane, self.lanes, None, Direction::ToMemory)
-            }
+            Framing::Pcie => pcie::payload_bytes_per_second(
+                self.gigabits_per_lane,
+                self.lanes,
+                None,
+                PayloadDirection::ToMemory,
+            ),
         })
     }
 }

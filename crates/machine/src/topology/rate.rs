@@ -1,7 +1,7 @@
 //! What links and ports carry, bytes per second: the one rate of a NIC, of a disk port, of a PCIe link.
 
 use crate::probe::{Controller, ControllerKind, Nic, PciDevice, PciLink};
-use crate::rates::pcie::{self, Direction};
+use crate::rates::pcie::{self, PayloadDirection};
 use linerate_facts::fact::Fact;
 use linerate_facts::units::bytes_per_second;
 
@@ -56,7 +56,7 @@ pub fn raw_rate(link: PciLink) -> Option<f64> {
 }
 
 /// Payload of a link one way with the function's MaxPayload.
-pub fn payload_rate(link: PciLink, device: &PciDevice, direction: Direction) -> Option<f64> {
+pub fn payload_rate(link: PciLink, device: &PciDevice, direction: PayloadDirection) -> Option<f64> {
     let most = device.express.max_payload_bytes.known().copied();
     pcie::payload_bytes_per_second(link.gt_per_second, link.width, most, direction)
 }

@@ -1,6 +1,6 @@
 //! The measurements, cleaned of what is no number, and looked up by what they measured.
 
-use crate::measure::{HeldBy, Measurement, Measurements, ReceiverResult, Stage, WorkerResult};
+use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage, WorkerResult};
 use linerate_facts::protocol::Protocol;
 
 /// No rate or share is larger; keeps sums finite whatever a file holds.
@@ -98,7 +98,7 @@ pub(super) fn held(figure: &Measurement) -> bool {
 
 /// The CPU or its quota held the stage.
 pub(super) fn held_by_cpu(figure: &Measurement) -> bool {
-    matches!(figure.held_by, Some(HeldBy::Cpu | HeldBy::Quota)) || flagged(figure, "quota")
+    matches!(figure.held_by, Some(LimitedBy::Cpu | LimitedBy::Quota)) || flagged(figure, "quota")
 }
 
 /// The measurement carries this flag.
@@ -109,10 +109,10 @@ pub(super) fn flagged(figure: &Measurement, flag: &str) -> bool {
 /// What held a stage, as words.
 pub(super) fn holder(figure: &Measurement) -> &'static str {
     match figure.held_by {
-        Some(HeldBy::Cpu) => "limited by a saturated core",
-        Some(HeldBy::Quota) => "limited by the CPU quota",
-        Some(HeldBy::Generator) => "limited by the generator",
-        Some(HeldBy::Peer) => "limited by the receiver",
+        Some(LimitedBy::Cpu) => "limited by a saturated core",
+        Some(LimitedBy::Quota) => "limited by the CPU quota",
+        Some(LimitedBy::Generator) => "limited by the generator",
+        Some(LimitedBy::Peer) => "limited by the receiver",
         None if flagged(figure, "quota") => "limited by the CPU quota",
         None => "limited by something else",
     }

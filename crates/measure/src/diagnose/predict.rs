@@ -8,7 +8,7 @@ use super::cost::{CpuCapacity, cpu_capacity};
 use super::figures::{Figures, held, holder, lanes_rate};
 use super::product::Achieved;
 use super::shared::{overrule_links, share_disks, share_nics};
-use crate::measure::{HeldBy, Measurement};
+use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
@@ -189,7 +189,7 @@ fn set_cpu(resource: &mut Resource, cpu: &Result<CpuCapacity, &'static str>) {
 
 /// A receiver that held the network stage takes what it took then, over all paths that lead to it.
 fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
-    let by_peer = |figure: &&Measurement| figure.held_by == Some(HeldBy::Peer);
+    let by_peer = |figure: &&Measurement| figure.held_by == Some(LimitedBy::Peer);
     let leads_here =
         |nic: &str| plan.paths.iter().any(|path| path.resource == nic && path.receiver == resource.id);
     let only = plan.paths.iter().all(|path| path.receiver == resource.id);

@@ -4,7 +4,7 @@
 mod lab;
 
 use super::*;
-use crate::measure::{CoreUse, HeldBy, Measurement, ReceiverResult, Stage, WorkerResult};
+use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
 pub(super) use lab::{Case, Lab, figure};
 use linerate_model::plan::{Origin, ResourceKind};
 use proptest::prelude::*;
@@ -168,7 +168,7 @@ fn of_two_figures_that_the_receiver_held_the_lower_counts() {
     // A lower figure that something else held says nothing of the receiver.
     let by_disks = |figure: &mut Measurement| {
         if figure.with_file {
-            (figure.bytes_per_second, figure.held_by) = (120e6, Some(HeldBy::Generator));
+            (figure.bytes_per_second, figure.held_by) = (120e6, Some(LimitedBy::Generator));
         }
     };
     assert_eq!(receiver(&by_disks), 140e6);
@@ -215,11 +215,11 @@ fn the_cpu_of_one_lane_on_loopback() {
         Lab { disks: vec![UNSHAPED], nics: vec![UNSHAPED], receiver: UNSHAPED, ..Lab::default() }.measured();
     case.plan.loopback = true;
     for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Disk) {
-        (figure.held_by, figure.lower_bound) = (Some(HeldBy::Cpu), true);
+        (figure.held_by, figure.lower_bound) = (Some(LimitedBy::Cpu), true);
         figure.receiver.get_or_insert_default().cpu_seconds_per_gb = 0.2;
     }
     let mut disk = case.measurements[0].clone();
-    (disk.held_by, disk.lower_bound) = (Some(HeldBy::Generator), true);
+    (disk.held_by, disk.lower_bound) = (Some(LimitedBy::Generator), true);
     case.measurements[0] = disk;
     case.measurements.retain(|figure| figure.name != "all disks");
     let diagnosis = case.diagnose();
@@ -425,7 +425,7 @@ prop_compose! {
         name in prop_oneof![Just("copy all cores"), Just("read all cores"), Just("x")],
         numbers in prop::collection::vec(any_number(), 14),
         (together, with_file, lower_bound, told) in any::<(bool, bool, bool, bool)>(),
-        held_by in prop::option::of(prop_oneof![Just(HeldBy::Cpu), Just(HeldBy::Quota), Just(HeldBy::Peer), Just(HeldBy::Generator)]),
+        held_by in prop::option::of(prop_oneof![Just(LimitedBy::Cpu), Just(LimitedBy::Quota), Just(LimitedBy::Peer), Just(LimitedBy::Generator)]),
         protocol in prop::option::of(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)]),
         flags in prop::collection::vec(prop_oneof![Just("quota"), Just("steal"), Just("page-cache"), Just("short-file")], 0..3),
         (socket_drops, segment_bytes, lane) in any::<(u64, u32, usize)>(),

@@ -2,14 +2,14 @@
 
 use super::Stages;
 use super::product::{Measurement, Stage};
-use super::running::{Running, lane_results};
-use super::window::{OwnMeter, Windows};
+use super::running::{RunningWorkers, lane_results};
+use super::window::{OwnMeter, WindowSpec};
 use linerate_facts::units::show_size;
 use linerate_model::plan::SourcePlan;
 use linerate_model::plan::schedule::alone_disks;
 use linerate_system::file;
 use linerate_transport::flow::source::{Cursor, Source};
-use linerate_transport::flow::start::{Destination, LaneStart};
+use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(crate) fn measure(stages: &mut Stages<'_>) {
     let schedule = stages.plan.schedule;
     let sources = &stages.plan.sources;
-    let windows = |seconds: f64| Windows {
+    let windows = |seconds: f64| WindowSpec {
         warm_up: Duration::from_secs_f64(schedule.warm_up_seconds),
         window: Duration::from_secs_f64(seconds),
         repeats: schedule.repeats.max(1),
@@ -44,7 +44,7 @@ pub(crate) fn measure(stages: &mut Stages<'_>) {
     one(stages, &all, name, windows(schedule.together_seconds));
 }
 
-fn one(stages: &mut Stages<'_>, sources: &[usize], name: String, windows: Windows) {
+fn one(stages: &mut Stages<'_>, sources: &[usize], name: String, windows: WindowSpec) {
     stages.started(Stage::Disk, &name, windows);
     match run(stages, sources, name, windows) {
         Ok(measurement) => stages.measured(measurement),
@@ -56,9 +56,9 @@ fn run(
     stages: &mut Stages<'_>,
     sources: &[usize],
     name: String,
-    windows: Windows,
+    windows: WindowSpec,
 ) -> Result<Measurement, String> {
-    let mut running = Running::new(stages.stop);
+    let mut running = RunningWorkers::new(stages.stop);
     let mut cursors = Vec::new();
     let mut flags = Vec::new();
     let mut cores = Vec::new();
@@ -67,7 +67,7 @@ fn run(
         let (source, cursor) = open(plan, &mut flags)?;
         let core = stages.core_for(position, *index);
         cores.extend(core);
-        let lane = LaneStart {
+        let lane = WorkerStart {
             core,
             source,
             destination: Destination::Null,

@@ -91,7 +91,7 @@ fn rank(count: usize) -> usize {
 /// What two sets of samples say of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum SampleComparison {
     Higher,
     Lower,
     NoDifferenceShown,
@@ -99,12 +99,12 @@ pub enum Verdict {
 }
 
 /// The second against the first.
-pub fn verdict(first: Option<Interval>, second: Option<Interval>) -> Verdict {
+pub fn verdict(first: Option<Interval>, second: Option<Interval>) -> SampleComparison {
     match (first, second) {
-        (Some(first), Some(second)) if !first.parts_from(second) => Verdict::NoDifferenceShown,
-        (Some(first), Some(second)) if second.low > first.high => Verdict::Higher,
-        (Some(_), Some(_)) => Verdict::Lower,
-        _ => Verdict::TooFewSamples,
+        (Some(first), Some(second)) if !first.parts_from(second) => SampleComparison::NoDifferenceShown,
+        (Some(first), Some(second)) if second.low > first.high => SampleComparison::Higher,
+        (Some(_), Some(_)) => SampleComparison::Lower,
+        _ => SampleComparison::TooFewSamples,
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
             let mut dice = Dice(round * 7919 + count as u64 * 31 + kind as u64);
             let first = Interval::of(&samples(&mut dice, kind, count, 0.0));
             let second = Interval::of(&samples(&mut dice, kind, count, shift));
-            matches!(verdict(first, second), Verdict::Higher | Verdict::Lower)
+            matches!(verdict(first, second), SampleComparison::Higher | SampleComparison::Lower)
         });
         different.count() as f64 / rounds as f64
     }
@@ -186,7 +186,7 @@ mod tests {
     fn few_samples_and_broken_ones_have_no_interval() {
         assert_eq!(Interval::of(&[1.0, 2.0]), None);
         assert_eq!(Interval::of(&[1.0, 2.0, f64::NAN]), None);
-        assert_eq!(verdict(None, Interval::of(&[1.0, 1.0, 1.0])), Verdict::TooFewSamples);
+        assert_eq!(verdict(None, Interval::of(&[1.0, 1.0, 1.0])), SampleComparison::TooFewSamples);
     }
 
     proptest! {
@@ -201,12 +201,12 @@ mod tests {
                 prop_assert!(interval.low <= middle && middle <= interval.high);
             }
             let turned = match verdict(a, b) {
-                Verdict::Higher => Verdict::Lower,
-                Verdict::Lower => Verdict::Higher,
+                SampleComparison::Higher => SampleComparison::Lower,
+                SampleComparison::Lower => SampleComparison::Higher,
                 same => same,
             };
             prop_assert_eq!(verdict(b, a), turned);
-            prop_assert_eq!(verdict(a, a) == Verdict::TooFewSamples, a.is_none());
+            prop_assert_eq!(verdict(a, a) == SampleComparison::TooFewSamples, a.is_none());
         }
     }
 }

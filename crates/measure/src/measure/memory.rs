@@ -2,9 +2,9 @@
 
 use super::Stages;
 use super::product::{Measurement, Stage};
-use super::window::{OwnMeter, Windows, watch};
+use super::window::{OwnMeter, WindowSpec, watch};
 use linerate_system::{affinity, memory};
-use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::flow::counters::WorkerCounters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ enum Kernel {
 pub(crate) fn measure(stages: &mut Stages<'_>) {
     let cores = stages.cores();
     let schedule = stages.plan.schedule;
-    let windows = Windows {
+    let windows = WindowSpec {
         warm_up: Duration::from_millis(60),
         window: Duration::from_secs_f64(schedule.alone_seconds.min(0.15)),
         repeats: schedule.repeats.max(1),
@@ -62,13 +62,14 @@ fn run(
     stages: &mut Stages<'_>,
     kernel: Kernel,
     cores: &[u32],
-    windows: Windows,
+    windows: WindowSpec,
     together: bool,
     name: String,
 ) -> Result<Measurement, String> {
     let bytes = buffer_bytes(stages, cores.len());
     let start = Instant::now();
-    let workers: Vec<Arc<LaneCounters>> = cores.iter().map(|_| Arc::new(LaneCounters::new(start))).collect();
+    let workers: Vec<Arc<WorkerCounters>> =
+        cores.iter().map(|_| Arc::new(WorkerCounters::new(start))).collect();
     let end = Arc::new(AtomicBool::new(false));
     let ready = Arc::new(AtomicUsize::new(0));
     let (mut threads, mut refused) = (Vec::new(), None);
@@ -114,7 +115,7 @@ fn work(
     kernel: Kernel,
     core: u32,
     bytes: u64,
-    counters: &LaneCounters,
+    counters: &WorkerCounters,
     end: &AtomicBool,
     ready: &AtomicUsize,
 ) {

@@ -25,12 +25,12 @@ use crate::event::{Event, Listener};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan};
-use running::Running;
+use running::RunningWorkers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 pub(crate) use trust::receiver_evidence;
-pub use window::Windows;
-use window::{Glance, Meter, Seen, watch};
+pub use window::WindowSpec;
+use window::{Meter, WindowObservation, WorkerWatch, watch};
 
 /// Opening, connecting and stopping of one measurement on a slow machine, seconds.
 const STARTING_SECONDS: f64 = 0.5;
@@ -58,7 +58,7 @@ pub struct Stages<'a> {
 
 /// Figures, and what failed on the way.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct StageFigures {
     pub measurements: Measurements,
     pub errors: Vec<String>,
     /// What was left out, and why.
@@ -66,7 +66,7 @@ pub struct Measured {
 }
 
 /// Measures the stages that were asked for, in the order of the path.
-pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> Measured {
+pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> StageFigures {
     for stage in [Stage::Memory, Stage::Disk, Stage::Network, Stage::Path] {
         if !wanted.contains(&stage) || stages.stopped() {
             continue;
@@ -83,7 +83,7 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> M
             Stage::Path => network::measure_path(&mut stages, peers),
         }
     }
-    Measured { measurements: stages.done, errors: stages.errors, notes: stages.notes }
+    StageFigures { measurements: stages.done, errors: stages.errors, notes: stages.notes }
 }
 
 impl<'a> Stages<'a> {
@@ -135,7 +135,7 @@ impl<'a> Stages<'a> {
     ///
     /// The plan has reckoned with the budget; this is for machines on which starting and stopping takes
     /// longer than it thought.
-    fn has_time_for(&self, windows: Windows) -> bool {
+    fn has_time_for(&self, windows: WindowSpec) -> bool {
         let schedule = self.plan.schedule;
         let each = |seconds: f64| {
             schedule.warm_up_seconds + seconds * f64::from(schedule.repeats) + STARTING_SECONDS
@@ -156,7 +156,7 @@ impl<'a> Stages<'a> {
         resource.split_once(':').map_or(resource, |(_, name)| name).to_string()
     }
 
-    fn started(&mut self, stage: Stage, name: &str, windows: Windows) {
+    fn started(&mut self, stage: Stage, name: &str, windows: WindowSpec) {
         let seconds = windows.total().as_secs_f64();
         self.listener.hear(&Event::Started { stage, name: name.to_string(), seconds });
     }
@@ -181,14 +181,14 @@ impl<'a> Stages<'a> {
     /// Watches running workers and lets the listener see their progress.
     fn watch(
         &mut self,
-        running: &mut Running<'_>,
+        running: &mut RunningWorkers<'_>,
         meter: &mut dyn Meter,
-        windows: Windows,
+        windows: WindowSpec,
         stage: Stage,
-    ) -> Result<Seen, String> {
+    ) -> Result<WindowObservation, String> {
         let listener = &mut *self.listener;
         let counters = running.counters.clone();
-        let mut glance = Glance::new(&counters);
+        let mut glance = WorkerWatch::new(&counters);
         let mut tick = |_| {
             if let Some((bytes_per_second, shares)) = glance.look(&counters) {
                 listener.hear(&Event::Progress { stage, bytes_per_second });
@@ -202,7 +202,7 @@ impl<'a> Stages<'a> {
 
 impl Measurement {
     /// A figure from what was seen; the stage adds its own fields.
-    fn of(stage: Stage, name: String, resource: String, seen: &Seen) -> Self {
+    fn of(stage: Stage, name: String, resource: String, seen: &WindowObservation) -> Self {
         let bytes_per_second = statistics::median(&seen.samples);
         Measurement {
             stage,

@@ -4,9 +4,9 @@
 use super::Stages;
 use super::peers::Peers;
 use super::product::Stage;
-use super::streams::{Bench, Direction, StreamsJob, Trial, compare_congestion_controls};
+use super::streams::{MethodTrial, StreamBench, StreamDirection, StreamsJob, compare_congestion_controls};
 use super::transfer;
-use super::window::Windows;
+use super::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::WorkerPlan;
 use linerate_model::plan::schedule::alone_paths;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What stands behind the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Behind {
+pub(super) enum WorkerSource {
     /// Buffers.
     Memory,
     /// A piece of the source that the page cache holds.
@@ -30,9 +30,9 @@ pub(super) struct Flow {
     pub resource: String,
     pub lanes: Vec<WorkerPlan>,
     pub protocol: Protocol,
-    pub behind: Behind,
+    pub behind: WorkerSource,
     pub together: bool,
-    pub windows: Windows,
+    pub windows: WindowSpec,
 }
 
 /// Measures each path alone and all together, from memory and from the page cache, for each protocol.
@@ -40,7 +40,7 @@ pub(crate) fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
     let paths = stages.plan.paths.len();
     for protocol in stages.goal.protocols.clone() {
         let mut tried = congestion_controls(stages, peers, protocol);
-        for behind in [Behind::Memory, Behind::Cached] {
+        for behind in [WorkerSource::Memory, WorkerSource::Cached] {
             let groups = alone_paths(stages.plan).map(Some).filter(|_| paths > 1).chain([None]);
             for group in groups.collect::<Vec<_>>() {
                 if stages.stopped() {
@@ -59,11 +59,11 @@ pub(crate) fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
 
 /// A short A/B before the figures, where the user has named none: on some systems the default is several
 /// times slower than another.
-fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protocol) -> Vec<Trial> {
+fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protocol) -> Vec<MethodTrial> {
     if protocol != Protocol::Tcp || stages.goal.congestion_control.is_some() || stages.stopped() {
         return Vec::new();
     }
-    let mut bench = Bench {
+    let mut bench = StreamBench {
         sysroot: stages.sysroot,
         machine: stages.machine,
         paths: &stages.plan.paths,
@@ -76,7 +76,7 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
         stop: stages.stop,
         listener: &mut *stages.listener,
     };
-    compare_congestion_controls(&mut bench, &StreamsJob::plain(protocol, Direction::Send))
+    compare_congestion_controls(&mut bench, &StreamsJob::plain(protocol, StreamDirection::Send))
 }
 
 /// Measures all workers from disk to peer, for each protocol.
@@ -92,7 +92,7 @@ pub(crate) fn measure_path(stages: &mut Stages<'_>, peers: &mut Peers) {
             resource: "all".into(),
             lanes: stages.plan.workers.clone(),
             protocol,
-            behind: Behind::Disk,
+            behind: WorkerSource::Disk,
             together: true,
             windows: windows(stages, schedule.path_seconds),
         };
@@ -100,9 +100,9 @@ pub(crate) fn measure_path(stages: &mut Stages<'_>, peers: &mut Peers) {
     }
 }
 
-fn windows(stages: &Stages<'_>, seconds: f64) -> Windows {
+fn windows(stages: &Stages<'_>, seconds: f64) -> WindowSpec {
     let schedule = stages.plan.schedule;
-    Windows {
+    WindowSpec {
         // TCP and the UDP window find their rate in the warm-up.
         warm_up: Duration::from_secs_f64(schedule.warm_up_seconds),
         window: Duration::from_secs_f64(seconds),
@@ -111,12 +111,12 @@ fn windows(stages: &Stages<'_>, seconds: f64) -> Windows {
 }
 
 /// The flow over one path, or over all of them (`None`).
-fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, behind: Behind) -> Flow {
+fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, behind: WorkerSource) -> Flow {
     let schedule = stages.plan.schedule;
     let only = path.or((stages.plan.paths.len() == 1).then_some(0));
     let mut lanes = stages.plan.workers.clone();
     lanes.retain(|lane| path.is_none_or(|path| lane.path == path));
-    let kind = if behind == Behind::Cached { ", cached file" } else { "" };
+    let kind = if behind == WorkerSource::Cached { ", cached file" } else { "" };
     let name = match (path, only) {
         (Some(path), _) => format!("{} {protocol} alone{kind}", stages.plan.paths[path].name),
         (None, Some(path)) => format!("{} {protocol}{kind}", stages.plan.paths[path].name),
@@ -138,7 +138,7 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
 }
 
 /// `tried`: goes with the first figure.
-fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<Trial>) {
+fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<MethodTrial>) {
     stages.started(flow.stage, &flow.name, flow.windows);
     let label = format!("{} {}", flow.stage, flow.name);
     match transfer::run(stages, peers, &flow) {

@@ -2,11 +2,11 @@
 //! counted.
 
 use super::product::ReceiverResult;
-use super::window::{Meter, Seen};
+use super::window::{Meter, WindowObservation};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Plan, WorkerPlan};
-use linerate_transport::agent::{LaneRequest, LaneTicket, OpenRequest, Sample, Session};
-use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::agent::{AgentSession, OpenRequest, TestSample, WorkerRequest, WorkerTicket};
+use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::start::Destination;
 use linerate_transport::flow::udp::UdpSender;
@@ -23,7 +23,7 @@ const LARGEST_MTU: u32 = 9000;
 
 /// Control sessions, one for each path of the plan.
 pub struct Peers {
-    sessions: Vec<Session>,
+    sessions: Vec<AgentSession>,
     /// Interface of each, for sentences.
     names: Vec<String>,
     /// Which workers of the running test each session has, as (path, number within the session).
@@ -32,7 +32,7 @@ pub struct Peers {
 
 impl Peers {
     /// Sessions in the order of the plan's paths.
-    pub fn new(sessions: Vec<Session>, paths: &[PathPlan]) -> Self {
+    pub fn new(sessions: Vec<AgentSession>, paths: &[PathPlan]) -> Self {
         let opened = vec![0; sessions.len()];
         Peers { sessions, names: paths.iter().map(|path| path.name.clone()).collect(), opened }
     }
@@ -43,7 +43,7 @@ impl Peers {
     }
 
     /// The sessions.
-    pub fn sessions(&self) -> &[Session] {
+    pub fn sessions(&self) -> &[AgentSession] {
         &self.sessions
     }
 
@@ -66,8 +66,8 @@ impl Peers {
         lanes: &[WorkerPlan],
         protocol: Protocol,
         verify: bool,
-    ) -> Vec<Result<LaneTicket, String>> {
-        let mut tickets: Vec<Result<LaneTicket, String>> =
+    ) -> Vec<Result<WorkerTicket, String>> {
+        let mut tickets: Vec<Result<WorkerTicket, String>> =
             lanes.iter().map(|_| Err("not opened".into())).collect();
         for (path, session) in self.sessions.iter().enumerate() {
             let mine: Vec<usize> = (0..lanes.len()).filter(|index| lanes[*index].path == path).collect();
@@ -76,7 +76,7 @@ impl Peers {
                 continue;
             }
             let request = OpenRequest {
-                lanes: mine.iter().map(|_| LaneRequest { protocol }).collect(),
+                lanes: mine.iter().map(|_| WorkerRequest { protocol }).collect(),
                 verify,
                 ..OpenRequest::default()
             };
@@ -96,7 +96,7 @@ impl Peers {
     /// Opens the data stream of one worker.
     pub fn connect(
         &self,
-        ticket: &LaneTicket,
+        ticket: &WorkerTicket,
         lane: &WorkerPlan,
         plan: &Plan,
         goal: &Goal,
@@ -130,7 +130,7 @@ impl Peers {
     }
 
     /// After the workers have ended: the receivers' checksums against ours. None where one cannot be had.
-    pub fn verify(&self, lanes: &[WorkerPlan], counters: &[Arc<LaneCounters>]) -> Option<bool> {
+    pub fn verify(&self, lanes: &[WorkerPlan], counters: &[Arc<WorkerCounters>]) -> Option<bool> {
         // A send that did not come back before the worker's end is at the receiver, or is not: nothing to
         // compare.
         if !counters.iter().all(|counters| counters.whole.load(Ordering::Relaxed)) {
@@ -152,8 +152,8 @@ impl Peers {
         }
     }
 
-    fn samples(&self) -> Result<Vec<Option<Sample>>, String> {
-        let sample = |(index, session): (usize, &Session)| match self.opened.get(index) {
+    fn samples(&self) -> Result<Vec<Option<TestSample>>, String> {
+        let sample = |(index, session): (usize, &AgentSession)| match self.opened.get(index) {
             None | Some(0) => Ok(None),
             Some(_) => session.sample().map(Some).map_err(|failure| {
                 let name = self.names.get(index).map_or("the network", String::as_str);
@@ -182,9 +182,9 @@ pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u
 
 /// The samples of the plan's workers, in their order; each session counts its own workers from 0.
 fn lane_samples(
-    samples: &[Option<Sample>],
+    samples: &[Option<TestSample>],
     lanes: &[WorkerPlan],
-) -> Vec<linerate_transport::agent::LaneSample> {
+) -> Vec<linerate_transport::agent::WorkerSample> {
     let paths = lanes.iter().map(|lane| lane.path + 1).max().unwrap_or(0);
     let mut next = vec![0; paths];
     let each = lanes.iter().map(|lane| {
@@ -200,8 +200,8 @@ fn lane_samples(
 pub(crate) struct PeerMeter<'a> {
     peers: &'a Peers,
     lanes: &'a [WorkerPlan],
-    first: Vec<Option<Sample>>,
-    last: Vec<Option<Sample>>,
+    first: Vec<Option<TestSample>>,
+    last: Vec<Option<TestSample>>,
     hosts: Vec<(String, String)>,
 }
 
@@ -240,15 +240,15 @@ impl Meter for PeerMeter<'_> {
 
 /// The receivers' side of a measurement: samples at its begin and end, by path.
 pub(crate) struct Far {
-    lanes: Vec<(linerate_transport::agent::LaneSample, linerate_transport::agent::LaneSample)>,
-    first: Vec<Option<Sample>>,
-    last: Vec<Option<Sample>>,
+    lanes: Vec<(linerate_transport::agent::WorkerSample, linerate_transport::agent::WorkerSample)>,
+    first: Vec<Option<TestSample>>,
+    last: Vec<Option<TestSample>>,
     hosts: Vec<(String, String)>,
 }
 
 impl Far {
     /// One result for all receivers; with several hosts the busiest one's CPU is told.
-    pub(crate) fn result(&self, seen: &Seen) -> Option<ReceiverResult> {
+    pub(crate) fn result(&self, seen: &WindowObservation) -> Option<ReceiverResult> {
         let mut result = ReceiverResult::default();
         let mut counted: Vec<&str> = Vec::new();
         let mut cpu_nanos = 0u64;
@@ -289,19 +289,19 @@ impl Far {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_transport::agent::LaneSample;
+    use linerate_transport::agent::WorkerSample;
 
     #[test]
     fn what_peers_claim_does_not_overflow() {
-        let boast = LaneSample { datagrams: u64::MAX, socket_drops: u64::MAX, ..LaneSample::default() };
-        let sample = || Some(Sample { process_cpu_nanos: u64::MAX, ..Sample::default() });
+        let boast = WorkerSample { datagrams: u64::MAX, socket_drops: u64::MAX, ..WorkerSample::default() };
+        let sample = || Some(TestSample { process_cpu_nanos: u64::MAX, ..TestSample::default() });
         let far = Far {
-            lanes: vec![(boast.clone(), LaneSample::default()), (boast, LaneSample::default())],
-            first: vec![Some(Sample::default()), Some(Sample::default())],
+            lanes: vec![(boast.clone(), WorkerSample::default()), (boast, WorkerSample::default())],
+            first: vec![Some(TestSample::default()), Some(TestSample::default())],
             last: vec![sample(), sample()],
             hosts: vec![("one".into(), "a".into()), ("other".into(), "b".into())],
         };
-        let seen = Seen { bytes: 1, seconds: 1.0, ..Seen::default() };
+        let seen = WindowObservation { bytes: 1, seconds: 1.0, ..WindowObservation::default() };
         let result = far.result(&seen).expect("a result");
         assert_eq!((result.datagrams, result.socket_drops), (u64::MAX, u64::MAX));
         assert!(result.cpu_seconds_per_gb.is_finite());

@@ -2,7 +2,7 @@
 //! distrust it.
 
 use super::access::{AccessResult, MemoryPoint};
-use super::streams::{StreamsResult, Trial};
+use super::streams::{MethodTrial, StreamsResult};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub struct Measurement {
     pub lower_bound: bool,
     /// What held it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_by: Option<HeldBy>,
+    pub held_by: Option<LimitedBy>,
     /// Transport, for network and path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
@@ -91,7 +91,7 @@ pub struct Measurement {
     pub memory: Option<MemoryPoint>,
     /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub congestion_controls: Vec<Trial>,
+    pub congestion_controls: Vec<MethodTrial>,
     /// Streams in detail (`linerate network`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Box<StreamsResult>>,
@@ -100,7 +100,7 @@ pub struct Measurement {
 /// What held a stage that is not the resource it measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum HeldBy {
+pub enum LimitedBy {
     /// A core of our own was saturated.
     Cpu,
     /// The control group's CPU quota throttled us.

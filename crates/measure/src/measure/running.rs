@@ -1,34 +1,34 @@
 //! A group of workers of one measurement: started together, stopped together, their errors kept by worker.
 
 use super::product::WorkerResult;
-use super::window::Seen;
-use linerate_transport::flow::counters::LaneCounters;
-use linerate_transport::flow::start::{LaneStart, RunningLane, start};
+use super::window::WindowObservation;
+use linerate_transport::flow::counters::WorkerCounters;
+use linerate_transport::flow::start::{RunningWorker, WorkerStart, start};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Workers at work. Dropping it stops them.
 #[derive(Debug)]
-pub(crate) struct Running<'a> {
+pub(crate) struct RunningWorkers<'a> {
     /// One for each worker, in order of their start.
-    pub counters: Vec<Arc<LaneCounters>>,
-    lanes: Vec<RunningLane>,
+    pub counters: Vec<Arc<WorkerCounters>>,
+    lanes: Vec<RunningWorker>,
     end: Arc<AtomicBool>,
     begin: Instant,
     interrupted: &'a AtomicBool,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningWorkers<'a> {
     /// No workers yet.
     pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
         let end = Arc::new(AtomicBool::new(false));
-        Running { counters: Vec::new(), lanes: Vec::new(), end, begin: Instant::now(), interrupted }
+        RunningWorkers { counters: Vec::new(), lanes: Vec::new(), end, begin: Instant::now(), interrupted }
     }
 
     /// Starts one more worker.
-    pub(crate) fn start(&mut self, lane: LaneStart) -> std::io::Result<()> {
-        let counters = Arc::new(LaneCounters::new(self.begin));
+    pub(crate) fn start(&mut self, lane: WorkerStart) -> std::io::Result<()> {
+        let counters = Arc::new(WorkerCounters::new(self.begin));
         let running = start(lane, Arc::clone(&counters), Arc::clone(&self.end))?;
         self.counters.push(counters);
         self.lanes.push(running);
@@ -37,12 +37,12 @@ impl<'a> Running<'a> {
 
     /// What moves the bytes of the first worker.
     pub(crate) fn method(&self) -> String {
-        self.lanes.first().and_then(RunningLane::method).unwrap_or_else(|| "worker did not start".into())
+        self.lanes.first().and_then(RunningWorker::method).unwrap_or_else(|| "worker did not start".into())
     }
 
     /// There is something left to watch.
     pub(crate) fn alive(&self) -> bool {
-        !self.interrupted.load(Ordering::Relaxed) && !self.lanes.iter().all(RunningLane::ended)
+        !self.interrupted.load(Ordering::Relaxed) && !self.lanes.iter().all(RunningWorker::ended)
     }
 
     /// Stops all workers, waits for them, and gives the errors by worker.
@@ -53,7 +53,7 @@ impl<'a> Running<'a> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningWorkers<'_> {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
     }
@@ -61,7 +61,7 @@ impl Drop for Running<'_> {
 
 /// What was seen of each worker, with the names of its ends.
 pub(crate) fn lane_results(
-    seen: &Seen,
+    seen: &WindowObservation,
     ends: impl Fn(usize) -> (String, Option<String>),
 ) -> Vec<WorkerResult> {
     let results = seen.workers.iter().enumerate().map(|(index, worker)| {

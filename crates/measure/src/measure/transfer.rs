@@ -4,19 +4,19 @@
 use super::Stages;
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
-use super::network::{Behind, Flow};
+use super::network::{Flow, WorkerSource};
 use super::peers::{Far, PeerMeter, Peers};
 use super::product::Measurement;
-use super::running::{Running, lane_results};
+use super::running::{RunningWorkers, lane_results};
 use super::trust;
-use super::window::Seen;
+use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::WorkerPlan;
 use linerate_system::file;
 use linerate_system::socket::tcp_info;
 use linerate_transport::flow::source::{Cursor, Source};
-use linerate_transport::flow::start::{Destination, LaneStart};
+use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,9 +31,9 @@ const EXTRA_BLOCKS: usize = 2;
 /// What was seen of a flow, with what is needed to describe it.
 struct Observed {
     lanes: Vec<WorkerPlan>,
-    seen: Seen,
+    seen: WindowObservation,
     far: Far,
-    tcp: Vec<TcpSeen>,
+    tcp: Vec<TcpAtEnd>,
     verified: Option<bool>,
     engine: String,
     segmentation: bool,
@@ -98,7 +98,7 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
         _ => None,
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
-    let mut running = Running::new(stages.stop);
+    let mut running = RunningWorkers::new(stages.stop);
     for (lane, destination) in lanes.iter().zip(destinations) {
         let start = lane_start(stages, flow, lane, destination, &cursors, &mut flags)?;
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
@@ -107,11 +107,11 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
     let mut meter = PeerMeter::new(peers, &lanes);
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage);
     let far = meter.far();
-    let tcp = streams.iter().map(|stream| TcpSeen::read(stream.as_ref())).collect();
+    let tcp = streams.iter().map(|stream| TcpAtEnd::read(stream.as_ref())).collect();
     let errors = running.finish();
     let verified = verifies(stages, flow).then(|| peers.verify(&lanes, &running.counters)).flatten();
     peers.close();
-    if flow.behind == Behind::Cached {
+    if flow.behind == WorkerSource::Cached {
         drop_again(&stages.plan.sources);
     }
     for (position, error) in errors {
@@ -136,14 +136,14 @@ fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), &seen);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
-    measurement.with_file = flow.behind == Behind::Cached;
+    measurement.with_file = flow.behind == WorkerSource::Cached;
     measurement.method = method(stages, flow, &engine, segmentation);
     measurement.workers = lane_results(&seen, |position| {
         let lane = &lanes[position];
         let source = match flow.behind {
-            Behind::Memory => "memory".to_string(),
-            Behind::Cached => "page cache".to_string(),
-            Behind::Disk => stages.plan.sources[lane.source].resource.clone(),
+            WorkerSource::Memory => "memory".to_string(),
+            WorkerSource::Cached => "page cache".to_string(),
+            WorkerSource::Disk => stages.plan.sources[lane.source].resource.clone(),
         };
         (source, Some(stages.plan.paths[lane.path].resource.clone()))
     });
@@ -182,7 +182,7 @@ fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.lanes.iter().any(|lane| lane.source == index);
         let length = match flow.behind {
-            Behind::Cached if used => bring_in(source, patience),
+            WorkerSource::Cached if used => bring_in(source, patience),
             _ => source.length_bytes,
         };
         Arc::new(Cursor::new(length, source.block_bytes))
@@ -197,13 +197,13 @@ fn lane_start(
     destination: Destination,
     cursors: &[Arc<Cursor>],
     flags: &mut Vec<String>,
-) -> Result<LaneStart, String> {
+) -> Result<WorkerStart, String> {
     let plan = &stages.plan.sources[lane.source];
     let cursor = &cursors[lane.source];
     let source = match flow.behind {
-        Behind::Memory => Source::Memory,
-        Behind::Disk => open_with(plan, flags, cursor)?,
-        Behind::Cached => Source::File {
+        WorkerSource::Memory => Source::Memory,
+        WorkerSource::Disk => open_with(plan, flags, cursor)?,
+        WorkerSource::Cached => Source::File {
             file: file::open_to_read(&plan.path, false)
                 .map_err(|error| format!("{}: {error}", plan.path.display()))?,
             cursor: Arc::clone(cursor),
@@ -211,11 +211,11 @@ fn lane_start(
         },
     };
     let (block_bytes, depth, extra_blocks) = match flow.behind {
-        Behind::Memory => (MEMORY_BLOCK_BYTES.min(lane.block_bytes), MEMORY_BLOCKS, 0),
-        Behind::Cached => (lane.block_bytes, MEMORY_BLOCKS, 0),
-        Behind::Disk => (lane.block_bytes, lane.queue_depth, EXTRA_BLOCKS),
+        WorkerSource::Memory => (MEMORY_BLOCK_BYTES.min(lane.block_bytes), MEMORY_BLOCKS, 0),
+        WorkerSource::Cached => (lane.block_bytes, MEMORY_BLOCKS, 0),
+        WorkerSource::Disk => (lane.block_bytes, lane.queue_depth, EXTRA_BLOCKS),
     };
-    Ok(LaneStart {
+    Ok(WorkerStart {
         core: Some(lane.core),
         source,
         destination,
@@ -230,9 +230,9 @@ fn lane_start(
 
 fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) -> String {
     let source = match flow.behind {
-        Behind::Memory => format!("{} from memory", show_size(MEMORY_BLOCK_BYTES)),
-        Behind::Cached => "cached file".to_string(),
-        Behind::Disk => {
+        WorkerSource::Memory => format!("{} from memory", show_size(MEMORY_BLOCK_BYTES)),
+        WorkerSource::Cached => "cached file".to_string(),
+        WorkerSource::Disk => {
             let first = &stages.plan.sources[flow.lanes[0].source];
             let how = if first.direct { "O_DIRECT" } else { "buffered" };
             format!("{how} {} × {}", show_size(first.block_bytes), flow.lanes[0].queue_depth)
@@ -252,7 +252,7 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
 }
 
 /// Share of what was sent in the windows that did not arrive.
-fn loss(protocol: Protocol, seen: &Seen) -> f64 {
+fn loss(protocol: Protocol, seen: &WindowObservation) -> f64 {
     let sent: u64 = seen.workers.iter().map(|worker| worker.sent_bytes).sum();
     let lost: u64 = seen.workers.iter().map(|worker| worker.lost_bytes).sum();
     if protocol == Protocol::Tcp || sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
@@ -260,16 +260,16 @@ fn loss(protocol: Protocol, seen: &Seen) -> f64 {
 
 /// What TCP_INFO says of one stream at its end.
 #[derive(Clone, Copy, Debug, Default)]
-struct TcpSeen {
+struct TcpAtEnd {
     receiver_limited: f64,
     retransmits: u64,
     segment_bytes: u32,
 }
 
-impl TcpSeen {
+impl TcpAtEnd {
     fn read(stream: Option<&TcpStream>) -> Self {
         let Some(info) = stream.and_then(|stream| tcp_info(stream).ok()) else { return Self::default() };
-        TcpSeen {
+        TcpAtEnd {
             receiver_limited: info.receiver_limited_us as f64 / info.busy_us.max(1) as f64,
             retransmits: u64::from(info.retransmits),
             segment_bytes: info.segment_bytes,

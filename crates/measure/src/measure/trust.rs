@@ -1,8 +1,8 @@
 //! Whether a figure is to be trusted: what held the stage instead of the thing that was measured, and flags
 //! for the reader.
 
-use super::product::{HeldBy, Measurement, ReceiverResult};
-use super::window::{Seen, WorkerSeen};
+use super::product::{LimitedBy, Measurement, ReceiverResult};
+use super::window::{WindowObservation, WorkerObservation};
 use linerate_model::verdict::thresholds::LOST;
 use linerate_model::verdict::{
     Evidence, Judgement, Limit, QuotaEvidence, ReceiverEvidence, Route, WorkerEvidence, is_full, is_stolen,
@@ -15,22 +15,22 @@ pub(super) const SPREAD: f64 = 0.10;
 /// What limited the stage, if not the thing measured. `rate_limit` is what the receiver was told to take at
 /// most, bytes per second.
 pub(crate) fn held_by(
-    seen: &Seen,
+    seen: &WindowObservation,
     receiver: Option<&ReceiverResult>,
     rate_limit: Option<f64>,
-) -> Option<HeldBy> {
+) -> Option<LimitedBy> {
     match judged(seen, receiver, rate_limit).limit()? {
         Limit::ReceiverRateLimit { .. } | Limit::ReceiverQuota { .. } | Limit::ReceiverThread { .. } => {
-            Some(HeldBy::Peer)
+            Some(LimitedBy::Peer)
         }
-        Limit::Quota { .. } => Some(HeldBy::Quota),
-        Limit::Thread { .. } => Some(HeldBy::Cpu),
+        Limit::Quota { .. } => Some(LimitedBy::Quota),
+        Limit::Thread { .. } => Some(LimitedBy::Cpu),
         // What was measured limits itself.
         _ => None,
     }
 }
 
-fn judged(seen: &Seen, receiver: Option<&ReceiverResult>, rate_limit: Option<f64>) -> Judgement {
+fn judged(seen: &WindowObservation, receiver: Option<&ReceiverResult>, rate_limit: Option<f64>) -> Judgement {
     let mut receiver = receiver.map(receiver_evidence);
     if rate_limit.is_some() {
         receiver = Some(ReceiverEvidence { rate_limit, ..receiver.unwrap_or_default() });
@@ -44,9 +44,9 @@ fn judged(seen: &Seen, receiver: Option<&ReceiverResult>, rate_limit: Option<f64
 
 /// What a stage shows of this host. Of the machine beside it only what the stage itself was held up by: which
 /// part it measured is the plan's affair.
-fn evidence(seen: &Seen) -> Evidence {
+fn evidence(seen: &WindowObservation) -> Evidence {
     let workers = &seen.workers;
-    let mean = |of: fn(&WorkerSeen) -> f64| workers.iter().map(of).sum::<f64>() / workers.len() as f64;
+    let mean = |of: fn(&WorkerObservation) -> f64| workers.iter().map(of).sum::<f64>() / workers.len() as f64;
     let used = seen.cpu_seconds / seen.seconds.max(1e-9) / seen.quota_cores;
     Evidence {
         route: Route::Unknown,
@@ -79,7 +79,7 @@ fn quota(throttled: f64, cores: f64) -> Option<QuotaEvidence> {
 
 /// Sets the flags that follow from the figures themselves; the stages add their own (`page-cache`,
 /// `short-file`).
-pub(crate) fn flag(measurement: &mut Measurement, seen: &Seen, cores_used: &[u32]) {
+pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, cores_used: &[u32]) {
     let mut add = |condition: bool, flag: &str| {
         if condition && !measurement.flags.iter().any(|known| known == flag) {
             measurement.flags.push(flag.to_string());
@@ -101,50 +101,50 @@ mod tests {
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
 
-    fn seen(cpu_share: f64, quota_cores: f64, throttled: f64) -> Seen {
-        let worker = WorkerSeen { cpu_share, ..WorkerSeen::default() };
-        Seen {
+    fn seen(cpu_share: f64, quota_cores: f64, throttled: f64) -> WindowObservation {
+        let worker = WorkerObservation { cpu_share, ..WorkerObservation::default() };
+        WindowObservation {
             seconds: 1.0,
             cpu_seconds: cpu_share,
             quota_cores,
             throttled,
             workers: vec![worker],
-            ..Seen::default()
+            ..WindowObservation::default()
         }
     }
 
     #[test]
     fn names_what_limited_the_stage() {
-        let by = |seen: &Seen| held_by(seen, None, None);
+        let by = |seen: &WindowObservation| held_by(seen, None, None);
         assert_eq!(by(&seen(0.3, 0.0, 0.0)), None);
-        assert_eq!(by(&seen(0.97, 0.0, 0.0)), Some(HeldBy::Cpu));
-        assert_eq!(by(&seen(0.39, 0.4, 0.9)), Some(HeldBy::Quota));
+        assert_eq!(by(&seen(0.97, 0.0, 0.0)), Some(LimitedBy::Cpu));
+        assert_eq!(by(&seen(0.39, 0.4, 0.9)), Some(LimitedBy::Quota));
         assert_eq!(by(&seen(0.1, 0.4, 0.0)), None);
-        assert_eq!(by(&seen(0.35, 0.4, 0.0)), Some(HeldBy::Quota), "most of it is used");
+        assert_eq!(by(&seen(0.35, 0.4, 0.0)), Some(LimitedBy::Quota), "most of it is used");
         let starved = ReceiverResult { throttled: 0.8, quota_cores: 0.1, ..ReceiverResult::default() };
-        assert_eq!(held_by(&seen(0.97, 0.0, 0.0), Some(&starved), None), Some(HeldBy::Peer));
-        let limited = Seen { samples: vec![9e6, 9.5e6], ..seen(0.3, 0.0, 0.0) };
-        assert_eq!(held_by(&limited, None, Some(10e6)), Some(HeldBy::Peer));
+        assert_eq!(held_by(&seen(0.97, 0.0, 0.0), Some(&starved), None), Some(LimitedBy::Peer));
+        let limited = WindowObservation { samples: vec![9e6, 9.5e6], ..seen(0.3, 0.0, 0.0) };
+        assert_eq!(held_by(&limited, None, Some(10e6)), Some(LimitedBy::Peer));
         assert_eq!(held_by(&limited, None, Some(100e6)), None);
     }
 
     /// The stage with what it can observe of a situation.
-    fn stage(evidence: &Evidence) -> Seen {
+    fn stage(evidence: &Evidence) -> WindowObservation {
         let (quota, workers) = (evidence.quota, evidence.workers.unwrap_or_default());
-        let worker = |cpu_share| WorkerSeen {
+        let worker = |cpu_share| WorkerObservation {
             cpu_share,
             waiting_source: workers.waiting_source,
             waiting_sink: workers.waiting_sink,
-            ..WorkerSeen::default()
+            ..WorkerObservation::default()
         };
-        Seen {
+        WindowObservation {
             samples: evidence.bytes_per_second.into_iter().collect(),
             seconds: 1.0,
             cpu_seconds: quota.and_then(|quota| quota.used).unwrap_or(0.0),
             quota_cores: quota.map_or(0.0, |_| 1.0),
             throttled: quota.map_or(0.0, |quota| quota.throttled),
             workers: vec![worker(workers.busiest), worker(2.0 * workers.busy - workers.busiest)],
-            ..Seen::default()
+            ..WindowObservation::default()
         }
     }
 
@@ -164,9 +164,9 @@ mod tests {
             });
             let rate_limit = evidence.receiver.and_then(|receiver| receiver.rate_limit);
             let expected = match limited_by {
-                Some(LimitKind::Receiver) if receiver.is_some() => Some(HeldBy::Peer),
-                Some(LimitKind::Quota) => Some(HeldBy::Quota),
-                Some(LimitKind::Cpu) => Some(HeldBy::Cpu),
+                Some(LimitKind::Receiver) if receiver.is_some() => Some(LimitedBy::Peer),
+                Some(LimitKind::Quota) => Some(LimitedBy::Quota),
+                Some(LimitKind::Cpu) => Some(LimitedBy::Cpu),
                 _ => None,
             };
             assert_eq!(held_by(&stage(&evidence), receiver.as_ref(), rate_limit), expected, "{name}");
@@ -184,8 +184,8 @@ mod tests {
             let evidence =
                 Evidence { route: Route::Unknown, quota, workers: Some(workers), ..Evidence::default() };
             let expected = judge(&evidence).kind().map(|kind| match kind {
-                LimitKind::Quota => HeldBy::Quota,
-                _ => HeldBy::Cpu,
+                LimitKind::Quota => LimitedBy::Quota,
+                _ => LimitedBy::Cpu,
             });
             prop_assert_eq!(held_by(&stage(&evidence), None, None), expected);
         }
@@ -200,7 +200,7 @@ mod tests {
             let mut figure = Measurement::of(super::super::Stage::Disk, String::new(), String::new(), &seen);
             flag(&mut figure, &seen, &[]);
             let flagged = figure.flags.iter().any(|flag| flag == "quota");
-            let quota = held_by(&seen, None, None) == Some(HeldBy::Quota);
+            let quota = held_by(&seen, None, None) == Some(LimitedBy::Quota);
             assert_eq!((quota, flagged), (limits, limits), "{throttled}");
         }
     }

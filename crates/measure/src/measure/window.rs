@@ -5,11 +5,11 @@
 //! once, and a device that drifts shows as spread. A rate is taken between completions (`flow::progress`), at
 //! the receiver where there is one.
 
-use crate::event::LaneShares;
+use crate::event::WorkerShares;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
 use linerate_system::counters::process_cpu;
-use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::progress::Mark;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ const GLANCE: Duration = Duration::from_millis(500);
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
-pub struct Windows {
+pub struct WindowSpec {
     /// Settling time, not counted.
     pub warm_up: Duration,
     /// One sample.
@@ -31,7 +31,7 @@ pub struct Windows {
     pub repeats: u32,
 }
 
-impl Windows {
+impl WindowSpec {
     /// The whole time.
     pub fn total(&self) -> Duration {
         self.warm_up + self.window * self.repeats
@@ -49,7 +49,7 @@ pub(crate) trait Meter {
 
 /// Reads the workers' own progress.
 #[derive(Debug)]
-pub(crate) struct OwnMeter(pub Vec<Arc<LaneCounters>>);
+pub(crate) struct OwnMeter(pub Vec<Arc<WorkerCounters>>);
 
 impl Meter for OwnMeter {
     fn marks(&mut self) -> Result<Vec<Mark>, String> {
@@ -59,7 +59,7 @@ impl Meter for OwnMeter {
 
 /// What was seen of one worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerSeen {
+pub(crate) struct WorkerObservation {
     /// Mean over all windows, bytes per second.
     pub bytes_per_second: f64,
     /// CPU time ÷ time.
@@ -75,7 +75,7 @@ pub(crate) struct WorkerSeen {
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct WindowObservation {
     /// Sum over the workers, each window.
     pub samples: Vec<f64>,
     /// Bytes in all windows.
@@ -90,7 +90,7 @@ pub(crate) struct Seen {
     pub throttled: f64,
     pub quota_cores: f64,
     /// Each worker, in order.
-    pub workers: Vec<WorkerSeen>,
+    pub workers: Vec<WorkerObservation>,
     /// Ctrl-C, or all workers ended: fewer samples than asked for.
     pub cut_short: bool,
 }
@@ -105,7 +105,7 @@ struct WorkerCounts {
 }
 
 impl WorkerCounts {
-    fn now(counters: &LaneCounters) -> Self {
+    fn now(counters: &WorkerCounters) -> Self {
         WorkerCounts {
             cpu_nanos: counters.cpu_nanos.load(Ordering::Relaxed),
             source_nanos: counters.waiting_source_nanos.load(Ordering::Relaxed),
@@ -115,7 +115,7 @@ impl WorkerCounts {
         }
     }
 
-    fn since(&self, earlier: &WorkerCounts, seconds: f64) -> WorkerSeen {
+    fn since(&self, earlier: &WorkerCounts, seconds: f64) -> WorkerObservation {
         let share =
             |late: u64, early: u64| (late.saturating_sub(early) as f64 * 1e-9 / seconds.max(1e-9)).min(1.0);
         let cpu_share = share(self.cpu_nanos, earlier.cpu_nanos);
@@ -123,7 +123,7 @@ impl WorkerCounts {
         let sink = share(self.sink_nanos, earlier.sink_nanos);
         // io_uring moves bytes inside the call that waits: what was CPU time was no waiting.
         let waited = (1.0 - cpu_share) / (source + sink).max(1.0 - cpu_share).max(1e-9);
-        WorkerSeen {
+        WorkerObservation {
             bytes_per_second: 0.0,
             cpu_share,
             waiting_source: source * waited,
@@ -136,32 +136,33 @@ impl WorkerCounts {
 
 /// Looks at working workers now and then, for those who look on: their rate, and what they do with their
 /// time. Beside the figures, never part of them.
-pub(super) struct Glance {
+pub(super) struct WorkerWatch {
     at: Instant,
     counts: Vec<WorkerCounts>,
 }
 
-impl Glance {
+impl WorkerWatch {
     /// From now on.
-    pub(crate) fn new(workers: &[Arc<LaneCounters>]) -> Self {
+    pub(crate) fn new(workers: &[Arc<WorkerCounters>]) -> Self {
         let counts = workers.iter().map(|counters| WorkerCounts::now(counters)).collect();
-        Glance { at: Instant::now(), counts }
+        WorkerWatch { at: Instant::now(), counts }
     }
 
     /// Bytes per second that left the workers (less what UDP is known to have lost) and their shares; none
     /// before half a second has passed.
-    pub(crate) fn look(&mut self, workers: &[Arc<LaneCounters>]) -> Option<(f64, LaneShares)> {
+    pub(crate) fn look(&mut self, workers: &[Arc<WorkerCounters>]) -> Option<(f64, WorkerShares)> {
         let seconds = self.at.elapsed().as_secs_f64();
         if seconds < GLANCE.as_secs_f64() || workers.is_empty() {
             return None;
         }
-        let now = Glance::new(workers);
-        let seen: Vec<WorkerSeen> =
+        let now = WorkerWatch::new(workers);
+        let seen: Vec<WorkerObservation> =
             now.counts.iter().zip(&self.counts).map(|(now, then)| now.since(then, seconds)).collect();
         *self = now;
-        let mean = |of: fn(&WorkerSeen) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
+        let mean =
+            |of: fn(&WorkerObservation) -> f64| seen.iter().map(of).sum::<f64>() / seen.len().max(1) as f64;
         let moved: f64 = seen.iter().map(|one| one.sent_bytes.saturating_sub(one.lost_bytes) as f64).sum();
-        let shares = LaneShares {
+        let shares = WorkerShares {
             count: u32::try_from(seen.len()).unwrap_or(u32::MAX),
             busy: mean(|one| one.cpu_share),
             starved: mean(|one| one.waiting_source),
@@ -183,7 +184,7 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Reads now.
-    pub(super) fn now(sysroot: &Sysroot, workers: &[Arc<LaneCounters>]) -> Self {
+    pub(super) fn now(sysroot: &Sysroot, workers: &[Arc<WorkerCounters>]) -> Self {
         Reading {
             workers: workers.iter().map(|counters| WorkerCounts::now(counters)).collect(),
             at: Instant::now(),
@@ -198,13 +199,13 @@ impl Reading {
 /// whether to go on.
 pub(crate) fn watch(
     sysroot: &Sysroot,
-    workers: &[Arc<LaneCounters>],
+    workers: &[Arc<WorkerCounters>],
     meter: &mut dyn Meter,
-    windows: Windows,
+    windows: WindowSpec,
     stop: &AtomicBool,
     tick: &mut dyn FnMut(f64) -> bool,
-) -> Result<Seen, String> {
-    let mut seen = Seen::default();
+) -> Result<WindowObservation, String> {
+    let mut seen = WindowObservation::default();
     let mut rest = |until: Instant, rate: f64| {
         while Instant::now() < until {
             if stop.load(Ordering::Relaxed) || !tick(rate) {
@@ -251,7 +252,7 @@ pub(crate) fn watch(
 }
 
 /// What was between two readings.
-pub(super) fn fill_between(seen: &mut Seen, first: &Reading, last: &Reading) {
+pub(super) fn fill_between(seen: &mut WindowObservation, first: &Reading, last: &Reading) {
     seen.seconds = last.at.duration_since(first.at).as_secs_f64();
     seen.cpu_seconds = last.cpu.saturating_sub(first.cpu).as_secs_f64();
     seen.cores = last.times.since(&first.times);
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_steady_worker_is_seen_as_steady() {
-        let counters = Arc::new(LaneCounters::new(Instant::now()));
+        let counters = Arc::new(WorkerCounters::new(Instant::now()));
         let stop = Arc::new(AtomicBool::new(false));
         let worker = {
             let (counters, stop) = (Arc::clone(&counters), Arc::clone(&stop));
@@ -279,7 +280,7 @@ mod tests {
             })
         };
         let windows =
-            Windows { warm_up: Duration::from_millis(20), window: Duration::from_millis(100), repeats: 3 };
+            WindowSpec { warm_up: Duration::from_millis(20), window: Duration::from_millis(100), repeats: 3 };
         let workers = [Arc::clone(&counters)];
         let mut meter = OwnMeter(workers.to_vec());
         let seen =
@@ -294,15 +295,15 @@ mod tests {
 
     #[test]
     fn a_glance_reports_what_lanes_wait_for() {
-        let workers = [(); 2].map(|()| Arc::new(LaneCounters::new(Instant::now())));
-        let mut glance = Glance::new(&workers);
+        let workers = [(); 2].map(|()| Arc::new(WorkerCounters::new(Instant::now())));
+        let mut glance = WorkerWatch::new(&workers);
         assert!(glance.look(&workers).is_none(), "too early");
         std::thread::sleep(GLANCE);
         let passed = glance.at.elapsed();
         workers[0].progress.add(1_000_000);
         workers[0].cpu_nanos.store(passed.as_nanos() as u64 / 5, Ordering::Relaxed);
         for lane in &workers {
-            LaneCounters::waited(&lane.waiting_source_nanos, passed / 2);
+            WorkerCounters::waited(&lane.waiting_source_nanos, passed / 2);
         }
         workers[1].lost_bytes.store(500, Ordering::Relaxed);
         let (rate, shares) = glance.look(&workers).expect("a look");
@@ -320,9 +321,9 @@ mod tests {
 
     #[test]
     fn a_stop_keeps_the_whole_windows_before_it() {
-        let workers = [Arc::new(LaneCounters::new(Instant::now()))];
+        let workers = [Arc::new(WorkerCounters::new(Instant::now()))];
         let mut meter = OwnMeter(workers.to_vec());
-        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(60), repeats: 100 };
+        let windows = WindowSpec { warm_up: Duration::ZERO, window: Duration::from_millis(60), repeats: 100 };
         let start = Instant::now();
         let mut tick = |_| start.elapsed() < Duration::from_millis(100);
         let stop = AtomicBool::new(false);
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_peers_claim_does_not_overflow() {
-        let windows = Windows { warm_up: Duration::ZERO, window: Duration::from_millis(10), repeats: 2 };
+        let windows = WindowSpec { warm_up: Duration::ZERO, window: Duration::from_millis(10), repeats: 2 };
         let stop = AtomicBool::new(false);
         let seen =
             watch(&Sysroot::live(), &[], &mut Boaster(false), windows, &stop, &mut |_| true).expect("seen");

@@ -7,12 +7,12 @@ use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::{Goal, plan};
-use linerate_transport::agent::Session;
+use linerate_transport::agent::AgentSession;
 use std::path::{Path, PathBuf};
 
 /// What to do, as far as it is not part of the goal.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct RunSpec {
     /// Stages to measure.
     pub stages: Vec<Stage>,
     /// Directories for scratch files; with no source either, the current one.
@@ -25,7 +25,7 @@ pub struct Order {
 
 /// Does the run. A `Failure` means that it could not begin; what fails later is in `Run::errors`. `save` is
 /// called after each step; if it fails at first, nothing is measured.
-pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &Order) -> Result<Run, Failure> {
+pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Result<Run, Failure> {
     let machine = context.probe();
     let RunContext { sysroot, stop, .. } = context;
     let wants = |stages: &[Stage]| stages.iter().any(|stage| order.stages.contains(stage));
@@ -68,7 +68,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &Order) -> Result
     let listener = &mut *context.listener;
     let stages =
         Stages::new(&machine, &goal, &planned, sysroot, stop, listener, &mut save_figures, order.io_uring);
-    let cutters = peers.sessions().iter().filter_map(Session::cutter).collect();
+    let cutters = peers.sessions().iter().filter_map(AgentSession::cutter).collect();
     let measured = cut_at_stop(cutters, stop, || measure(stages, &order.stages, &mut peers));
     run.measurements = measured.measurements;
     run.errors = measured.errors;
@@ -87,7 +87,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &Order) -> Result
     Ok(run)
 }
 
-fn scratch_directories(goal: &Goal, order: &Order) -> Vec<PathBuf> {
+fn scratch_directories(goal: &Goal, order: &RunSpec) -> Vec<PathBuf> {
     let reads = order.stages.iter().any(|stage| *stage != Stage::Memory);
     if !reads || !goal.sources.is_empty() || !order.scratch.is_empty() {
         return order.scratch.clone();

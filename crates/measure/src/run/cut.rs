@@ -1,6 +1,6 @@
 //! Ctrl-C ends within a second, whatever a peer does: one that does not answer after a moment is left.
 
-use linerate_transport::agent::Cutter;
+use linerate_transport::agent::SessionBreaker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Does the work; a peer that holds it up after `stop` is cut off. Where not even one more thread is to be
 /// had, such a peer is waited for.
-pub(super) fn cut_at_stop<T>(cutters: Vec<Cutter>, stop: &AtomicBool, work: impl FnOnce() -> T) -> T {
+pub(super) fn cut_at_stop<T>(cutters: Vec<SessionBreaker>, stop: &AtomicBool, work: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _ = std::thread::Builder::new()
@@ -22,12 +22,12 @@ pub(super) fn cut_at_stop<T>(cutters: Vec<Cutter>, stop: &AtomicBool, work: impl
     })
 }
 
-fn cut_when_stopped(cutters: &[Cutter], stop: &AtomicBool, over: &AtomicBool) {
+fn cut_when_stopped(cutters: &[SessionBreaker], stop: &AtomicBool, over: &AtomicBool) {
     let mut stopped = None;
     while !over.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
         if stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
-            cutters.iter().for_each(Cutter::cut);
+            cutters.iter().for_each(SessionBreaker::cut);
             return;
         }
     }

@@ -6,11 +6,11 @@
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
-    Access, Bench, Engine, Job, Latency, Layout, LoadPoint, Order, Permissions, Prepared, WARM_UP_SECONDS,
-    conduct,
+    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Latency, LoadPoint, Permissions,
+    Prepared, WARM_UP_SECONDS, conduct,
 };
 use crate::measure::load::{
-    Ended, Keep, Offer, Searched, Server, Taker, at_rate, closed, highest_rate, twice,
+    Keep, LoadEnd, Offer, RequestServer, Searched, Taker, at_rate, closed, highest_rate, twice,
 };
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
@@ -29,7 +29,7 @@ const WRITING_SECONDS: u64 = 8;
 
 /// What is asked, and how it is searched.
 #[derive(Clone, Debug)]
-pub struct LoadOrder {
+pub struct LoadSpec {
     /// What the user calls it; none: the first source.
     pub name: Option<String>,
     pub sources: Vec<PathBuf>,
@@ -39,7 +39,7 @@ pub struct LoadOrder {
     pub transfer_bytes: u64,
     /// Share of the requests that read.
     pub read_share: f64,
-    pub order: Order,
+    pub order: AccessOrder,
     /// Of a file that is made in a directory.
     pub file_bytes: u64,
     /// Most users; in an open loop most requests in flight.
@@ -65,11 +65,11 @@ pub enum Search {
 }
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
-pub fn conduct_load(mut context: RunContext<'_>, order: &LoadOrder) -> Result<Run, Failure> {
+pub fn conduct_load(mut context: RunContext<'_>, order: &LoadSpec) -> Result<Run, Failure> {
     let machine = context.probe();
     let name = order.name.clone().or_else(|| order.sources.first().map(|path| path.display().to_string()));
     let mut run = Run::begin_stage(Stage::Load, name.unwrap_or_default(), machine.clone(), goal(order));
-    let mut bench = Bench {
+    let mut bench = AccessBench {
         sysroot: context.sysroot,
         machine: &machine,
         stop: context.stop,
@@ -98,11 +98,11 @@ pub fn conduct_load(mut context: RunContext<'_>, order: &LoadOrder) -> Result<Ru
     if run.measurements.is_empty() {
         return Err(match (failure, ended) {
             (Some(failure), _) => failure,
-            (None, Some(Ended::Failed(why))) => Failure::Lacks(why),
+            (None, Some(LoadEnd::Failed(why))) => Failure::Lacks(why),
             _ => Failure::Interrupted,
         });
     }
-    if let Some(Ended::Failed(why)) = ended {
+    if let Some(LoadEnd::Failed(why)) = ended {
         run.errors.push(why);
     }
     run.load = Some(curve);
@@ -110,7 +110,7 @@ pub fn conduct_load(mut context: RunContext<'_>, order: &LoadOrder) -> Result<Ru
 }
 
 /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
-fn goal(order: &LoadOrder) -> Goal {
+fn goal(order: &LoadSpec) -> Goal {
     Goal {
         sources: order.sources.clone(),
         seconds: Some(order.seconds),
@@ -120,7 +120,7 @@ fn goal(order: &LoadOrder) -> Goal {
 }
 
 /// Of all sources together; each has the same number of them.
-fn threads(bench: &Bench<'_>, order: &LoadOrder) -> u32 {
+fn threads(bench: &AccessBench<'_>, order: &LoadSpec) -> u32 {
     let wanted = (bench.cores().len() * THREADS_PER_CORE).clamp(1, MOST_THREADS);
     let sources = order.sources.len().max(1);
     (wanted.max(sources).div_ceil(sources) * sources) as u32
@@ -128,7 +128,7 @@ fn threads(bench: &Bench<'_>, order: &LoadOrder) -> u32 {
 
 /// How a number of users becomes a job.
 struct Shape<'a> {
-    order: &'a LoadOrder,
+    order: &'a LoadSpec,
     threads: u32,
 }
 
@@ -147,13 +147,13 @@ impl Shape<'_> {
         depth.clamp(1, DEEPEST) * self.threads
     }
 
-    fn job(&self, offer: Offer) -> Job {
+    fn job(&self, offer: Offer) -> AccessJob {
         let users = self.users(offer.workers);
         let threads = users.min(self.threads);
         let order = self.order;
         let on_a_source = u64::from(threads.div_ceil(self.sources()));
         let part = order.file_bytes / on_a_source / order.transfer_bytes * order.transfer_bytes;
-        Job {
+        AccessJob {
             sources: order.sources.clone(),
             workers: threads,
             access: match order.read_share {
@@ -162,7 +162,7 @@ impl Shape<'_> {
                 read_share => Access::Mixed { read_share },
             },
             order: order.order,
-            layout: Layout::Segmented,
+            layout: FileLayout::Segmented,
             transfer_bytes: order.transfer_bytes,
             block_bytes: part.max(order.transfer_bytes),
             segments: 1,
@@ -182,7 +182,7 @@ impl Shape<'_> {
 
 /// The machine as the search sees it.
 struct Steps<'a, 'b> {
-    bench: Bench<'b>,
+    bench: AccessBench<'b>,
     prepared: Prepared,
     shape: Shape<'a>,
     run: &'a mut Run,
@@ -191,8 +191,8 @@ struct Steps<'a, 'b> {
     failure: Option<Failure>,
 }
 
-impl Server for Steps<'_, '_> {
-    fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended> {
+impl RequestServer for Steps<'_, '_> {
+    fn step(&mut self, offer: Offer) -> Result<LoadPoint, LoadEnd> {
         twice(&mut Step(self, offer))
     }
 
@@ -205,7 +205,7 @@ impl Server for Steps<'_, '_> {
 struct Step<'s, 'a, 'b>(&'s mut Steps<'a, 'b>, Offer);
 
 impl Taker for Step<'_, '_, '_> {
-    fn once(&mut self) -> Result<(LoadPoint, Vec<String>), Ended> {
+    fn once(&mut self) -> Result<(LoadPoint, Vec<String>), LoadEnd> {
         self.0.once(self.1)
     }
 
@@ -220,9 +220,9 @@ impl Taker for Step<'_, '_, '_> {
 
 impl Steps<'_, '_> {
     /// One measurement: its point, and what failed in it.
-    fn once(&mut self, offer: Offer) -> Result<(LoadPoint, Vec<String>), Ended> {
+    fn once(&mut self, offer: Offer) -> Result<(LoadPoint, Vec<String>), LoadEnd> {
         if self.bench.stopped() {
-            return Err(Ended::Stopped);
+            return Err(LoadEnd::Stopped);
         }
         let job = self.shape.job(offer);
         let ready = self.prepared.ready_for(&mut self.bench, &job);
@@ -232,11 +232,11 @@ impl Steps<'_, '_> {
             Err(failure) => {
                 let why = failure.to_string();
                 self.failure = Some(failure);
-                return Err(Ended::Failed(why));
+                return Err(LoadEnd::Failed(why));
             }
         };
         if measurement.samples.is_empty() || self.bench.stopped() {
-            return Err(Ended::Stopped); // cut short: no whole window
+            return Err(LoadEnd::Stopped); // cut short: no whole window
         }
         measurement.stage = Stage::Load;
         measurement.name = name(offer, job.workers * job.queue_depth);
@@ -245,7 +245,7 @@ impl Steps<'_, '_> {
         self.bench.listener.hear(&Event::Measured(Box::new(measurement.clone())));
         self.run.measurements.push(measurement);
         if let Err(failure) = (self.save)(self.run) {
-            return Err(Ended::Failed(failure.to_string()));
+            return Err(LoadEnd::Failed(failure.to_string()));
         }
         Ok((point, errors))
     }
@@ -259,7 +259,7 @@ fn name(offer: Offer, users: u32) -> String {
     }
 }
 
-fn point(offer: Offer, job: &Job, measurement: &Measurement) -> LoadPoint {
+fn point(offer: Offer, job: &AccessJob, measurement: &Measurement) -> LoadPoint {
     let access = measurement.access.as_ref();
     let sides = || access.into_iter().flat_map(|access| access.reads.iter().chain(&access.writes));
     let operations: u64 = sides().map(|side| side.operations).sum();

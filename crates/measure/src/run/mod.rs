@@ -25,7 +25,7 @@ use crate::measure::{LoadCurve, Measurements, Scaling, Stage};
 pub use context::{RunContext, Save};
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan};
-use linerate_transport::iperf3::Outcome;
+use linerate_transport::iperf3::TestOutcome;
 use serde::{Deserialize, Serialize};
 
 /// Schema number of `run.json`: additions are allowed within it, renames are not.
@@ -63,7 +63,7 @@ pub struct Run {
     pub load: Option<LoadCurve>,
     /// `network --iperf3`: each test as both ends reported it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub iperf3: Vec<Outcome>,
+    pub iperf3: Vec<TestOutcome>,
     /// `network`: where every packet went.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ledgers: Vec<MeasuredLedger>,

@@ -6,7 +6,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, route::path_to};
 use linerate_model::plan::PathPlan;
-use linerate_transport::agent::{Key, OwnAgent, Peer, Session, find_peers};
+use linerate_transport::agent::{AgentSession, Key, OwnAgent, Peer, find_peers};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(Default)]
 pub(crate) struct Paths {
     pub plans: Vec<PathPlan>,
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<AgentSession>,
     /// The receiver on loopback, where no peer was named.
     pub own: Option<OwnAgent>,
     /// Those that were named.
@@ -112,7 +112,7 @@ impl Paths {
         address: SocketAddr,
         key: &Key,
     ) -> Result<(), Failure> {
-        let session = Session::connect(address, key)?;
+        let session = AgentSession::connect(address, key)?;
         let mut way = way_to(sysroot, machine, address);
         let hello = session.hello();
         if let (true, Some(local)) = (way.local.is_unspecified(), session.local_address()) {

@@ -4,14 +4,14 @@
 //! NICs → receivers.
 
 use super::capacity::{Model, Solution};
-use super::flow::{End, Flow, Method, device_figure, graph_resources};
-use super::parts::{Device, DeviceKind, Parts, Place, ProbedParts};
+use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources};
+use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts};
 use super::product::{Goal, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
 use super::touches::{Leaves, MemoryPassage};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Disk, DiskKind, Machine};
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{DEEPEST_VOLUMES, line_rate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,11 +33,11 @@ pub(super) fn of_run(
 ) -> RunGraph {
     let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
     let (parts, names) = run_parts(machine, sources, paths, loopback);
-    let ends = |word: &str| -> Vec<End> {
+    let ends = |word: &str| -> Vec<FlowEnd> {
         let of_kind = parts.devices.iter().filter(|device| device.what.word() == word);
-        of_kind.map(|device| End::Device(device.id())).collect()
+        of_kind.map(|device| FlowEnd::Device(device.id())).collect()
     };
-    let from = if sources.is_empty() { vec![End::Memory] } else { ends("disk") };
+    let from = if sources.is_empty() { vec![FlowEnd::Memory] } else { ends("disk") };
     let flow = Flow { from, to: ends("nic"), protocol, method: Method::Direct };
     let graph = graph_resources(&parts, &flow, memory_touches(goal, sources, loopback));
     let exact = Model::new(&graph).solve();
@@ -56,7 +56,7 @@ pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact
     if path.nic.is_none() {
         return Fact::unknown("no interface is known for the route");
     }
-    let figure = device_figure(&nic_device(machine, path, false), Direction::FromMemory, protocol);
+    let figure = device_figure(&nic_device(machine, path, false), PayloadDirection::FromMemory, protocol);
     match figure.origin {
         Origin::Unknown => Fact::unknown(figure.why.unwrap_or_default()),
         _ => Fact::Known(figure.capacity),
@@ -83,7 +83,7 @@ fn run_parts(
     sources: &[SourcePlan],
     paths: &[PathPlan],
     loopback: bool,
-) -> (Parts, BTreeMap<String, String>) {
+) -> (MachineParts, BTreeMap<String, String>) {
     let mut parts = ProbedParts::new(machine);
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut met: BTreeSet<&str> = BTreeSet::new();
@@ -97,7 +97,7 @@ fn run_parts(
         }
     }
     for path in paths.iter().filter(|path| met.insert(&path.resource)) {
-        let device = Device { name: names.len().to_string(), ..nic_device(machine, path, loopback) };
+        let device = ByteDevice { name: names.len().to_string(), ..nic_device(machine, path, loopback) };
         names.insert(device.id(), path.resource.clone());
         let nic = path.nic.as_deref().and_then(|name| machine.nics.iter().find(|nic| nic.name == name));
         let node = nic.map_or(&path.node, |nic| &nic.node);
@@ -120,7 +120,7 @@ fn members<'a>(machine: &'a Machine, name: &str, depth: usize) -> Vec<&'a Disk> 
 }
 
 /// The port of a path with the path's own MTU; its place is set later.
-fn nic_device(machine: &Machine, path: &PathPlan, loopback: bool) -> Device {
+fn nic_device(machine: &Machine, path: &PathPlan, loopback: bool) -> ByteDevice {
     let name = path.nic.as_deref().unwrap_or_else(|| path.resource.trim_start_matches("nic:"));
     let nic = machine.nics.iter().find(|nic| nic.name == name);
     let rate = match nic {
@@ -136,7 +136,7 @@ fn nic_device(machine: &Machine, path: &PathPlan, loopback: bool) -> Device {
         ipv6: path.peer.is_ipv6(),
         down: false,
     };
-    Device { name: name.into(), group: name.into(), place: Place::Unknown, what }
+    ByteDevice { name: name.into(), group: name.into(), place: PartPlace::Unknown, what }
 }
 
 /// The id of a resource once the nodes are folded; none of a link between nodes.

@@ -5,7 +5,7 @@ use super::{Axis, Chart, Named, Point, Quantity, Series, distinct, spans_far};
 use crate::job_words;
 use linerate_facts::units;
 use linerate_measure::measure::Measurement;
-use linerate_measure::measure::access::{Access, AccessResult, Job, Latency, Order};
+use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, AccessResult, Latency};
 
 /// Requests smaller than this are shown by their number, larger ones by their bytes.
 const SMALL_REQUEST: u64 = 64 << 10;
@@ -19,20 +19,20 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    fn job(&self) -> &Job {
+    fn job(&self) -> &AccessJob {
         &self.access.job
     }
 
     /// Everything of the job that is no place on an axis.
     fn manner(&self) -> String {
         let mut words = vec![job_words::pattern(self.job())];
-        let without_depth = Job { queue_depth: 1, ..self.job().clone() };
+        let without_depth = AccessJob { queue_depth: 1, ..self.job().clone() };
         words.extend(job_words::manner(&without_depth));
         words.join(", ")
     }
 
     fn small(&self) -> bool {
-        self.job().transfer_bytes < SMALL_REQUEST && self.job().order != Order::Sequential
+        self.job().transfer_bytes < SMALL_REQUEST && self.job().order != AccessOrder::Sequential
     }
 }
 
@@ -45,7 +45,7 @@ enum Varied {
 }
 
 impl Varied {
-    fn value(self, job: &Job) -> u64 {
+    fn value(self, job: &AccessJob) -> u64 {
         match self {
             Varied::Workers => u64::from(job.workers),
             Varied::Depth => u64::from(job.queue_depth),
@@ -53,7 +53,7 @@ impl Varied {
         }
     }
 
-    fn word(self, job: &Job) -> String {
+    fn word(self, job: &AccessJob) -> String {
         match self {
             Varied::Workers => job_words::workers(job),
             Varied::Depth => format!("depth {}", job.queue_depth),

@@ -1,6 +1,6 @@
 //! The comparison as CSV (RFC 4180): a line for each rate of each run.
 
-use super::{Comparison, Quantity, Verdict};
+use super::{Comparison, Quantity, SampleComparison};
 use crate::csv::line;
 
 /// Rates in bytes per second; empty where there is none.
@@ -82,11 +82,11 @@ fn quantity(quantity: Quantity) -> &'static str {
 }
 
 /// The same words as in the JSON.
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: SampleComparison) -> &'static str {
     match verdict {
-        Verdict::Higher => "higher",
-        Verdict::Lower => "lower",
-        Verdict::NoDifferenceShown => "no-difference-shown",
-        Verdict::TooFewSamples => "too-few-samples",
+        SampleComparison::Higher => "higher",
+        SampleComparison::Lower => "lower",
+        SampleComparison::NoDifferenceShown => "no-difference-shown",
+        SampleComparison::TooFewSamples => "too-few-samples",
     }
 }

@@ -2,7 +2,7 @@
 //! their repeats.
 
 use super::pair::{Key, keyed};
-use super::{Difference, Verdict};
+use super::{Difference, SampleComparison};
 use crate::figure::{quantity as number, rate};
 use crate::stage::{operations_word, seconds_word};
 use linerate_measure::measure::interval::Interval;
@@ -61,7 +61,8 @@ impl Detail {
     /// It is said to differ in some run.
     pub fn differs(&self) -> bool {
         let told = self.against_first.iter().flatten();
-        told.into_iter().any(|against| matches!(against.verdict, Verdict::Higher | Verdict::Lower))
+        told.into_iter()
+            .any(|against| matches!(against.verdict, SampleComparison::Higher | SampleComparison::Lower))
     }
 }
 
@@ -125,7 +126,7 @@ fn detail(stage: Stage, name: String, quantity: Quantity, figures: Vec<Option<Sa
 /// One value for each visit.
 fn values(measurement: &Measurement, quantity: Quantity) -> Vec<f64> {
     let Some(access) = &measurement.access else { return Vec::new() };
-    let of = |visit: &linerate_measure::measure::access::Visit| match quantity {
+    let of = |visit: &linerate_measure::measure::access::JobRound| match quantity {
         Quantity::P50 => visit.p50_seconds,
         Quantity::P99 => visit.p99_seconds,
         Quantity::Cpu => visit.cpu_seconds_per_gb,

@@ -18,7 +18,7 @@ pub use detail::Quantity;
 pub use detail::Sampled;
 
 pub(super) use join::joined;
-pub use linerate_measure::measure::interval::{Interval, Verdict};
+pub use linerate_measure::measure::interval::{Interval, SampleComparison};
 pub(super) use page::page;
 pub(super) use text::screen;
 
@@ -40,7 +40,7 @@ pub struct Comparison {
     /// What is not the same of the machines, most telling first.
     pub unlike: Vec<Unlike>,
     /// What at least two runs measured.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedFigure>,
     /// Latencies, processor time and knees of what at least two runs measured.
     pub details: Vec<Detail>,
     /// Answers that have no samples: a knee, a number of devices.
@@ -76,7 +76,7 @@ pub struct Unlike {
 
 /// One measurement in several runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparedFigure {
     pub stage: Stage,
     pub name: String,
     /// One for each run; none where it did not measure this.
@@ -85,7 +85,7 @@ pub struct Row {
     pub against_first: Vec<Option<Difference>>,
 }
 
-impl Row {
+impl ComparedFigure {
     /// A rate, `≥` where something else held it; links in bits.
     fn shown(&self, figure: &Rate) -> String {
         let bound = if figure.lower_bound { "≥ " } else { "" };
@@ -124,7 +124,7 @@ pub struct Difference {
     /// Least and largest ratio that the intervals allow; none where they are missing or the first reaches to
     /// zero.
     pub ratio_interval: Option<Interval>,
-    pub verdict: Verdict,
+    pub verdict: SampleComparison,
 }
 
 /// An answer in words, one for each run.

@@ -2,7 +2,7 @@
 //! with its intervals.
 
 use super::text::{summaries, verdict_word};
-use super::{Comparison, Detail, Quantity, Rate, Row, Side, Verdict};
+use super::{ComparedFigure, Comparison, Detail, Quantity, Rate, SampleComparison, Side};
 use crate::charts::{self, Named};
 use crate::html::document;
 use crate::html::pieces::{card, heading, table as scrolling};
@@ -117,7 +117,7 @@ fn rows(comparison: &Comparison) -> Markup {
 }
 
 /// A line for each run that measured it, the name before all of them.
-fn of_row(comparison: &Comparison, row: &Row) -> Markup {
+fn of_row(comparison: &Comparison, row: &ComparedFigure) -> Markup {
     let stage = comparison.runs.iter().any(|run| run.command == "run");
     let scale = Scale::over(row);
     let sides = comparison.runs.iter().zip(&row.figures).zip(&row.against_first);
@@ -147,12 +147,12 @@ fn of_row(comparison: &Comparison, row: &Row) -> Markup {
     }
 }
 
-fn class(verdict: Verdict) -> &'static str {
+fn class(verdict: SampleComparison) -> &'static str {
     match verdict {
-        Verdict::Higher => "higher",
-        Verdict::Lower => "lower",
-        Verdict::NoDifferenceShown => "same",
-        Verdict::TooFewSamples => "few",
+        SampleComparison::Higher => "higher",
+        SampleComparison::Lower => "lower",
+        SampleComparison::NoDifferenceShown => "same",
+        SampleComparison::TooFewSamples => "few",
     }
 }
 
@@ -163,7 +163,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn over(row: &Row) -> Self {
+    fn over(row: &ComparedFigure) -> Self {
         let ends = row.figures.iter().flatten().flat_map(|figure| {
             let middle = figure.bytes_per_second;
             figure.interval.map_or([middle, middle], |interval| [interval.low, interval.high])
@@ -180,7 +180,7 @@ impl Scale {
 }
 
 /// A bar from end to end of the interval, a dot at the median.
-fn picture(row: &Row, figure: &Rate, scale: &Scale, first: bool) -> Markup {
+fn picture(row: &ComparedFigure, figure: &Rate, scale: &Scale, first: bool) -> Markup {
     let range = figure.interval.map(|interval| row.unit().show_range(interval.low.max(0.0), interval.high));
     let said = range.unwrap_or_else(|| "too few samples for an interval".into());
     let class = if first { "intervals first" } else { "intervals" };
@@ -234,11 +234,11 @@ fn of_detail(comparison: &Comparison, detail: &Detail) -> Markup {
 }
 
 /// Higher is better for a rate and a knee, lower for all that is paid.
-fn goodness(quantity: Quantity, verdict: Verdict) -> Verdict {
+fn goodness(quantity: Quantity, verdict: SampleComparison) -> SampleComparison {
     match (quantity, verdict) {
         (Quantity::Knee, verdict) => verdict,
-        (_, Verdict::Higher) => Verdict::Lower,
-        (_, Verdict::Lower) => Verdict::Higher,
+        (_, SampleComparison::Higher) => SampleComparison::Lower,
+        (_, SampleComparison::Lower) => SampleComparison::Higher,
         (_, verdict) => verdict,
     }
 }

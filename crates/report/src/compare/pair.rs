@@ -1,7 +1,7 @@
 //! Which measurements of several runs are the same: stage and job, or stage and name; never the files or
 //! devices, which are what differs.
 
-use super::{Answer, Difference, Only, Rate, Row};
+use super::{Answer, ComparedFigure, Difference, Only, Rate};
 use crate::figure::{Unit, percent, rate};
 use crate::stage::{name, operations_word, seconds_word};
 use linerate_facts::printable::printable;
@@ -29,7 +29,7 @@ pub(super) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
 }
 
 /// Rows that at least two runs have, and what only one has.
-pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<Row>, Vec<Only>) {
+pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<ComparedFigure>, Vec<Only>) {
     let keyed: Vec<Vec<(Key, &Measurement)>> = runs.iter().map(|run| keyed(run)).collect();
     let mut keys: Vec<&Key> = Vec::new();
     for (key, _) in keyed.iter().flatten() {
@@ -60,7 +60,7 @@ pub(super) fn rows(runs: &[&Run], labels: &[&str]) -> (Vec<Row>, Vec<Only>) {
     (rows, only)
 }
 
-fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> Row {
+fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> ComparedFigure {
     let figures: Vec<Option<Rate>> = found.iter().map(|one| one.and_then(figure)).collect();
     let first = figures.iter().position(Option::is_some);
     let against_first = figures.iter().enumerate().map(|(index, figure)| {
@@ -71,7 +71,7 @@ fn row(stage: Stage, name: String, found: &[Option<&Measurement>]) -> Row {
             (figure.bytes_per_second, figure.interval),
         ))
     });
-    Row { stage, name, against_first: against_first.collect(), figures }
+    ComparedFigure { stage, name, against_first: against_first.collect(), figures }
 }
 
 fn figure(measurement: &Measurement) -> Option<Rate> {

@@ -1,6 +1,6 @@
 //! The comparison as a screen: what is unlike, a line for each measurement, what only one run has.
 
-use super::{Comparison, Difference, Rate, Row, Verdict};
+use super::{ComparedFigure, Comparison, Difference, Rate, SampleComparison};
 use crate::figure::percent;
 use crate::grid::{lines, name, number, text};
 use crate::terminal::Style;
@@ -144,13 +144,13 @@ fn details(comparison: &Comparison, width: usize) -> Vec<String> {
 }
 
 /// With its stage, where runs have several.
-fn named(comparison: &Comparison, row: &Row) -> String {
+fn named(comparison: &Comparison, row: &ComparedFigure) -> String {
     let stage = row.stage.to_string();
     let single = comparison.runs.iter().all(|run| run.command != "run");
     if single || row.name.contains(&stage) { row.name.clone() } else { format!("{stage} {}", row.name) }
 }
 
-fn rate_word(row: &Row, figure: Option<&Rate>) -> String {
+fn rate_word(row: &ComparedFigure, figure: Option<&Rate>) -> String {
     figure.map_or("–".into(), |figure| row.shown(figure))
 }
 
@@ -159,8 +159,8 @@ pub(super) fn verdict_word(difference: &Difference) -> String {
     let times = difference.ratio >= TIMES_FROM;
     let word = change(difference.ratio, times);
     match (difference.verdict, difference.ratio_interval) {
-        (Verdict::NoDifferenceShown, _) => "no difference shown".into(),
-        (Verdict::TooFewSamples, _) => format!("{word} (too few samples)"),
+        (SampleComparison::NoDifferenceShown, _) => "no difference shown".into(),
+        (SampleComparison::TooFewSamples, _) => format!("{word} (too few samples)"),
         (_, None) => word,
         (_, Some(interval)) => {
             let low = change(interval.low, times);
@@ -183,12 +183,12 @@ pub(super) fn summaries(comparison: &Comparison) -> Vec<String> {
     let Some(first) = comparison.runs.first() else { return Vec::new() };
     let mut sentences = Vec::new();
     for (index, run) in comparison.runs.iter().enumerate().skip(1) {
-        let of = |wanted: Verdict| {
+        let of = |wanted: SampleComparison| {
             let rows = comparison.rows.iter().filter_map(|row| row.against_first[index]);
             rows.filter(|difference| difference.verdict == wanted).count()
         };
-        let (higher, lower) = (of(Verdict::Higher), of(Verdict::Lower));
-        let (same, few) = (of(Verdict::NoDifferenceShown), of(Verdict::TooFewSamples));
+        let (higher, lower) = (of(SampleComparison::Higher), of(SampleComparison::Lower));
+        let (same, few) = (of(SampleComparison::NoDifferenceShown), of(SampleComparison::TooFewSamples));
         let mut parts = vec![format!("faster in {higher}"), format!("slower in {lower}")];
         parts.push(format!("no difference shown in {same}"));
         if few > 0 {

@@ -27,7 +27,7 @@ pub struct FlowReport {
     /// The ceiling before the changes, where there are some.
     pub before: Option<Bound>,
     /// The changes one after the other.
-    pub steps: Vec<Step>,
+    pub steps: Vec<WhatIfStep>,
     /// The plan after them.
     pub plan: FlowPlan,
     /// What a rate that was asked for needs.
@@ -40,7 +40,7 @@ pub struct FlowReport {
 
 /// One change and what it did.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct WhatIfStep {
     /// In the words of the user.
     pub change: String,
     /// What to know about it.

@@ -25,7 +25,9 @@ pub(super) fn table(plan: &FlowPlan, width: usize, style: Style) -> Vec<String> 
         rows.truncate(MOST_ROWS);
     }
     let mut lines =
-        styled(&COLUMNS, &rows.iter().map(Row::cells).collect::<Vec<_>>(), width, style, |row| rows[row].cut);
+        styled(&COLUMNS, &rows.iter().map(ResourceRow::cells).collect::<Vec<_>>(), width, style, |row| {
+            rows[row].cut
+        });
     if more > 0 {
         lines.push(style.dim(&format!("and {more} more, with --json")));
     }
@@ -33,7 +35,7 @@ pub(super) fn table(plan: &FlowPlan, width: usize, style: Style) -> Vec<String> 
 }
 
 /// One resource, or several that are alike.
-struct Row {
+struct ResourceRow {
     name: String,
     kind: ResourceKind,
     rated: Option<f64>,
@@ -43,7 +45,7 @@ struct Row {
     cut: bool,
 }
 
-impl Row {
+impl ResourceRow {
     fn cells(&self) -> Vec<String> {
         let rate = |rate: Option<f64>| rate.map_or("unknown".to_string(), |rate| self.show(rate));
         let used = self.capacity.map_or("–".to_string(), |_| percent(self.used));
@@ -59,7 +61,7 @@ impl Row {
 }
 
 /// Resources in the order of the bytes; neighbours that are alike are one row.
-fn rows(plan: &FlowPlan) -> Vec<Row> {
+fn rows(plan: &FlowPlan) -> Vec<ResourceRow> {
     let is_cut = |resource: &Resource| plan.ceiling.cut.contains(&resource.id);
     let alike = |a: &Resource, b: &Resource| {
         a.kind == b.kind
@@ -87,7 +89,7 @@ fn rows(plan: &FlowPlan) -> Vec<Row> {
         let cut = is_cut(first);
         let why = first.why.clone().unwrap_or_default();
         let note = if cut && why.is_empty() { "limits the flow".into() } else { why };
-        Row {
+        ResourceRow {
             name: named,
             kind: first.kind,
             rated: first.rated,

@@ -7,7 +7,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_size};
 use linerate_model::plan::Origin;
 use linerate_wall::geometry::TileId;
-use linerate_wall::need::{Dealt, DiskShare, Need, Verdict};
+use linerate_wall::need::{Dealt, DiskShare, ServerVerdict, WallNeed};
 
 /// Tiles of one NIC or disk that are named.
 const MOST_TILES: usize = 8;
@@ -15,7 +15,7 @@ const MOST_TILES: usize = 8;
 const MOST_LINES: usize = 12;
 
 /// The screen, at most `width` columns wide.
-pub(crate) fn screen(verdict: &Verdict, width: usize, colour: bool) -> String {
+pub(crate) fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> String {
     let style = Style { colour };
     let width = width.clamp(60, 120);
     let need = &verdict.need;
@@ -58,7 +58,7 @@ pub(crate) fn screen(verdict: &Verdict, width: usize, colour: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-fn title(need: &Need) -> String {
+fn title(need: &WallNeed) -> String {
     format!(
         "A wall of {} tiles of {} pixels, {} in all, at {} frames a second",
         need.grid,
@@ -68,7 +68,7 @@ fn title(need: &Need) -> String {
     )
 }
 
-fn pixels(need: &Need) -> String {
+fn pixels(need: &WallNeed) -> String {
     format!(
         "{} ({}): {} a tile, {} a frame of it",
         show_bits_rate(need.pixel_bytes_per_second),
@@ -78,7 +78,7 @@ fn pixels(need: &Need) -> String {
     )
 }
 
-fn network(need: &Need) -> String {
+fn network(need: &WallNeed) -> String {
     format!(
         "{} on the wire with an MTU of {}, {} of it UDP payload: {} datagrams a second, {} a frame of a tile",
         show_bits_rate(need.wire_bytes_per_second),
@@ -89,7 +89,7 @@ fn network(need: &Need) -> String {
     )
 }
 
-fn disk(need: &Need, share: &DiskShare) -> String {
+fn disk(need: &WallNeed, share: &DiskShare) -> String {
     let rate = show_bytes_rate(share.tiles_worth * need.tile_pixel_bytes_per_second());
     let why = share.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
     format!("{}{why}: {rate} for {}", share.disk, tiles(&share.tiles))

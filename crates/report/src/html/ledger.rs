@@ -5,7 +5,7 @@ use crate::figure::count;
 use crate::ledger_words::{cured, dropped, others, place, reasons, result, unit};
 use crate::markup::{Markup, html};
 use linerate_measure::diagnose::ledger::{LedgerLine, MeasuredLedger};
-use linerate_measure::measure::streams::Direction;
+use linerate_measure::measure::streams::StreamDirection;
 use linerate_measure::run::Run;
 
 /// Shown at once; what is more is in run.json.
@@ -43,7 +43,7 @@ fn one(measured: &MeasuredLedger) -> Markup {
     let ledger = &measured.ledger;
     let open =
         ledger.lost_datagrams != 0 || ledger.unaccounted_datagrams != 0 || ledger.unaccounted_bytes != 0;
-    let arrow = if measured.direction == Direction::Receive { "←" } else { "→" };
+    let arrow = if measured.direction == StreamDirection::Receive { "←" } else { "→" };
     let notes = [reasons(ledger), others(ledger)];
     let head = html! { @for (numbers, name) in HEADS { (heading(numbers, html! { (name) })) } };
     html! {
@@ -78,7 +78,7 @@ fn row(line: &LedgerLine) -> Markup {
 mod tests {
     use super::*;
     use linerate_facts::protocol::Protocol;
-    use linerate_measure::diagnose::ledger::{End, Received, Sent, Streams, ledger};
+    use linerate_measure::diagnose::ledger::{LedgerHost, ReceiverAccount, Sent, Streams, ledger};
 
     #[test]
     fn names_from_outside_are_no_markup_and_a_loss_is_open() {
@@ -88,10 +88,14 @@ mod tests {
             datagram_bytes: 1472,
             seconds: 1.0,
             sent: Sent { bytes: 14_720, datagrams: 10, ..Sent::default() },
-            received: Received { bytes: 1472, datagrams: 1, ..Received::default() },
+            received: ReceiverAccount { bytes: 1472, datagrams: 1, ..ReceiverAccount::default() },
         };
-        let host = End { host: "<b>&".into(), ..End::default() };
-        let of = |ledger| MeasuredLedger { measurement: "<i>udp".into(), direction: Direction::Send, ledger };
+        let host = LedgerHost { host: "<b>&".into(), ..LedgerHost::default() };
+        let of = |ledger| MeasuredLedger {
+            measurement: "<i>udp".into(),
+            direction: StreamDirection::Send,
+            ledger,
+        };
         let lossy = one(&of(ledger(&host, &host, &streams))).into_string();
         assert!(
             lossy.starts_with("<details open><summary>&lt;i&gt;udp →: 9 datagrams lost, 9 unaccounted"),
@@ -101,8 +105,10 @@ mod tests {
             lossy.contains("&lt;b&gt;&amp; (sender) application") && !lossy.contains("<b>&amp;"),
             "{lossy}"
         );
-        let none =
-            Streams { received: Received { bytes: 14_720, datagrams: 10, ..streams.received }, ..streams };
+        let none = Streams {
+            received: ReceiverAccount { bytes: 14_720, datagrams: 10, ..streams.received },
+            ..streams
+        };
         assert!(one(&of(ledger(&host, &host, &none))).into_string().starts_with("<details><summary>"));
     }
 }

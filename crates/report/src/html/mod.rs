@@ -19,7 +19,7 @@ mod waterfall;
 use super::figure::{Figure, Unit, percent};
 use super::map;
 use super::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
-use super::verdict::{Verdict, named, resources, subject, verdict};
+use super::verdict::{RunVerdict, named, resources, subject, verdict};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 use pieces::{card, kept_together, letter_tag, with_code, word_tag};
@@ -75,14 +75,14 @@ pub(crate) fn document(title: &str, more_style: &str, body: Markup) -> String {
 }
 
 /// What a browser's tab shows.
-fn title(run: &Run, verdict: &Verdict) -> String {
+fn title(run: &Run, verdict: &RunVerdict) -> String {
     match verdict.achieved.value {
         Some(rate) => format!("{}: {} from disk to network – linerate", run.host, Unit::Bytes.show(rate)),
         None => format!("{} – linerate", run.host),
     }
 }
 
-fn header(run: &Run, verdict: &Verdict) -> Markup {
+fn header(run: &Run, verdict: &RunVerdict) -> Markup {
     let facts = [format!("linerate {}", run.version), run.host.clone(), run.started.clone()];
     let long = verdict.sentence.chars().count() > 100;
     html! {
@@ -99,7 +99,7 @@ fn header(run: &Run, verdict: &Verdict) -> Markup {
 }
 
 /// The picture of the server with what the flow uses of it.
-fn server(run: &Run, verdict: &Verdict) -> Markup {
+fn server(run: &Run, verdict: &RunVerdict) -> Markup {
     let caption = html! {
         p class="caption" {
             "Each box shows what the flow uses of what the part can do; the bar is the share. The " b { "bottleneck" }
@@ -112,7 +112,7 @@ fn server(run: &Run, verdict: &Verdict) -> Markup {
 }
 
 /// Ceiling, predicted, achieved; and what lifting the cut would gain.
-fn tiles(run: &Run, verdict: &Verdict) -> Markup {
+fn tiles(run: &Run, verdict: &RunVerdict) -> Markup {
     let known = resources(run);
     let held =
         if verdict.cut.is_empty() { String::new() } else { format!("cut: {}", named(&verdict.cut, &known)) };

@@ -2,8 +2,8 @@
 
 use super::text::{at, escape, letter_tag, section as card, tagged};
 use crate::figure::{Figure, percent, quantity, rate};
-use crate::stages::{Entry, Group, Row, grouped, rows};
-use crate::verdict::Verdict;
+use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
+use crate::verdict::RunVerdict;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
@@ -17,7 +17,7 @@ const DOTS: usize = 200;
 const STRIP_WIDTH: f64 = 132.0;
 
 /// The section with the table.
-pub(super) fn section(run: &Run, verdict: &Verdict) -> String {
+pub(super) fn section(run: &Run, verdict: &RunVerdict) -> String {
     let rows = rows(run);
     if rows.is_empty() {
         return card("stages", "Stages", "", "<p class=\"empty\">Nothing was measured.</p>");
@@ -63,7 +63,7 @@ fn head() -> String {
     )
 }
 
-fn one(row: &Row, verdict: &Verdict) -> String {
+fn one(row: &DeviceRow, verdict: &RunVerdict) -> String {
     let m = row.measurement;
     let cut = verdict.cut.contains(&m.resource);
     let spread = if m.samples.len() > 1 { percent(m.spread) } else { "–".into() };
@@ -83,7 +83,7 @@ fn one(row: &Row, verdict: &Verdict) -> String {
     )
 }
 
-fn remarks(row: &Row) -> String {
+fn remarks(row: &DeviceRow) -> String {
     let m = row.measurement;
     let mut text = String::new();
     if let Some(held) = row.held() {
@@ -98,7 +98,7 @@ fn remarks(row: &Row) -> String {
     text + &escape(&m.method)
 }
 
-fn many(group: &Group, verdict: &Verdict) -> String {
+fn many(group: &Group, verdict: &RunVerdict) -> String {
     let cut = group.rows.iter().any(|row| verdict.cut.contains(&row.measurement.resource));
     format!(
         "<tr{}><th scope=\"row\">{}, each alone{}</th><td class=\"r num\">{}</td><td class=\"r \
@@ -120,14 +120,14 @@ fn many(group: &Group, verdict: &Verdict) -> String {
 }
 
 /// Lowest and highest with their tag.
-fn ranged(group: &Group, figure: impl for<'r, 's> Fn(&'r Row<'s>) -> &'r Figure + Copy) -> String {
+fn ranged(group: &Group, figure: impl for<'r, 's> Fn(&'r DeviceRow<'s>) -> &'r Figure + Copy) -> String {
     let known = group.rows.iter().all(|row| figure(row).value.is_some());
     let origin = if known { figure(&group.rows[0]).origin } else { Origin::Unknown };
     format!("<span class=\"num\">{}</span> {}", group.range(figure), letter_tag(origin))
 }
 
 /// The single devices behind the rows that stand for many.
-fn details(entries: &[Entry], verdict: &Verdict) -> String {
+fn details(entries: &[Entry], verdict: &RunVerdict) -> String {
     let mut text = String::new();
     for entry in entries {
         let Entry::Many(group) = entry else { continue };
@@ -143,7 +143,7 @@ fn details(entries: &[Entry], verdict: &Verdict) -> String {
 }
 
 /// Why figures are unknown, each reason once.
-fn reasons(rows: &[Row]) -> String {
+fn reasons(rows: &[DeviceRow]) -> String {
     let figures = rows.iter().flat_map(|row| [&row.rated, &row.effective, &row.measured]);
     let mut reasons: Vec<&String> = figures.filter_map(|figure| figure.why.as_ref()).collect();
     reasons.sort();
@@ -157,7 +157,7 @@ fn reasons(rows: &[Row]) -> String {
 }
 
 /// Samples as dots on a line from 0.
-fn strip(row: &Row) -> String {
+fn strip(row: &DeviceRow) -> String {
     let samples: Vec<f64> = row.measurement.samples.iter().copied().filter_map(rate).collect();
     let text: Vec<String> = samples.iter().take(12).map(|sample| row.unit.show(*sample)).collect();
     dots(&samples, row.measured.value, row.effective.value, &text.join(", "))

@@ -9,7 +9,7 @@ use crate::stream_words;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_measure::measure::Measurement;
-use linerate_measure::measure::streams::{Direction, PathMtu, RoundTrips, StreamFigure, StreamsResult};
+use linerate_measure::measure::streams::{PathMtu, RoundTrips, StreamDirection, StreamFigure, StreamsResult};
 use linerate_measure::run::Run;
 
 /// Nothing where no streams were measured.
@@ -88,7 +88,7 @@ fn table(results: &[(&Measurement, &StreamsResult)]) -> Markup {
 
 fn row(result: &StreamsResult, stream: &StreamFigure) -> Markup {
     let udp = result.job.protocol == Protocol::Udp;
-    let arrow = if stream.direction == Direction::Receive { "←" } else { "→" };
+    let arrow = if stream.direction == StreamDirection::Receive { "←" } else { "→" };
     let dash = || "–".to_string();
     let tcp = stream.tcp.as_ref();
     let amount = |bytes: u64, datagrams: u64| match udp {

@@ -4,8 +4,8 @@
 use super::pieces::{card, heading, kept_together, table, tagged, word_tag};
 use crate::figure::{Figure, Unit, percent};
 use crate::markup::{Markup, at, html};
-use crate::stages::{Row, rows};
-use crate::verdict::{Verdict, named, plural, resources};
+use crate::stages::{DeviceRow, rows};
+use crate::verdict::{RunVerdict, named, plural, resources};
 use linerate_measure::diagnose::ProtocolDiagnosis;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
@@ -18,7 +18,7 @@ struct Bar {
 }
 
 /// The section with the bars.
-pub(super) fn section(run: &Run, verdict: &Verdict) -> Markup {
+pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
     let bars = bars(run, verdict);
     let longest = bars.iter().filter_map(|bar| bar.figure.value).fold(0.0, f64::max);
     if longest <= 0.0 {
@@ -73,7 +73,7 @@ fn protocols(run: &Run) -> Markup {
     }
 }
 
-fn bars(run: &Run, verdict: &Verdict) -> Vec<Bar> {
+fn bars(run: &Run, verdict: &RunVerdict) -> Vec<Bar> {
     let known = resources(run);
     let (rated, rated_note) = rated(&known);
     let (measured, measured_note) = measured(run);
@@ -121,12 +121,13 @@ fn rated(known: &[&Resource]) -> (Figure, String) {
 fn measured(run: &Run) -> (Figure, String) {
     let rows = rows(run);
     let headline = run.goal.protocols.first().copied();
-    let of = |stage: Stage| -> Option<&Row> {
-        let fits = |row: &&Row| {
+    let of = |stage: Stage| -> Option<&DeviceRow> {
+        let fits = |row: &&DeviceRow| {
             let m = row.measurement;
             m.stage == stage && !m.with_file && (stage == Stage::Disk || m.protocol == headline)
         };
-        let alone: Vec<&Row> = rows.iter().filter(fits).filter(|row| !row.measurement.together).collect();
+        let alone: Vec<&DeviceRow> =
+            rows.iter().filter(fits).filter(|row| !row.measurement.together).collect();
         let together = rows.iter().filter(fits).find(|row| row.measurement.together);
         together.or(if alone.len() == 1 { alone.first().copied() } else { None })
     };
@@ -135,7 +136,7 @@ fn measured(run: &Run) -> (Figure, String) {
         let why = "disks and network were not both measured with all devices at once";
         return (Figure::unknown(Some(why.into())), String::new());
     };
-    let rate = |row: &Row| row.measured.value.unwrap_or(f64::MAX);
+    let rate = |row: &DeviceRow| row.measured.value.unwrap_or(f64::MAX);
     let slowest = if rate(disk) <= rate(network) { disk } else { network };
     (slowest.measured.clone(), format!("{}: {}", slowest.measurement.stage, slowest.name()))
 }

@@ -1,7 +1,7 @@
 //! `intervals`: each stream by itself, and each direction in sum.
 
 use super::{Ends, bits_per_second, directions, of_direction, percent, socket};
-use linerate_transport::iperf3::Interval;
+use linerate_transport::iperf3::IntervalReport;
 use serde_json::{Map, Value, json};
 
 pub(super) fn intervals(ends: &Ends) -> Vec<Value> {
@@ -14,10 +14,10 @@ fn one(ends: &Ends, index: usize) -> Value {
     let mut streams = Vec::new();
     for (sends, suffix) in directions(ends) {
         let of_this = of_direction(ends, sends);
-        let there: Vec<(usize, &Interval)> =
+        let there: Vec<(usize, &IntervalReport)> =
             of_this.filter_map(|(place, stream)| Some((place, stream.intervals.get(index)?))).collect();
         streams.extend(there.iter().map(|(place, interval)| stream(ends, *place, interval, sends)));
-        let intervals: Vec<&Interval> = there.iter().map(|(_, interval)| *interval).collect();
+        let intervals: Vec<&IntervalReport> = there.iter().map(|(_, interval)| *interval).collect();
         if let Some(first) = intervals.first() {
             keys.insert(format!("sum{suffix}"), sum(ends, first, &intervals, sends));
         }
@@ -27,7 +27,7 @@ fn one(ends: &Ends, index: usize) -> Value {
 }
 
 /// What every part of the document tells of a time.
-fn figures(interval: &Interval, bytes: u64, sends: bool) -> Map<String, Value> {
+fn figures(interval: &IntervalReport, bytes: u64, sends: bool) -> Map<String, Value> {
     let seconds = interval.end - interval.start;
     let mut keys = Map::new();
     for (key, value) in [
@@ -50,7 +50,7 @@ fn loss(keys: &mut Map<String, Value>, jitter_seconds: f64, lost: u64, packets: 
     keys.insert("lost_percent".into(), json!(percent(lost, packets)));
 }
 
-fn stream(ends: &Ends, place: usize, interval: &Interval, sends: bool) -> Value {
+fn stream(ends: &Ends, place: usize, interval: &IntervalReport, sends: bool) -> Value {
     let mut keys = figures(interval, interval.bytes, sends);
     let mut put = |key: &str, value: Value| drop(keys.insert(key.into(), value));
     put("socket", json!(socket(place)));
@@ -73,8 +73,9 @@ fn stream(ends: &Ends, place: usize, interval: &Interval, sends: bool) -> Value 
     Value::Object(keys)
 }
 
-fn sum(ends: &Ends, first: &Interval, intervals: &[&Interval], sends: bool) -> Value {
-    let total = |figure: fn(&Interval) -> u64| intervals.iter().map(|interval| figure(interval)).sum::<u64>();
+fn sum(ends: &Ends, first: &IntervalReport, intervals: &[&IntervalReport], sends: bool) -> Value {
+    let total =
+        |figure: fn(&IntervalReport) -> u64| intervals.iter().map(|interval| figure(interval)).sum::<u64>();
     let mut keys = figures(first, total(|interval| interval.bytes), sends);
     if ends.udp {
         let packets = total(|interval| interval.packets.unwrap_or(0));

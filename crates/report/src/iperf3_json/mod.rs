@@ -8,7 +8,7 @@ mod interval;
 mod start;
 
 use linerate_facts::protocol::Protocol;
-use linerate_transport::iperf3::{CpuUse, Interval, Outcome, StreamFigures};
+use linerate_transport::iperf3::{CpuUse, IntervalReport, StreamFigures, TestOutcome};
 use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ pub struct Stream {
     /// This host's end and the other.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// As this host counted.
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<IntervalReport>,
     /// What the sending end counted; none: not told.
     pub sent: Option<StreamFigures>,
     /// What the receiving end counted; none: not told.
@@ -65,9 +65,9 @@ pub struct Ends {
     pub error: Option<String>,
 }
 
-impl From<&Outcome> for Ends {
-    fn from(outcome: &Outcome) -> Ends {
-        use linerate_transport::iperf3::Direction;
+impl From<&TestOutcome> for Ends {
+    fn from(outcome: &TestOutcome) -> Ends {
+        use linerate_transport::iperf3::TestDirection;
         let test = &outcome.test;
         let streams = outcome.local.iter().map(|ours| {
             let theirs = outcome.remote_of(ours.id).cloned();
@@ -78,8 +78,8 @@ impl From<&Outcome> for Ends {
         });
         Ends {
             udp: test.protocol == Protocol::Udp,
-            both: test.direction == Direction::Both,
-            reverse: test.direction == Direction::Receive,
+            both: test.direction == TestDirection::Both,
+            reverse: test.direction == TestDirection::Receive,
             client: outcome.client,
             system_info: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             started: outcome.started,

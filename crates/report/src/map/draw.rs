@@ -1,7 +1,7 @@
 //! The placed picture as SVG.
 
-use super::edge::{Edge, Look};
-use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, Layout, MARGIN, Placed, PlacedNode};
+use super::edge::{Edge, EdgeStyle};
+use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, MARGIN, MapLayout, Placed, PlacedNode};
 use super::machine::bandwidth;
 use super::picture::{Chip, Leaf, NodeBox, Part, Picture};
 use super::usage::Use;
@@ -15,7 +15,7 @@ const TIP: usize = 12_000;
 const SIGN: &str = "BOTTLENECK";
 
 /// The picture; `sheet` is its style where it is a file of its own.
-pub(super) fn draw(picture: &Picture, layout: &Layout, sheet: Option<&str>) -> Markup {
+pub(super) fn draw(picture: &Picture, layout: &MapLayout, sheet: Option<&str>) -> Markup {
     let (width, height) = (at(layout.width), at(layout.height));
     let whole = Rect { x: 0.0, y: 0.0, width: layout.width, height: layout.height };
     let room = layout.width - 2.0 * MARGIN;
@@ -56,7 +56,7 @@ fn described(picture: &Picture) -> String {
 }
 
 /// The bar that joins nodes, and the ways down to them; rows of nodes are joined at the left.
-fn bars(picture: &Picture, layout: &Layout) -> Markup {
+fn bars(picture: &Picture, layout: &MapLayout) -> Markup {
     let Some(between) = &picture.between else { return html! {} };
     let x = MARGIN / 2.0;
     let beside = |from: &Rect, to: &Rect| {
@@ -183,11 +183,11 @@ fn branch(placed: &Placed) -> Markup {
 fn edge(edge: &Edge, count: usize, from: f64, to: Rect) -> Markup {
     let (y, width) = (to.middle(), width_of(edge.rate));
     let look = match edge.look {
-        Look::Full => "full",
-        Look::Below => "below",
-        Look::Idle => "idle",
-        Look::Formality => "formality",
-        Look::Unknown => "unknown",
+        EdgeStyle::Full => "full",
+        EdgeStyle::Below => "below",
+        EdgeStyle::Idle => "idle",
+        EdgeStyle::Formality => "formality",
+        EdgeStyle::Unknown => "unknown",
     };
     let each = if count > 1 && !edge.below.is_empty() { "each " } else { "" };
     let used = edge.used.as_ref();

@@ -4,12 +4,12 @@
 use super::usage::Use;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_machine::probe::{PciDevice, PciLink};
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, card, payload_rate, raw_rate};
 
 /// How an edge is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Look {
+pub(super) enum EdgeStyle {
     /// As fast as both ends can.
     Full,
     /// Below what both ends can do.
@@ -34,7 +34,7 @@ pub(super) struct Edge {
     /// Payload, bytes per second; 0 where nothing is told.
     pub rate: f64,
     /// Its look.
-    pub look: Look,
+    pub look: EdgeStyle,
     /// How much of it a flow uses.
     pub used: Option<Use>,
     /// The slot that it comes out of.
@@ -49,7 +49,7 @@ impl Edge {
             below: String::new(),
             tip: why.into(),
             rate: 0.0,
-            look: Look::Unknown,
+            look: EdgeStyle::Unknown,
             used: None,
             slot: None,
         }
@@ -72,7 +72,7 @@ pub(super) fn above(tree: &Topology, device: &PciDevice) -> Edge {
 
 fn told(device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
     // What a disk's or a NIC's bytes share with their packet headers, in the direction where they are larger.
-    let carries = payload_rate(runs, device, Direction::ToMemory).unwrap_or(0.0);
+    let carries = payload_rate(runs, device, PayloadDirection::ToMemory).unwrap_or(0.0);
     let slot = link.port.and_then(|port| port.express.slot.known()).or(device.express.slot.known()).copied();
     let line = raw_rate(runs).map(show_bits_rate).unwrap_or_default();
     let packet = match device.express.max_payload_bytes.known() {
@@ -83,14 +83,14 @@ fn told(device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
     let able = link.able.map(show).unwrap_or_default();
     let ends = format!("both ends can do {able}");
     let (look, below, more) = match &link.condition {
-        LinkCondition::Formality(why) => (Look::Formality, "a formality".into(), why.to_string()),
-        LinkCondition::Below { .. } => (Look::Below, format!("could do {able}"), ends),
+        LinkCondition::Formality(why) => (EdgeStyle::Formality, "a formality".into(), why.to_string()),
+        LinkCondition::Below { .. } => (EdgeStyle::Below, format!("could do {able}"), ends),
         LinkCondition::Idle => {
-            (Look::Idle, format!("idle, can {able}"), format!("{ends}; it is slowed down while idle"))
+            (EdgeStyle::Idle, format!("idle, can {able}"), format!("{ends}; it is slowed down while idle"))
         }
-        LinkCondition::Full => (Look::Full, effective.clone(), ends),
+        LinkCondition::Full => (EdgeStyle::Full, effective.clone(), ends),
         LinkCondition::Unknown | LinkCondition::Down => {
-            (Look::Full, effective.clone(), "what both ends can do is not reported".into())
+            (EdgeStyle::Full, effective.clone(), "what both ends can do is not reported".into())
         }
     };
     Edge {
@@ -108,8 +108,8 @@ fn told(device: &PciDevice, link: &LinkEnds, runs: PciLink) -> Edge {
 pub(super) fn narrower(a: Edge, b: Edge) -> Edge {
     let slot = a.slot.or(b.slot);
     let pick = match (a.look, b.look) {
-        (Look::Unknown | Look::Formality, _) => b,
-        (_, Look::Unknown | Look::Formality) => a,
+        (EdgeStyle::Unknown | EdgeStyle::Formality, _) => b,
+        (_, EdgeStyle::Unknown | EdgeStyle::Formality) => a,
         _ if b.rate < a.rate => b,
         _ => a,
     };

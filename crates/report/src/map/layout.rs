@@ -68,7 +68,7 @@ pub(super) struct PlacedNode<'a> {
 
 /// The whole.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Layout<'a> {
+pub(super) struct MapLayout<'a> {
     pub width: f64,
     pub height: f64,
     pub nodes: Vec<PlacedNode<'a>>,
@@ -80,9 +80,9 @@ pub(super) struct Layout<'a> {
 }
 
 /// Places a picture.
-pub(super) fn layout(picture: &Picture) -> Layout<'_> {
+pub(super) fn layout(picture: &Picture) -> MapLayout<'_> {
     let bar = if picture.between.is_some() { BAR + BAR_GAP } else { 0.0 };
-    let mut layout = Layout { width: 900.0, ..Layout::default() };
+    let mut layout = MapLayout { width: 900.0, ..MapLayout::default() };
     let mut y = MARGIN + HEAD;
     for row in rows(&picture.nodes) {
         let mut x = MARGIN;

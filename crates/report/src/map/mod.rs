@@ -17,7 +17,7 @@ mod tree;
 mod usage;
 
 use crate::markup::{Markup, finished};
-use crate::verdict::{Verdict, resources};
+use crate::verdict::{RunVerdict, resources};
 use linerate_machine::probe::Machine;
 use linerate_measure::run::Run;
 pub(super) use style::SHEET;
@@ -29,7 +29,7 @@ pub(super) fn svg(machine: &Machine) -> String {
 }
 
 /// The picture of a run's machine with its flow, within a page that has [`SHEET`].
-pub(super) fn of_run(run: &Run, verdict: &Verdict) -> Markup {
+pub(super) fn of_run(run: &Run, verdict: &RunVerdict) -> Markup {
     let flow = usage::Flow::new(&resources(run), &verdict.cut);
     let picture = usage::overlaid(picture::picture(&run.machine), flow);
     draw::draw(&picture, &layout::layout(&picture), None)

@@ -1,7 +1,7 @@
 //! The picture is well formed, nothing in it overlaps, every interface and disk is in it, and no name becomes
 //! markup.
 
-use super::layout::{Layout, Placed, layout};
+use super::layout::{MapLayout, Placed, layout};
 use super::picture::{Part, picture};
 use super::svg;
 use crate::markup::{Rect, finished, html};
@@ -58,7 +58,7 @@ fn overlap(a: &Rect, b: &Rect) -> bool {
 }
 
 /// All boxes that may not overlap, and those that hold others.
-fn boxes(layout: &Layout) -> (Vec<Rect>, Vec<Rect>) {
+fn boxes(layout: &MapLayout) -> (Vec<Rect>, Vec<Rect>) {
     fn tree(placed: &Placed, all: &mut Vec<Rect>) {
         all.push(placed.rect);
         all.extend(&placed.leaves);

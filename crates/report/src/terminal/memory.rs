@@ -32,17 +32,17 @@ const WORD_BYTES: f64 = 4.0;
 const ALIKE: f64 = 0.02;
 
 /// A figure with what it is of.
-type Seen<'a> = (&'a Measurement, &'a MemoryPoint);
+type LabelledFigure<'a> = (&'a Measurement, &'a MemoryPoint);
 
 /// Figures of the same working set, cores, stride and nodes.
-struct Row<'a> {
-    figures: Vec<Seen<'a>>,
+struct MemoryRow<'a> {
+    figures: Vec<LabelledFigure<'a>>,
 }
 
 /// The screen; ends with a newline.
 pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     let width = width.clamp(60, 110);
-    let seen: Vec<Seen> =
+    let seen: Vec<LabelledFigure> =
         run.measurements.iter().filter_map(|one| Some((one, one.memory.as_ref()?))).collect();
     let head = format!("linerate {} on {}: memory", printable(&run.version), printable(&run.host));
     let mut lines = vec![style.bold(&head), String::new()];
@@ -50,7 +50,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     let label = rows.iter().map(|row| columns(&row.label())).max().unwrap_or(0).max(12);
     let kinds: Vec<_> =
         KINDS.into_iter().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
-    type Section<'a> = (&'a str, fn(&Row) -> bool);
+    type Section<'a> = (&'a str, fn(&MemoryRow) -> bool);
     let sections: [Section; 3] = [
         ("GB/s (10^9 bytes, counted as STREAM does)", |row| row.stride() == 4 && row.nodes().is_none()),
         ("GB/s of words of 4 bytes at a stride; in brackets of the lines they lie in", |row| {
@@ -59,7 +59,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
         ("GB/s between NUMA nodes", |row| row.stride() == 4 && row.nodes().is_some()),
     ];
     for (title, belongs) in sections {
-        let rows: Vec<&Row> = rows.iter().filter(|row| belongs(row)).collect();
+        let rows: Vec<&MemoryRow> = rows.iter().filter(|row| belongs(row)).collect();
         let Some(first) = rows.first() else { continue };
         lines.extend(wrapped(title, width).iter().map(|line| style.bold(line)));
         let strided = first.stride() != 4;
@@ -79,12 +79,12 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-fn rows<'a>(seen: &[Seen<'a>]) -> Vec<Row<'a>> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows<'a>(seen: &[LabelledFigure<'a>]) -> Vec<MemoryRow<'a>> {
+    let mut rows: Vec<MemoryRow> = Vec::new();
     for one in seen {
         match rows.iter_mut().find(|row| row.takes(one)) {
             Some(row) => row.figures.push(*one),
-            None => rows.push(Row { figures: vec![*one] }),
+            None => rows.push(MemoryRow { figures: vec![*one] }),
         }
     }
     rows
@@ -117,7 +117,7 @@ fn heads(kinds: &[(&str, Option<&str>)], label: usize, strided: bool) -> Vec<Str
     [line(above.collect()), line(below.collect())].into_iter().filter(|line| !line.is_empty()).collect()
 }
 
-impl<'a> Row<'a> {
+impl<'a> MemoryRow<'a> {
     fn first(&self) -> &'a MemoryPoint {
         self.figures[0].1
     }
@@ -131,7 +131,7 @@ impl<'a> Row<'a> {
     }
 
     /// The same cores, level, stride and nodes, and this kernel is not there yet; or the same size, too.
-    fn takes(&self, (_, point): &Seen) -> bool {
+    fn takes(&self, (_, point): &LabelledFigure) -> bool {
         let first = self.first();
         let alike = |point: &MemoryPoint| {
             (point.level.clone(), point.stride_bytes, point.node_of_cores, point.node_of_memory)
@@ -149,7 +149,7 @@ impl<'a> Row<'a> {
         alike(first) == alike(point) && cores && new && (size || by_array || chase)
     }
 
-    fn of(&self, kind: (&str, Option<&str>)) -> Option<Seen<'a>> {
+    fn of(&self, kind: (&str, Option<&str>)) -> Option<LabelledFigure<'a>> {
         self.figures
             .iter()
             .copied()
@@ -224,13 +224,14 @@ fn digits(value: f64) -> String {
 }
 
 /// What crossed the bus beside what it is rated for, and what the stars mean.
-fn notes(run: &Run, seen: &[Seen], width: usize) -> Vec<String> {
+fn notes(run: &Run, seen: &[LabelledFigure], width: usize) -> Vec<String> {
     let mut notes = Vec::new();
     let in_memory = seen.iter().filter(|(_, point)| {
         point.level == "memory" && point.stride_bytes == 4 && point.latency_seconds.is_none()
     });
-    let crossed =
-        |(figure, point): &Seen| figure.bytes_per_second * bus_factor(&point.kernel, point.store.as_deref());
+    let crossed = |(figure, point): &LabelledFigure| {
+        figure.bytes_per_second * bus_factor(&point.kernel, point.store.as_deref())
+    };
     if let Some(most) = in_memory.max_by(|one, other| crossed(one).total_cmp(&crossed(other))) {
         let (rate, point) = (crossed(most), most.1);
         let rated = match &run.machine.memory.rated_bytes_per_second {

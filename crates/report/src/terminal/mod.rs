@@ -13,7 +13,7 @@ mod style;
 mod table;
 
 use super::figure::{Figure, Unit, percent, quantity, rate};
-use super::verdict::{Verdict, both, named, resources, subject, verdict};
+use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
 use linerate_facts::printable::{columns, printable, shortened, wrapped};
 use linerate_measure::diagnose::{Finding, Severity};
 use linerate_measure::measure::Stage;
@@ -53,7 +53,7 @@ pub(super) fn run(run: &Run, width: usize, colour: bool) -> String {
 }
 
 /// An array and the command lines that make it.
-pub(super) fn raid(layout: &linerate_model::plan::raid::Layout, width: usize, colour: bool) -> String {
+pub(super) fn raid(layout: &linerate_model::plan::raid::RaidLayout, width: usize, colour: bool) -> String {
     raid::layout(layout, width, Style { colour })
 }
 
@@ -110,7 +110,7 @@ fn head(run: &Run, width: usize, style: Style) -> Vec<String> {
 }
 
 /// The three figures and why the flow is no faster; with no `text_lines` in as few words as can be.
-fn result(run: &Run, verdict: &Verdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+fn result(run: &Run, verdict: &RunVerdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
     let known = resources(run);
     let mut lines = vec![String::new()];
     let mut line = |word: &str, figure: &Figure, note: String| {

@@ -13,7 +13,7 @@ use linerate_facts::wording::counted;
 use linerate_measure::diagnose::ledger::MeasuredLedger;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::streams::{
-    Direction, PathMtu, RoundTrips, StreamFigure, StreamsResult, Trial,
+    MethodTrial, PathMtu, RoundTrips, StreamDirection, StreamFigure, StreamsResult,
 };
 use linerate_measure::run::Run;
 
@@ -81,8 +81,8 @@ fn rows(measurement: &Measurement) -> Vec<Vec<String>> {
     let Some(result) = streams.filter(|result| result.paths.len() > 1) else { return rows };
     for path in &result.paths {
         let way = match (result.job.direction, path.direction) {
-            (Direction::Both, Direction::Receive) => " ←",
-            (Direction::Both, _) => " →",
+            (StreamDirection::Both, StreamDirection::Receive) => " ←",
+            (StreamDirection::Both, _) => " →",
             _ => "",
         };
         rows.push(vec![
@@ -124,7 +124,7 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
             told.push(method);
         }
     }
-    let mut shown: Vec<&[Trial]> = Vec::new();
+    let mut shown: Vec<&[MethodTrial]> = Vec::new();
     for (_, result) in results() {
         if result.methods.len() > 1 && !shown.contains(&result.methods.as_slice()) {
             shown.push(&result.methods);
@@ -209,7 +209,7 @@ fn ledgers(run: &Run, width: usize, style: Style) -> Vec<String> {
         text.extend(labelled("ledger", &all, width));
     }
     for one in open {
-        let arrow = if one.direction == Direction::Receive { "←" } else { "→" };
+        let arrow = if one.direction == StreamDirection::Receive { "←" } else { "→" };
         text.extend([
             String::new(),
             style.bold(&format!("ledger of {} {arrow}", printable(&one.measurement))),

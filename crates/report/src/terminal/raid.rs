@@ -4,7 +4,9 @@
 use super::style::Style;
 use crate::grid::{Column, lines, number, text};
 use linerate_facts::printable::{columns, printable, wrapped};
-use linerate_model::plan::raid::{Checked, Choice, Layout, Level, Line, Pattern, System, exact_size, quoted};
+use linerate_model::plan::raid::{
+    Checked, ChunkChoice, Pattern, RaidCommand, RaidLayout, RaidLevel, System, exact_size, quoted,
+};
 
 /// Names of the lines stand in a column of this width.
 const LABEL: usize = 14;
@@ -18,7 +20,7 @@ const CHOICES: [Column; 5] = [
 ];
 
 /// The array and its command lines; no line wider than `width` but for a word that is.
-pub(super) fn layout(layout: &Layout, width: usize, style: Style) -> String {
+pub(super) fn layout(layout: &RaidLayout, width: usize, style: Style) -> String {
     let may_fail = match layout.may_fail {
         0 => "none may fail".to_string(),
         1 => "1 may fail".to_string(),
@@ -49,7 +51,7 @@ pub(super) fn layout(layout: &Layout, width: usize, style: Style) -> String {
 }
 
 /// What was asked and what follows, by name.
-fn facts(layout: &Layout) -> Vec<(&'static str, String)> {
+fn facts(layout: &RaidLayout) -> Vec<(&'static str, String)> {
     let block = exact_size(layout.file_system_block_bytes);
     let mut facts = vec![(
         "requests",
@@ -112,8 +114,8 @@ fn order(pattern: Pattern) -> &'static str {
 }
 
 /// The chunks that the rules allow, the chosen one marked.
-fn choices(layout: &Layout, width: usize, style: Style) -> Vec<String> {
-    let row = |choice: &Choice| {
+fn choices(layout: &RaidLayout, width: usize, style: Style) -> Vec<String> {
+    let row = |choice: &ChunkChoice| {
         let chosen = Some(choice.chunk_bytes) == layout.chunk_bytes;
         let cost = layout.pattern.is_write().then(|| format!("{:.2}", choice.disk_bytes_per_byte));
         vec![
@@ -150,7 +152,7 @@ fn bulleted(mark: &str, text: &str, width: usize) -> Vec<String> {
 }
 
 /// A command line as it can be pasted: broken between words, with a backslash.
-fn typed(line: &Line, width: usize) -> Vec<String> {
+fn typed(line: &RaidCommand, width: usize) -> Vec<String> {
     let room = width.saturating_sub(6).max(20);
     let mut lines = vec![String::new()];
     for word in &line.words {
@@ -195,7 +197,7 @@ pub(super) fn checked(arrays: &[Checked], width: usize, style: Style) -> String 
             linerate_facts::fact::Fact::Known(bytes) => exact_size(*bytes),
             linerate_facts::fact::Fact::Unknown { why } => format!("unknown ({})", printable(why)),
         };
-        if Level::of_array(&array.level).is_none_or(Level::is_striped) {
+        if RaidLevel::of_array(&array.level).is_none_or(RaidLevel::is_striped) {
             lines.extend(labelled("chunk", &size(&array.chunk_bytes), width));
             lines.extend(labelled("stripe", &size(&array.stripe_bytes), width));
         } else {
@@ -218,10 +220,10 @@ pub(super) fn checked(arrays: &[Checked], width: usize, style: Style) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_model::plan::raid::{Ask, Remark, raid};
+    use linerate_model::plan::raid::{RaidRemark, RaidSpec, raid};
 
-    fn screen(level: Level, disks: u32, pattern: Pattern, width: usize) -> String {
-        let ask = Ask {
+    fn screen(level: RaidLevel, disks: u32, pattern: Pattern, width: usize) -> String {
+        let ask = RaidSpec {
             level,
             disks,
             block_bytes: 4096,
@@ -237,9 +239,12 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_screen() {
         for width in [60, 80, 120] {
-            for (level, disks) in
-                [(Level::Raid0, 8), (Level::Raid5, 50), (Level::Raidz2, 12), (Level::Raid1, 2)]
-            {
+            for (level, disks) in [
+                (RaidLevel::Raid0, 8),
+                (RaidLevel::Raid5, 50),
+                (RaidLevel::Raidz2, 12),
+                (RaidLevel::Raid1, 2),
+            ] {
                 for line in screen(level, disks, Pattern::SequentialWrite, width).lines() {
                     assert!(columns(line) <= width, "{width}: {line}");
                 }
@@ -249,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_broken_command_line_is_whole_again_when_it_is_pasted() {
-        let text = screen(Level::Raid0, 50, Pattern::SequentialRead, 80);
+        let text = screen(RaidLevel::Raid0, 50, Pattern::SequentialRead, 80);
         let joined = text.replace(" \\\n    ", " ");
         let line = joined.lines().find(|line| line.contains("mdadm --create")).expect("a line");
         assert_eq!(line.split_whitespace().filter(|word| word.starts_with("DISK")).count(), 50, "{line}");
@@ -265,7 +270,11 @@ mod tests {
             chunk_bytes: linerate_facts::fact::Fact::Known(512 << 10),
             stripe_bytes: linerate_facts::fact::Fact::unknown("da\u{1b}maged"),
             file_systems: vec!["xfs on /\n".into()],
-            remarks: vec![Remark { good: false, text: "\u{202e}x".into(), remedy: Some("do \u{7}".into()) }],
+            remarks: vec![RaidRemark {
+                good: false,
+                text: "\u{202e}x".into(),
+                remedy: Some("do \u{7}".into()),
+            }],
         };
         let text = checked(&[array], 80, Style { colour: false });
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
@@ -275,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_example_of_sara_on_a_screen() {
-        let text = screen(Level::Raid0, 8, Pattern::SequentialRead, 100);
+        let text = screen(RaidLevel::Raid0, 8, Pattern::SequentialRead, 100);
         assert!(text.starts_with("raid0 of 8 disks, 8 of them data: none may fail\n"), "{text}");
         assert!(text.contains("  →  512 KiB    4 MiB            8.0\n"), "{text}");
         assert!(text.contains("mkfs.xfs -b size=4096 -d su=512k,sw=8 /dev/md/data"), "{text}");

@@ -4,7 +4,7 @@
 use super::style::Style;
 use crate::grid::{Column, lines, name, notes, number, room_for_notes, text};
 use linerate_facts::printable::{columns, wrapped};
-use linerate_machine::rates::table::{Cell, Look, Table};
+use linerate_machine::rates::table::{Cell, ColumnStyle, Table};
 
 /// Sentences do not stand beside the figures in less than this.
 const LEAST_BESIDE: usize = 14;
@@ -43,7 +43,8 @@ fn columns_of<'a>(table: &'a Table, sources: &[&str], sentences: Option<usize>) 
     let column = |at: usize| {
         let column = &table.columns[at];
         // Of columns that can be left out the last goes first.
-        let expendable = if column.look == Look::Wide { u8::try_from(at + 1).unwrap_or(u8::MAX) } else { 0 };
+        let expendable =
+            if column.look == ColumnStyle::Wide { u8::try_from(at + 1).unwrap_or(u8::MAX) } else { 0 };
         match (at, is_number(table, at)) {
             (0, false) => name(column.head),
             (_, false) => text(column.head, expendable),
@@ -69,7 +70,7 @@ fn figures(table: &Table, sources: &[&str], sentences: Option<usize>) -> Vec<Vec
 fn cell(table: &Table, row: usize, at: usize) -> &str {
     let cell = &table.rows[row].cells[at];
     let again = row.checked_sub(1).is_some_and(|above| table.rows[above].cells[at] == *cell);
-    if table.columns[at].look == Look::Once && again { "" } else { shown_text(cell) }
+    if table.columns[at].look == ColumnStyle::Once && again { "" } else { shown_text(cell) }
 }
 
 /// The figures with the sentences of column `at`, beside them or under them.
@@ -163,7 +164,7 @@ mod tests {
 
     #[test]
     fn figures_are_under_each_other() {
-        let table = &tables(linerate_machine::rates::table::Kind::Pcie)[0];
+        let table = &tables(linerate_machine::rates::table::TableKind::Pcie)[0];
         let text = screen(table, 80, PLAIN);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "version  year  GT/s  coding         x1     x2     x4     x8     x16");

@@ -3,7 +3,7 @@
 use super::style::Style;
 use super::{cost, percent};
 use crate::grid::{Column, name, notes, number, styled, text};
-use crate::stages::{Entry, Group, Row, grouped, rows};
+use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
 use crate::verdict::verdict;
 use linerate_facts::printable::{printable, shortened, wrapped};
 use linerate_measure::measure::Stage;
@@ -85,8 +85,8 @@ fn slowest(entries: &[Entry], width: usize) -> Vec<String> {
 
 /// What is to be known where the table has no room to say it: a line for each remark, with the names of its
 /// rows.
-fn remarks(rows: &[Row], width: usize) -> Vec<String> {
-    let all: Vec<String> = rows.iter().map(Row::remarks).collect();
+fn remarks(rows: &[DeviceRow], width: usize) -> Vec<String> {
+    let all: Vec<String> = rows.iter().map(DeviceRow::remarks).collect();
     let distinct: BTreeSet<&String> = all.iter().filter(|remark| !remark.is_empty()).collect();
     let line = |remark: &&String| {
         let names = rows.iter().zip(&all).filter(|(_, other)| other == remark).map(|(row, _)| row.name());
@@ -96,16 +96,17 @@ fn remarks(rows: &[Row], width: usize) -> Vec<String> {
 }
 
 /// What held the stages whose figures are only lower bounds, a line for each cause.
-fn bounds(rows: &[Row], width: usize) -> Vec<String> {
-    let causes: BTreeSet<&str> = rows.iter().filter_map(Row::held).collect();
+fn bounds(rows: &[DeviceRow], width: usize) -> Vec<String> {
+    let causes: BTreeSet<&str> = rows.iter().filter_map(DeviceRow::held).collect();
     let line = |cause: &&str| {
-        let held: Vec<String> = rows.iter().filter(|row| row.held() == Some(cause)).map(Row::name).collect();
+        let held: Vec<String> =
+            rows.iter().filter(|row| row.held() == Some(cause)).map(DeviceRow::name).collect();
         shortened(&format!("≥ at least this, {cause}: {}", held.join(", ")), width)
     };
     causes.iter().map(line).collect()
 }
 
-fn of_row(row: &Row, width: usize) -> [String; 8] {
+fn of_row(row: &DeviceRow, width: usize) -> [String; 8] {
     let measurement = row.measurement;
     let wide = width >= METHOD_FROM_COLUMNS;
     // Why to distrust a figure comes before how it was made; a fragment of both tells neither.

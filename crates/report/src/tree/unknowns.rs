@@ -16,7 +16,7 @@ const NOT_THERE: &str = ": not there";
 /// One line per kind of fact and reason, in the order of the tree. `functions` are the PCI functions that the
 /// tree shows.
 pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
-    let mut found = Found::default();
+    let mut found = UnknownFacts::default();
     found.one("host name", &machine.host);
     found.one("virtualisation", &machine.virtualisation);
     cpu_and_memory(machine, &mut found);
@@ -57,7 +57,7 @@ pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
     found.lines()
 }
 
-fn cpu_and_memory(machine: &Machine, found: &mut Found) {
+fn cpu_and_memory(machine: &Machine, found: &mut UnknownFacts) {
     let (cpu, memory) = (&machine.cpu, &machine.memory);
     found.one("CPU model", &cpu.model);
     found.one("packages", &cpu.packages);
@@ -78,7 +78,7 @@ fn cpu_and_memory(machine: &Machine, found: &mut Found) {
 }
 
 /// Facts that older files lack: a reason is told, an absence is not.
-fn added(machine: &Machine, found: &mut Found) {
+fn added(machine: &Machine, found: &mut UnknownFacts) {
     let (cpu, memory) = (&machine.cpu, &machine.memory);
     found.whole("clock", &cpu.frequency_hertz);
     found.whole("CRC-32C speed", &cpu.crc32c_bytes_per_second);
@@ -91,7 +91,7 @@ fn added(machine: &Machine, found: &mut Found) {
     found.whole("IPMI", &machine.power.ipmi);
 }
 
-fn kernel(machine: &Machine, found: &mut Found) {
+fn kernel(machine: &Machine, found: &mut UnknownFacts) {
     let kernel = &machine.kernel;
     found.one("kernel version", &kernel.release);
     found.one("io_uring's switch", &kernel.io_uring_disabled);
@@ -105,14 +105,14 @@ fn kernel(machine: &Machine, found: &mut Found) {
 
 /// Facts that could not be read.
 #[derive(Default)]
-struct Found {
+struct UnknownFacts {
     /// Facts of the machine as a whole whose file is missing: a recording lacks many, which are one line.
     missing: Vec<String>,
     /// Kind of fact, reason, and the things it holds for.
     others: Vec<(String, String, Vec<String>)>,
 }
 
-impl Found {
+impl UnknownFacts {
     /// A fact of the machine as a whole.
     fn one<T>(&mut self, what: &str, fact: &Fact<T>) {
         match fact.why() {

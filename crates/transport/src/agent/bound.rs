@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// Where a connection shall leave this host: an address of its own, an interface; none: as the routes say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Way<'a> {
+pub struct LocalBinding<'a> {
     pub local: Option<SocketAddr>,
     /// Name of the interface (SO_BINDTODEVICE).
     pub device: Option<&'a str>,
@@ -17,7 +17,7 @@ pub struct Way<'a> {
 pub(crate) fn bound(
     peer: SocketAddr,
     kind: Type,
-    way: Way<'_>,
+    way: LocalBinding<'_>,
     prepare: impl FnOnce(&Socket) -> io::Result<()>,
 ) -> Result<Socket, Failure> {
     let lacks = |what: String| Failure::Lacks(format!("no socket for a connection to {peer}: {what}"));

@@ -1,12 +1,14 @@
 //! The client's side of an agent: one session, its tests, and data streams that open with their tickets.
 //! Every call ends in time.
 
-use super::bound::{Way, bound};
+use super::bound::{LocalBinding, bound};
 use super::key::Key;
 use super::noise::{self, Broken, Channel, REPLY_LIMIT_BYTES};
-use super::protocol::{Hello, LaneTicket, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
-use super::secret::Token;
-use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, Timed};
+use super::protocol::{
+    AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, Reply, TestSample, WorkerTicket,
+};
+use super::secret::OneTimeToken;
+use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use crate::admission::prepare_control;
 use crate::lock::lock;
 use linerate_facts::failure::Failure;
@@ -31,42 +33,46 @@ const CLOSE: Duration = Duration::from_secs(4);
 
 /// A session with an agent. Ask for a sample at least every minute, and every ten seconds while the agent
 /// sends datagrams: a session that says nothing is dropped. Dropping this ends it and its test.
-pub struct Session {
+pub struct AgentSession {
     address: SocketAddr,
     hello: Hello,
-    line: Mutex<Line>,
+    line: Mutex<ControlLine>,
 }
 
-struct Line {
+struct ControlLine {
     stream: TcpStream,
     channel: Channel,
     /// After a failure request and reply no longer pair: nothing is asked any more.
     broken: bool,
 }
 
-impl Session {
+impl AgentSession {
     /// Connects, shows the key, and learns who the agent is.
-    pub fn connect(address: SocketAddr, key: &Key) -> Result<Session, Failure> {
-        Session::connect_by(address, key, Way::default())
+    pub fn connect(address: SocketAddr, key: &Key) -> Result<AgentSession, Failure> {
+        AgentSession::connect_by(address, key, LocalBinding::default())
     }
 
     /// As [`Session::connect`], from an address or over an interface of this host: the one that its streams
     /// take. An agent sends datagrams only to the address that its session came from.
-    pub fn connect_by(address: SocketAddr, key: &Key, way: Way<'_>) -> Result<Session, Failure> {
+    pub fn connect_by(
+        address: SocketAddr,
+        key: &Key,
+        way: LocalBinding<'_>,
+    ) -> Result<AgentSession, Failure> {
         tracing::debug!(%address, "connecting to the agent");
         let socket = bound(address, Type::STREAM, way, |socket| socket.set_tcp_mss(CONTROL_SEGMENT_BYTES))?;
         socket.connect_timeout(&address.into(), STEP).map_err(|error| unreachable_peer(address, &error))?;
         let stream: TcpStream = socket.into();
         prepare_control(&stream).map_err(|error| lost(address, &Broken::Io(error), STEP))?;
-        let channel =
-            noise::initiate(Timed::new(&stream, STEP), key).map_err(|broken| refused(address, &broken))?;
-        let mut line = Line { stream, channel, broken: false };
-        let hello = Request::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
+        let channel = noise::initiate(DeadlineStream::new(&stream, STEP), key)
+            .map_err(|broken| refused(address, &broken))?;
+        let mut line = ControlLine { stream, channel, broken: false };
+        let hello = AgentRequest::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").into() };
         match line.ask(address, &hello, STEP)? {
             Reply::Hello(hello) if hello.protocol != PROTOCOL => Err(older(address, &hello)),
             Reply::Hello(hello) => {
                 tracing::info!(%address, version = hello.version, "session begins");
-                Ok(Session { address, hello, line: Mutex::new(line) })
+                Ok(AgentSession { address, hello, line: Mutex::new(line) })
             }
             _ => Err(out_of_turn(address)),
         }
@@ -83,8 +89,8 @@ impl Session {
     }
 
     /// A way to end this session from another thread, also while a question waits for its answer.
-    pub fn cutter(&self) -> Option<Cutter> {
-        lock(&self.line).stream.try_clone().ok().map(Cutter)
+    pub fn cutter(&self) -> Option<SessionBreaker> {
+        lock(&self.line).stream.try_clone().ok().map(SessionBreaker)
     }
 
     /// Who the agent is.
@@ -93,17 +99,17 @@ impl Session {
     }
 
     /// Begins a test; its tickets must be used within ten seconds. One test at a time.
-    pub fn open(&self, request: OpenRequest) -> Result<Opened, Failure> {
+    pub fn open(&self, request: OpenRequest) -> Result<OpenedStreams, Failure> {
         let wanted = (request.lanes.len(), request.streams.len());
-        match self.ask(&Request::Open(request))? {
+        match self.ask(&AgentRequest::Open(request))? {
             Reply::Opened(opened) if (opened.lanes.len(), opened.streams.len()) == wanted => Ok(opened),
             _ => Err(out_of_turn(self.address)),
         }
     }
 
     /// How far the test is.
-    pub fn sample(&self) -> Result<Sample, Failure> {
-        match self.ask(&Request::Sample)? {
+    pub fn sample(&self) -> Result<TestSample, Failure> {
+        match self.ask(&AgentRequest::Sample)? {
             Reply::Sample(sample) => Ok(sample),
             _ => Err(out_of_turn(self.address)),
         }
@@ -111,8 +117,8 @@ impl Session {
 
     /// Ends the test and gives its last sample; bytes that are still on their way are lost, so wait until the
     /// workers have ended.
-    pub fn close(&self) -> Result<Sample, Failure> {
-        match lock(&self.line).ask(self.address, &Request::Close, CLOSE)? {
+    pub fn close(&self) -> Result<TestSample, Failure> {
+        match lock(&self.line).ask(self.address, &AgentRequest::Close, CLOSE)? {
             Reply::Closed(sample) => Ok(sample),
             _ => Err(out_of_turn(self.address)),
         }
@@ -124,7 +130,7 @@ impl Session {
     /// Not more than 32 calls at once: the agent keeps 64 connections whose token it has not read yet.
     pub fn connect_tcp(
         &self,
-        ticket: &LaneTicket,
+        ticket: &WorkerTicket,
         prepare: impl FnOnce(&Socket) -> io::Result<()>,
     ) -> Result<TcpStream, Failure> {
         let here = |error: io::Error| {
@@ -136,19 +142,24 @@ impl Session {
     }
 
     /// Where the datagrams of a UDP worker go to.
-    pub fn udp_address(&self, ticket: &LaneTicket) -> Option<SocketAddr> {
+    pub fn udp_address(&self, ticket: &WorkerTicket) -> Option<SocketAddr> {
         let mut address = self.address;
         address.set_port(ticket.udp_port?);
         Some(address)
     }
 
-    pub(super) fn show_token(&self, stream: &TcpStream, token: &Token, stop: &AtomicBool) -> io::Result<()> {
+    pub(super) fn show_token(
+        &self,
+        stream: &TcpStream,
+        token: &OneTimeToken,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
         let deadline = Instant::now() + STEP;
         let mut opening = DATA_MAGIC.to_vec();
         opening.extend(token.bytes());
-        Timed::until(stream, deadline).write_all(&opening)?;
+        DeadlineStream::until(stream, deadline).write_all(&opening)?;
         let mut answer = [0];
-        while let Err(error) = Timed::new(stream, LOOK).read_exact(&mut answer) {
+        while let Err(error) = DeadlineStream::new(stream, LOOK).read_exact(&mut answer) {
             if error.kind() != ErrorKind::TimedOut || Instant::now() >= deadline {
                 return Err(error);
             }
@@ -167,16 +178,16 @@ impl Session {
         out_of_turn(self.address)
     }
 
-    pub(super) fn ask(&self, request: &Request) -> Result<Reply, Failure> {
+    pub(super) fn ask(&self, request: &AgentRequest) -> Result<Reply, Failure> {
         lock(&self.line).ask(self.address, request, CALL)
     }
 }
 
 /// Cuts a session off.
 #[derive(Debug)]
-pub struct Cutter(TcpStream);
+pub struct SessionBreaker(TcpStream);
 
-impl Cutter {
+impl SessionBreaker {
     /// The connection ends now: what waits on it fails at once, and so does all that is asked later.
     pub fn cut(&self) {
         // It may have ended by itself.
@@ -184,13 +195,13 @@ impl Cutter {
     }
 }
 
-impl Line {
+impl ControlLine {
     /// One request, one reply; an error of the agent's becomes ours.
-    fn ask(&mut self, address: SocketAddr, request: &Request, time: Duration) -> Result<Reply, Failure> {
+    fn ask(&mut self, address: SocketAddr, request: &AgentRequest, time: Duration) -> Result<Reply, Failure> {
         if self.broken {
             return Err(lost(address, &Broken::Closed, time));
         }
-        let mut wire = Timed::new(&self.stream, time);
+        let mut wire = DeadlineStream::new(&self.stream, time);
         let asked = self.channel.send(&mut wire, request);
         match asked.and_then(|()| self.channel.receive(&mut wire, REPLY_LIMIT_BYTES)) {
             Ok(Reply::Error { text }) => Err(Failure::Lacks(format!("the agent at {address} says: {text}"))),

@@ -1,6 +1,6 @@
 //! What a client learns of this host when it comes: who it is, and what its kernel grants.
 
-use super::limits::Settings;
+use super::limits::AgentSettings;
 use super::protocol::{Hello, PROTOCOL};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
@@ -26,7 +26,7 @@ pub(crate) fn hello(
     local: IpAddr,
     interface: Option<Interface>,
     instance: &str,
-    settings: &Settings,
+    settings: &AgentSettings,
 ) -> Hello {
     let cores = interface.as_ref().map(|interface| interface.cores.clone()).filter(|_| settings.pin);
     Hello {

@@ -1,7 +1,7 @@
 //! Who looks after every stream of an agent, whether or not its client says anything: tokens that nobody
 //! used, time that is up, rates that are not kept.
 
-use super::lane::Lane;
+use super::lane::SessionStream;
 use super::server::Shared;
 use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,17 +13,17 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The streams to look after: all that an agent has given a ticket for.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<Vec<Weak<Lane>>>);
+pub(crate) struct Watched(Mutex<Vec<Weak<SessionStream>>>);
 
 impl Watched {
     /// One more; it leaves by itself.
-    pub(crate) fn add(&self, lane: &Arc<Lane>) {
+    pub(crate) fn add(&self, lane: &Arc<SessionStream>) {
         lock(&self.0).push(Arc::downgrade(lane));
     }
 
     /// Each in turn, and held no longer than it is looked at: who holds the last of a stream keeps its place
     /// from the next one.
-    fn each(&self, look: impl Fn(&Lane)) {
+    fn each(&self, look: impl Fn(&SessionStream)) {
         let mut watched = lock(&self.0);
         watched.retain(|lane| lane.strong_count() > 0);
         let lanes = watched.clone();

@@ -1,7 +1,7 @@
 //! One data stream of a test: what its thread does and counts, its life, and how it is ended from outside.
 
 use super::clients::{AHEAD, AHEAD_FACTOR, Share};
-use super::protocol::LaneSample;
+use super::protocol::WorkerSample;
 use crate::admission::Permit;
 use crate::flow::allowance::Allowance;
 use crate::flow::receive::{Received, Terms};
@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A data stream of a session, from its ticket to its last byte.
-pub(crate) struct Lane {
+pub(crate) struct SessionStream {
     pub work: Work,
     /// The client's address, as its control connection proved it.
     pub client: IpAddr,
@@ -74,7 +74,7 @@ enum Phase {
 }
 
 /// Ends the worker when its thread does, whether by a panic.
-struct Finish<'a>(&'a Lane);
+struct Finish<'a>(&'a SessionStream);
 
 impl Drop for Finish<'_> {
     fn drop(&mut self) {
@@ -84,11 +84,11 @@ impl Drop for Finish<'_> {
     }
 }
 
-impl Lane {
+impl SessionStream {
     /// A data stream whose ticket is good for `life`.
     pub(crate) fn new(work: Work, client: IpAddr, life: Duration, share: Share, permit: Permit) -> Self {
         let fresh = Life { phase: Phase::Waiting, stream: None, met: false, error: None };
-        Lane {
+        SessionStream {
             work,
             client,
             expires: Instant::now() + life,
@@ -266,12 +266,12 @@ impl Lane {
     }
 
     /// How far a worker is.
-    pub(crate) fn sample(&self, receive: &Receive) -> LaneSample {
+    pub(crate) fn sample(&self, receive: &Receive) -> WorkerSample {
         let received = &receive.received;
         // First, so that the figures of an ended worker are final.
         let ended = received.ended.load(Ordering::Acquire);
         let mark = received.progress.mark();
-        LaneSample {
+        WorkerSample {
             bytes: mark.bytes,
             bytes_nanos: mark.nanos,
             datagrams: received.datagrams.load(Ordering::Relaxed),
@@ -292,7 +292,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for SessionStream {
     /// What it moved since somebody last looked stays on its client's account.
     fn drop(&mut self) {
         self.charge(Instant::now());

@@ -7,29 +7,29 @@ use std::time::Duration;
 
 /// How an agent behaves beyond its defaults.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    pub limits: Limits,
+pub struct AgentSettings {
+    pub limits: AgentLimits,
     /// Who may connect; empty: everybody (and show the key).
     pub allow: AllowList,
     /// Threads of streams are pinned to the processor that the client names.
     pub pin: bool,
 }
 
-impl Default for Settings {
+impl Default for AgentSettings {
     fn default() -> Self {
-        Limits::default().into()
+        AgentLimits::default().into()
     }
 }
 
-impl From<Limits> for Settings {
-    fn from(limits: Limits) -> Self {
-        Settings { limits, allow: AllowList::default(), pin: true }
+impl From<AgentLimits> for AgentSettings {
+    fn from(limits: AgentLimits) -> Self {
+        AgentSettings { limits, allow: AllowList::default(), pin: true }
     }
 }
 
 /// Bounds on everything that comes from outside.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct AgentLimits {
     /// Connections that have shown neither key nor token.
     pub unknown_connections: usize,
     /// Time that such a connection has to show one.
@@ -52,9 +52,9 @@ pub struct Limits {
     pub client: ClientLimits,
 }
 
-impl Default for Limits {
+impl Default for AgentLimits {
     fn default() -> Self {
-        Limits {
+        AgentLimits {
             unknown_connections: PENDING_CONNECTIONS,
             admission: TIME_TO_PROVE,
             sessions: 128,

@@ -35,13 +35,13 @@ mod wish;
 
 pub use crate::flow::stream::StreamSocket;
 pub use allow::{AllowList, Network};
-pub use bound::Way;
+pub use bound::LocalBinding;
 pub use client::no_connection;
-pub use client::{Cutter, Session};
+pub use client::{AgentSession, SessionBreaker};
 pub use clients::ClientLimits;
 pub use host::{Interface, InterfaceOf};
 pub use key::{KEY_VARIABLE, Key};
-pub use limits::{Limits, Settings};
+pub use limits::{AgentLimits, AgentSettings};
 #[doc(hidden)]
 pub use noise::fuzzing;
 pub use noise::{Broken, Channel, Magic, OPENING_BYTES, initiate_as, respond_as};
@@ -49,12 +49,12 @@ pub use own::{OwnAgent, serve_own, serve_own_on};
 pub use peer::{Peer, find_peers};
 pub use protocol::Hello;
 pub use protocol::{
-    LaneRequest, LaneSample, LaneTicket, OpenRequest, Opened, PROTOCOL, Sample, StreamTicket,
+    OpenRequest, OpenedStreams, PROTOCOL, StreamTicket, TestSample, WorkerRequest, WorkerSample, WorkerTicket,
 };
-pub use secret::Token;
+pub use secret::OneTimeToken;
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::{Agent, Receivers};
-pub use wire::Timed;
+pub use wire::DeadlineStream;
 pub use wire::{CONTROL_MAGIC, DATA_MAGIC};
 
 /// The port that an agent listens on, unless told otherwise.

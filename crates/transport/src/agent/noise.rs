@@ -235,7 +235,7 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::protocol::{Reply, Request};
+    use crate::agent::protocol::{AgentRequest, Reply};
     use proptest::prelude::*;
     use std::os::unix::net::UnixStream;
 
@@ -348,7 +348,7 @@ mod tests {
                 _ => format!("{{\"answer\":\"sample\",\"streams\":[{{{text}}}]}}"),
             };
             let frames = client.encrypt(text.as_bytes()).expect("frames");
-            let _ = agent.receive::<Request>(frames.as_slice(), REQUEST_LIMIT_BYTES);
+            let _ = agent.receive::<AgentRequest>(frames.as_slice(), REQUEST_LIMIT_BYTES);
             let frames = agent.encrypt(text.as_bytes()).expect("frames");
             let _ = client.receive::<Reply>(frames.as_slice(), REPLY_LIMIT_BYTES);
         }

@@ -7,7 +7,7 @@
 
 use super::host::InterfaceOf;
 use super::key::Key;
-use super::limits::Settings;
+use super::limits::AgentSettings;
 use super::secret::SECRET_BYTES;
 use super::server::{Agent, Receivers};
 use linerate_facts::failure::Failure;
@@ -133,7 +133,7 @@ pub fn serve_own(
     listen: &[SocketAddr],
     receivers: Receivers,
     interface_of: InterfaceOf,
-    settings: Settings,
+    settings: AgentSettings,
 ) -> Result<(), Failure> {
     serve_own_on(BufReader::new(io::stdin()), io::stdout(), listen, receivers, interface_of, settings)
 }
@@ -145,7 +145,7 @@ pub fn serve_own_on(
     listen: &[SocketAddr],
     receivers: Receivers,
     interface_of: InterfaceOf,
-    settings: Settings,
+    settings: AgentSettings,
 ) -> Result<(), Failure> {
     let mut line = String::new();
     let read = (&mut input).take(2 * SECRET_BYTES as u64 + 2).read_line(&mut line);

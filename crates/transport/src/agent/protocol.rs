@@ -3,7 +3,7 @@
 //! `Hello` opens a session. Then tests follow one another: `Open` (workers or streams, and their tokens),
 //! `Sample` as often as wished, `Close`. `Counters` can be asked at any time.
 
-use super::secret::Token;
+use super::secret::OneTimeToken;
 use crate::flow::stream::{StreamSample, StreamSpec};
 use linerate_facts::counters::NetworkCounters;
 use linerate_facts::protocol::Protocol;
@@ -19,7 +19,7 @@ pub const PROTOCOL: u32 = 2;
 /// What a client asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
-pub(crate) enum Request {
+pub(crate) enum AgentRequest {
     /// The first message.
     Hello {
         /// Version of the messages.
@@ -46,10 +46,10 @@ pub(crate) enum Request {
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(crate) enum Reply {
     Hello(Hello),
-    Opened(Opened),
-    Sample(Sample),
+    Opened(OpenedStreams),
+    Sample(TestSample),
     /// The last sample of a test.
-    Closed(Sample),
+    Closed(TestSample),
     /// The host's network counters.
     Counters {
         counters: Box<NetworkCounters>,
@@ -112,7 +112,7 @@ pub struct Hello {
 pub struct OpenRequest {
     /// One for each data stream of a `linerate run`.
     #[serde(default)]
-    pub lanes: Vec<LaneRequest>,
+    pub lanes: Vec<WorkerRequest>,
     /// One for each stream of a `linerate network`: what the agent's end does.
     #[serde(default)]
     pub streams: Vec<StreamSpec>,
@@ -126,15 +126,15 @@ pub struct OpenRequest {
 
 /// One data stream of a worker.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct LaneRequest {
+pub struct WorkerRequest {
     pub protocol: Protocol,
 }
 
 /// The right to one data stream for each worker and each stream, in the order of the request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenedStreams {
     #[serde(default)]
-    pub lanes: Vec<LaneTicket>,
+    pub lanes: Vec<WorkerTicket>,
     #[serde(default)]
     pub streams: Vec<StreamTicket>,
 }
@@ -146,7 +146,7 @@ pub enum StreamTicket {
     /// To be used once, within ten seconds.
     Granted {
         /// What the stream must open with.
-        token: Token,
+        token: OneTimeToken,
         /// UDP: where to send to, on the address of the control connection.
         #[serde(default)]
         udp_port: Option<u16>,
@@ -160,9 +160,9 @@ pub enum StreamTicket {
 
 /// The right to one data stream: to be used once, within ten seconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LaneTicket {
+pub struct WorkerTicket {
     /// What the stream must open with.
-    pub token: Token,
+    pub token: OneTimeToken,
     /// UDP: where to send to, on the address of the control connection.
     #[serde(default)]
     pub udp_port: Option<u16>,
@@ -170,11 +170,11 @@ pub struct LaneTicket {
 
 /// How far a test is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct TestSample {
     /// The agent's monotonic clock, nanoseconds since the session began.
     pub nanos: u64,
     /// Each worker, in the order of the request; empty between tests.
-    pub lanes: Vec<LaneSample>,
+    pub lanes: Vec<WorkerSample>,
     /// Each stream, likewise; one that was refused has ended, with the reason.
     #[serde(default)]
     pub streams: Vec<StreamSample>,
@@ -188,7 +188,7 @@ pub struct Sample {
 
 /// How far a worker is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LaneSample {
+pub struct WorkerSample {
     /// Payload bytes received.
     pub bytes: u64,
     /// When the last of them came, on the clock of `Sample::nanos`.

@@ -43,12 +43,12 @@ pub fn same(left: &[u8], right: &[u8]) -> bool {
 
 /// The right to open one data stream, once, for a short time.
 #[derive(Clone)]
-pub struct Token([u8; SECRET_BYTES]);
+pub struct OneTimeToken([u8; SECRET_BYTES]);
 
-impl Token {
+impl OneTimeToken {
     /// A new token that nobody can guess.
-    pub fn random() -> io::Result<Token> {
-        Ok(Token(random()?))
+    pub fn random() -> io::Result<OneTimeToken> {
+        Ok(OneTimeToken(random()?))
     }
 
     /// The bytes that the data stream opens with.
@@ -57,22 +57,22 @@ impl Token {
     }
 }
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for OneTimeToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(…)")
     }
 }
 
-impl Serialize for Token {
+impl Serialize for OneTimeToken {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&to_hex(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Token {
+impl<'de> Deserialize<'de> for OneTimeToken {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        from_hex(&text).map(Token).map_err(serde::de::Error::custom)
+        from_hex(&text).map(OneTimeToken).map_err(serde::de::Error::custom)
     }
 }
 
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn tokens_differ_and_do_not_show_themselves() {
-        let (one, two) = (Token::random().expect("a token"), Token::random().expect("a token"));
+        let (one, two) = (OneTimeToken::random().expect("a token"), OneTimeToken::random().expect("a token"));
         assert!(!same(one.bytes(), two.bytes()));
         assert!(!format!("{one:?}").contains(&to_hex(one.bytes())));
         let text = serde_json::to_string(&one).expect("JSON");
-        let back: Token = serde_json::from_str(&text).expect("a token");
+        let back: OneTimeToken = serde_json::from_str(&text).expect("a token");
         assert_eq!(back.bytes(), one.bytes());
     }
 

@@ -4,12 +4,12 @@ use super::clients::Clients;
 use super::host::InterfaceOf;
 use super::janitor::{self, Watched};
 use super::key::Key;
-use super::limits::Settings;
+use super::limits::AgentSettings;
 use super::pending::{PendingEntry, PendingThreads};
-use super::protocol::Request;
+use super::protocol::AgentRequest;
 use super::secret::{SECRET_BYTES, random, to_hex};
 use super::tokens::Tokens;
-use super::wire::{CONTROL_MAGIC, DATA_MAGIC, Timed};
+use super::wire::{CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use super::{DEFAULT_PORT, noise, session, tcp};
 use crate::admission::{self, Permits, prepare_control};
 use crate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
@@ -72,7 +72,7 @@ pub(super) struct Shared {
     pub interface_of: InterfaceOf,
     /// Differs between any two starts.
     pub instance: String,
-    pub settings: Settings,
+    pub settings: AgentSettings,
     pub tokens: Tokens,
     pub sessions: Arc<Permits>,
     pub tests: Arc<Permits>,
@@ -104,7 +104,7 @@ impl Agent {
         receivers: Receivers,
         interface_of: InterfaceOf,
     ) -> Result<Agent, Failure> {
-        Agent::bind_with(listen, key, receivers, interface_of, Settings::default())
+        Agent::bind_with(listen, key, receivers, interface_of, AgentSettings::default())
     }
 
     /// As [`Agent::bind`], with other bounds.
@@ -113,7 +113,7 @@ impl Agent {
         key: Key,
         receivers: Receivers,
         interface_of: InterfaceOf,
-        settings: Settings,
+        settings: AgentSettings,
     ) -> Result<Agent, Failure> {
         let sockets = admission::listen_or_at(listen, DEFAULT_PORT)
             .map_err(|error| error.advise("--listen", IN_USE))?;
@@ -222,7 +222,7 @@ fn is_garbage(stream: &TcpStream) -> bool {
 /// A connection that nobody vouches for: it has `admission` to show the key or a token, and gets no byte
 /// before.
 fn open(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
-    let mut wire = Timed::until(&stream, entry.deadline());
+    let mut wire = DeadlineStream::until(&stream, entry.deadline());
     let mut magic = [0; 4];
     if wire.read_exact(&mut magic).is_err() {
         return;
@@ -239,10 +239,10 @@ fn open(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
 }
 
 /// Handshake and first message; then the session, on this thread.
-fn control(stream: &TcpStream, mut wire: Timed<'_>, entry: PendingEntry, shared: &Shared) {
+fn control(stream: &TcpStream, mut wire: DeadlineStream<'_>, entry: PendingEntry, shared: &Shared) {
     let admitted = noise::respond(&mut wire, &shared.key).and_then(|mut channel| {
         // The handshake's first message may be a replay; who can encrypt this one holds the key.
-        let hello: Request = channel.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
+        let hello: AgentRequest = channel.receive(&mut wire, noise::HELLO_LIMIT_BYTES)?;
         Ok((channel, hello))
     });
     if let Err(broken) = &admitted {

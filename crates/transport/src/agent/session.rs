@@ -2,10 +2,10 @@
 
 use super::host;
 use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
-use super::protocol::{Hello, OpenRequest, Opened, PROTOCOL, Reply, Request, Sample};
+use super::protocol::{AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, Reply, TestSample};
 use super::server::Shared;
-use super::trial::{Trial, Whose};
-use super::wire::Timed;
+use super::trial::{AgentTest, Whose};
+use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit};
 use linerate_facts::counters;
 use linerate_facts::sysroot::Sysroot;
@@ -19,17 +19,17 @@ const TICK: Duration = Duration::from_millis(200);
 /// A request that began must be whole, and its answer taken, within this.
 const MESSAGE: Duration = Duration::from_secs(5);
 
-struct Session<'a> {
+struct ServerSession<'a> {
     shared: &'a Shared,
     whose: Whose,
     sysroot: Sysroot,
-    trial: Option<Trial<'a>>,
+    trial: Option<AgentTest<'a>>,
     _permit: Permit,
 }
 
 /// Serves a client that has shown the key, from its `Hello` until it is gone or idle for too long.
-pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &Request, shared: &Shared) {
-    let mut answer = |reply: &Reply| channel.send(Timed::new(stream, MESSAGE), reply);
+pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &AgentRequest, shared: &Shared) {
+    let mut answer = |reply: &Reply| channel.send(DeadlineStream::new(stream, MESSAGE), reply);
     let session = match welcome(stream, hello, shared) {
         Ok((session, hello)) => answer(&Reply::Hello(hello)).map(|()| session),
         Err(text) => {
@@ -53,11 +53,11 @@ pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &Request, s
 
 fn welcome<'a>(
     stream: &TcpStream,
-    hello: &Request,
+    hello: &AgentRequest,
     shared: &'a Shared,
-) -> Result<(Session<'a>, Hello), String> {
+) -> Result<(ServerSession<'a>, Hello), String> {
     let ours = env!("CARGO_PKG_VERSION");
-    let Request::Hello { protocol, version } = hello else {
+    let AgentRequest::Hello { protocol, version } = hello else {
         return Err("the first request must be a hello".into());
     };
     if *protocol != PROTOCOL {
@@ -84,7 +84,7 @@ fn welcome<'a>(
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
     let whose = Whose { local, client, start: Instant::now() };
-    Ok((Session { shared, whose, sysroot, trial: None, _permit: permit }, hello))
+    Ok((ServerSession { shared, whose, sysroot, trial: None, _permit: permit }, hello))
 }
 
 /// An IPv4 address that came through an IPv6 socket, as IPv4; a link-local IPv6 address keeps its interface.
@@ -100,7 +100,7 @@ fn printable(text: &str) -> String {
     text.chars().filter(|letter| letter.is_ascii_graphic()).take(32).collect()
 }
 
-impl Session<'_> {
+impl ServerSession<'_> {
     /// Waits for the first byte of a request; none: the session is over.
     fn await_request(&self, stream: &TcpStream) -> Option<()> {
         let idle_since = Instant::now();
@@ -120,57 +120,57 @@ impl Session<'_> {
 
     fn patience(&self) -> Duration {
         let limits = &self.shared.settings.limits;
-        let sending = self.trial.as_ref().is_some_and(Trial::sends_datagrams);
+        let sending = self.trial.as_ref().is_some_and(AgentTest::sends_datagrams);
         if sending { limits.idle.min(limits.idle_sending) } else { limits.idle }
     }
 
     /// Reads one request, does it, answers it.
     fn answer(&mut self, stream: &TcpStream, channel: &mut Channel) -> Result<(), Broken> {
-        let request = channel.receive(Timed::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
+        let request = channel.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
         let reply = match request {
-            Ok(Request::Open(request)) => {
+            Ok(AgentRequest::Open(request)) => {
                 let (lanes, streams) = (request.lanes.len(), request.streams.len());
                 tracing::info!(client = %self.whose.client, lanes, streams, "test requested");
                 self.open(request).map_or_else(|text| refusal(&self.whose, text), Reply::Opened)
             }
-            Ok(Request::Sample) => Reply::Sample(self.sample()),
-            Ok(Request::Close) => {
-                self.trial.iter().for_each(Trial::end);
+            Ok(AgentRequest::Sample) => Reply::Sample(self.sample()),
+            Ok(AgentRequest::Close) => {
+                self.trial.iter().for_each(AgentTest::end);
                 let last = self.sample();
                 self.trial = None;
                 Reply::Closed(last)
             }
-            Ok(Request::Counters { interfaces }) => {
+            Ok(AgentRequest::Counters { interfaces }) => {
                 Reply::Counters { counters: Box::new(counters::read(&self.sysroot, &interfaces)) }
             }
-            Ok(Request::Hello { .. }) => Reply::Error { text: "a second hello".into() },
+            Ok(AgentRequest::Hello { .. }) => Reply::Error { text: "a second hello".into() },
             Err(Broken::Message(error)) => {
                 Reply::Error { text: format!("a request is not understood: {error}") }
             }
             Err(broken) => return Err(broken),
         };
-        match channel.send(Timed::new(stream, MESSAGE), &reply) {
+        match channel.send(DeadlineStream::new(stream, MESSAGE), &reply) {
             // Nothing of it was sent: a host may have more interfaces than fit.
             Err(Broken::TooLong(limit)) => {
                 let text = format!("the answer is longer than {limit} bytes; ask for fewer interfaces");
-                channel.send(Timed::new(stream, MESSAGE), &Reply::Error { text })
+                channel.send(DeadlineStream::new(stream, MESSAGE), &Reply::Error { text })
             }
             sent => sent,
         }
     }
 
-    fn open(&mut self, request: OpenRequest) -> Result<Opened, String> {
+    fn open(&mut self, request: OpenRequest) -> Result<OpenedStreams, String> {
         if self.trial.is_some() {
             return Err("a test is running on this session; close it first".into());
         }
-        let (trial, opened) = Trial::open(self.shared, &self.sysroot, self.whose, request)?;
+        let (trial, opened) = AgentTest::open(self.shared, &self.sysroot, self.whose, request)?;
         self.trial = Some(trial);
         Ok(opened)
     }
 
-    fn sample(&self) -> Sample {
-        let (lanes, streams) = self.trial.as_ref().map(Trial::samples).unwrap_or_default();
-        Sample {
+    fn sample(&self) -> TestSample {
+        let (lanes, streams) = self.trial.as_ref().map(AgentTest::samples).unwrap_or_default();
+        TestSample {
             lanes,
             streams,
             process_cpu_nanos: nanos(linerate_system::counters::process_cpu()),

@@ -1,10 +1,10 @@
 //! The client's end of a stream of `linerate network`: its socket, bound and prepared, admitted by its
 //! ticket.
 
-use super::bound::{Way, bound};
-use super::client::{LOOK, STEP, Session, unreachable_peer};
-use super::protocol::{Reply, Request, StreamTicket};
-use super::secret::Token;
+use super::bound::{LocalBinding, bound};
+use super::client::{AgentSession, LOOK, STEP, unreachable_peer};
+use super::protocol::{AgentRequest, Reply, StreamTicket};
+use super::secret::OneTimeToken;
 use crate::flow::stream::StreamSpec;
 use crate::flow::stream::{self as engine, StreamSocket};
 use linerate_facts::counters::NetworkCounters;
@@ -17,12 +17,12 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-impl Session {
+impl AgentSession {
     /// What the agent's host has counted on its network since it was started: all of it, and the interface
     /// that this session leads to (all of them where that is not known).
     pub fn counters(&self) -> Result<NetworkCounters, Failure> {
         let interfaces = self.hello().interface.iter().cloned().collect();
-        match self.ask(&Request::Counters { interfaces })? {
+        match self.ask(&AgentRequest::Counters { interfaces })? {
             Reply::Counters { counters } => Ok(*counters),
             _ => Err(self.out_of_turn()),
         }
@@ -39,7 +39,7 @@ impl Session {
         local: Option<SocketAddr>,
         device: Option<&str>,
     ) -> Result<StreamSocket, Failure> {
-        self.connect_stream_until(ticket, spec, Way { local, device }, &AtomicBool::new(false))
+        self.connect_stream_until(ticket, spec, LocalBinding { local, device }, &AtomicBool::new(false))
     }
 
     /// The same, given up a tenth of a second after `stop`.
@@ -47,7 +47,7 @@ impl Session {
         &self,
         ticket: &StreamTicket,
         spec: &StreamSpec,
-        way: Way<'_>,
+        way: LocalBinding<'_>,
         stop: &AtomicBool,
     ) -> Result<StreamSocket, Failure> {
         let (token, udp_port) = match ticket {
@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn admitted_tcp(
         &self,
         socket: Socket,
-        token: &Token,
+        token: &OneTimeToken,
         stop: &AtomicBool,
     ) -> Result<TcpStream, Failure> {
         let address = self.address();
@@ -95,7 +95,7 @@ impl Session {
     fn admitted_udp(
         &self,
         socket: Socket,
-        token: &Token,
+        token: &OneTimeToken,
         port: u16,
         stop: &AtomicBool,
     ) -> Result<StreamSocket, Failure> {
@@ -151,7 +151,7 @@ impl StreamTicket {
     /// Our end of a stream, held to the rate that the agent allows where we are the one who sends.
     pub fn held(&self, mut spec: StreamSpec) -> StreamSpec {
         if let StreamTicket::Granted { bytes_per_second: Some(limit), .. } = self
-            && spec.role == crate::flow::stream::Role::Send
+            && spec.role == crate::flow::stream::StreamRole::Send
         {
             spec.bytes_per_second = Some(spec.bytes_per_second.map_or(*limit, |rate| rate.min(*limit)));
         }

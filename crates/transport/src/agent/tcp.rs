@@ -1,11 +1,11 @@
 //! The agent's end of a data stream over TCP: admitted by its token, it is served on the thread of its
 //! connection.
 
-use super::lane::{Lane, Receive, Work};
+use super::lane::{Receive, SessionStream, Work};
 use super::pending::PendingEntry;
 use super::secret::SECRET_BYTES;
 use super::server::Shared;
-use super::wire::{ADMITTED, Timed};
+use super::wire::{ADMITTED, DeadlineStream};
 use crate::flow::stream::{self as engine, StreamSocket};
 use socket2::{SockRef, Socket};
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// A data stream: its token admits it to its worker, and this thread becomes the worker's.
 pub(crate) fn data(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
     let mut token = [0; SECRET_BYTES];
-    if Timed::until(&stream, entry.deadline()).read_exact(&mut token).is_err() || !entry.admit() {
+    if DeadlineStream::until(&stream, entry.deadline()).read_exact(&mut token).is_err() || !entry.admit() {
         return;
     }
     let peer = stream.peer_addr().ok();
@@ -33,7 +33,7 @@ pub(crate) fn data(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared)
     }
 }
 
-fn serve_tcp(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> {
+fn serve_tcp(stream: TcpStream, lane: &SessionStream, shared: &Shared) -> io::Result<()> {
     let stream = match &lane.work {
         Work::Receive(receive) => {
             size_buffer(SockRef::from(&stream), receive)?;
@@ -46,7 +46,7 @@ fn serve_tcp(stream: TcpStream, lane: &Lane, shared: &Shared) -> io::Result<()> 
         }
     };
     let handle = stream.try_clone()?;
-    Timed::new(&stream, shared.settings.limits.admission).write_all(&[ADMITTED])?;
+    DeadlineStream::new(&stream, shared.settings.limits.admission).write_all(&[ADMITTED])?;
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
     lane.run(Some(handle), |stop| match &lane.work {

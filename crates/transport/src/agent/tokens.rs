@@ -1,23 +1,23 @@
 //! One-time tokens: the right to open one data stream.
 
-use super::lane::Lane;
-use super::secret::{SECRET_BYTES, Token, same};
+use super::lane::SessionStream;
+use super::secret::{OneTimeToken, SECRET_BYTES, same};
 use crate::lock::lock;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Tokens that were handed out and not used yet.
 #[derive(Default)]
-pub(crate) struct Tokens(Mutex<Vec<(Token, Arc<Lane>)>>);
+pub(crate) struct Tokens(Mutex<Vec<(OneTimeToken, Arc<SessionStream>)>>);
 
 impl Tokens {
     /// Hands out the right to a worker.
-    pub(crate) fn issue(&self, token: Token, lane: Arc<Lane>) {
+    pub(crate) fn issue(&self, token: OneTimeToken, lane: Arc<SessionStream>) {
         lock(&self.0).push((token, lane));
     }
 
     /// Takes the right that a connection shows. Each works once, and not after its time.
-    pub(crate) fn claim(&self, shown: &[u8; SECRET_BYTES]) -> Option<Arc<Lane>> {
+    pub(crate) fn claim(&self, shown: &[u8; SECRET_BYTES]) -> Option<Arc<SessionStream>> {
         let mut tokens = lock(&self.0);
         // All are compared, whichever fits: the time tells nothing.
         let place = tokens.iter().enumerate().fold(None, |found, (index, (token, _))| {
@@ -28,7 +28,7 @@ impl Tokens {
     }
 
     /// Forgets the rights to some workers.
-    pub(crate) fn withdraw(&self, withdrawn: impl Fn(&Lane) -> bool) {
+    pub(crate) fn withdraw(&self, withdrawn: impl Fn(&SessionStream) -> bool) {
         lock(&self.0).retain(|(_, lane)| !withdrawn(lane));
     }
 }
@@ -53,10 +53,10 @@ mod tests {
             let protocol = linerate_facts::protocol::Protocol::Tcp;
             let receive = Receive { protocol, receive_buffer_bytes: None, terms: Terms::default(), received };
             let work = Work::Receive(Box::new(receive));
-            Arc::new(Lane::new(work, client, time, share, permit))
+            Arc::new(SessionStream::new(work, client, time, share, permit))
         };
         let tokens = Tokens::default();
-        let (one, late, never) = (Token::random(), Token::random(), Token::random());
+        let (one, late, never) = (OneTimeToken::random(), OneTimeToken::random(), OneTimeToken::random());
         let (one, late, never) = (one.expect("a token"), late.expect("a token"), never.expect("a token"));
         let first = lane(Duration::from_secs(60));
         tokens.issue(one.clone(), first.clone());

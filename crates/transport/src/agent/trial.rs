@@ -3,14 +3,14 @@
 use super::clients::{Rate, Share};
 use super::deal::deal;
 use super::host::congestion_controls;
-use super::lane::{Lane, Receive, Work};
-use super::protocol::{LaneTicket, OpenRequest, Opened, StreamTicket};
-use super::secret::Token;
+use super::lane::{Receive, SessionStream, Work};
+use super::protocol::{OpenRequest, OpenedStreams, StreamTicket, WorkerTicket};
+use super::secret::OneTimeToken;
 use super::server::Shared;
 use super::{udp, wish};
 use crate::admission::{NoPermit, Permit};
 use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
-use crate::flow::stream::{Role, StreamCounters, StreamSample, StreamSpec};
+use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
 use std::net::{IpAddr, SocketAddr};
@@ -43,17 +43,17 @@ pub(crate) struct Whose {
 }
 
 /// A test. Dropping it ends everything that it began.
-pub(crate) struct Trial<'a> {
+pub(crate) struct AgentTest<'a> {
     shared: &'a Shared,
     whose: Whose,
-    lanes: Vec<Arc<Lane>>,
+    lanes: Vec<Arc<SessionStream>>,
     /// A stream, or why there is none.
-    streams: Vec<Result<Arc<Lane>, String>>,
+    streams: Vec<Result<Arc<SessionStream>, String>>,
     began: Instant,
     _permit: Permit,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> AgentTest<'a> {
     /// Gives every worker and stream its token. Workers: all or none, so that a run is not of fewer than were
     /// asked for unnoticed; a stream that cannot be is told with its reason, and the others go on.
     pub(crate) fn open(
@@ -61,7 +61,7 @@ impl<'a> Trial<'a> {
         sysroot: &Sysroot,
         whose: Whose,
         request: OpenRequest,
-    ) -> Result<(Trial<'a>, Opened), String> {
+    ) -> Result<(AgentTest<'a>, OpenedStreams), String> {
         let bound = shared.settings.limits.lanes;
         let wanted = request.lanes.len() + request.streams.len();
         if !(1..=bound).contains(&wanted) {
@@ -79,8 +79,8 @@ impl<'a> Trial<'a> {
         })?;
         let began = Instant::now();
         let mut trial =
-            Trial { shared, whose, lanes: Vec::new(), streams: Vec::new(), began, _permit: permit };
-        let mut opened = Opened::default();
+            AgentTest { shared, whose, lanes: Vec::new(), streams: Vec::new(), began, _permit: permit };
+        let mut opened = OpenedStreams::default();
         for lane in &request.lanes {
             opened.lanes.push(trial.open_lane(lane.protocol, &request)?);
         }
@@ -90,7 +90,7 @@ impl<'a> Trial<'a> {
 
     /// A worker of a run: it is dealt no rate. Under a limit all workers of a client read by one pace, which
     /// makes their senders wait.
-    fn open_lane(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<LaneTicket, String> {
+    fn open_lane(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<WorkerTicket, String> {
         let limit = self.shared.clients.limits().bytes_per_second;
         let buffer = lane_buffer(protocol, request.receive_buffer_bytes, limit, request.lanes.len());
         let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
@@ -107,7 +107,7 @@ impl<'a> Trial<'a> {
         let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received };
         let (lane, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
         self.lanes.push(lane);
-        Ok(LaneTicket { token, udp_port })
+        Ok(WorkerTicket { token, udp_port })
     }
 
     /// What a stream takes of its client's share of this host.
@@ -142,7 +142,11 @@ impl<'a> Trial<'a> {
         tickets.collect()
     }
 
-    fn open_stream(&self, mut spec: StreamSpec, rate: Rate) -> Result<(Arc<Lane>, StreamTicket), String> {
+    fn open_stream(
+        &self,
+        mut spec: StreamSpec,
+        rate: Rate,
+    ) -> Result<(Arc<SessionStream>, StreamTicket), String> {
         if !self.shared.settings.pin {
             spec.core = None;
         }
@@ -150,7 +154,7 @@ impl<'a> Trial<'a> {
         // What was granted, which may be less than what was dealt: another session of the client may have
         // been faster.
         let bytes_per_second = share.bytes_per_second();
-        if spec.role == Role::Send {
+        if spec.role == StreamRole::Send {
             spec.bytes_per_second = bytes_per_second.or(spec.bytes_per_second);
         }
         let counters = Box::new(StreamCounters::new(self.whose.start));
@@ -159,14 +163,19 @@ impl<'a> Trial<'a> {
     }
 
     /// Takes a permit for a data stream, and makes its token; over UDP also its socket and thread.
-    fn admit(&self, work: Work, share: Share) -> Result<(Arc<Lane>, Token, Option<u16>), String> {
+    fn admit(
+        &self,
+        work: Work,
+        share: Share,
+    ) -> Result<(Arc<SessionStream>, OneTimeToken, Option<u16>), String> {
         let full = |_| "all its streams are taken; wait until another client has finished";
         let permit = self.shared.lanes.take(self.whose.client).map_err(full)?;
         let life = self.shared.settings.limits.token_life;
-        let lane = Lane::new(work, self.whose.client, life, share, permit);
+        let lane = SessionStream::new(work, self.whose.client, life, share, permit);
         let lane = Arc::new(lane.ending(self.began, self.shared.settings.limits.test_time));
         self.shared.watched.add(&lane);
-        let token = Token::random().map_err(|error| format!("its kernel gives no random bytes: {error}"))?;
+        let token =
+            OneTimeToken::random().map_err(|error| format!("its kernel gives no random bytes: {error}"))?;
         let udp_port = match lane.protocol() {
             Protocol::Tcp => {
                 self.shared.tokens.issue(token.clone(), lane.clone());
@@ -184,7 +193,7 @@ impl<'a> Trial<'a> {
         Ok((lane, token, udp_port))
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Lane>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {
         self.lanes.iter().chain(self.streams.iter().flatten())
     }
 
@@ -193,7 +202,7 @@ impl<'a> Trial<'a> {
         self.streams.iter().flatten().any(|lane| match &lane.work {
             Work::Stream { spec, counters } => {
                 spec.protocol == Protocol::Udp
-                    && matches!(spec.role, Role::Send | Role::Ask)
+                    && matches!(spec.role, StreamRole::Send | StreamRole::Ask)
                     && !counters.ended.load(std::sync::atomic::Ordering::Relaxed)
             }
             Work::Receive(_) => false,
@@ -201,7 +210,7 @@ impl<'a> Trial<'a> {
     }
 
     /// How far workers and streams are, each in the order of the request.
-    pub(crate) fn samples(&self) -> (Vec<super::LaneSample>, Vec<StreamSample>) {
+    pub(crate) fn samples(&self) -> (Vec<super::WorkerSample>, Vec<StreamSample>) {
         let lanes = self.lanes.iter().filter_map(|lane| match &lane.work {
             Work::Receive(receive) => Some(lane.sample(receive)),
             Work::Stream { .. } => None,
@@ -226,7 +235,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-impl Drop for Trial<'_> {
+impl Drop for AgentTest<'_> {
     fn drop(&mut self) {
         self.end();
     }

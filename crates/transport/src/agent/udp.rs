@@ -1,11 +1,11 @@
 //! The agent's end of a data stream over UDP: a socket and a thread for it, and whom it believes.
 
 use super::allow::AllowList;
-use super::lane::{Lane, Work};
-use super::secret::Token;
+use super::lane::{SessionStream, Work};
+use super::secret::OneTimeToken;
 use super::server::Shared;
 use super::tcp::size_buffer;
-use crate::flow::stream::{self as engine, Role, StreamSocket};
+use crate::flow::stream::{self as engine, StreamRole, StreamSocket};
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,7 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// A socket and a thread for it; gives its port.
-pub(crate) fn start(lane: &Arc<Lane>, token: Token, local: SocketAddr, shared: &Shared) -> io::Result<u16> {
+pub(crate) fn start(
+    lane: &Arc<SessionStream>,
+    token: OneTimeToken,
+    local: SocketAddr,
+    shared: &Shared,
+) -> io::Result<u16> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
     if let Work::Stream { spec, .. } = &lane.work {
         engine::prepare(spec, &socket)?;
@@ -27,7 +32,7 @@ pub(crate) fn start(lane: &Arc<Lane>, token: Token, local: SocketAddr, shared: &
     }
     let port = socket.local_addr()?.port();
     let (lane, receivers) = (lane.clone(), shared.receivers);
-    let door = Door { token, allow: shared.settings.allow.clone() };
+    let door = UdpAcceptor { token, allow: shared.settings.allow.clone() };
     std::thread::Builder::new().name("udp stream".into()).spawn(move || {
         lane.run(None, |stop| match &lane.work {
             Work::Receive(receive) => {
@@ -46,18 +51,24 @@ pub(crate) fn start(lane: &Arc<Lane>, token: Token, local: SocketAddr, shared: &
 }
 
 /// Who is let in to a stream.
-struct Door {
-    token: Token,
+struct UdpAcceptor {
+    token: OneTimeToken,
     allow: AllowList,
 }
 
-impl Door {
+impl UdpAcceptor {
     /// Waits for who shows the token; false: nobody came.
     ///
     /// A datagram's sender address is easily forged: anyone who has a key could have this host flood somebody
     /// else. So bulk data and requests go to the address only that proved itself by the handshake of its
     /// control connection.
-    fn admit(&self, lane: &Lane, role: Role, socket: &UdpSocket, stop: &AtomicBool) -> io::Result<bool> {
+    fn admit(
+        &self,
+        lane: &SessionStream,
+        role: StreamRole,
+        socket: &UdpSocket,
+        stop: &AtomicBool,
+    ) -> io::Result<bool> {
         if !engine::accept_udp(socket, self.token.bytes(), stop)? {
             return Ok(false);
         }
@@ -65,7 +76,7 @@ impl Door {
         if !self.allow.admits(from) {
             return Err(io::Error::other(format!("{from} is not on the agent's --allow list")));
         }
-        if role != Role::Receive && from != lane.client {
+        if role != StreamRole::Receive && from != lane.client {
             return Err(io::Error::other(format!(
                 "its token came from {from}, its control connection from {}: the agent sends datagrams to \
                  the latter only; use a \

@@ -18,20 +18,20 @@ pub(crate) const ADMITTED: u8 = 0x06;
 ///
 /// A timeout of the socket alone starts again with each byte, so that one byte a second would hold a thread
 /// for ever.
-pub struct Timed<'a> {
+pub struct DeadlineStream<'a> {
     stream: &'a TcpStream,
     deadline: Instant,
 }
 
-impl<'a> Timed<'a> {
+impl<'a> DeadlineStream<'a> {
     /// Everything through this value ends within `time`.
     pub fn new(stream: &'a TcpStream, time: Duration) -> Self {
-        Timed::until(stream, Instant::now() + time)
+        DeadlineStream::until(stream, Instant::now() + time)
     }
 
     /// Everything through this value ends at `deadline`.
     pub fn until(stream: &'a TcpStream, deadline: Instant) -> Self {
-        Timed { stream, deadline }
+        DeadlineStream { stream, deadline }
     }
 
     fn remaining(&self) -> io::Result<Duration> {
@@ -45,14 +45,14 @@ fn timed_out(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
 }
 
-impl Read for Timed<'_> {
+impl Read for DeadlineStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(self.remaining()?))?;
         self.stream.read(buffer).map_err(timed_out)
     }
 }
 
-impl Write for Timed<'_> {
+impl Write for DeadlineStream<'_> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(Some(self.remaining()?))?;
         self.stream.write(buffer).map_err(timed_out)
@@ -80,8 +80,9 @@ mod tests {
         let (stream, _) = listener.accept().expect("a connection");
         let began = Instant::now();
         let mut buffer = [0; 1 << 20];
-        let error =
-            Timed::new(&stream, Duration::from_millis(300)).read_exact(&mut buffer).expect_err("late");
+        let error = DeadlineStream::new(&stream, Duration::from_millis(300))
+            .read_exact(&mut buffer)
+            .expect_err("late");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert!(began.elapsed() < Duration::from_secs(5));
         drop(stream);

@@ -1,6 +1,6 @@
 //! What a client wants of a stream, held to bounds before anything is done for it.
 
-use crate::flow::stream::{Role, SendMethod, StreamSpec};
+use crate::flow::stream::{SendMethod, StreamRole, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 
@@ -28,7 +28,7 @@ pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), String
             DATAGRAM_BYTES.end()
         ));
     }
-    let talk = matches!(spec.role, Role::Ask | Role::Echo);
+    let talk = matches!(spec.role, StreamRole::Ask | StreamRole::Echo);
     let largest =
         if talk && spec.protocol == Protocol::Udp { *DATAGRAM_BYTES.end() } else { LARGEST_WRITE_BYTES };
     if !(1..=largest).contains(&spec.write_bytes) {
@@ -52,7 +52,9 @@ pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), String
     match &spec.congestion_control {
         // Of a receiver it does nothing.
         Some(name)
-            if spec.protocol == Protocol::Tcp && spec.role != Role::Receive && !controls.contains(name) =>
+            if spec.protocol == Protocol::Tcp
+                && spec.role != StreamRole::Receive
+                && !controls.contains(name) =>
         {
             Err(format!(
                 "no congestion control “{}” is loaded there; there are: {}",
@@ -68,16 +70,16 @@ pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), String
 pub(crate) fn memory_bytes(spec: &StreamSpec) -> u64 {
     let usual = if spec.protocol == Protocol::Udp { UDP_BUFFER_BYTES } else { USUAL_BUFFER_BYTES };
     let asked = match spec.role {
-        Role::Send => spec.send_buffer_bytes,
-        Role::Receive => spec.receive_buffer_bytes,
-        Role::Ask | Role::Echo => Some(0),
+        StreamRole::Send => spec.send_buffer_bytes,
+        StreamRole::Receive => spec.receive_buffer_bytes,
+        StreamRole::Ask | StreamRole::Echo => Some(0),
     };
     // The other direction's buffer only where it is asked for: the kernel fills it with what comes, and
     // nothing does.
     let other = match spec.role {
-        Role::Send => spec.receive_buffer_bytes,
-        Role::Receive => spec.send_buffer_bytes,
-        Role::Ask | Role::Echo => spec.send_buffer_bytes.max(spec.receive_buffer_bytes),
+        StreamRole::Send => spec.receive_buffer_bytes,
+        StreamRole::Receive => spec.send_buffer_bytes,
+        StreamRole::Ask | StreamRole::Echo => spec.send_buffer_bytes.max(spec.receive_buffer_bytes),
     };
     let granted = |bytes: u64| 2 * bytes.min(LARGEST_BUFFER_BYTES);
     // A block and the pattern that it is filled with; zerocopy has as many under way as `flow::stream::hand`
@@ -92,8 +94,8 @@ pub(crate) fn memory_bytes(spec: &StreamSpec) -> u64 {
 /// The rate that it would take of a limit, bytes per second.
 pub(crate) fn rate(spec: &StreamSpec, limit: f64) -> f64 {
     let most = match spec.role {
-        Role::Send | Role::Receive => f64::INFINITY,
-        Role::Ask | Role::Echo => limit * SMALL_TALK,
+        StreamRole::Send | StreamRole::Receive => f64::INFINITY,
+        StreamRole::Ask | StreamRole::Echo => limit * SMALL_TALK,
     };
     spec.bytes_per_second.map_or(most, |rate| rate.min(most))
 }

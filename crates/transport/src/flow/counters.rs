@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// One worker's counters.
 #[derive(Debug)]
-pub struct LaneCounters {
+pub struct WorkerCounters {
     /// Bytes that reached the sink (for UDP: that left this host) and when the last did.
     pub progress: Progress,
     /// Nanoseconds in which the worker had nothing to send and waited for its source.
@@ -25,10 +25,10 @@ pub struct LaneCounters {
     pub whole: AtomicBool,
 }
 
-impl LaneCounters {
+impl WorkerCounters {
     /// Nothing done yet; `start` is common to all workers of a measurement.
     pub fn new(start: Instant) -> Self {
-        LaneCounters {
+        WorkerCounters {
             progress: Progress::new(start),
             waiting_source_nanos: AtomicU64::new(0),
             waiting_sink_nanos: AtomicU64::new(0),

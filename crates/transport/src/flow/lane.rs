@@ -4,14 +4,14 @@
 //! Generic over `Queue`, so that the same loop runs on io_uring, on threads and on the seeded fake with its
 //! faults.
 
-use super::counters::LaneCounters;
+use super::counters::WorkerCounters;
 use super::source::Source;
 use super::udp::UdpSender;
 use linerate_system::Errno;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
 use linerate_system::queue::{Action, Done, Queue, Transfer};
-use linerate_system::segmentation::Refusal;
+use linerate_system::segmentation::SendRefusal;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,9 +46,9 @@ impl Sink {
         let Sink::Udp(udp) = self else { return Err(error) };
         match udp.refused(error) {
             // A full device queue: a moment later it has room, at once it has none.
-            Refusal::Busy => std::thread::sleep(Duration::from_micros(100)),
-            Refusal::SegmentationOff => {}
-            Refusal::PortClosed(error) | Refusal::TooLarge(error) | Refusal::Failed(error) => {
+            SendRefusal::Busy => std::thread::sleep(Duration::from_micros(100)),
+            SendRefusal::SegmentationOff => {}
+            SendRefusal::PortClosed(error) | SendRefusal::TooLarge(error) | SendRefusal::Failed(error) => {
                 return Err(error);
             }
         }
@@ -58,7 +58,7 @@ impl Sink {
 
 /// Why a worker ended before it was told to.
 #[derive(Debug, thiserror::Error)]
-pub enum LaneError {
+pub enum WorkerError {
     /// The source failed.
     #[error("reading {what}: {why}")]
     Source { what: String, why: String },
@@ -75,7 +75,7 @@ pub enum LaneError {
 
 /// What a worker does and for how long it is patient.
 #[derive(Debug)]
-pub struct Lane<'a> {
+pub struct Worker<'a> {
     pub source: &'a Source,
     pub sink: Sink,
     /// Bytes a read.
@@ -86,7 +86,7 @@ pub struct Lane<'a> {
     pub verify: bool,
     /// No completion for this long is a stall.
     pub patience: Duration,
-    pub counters: &'a LaneCounters,
+    pub counters: &'a WorkerCounters,
     /// Set by somebody else: end soon.
     pub stop: &'a AtomicBool,
 }
@@ -108,7 +108,7 @@ struct Sending {
 
 /// The working state of `Worker::run`.
 struct Work<'a, Q: Queue + ?Sized> {
-    lane: Lane<'a>,
+    lane: Worker<'a>,
     queue: &'a mut Q,
     pool: &'a mut Pool,
     blocks: VecDeque<Block>,
@@ -121,9 +121,9 @@ struct Work<'a, Q: Queue + ?Sized> {
     cpu_start: Duration,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> Worker<'a> {
     /// Runs until `stop`, then lets what is in flight come home.
-    pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), LaneError> {
+    pub fn run<Q: Queue + ?Sized>(self, queue: &mut Q, pool: &mut Pool) -> Result<(), WorkerError> {
         let digest = self.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
         let now = queue.now();
         let offsets = vec![0; pool.blocks()];
@@ -152,7 +152,7 @@ impl<'a> Lane<'a> {
 }
 
 impl<Q: Queue + ?Sized> Work<'_, Q> {
-    fn turn_until_stopped(&mut self) -> Result<(), LaneError> {
+    fn turn_until_stopped(&mut self) -> Result<(), WorkerError> {
         let mut done = Vec::with_capacity(self.pool.blocks());
         while !self.lane.stop.load(Ordering::Relaxed) {
             self.ask_for_blocks();
@@ -211,13 +211,13 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         false
     }
 
-    fn wait_for_window(&mut self) -> Result<(), LaneError> {
+    fn wait_for_window(&mut self) -> Result<(), WorkerError> {
         let Sink::Udp(udp) = &mut self.lane.sink else { return Ok(()) };
         let before = self.queue.now();
         udp.wait_for_room().map_err(|error| sink_error(&error))?;
         self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         let silent = udp.silent_for();
-        LaneCounters::waited(&self.lane.counters.waiting_sink_nanos, self.queue.now() - before);
+        WorkerCounters::waited(&self.lane.counters.waiting_sink_nanos, self.queue.now() - before);
         if silent > self.lane.patience {
             return Err(self
                 .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
@@ -225,7 +225,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         Ok(())
     }
 
-    fn turn(&mut self, done: &mut Vec<Done>) -> Result<(), LaneError> {
+    fn turn(&mut self, done: &mut Vec<Done>) -> Result<(), WorkerError> {
         let before = self.queue.now();
         self.queue.turn(Some(TURN_WAIT), done)?;
         let now = self.queue.now();
@@ -234,7 +234,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let held_by_sink = self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. }));
         let counter =
             if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
-        LaneCounters::waited(counter, now - before);
+        WorkerCounters::waited(counter, now - before);
         if done.is_empty() {
             if now - self.last_completion > self.lane.patience {
                 return Err(self.stalled(if held_by_sink {
@@ -254,7 +254,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         result
     }
 
-    fn complete(&mut self, done: Done) -> Result<(), LaneError> {
+    fn complete(&mut self, done: Done) -> Result<(), WorkerError> {
         let Done { lease, result } = done;
         if let Some(sending) = self.sending.take_if(|sending| sending.number == lease.number()) {
             return self.sent(sending, lease, result);
@@ -289,7 +289,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     /// A send of the front block's bytes from `from` on is over. What the kernel did not take goes out next:
     /// before Linux 5.19 io_uring's sends on TCP are often short.
-    fn sent(&mut self, sending: Sending, lease: Lease, result: io::Result<usize>) -> Result<(), LaneError> {
+    fn sent(&mut self, sending: Sending, lease: Lease, result: io::Result<usize>) -> Result<(), WorkerError> {
         let Sending { length, from, .. } = sending;
         let moved = match result.or_else(|error| self.lane.sink.go_on_after(error)) {
             Ok(moved) => moved,
@@ -308,7 +308,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
             self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         } else if moved == 0 {
             self.pool.give_back(lease);
-            return Err(LaneError::Sink {
+            return Err(WorkerError::Sink {
                 why: "the peer closed the connection within a block: did its agent end?".into(),
             });
         }
@@ -322,7 +322,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     }
 
     /// After the stop: everything in flight comes home, for `DRAIN_WAIT` at most.
-    fn drain(&mut self) -> Result<(), LaneError> {
+    fn drain(&mut self) -> Result<(), WorkerError> {
         let patience = self.queue.now() + DRAIN_WAIT;
         let mut done = Vec::new();
         let mut result = Ok(());
@@ -365,17 +365,17 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
     }
 
-    fn source_error(&self, why: String) -> LaneError {
-        LaneError::Source { what: self.source_label().to_string(), why }
+    fn source_error(&self, why: String) -> WorkerError {
+        WorkerError::Source { what: self.source_label().to_string(), why }
     }
 
-    fn stalled(&self, what: &str) -> LaneError {
-        LaneError::Stalled { what: what.to_string(), seconds: self.lane.patience.as_secs() }
+    fn stalled(&self, what: &str) -> WorkerError {
+        WorkerError::Stalled { what: what.to_string(), seconds: self.lane.patience.as_secs() }
     }
 }
 
 /// The errors that a user meets, in words.
-fn sink_error(error: &io::Error) -> LaneError {
+fn sink_error(error: &io::Error) -> WorkerError {
     let why = match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             format!("the peer closed the connection ({error}): did its agent end?")
@@ -395,7 +395,7 @@ fn sink_error(error: &io::Error) -> LaneError {
         }
         _ => error.to_string(),
     };
-    LaneError::Sink { why }
+    WorkerError::Sink { why }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::allowance::Allowance;
 use super::moments::{CpuClock, only_waiting};
 use super::progress::Progress;
-use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, Token};
+use super::wire::{self, ADMISSION_BYTES, Feedback, PROBE_BYTES, Probe, StreamToken};
 use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(50);
 const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says whose datagrams are taken.
-pub type Admits = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+pub type AdmitsDatagram = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// On what terms a data stream is received.
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ pub struct Terms {
     /// Shared by the workers of a client.
     pub pace: Option<Arc<Allowance>>,
     /// UDP: senders that are taken, whether with the token; none: all.
-    pub admits: Option<Admits>,
+    pub admits: Option<AdmitsDatagram>,
 }
 
 impl Terms {
@@ -138,7 +138,7 @@ pub fn receive_tcp(
 /// Nothing is sent before the token was shown, then only small feedback to the address that showed it.
 pub fn receive_udp(
     socket: UdpSocket,
-    token: &Token,
+    token: &StreamToken,
     terms: &Terms,
     received: &Received,
     stop: &AtomicBool,
@@ -152,7 +152,7 @@ pub fn receive_udp(
 
 fn admit_and_receive(
     socket: &UdpSocket,
-    token: &Token,
+    token: &StreamToken,
     terms: &Terms,
     received: &Received,
     stop: &AtomicBool,
@@ -240,7 +240,7 @@ impl Naps {
     }
 }
 
-fn await_token(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Result<Option<SocketAddr>> {
+fn await_token(socket: &UdpSocket, token: &StreamToken, stop: &AtomicBool) -> io::Result<Option<SocketAddr>> {
     let patience = Instant::now() + ADMISSION_PATIENCE;
     let mut datagram = [0u8; 2 * ADMISSION_BYTES];
     while !stop.load(Ordering::Relaxed) && Instant::now() < patience {
@@ -265,7 +265,7 @@ fn take_batch(
     socket: &UdpSocket,
     batch: &mut TrainReceiver,
     sender: SocketAddr,
-    token: &Token,
+    token: &StreamToken,
     received: &Received,
     admitted: &[u8],
 ) -> io::Result<()> {

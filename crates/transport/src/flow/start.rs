@@ -1,8 +1,8 @@
 //! Starting a worker: its thread, its core, its buffers, its ring (or threads where io_uring is off), and its
 //! end.
 
-use super::counters::LaneCounters;
-use super::lane::{Lane, LaneError, Sink};
+use super::counters::WorkerCounters;
+use super::lane::{Sink, Worker, WorkerError};
 use super::source::Source;
 use super::udp::UdpSender;
 use linerate_system::affinity;
@@ -31,7 +31,7 @@ pub enum Destination {
 
 /// Everything a worker needs to start.
 #[derive(Debug)]
-pub struct LaneStart {
+pub struct WorkerStart {
     /// Processor to pin to; none: the kernel chooses.
     pub core: Option<u32>,
     pub source: Source,
@@ -52,12 +52,12 @@ pub struct LaneStart {
 
 /// A running worker.
 #[derive(Debug)]
-pub struct RunningLane {
-    thread: JoinHandle<Result<(), LaneError>>,
+pub struct RunningWorker {
+    thread: JoinHandle<Result<(), WorkerError>>,
     method: Receiver<String>,
 }
 
-impl RunningLane {
+impl RunningWorker {
     /// What moves its bytes, once the worker has set itself up.
     pub fn method(&self) -> Option<String> {
         self.method.recv_timeout(Duration::from_secs(2)).ok()
@@ -69,15 +69,19 @@ impl RunningLane {
     }
 
     /// Waits for its end.
-    pub fn join(self) -> Result<(), LaneError> {
+    pub fn join(self) -> Result<(), WorkerError> {
         let panicked =
-            |_| Err(LaneError::Io(io::Error::other("the worker's thread panicked: please report this")));
+            |_| Err(WorkerError::Io(io::Error::other("the worker's thread panicked: please report this")));
         self.thread.join().unwrap_or_else(panicked)
     }
 }
 
 /// Starts a worker's thread.
-pub fn start(lane: LaneStart, counters: Arc<LaneCounters>, stop: Arc<AtomicBool>) -> io::Result<RunningLane> {
+pub fn start(
+    lane: WorkerStart,
+    counters: Arc<WorkerCounters>,
+    stop: Arc<AtomicBool>,
+) -> io::Result<RunningWorker> {
     let (tell, method) = channel();
     let thread = std::thread::Builder::new().name("worker".into()).spawn(move || {
         if let Some(core) = lane.core {
@@ -94,23 +98,23 @@ pub fn start(lane: LaneStart, counters: Arc<LaneCounters>, stop: Arc<AtomicBool>
         let _ = tell.send(method);
         run(lane, &counters, &stop, &mut *queue, &mut pool)
     })?;
-    Ok(RunningLane { thread, method })
+    Ok(RunningWorker { thread, method })
 }
 
 fn run(
-    start: LaneStart,
-    counters: &LaneCounters,
+    start: WorkerStart,
+    counters: &WorkerCounters,
     stop: &AtomicBool,
     queue: &mut dyn Queue,
     pool: &mut Pool,
-) -> Result<(), LaneError> {
-    let LaneStart { source, destination, block_bytes, depth, verify, patience, .. } = start;
+) -> Result<(), WorkerError> {
+    let WorkerStart { source, destination, block_bytes, depth, verify, patience, .. } = start;
     let (sink, stream) = match destination {
         Destination::Null => (Sink::Null, None),
         Destination::Tcp(stream) => (Sink::Tcp, Some(stream)),
         Destination::Udp(sender) => (Sink::Udp(sender), None),
     };
-    let lane = Lane { source: &source, sink, block_bytes, depth, verify, patience, counters, stop };
+    let lane = Worker { source: &source, sink, block_bytes, depth, verify, patience, counters, stop };
     let result = lane.run(queue, pool);
     if let Some(stream) = stream {
         // The queue holds copies of the descriptor: end the stream for the receiver all the same.

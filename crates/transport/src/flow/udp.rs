@@ -1,8 +1,8 @@
 //! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
 
-use super::window::Window;
-use super::wire::{self, Feedback, Probe, Token};
-use linerate_system::segmentation::{MOST_SEGMENTS, Refusal, Segmentation, is_busy};
+use super::window::SendWindow;
+use super::wire::{self, Feedback, Probe, StreamToken};
+use linerate_system::segmentation::{MOST_SEGMENTS, Segmentation, SendRefusal, is_busy};
 use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
 use std::io;
@@ -21,8 +21,8 @@ const SILENCE: Duration = Duration::from_millis(60);
 #[derive(Debug)]
 pub struct UdpSender {
     socket: UdpSocket,
-    token: Token,
-    window: Window,
+    token: StreamToken,
+    window: SendWindow,
     answers: TrainReceiver,
     segmentation: Segmentation,
     start: Instant,
@@ -47,7 +47,7 @@ pub struct Path {
 impl UdpSender {
     /// Shows the token to the receiver that `socket` is connected to, and sets up datagrams of
     /// `datagram_bytes`.
-    pub fn admit(socket: UdpSocket, token: Token, datagram_bytes: usize) -> io::Result<Self> {
+    pub fn admit(socket: UdpSocket, token: StreamToken, datagram_bytes: usize) -> io::Result<Self> {
         socket.set_read_timeout(Some(ADMISSION_WAIT))?;
         let (receiver_buffer_bytes, trip) = show_token(&socket, &token)?;
         let segmentation = Segmentation::new(&socket, datagram_bytes, MOST_SEGMENTS);
@@ -60,9 +60,9 @@ impl UdpSender {
     }
 
     /// A path that was admitted and set up elsewhere.
-    pub fn over(socket: UdpSocket, token: Token, segmentation: Segmentation, path: Path) -> Self {
+    pub fn over(socket: UdpSocket, token: StreamToken, segmentation: Segmentation, path: Path) -> Self {
         UdpSender {
-            window: Window::new(path.receiver_buffer_bytes, path.trip),
+            window: SendWindow::new(path.receiver_buffer_bytes, path.trip),
             answers: TrainReceiver::new(4),
             segmentation,
             start: Instant::now(),
@@ -91,7 +91,7 @@ impl UdpSender {
     }
 
     /// What the error of a send of payload means.
-    pub fn refused(&mut self, error: io::Error) -> Refusal {
+    pub fn refused(&mut self, error: io::Error) -> SendRefusal {
         self.segmentation.refused(&self.socket, error)
     }
 
@@ -221,7 +221,7 @@ impl UdpSender {
 }
 
 /// The receiver's buffer, bytes, and the shortest round trip of an idle path.
-fn show_token(socket: &UdpSocket, token: &Token) -> io::Result<(u64, Duration)> {
+fn show_token(socket: &UdpSocket, token: &StreamToken) -> io::Result<(u64, Duration)> {
     let mut answer = [0u8; 64];
     // Whichever try is answered: too long a trip is corrected by the first feedback, too short a one would
     // never be.
@@ -251,7 +251,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    const TOKEN: Token = [9; 32];
+    const TOKEN: StreamToken = [9; 32];
 
     /// Admits and answers as a receiver does, but each answer leaves `delay` later: a long way.
     fn answer_late(socket: &UdpSocket, delay: Duration, stop: &AtomicBool) {

@@ -20,7 +20,7 @@ const QUEUE_TARGET_STARTING: Duration = Duration::from_millis(2);
 
 /// The sender's view of one UDP path.
 #[derive(Debug)]
-pub struct Window {
+pub struct SendWindow {
     bytes: u64,
     largest_bytes: u64,
     sent_bytes: u64,
@@ -32,14 +32,14 @@ pub struct Window {
     starting: bool,
 }
 
-impl Window {
+impl SendWindow {
     /// A window that respects the receiver's buffer; `idle_trip` is a round trip over the path while nothing
     /// else is sent.
     pub fn new(receiver_buffer_bytes: u64, idle_trip: Duration) -> Self {
         // The kernel charges a datagram's whole allocation to the buffer: half of the granted payload figure
         // is safe.
         let largest_bytes = (receiver_buffer_bytes / 2).clamp(SMALLEST_BYTES, 1 << 30);
-        Window {
+        SendWindow {
             bytes: (128 << 10).min(largest_bytes),
             largest_bytes,
             sent_bytes: 0,
@@ -134,7 +134,7 @@ mod tests {
 
     /// A path that serves `rate` bytes a millisecond behind a queue of `queue` bytes; 10 s of it.
     fn drive(rate: u64, queue: u64) -> (f64, f64) {
-        let mut window = Window::new(8 << 20, Duration::from_micros(100));
+        let mut window = SendWindow::new(8 << 20, Duration::from_micros(100));
         let (mut waiting, mut received, mut lost) = (0u64, 0u64, 0u64);
         for _ in 0..10_000u64 {
             let burst = window.room();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn forged_feedback_is_not_believed() {
-        let mut window = Window::new(8 << 20, Duration::from_micros(100));
+        let mut window = SendWindow::new(8 << 20, Duration::from_micros(100));
         window.sent(100_000);
         let room = window.room();
         let probe = Probe { sent_bytes: 1 << 40, nanos: 0 };

@@ -13,10 +13,10 @@ pub(crate) const ADMISSION_BYTES: usize = 4 + 32;
 pub(crate) const PROBE_BYTES: usize = 64;
 
 /// The one-time secret of a data stream.
-pub type Token = [u8; 32];
+pub type StreamToken = [u8; 32];
 
 /// The admission datagram.
-pub fn admission(token: &Token) -> [u8; ADMISSION_BYTES] {
+pub fn admission(token: &StreamToken) -> [u8; ADMISSION_BYTES] {
     let mut datagram = [0; ADMISSION_BYTES];
     datagram[..4].copy_from_slice(&ADMISSION_MAGIC);
     datagram[4..].copy_from_slice(token);
@@ -24,7 +24,7 @@ pub fn admission(token: &Token) -> [u8; ADMISSION_BYTES] {
 }
 
 /// The receiver's answer to an admission: magic, the token's first half, its buffer in bytes.
-pub fn admitted(token: &Token, buffer_bytes: u64) -> [u8; 28] {
+pub fn admitted(token: &StreamToken, buffer_bytes: u64) -> [u8; 28] {
     let mut datagram = [0; 28];
     datagram[..4].copy_from_slice(&ADMISSION_MAGIC);
     datagram[4..20].copy_from_slice(&token[..16]);
@@ -33,7 +33,7 @@ pub fn admitted(token: &Token, buffer_bytes: u64) -> [u8; 28] {
 }
 
 /// Reads the answer to an admission: the receiver's buffer in bytes.
-pub fn read_admitted(datagram: &[u8], token: &Token) -> Option<u64> {
+pub fn read_admitted(datagram: &[u8], token: &StreamToken) -> Option<u64> {
     let rest = datagram.strip_prefix(&ADMISSION_MAGIC)?.strip_prefix(&token[..16])?;
     Some(u64::from_be_bytes(rest.try_into().ok()?))
 }
@@ -62,7 +62,7 @@ pub struct Feedback {
     pub held_nanos: u64,
 }
 
-fn words<const N: usize>(datagram: &[u8], token: &Token) -> Option<[u64; N]> {
+fn words<const N: usize>(datagram: &[u8], token: &StreamToken) -> Option<[u64; N]> {
     if datagram.len() != PROBE_BYTES {
         return None;
     }
@@ -74,7 +74,7 @@ fn words<const N: usize>(datagram: &[u8], token: &Token) -> Option<[u64; N]> {
     Some(words)
 }
 
-fn with_words(token: &Token, words: &[u64]) -> [u8; PROBE_BYTES] {
+fn with_words(token: &StreamToken, words: &[u64]) -> [u8; PROBE_BYTES] {
     let mut datagram = [0; PROBE_BYTES];
     datagram[..16].copy_from_slice(&token[16..]);
     for (bytes, word) in datagram[16..].chunks_exact_mut(8).zip(words) {
@@ -85,12 +85,12 @@ fn with_words(token: &Token, words: &[u64]) -> [u8; PROBE_BYTES] {
 
 impl Probe {
     /// As a datagram.
-    pub fn datagram(&self, token: &Token) -> [u8; PROBE_BYTES] {
+    pub fn datagram(&self, token: &StreamToken) -> [u8; PROBE_BYTES] {
         with_words(token, &[self.sent_bytes, self.nanos])
     }
 
     /// From a datagram, if it is one.
-    pub fn read(datagram: &[u8], token: &Token) -> Option<Self> {
+    pub fn read(datagram: &[u8], token: &StreamToken) -> Option<Self> {
         let [sent_bytes, nanos] = words(datagram, token)?;
         Some(Probe { sent_bytes, nanos })
     }
@@ -98,14 +98,14 @@ impl Probe {
 
 impl Feedback {
     /// As a datagram.
-    pub fn datagram(&self, token: &Token) -> [u8; PROBE_BYTES] {
+    pub fn datagram(&self, token: &StreamToken) -> [u8; PROBE_BYTES] {
         let Probe { sent_bytes, nanos } = self.probe;
         let Feedback { received_bytes, datagrams, socket_drops, held_nanos, .. } = *self;
         with_words(token, &[sent_bytes, nanos, received_bytes, datagrams, socket_drops, held_nanos])
     }
 
     /// From a datagram, if it is one.
-    pub fn read(datagram: &[u8], token: &Token) -> Option<Self> {
+    pub fn read(datagram: &[u8], token: &StreamToken) -> Option<Self> {
         let [sent_bytes, nanos, received_bytes, datagrams, socket_drops, held_nanos] =
             words(datagram, token)?;
         let probe = Probe { sent_bytes, nanos };

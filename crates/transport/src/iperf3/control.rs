@@ -1,6 +1,6 @@
 //! The control connection: states and JSON, each read bounded in bytes and in time.
 
-use super::state::{COOKIE_BYTES, Cookie, State};
+use super::state::{COOKIE_BYTES, Cookie, Iperf3State};
 use linerate_system::readiness::wait_readable;
 use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
@@ -32,7 +32,7 @@ pub(crate) enum ControlError {
     #[error("it sent the state {0}, which iperf3 does not have: is something else listening there?")]
     UnknownState(i8),
     #[error("it sent the state {0:?} where iperf3 sends another: is its version very old?")]
-    Unexpected(State),
+    Unexpected(Iperf3State),
     #[error(
         "it announced a message of {bytes} bytes, and at most {limit} are taken: is something else listening \
          there?"
@@ -85,13 +85,13 @@ impl Control {
         Ok(self.stream.write_all(&cookie.0)?)
     }
 
-    pub(crate) fn send_state(&mut self, state: State) -> Result<(), ControlError> {
+    pub(crate) fn send_state(&mut self, state: Iperf3State) -> Result<(), ControlError> {
         Ok(self.stream.write_all(&[state.byte()])?)
     }
 
     /// SERVER_ERROR with iperf3's number of the error and the kernel's.
     pub(crate) fn send_error(&mut self, error: i32, errno: i32) -> Result<(), ControlError> {
-        let mut message = vec![State::ServerError.byte()];
+        let mut message = vec![Iperf3State::ServerError.byte()];
         message.extend(error.to_be_bytes());
         message.extend(errno.to_be_bytes());
         Ok(self.stream.write_all(&message)?)
@@ -106,7 +106,7 @@ impl Control {
     }
 
     /// The next state, or none within the time.
-    pub(crate) fn poll_state(&mut self, wait: Duration) -> Result<Option<State>, ControlError> {
+    pub(crate) fn poll_state(&mut self, wait: Duration) -> Result<Option<Iperf3State>, ControlError> {
         // Not by a time-out of the socket: those are kept in whole ticks, 4 ms of a test's end.
         if !wait_readable(&[self.stream.as_fd()], wait)?[0] {
             return Ok(None);
@@ -115,7 +115,7 @@ impl Control {
         match self.stream.read(&mut byte) {
             Ok(0) => Err(ControlError::Closed),
             Ok(_) => {
-                let state = State::from_byte(byte[0]);
+                let state = Iperf3State::from_byte(byte[0]);
                 state.map(Some).ok_or(ControlError::UnknownState(byte[0].cast_signed()))
             }
             Err(error) if later(&error) => Ok(None),
@@ -129,7 +129,7 @@ impl Control {
         &mut self,
         patience: Duration,
         stop: &AtomicBool,
-    ) -> Result<State, ControlError> {
+    ) -> Result<Iperf3State, ControlError> {
         let start = Instant::now();
         while start.elapsed() < patience {
             if stop.load(Ordering::Relaxed) {

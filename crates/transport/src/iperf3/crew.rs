@@ -27,7 +27,7 @@ pub(crate) struct DataStream {
 
 /// What each stream of a test does.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct Iperf3StreamSpec {
     pub block_bytes: usize,
     /// Of each stream that sends; 0: unpaced.
     pub bits_per_second: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Order {
     pub bytes: Option<u64>,
 }
 
-impl Order {
+impl Iperf3StreamSpec {
     /// The timetable of a stream that sends, from now on; none: unpaced.
     pub(crate) fn pace(&self) -> Option<Pace> {
         let rate = self.bits_per_second as f64 / 8.0;
@@ -58,17 +58,18 @@ pub(crate) fn stream_id(place: usize) -> u32 {
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct Iperf3Workers {
     pub members: Vec<Member>,
     pub start: Instant,
     flags: Arc<Flags>,
 }
 
-impl Crew {
+impl Iperf3Workers {
     /// Starts a thread for each stream.
-    pub(crate) fn start(streams: Vec<DataStream>, order: &Order) -> io::Result<Crew> {
+    pub(crate) fn start(streams: Vec<DataStream>, order: &Iperf3StreamSpec) -> io::Result<Iperf3Workers> {
         let flags = Arc::new(Flags::new(order.bytes));
-        let mut crew = Crew { members: Vec::with_capacity(streams.len()), start: Instant::now(), flags };
+        let mut crew =
+            Iperf3Workers { members: Vec::with_capacity(streams.len()), start: Instant::now(), flags };
         for (place, stream) in streams.into_iter().enumerate() {
             let core = order.cores.get(place % order.cores.len().max(1)).copied();
             let member = Member::start(stream, order.clone(), core, Arc::clone(&crew.flags), crew.start);
@@ -116,7 +117,8 @@ impl Crew {
             }
         }
         let start = Instant::now();
-        let waiting = |crew: &Crew| crew.members.iter().any(|member| member.sender && !member.acknowledged());
+        let waiting =
+            |crew: &Iperf3Workers| crew.members.iter().any(|member| member.sender && !member.acknowledged());
         while start.elapsed() < patience && waiting(self) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -156,7 +158,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Iperf3Workers {
     fn drop(&mut self) {
         self.end();
     }

@@ -1,11 +1,11 @@
 //! What each end tells the other when a test is over.
 
-use super::figures::{Outcome, StreamFigures};
+use super::figures::{StreamFigures, TestOutcome};
 use super::results::{Results, StreamResult};
 use linerate_facts::protocol::Protocol;
 
 /// Our side of the exchange.
-pub(crate) fn results(outcome: &Outcome) -> Results {
+pub(crate) fn results(outcome: &TestOutcome) -> Results {
     let sends = outcome.local.iter().any(|stream| stream.sender);
     let streams = outcome.local.iter().map(|stream| StreamResult {
         id: stream.id,
@@ -30,7 +30,7 @@ pub(crate) fn results(outcome: &Outcome) -> Results {
 }
 
 /// What the other end told.
-pub(crate) fn take_results(outcome: &mut Outcome, theirs: &Results) {
+pub(crate) fn take_results(outcome: &mut TestOutcome, theirs: &Results) {
     let udp = outcome.test.protocol == Protocol::Udp;
     outcome.cpu_remote = Some(theirs.cpu);
     outcome.congestion_remote = theirs.congestion_control.clone();

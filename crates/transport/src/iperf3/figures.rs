@@ -1,6 +1,6 @@
 //! What a test gives: each stream's figures as either end counted them, by interval and in total.
 
-use super::Test;
+use super::Iperf3Test;
 use crate::flow::stream::TcpSample;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub struct CpuUse {
 /// One stream over one interval, counted here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Interval {
+pub struct IntervalReport {
     /// Seconds since the test began, or since the warm-up began where `omitted`.
     pub start: f64,
     pub end: f64,
@@ -75,7 +75,7 @@ pub struct StreamFigures {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub intervals: Vec<Interval>,
+    pub intervals: Vec<IntervalReport>,
     /// Why it ended, where it was not told to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -93,9 +93,9 @@ impl StreamFigures {
 /// A test that took place, whole or in part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Outcome {
+pub struct TestOutcome {
     /// What was asked for, with the sizes that were then taken.
-    pub test: Test,
+    pub test: Iperf3Test,
     /// This end is the client.
     pub client: bool,
     pub cookie: String,
@@ -123,7 +123,7 @@ pub struct Outcome {
     pub error: Option<String>,
 }
 
-impl Outcome {
+impl TestOutcome {
     /// What the other end tells of a stream of our own.
     pub fn remote_of(&self, id: u32) -> Option<&StreamFigures> {
         self.remote.iter().find(|stream| stream.id == id)
@@ -142,7 +142,7 @@ impl Outcome {
 
 /// What a listener hears once an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct IntervalProgress {
     /// As in `Interval`.
     pub start: f64,
     pub end: f64,

@@ -1,6 +1,6 @@
 //! One stream of a test at work: its thread, and what can be asked of its socket.
 
-use super::crew::{DataSocket, DataStream, Order};
+use super::crew::{DataSocket, DataStream, Iperf3StreamSpec};
 use super::flags::Flags;
 use super::tally::Tally;
 use super::{tcp, udp};
@@ -28,7 +28,7 @@ impl Member {
     /// Starts its thread.
     pub(crate) fn start(
         stream: DataStream,
-        order: Order,
+        order: Iperf3StreamSpec,
         core: Option<u32>,
         flags: Arc<Flags>,
         start: Instant,

@@ -29,9 +29,9 @@ mod udp;
 
 pub use address::{DEFAULT_PORT, parse_address};
 pub use client::run_client;
-pub use figures::{CpuUse, Interval, Outcome, Progress, StreamFigures};
-pub use server::{Admits, Event, Limits, Server};
-pub use test::{Direction, Test};
+pub use figures::{CpuUse, IntervalProgress, IntervalReport, StreamFigures, TestOutcome};
+pub use server::{AdmitsClient, Iperf3Limits, Iperf3Server, ServerEvent};
+pub use test::{Iperf3Test, TestDirection};
 
 pub use crate::flow::stream::TcpSample;
 

@@ -1,7 +1,7 @@
 //! Opening connections and streams as a client: each step bounded in time, and left within a moment when the
 //! user wants to stop.
 
-use super::Test;
+use super::Iperf3Test;
 use super::control::later;
 use super::crew::DataSocket;
 use super::state::Cookie;
@@ -73,7 +73,7 @@ impl Route<'_> {
     }
 
     /// One stream of a test, admitted by the server.
-    pub(crate) fn stream(&self, test: &Test, cookie: &Cookie) -> io::Result<DataSocket> {
+    pub(crate) fn stream(&self, test: &Iperf3Test, cookie: &Cookie) -> io::Result<DataSocket> {
         match test.protocol {
             Protocol::Tcp => {
                 let mut stream = self.connect(|socket| set_up(socket, test))?;
@@ -84,7 +84,7 @@ impl Route<'_> {
         }
     }
 
-    fn udp_stream(&self, test: &Test) -> io::Result<UdpSocket> {
+    fn udp_stream(&self, test: &Iperf3Test) -> io::Result<UdpSocket> {
         let socket = self.socket(Type::DGRAM)?;
         socket.connect(&self.address.into())?;
         let socket: UdpSocket = socket.into();
@@ -121,7 +121,7 @@ impl Route<'_> {
 }
 
 /// What a TCP connection wants to be told before it is opened.
-fn set_up(socket: &Socket, test: &Test) -> io::Result<()> {
+fn set_up(socket: &Socket, test: &Iperf3Test) -> io::Result<()> {
     if let Some(bytes) = test.window_bytes {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         socket::set_send_buffer(socket, bytes)?;

@@ -1,6 +1,6 @@
 //! The JSON that a client opens a test with.
 
-use super::{Direction, Test};
+use super::{Iperf3Test, TestDirection};
 use linerate_facts::protocol::Protocol;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub(crate) mod number {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parameters {
     pub protocol: Protocol,
-    pub direction: Direction,
+    pub direction: TestDirection,
     pub parallel: u32,
     /// 0: no end by time.
     pub seconds: f64,
@@ -61,18 +61,18 @@ pub(crate) struct Parameters {
 
 /// Why parameters are refused: iperf3's number of the error, and the same in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct Iperf3Refusal {
     pub number: i32,
     pub why: String,
 }
 
-fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { number, why: why.into() })
+fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, Iperf3Refusal> {
+    Err(Iperf3Refusal { number, why: why.into() })
 }
 
 impl Parameters {
     /// Of a client of our own.
-    pub(crate) fn of(test: &Test) -> Parameters {
+    pub(crate) fn of(test: &Iperf3Test) -> Parameters {
         Parameters {
             protocol: test.protocol,
             direction: test.direction,
@@ -104,9 +104,9 @@ impl Parameters {
         put("blockcount", json!(self.blocks));
         put("parallel", json!(self.parallel));
         match self.direction {
-            Direction::Send => {}
-            Direction::Receive => put("reverse", json!(true)),
-            Direction::Both => put("bidirectional", json!(true)),
+            TestDirection::Send => {}
+            TestDirection::Receive => put("reverse", json!(true)),
+            TestDirection::Both => put("bidirectional", json!(true)),
         }
         if let Some(bytes) = self.window_bytes {
             put("window", json!(bytes));
@@ -131,7 +131,7 @@ impl Parameters {
     }
 
     /// What a client asks for, where it can be had. Keys that are not known are passed over, as iperf3 does.
-    pub(crate) fn from_json(value: &Value) -> Result<Parameters, Refusal> {
+    pub(crate) fn from_json(value: &Value) -> Result<Parameters, Iperf3Refusal> {
         let Value::Object(keys) = value else {
             return refuse(number::RECEIVE_PARAMETERS, "the parameters are no JSON object");
         };
@@ -144,9 +144,9 @@ impl Parameters {
             (true, true) => {
                 return refuse(number::REVERSE_AND_BIDIRECTIONAL, "reverse and bidirectional at once");
             }
-            (true, false) => Direction::Receive,
-            (false, true) => Direction::Both,
-            (false, false) => Direction::Send,
+            (true, false) => TestDirection::Receive,
+            (false, true) => TestDirection::Both,
+            (false, false) => TestDirection::Send,
         };
         let within = |key: &str, least: f64, most: f64, error: i32| match number_of(value, key) {
             Some(number) if number >= least && number <= most => Ok(Some(number)),
@@ -212,7 +212,7 @@ mod tests {
             "len": 32768, "bandwidth": 10_000_000, "pacing_timer": 1000, "congestion": "cubic", "client_version": "3.12"
         });
         let read = Parameters::from_json(&sent).expect("parameters");
-        assert_eq!((read.protocol, read.direction, read.parallel), (Protocol::Udp, Direction::Both, 2));
+        assert_eq!((read.protocol, read.direction, read.parallel), (Protocol::Udp, TestDirection::Both, 2));
         assert_eq!((read.block_bytes, read.bits_per_second, read.seconds), (Some(32768), 10_000_000, 1.0));
         assert_eq!(read.congestion_control.as_deref(), Some("cubic"));
         assert!(!read.wide_counters);
@@ -220,17 +220,17 @@ mod tests {
 
     #[test]
     fn our_own_are_read_back() {
-        for direction in [Direction::Send, Direction::Receive, Direction::Both] {
+        for direction in [TestDirection::Send, TestDirection::Receive, TestDirection::Both] {
             for protocol in [Protocol::Tcp, Protocol::Udp] {
                 let ours = Parameters {
                     window_bytes: Some(1 << 20),
                     wide_counters: protocol == Protocol::Udp,
-                    ..Parameters::of(&Test {
+                    ..Parameters::of(&Iperf3Test {
                         protocol,
                         direction,
                         block_bytes: Some(1448),
                         bits_per_second: Some(1_000_000),
-                        ..Test::default()
+                        ..Iperf3Test::default()
                     })
                 };
                 assert_eq!(Parameters::from_json(&ours.to_json()), Ok(ours));

@@ -1,7 +1,7 @@
 //! Taking a test's figures while it runs: warm-up, intervals, totals.
 
-use super::crew::Crew;
-use super::figures::{Interval, Progress, StreamFigures};
+use super::crew::Iperf3Workers;
+use super::figures::{IntervalProgress, IntervalReport, StreamFigures};
 use super::member::Member;
 use super::tally::Counted;
 use crate::flow::stream::TcpSample;
@@ -31,13 +31,18 @@ pub(crate) struct Recorder {
     /// How things stood when the warm-up was over.
     base: Vec<Sample>,
     base_at: Duration,
-    intervals: Vec<Vec<Interval>>,
+    intervals: Vec<Vec<IntervalReport>>,
     /// Intervals kept of each stream: a stranger chooses how long a server's test is.
     most: usize,
 }
 
 impl Recorder {
-    pub(crate) fn new(crew: &Crew, protocol: Protocol, omit: Duration, interval: Duration) -> Recorder {
+    pub(crate) fn new(
+        crew: &Iperf3Workers,
+        protocol: Protocol,
+        omit: Duration,
+        interval: Duration,
+    ) -> Recorder {
         let nothing = vec![Sample::default(); crew.members.len()];
         Recorder {
             protocol,
@@ -75,7 +80,7 @@ impl Recorder {
     }
 
     /// Bytes since the warm-up, sent and received.
-    pub(crate) fn bytes(&self, crew: &Crew) -> (u64, u64) {
+    pub(crate) fn bytes(&self, crew: &Iperf3Workers) -> (u64, u64) {
         let (mut sent, mut received) = (0, 0);
         for ((member, now), base) in crew.members.iter().zip(crew.counted()).zip(&self.base) {
             *(if member.sender { &mut sent } else { &mut received }) +=
@@ -85,7 +90,7 @@ impl Recorder {
     }
 
     /// Closes the interval where it is over.
-    pub(crate) fn tick(&mut self, crew: &Crew) -> Option<Progress> {
+    pub(crate) fn tick(&mut self, crew: &Iperf3Workers) -> Option<IntervalProgress> {
         let now = self.start.elapsed();
         if now < self.due() {
             return None;
@@ -99,12 +104,12 @@ impl Recorder {
     }
 
     /// Closes the running interval at this moment.
-    fn close(&mut self, crew: &Crew, now: Duration) -> Progress {
+    fn close(&mut self, crew: &Iperf3Workers, now: Duration) -> IntervalProgress {
         let omitted = self.warming_up();
         let origin = if omitted { Duration::ZERO } else { self.base_at };
         let seconds = |moment: Duration| moment.saturating_sub(origin).as_secs_f64();
         let (start, end) = (seconds(self.since), seconds(now));
-        let mut progress = Progress { start, end, omitted, ..Progress::default() };
+        let mut progress = IntervalProgress { start, end, omitted, ..IntervalProgress::default() };
         let length = (end - start).max(1e-9);
         for (place, (member, counted)) in crew.members.iter().zip(crew.counted()).enumerate() {
             let sample = Sample { counted, tcp: member.tcp() };
@@ -127,25 +132,25 @@ impl Recorder {
         progress
     }
 
-    fn between(&self, before: &Sample, after: &Sample, member: &Member) -> Interval {
+    fn between(&self, before: &Sample, after: &Sample, member: &Member) -> IntervalReport {
         let (a, b) = (&before.counted, &after.counted);
         let udp = self.protocol == Protocol::Udp;
         let receiver = udp && !member.sender;
         let resent = |sample: &Sample| sample.tcp.as_ref().map_or(0, |tcp| tcp.retransmits);
-        Interval {
+        IntervalReport {
             bytes: b.bytes.saturating_sub(a.bytes),
             retransmits: (!udp && member.sender).then(|| resent(after).saturating_sub(resent(before))),
             packets: udp.then(|| b.packets.saturating_sub(a.packets)),
             lost: receiver.then(|| b.lost.saturating_sub(a.lost)),
             jitter_seconds: receiver.then_some(b.jitter_seconds),
             tcp: after.tcp.clone().filter(|_| member.sender),
-            ..Interval::default()
+            ..IntervalReport::default()
         }
     }
 
     /// The last interval and the totals, when nothing moves any more. `ended`: when the test was over, since
     /// the start.
-    pub(crate) fn finish(mut self, crew: &Crew, ended: Duration) -> Vec<StreamFigures> {
+    pub(crate) fn finish(mut self, crew: &Iperf3Workers, ended: Duration) -> Vec<StreamFigures> {
         // What came after the end was sent before it.
         let received = crew.members.iter().zip(crew.counted()).filter(|(member, _)| !member.sender);
         let last = Duration::from_nanos(received.map(|(_, counted)| counted.nanos).max().unwrap_or(0));
@@ -170,7 +175,7 @@ impl Recorder {
 }
 
 /// Puts the last interval to the one before, where that is of the same kind.
-fn join_last(intervals: &mut Vec<Interval>) {
+fn join_last(intervals: &mut Vec<IntervalReport>) {
     let Some(last) = intervals.pop() else { return };
     match intervals.last_mut() {
         Some(before) if before.omitted == last.omitted => {

@@ -6,7 +6,7 @@ use std::io;
 /// One signed byte on the control connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
-pub(crate) enum State {
+pub(crate) enum Iperf3State {
     TestStart = 1,
     TestRunning = 2,
     TestEnd = 4,
@@ -21,25 +21,25 @@ pub(crate) enum State {
     ServerError = -2,
 }
 
-impl State {
-    const ALL: [State; 12] = [
-        State::TestStart,
-        State::TestRunning,
-        State::TestEnd,
-        State::ParamExchange,
-        State::CreateStreams,
-        State::ServerTerminate,
-        State::ClientTerminate,
-        State::ExchangeResults,
-        State::DisplayResults,
-        State::Done,
-        State::AccessDenied,
-        State::ServerError,
+impl Iperf3State {
+    const ALL: [Iperf3State; 12] = [
+        Iperf3State::TestStart,
+        Iperf3State::TestRunning,
+        Iperf3State::TestEnd,
+        Iperf3State::ParamExchange,
+        Iperf3State::CreateStreams,
+        Iperf3State::ServerTerminate,
+        Iperf3State::ClientTerminate,
+        Iperf3State::ExchangeResults,
+        Iperf3State::DisplayResults,
+        Iperf3State::Done,
+        Iperf3State::AccessDenied,
+        Iperf3State::ServerError,
     ];
 
     /// The state of a byte; none: iperf3 has no such state.
-    pub(crate) fn from_byte(byte: u8) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.byte() == byte)
+    pub(crate) fn from_byte(byte: u8) -> Option<Iperf3State> {
+        Iperf3State::ALL.into_iter().find(|state| state.byte() == byte)
     }
 
     /// The byte of a state.
@@ -87,12 +87,12 @@ mod tests {
 
     #[test]
     fn states_are_bytes_and_back() {
-        for state in State::ALL {
-            assert_eq!(State::from_byte(state.byte()), Some(state));
+        for state in Iperf3State::ALL {
+            assert_eq!(Iperf3State::from_byte(state.byte()), Some(state));
         }
-        assert_eq!(State::AccessDenied.byte(), 0xff);
-        let known = (0..=255).filter(|byte| State::from_byte(*byte).is_some()).count();
-        assert_eq!(known, State::ALL.len());
+        assert_eq!(Iperf3State::AccessDenied.byte(), 0xff);
+        let known = (0..=255).filter(|byte| Iperf3State::from_byte(*byte).is_some()).count();
+        assert_eq!(known, Iperf3State::ALL.len());
     }
 
     #[test]

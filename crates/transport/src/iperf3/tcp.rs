@@ -5,7 +5,7 @@
 //! KiB), and is what iperf3 does with `-Z`.
 
 use super::control::later;
-use super::crew::Order;
+use super::crew::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::tally::Tally;
 use super::udp::payload;
@@ -50,7 +50,12 @@ impl Source {
 }
 
 /// Sends until it is told to stop, or the bytes asked for are sent. An error says what ended it before.
-pub(crate) fn send(stream: &TcpStream, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
+pub(crate) fn send(
+    stream: &TcpStream,
+    order: &Iperf3StreamSpec,
+    flags: &Flags,
+    tally: &Tally,
+) -> io::Result<()> {
     stream.set_write_timeout(Some(LOOK))?;
     let source = Source::new(order.block_bytes);
     let mut pace = order.pace();
@@ -84,7 +89,12 @@ pub(crate) fn send(stream: &TcpStream, order: &Order, flags: &Flags, tally: &Tal
 }
 
 /// Takes until it is told to stop, or the other end has sent all.
-pub(crate) fn receive(mut stream: &TcpStream, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
+pub(crate) fn receive(
+    mut stream: &TcpStream,
+    order: &Iperf3StreamSpec,
+    flags: &Flags,
+    tally: &Tally,
+) -> io::Result<()> {
     stream.set_read_timeout(Some(LOOK))?;
     let most =
         order.receive_pace.as_ref().map_or(usize::MAX, |pace| (pace.bytes_per_second() / 1e3) as usize);

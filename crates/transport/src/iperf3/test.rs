@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Who sends, seen from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Direction {
+pub enum TestDirection {
     Send,
     Receive,
     /// `parallel` streams each way.
@@ -18,9 +18,9 @@ pub enum Direction {
 /// One test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Test {
+pub struct Iperf3Test {
     pub protocol: Protocol,
-    pub direction: Direction,
+    pub direction: TestDirection,
     /// Streams each way.
     pub parallel: u32,
     /// Length, without what is omitted. Not looked at where `bytes` is given.
@@ -45,11 +45,11 @@ pub struct Test {
     pub interval_seconds: f64,
 }
 
-impl Default for Test {
+impl Default for Iperf3Test {
     fn default() -> Self {
-        Test {
+        Iperf3Test {
             protocol: Protocol::Tcp,
-            direction: Direction::Send,
+            direction: TestDirection::Send,
             parallel: 1,
             seconds: 10.0,
             omit_seconds: 0.0,
@@ -65,7 +65,7 @@ impl Default for Test {
     }
 }
 
-impl Test {
+impl Iperf3Test {
     /// What iperf3 would refuse, said before anything is opened.
     pub fn check(&self) -> Result<(), Failure> {
         let wrong = |text: String| Err(Failure::Usage(text));
@@ -93,10 +93,10 @@ impl Test {
     }
 
     pub(super) fn sends(&self) -> bool {
-        self.direction != Direction::Receive
+        self.direction != TestDirection::Receive
     }
 
     pub(super) fn receives(&self) -> bool {
-        self.direction != Direction::Send
+        self.direction != TestDirection::Send
     }
 }

@@ -4,14 +4,14 @@
 //! (UDP_SEGMENT): that is what makes small datagrams ten times as fast as one call for each.
 
 use super::control::later;
-use super::crew::Order;
+use super::crew::Iperf3StreamSpec;
 use super::flags::Flags;
 use super::sequence::{Header, Sequence};
 use super::tally::Tally;
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;
-use linerate_system::segmentation::{MOST_TRAIN_BYTES, Refusal, Segmentation};
+use linerate_system::segmentation::{MOST_TRAIN_BYTES, Segmentation, SendRefusal};
 use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::UdpSocket;
@@ -77,7 +77,12 @@ fn trains(socket: &UdpSocket, size: usize, pace: Option<&Pace>) -> TrainSender {
 }
 
 /// Sends until it is told to stop, or the bytes asked for are sent.
-pub(crate) fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
+pub(crate) fn send(
+    socket: &UdpSocket,
+    order: &Iperf3StreamSpec,
+    flags: &Flags,
+    tally: &Tally,
+) -> io::Result<()> {
     socket.set_write_timeout(Some(LOOK))?;
     let size = order.block_bytes;
     let mut pace = order.pace();
@@ -117,22 +122,29 @@ pub(crate) fn send(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tal
 }
 
 /// Waits for what passes; what does not is the error.
-fn go_on_after(refusal: Refusal, port: &mut ClosedPort, tally: &Tally) -> io::Result<()> {
+fn go_on_after(refusal: SendRefusal, port: &mut ClosedPort, tally: &Tally) -> io::Result<()> {
     match refusal {
-        Refusal::Busy => {
+        SendRefusal::Busy => {
             tally.refused();
             std::thread::sleep(REFUSED);
         }
         // Datagrams larger than the path's MTU go out in fragments then, as iperf3's do.
-        Refusal::SegmentationOff => {}
-        Refusal::PortClosed(_) if !port.reported(Instant::now()) => std::thread::sleep(LOOK / 10),
-        Refusal::PortClosed(error) | Refusal::TooLarge(error) | Refusal::Failed(error) => return Err(error),
+        SendRefusal::SegmentationOff => {}
+        SendRefusal::PortClosed(_) if !port.reported(Instant::now()) => std::thread::sleep(LOOK / 10),
+        SendRefusal::PortClosed(error) | SendRefusal::TooLarge(error) | SendRefusal::Failed(error) => {
+            return Err(error);
+        }
     }
     Ok(())
 }
 
 /// Takes until it is told to stop. What is not this stream's is counted and not believed.
-pub(crate) fn receive(socket: &UdpSocket, order: &Order, flags: &Flags, tally: &Tally) -> io::Result<()> {
+pub(crate) fn receive(
+    socket: &UdpSocket,
+    order: &Iperf3StreamSpec,
+    flags: &Flags,
+    tally: &Tally,
+) -> io::Result<()> {
     socket.set_read_timeout(Some(LOOK))?;
     let peer = socket.peer_addr()?;
     let mut batch = TrainReceiver::new(order.receive_batch);

@@ -2,7 +2,7 @@
 
 use super::super::shape::Shape;
 use super::entry::PATH;
-use super::{Advice, Entry, Look, Risk, Stage, Where};
+use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 
 const FREQUENCY: &str = "https://docs.kernel.org/admin-guide/pm/cpufreq.html";
 const PSTATE: &str = "https://docs.kernel.org/admin-guide/pm/intel_pstate.html";
@@ -15,13 +15,16 @@ const fn entry(
     id: &'static str,
     what: &'static str,
     at: Where,
-    advice: fn(&Look<'_>) -> Advice,
+    advice: fn(&CatalogueContext<'_>) -> Advice,
     source: &'static str,
-) -> Entry {
-    Entry { harm: "more power", ..Entry::plain(Stage::Network, PATH, id, what, at, advice, source) }
+) -> Setting {
+    Setting {
+        harm: "more power",
+        ..Setting::plain(SettingStage::Network, PATH, id, what, at, advice, source)
+    }
 }
 
-pub(crate) const ENTRIES: &[Entry] = &[
+pub(crate) const ENTRIES: &[Setting] = &[
     entry(
         "governor",
         "how the clock of cores is chosen",
@@ -45,7 +48,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         },
         PSTATE,
     ),
-    Entry {
+    Setting {
         range: Some((0, 1)),
         ..entry(
             "boost",
@@ -60,7 +63,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             FREQUENCY,
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 1)),
         ..entry(
             "no-turbo",
@@ -75,7 +78,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             PSTATE,
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 100)),
         left: Some("100 holds the highest clock always; the governor “performance” asks for as much"),
         ..entry(
@@ -86,7 +89,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             PSTATE,
         )
     },
-    Entry {
+    Setting {
         left: Some(
             "the mesh carries bytes between PCIe and memory; its highest clock is max_freq_khz beside it: \
              measure",
@@ -99,7 +102,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "https://docs.kernel.org/admin-guide/pm/intel_uncore_frequency_scaling.html",
         )
     },
-    Entry {
+    Setting {
         left: Some("deep sleep is better forbidden while a program works, and only then: dma-latency"),
         harm: "more power, and less boost for the other cores",
         risk: Risk::High,
@@ -111,7 +114,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             IDLE,
         )
     },
-    Entry {
+    Setting {
         left: Some("two threads of a core share it; off only where a measurement says so"),
         harm: "half of the processors are gone",
         risk: Risk::High,
@@ -123,7 +126,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
         )
     },
-    Entry {
+    Setting {
         shape: Shape::Choice,
         ..entry(
             "pcie-aspm",
@@ -140,7 +143,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         |look| look.exactly("on", "a device that sleeps takes milliseconds to wake up"),
         "https://docs.kernel.org/power/runtime_pm.html",
     ),
-    Entry {
+    Setting {
         left: Some("0 keeps NVMe drives that are found from now on out of their deep sleeps"),
         range: Some((0, u32::MAX as u64)),
         ..entry(
@@ -154,7 +157,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 ];
 
 /// The policy's list has this word; a list that is absent forbids nothing.
-fn offered(look: &Look<'_>, list: &str, word: &str) -> bool {
+fn offered(look: &CatalogueContext<'_>, list: &str, word: &str) -> bool {
     let path = format!("/sys/devices/system/cpu/cpufreq/{}/{list}", look.device);
     look.seen.sysroot.text(path).map_or(true, |list| list.split_whitespace().any(|one| one == word))
 }

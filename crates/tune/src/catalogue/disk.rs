@@ -1,10 +1,10 @@
 //! Queues of block devices, and arrays.
 
 use super::super::shape::Shape;
-use super::{Advice, Entry, Look, Risk, Stage, Where};
+use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_facts::units::{bytes_per_second, show_size};
 use linerate_machine::probe::{Disk, DiskKind};
-use linerate_measure::run::again::Figure;
+use linerate_measure::run::again::FigureKind;
 
 const QUEUE: &str = "https://docs.kernel.org/block/queue-sysfs.html";
 const MD: &str = "https://docs.kernel.org/admin-guide/md.html";
@@ -18,10 +18,14 @@ const fn entry(
     what: &'static str,
     at: Where,
     shape: Shape,
-    advice: fn(&Look<'_>) -> Advice,
+    advice: fn(&CatalogueContext<'_>) -> Advice,
     harm: &'static str,
-) -> Entry {
-    Entry { shape, harm, ..Entry::plain(Stage::Disk, Figure::DirectReads, id, what, at, advice, QUEUE) }
+) -> Setting {
+    Setting {
+        shape,
+        harm,
+        ..Setting::plain(SettingStage::Disk, FigureKind::DirectReads, id, what, at, advice, QUEUE)
+    }
 }
 
 /// What only a measurement can tell.
@@ -31,12 +35,12 @@ const fn left(
     at: Where,
     why: &'static str,
     harm: &'static str,
-) -> Entry {
-    Entry { left: Some(why), ..entry(id, what, at, Shape::Words, |_| Advice::Right, harm) }
+) -> Setting {
+    Setting { left: Some(why), ..entry(id, what, at, Shape::Words, |_| Advice::Right, harm) }
 }
 
-pub(crate) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(crate) const ENTRIES: &[Setting] = &[
+    Setting {
         findings: &["scheduler"],
         ..entry(
             "scheduler",
@@ -47,7 +51,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "a disk with moving heads needs one",
         )
     },
-    Entry {
+    Setting {
         findings: &["rotational-claim"],
         range: Some((0, 1)),
         ..left(
@@ -58,9 +62,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "seeks that a real head then makes",
         )
     },
-    Entry {
+    Setting {
         findings: &["read-ahead"],
-        figure: Figure::BufferedReads,
+        figure: FigureKind::BufferedReads,
         ..entry(
             "read-ahead",
             "KiB that the kernel reads ahead of a buffered sequential reader",
@@ -105,8 +109,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
         "an interrupt more for each completion, for a warmer cache: measure",
         "an interrupt more for each request",
     ),
-    Entry {
-        figure: Figure::Writes,
+    Setting {
+        figure: FigureKind::Writes,
         ..left(
             "write-back-throttle",
             "microseconds of read latency that writes may cost, 0: any",
@@ -115,9 +119,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "reads wait behind writes",
         )
     },
-    Entry {
+    Setting {
         source: MD,
-        figure: Figure::Writes,
+        figure: FigureKind::Writes,
         ..left(
             "stripe-threads",
             "threads that compute the parity of RAID 5 and 6",
@@ -126,10 +130,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "CPU",
         )
     },
-    Entry {
+    Setting {
         source: MD,
         risk: Risk::Medium,
-        figure: Figure::Writes,
+        figure: FigureKind::Writes,
         ..entry(
             "stripe-cache",
             "stripes that RAID 5 and 6 keep in memory",
@@ -141,16 +145,16 @@ pub(crate) const ENTRIES: &[Entry] = &[
     },
 ];
 
-fn disk<'a>(look: &Look<'a>) -> Option<&'a Disk> {
+fn disk<'a>(look: &CatalogueContext<'a>) -> Option<&'a Disk> {
     look.seen.machine.disks.iter().find(|disk| disk.name == look.device)
 }
 
 /// What loops, RAM disks and the like do, those below them decide.
-fn own(look: &Look<'_>) -> bool {
+fn own(look: &CatalogueContext<'_>) -> bool {
     disk(look).is_some_and(|disk| !matches!(disk.kind, DiskKind::Loop | DiskKind::Other))
 }
 
-fn scheduler(look: &Look<'_>) -> Advice {
+fn scheduler(look: &CatalogueContext<'_>) -> Advice {
     let Some(disk) = disk(look).filter(|_| own(look)) else {
         return Advice::leave("what is below decides the order");
     };
@@ -169,7 +173,7 @@ fn scheduler(look: &Look<'_>) -> Advice {
     }
 }
 
-fn read_ahead(look: &Look<'_>) -> Advice {
+fn read_ahead(look: &CatalogueContext<'_>) -> Advice {
     let Some(disk) = disk(look).filter(|_| own(look)) else {
         return Advice::leave("what is below reads ahead");
     };
@@ -198,7 +202,7 @@ fn read_ahead(look: &Look<'_>) -> Advice {
     look.at_least(kibibytes.next_multiple_of(64).clamp(1024, 16_384), why)
 }
 
-fn largest_request(look: &Look<'_>) -> Advice {
+fn largest_request(look: &CatalogueContext<'_>) -> Advice {
     if !own(look) {
         return Advice::leave("what is below decides");
     }
@@ -209,7 +213,7 @@ fn largest_request(look: &Look<'_>) -> Advice {
     }
 }
 
-fn stripe_cache(look: &Look<'_>) -> Advice {
+fn stripe_cache(look: &CatalogueContext<'_>) -> Advice {
     const WANTED: u64 = 4096;
     let members = disk(look).map_or(0, |disk| disk.members.len() as u64);
     let memory = look.seen.machine.memory.total_bytes.known().copied().unwrap_or(0);

@@ -1,24 +1,24 @@
 //! The shape of an entry, and what it says about one place.
 
-use super::super::goal::Seen;
+use super::super::goal::GoalFacts;
 use super::super::shape::Shape;
 use super::Where;
 use linerate_facts::protocol::Protocol;
-use linerate_measure::measure::streams::Direction;
-use linerate_measure::run::again::Figure;
+use linerate_measure::measure::streams::StreamDirection;
+use linerate_measure::run::again::FigureKind;
 use serde::Serialize;
 
 /// What shows whether a setting helped.
-pub(super) const TCP_SEND: Figure = Figure::Network(Protocol::Tcp, Direction::Send);
-pub(super) const TCP_RECEIVE: Figure = Figure::Network(Protocol::Tcp, Direction::Receive);
-pub(super) const UDP_SEND: Figure = Figure::Network(Protocol::Udp, Direction::Send);
-pub(super) const UDP_RECEIVE: Figure = Figure::Network(Protocol::Udp, Direction::Receive);
-pub(super) const PATH: Figure = Figure::Path(Protocol::Tcp);
+pub(super) const TCP_SEND: FigureKind = FigureKind::Network(Protocol::Tcp, StreamDirection::Send);
+pub(super) const TCP_RECEIVE: FigureKind = FigureKind::Network(Protocol::Tcp, StreamDirection::Receive);
+pub(super) const UDP_SEND: FigureKind = FigureKind::Network(Protocol::Udp, StreamDirection::Send);
+pub(super) const UDP_RECEIVE: FigureKind = FigureKind::Network(Protocol::Udp, StreamDirection::Receive);
+pub(super) const PATH: FigureKind = FigureKind::Path(Protocol::Tcp);
 
 /// What a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum SettingStage {
     Network,
     Disk,
     Memory,
@@ -36,19 +36,19 @@ pub enum Risk {
 
 /// One setting.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Setting {
     /// Name, as `--setting` takes it.
     pub id: &'static str,
     /// What it is, a phrase.
     pub what: &'static str,
-    pub stage: Stage,
+    pub stage: SettingStage,
     /// What `tune measure` takes to see whether it helped.
-    pub figure: Figure,
+    pub figure: FigureKind,
     /// Where it stands.
     pub at: Where,
     pub shape: Shape,
     /// What to do about it, from the machine's rates.
-    pub advice: fn(&Look<'_>) -> Advice,
+    pub advice: fn(&CatalogueContext<'_>) -> Advice,
     /// Where it is described.
     pub source: &'static str,
     pub risk: Risk,
@@ -62,19 +62,19 @@ pub struct Entry {
     pub left: Option<&'static str>,
 }
 
-impl Entry {
+impl Setting {
     /// What most settings are: words, of low risk, for no finding in particular. anyone who has more to say
     /// says it with `..`.
     pub(super) const fn plain(
-        stage: Stage,
-        figure: Figure,
+        stage: SettingStage,
+        figure: FigureKind,
         id: &'static str,
         what: &'static str,
         at: Where,
-        advice: fn(&Look<'_>) -> Advice,
+        advice: fn(&CatalogueContext<'_>) -> Advice,
         source: &'static str,
-    ) -> Entry {
-        Entry {
+    ) -> Setting {
+        Setting {
             id,
             what,
             stage,
@@ -94,8 +94,8 @@ impl Entry {
 
 /// What an entry looks at.
 #[derive(Debug)]
-pub struct Look<'a> {
-    pub seen: &'a Seen,
+pub struct CatalogueContext<'a> {
+    pub seen: &'a GoalFacts,
     /// Name of the device, empty for a setting of the whole machine.
     pub device: &'a str,
     /// Number of the queue, where it is one's.
@@ -143,7 +143,7 @@ impl Advice {
     }
 }
 
-impl Look<'_> {
+impl CatalogueContext<'_> {
     /// The value as one number.
     pub fn number(&self) -> Option<u64> {
         self.now.parse().ok()

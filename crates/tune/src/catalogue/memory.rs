@@ -2,8 +2,8 @@
 
 use super::super::shape::Shape;
 use super::entry::PATH;
-use super::{Advice, Entry, Look, Risk, Stage, Where};
-use linerate_measure::run::again::Figure;
+use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
+use linerate_measure::run::again::FigureKind;
 
 const KERNEL: &str = "https://docs.kernel.org/admin-guide/sysctl/kernel.html";
 const FS: &str = "https://docs.kernel.org/admin-guide/sysctl/fs.html";
@@ -13,15 +13,15 @@ const fn entry(
     id: &'static str,
     what: &'static str,
     at: Where,
-    advice: fn(&Look<'_>) -> Advice,
+    advice: fn(&CatalogueContext<'_>) -> Advice,
     source: &'static str,
     harm: &'static str,
-) -> Entry {
-    Entry { harm, ..Entry::plain(Stage::Memory, PATH, id, what, at, advice, source) }
+) -> Setting {
+    Setting { harm, ..Setting::plain(SettingStage::Memory, PATH, id, what, at, advice, source) }
 }
 
-pub(crate) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(crate) const ENTRIES: &[Setting] = &[
+    Setting {
         risk: Risk::Medium,
         ..entry(
             "numa-balancing",
@@ -39,7 +39,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "programs that are not pinned keep their pages on the wrong node",
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 7)),
         ..entry(
             "zone-reclaim-mode",
@@ -52,7 +52,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "some memory lies on the other node",
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 200)),
         ..entry(
             "swappiness",
@@ -69,7 +69,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "less page cache under pressure",
         )
     },
-    Entry {
+    Setting {
         shape: Shape::Choice,
         ..entry(
             "transparent-huge-pages",
@@ -86,7 +86,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "memory is compacted for programs that ask",
         )
     },
-    Entry {
+    Setting {
         left: Some("for programs with MAP_HUGETLB, DPDK and databases; linerate asks for none"),
         risk: Risk::Medium,
         ..entry(
@@ -98,7 +98,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "the memory is taken from everybody else",
         )
     },
-    Entry {
+    Setting {
         risk: Risk::Medium,
         ..entry(
             "min-free-kbytes",
@@ -109,9 +109,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "memory that programs do not get; too much ends them",
         )
     },
-    Entry {
-        stage: Stage::Disk,
-        figure: Figure::DirectReads,
+    Setting {
+        stage: SettingStage::Disk,
+        figure: FigureKind::DirectReads,
         risk: Risk::High,
         findings: &["io-uring-off"],
         range: Some((0, 2)),
@@ -124,9 +124,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "somebody switched it off for security: ask first",
         )
     },
-    Entry {
-        stage: Stage::Disk,
-        figure: Figure::DirectReads,
+    Setting {
+        stage: SettingStage::Disk,
+        figure: FigureKind::DirectReads,
         range: Some((1, i32::MAX as u64)),
         ..entry(
             "aio-max-nr",
@@ -137,7 +137,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "memory of the kernel",
         )
     },
-    Entry {
+    Setting {
         range: Some((4096, i32::MAX as u64)),
         ..entry(
             "pipe-max-size",
@@ -156,7 +156,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 ];
 
 /// Receive rings of jumbo frames want runs of pages, which must be there when an interrupt asks.
-fn free_for_frames(look: &Look<'_>) -> Advice {
+fn free_for_frames(look: &CatalogueContext<'_>) -> Advice {
     const WANTED_KIB: u64 = 262_144;
     let jumbo = look
         .seen
@@ -175,7 +175,7 @@ fn free_for_frames(look: &Look<'_>) -> Advice {
     }
 }
 
-fn open_requests(look: &Look<'_>) -> Advice {
+fn open_requests(look: &CatalogueContext<'_>) -> Advice {
     match look.seen.sysroot.parse::<u64>("/proc/sys/fs/aio-nr").known() {
         None => Advice::Unknown("/proc/sys/fs/aio-nr cannot be read".into()),
         Some(used) if look.number().is_some_and(|most| used.saturating_mul(5) < most.saturating_mul(4)) => {

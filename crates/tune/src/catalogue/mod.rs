@@ -11,16 +11,16 @@ mod sockets;
 mod spots;
 mod tcp;
 
-pub use entry::{Advice, Entry, Look, Risk, Stage};
+pub use entry::{Advice, CatalogueContext, Risk, Setting, SettingStage};
 pub(crate) use spots::Spot;
 pub use spots::Where;
 
-use crate::place::Place;
+use crate::place::SettingPlace;
 use std::path::Path;
 
 /// All entries, in the order in which they are changed: what re-creates queues stands before what is set for
 /// each queue.
-pub fn all() -> impl Iterator<Item = &'static Entry> {
+pub fn all() -> impl Iterator<Item = &'static Setting> {
     [sockets::ENTRIES, tcp::ENTRIES, memory::ENTRIES, cpu::ENTRIES, nic::ENTRIES, disk::ENTRIES]
         .into_iter()
         .flatten()
@@ -28,8 +28,8 @@ pub fn all() -> impl Iterator<Item = &'static Entry> {
 
 /// A setting of this name stands in this place, on whichever machine. A journal that says otherwise was
 /// written by another linerate, or by somebody else.
-pub(crate) fn knows(id: &str, place: &Place) -> bool {
-    if let Place::DropIn(path) = place {
+pub(crate) fn knows(id: &str, place: &SettingPlace) -> bool {
+    if let SettingPlace::DropIn(path) = place {
         return super::persist::FILES.iter().any(|file| path == Path::new(file));
     }
     let name = id.split_once(':').map_or(id, |(name, _)| name);
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn only_what_the_catalogue_has_is_known_and_only_in_its_place() {
-        let file = |id: &str, path: &str| knows(id, &Place::Attribute(path.into()));
+        let file = |id: &str, path: &str| knows(id, &SettingPlace::Attribute(path.into()));
         assert!(file("rmem-max", "/proc/sys/net/core/rmem_max"));
         assert!(file("read-ahead:vda", "/sys/block/vda/queue/read_ahead_kb"));
         assert!(
@@ -60,11 +60,11 @@ mod tests {
         ] {
             assert!(!file(id, path), "{id} {path}");
         }
-        let driver = |knob: Knob| Place::Driver { interface: "eth0".into(), knob };
+        let driver = |knob: Knob| SettingPlace::Driver { interface: "eth0".into(), knob };
         assert!(knows("rx-ring:eth0", &driver(Knob::RxRing)));
         assert!(!knows("rx-ring:eth0", &driver(Knob::TxRing)));
         assert!(!knows("rx-ring:eth0", &driver(Knob::Feature("rx-gro".into()))));
-        let drop_in = |path: &str| knows("drop-in:x", &Place::DropIn(path.into()));
+        let drop_in = |path: &str| knows("drop-in:x", &SettingPlace::DropIn(path.into()));
         assert!(drop_in("/etc/sysctl.d/90-linerate.conf"));
         assert!(!drop_in("/etc/systemd/system/mine.service") && !drop_in("/etc/sysctl.d/../passwd"));
     }

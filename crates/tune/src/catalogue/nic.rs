@@ -6,7 +6,7 @@ use super::entry::{TCP_RECEIVE, TCP_SEND};
 use super::nic_advice::{
     FAST, adaptive, affinity, channels, mtu, nic, receive_steering, ring, send_steering,
 };
-use super::{Advice, Entry, Look, Risk, Stage, Where};
+use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 
 const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
 const NAPI: &str = "https://docs.kernel.org/networking/napi.html";
@@ -17,12 +17,12 @@ const fn entry(
     id: &'static str,
     what: &'static str,
     at: Where,
-    advice: fn(&Look<'_>) -> Advice,
+    advice: fn(&CatalogueContext<'_>) -> Advice,
     source: &'static str,
     risk: Risk,
     harm: &'static str,
-) -> Entry {
-    Entry { risk, harm, ..Entry::plain(Stage::Network, TCP_SEND, id, what, at, advice, source) }
+) -> Setting {
+    Setting { risk, harm, ..Setting::plain(SettingStage::Network, TCP_SEND, id, what, at, advice, source) }
 }
 
 /// What only a measurement can tell; all of it is about receiving.
@@ -32,13 +32,13 @@ const fn left(
     at: Where,
     why: &'static str,
     harm: &'static str,
-) -> Entry {
+) -> Setting {
     let entry = entry(id, what, at, |_| Advice::Right, NAPI, Risk::Low, harm);
-    Entry { left: Some(why), figure: TCP_RECEIVE, ..entry }
+    Setting { left: Some(why), figure: TCP_RECEIVE, ..entry }
 }
 
-pub(crate) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(crate) const ENTRIES: &[Setting] = &[
+    Setting {
         findings: &["nic-queues"],
         ..entry(
             "channels",
@@ -50,7 +50,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "the link may go down for a moment; interrupts are set up again",
         )
     },
-    Entry {
+    Setting {
         figure: TCP_RECEIVE,
         ..entry(
             "rx-ring",
@@ -71,7 +71,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         Risk::Medium,
         "the link may go down for a moment",
     ),
-    Entry {
+    Setting {
         figure: TCP_RECEIVE,
         ..entry(
             "adaptive-rx",
@@ -87,9 +87,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
     pause("tx-pause", "the card asks the switch to stop while its ring is full", Where::TxPause),
     offload("tcp-segmentation", "the card cuts TCP segments", "tx-tcp-segmentation"),
     offload("generic-segmentation", "segments are cut as late as possible", "tx-generic-segmentation"),
-    Entry { figure: TCP_RECEIVE, ..offload("generic-receive", "received segments are joined", "rx-gro") },
+    Setting { figure: TCP_RECEIVE, ..offload("generic-receive", "received segments are joined", "rx-gro") },
     offload("scatter-gather", "the card gathers a packet from pieces", "tx-scatter-gather"),
-    Entry {
+    Setting {
         range: Some((68, 65_535)),
         ..entry(
             "mtu",
@@ -140,7 +140,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         "with defer-interrupts: fewer interrupts for more latency",
         "latency",
     ),
-    Entry {
+    Setting {
         source: SCALING,
         ..left(
             "rfs-flows",
@@ -150,7 +150,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "memory",
         )
     },
-    Entry {
+    Setting {
         figure: TCP_RECEIVE,
         findings: &["interrupts-one-core", "one-core-saturated"],
         shape: Shape::List,
@@ -164,7 +164,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "irqbalance changes it back, unless it is configured not to",
         )
     },
-    Entry {
+    Setting {
         figure: TCP_RECEIVE,
         findings: &["nic-queues"],
         shape: Shape::Mask,
@@ -178,7 +178,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "an interrupt between cores for each batch",
         )
     },
-    Entry {
+    Setting {
         shape: Shape::Mask,
         ..entry(
             "xps",
@@ -193,7 +193,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 ];
 
 /// Right where the switch has the same, and no other way: nobody here knows the switch.
-const fn pause(id: &'static str, what: &'static str, at: Where) -> Entry {
+const fn pause(id: &'static str, what: &'static str, at: Where) -> Setting {
     let entry = entry(
         id,
         what,
@@ -203,7 +203,7 @@ const fn pause(id: &'static str, what: &'static str, at: Where) -> Entry {
         Risk::Medium,
         "one slow receiver stops a whole switch",
     );
-    Entry {
+    Setting {
         range: Some((0, 1)),
         left: Some(
             "the switch must have the same; frames that were paused look like a slow network (ethtool -S)",
@@ -212,7 +212,7 @@ const fn pause(id: &'static str, what: &'static str, at: Where) -> Entry {
     }
 }
 
-const fn offload(id: &'static str, what: &'static str, feature: &'static str) -> Entry {
+const fn offload(id: &'static str, what: &'static str, feature: &'static str) -> Setting {
     entry(
         id,
         what,

@@ -1,7 +1,7 @@
 //! What each setting of an interface should be, by its rate, its queues and the cores near it.
 
 use super::super::goal::{wire_rate, without_wire};
-use super::{Advice, Look};
+use super::{Advice, CatalogueContext};
 use linerate_machine::probe::{Nic, cpu_list};
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 
@@ -10,16 +10,16 @@ pub(super) const FAST: f64 = 1.25e9;
 /// A queue per core beyond this many gains nothing.
 const MOST_CHANNELS: u32 = 64;
 
-pub(super) fn nic<'a>(look: &Look<'a>) -> Option<&'a Nic> {
+pub(super) fn nic<'a>(look: &CatalogueContext<'a>) -> Option<&'a Nic> {
     look.seen.nic(look.device)
 }
 
 /// Cores near the NIC.
-fn local(look: &Look<'_>) -> Vec<u32> {
+fn local(look: &CatalogueContext<'_>) -> Vec<u32> {
     look.seen.local_cpus(nic(look).and_then(|nic| nic.node.known().copied()))
 }
 
-pub(super) fn channels(look: &Look<'_>) -> Advice {
+pub(super) fn channels(look: &CatalogueContext<'_>) -> Advice {
     let most = nic(look).and_then(|nic| nic.details.channels.known()).map(|(_, most)| *most);
     match (nic(look), most) {
         (Some(nic), _) if without_wire(nic) => Advice::leave("no wire behind it"),
@@ -34,7 +34,10 @@ pub(super) fn channels(look: &Look<'_>) -> Advice {
     }
 }
 
-pub(super) fn ring(look: &Look<'_>, told: Option<&linerate_facts::fact::Fact<(u32, u32)>>) -> Advice {
+pub(super) fn ring(
+    look: &CatalogueContext<'_>,
+    told: Option<&linerate_facts::fact::Fact<(u32, u32)>>,
+) -> Advice {
     match (nic(look).and_then(wire_rate), told.and_then(|ring| ring.known())) {
         (_, None) => Advice::Unknown("the driver does not report its rings".into()),
         (Some(rate), Some((_, most))) if rate >= FAST => look.at_least(
@@ -45,7 +48,7 @@ pub(super) fn ring(look: &Look<'_>, told: Option<&linerate_facts::fact::Fact<(u3
     }
 }
 
-pub(super) fn adaptive(look: &Look<'_>) -> Advice {
+pub(super) fn adaptive(look: &CatalogueContext<'_>) -> Advice {
     match nic(look) {
         Some(nic) if !without_wire(nic) => {
             look.exactly("1", "many packets an interrupt under load, few without")
@@ -55,7 +58,7 @@ pub(super) fn adaptive(look: &Look<'_>) -> Advice {
 }
 
 /// The gain is arithmetic; that the whole segment can do it, nobody here knows.
-pub(super) fn mtu(look: &Look<'_>) -> Advice {
+pub(super) fn mtu(look: &CatalogueContext<'_>) -> Advice {
     let Some(now) = look.number().and_then(|mtu| u32::try_from(mtu).ok()) else {
         return Advice::Unknown(format!("“{}” is no number", look.now));
     };
@@ -74,7 +77,7 @@ pub(super) fn mtu(look: &Look<'_>) -> Advice {
 }
 
 /// One core near the card for each queue, in order; where the driver has a hint, that.
-pub(super) fn affinity(look: &Look<'_>) -> Advice {
+pub(super) fn affinity(look: &CatalogueContext<'_>) -> Advice {
     let local = local(look);
     if local.is_empty() {
         return Advice::Unknown("the cores are not known".into());
@@ -97,7 +100,7 @@ pub(super) fn affinity(look: &Look<'_>) -> Advice {
 }
 
 /// Where the card has fewer queues than there are cores near it, and no more to give.
-pub(super) fn receive_steering(look: &Look<'_>) -> Advice {
+pub(super) fn receive_steering(look: &CatalogueContext<'_>) -> Advice {
     let Some(nic) = nic(look).filter(|nic| !without_wire(nic)) else {
         return Advice::leave("no wire behind it");
     };
@@ -117,7 +120,7 @@ fn any_core(now: &str) -> bool {
 }
 
 /// Each core its queue, where the driver left that open.
-pub(super) fn send_steering(look: &Look<'_>) -> Advice {
+pub(super) fn send_steering(look: &CatalogueContext<'_>) -> Advice {
     let Some(nic) = nic(look).filter(|nic| !without_wire(nic)) else {
         return Advice::leave("no wire behind it");
     };

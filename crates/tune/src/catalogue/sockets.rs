@@ -1,7 +1,7 @@
 //! Socket buffers and the packet path of `net.core`.
 
 use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
-use super::{Advice, Entry, Look, Risk, Stage, Where};
+use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_facts::counters::{SoftnetCounters, parse_softnet};
 use linerate_facts::fact::Fact;
 
@@ -17,22 +17,23 @@ const fn entry(
     id: &'static str,
     what: &'static str,
     name: &'static str,
-    advice: fn(&Look<'_>) -> Advice,
+    advice: fn(&CatalogueContext<'_>) -> Advice,
     risk: Risk,
     harm: &'static str,
-) -> Entry {
-    let plain = Entry::plain(Stage::Network, TCP_RECEIVE, id, what, Where::Sysctl(name), advice, NET);
-    Entry { risk, harm, range: Some((0, MOST)), ..plain }
+) -> Setting {
+    let plain =
+        Setting::plain(SettingStage::Network, TCP_RECEIVE, id, what, Where::Sysctl(name), advice, NET);
+    Setting { risk, harm, range: Some((0, MOST)), ..plain }
 }
 
 /// The largest buffer that a program may ask for, and the least that the kernel takes for it.
-const fn largest(id: &'static str, what: &'static str, name: &'static str, least: u64) -> Entry {
+const fn largest(id: &'static str, what: &'static str, name: &'static str, least: u64) -> Setting {
     let harm = "a program that asks for much memory gets it";
-    Entry { range: Some((least, MOST)), ..entry(id, what, name, largest_buffer, Risk::Low, harm) }
+    Setting { range: Some((least, MOST)), ..entry(id, what, name, largest_buffer, Risk::Low, harm) }
 }
 
 /// A core that waits for packets by spinning.
-const fn spinning(id: &'static str, what: &'static str, name: &'static str) -> Entry {
+const fn spinning(id: &'static str, what: &'static str, name: &'static str) -> Setting {
     entry(
         id,
         what,
@@ -49,17 +50,17 @@ const fn spinning(id: &'static str, what: &'static str, name: &'static str) -> E
     )
 }
 
-pub(crate) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(crate) const ENTRIES: &[Setting] = &[
+    Setting {
         findings: &["udp-receive-buffer"],
         figure: UDP_RECEIVE,
         ..largest("rmem-max", "largest receive buffer that a program may ask for", "net.core.rmem_max", 2304)
     },
-    Entry {
+    Setting {
         figure: UDP_SEND,
         ..largest("wmem-max", "largest send buffer that a program may ask for", "net.core.wmem_max", 4608)
     },
-    Entry {
+    Setting {
         range: Some((2304, MOST)),
         figure: UDP_RECEIVE,
         left: Some("only for programs that drop UDP datagrams and never ask for a buffer"),
@@ -72,7 +73,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "every such socket may take as much",
         )
     },
-    Entry {
+    Setting {
         figure: TCP_SEND,
         ..entry(
             "optmem-max",
@@ -93,7 +94,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "memory of the kernel, bounded by socket",
         )
     },
-    Entry {
+    Setting {
         range: None,
         figure: TCP_SEND,
         ..entry(
@@ -112,7 +113,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "none for interfaces that are up",
         )
     },
-    Entry {
+    Setting {
         range: Some((1, MOST)),
         figure: UDP_RECEIVE,
         ..entry(
@@ -124,7 +125,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "packets wait longer under overload",
         )
     },
-    Entry {
+    Setting {
         range: Some((1, MOST)),
         ..entry(
             "netdev-budget",
@@ -135,7 +136,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "other work of that core waits longer",
         )
     },
-    Entry {
+    Setting {
         range: Some((1, MOST)),
         ..entry(
             "netdev-budget-usecs",
@@ -146,7 +147,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "other work of that core waits longer",
         )
     },
-    Entry {
+    Setting {
         left: Some("with rfs-flows, for many connections on cards without enough queues: 32768"),
         source: "https://docs.kernel.org/networking/scaling.html",
         ..entry(
@@ -158,7 +159,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "memory",
         )
     },
-    Entry {
+    Setting {
         range: Some((1, MOST)),
         source: "https://docs.kernel.org/networking/nf_conntrack-sysctl.html",
         ..entry(
@@ -174,7 +175,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     spinning("busy-read", "microseconds that reads of a socket spin for packets", "net.core.busy_read"),
 ];
 
-fn backlog(look: &Look<'_>) -> Advice {
+fn backlog(look: &CatalogueContext<'_>) -> Advice {
     match softnet(look, |cpu| &cpu.dropped) {
         Err(why) => Advice::Unknown(why),
         Ok(0) => Advice::Right,
@@ -189,7 +190,7 @@ fn backlog(look: &Look<'_>) -> Advice {
 }
 
 /// A full table drops the packets of new connections.
-fn followed(look: &Look<'_>) -> Advice {
+fn followed(look: &CatalogueContext<'_>) -> Advice {
     match look.seen.sysroot.parse::<u64>("/proc/sys/net/netfilter/nf_conntrack_count").known() {
         None => Advice::Unknown("/proc/sys/net/netfilter/nf_conntrack_count cannot be read".into()),
         Some(count) => match look.number() {
@@ -206,7 +207,7 @@ fn followed(look: &Look<'_>) -> Advice {
 }
 
 /// What is on the way at full rate, at least 64 MiB; never lowered.
-fn largest_buffer(look: &Look<'_>) -> Advice {
+fn largest_buffer(look: &CatalogueContext<'_>) -> Advice {
     let (wanted, why) = match look.seen.on_the_way() {
         Ok(bytes) => (
             bytes.max(GOOD_BUFFER_BYTES),
@@ -225,7 +226,7 @@ pub(super) fn round_up(bytes: u64) -> u64 {
     bytes.checked_next_power_of_two().unwrap_or(u64::MAX)
 }
 
-fn squeezed(look: &Look<'_>, wanted: u64) -> Advice {
+fn squeezed(look: &CatalogueContext<'_>, wanted: u64) -> Advice {
     match softnet(look, |cpu| &cpu.squeezed) {
         Err(why) => Advice::Unknown(why),
         Ok(0) => Advice::Right,
@@ -240,7 +241,7 @@ fn squeezed(look: &Look<'_>, wanted: u64) -> Advice {
 }
 
 /// One counter of softnet_stat, over all CPUs.
-fn softnet(look: &Look<'_>, counter: fn(&SoftnetCounters) -> &Fact<u64>) -> Result<u64, String> {
+fn softnet(look: &CatalogueContext<'_>, counter: fn(&SoftnetCounters) -> &Fact<u64>) -> Result<u64, String> {
     let text = look.seen.sysroot.text("/proc/net/softnet_stat")?;
     let cpus = parse_softnet(&text).ok_or("/proc/net/softnet_stat: not in a form that is known")?;
     Ok(cpus.iter().filter_map(|cpu| counter(cpu).known()).sum())

@@ -1,7 +1,7 @@
 //! Where entries stand on a machine: once, or once for each NIC, queue, disk, CPU policy, interrupt.
 
-use super::super::goal::{Seen, without_wire};
-use super::super::place::{Device, Kind, Knob, Place};
+use super::super::goal::{GoalFacts, without_wire};
+use super::super::place::{DeviceClass, Knob, NamedDevice, SettingPlace};
 use linerate_machine::probe::{Disk, DiskKind, Nic};
 use std::path::{Component, Path, PathBuf};
 
@@ -49,18 +49,18 @@ pub(crate) struct Spot {
     /// Device, empty for the whole machine.
     pub of: String,
     pub queue: Option<u32>,
-    pub place: Place,
-    pub device: Option<Device>,
+    pub place: SettingPlace,
+    pub device: Option<NamedDevice>,
 }
 
 impl Where {
     /// The places on this machine.
-    pub(crate) fn spots(self, seen: &Seen) -> Vec<Spot> {
+    pub(crate) fn spots(self, seen: &GoalFacts) -> Vec<Spot> {
         match self {
             Where::Sysctl(name) => vec![alone(Path::new("/proc/sys").join(name.replace('.', "/")))],
             Where::File(path) => vec![alone(path.into())],
             Where::Nic(attribute) => each_nic(seen, |nic| {
-                vec![of_nic(seen, nic, None, Place::Attribute(nic_folder(nic).join(attribute)))]
+                vec![of_nic(seen, nic, None, SettingPlace::Attribute(nic_folder(nic).join(attribute)))]
             }),
             Where::RxQueue(attribute) => queues(seen, "rx-", attribute),
             Where::TxQueue(attribute) => queues(seen, "tx-", attribute),
@@ -90,11 +90,13 @@ impl Where {
     }
 
     /// The place is one of these, on whichever machine.
-    pub(crate) fn holds(self, place: &Place) -> bool {
+    pub(crate) fn holds(self, place: &SettingPlace) -> bool {
         match place {
-            Place::Attribute(path) => self.pattern().is_some_and(|pattern| fits(Path::new(&pattern), path)),
-            Place::Driver { knob, .. } => self.knob().as_ref() == Some(knob),
-            Place::DropIn(_) => false,
+            SettingPlace::Attribute(path) => {
+                self.pattern().is_some_and(|pattern| fits(Path::new(&pattern), path))
+            }
+            SettingPlace::Driver { knob, .. } => self.knob().as_ref() == Some(knob),
+            SettingPlace::DropIn(_) => false,
         }
     }
 
@@ -142,10 +144,16 @@ fn fits(pattern: &Path, path: &Path) -> bool {
 }
 
 fn alone(path: PathBuf) -> Spot {
-    Spot { name: String::new(), of: String::new(), queue: None, place: Place::Attribute(path), device: None }
+    Spot {
+        name: String::new(),
+        of: String::new(),
+        queue: None,
+        place: SettingPlace::Attribute(path),
+        device: None,
+    }
 }
 
-fn each_nic(seen: &Seen, spots: impl Fn(&Nic) -> Vec<Spot>) -> Vec<Spot> {
+fn each_nic(seen: &GoalFacts, spots: impl Fn(&Nic) -> Vec<Spot>) -> Vec<Spot> {
     seen.machine.nics.iter().filter(|nic| !nic.loopback).flat_map(spots).collect()
 }
 
@@ -153,23 +161,23 @@ fn nic_folder(nic: &Nic) -> PathBuf {
     Path::new("/sys/class/net").join(&nic.name)
 }
 
-fn of_nic(seen: &Seen, nic: &Nic, queue: Option<(&str, u32)>, place: Place) -> Spot {
+fn of_nic(seen: &GoalFacts, nic: &Nic, queue: Option<(&str, u32)>, place: SettingPlace) -> Spot {
     let name = match queue {
         Some((queue, _)) => format!("{}/{queue}", nic.name),
         None => nic.name.clone(),
     };
-    let device = Some(Device::look(&seen.sysroot, Kind::Nic, &nic.name));
+    let device = Some(NamedDevice::look(&seen.sysroot, DeviceClass::Nic, &nic.name));
     Spot { name, of: nic.name.clone(), queue: queue.map(|(_, number)| number), place, device }
 }
 
-fn knobs(seen: &Seen, knob: &Knob) -> Vec<Spot> {
+fn knobs(seen: &GoalFacts, knob: &Knob) -> Vec<Spot> {
     each_nic(seen, |nic| {
-        let place = Place::Driver { interface: nic.name.clone(), knob: knob.clone() };
+        let place = SettingPlace::Driver { interface: nic.name.clone(), knob: knob.clone() };
         vec![of_nic(seen, nic, None, place)]
     })
 }
 
-fn queues(seen: &Seen, prefix: &str, attribute: &str) -> Vec<Spot> {
+fn queues(seen: &GoalFacts, prefix: &str, attribute: &str) -> Vec<Spot> {
     each_nic(seen, |nic| {
         let folder = nic_folder(nic).join("queues");
         let mut numbers: Vec<u32> = seen
@@ -181,7 +189,7 @@ fn queues(seen: &Seen, prefix: &str, attribute: &str) -> Vec<Spot> {
         numbers.sort_unstable();
         let spot = |number: u32| {
             let queue = format!("{prefix}{number}");
-            let place = Place::Attribute(folder.join(&queue).join(attribute));
+            let place = SettingPlace::Attribute(folder.join(&queue).join(attribute));
             of_nic(seen, nic, Some((&queue, number)), place)
         };
         numbers.into_iter().map(spot).collect()
@@ -189,7 +197,7 @@ fn queues(seen: &Seen, prefix: &str, attribute: &str) -> Vec<Spot> {
 }
 
 /// Interrupts of NICs, each with its place among those of its NIC.
-fn interrupts(seen: &Seen) -> Vec<Spot> {
+fn interrupts(seen: &GoalFacts) -> Vec<Spot> {
     let with_wire = seen.machine.nics.iter().filter(|nic| !without_wire(nic) && nic.pci.is_some());
     let spots = with_wire.flat_map(|nic| {
         let own = seen.machine.interrupts.iter().filter(|interrupt| interrupt.pci == nic.pci);
@@ -203,8 +211,10 @@ fn interrupts(seen: &Seen) -> Vec<Spot> {
                 name: format!("{}/{number}", nic.name),
                 of: nic.name.clone(),
                 queue: u32::try_from(index).ok(),
-                place: Place::Attribute(Path::new("/proc/irq").join(&number).join("smp_affinity_list")),
-                device: Some(Device::look(&seen.sysroot, Kind::Interrupt, &number)),
+                place: SettingPlace::Attribute(
+                    Path::new("/proc/irq").join(&number).join("smp_affinity_list"),
+                ),
+                device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Interrupt, &number)),
             }
         })
     });
@@ -222,21 +232,21 @@ fn whole(disk: &Disk) -> bool {
     !matches!(disk.kind, DiskKind::Partition)
 }
 
-fn of_disk(seen: &Seen, disk: &Disk, attribute: &str) -> Spot {
+fn of_disk(seen: &GoalFacts, disk: &Disk, attribute: &str) -> Spot {
     Spot {
         name: disk.name.clone(),
         of: disk.name.clone(),
         queue: None,
-        place: Place::Attribute(Path::new("/sys/block").join(&disk.name).join(attribute)),
-        device: Some(Device::look(&seen.sysroot, Kind::Disk, &disk.name)),
+        place: SettingPlace::Attribute(Path::new("/sys/block").join(&disk.name).join(attribute)),
+        device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Disk, &disk.name)),
     }
 }
 
-fn policies(seen: &Seen, attribute: &str) -> Vec<Spot> {
+fn policies(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
     let folder = Path::new("/sys/devices/system/cpu/cpufreq");
     let names = seen.sysroot.list(folder).into_iter().filter(|name| name.starts_with("policy"));
     let spot = |name: String| Spot {
-        place: Place::Attribute(folder.join(&name).join(attribute)),
+        place: SettingPlace::Attribute(folder.join(&name).join(attribute)),
         of: name.clone(),
         name,
         queue: None,
@@ -245,13 +255,13 @@ fn policies(seen: &Seen, attribute: &str) -> Vec<Spot> {
     names.map(spot).collect()
 }
 
-fn each(seen: &Seen, folder: &str, attribute: &str) -> Vec<Spot> {
+fn each(seen: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
     let folder = Path::new(folder);
     let mut names = seen.sysroot.list(folder);
     names.retain(|name| seen.sysroot.exists(folder.join(name).join(attribute)));
     names.sort();
     let spot = |name: String| Spot {
-        place: Place::Attribute(folder.join(&name).join(attribute)),
+        place: SettingPlace::Attribute(folder.join(&name).join(attribute)),
         of: name.clone(),
         name,
         queue: None,
@@ -260,12 +270,12 @@ fn each(seen: &Seen, folder: &str, attribute: &str) -> Vec<Spot> {
     names.into_iter().map(spot).collect()
 }
 
-fn functions(seen: &Seen, attribute: &str) -> Vec<Spot> {
+fn functions(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
     let nics = seen.machine.nics.iter().filter_map(|nic| nic.pci.clone());
     let disks = seen.machine.controllers.iter().filter_map(|controller| controller.pci.clone());
     let addresses: std::collections::BTreeSet<String> = nics.chain(disks).collect();
     let spot = |address: String| Spot {
-        place: Place::Attribute(Path::new("/sys/bus/pci/devices").join(&address).join(attribute)),
+        place: SettingPlace::Attribute(Path::new("/sys/bus/pci/devices").join(&address).join(attribute)),
         of: address.clone(),
         name: address,
         queue: None,

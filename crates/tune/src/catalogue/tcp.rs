@@ -2,7 +2,7 @@
 
 use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE};
 use super::sockets::round_up;
-use super::{Advice, Entry, Look, Risk, Stage, Where};
+use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 
 const IP: &str = "https://docs.kernel.org/networking/ip-sysctl.html";
 const MOST: u64 = i32::MAX as u64;
@@ -15,15 +15,19 @@ const fn entry(
     id: &'static str,
     what: &'static str,
     name: &'static str,
-    advice: fn(&Look<'_>) -> Advice,
+    advice: fn(&CatalogueContext<'_>) -> Advice,
     risk: Risk,
     harm: &'static str,
-) -> Entry {
-    Entry { risk, harm, ..Entry::plain(Stage::Network, TCP_SEND, id, what, Where::Sysctl(name), advice, IP) }
+) -> Setting {
+    Setting {
+        risk,
+        harm,
+        ..Setting::plain(SettingStage::Network, TCP_SEND, id, what, Where::Sysctl(name), advice, IP)
+    }
 }
 
-pub(crate) const ENTRIES: &[Entry] = &[
-    Entry {
+pub(crate) const ENTRIES: &[Setting] = &[
+    Setting {
         findings: &["tcp-receive-buffer"],
         figure: TCP_RECEIVE,
         ..entry(
@@ -51,7 +55,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         Risk::Medium,
         "too little makes TCP drop, too much the machine swap",
     ),
-    Entry {
+    Setting {
         figure: UDP_RECEIVE,
         ..entry(
             "udp-mem",
@@ -62,7 +66,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "too little makes UDP drop, too much the machine swap",
         )
     },
-    Entry {
+    Setting {
         findings: &["congestion-control"],
         ..entry(
             "tcp-congestion-control",
@@ -137,7 +141,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         Risk::Low,
         "a port that a server wants may be taken",
     ),
-    Entry {
+    Setting {
         range: Some((0, 1)),
         ..entry(
             "tcp-sack",
@@ -154,7 +158,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "none known",
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 2)),
         ..entry(
             "tcp-timestamps",
@@ -172,7 +176,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "12 bytes a segment",
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 1)),
         ..entry(
             "tcp-window-scaling",
@@ -188,7 +192,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
             "none known",
         )
     },
-    Entry {
+    Setting {
         range: Some((0, 1)),
         findings: &["tcp-receive-buffer"],
         figure: TCP_RECEIVE,
@@ -207,7 +211,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 
 /// Twice what is on the way: the kernel keeps a part of the buffer for what each packet costs it. Never
 /// lowered, and never above what the memory has for a hundred connections.
-fn buffer(look: &Look<'_>) -> Advice {
+fn buffer(look: &CatalogueContext<'_>) -> Advice {
     let Some([least, first, most]) = look.numbers().and_then(|numbers| <[u64; 3]>::try_from(numbers).ok())
     else {
         return Advice::Unknown(format!("“{}” is not three numbers", look.now));
@@ -227,7 +231,7 @@ fn buffer(look: &Look<'_>) -> Advice {
 
 /// The kernel's own sizes, where somebody wrote bytes for pages. `share`: the kernel starts from this part of
 /// the memory (`tcp_init_mem` in net/ipv4/tcp.c, `udp_init` in net/ipv4/udp.c).
-fn pages(look: &Look<'_>, share: u64) -> Advice {
+fn pages(look: &CatalogueContext<'_>, share: u64) -> Advice {
     let Some(numbers) = look.numbers() else {
         return Advice::Unknown(format!("“{}” is not three numbers", look.now));
     };
@@ -248,7 +252,7 @@ fn pages(look: &Look<'_>, share: u64) -> Advice {
     )
 }
 
-fn congestion(look: &Look<'_>) -> Advice {
+fn congestion(look: &CatalogueContext<'_>) -> Advice {
     let available = look.seen.machine.kernel.tcp_available_congestion_control.known();
     let cubic = available.is_some_and(|all| all.iter().any(|name| name == "cubic"));
     let short = look.seen.goal.round_trip.is_some_and(|time| time.as_secs_f64() < SHORT_SECONDS);

@@ -14,7 +14,7 @@ const LARGEST_BYTES: u64 = 256 << 20;
 
 /// The folder of the journal, locked until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct JournalLock {
     folder: PathBuf,
     name: String,
     _lock: File,
@@ -31,9 +31,9 @@ impl Log for FileLog {
     }
 }
 
-impl Held {
+impl JournalLock {
     /// Makes the folder where it is absent, and locks the journal of this name in it.
-    pub fn lock(folder: &Path, name: &str) -> Result<Held, Failure> {
+    pub fn lock(folder: &Path, name: &str) -> Result<JournalLock, Failure> {
         let lacks = |error: io::Error| {
             Failure::Lacks(format!(
                 "the journal's folder {} cannot be used: {error}; start as root, or name another with \
@@ -49,7 +49,7 @@ impl Held {
         let lock = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path);
         let lock = lock.map_err(lacks)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Held { folder: folder.to_path_buf(), name: name.to_string(), _lock: lock }),
+            Ok(()) => Ok(JournalLock { folder: folder.to_path_buf(), name: name.to_string(), _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Failure::Lacks(format!(
                 "another linerate is changing settings now (it holds {}/{name}.lock); wait until it is done",
                 folder.display()
@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn only_one_may_hold_it() {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let held = Held::lock(folder.path(), "tune").expect("the first");
-        let second = Held::lock(folder.path(), "tune").expect_err("the second");
+        let held = JournalLock::lock(folder.path(), "tune").expect("the first");
+        let second = JournalLock::lock(folder.path(), "tune").expect_err("the second");
         assert!(second.to_string().contains("another linerate is changing settings"), "{second}");
-        Held::lock(folder.path(), "tune-other").expect("another namespace's");
+        JournalLock::lock(folder.path(), "tune-other").expect("another namespace's");
         drop(held);
-        Held::lock(folder.path(), "tune").expect("free again");
+        JournalLock::lock(folder.path(), "tune").expect("free again");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         use std::os::unix::fs::{PermissionsExt, chown};
         let folder = tempfile::tempdir().expect("a temporary directory");
         let first = super::super::line::line(&Record::Intent { n: 0 }).expect("JSON");
-        let held = Held::lock(folder.path(), "tune").expect("held");
+        let held = JournalLock::lock(folder.path(), "tune").expect("held");
         held.open().expect("made").append(&first).expect("written");
         let path = held.path();
         drop(held);
@@ -203,7 +203,7 @@ mod tests {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
         };
         let refused = |why: &str| {
-            let lock = Held::lock(folder.path(), "tune").and_then(|held| held.read().map(drop));
+            let lock = JournalLock::lock(folder.path(), "tune").and_then(|held| held.read().map(drop));
             for refused in [lock, look(folder.path(), "tune").map(drop)] {
                 let text = refused.expect_err(why).to_string();
                 assert!(text.contains(why) && text.contains("chmod go-w"), "{text}");
@@ -229,14 +229,14 @@ mod tests {
         chown(folder.path(), Some(12_345), None).expect("given away");
         refused("another user (number 12345)");
         assert!(!folder.path().join("other.lock").exists());
-        assert!(Held::lock(folder.path(), "other").is_err());
+        assert!(JournalLock::lock(folder.path(), "other").is_err());
         assert!(!folder.path().join("other.lock").exists(), "nothing is made there");
     }
 
     #[test]
     fn what_was_cut_short_is_taken_away_before_the_next_line() {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let held = Held::lock(folder.path(), "tune").expect("held");
+        let held = JournalLock::lock(folder.path(), "tune").expect("held");
         let first = super::super::line::line(&Record::Intent { n: 0 }).expect("JSON");
         held.open().expect("made").append(&first).expect("written");
         std::fs::write(held.path(), [&first[..], b"0000 half a li"].concat()).expect("written");

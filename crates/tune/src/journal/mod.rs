@@ -10,12 +10,12 @@ mod line;
 mod state;
 
 pub use file::look;
-pub use file::{FileLog, Held};
+pub use file::{FileLog, JournalLock};
 pub use line::{Damage, parse};
 pub use state::Followed;
-pub use state::{State, Step};
+pub use state::{JournalState, SettingState};
 
-use super::place::{Device, Place};
+use super::place::{NamedDevice, SettingPlace};
 use super::shape::Shape;
 use linerate_facts::failure::Failure;
 use serde::{Deserialize, Serialize};
@@ -75,13 +75,13 @@ impl Host {
 
 /// One setting that is about to be changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Name of the setting, as `--setting` takes it.
     pub id: String,
-    pub place: Place,
+    pub place: SettingPlace,
     pub shape: Shape,
     /// Device that it belongs to.
-    pub device: Option<Device>,
+    pub device: Option<NamedDevice>,
     /// What stood there; `None` where a drop-in was absent.
     pub old: Option<Bytes>,
     /// What will be written.
@@ -93,7 +93,7 @@ pub struct Entry {
 #[serde(rename_all = "kebab-case", tag = "record")]
 pub enum Record {
     /// Settings that are about to be changed, numbered on from those of earlier lines.
-    Begin { schema: u32, version: String, started: String, host: Host, entries: Vec<Entry> },
+    Begin { schema: u32, version: String, started: String, host: Host, entries: Vec<JournalEntry> },
     /// The setting of this number is about to be written.
     Intent { n: usize },
     /// It was written, and reads so now.
@@ -131,17 +131,17 @@ pub trait Log {
 /// The journal of one machine, open and held by this process alone.
 pub struct Journal<'a> {
     log: &'a mut dyn Log,
-    state: State,
+    state: JournalState,
 }
 
 impl<'a> Journal<'a> {
     /// Goes on with a journal whose lines are these.
     pub fn new(log: &'a mut dyn Log, records: Vec<Record>) -> Result<Self, Damage> {
-        Ok(Journal { log, state: State::of(records)? })
+        Ok(Journal { log, state: JournalState::of(records)? })
     }
 
     /// What it says.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &JournalState {
         &self.state
     }
 
@@ -158,7 +158,12 @@ impl<'a> Journal<'a> {
     }
 
     /// Appends the settings that are about to be changed; gives the number of the first.
-    pub fn begin(&mut self, started: String, host: &Host, entries: Vec<Entry>) -> Result<usize, Failure> {
+    pub fn begin(
+        &mut self,
+        started: String,
+        host: &Host,
+        entries: Vec<JournalEntry>,
+    ) -> Result<usize, Failure> {
         let first = self.state.steps.len();
         let version = env!("CARGO_PKG_VERSION").to_string();
         self.append(Record::Begin { schema: SCHEMA, version, started, host: host.clone(), entries })?;

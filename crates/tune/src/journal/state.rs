@@ -1,10 +1,10 @@
 //! What the lines of a journal come to: for each setting, what may stand there by our hand.
 
-use super::{Bytes, Damage, Entry, Host, How, MOST_ENTRIES, Record};
+use super::{Bytes, Damage, Host, How, JournalEntry, MOST_ENTRIES, Record};
 
 /// How far a setting has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SettingState {
     /// Announced; never written.
     Announced,
     /// The write may have happened.
@@ -20,10 +20,10 @@ pub enum Step {
 /// One setting of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
-    pub entry: Entry,
+    pub entry: JournalEntry,
     /// The host as it was: the boot tells whether numbers of devices still hold.
     pub host: Host,
-    pub step: Step,
+    pub step: SettingState,
     /// When it was announced, RFC 3339.
     pub started: String,
 }
@@ -31,29 +31,29 @@ pub struct Followed {
 impl Followed {
     /// It may have another value than before by our hand.
     pub fn open(&self) -> bool {
-        !matches!(self.step, Step::Closed(_))
+        !matches!(self.step, SettingState::Closed(_))
     }
 
     /// What stands there if nobody but us wrote; `None` where nothing was written.
     pub fn ours(&self) -> Option<&[u8]> {
         match &self.step {
-            Step::Announced | Step::Closed(_) | Step::Failed(None) => None,
-            Step::Intended => Some(self.entry.wanted.as_slice()),
-            Step::Done(now) | Step::Failed(Some(now)) => Some(now.as_slice()),
+            SettingState::Announced | SettingState::Closed(_) | SettingState::Failed(None) => None,
+            SettingState::Intended => Some(self.entry.wanted.as_slice()),
+            SettingState::Done(now) | SettingState::Failed(Some(now)) => Some(now.as_slice()),
         }
     }
 }
 
 /// All settings of a journal, in the order in which they were changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct JournalState {
     pub steps: Vec<Followed>,
 }
 
-impl State {
+impl JournalState {
     /// Follows the lines.
-    pub fn of(records: Vec<Record>) -> Result<State, Damage> {
-        let mut state = State::default();
+    pub fn of(records: Vec<Record>) -> Result<JournalState, Damage> {
+        let mut state = JournalState::default();
         for record in records {
             state.add(record)?;
         }
@@ -64,12 +64,12 @@ impl State {
     pub fn add(&mut self, record: Record) -> Result<(), Damage> {
         let (n, step) = match record {
             Record::Begin { host, entries, started, .. } => return self.begin(&host, entries, &started),
-            Record::Intent { n } => (n, Some(Step::Intended)),
-            Record::Done { n, now } => (n, Some(Step::Done(now))),
-            Record::Failed { n, now, .. } => (n, Some(Step::Failed(now))),
+            Record::Intent { n } => (n, Some(SettingState::Intended)),
+            Record::Done { n, now } => (n, Some(SettingState::Done(now))),
+            Record::Failed { n, now, .. } => (n, Some(SettingState::Failed(now))),
             // What may stand there is what stood there, until it is undone.
             Record::Undoing { n } => (n, None),
-            Record::Undone { n, how } => (n, Some(Step::Closed(how))),
+            Record::Undone { n, how } => (n, Some(SettingState::Closed(how))),
         };
         let Some(followed) = self.steps.get_mut(n) else {
             return Err(Damage(format!("it speaks of setting {n} and announced {}", self.steps.len())));
@@ -78,15 +78,15 @@ impl State {
             followed.step = step;
         }
         // Refused, and as it was: anyone who changes it later changes nothing of our own.
-        if let (Step::Failed(Some(now)), Some(old)) = (&followed.step, &followed.entry.old)
+        if let (SettingState::Failed(Some(now)), Some(old)) = (&followed.step, &followed.entry.old)
             && followed.entry.shape.same(now.as_slice(), old.as_slice())
         {
-            followed.step = Step::Closed(How::Untouched);
+            followed.step = SettingState::Closed(How::Untouched);
         }
         Ok(())
     }
 
-    fn begin(&mut self, host: &Host, entries: Vec<Entry>, started: &str) -> Result<(), Damage> {
+    fn begin(&mut self, host: &Host, entries: Vec<JournalEntry>, started: &str) -> Result<(), Damage> {
         if self.steps.len() + entries.len() > MOST_ENTRIES {
             return Err(Damage(format!("it announces more than {MOST_ENTRIES} settings")));
         }
@@ -96,7 +96,7 @@ impl State {
         self.steps.extend(entries.into_iter().map(|entry| Followed {
             entry,
             host: host.clone(),
-            step: Step::Announced,
+            step: SettingState::Announced,
             started: started.to_string(),
         }));
         Ok(())

@@ -22,7 +22,7 @@ pub enum Effect {
 
 /// Windows of one state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Windows {
+pub struct StateWindows {
     /// Bytes per second, of each.
     pub samples: Vec<f64>,
     pub median: f64,
@@ -32,9 +32,9 @@ pub struct Windows {
     pub interval: Option<Interval>,
 }
 
-impl Windows {
-    pub fn of(samples: Vec<f64>) -> Windows {
-        Windows {
+impl StateWindows {
+    pub fn of(samples: Vec<f64>) -> StateWindows {
+        StateWindows {
             median: median(&samples),
             spread: spread(&samples),
             interval: Interval::of(&samples),
@@ -45,11 +45,11 @@ impl Windows {
 
 /// What `wanted` did beside `before`, and by which share the median grew; no difference where they are too
 /// few to tell.
-pub fn judge(before: &Windows, wanted: &Windows) -> (Effect, f64) {
+pub fn judge(before: &StateWindows, wanted: &StateWindows) -> (Effect, f64) {
     let share = if before.median > 0.0 { wanted.median / before.median - 1.0 } else { 0.0 };
     let effect = match interval::verdict(before.interval, wanted.interval) {
-        interval::Verdict::Higher if share >= LEAST_SHARE => Effect::Helped,
-        interval::Verdict::Lower if share <= -LEAST_SHARE => Effect::Hurt,
+        interval::SampleComparison::Higher if share >= LEAST_SHARE => Effect::Helped,
+        interval::SampleComparison::Lower if share <= -LEAST_SHARE => Effect::Hurt,
         _ => Effect::NoDifference,
     };
     (effect, share)

@@ -6,23 +6,23 @@ mod subject;
 mod tried;
 mod turns;
 
-pub use judge::{Effect, Windows, judge};
+pub use judge::{Effect, StateWindows, judge};
 pub(crate) use subject::Subject;
-pub use subject::{Links, Machine};
-pub use tried::{Change, Tried, Try};
-pub use turns::{Scene, turns};
+pub use subject::{Links, TrialMachine};
+pub use tried::{Tried, Try, ValueChange};
+pub use turns::{TwoStates, turns};
 
-use super::door::Door;
+use super::door::KernelAccess;
 use super::journal::{Host, Journal};
 use linerate_facts::failure::Failure;
 use linerate_measure::event::{Event, Listener};
 use linerate_measure::measure::Stage;
-use linerate_measure::run::again::{Ground, Manner, Place, Station, with_station};
+use linerate_measure::run::again::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions, with_station};
 
 /// On what, how often, by which rate.
 #[derive(Clone, Debug)]
-pub struct Order {
-    pub ground: Ground,
+pub struct TrialSpec {
+    pub ground: FigureSpec,
     /// Windows of the wanted state; there is one more of the state before.
     pub rounds: usize,
     /// What pacing keeps to, bytes per second.
@@ -31,7 +31,7 @@ pub struct Order {
 
 /// Whose settings, and where they are noted.
 pub struct Target<'a> {
-    pub door: &'a dyn Door,
+    pub door: &'a dyn KernelAccess,
     pub host: &'a Host,
     /// RFC 3339, for the journal.
     pub started: &'a str,
@@ -42,8 +42,8 @@ pub struct Target<'a> {
 pub fn measure(
     target: &Target<'_>,
     journal: &mut Journal<'_>,
-    place: Place<'_>,
-    order: &Order,
+    place: FigureContext<'_>,
+    order: &TrialSpec,
     tries: Vec<Try>,
     listener: &mut dyn Listener,
 ) -> (Vec<Tried>, Option<Failure>) {
@@ -63,7 +63,8 @@ pub fn measure(
         if can.is_empty() {
             continue;
         }
-        let mut session = Session { target, journal: &mut *journal, place, order, listener: &mut *listener };
+        let mut session =
+            TrialSession { target, journal: &mut *journal, place, order, listener: &mut *listener };
         let done = with_station(place, figure, &order.ground, |station| session.each(station, &can));
         let stopped = match done {
             Ok((tried, stopped)) => {
@@ -87,16 +88,16 @@ pub fn measure(
 }
 
 /// Trials of one figure at work.
-struct Session<'a, 'j, 'l> {
+struct TrialSession<'a, 'j, 'l> {
     target: &'a Target<'a>,
     journal: &'l mut Journal<'j>,
-    place: Place<'a>,
-    order: &'a Order,
+    place: FigureContext<'a>,
+    order: &'a TrialSpec,
     listener: &'l mut dyn Listener,
 }
 
-impl Session<'_, '_, '_> {
-    fn each(&mut self, station: &mut dyn Station, tries: &[Try]) -> (Vec<Tried>, Option<Failure>) {
+impl TrialSession<'_, '_, '_> {
+    fn each(&mut self, station: &mut dyn PreparedFigure, tries: &[Try]) -> (Vec<Tried>, Option<Failure>) {
         let mut all = Vec::new();
         for (index, one) in tries.iter().enumerate() {
             let windows = 2 * self.order.rounds + 2;
@@ -111,7 +112,7 @@ impl Session<'_, '_, '_> {
         (all, None)
     }
 
-    fn one(&mut self, station: &mut dyn Station, one: &Try) -> (Tried, Option<Failure>) {
+    fn one(&mut self, station: &mut dyn PreparedFigure, one: &Try) -> (Tried, Option<Failure>) {
         let begun = one.begun(self.target.door);
         let first = self.journal.state().steps.len();
         let stage = if one.figure().has_network() { Stage::Network } else { Stage::Disk };
@@ -124,7 +125,7 @@ impl Session<'_, '_, '_> {
             Try::Process(own) => Subject::Process { own, held: None },
             Try::Machine(trial) => Subject::Machine {
                 first,
-                machine: Machine {
+                machine: TrialMachine {
                     door: self.target.door,
                     journal: &mut *self.journal,
                     host: self.target.host,
@@ -134,7 +135,7 @@ impl Session<'_, '_, '_> {
                 },
             },
         };
-        let mut scene = AtStation {
+        let mut scene = SwitchedFigure {
             station,
             subject,
             wanted: false,
@@ -177,8 +178,8 @@ impl Session<'_, '_, '_> {
 }
 
 /// A station whose machine can be switched.
-struct AtStation<'s, 'a, 'j> {
-    station: &'s mut dyn Station,
+struct SwitchedFigure<'s, 'a, 'j> {
+    station: &'s mut dyn PreparedFigure,
     subject: Subject<'a, 'j>,
     wanted: bool,
     rate: Option<f64>,
@@ -186,9 +187,9 @@ struct AtStation<'s, 'a, 'j> {
     listener: &'s mut dyn Listener,
 }
 
-impl Scene for AtStation<'_, '_, '_> {
+impl TwoStates for SwitchedFigure<'_, '_, '_> {
     fn window(&mut self) -> Result<f64, Failure> {
-        let manner: Manner = self.subject.manner(self.wanted, self.rate);
+        let manner: ProcessOptions = self.subject.manner(self.wanted, self.rate);
         self.station.take(&manner, self.wanted)
     }
 

@@ -1,14 +1,14 @@
 //! What is tried: settings of the machine, through the journal, or something that this process does
 //! differently.
 
-use super::super::apply::{Became, Outcome, Wish, apply};
-use super::super::door::Door;
+use super::super::apply::{ApplyResult, SettingOutcome, WantedValue, apply};
+use super::super::door::KernelAccess;
 use super::super::journal::{Host, Journal};
-use super::super::place::Place;
-use super::super::process::{Held, Own};
+use super::super::place::SettingPlace;
+use super::super::process::{Own, StateHold};
 use super::super::undo::{Leave, undo_from};
 use linerate_facts::failure::Failure;
-use linerate_measure::run::again::Manner;
+use linerate_measure::run::again::ProcessOptions;
 use std::time::{Duration, Instant};
 
 /// A card that was told to change its rings or channels has its link back within this time.
@@ -16,13 +16,13 @@ const LINK_BACK: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The settings of one trial, and where they are noted.
-pub struct Machine<'a, 'j> {
-    pub door: &'a dyn Door,
+pub struct TrialMachine<'a, 'j> {
+    pub door: &'a dyn KernelAccess,
     pub journal: &'a mut Journal<'j>,
     pub host: &'a Host,
     /// RFC 3339, for the journal.
     pub started: &'a str,
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<WantedValue>,
     /// Whether the interface of a wish has its link; asked before and after.
     pub links: Links<'a>,
 }
@@ -30,15 +30,15 @@ pub struct Machine<'a, 'j> {
 /// Whether an interface can be used now.
 pub type Links<'a> = &'a dyn Fn(&str) -> bool;
 
-impl Machine<'_, '_> {
+impl TrialMachine<'_, '_> {
     /// Gives the settings their wanted values. Where none of them changes, that is the error, and nothing is
     /// changed.
-    pub(crate) fn apply_wanted(&mut self) -> Result<Vec<Outcome>, Failure> {
+    pub(crate) fn apply_wanted(&mut self) -> Result<Vec<SettingOutcome>, Failure> {
         let first = self.journal.state().steps.len();
         let up = self.interfaces_with_link();
         let outcomes = apply(self.door, self.journal, self.host, self.started, &self.wishes)?;
         let trouble = outcomes.iter().find_map(|outcome| match &outcome.what {
-            Became::Failed { why } => Some(why.clone()),
+            ApplyResult::Failed { why } => Some(why.clone()),
             _ => None,
         });
         if let Some(why) = trouble {
@@ -54,8 +54,8 @@ impl Machine<'_, '_> {
         let up = self.interfaces_with_link();
         let outcomes = undo_from(self.door, self.journal, self.host, &Leave::default(), first)?;
         let trouble = outcomes.iter().find_map(|outcome| match &outcome.what {
-            Became::Kept { why } => Some(format!("{} could not be restored: {why}", outcome.place)),
-            Became::Foreign { now, .. } => {
+            ApplyResult::Kept { why } => Some(format!("{} could not be restored: {why}", outcome.place)),
+            ApplyResult::Foreign { now, .. } => {
                 Some(format!("{} was changed by somebody else and stays {now}", outcome.place))
             }
             _ => None,
@@ -69,7 +69,7 @@ impl Machine<'_, '_> {
 
     fn interfaces_with_link(&self) -> Vec<String> {
         let named = self.wishes.iter().filter_map(|wish| match &wish.place {
-            Place::Driver { interface, .. } => Some(interface.clone()),
+            SettingPlace::Driver { interface, .. } => Some(interface.clone()),
             _ => None,
         });
         named.filter(|name| (self.links)(name)).collect()
@@ -86,8 +86,8 @@ impl Machine<'_, '_> {
 
 /// What a trial switches.
 pub(crate) enum Subject<'a, 'j> {
-    Machine { machine: Machine<'a, 'j>, first: usize },
-    Process { own: &'static Own, held: Option<Held> },
+    Machine { machine: TrialMachine<'a, 'j>, first: usize },
+    Process { own: &'static Own, held: Option<StateHold> },
 }
 
 impl Subject<'_, '_> {
@@ -109,9 +109,9 @@ impl Subject<'_, '_> {
     }
 
     /// How this process moves bytes in the state.
-    pub(crate) fn manner(&self, wanted: bool, rate: Option<f64>) -> Manner {
+    pub(crate) fn manner(&self, wanted: bool, rate: Option<f64>) -> ProcessOptions {
         match self {
-            Subject::Machine { .. } => Manner::default(),
+            Subject::Machine { .. } => ProcessOptions::default(),
             Subject::Process { own, .. } => own.manner(wanted, rate),
         }
     }

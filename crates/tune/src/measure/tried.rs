@@ -1,13 +1,13 @@
 //! What is to be tried, whether there is any use in it here, and what came of it.
 
-use super::super::apply::Wish;
-use super::super::choice::Trial;
-use super::super::door::Door;
+use super::super::apply::WantedValue;
+use super::super::choice::SettingTrial;
+use super::super::door::KernelAccess;
 use super::super::process::Own;
-use super::Order;
-use super::judge::{Effect, Windows};
+use super::TrialSpec;
+use super::judge::{Effect, StateWindows};
 use linerate_machine::probe::source::devices_behind;
-use linerate_measure::run::again::{Figure, Place};
+use linerate_measure::run::again::{FigureContext, FigureKind};
 use serde::Serialize;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use std::path::Path;
 pub enum Try {
     /// Tried first, and never written to the machine.
     Process(&'static Own),
-    Machine(Trial),
+    Machine(SettingTrial),
 }
 
 /// What came of it.
@@ -26,12 +26,12 @@ pub struct Tried {
     pub name: String,
     pub figure: String,
     /// Places with their values before and in between; one for each queue, say.
-    pub settings: Vec<Change>,
+    pub settings: Vec<ValueChange>,
     pub effect: Option<Effect>,
     /// Share by which the median grew.
     pub change: Option<f64>,
-    pub before: Option<Windows>,
-    pub wanted: Option<Windows>,
+    pub before: Option<StateWindows>,
+    pub wanted: Option<StateWindows>,
     /// It has its wanted value now, and the journal the old one.
     pub kept: bool,
     /// How linerate gives what belongs to a process.
@@ -44,14 +44,14 @@ pub struct Tried {
 
 /// A place and its two values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct ValueChange {
     pub place: String,
     pub before: String,
     pub wanted: String,
 }
 
 impl Try {
-    pub fn figure(&self) -> Figure {
+    pub fn figure(&self) -> FigureKind {
         match self {
             Try::Process(own) => own.figure,
             Try::Machine(trial) => trial.figure,
@@ -67,7 +67,12 @@ impl Try {
     }
 
     /// Why there is no use in trying it here.
-    pub(super) fn untried(&self, door: &dyn Door, place: Place<'_>, order: &Order) -> Option<String> {
+    pub(super) fn untried(
+        &self,
+        door: &dyn KernelAccess,
+        place: FigureContext<'_>,
+        order: &TrialSpec,
+    ) -> Option<String> {
         match self {
             Try::Process(own) => own.untried(order.rate),
             Try::Machine(trial) if trial.wishes.iter().all(|wish| has(door, wish)) => {
@@ -86,15 +91,15 @@ impl Try {
         }
     }
 
-    pub(super) fn without_figure(&self, door: &dyn Door, why: String) -> Tried {
+    pub(super) fn without_figure(&self, door: &dyn KernelAccess, why: String) -> Tried {
         Tried { why: Some(why), ..self.begun(door) }
     }
 
     /// What is known before the first window.
-    pub(super) fn begun(&self, door: &dyn Door) -> Tried {
+    pub(super) fn begun(&self, door: &dyn KernelAccess) -> Tried {
         let (settings, given_by) = match self {
             Try::Process(own) => {
-                let change = Change {
+                let change = ValueChange {
                     place: own.what.into(),
                     before: own.states[0].into(),
                     wanted: own.states[1].into(),
@@ -120,14 +125,14 @@ impl Try {
 }
 
 /// The setting is as it is wished.
-fn has(door: &dyn Door, wish: &Wish) -> bool {
+fn has(door: &dyn KernelAccess, wish: &WantedValue) -> bool {
     let now = door.read(&wish.place).ok().flatten();
     now.is_some_and(|now| wish.shape.same(&now, &wish.shape.asking(&wish.value)))
 }
 
-fn change(door: &dyn Door, wish: &Wish) -> Change {
+fn change(door: &dyn KernelAccess, wish: &WantedValue) -> ValueChange {
     let now = door.read(&wish.place).ok().flatten();
-    Change {
+    ValueChange {
         place: wish.place.to_string(),
         before: now.map_or("?".into(), |now| wish.shape.value(&now)),
         wanted: wish.value.clone(),
@@ -135,7 +140,7 @@ fn change(door: &dyn Door, wish: &Wish) -> Change {
 }
 
 /// The source is on this disk, or on what this disk is made of.
-fn lies_on(place: Place<'_>, source: &Path, disk: &str) -> bool {
+fn lies_on(place: FigureContext<'_>, source: &Path, disk: &str) -> bool {
     let behind = devices_behind(place.sysroot, place.machine, source);
     let Some(behind) = behind.known() else { return false };
     let members = place.machine.disks.iter().find(|one| one.name == disk).map_or(&[][..], |one| &one.members);

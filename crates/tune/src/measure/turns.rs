@@ -1,11 +1,11 @@
 //! The two states in turns: A B A B … A. What drifts, and neighbours that come and go, meet both states
 //! alike.
 
-use super::judge::Windows;
+use super::judge::StateWindows;
 use linerate_facts::failure::Failure;
 
 /// A scene that has two states and can be measured in either.
-pub trait Scene {
+pub trait TwoStates {
     /// Bytes per second in the state that it is in.
     fn window(&mut self) -> Result<f64, Failure>;
     /// Goes to the wanted state, or back to the one before.
@@ -16,7 +16,7 @@ pub trait Scene {
 
 /// Windows of the state before (one more than rounds) and of the wanted one. However it ends, the scene is
 /// back in the state before, unless going back failed: then that is the error.
-pub fn turns(scene: &mut dyn Scene, rounds: usize) -> Result<(Windows, Windows), Failure> {
+pub fn turns(scene: &mut dyn TwoStates, rounds: usize) -> Result<(StateWindows, StateWindows), Failure> {
     let (mut before, mut wanted) = (Vec::new(), Vec::new());
     // The first window pays for what is done once: connections, caches, clocks that rise.
     scene.window()?;
@@ -36,7 +36,7 @@ pub fn turns(scene: &mut dyn Scene, rounds: usize) -> Result<(Windows, Windows),
         scene.tell(other, rate, left);
         if other { wanted.push(rate) } else { before.push(rate) }
     }
-    Ok((Windows::of(before), Windows::of(wanted)))
+    Ok((StateWindows::of(before), StateWindows::of(wanted)))
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    impl Scene for Simulated {
+    impl TwoStates for Simulated {
         fn window(&mut self) -> Result<f64, Failure> {
             self.time += 1;
             if self.fails_at == Some(self.time) {

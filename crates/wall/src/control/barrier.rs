@@ -26,7 +26,7 @@ pub(crate) struct Barrier {
 
 /// What comes of a `Ready`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ReadyResult {
     /// Some are not there yet.
     Wait,
     /// All hold this tick: all shall show it.
@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
 
 impl Barrier {
     /// A screen holds a tick, and so, or without them for ever, all before it.
-    pub(crate) fn ready(&mut self, screen: u64, tick: u64, now: Instant) -> Verdict {
+    pub(crate) fn ready(&mut self, screen: u64, tick: u64, now: Instant) -> ReadyResult {
         if let Some(shown) = self.shown
             && tick <= shown
         {
@@ -45,10 +45,10 @@ impl Barrier {
             if tick == shown {
                 self.screens.entry(screen).or_insert((tick, now));
             }
-            return Verdict::Late(shown);
+            return ReadyResult::Late(shown);
         }
         match self.screens.get_mut(&screen) {
-            Some((held, _)) if tick <= *held => return Verdict::Wait,
+            Some((held, _)) if tick <= *held => return ReadyResult::Wait,
             // It holds more, but what it waits for is older: the time goes on.
             Some((held, since)) => {
                 *since = if self.shown >= Some(*held) { now } else { *since };
@@ -62,10 +62,10 @@ impl Barrier {
     }
 
     /// A connection ended. What the others wait for may be complete now.
-    pub(crate) fn leave(&mut self, screen: u64) -> Verdict {
+    pub(crate) fn leave(&mut self, screen: u64) -> ReadyResult {
         match self.screens.remove(&screen) {
             Some(_) => self.judge(),
-            None => Verdict::Wait,
+            None => ReadyResult::Wait,
         }
     }
 
@@ -75,9 +75,9 @@ impl Barrier {
     }
 
     /// Leaves behind those who let others wait too long.
-    pub(crate) fn pass(&mut self, now: Instant) -> Verdict {
+    pub(crate) fn pass(&mut self, now: Instant) -> ReadyResult {
         if self.deadline().is_none_or(|deadline| now < deadline) {
-            return Verdict::Wait;
+            return ReadyResult::Wait;
         }
         let shown = self.shown;
         self.screens.retain(|_, (held, _)| Some(*held) > shown);
@@ -89,14 +89,14 @@ impl Barrier {
         self.screens.values().copied().filter(|(held, _)| Some(*held) > self.shown)
     }
 
-    fn judge(&mut self) -> Verdict {
+    fn judge(&mut self) -> ReadyResult {
         let held_by_all = self.screens.values().map(|(held, _)| *held).min();
         match held_by_all {
             Some(tick) if Some(tick) > self.shown => {
                 self.shown = Some(tick);
-                Verdict::Show(tick)
+                ReadyResult::Show(tick)
             }
-            _ => Verdict::Wait,
+            _ => ReadyResult::Wait,
         }
     }
 }
@@ -115,38 +115,38 @@ mod tests {
     #[test]
     fn a_tick_is_shown_when_all_hold_it_or_a_later_one() {
         let mut barrier = Barrier::default();
-        assert_eq!(barrier.ready(1, 10, at(0)), Verdict::Show(10), "nobody else is there");
-        assert_eq!(barrier.ready(2, 11, at(1)), Verdict::Wait);
-        assert_eq!(barrier.ready(2, 12, at(2)), Verdict::Wait);
-        assert_eq!(barrier.ready(1, 11, at(3)), Verdict::Show(11));
+        assert_eq!(barrier.ready(1, 10, at(0)), ReadyResult::Show(10), "nobody else is there");
+        assert_eq!(barrier.ready(2, 11, at(1)), ReadyResult::Wait);
+        assert_eq!(barrier.ready(2, 12, at(2)), ReadyResult::Wait);
+        assert_eq!(barrier.ready(1, 11, at(3)), ReadyResult::Show(11));
         // The first one lost 12 and holds 13.
-        assert_eq!(barrier.ready(1, 13, at(4)), Verdict::Show(12));
-        assert_eq!(barrier.ready(3, 11, at(5)), Verdict::Late(12), "it catches up");
-        assert_eq!(barrier.ready(2, 13, at(6)), Verdict::Show(13), "and is not waited for");
-        assert_eq!(barrier.ready(3, 13, at(7)), Verdict::Late(13), "now it keeps up");
-        assert_eq!(barrier.ready(1, 14, at(8)), Verdict::Wait);
-        assert_eq!(barrier.ready(2, 14, at(8)), Verdict::Wait);
-        assert_eq!(barrier.ready(3, 14, at(25)), Verdict::Show(14), "and all show together");
+        assert_eq!(barrier.ready(1, 13, at(4)), ReadyResult::Show(12));
+        assert_eq!(barrier.ready(3, 11, at(5)), ReadyResult::Late(12), "it catches up");
+        assert_eq!(barrier.ready(2, 13, at(6)), ReadyResult::Show(13), "and is not waited for");
+        assert_eq!(barrier.ready(3, 13, at(7)), ReadyResult::Late(13), "now it keeps up");
+        assert_eq!(barrier.ready(1, 14, at(8)), ReadyResult::Wait);
+        assert_eq!(barrier.ready(2, 14, at(8)), ReadyResult::Wait);
+        assert_eq!(barrier.ready(3, 14, at(25)), ReadyResult::Show(14), "and all show together");
     }
 
     #[test]
     fn a_dead_screen_stops_the_wall_once() {
         let mut barrier = Barrier::default();
         barrier.ready(1, 10, at(0));
-        assert_eq!(barrier.ready(2, 11, at(0)), Verdict::Wait);
-        assert_eq!(barrier.ready(1, 11, at(0)), Verdict::Show(11));
+        assert_eq!(barrier.ready(2, 11, at(0)), ReadyResult::Wait);
+        assert_eq!(barrier.ready(1, 11, at(0)), ReadyResult::Show(11));
         // 2 dies.
-        assert_eq!(barrier.ready(1, 12, at(40)), Verdict::Wait);
+        assert_eq!(barrier.ready(1, 12, at(40)), ReadyResult::Wait);
         assert_eq!(barrier.deadline(), Some(at(140)));
-        assert_eq!(barrier.pass(at(139)), Verdict::Wait);
-        assert_eq!(barrier.pass(at(140)), Verdict::Show(12));
-        assert_eq!(barrier.ready(1, 13, at(141)), Verdict::Show(13), "nobody waits any more");
+        assert_eq!(barrier.pass(at(139)), ReadyResult::Wait);
+        assert_eq!(barrier.pass(at(140)), ReadyResult::Show(12));
+        assert_eq!(barrier.ready(1, 13, at(141)), ReadyResult::Show(13), "nobody waits any more");
         // 2 comes back late, then in time.
-        assert_eq!(barrier.ready(2, 12, at(150)), Verdict::Late(13));
-        assert_eq!(barrier.ready(1, 14, at(151)), Verdict::Show(14));
-        assert_eq!(barrier.ready(2, 15, at(152)), Verdict::Wait, "it takes part again");
-        assert_eq!(barrier.leave(2), Verdict::Wait);
-        assert_eq!(barrier.ready(1, 15, at(153)), Verdict::Show(15));
+        assert_eq!(barrier.ready(2, 12, at(150)), ReadyResult::Late(13));
+        assert_eq!(barrier.ready(1, 14, at(151)), ReadyResult::Show(14));
+        assert_eq!(barrier.ready(2, 15, at(152)), ReadyResult::Wait, "it takes part again");
+        assert_eq!(barrier.leave(2), ReadyResult::Wait);
+        assert_eq!(barrier.ready(1, 15, at(153)), ReadyResult::Show(15));
     }
 
     proptest! {
@@ -163,7 +163,7 @@ mod tests {
                     if leaves { barrier.leave(screen) } else { barrier.ready(screen, tick, at(now)) },
                 ];
                 for verdict in verdicts {
-                    if let Verdict::Show(tick) = verdict {
+                    if let ReadyResult::Show(tick) = verdict {
                         prop_assert!(Some(tick) > shown);
                         shown = Some(tick);
                     }
@@ -171,7 +171,7 @@ mod tests {
                 if let Some(deadline) = barrier.deadline() {
                     prop_assert!(deadline <= at(now) + PATIENCE);
                     let mut later = Barrier { shown: barrier.shown, screens: barrier.screens.clone() };
-                    prop_assert!(matches!(later.pass(deadline), Verdict::Show(_)));
+                    prop_assert!(matches!(later.pass(deadline), ReadyResult::Show(_)));
                 }
             }
         }

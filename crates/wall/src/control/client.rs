@@ -2,10 +2,10 @@
 
 use super::frames::{Frames, MAGIC};
 use super::tcp::{Greeting, PROTOCOL};
-use super::{DEFAULT_PORT, Message, Request};
+use super::{ControlMessage, ControlRequest, DEFAULT_PORT};
 use linerate_facts::failure::Failure;
 use linerate_transport::admission::prepare_control;
-use linerate_transport::agent::{Broken, Key, Timed, initiate_as, no_connection};
+use linerate_transport::agent::{Broken, DeadlineStream, Key, initiate_as, no_connection};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ pub struct Client {
     /// Answers that are still to come, in their order.
     awaited: VecDeque<Answer>,
     /// What came while an answer was waited for.
-    kept: VecDeque<Message>,
+    kept: VecDeque<ControlMessage>,
 }
 
 /// What a request is answered by, beside [`Message::Refused`].
@@ -41,26 +41,28 @@ enum Answer {
 }
 
 impl Answer {
-    fn to(request: &Request) -> Option<Answer> {
+    fn to(request: &ControlRequest) -> Option<Answer> {
         Some(match request {
-            Request::Movies => Answer::Movies,
-            Request::Status => Answer::Status,
-            Request::Join { .. } => Answer::Assignment,
-            Request::Sums { .. } => Answer::Sums,
-            Request::Report(_) | Request::Ready { .. } | Request::AllReady { .. } => return None,
+            ControlRequest::Movies => Answer::Movies,
+            ControlRequest::Status => Answer::Status,
+            ControlRequest::Join { .. } => Answer::Assignment,
+            ControlRequest::Sums { .. } => Answer::Sums,
+            ControlRequest::Report(_) | ControlRequest::Ready { .. } | ControlRequest::AllReady { .. } => {
+                return None;
+            }
             _ => Answer::Done,
         })
     }
 
-    fn is(self, message: &Message) -> bool {
+    fn is(self, message: &ControlMessage) -> bool {
         match message {
-            Message::Done => self == Answer::Done,
-            Message::Movies { .. } => self == Answer::Movies,
-            Message::Status(_) => self == Answer::Status,
-            Message::Assignment(_) => self == Answer::Assignment,
-            Message::Sums { .. } => self == Answer::Sums,
-            Message::Refused { .. } => true,
-            Message::Timeline(_) | Message::Lead(_) | Message::Show { .. } => false,
+            ControlMessage::Done => self == Answer::Done,
+            ControlMessage::Movies { .. } => self == Answer::Movies,
+            ControlMessage::Status(_) => self == Answer::Status,
+            ControlMessage::Assignment(_) => self == Answer::Assignment,
+            ControlMessage::Sums { .. } => self == Answer::Sums,
+            ControlMessage::Refused { .. } => true,
+            ControlMessage::Timeline(_) | ControlMessage::Lead(_) | ControlMessage::Show { .. } => false,
         }
     }
 }
@@ -75,7 +77,7 @@ impl Client {
             .map_err(|error| unreachable(server, &error, timeout))?;
         let refused = |broken: &Broken| refused(server, broken, timeout);
         prepare_control(&stream).map_err(|error| refused(&error.into()))?;
-        let mut wire = Timed::until(&stream, deadline);
+        let mut wire = DeadlineStream::until(&stream, deadline);
         let channel = initiate_as(&MAGIC, &mut wire, key).map_err(|broken| refused(&broken))?;
         let frames = Frames::new(channel, ANSWER_BYTES);
         let mut client = Client {
@@ -114,11 +116,11 @@ impl Client {
     }
 
     /// Sends a request and does not wait for its answer, which `next` gives in its turn.
-    pub fn send(&mut self, request: &Request) -> Result<(), Failure> {
+    pub fn send(&mut self, request: &ControlRequest) -> Result<(), Failure> {
         let text = serde_json::to_vec(request)
             .map_err(|error| Failure::Usage(format!("the request cannot be written as JSON: {error}")))?;
         let sealed = self.frames.seal(&text).map_err(|broken| self.lost(&broken))?;
-        if let Err(error) = Timed::new(&self.stream, SEND).write_all(&sealed) {
+        if let Err(error) = DeadlineStream::new(&self.stream, SEND).write_all(&sealed) {
             return Err(self.last_words(&error.into()));
         }
         self.awaited.extend(Answer::to(request));
@@ -126,7 +128,7 @@ impl Client {
     }
 
     /// The next message; none where none came within the time (zero: one that is already here).
-    pub fn next(&mut self, timeout: Duration) -> Result<Option<Message>, Failure> {
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<ControlMessage>, Failure> {
         match self.kept.pop_front() {
             Some(message) => Ok(Some(message)),
             None => {
@@ -144,7 +146,7 @@ impl Client {
     /// status) is kept for `next`. [`Request::Ready`], [`Request::AllReady`] and [`Request::Report`] have no
     /// answer: `send` them. An answer that does not come in time is an error. [`Message::Refused`] is an
     /// answer.
-    pub fn ask(&mut self, request: &Request, timeout: Duration) -> Result<Message, Failure> {
+    pub fn ask(&mut self, request: &ControlRequest, timeout: Duration) -> Result<ControlMessage, Failure> {
         if Answer::to(request).is_none() {
             return Err(Failure::Usage("this request has no answer: send it, and do not wait".into()));
         }
@@ -160,13 +162,13 @@ impl Client {
     }
 
     /// A message, and whether it is the answer to the oldest request that waits for one.
-    fn message_until(&mut self, deadline: Instant) -> Result<Option<(Message, bool)>, Failure> {
+    fn message_until(&mut self, deadline: Instant) -> Result<Option<(ControlMessage, bool)>, Failure> {
         let text = match self.text_until(deadline) {
             Ok(Some(text)) => text,
             Ok(None) => return Ok(None),
             Err(broken) => return Err(self.lost(&broken)),
         };
-        let message: Message =
+        let message: ControlMessage =
             serde_json::from_slice(&text).map_err(|error| self.lost(&Broken::Message(error)))?;
         let answers = self.awaited.front().is_some_and(|awaited| awaited.is(&message));
         if answers {
@@ -215,7 +217,7 @@ impl Client {
     fn last_words(&mut self, broken: &Broken) -> Failure {
         let deadline = Instant::now() + Duration::from_millis(200);
         while let Ok(Some(text)) = self.text_until(deadline) {
-            if let Ok(Message::Refused { why }) = serde_json::from_slice(&text) {
+            if let Ok(ControlMessage::Refused { why }) = serde_json::from_slice(&text) {
                 return Failure::Lacks(format!("the server at {} says: {why}", self.server));
             }
         }

@@ -3,7 +3,7 @@
 use super::limits::{IDLE, REQUESTS_AHEAD, REQUESTS_PER_SECOND, SEND, WATCH_PER_SECOND};
 use super::outbox::{Item, Outbox, Slot};
 use super::state::{ControlState, refusal, text};
-use super::{Message, Preview, Request};
+use super::{ControlMessage, ControlRequest, Preview};
 use crate::geometry::TileId;
 use linerate_transport::admission::Permit;
 use linerate_transport::flow::allowance::Allowance;
@@ -95,11 +95,13 @@ impl ControlConnection {
                 "this connection sends too many requests: 300 a second are taken; a joystick needs 60",
             );
         }
-        match serde_json::from_slice::<Request>(text) {
+        match serde_json::from_slice::<ControlRequest>(text) {
             Ok(request) => self.grant(request),
             Err(error) => {
                 let why: String = error.to_string().chars().take(REPEATED_CHARS).collect();
-                self.answer(&Message::Refused { why: format!("the request is not understood: {why}") });
+                self.answer(&ControlMessage::Refused {
+                    why: format!("the request is not understood: {why}"),
+                });
             }
         }
     }
@@ -125,51 +127,53 @@ impl ControlConnection {
         }
     }
 
-    fn grant(&mut self, request: Request) {
+    fn grant(&mut self, request: ControlRequest) {
         let conductor = self.state.conductor.clone();
         match request {
-            Request::Movies => self.answer(&Message::Movies { movies: conductor.movies() }),
-            Request::Status => {
+            ControlRequest::Movies => self.answer(&ControlMessage::Movies { movies: conductor.movies() }),
+            ControlRequest::Status => {
                 let (text, _) = self.state.status();
                 self.answer_text(text);
             }
-            Request::Watch { per_second } => self.set_watch(per_second),
-            Request::Join { tile } => self.join(tile),
-            Request::Report(mut report) => match self.joined {
+            ControlRequest::Watch { per_second } => self.set_watch(per_second),
+            ControlRequest::Join { tile } => self.join(tile),
+            ControlRequest::Report(mut report) => match self.joined {
                 Some(tile) => {
                     report.tile = Some(tile);
                     conductor.report(&report);
                 }
                 None => self.close("a report is for a screen that has joined: send “join” first"),
             },
-            Request::Follow { server } => self.follow(&server),
-            Request::Ready { tile, tick } if self.joined == Some(tile) => {
+            ControlRequest::Follow { server } => self.follow(&server),
+            ControlRequest::Ready { tile, tick } if self.joined == Some(tile) => {
                 if let Err(why) = self.state.ready(self.number, tick) {
                     self.close(&why);
                 }
             }
-            Request::Ready { .. } => self.close("“ready” is for a screen that has joined: send “join” first"),
-            Request::AllReady { tick } if self.follows => {
+            ControlRequest::Ready { .. } => {
+                self.close("“ready” is for a screen that has joined: send “join” first")
+            }
+            ControlRequest::AllReady { tick } if self.follows => {
                 if let Err(why) = self.state.ready(self.number, tick) {
                     self.close(&why);
                 }
             }
-            Request::AllReady { .. } => {
+            ControlRequest::AllReady { .. } => {
                 self.close("“all-ready” is for a server that follows: send “follow” first");
             }
-            Request::Sums { tile, from, count } => {
+            ControlRequest::Sums { tile, from, count } => {
                 let sums = conductor.sums(tile, from, count.min(MOST_SUMS));
-                self.answer(&Message::Sums { tile, from, sums });
+                self.answer(&ControlMessage::Sums { tile, from, sums });
             }
             other => {
                 let answer = match conductor.ask(&other) {
-                    Ok(()) => Message::Done,
-                    Err(why) => Message::Refused { why },
+                    Ok(()) => ControlMessage::Done,
+                    Err(why) => ControlMessage::Refused { why },
                 };
                 self.answer(&answer);
                 self.state.tell();
                 // The status that waits is older than the answer. A joystick's next one comes soon enough.
-                if self.watch.is_some() && !matches!(other, Request::Pan { .. }) {
+                if self.watch.is_some() && !matches!(other, ControlRequest::Pan { .. }) {
                     self.outbox.newest(Slot::Status, self.state.status().0);
                 }
             }
@@ -184,9 +188,10 @@ impl ControlConnection {
             .filter(|every| *every <= Duration::from_secs(3600))
             .map(|every| (every, Instant::now()));
         self.state.watches(self.number, self.watch.is_some());
-        self.answer(&Message::Done);
+        self.answer(&ControlMessage::Done);
         if self.watch.is_some() {
-            self.outbox.newest(Slot::Timeline, text(&Message::Timeline(self.state.conductor.timeline())));
+            self.outbox
+                .newest(Slot::Timeline, text(&ControlMessage::Timeline(self.state.conductor.timeline())));
         }
     }
 
@@ -195,9 +200,9 @@ impl ControlConnection {
             Ok(assignment) => {
                 self.joined = Some(tile);
                 self.state.joined(self.number);
-                self.answer(&Message::Assignment(assignment));
+                self.answer(&ControlMessage::Assignment(assignment));
             }
-            Err(why) => self.answer(&Message::Refused { why }),
+            Err(why) => self.answer(&ControlMessage::Refused { why }),
         }
     }
 
@@ -205,12 +210,12 @@ impl ControlConnection {
         match self.state.conductor.followed(server) {
             Ok(()) => {
                 self.follows = true;
-                self.answer(&Message::Done);
+                self.answer(&ControlMessage::Done);
                 if self.state.follows(self.number) {
                     self.outbox.newest(Slot::Lead, self.state.lead());
                 }
             }
-            Err(why) => self.answer(&Message::Refused { why }),
+            Err(why) => self.answer(&ControlMessage::Refused { why }),
         }
     }
 
@@ -226,7 +231,7 @@ impl ControlConnection {
         }
     }
 
-    fn answer(&self, message: &Message) {
+    fn answer(&self, message: &ControlMessage) {
         self.answer_text(text(message));
     }
 

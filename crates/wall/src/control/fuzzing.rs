@@ -3,7 +3,7 @@
 
 use super::frames::{Frames, MAGIC, respond};
 use super::limits::REQUEST_BYTES;
-use super::{Message, Request};
+use super::{ControlMessage, ControlRequest};
 use linerate_transport::agent::{Channel, Key, initiate_as};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,8 +17,8 @@ pub fn message(text: &[u8]) {
         let heard: T = serde_json::from_slice(&said).expect("what was said is understood");
         assert_eq!(heard, message);
     }
-    again::<Request>(text);
-    again::<Message>(text);
+    again::<ControlRequest>(text);
+    again::<ControlMessage>(text);
 }
 
 /// What somebody who holds the key sends, cut into pieces of these lengths: whole messages within the limit

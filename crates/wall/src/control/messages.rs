@@ -25,7 +25,7 @@ impl View {
 /// To the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
+pub enum ControlRequest {
     Play,
     Pause,
     /// Goes on from a frame, playing or not.
@@ -95,7 +95,7 @@ pub enum Request {
 /// From the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
-pub enum Message {
+pub enum ControlMessage {
     /// The request was done.
     Done,
     /// It was not; a sentence says why.

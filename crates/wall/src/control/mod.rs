@@ -19,7 +19,9 @@ pub(super) mod tcp;
 
 pub use client::Client;
 pub use hub::{Hub, HubSettings};
-pub use messages::{Assignment, Lead, Message, MovieLine, Preview, Request, ScreenReport, View};
+pub use messages::{
+    Assignment, ControlMessage, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View,
+};
 
 use super::geometry::TileId;
 use super::status::WallStatus;
@@ -43,7 +45,7 @@ pub enum News {
 /// or the network.
 pub trait Conductor: Send + Sync {
     /// Does what a person asks: play, pause, seek, speed, loop, view, open. The sentence says why not.
-    fn ask(&self, request: &Request) -> Result<(), String>;
+    fn ask(&self, request: &ControlRequest) -> Result<(), String>;
     /// What is shown when.
     fn timeline(&self) -> Timeline;
     /// How the whole wall does.

@@ -1,10 +1,10 @@
 //! What all connections of a hub share: who is there, the barrier, and the newest status and timeline as
 //! text.
 
-use super::barrier::{Barrier, Verdict};
+use super::barrier::{Barrier, ReadyResult};
 use super::limits::most_connections;
 use super::outbox::{Outbox, Slot};
-use super::{Conductor, Message};
+use super::{Conductor, ControlMessage};
 use crate::geometry::TileId;
 use linerate_transport::admission::{PENDING_CONNECTIONS, Pending, Permits, TIME_TO_PROVE};
 use linerate_transport::agent::Key;
@@ -57,14 +57,14 @@ struct Connected {
 }
 
 /// A message as text; what cannot be written as JSON (there is no such message) says so.
-pub(crate) fn text(message: &Message) -> Arc<str> {
+pub(crate) fn text(message: &ControlMessage) -> Arc<str> {
     let text = serde_json::to_string(message);
     text.unwrap_or_else(|_| "{\"is\":\"refused\",\"why\":\"the answer cannot be written\"}".into()).into()
 }
 
 /// A refusal as text.
 pub(crate) fn refusal(why: impl Into<String>) -> Arc<str> {
-    text(&Message::Refused { why: why.into() })
+    text(&ControlMessage::Refused { why: why.into() })
 }
 
 impl ControlState {
@@ -137,7 +137,7 @@ impl ControlState {
             _ => {
                 let status = self.conductor.status();
                 let tiles: Vec<TileId> = status.tiles.iter().map(|tile| tile.tile).collect();
-                let text = text(&Message::Status(Box::new(status)));
+                let text = text(&ControlMessage::Status(Box::new(status)));
                 *kept = Some(Kept { at: Instant::now(), text: text.clone(), tiles: tiles.clone() });
                 (text, tiles)
             }
@@ -152,7 +152,7 @@ impl ControlState {
         if lock(&self.told).replace(timeline.generation) == Some(timeline.generation) {
             return;
         }
-        let text = text(&Message::Timeline(timeline));
+        let text = text(&ControlMessage::Timeline(timeline));
         let connected = lock(&self.connected);
         for one in connected.values().filter(|one| one.joined || one.watches) {
             one.outbox.newest(Slot::Timeline, text.clone());
@@ -167,7 +167,7 @@ impl ControlState {
 
     /// What a server that follows plays, as text.
     pub(crate) fn lead(&self) -> Arc<str> {
-        text(&Message::Lead(self.conductor.lead()))
+        text(&ControlMessage::Lead(self.conductor.lead()))
     }
 
     /// A screen holds a tick. The sentence says why that cannot be.
@@ -205,22 +205,22 @@ impl ControlState {
             return;
         }
         *shown = Some(tick);
-        let text = text(&Message::Show { tick });
+        let text = text(&ControlMessage::Show { tick });
         for one in lock(&self.connected).values().filter(|one| one.joined || one.follows) {
             one.outbox.newest(Slot::Show, text.clone());
         }
     }
 
-    fn act(&self, number: u64, verdict: &Verdict) {
+    fn act(&self, number: u64, verdict: &ReadyResult) {
         match verdict {
-            Verdict::Wait => {}
-            Verdict::Show(tick) if self.conductor.waits_for_leader(*tick) => {}
-            Verdict::Show(tick) => self.show(*tick),
+            ReadyResult::Wait => {}
+            ReadyResult::Show(tick) if self.conductor.waits_for_leader(*tick) => {}
+            ReadyResult::Show(tick) => self.show(*tick),
             // What the screens of another server still wait for is not shown by one that is late here.
-            Verdict::Late(_) => {
+            ReadyResult::Late(_) => {
                 let Some(tick) = *lock(&self.shown) else { return };
                 if let Some(one) = lock(&self.connected).get(&number) {
-                    one.outbox.newest(Slot::Show, text(&Message::Show { tick }));
+                    one.outbox.newest(Slot::Show, text(&ControlMessage::Show { tick }));
                 }
             }
         }

@@ -68,7 +68,7 @@ pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
             last_line(&said)
         )));
     }
-    let told: Told = serde_json::from_slice(&output.stdout).map_err(|error| {
+    let told: ProbedFilm = serde_json::from_slice(&output.stdout).map_err(|error| {
         Failure::Lacks(format!("what {} reports about {shown} is not understood: {error}", ffprobe.display()))
     })?;
     told.film()
@@ -77,7 +77,7 @@ pub fn look_at(ffmpeg: &Path, film: &Path) -> Result<Film, Failure> {
 
 /// What ffprobe writes.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct ProbedFilm {
     #[serde(default)]
     streams: Vec<Stream>,
     #[serde(default)]
@@ -121,7 +121,7 @@ struct Format {
     duration: Option<String>,
 }
 
-impl Told {
+impl ProbedFilm {
     fn film(&self) -> Option<Film> {
         let stream = self.streams.first().filter(|stream| stream.width > 0 && stream.height > 0)?;
         let seconds = [&stream.duration, &self.format.duration].into_iter().flatten();
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     fn told(json: &str) -> Option<Film> {
-        serde_json::from_str::<Told>(json).expect("JSON").film()
+        serde_json::from_str::<ProbedFilm>(json).expect("JSON").film()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::NewMovie;
 use crate::geometry::TileId;
-use crate::picture::Scene;
+use crate::picture::TestPicture;
 use linerate_facts::failure::Failure;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ const MOST_BUFFER_BYTES: usize = 1 << 30;
 /// it was stopped before the end.
 pub fn generate(
     new: &NewMovie,
-    scene: &Scene,
+    scene: &TestPicture,
     workers: usize,
     stop: &AtomicBool,
     written: &AtomicU64,
@@ -56,7 +56,7 @@ pub fn generate(
 /// What is to be done, run by run: the same frames of all tiles, then the next, so that all disks have work.
 struct Work<'a> {
     new: &'a NewMovie,
-    scene: &'a Scene,
+    scene: &'a TestPicture,
     tiles: Vec<TileId>,
     /// Frames of a run.
     run: u32,

@@ -33,7 +33,7 @@ pub enum Fit {
 
 /// What is cut, and how.
 #[derive(Clone, Debug)]
-pub struct Cut {
+pub struct ImportSpec {
     pub ffmpeg: PathBuf,
     pub film: PathBuf,
     pub fit: Fit,
@@ -45,7 +45,7 @@ pub struct Cut {
 
 /// How the cutting ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ImportEnd {
     /// All frames are written. ffmpeg may have said that something was wrong with the film, and gone on.
     Whole { frames: u32, said: Option<String> },
     /// It was stopped.
@@ -53,10 +53,15 @@ pub enum Ended {
 }
 
 /// Cuts a film into the tiles of `new`; `done` counts frames for anyone who shows the progress.
-pub fn import(new: &NewMovie, cut: &Cut, stop: &AtomicBool, done: &AtomicU64) -> Result<Ended, Failure> {
+pub fn import(
+    new: &NewMovie,
+    cut: &ImportSpec,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<ImportEnd, Failure> {
     let mut child = command(new, cut).spawn().map_err(|error| not_started(&cut.ffmpeg, &error))?;
     let (pictures, words) = (child.stdout.take(), child.stderr.take());
-    let running = Running(Mutex::new(child));
+    let running = ImportChild(Mutex::new(child));
     let over = AtomicBool::new(false);
     let said = Mutex::new(String::new());
     let (frames, status) = std::thread::scope(|scope| {
@@ -80,7 +85,7 @@ pub fn import(new: &NewMovie, cut: &Cut, stop: &AtomicBool, done: &AtomicU64) ->
         (frames, status)
     });
     if stop.load(Ordering::Relaxed) {
-        return Ok(Ended::Stopped);
+        return Ok(ImportEnd::Stopped);
     }
     let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     verdict(cut, new.manifest().frames, frames, status, &said)
@@ -89,12 +94,12 @@ pub fn import(new: &NewMovie, cut: &Cut, stop: &AtomicBool, done: &AtomicU64) ->
 /// What became of it. Our own failure comes first: ffmpeg's is its consequence. `expected` is 0 where nothing
 /// told how many frames come.
 fn verdict(
-    cut: &Cut,
+    cut: &ImportSpec,
     expected: u32,
     frames: Result<u32, Broken>,
     status: std::io::Result<ExitStatus>,
     said: &str,
-) -> Result<Ended, Failure> {
+) -> Result<ImportEnd, Failure> {
     let film = cut.film.display();
     let failed = |what: String| {
         Err(Failure::Lacks(format!("{film}: {what}: {}; what was written is removed", last_line(said))))
@@ -109,7 +114,7 @@ fn verdict(
             }
             Ok(status) if status.success() && frames > 0 => {
                 let said = (!said.trim().is_empty()).then(|| last_line(said).to_string());
-                Ok(Ended::Whole { frames, said })
+                Ok(ImportEnd::Whole { frames, said })
             }
             Ok(status) if status.success() => failed("ffmpeg found not one picture in it".into()),
             Ok(_) => failed(format!("ffmpeg gave up after {frames} frames")),
@@ -128,9 +133,9 @@ enum Broken {
 }
 
 /// Ended and reaped also when something fails here.
-struct Running(Mutex<Child>);
+struct ImportChild(Mutex<Child>);
 
-impl Running {
+impl ImportChild {
     fn child(&self) -> MutexGuard<'_, Child> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,7 +155,7 @@ impl Running {
     }
 }
 
-fn command(new: &NewMovie, cut: &Cut) -> Command {
+fn command(new: &NewMovie, cut: &ImportSpec) -> Command {
     let manifest = new.manifest();
     let rate = manifest.frames_per_second.to_string();
     let mut command = Command::new(&cut.ffmpeg);
@@ -198,7 +203,7 @@ fn listen(mut words: impl Read, said: &Mutex<String>) {
 /// All frames that come; how many.
 fn cut_all(
     new: &NewMovie,
-    cut: &Cut,
+    cut: &ImportSpec,
     pictures: ChildStdout,
     stop: &AtomicBool,
     done: &AtomicU64,

@@ -1,6 +1,6 @@
 //! `movie.toml`: what a movie is, and where its tiles lie.
 
-use crate::geometry::{FrameRate, Grid, Size, TileId};
+use crate::geometry::{FrameRate, Size, TileId, WallGrid};
 use linerate_facts::failure::Failure;
 use linerate_system::file::open_to_read;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Manifest {
     /// Version of this format.
     pub format: u32,
     /// Tiles of the movie.
-    pub grid: Grid,
+    pub grid: WallGrid,
     /// Pixels of each tile.
     pub tile: Size,
     /// How a pixel is stored.
@@ -280,7 +280,7 @@ mod tests {
             let files = BTreeMap::from([(TileId { row: rows - 1, column: columns - 1 }, PathBuf::from(path))]);
             let manifest = Manifest {
                 format: FORMAT,
-                grid: Grid { columns, rows },
+                grid: WallGrid { columns, rows },
                 tile: Size { width, height },
                 pixels: PixelFormat::Rgb8,
                 frames_per_second: FrameRate { numerator, denominator: 1 },

@@ -13,7 +13,7 @@ mod sums;
 
 pub use film::{Film, is_sequence, look_at};
 pub use generate::generate;
-pub use import::{Cut, Ended, Fit, check_there, expected_frames, import};
+pub use import::{Fit, ImportEnd, ImportSpec, check_there, expected_frames, import};
 #[cfg(test)]
 pub(crate) use manifest::MANIFEST_FILE;
 pub use manifest::{FORMAT, Manifest, Movie, PixelFormat};

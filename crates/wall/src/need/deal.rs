@@ -1,6 +1,6 @@
 //! Tiles dealt to NICs, whole ones: each goes where the load is then least of all, by the links' rates.
 
-use super::Need;
+use super::WallNeed;
 use crate::geometry::TileId;
 use linerate_facts::fact::Fact;
 use linerate_model::plan::Origin;
@@ -29,7 +29,7 @@ impl Dealt {
 
 /// Deals the tiles to NICs of these link rates. One of unknown rate is taken to be like the mean of the
 /// others.
-pub(super) fn deal(need: &Need, nics: &[(String, Fact<f64>, Origin)]) -> Vec<Dealt> {
+pub(super) fn deal(need: &WallNeed, nics: &[(String, Fact<f64>, Origin)]) -> Vec<Dealt> {
     let known: Vec<f64> = nics.iter().filter_map(|(_, rate, _)| rate.known().copied()).collect();
     let mean = if known.is_empty() { 1.0 } else { known.iter().sum::<f64>() / known.len() as f64 };
     let weight = |rate: &Fact<f64>| rate.known().copied().unwrap_or(mean).max(f64::MIN_POSITIVE);

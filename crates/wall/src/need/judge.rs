@@ -1,14 +1,14 @@
 //! Held against a machine: its parts as a flow from the disks to the NICs, by the model of `linerate plan`.
 
 use super::deal::{Dealt, deal};
-use super::measured::{Applied, Measured};
-use super::{DiskShare, Need};
+use super::measured::{Applied, WallFigures};
+use super::{DiskShare, WallNeed};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::flow::{End, Flow, FlowPlan, Method, ends, plan_flow};
-use linerate_model::plan::parts::{DeviceKind, Parts, from_machine};
+use linerate_model::plan::flow::{Flow, FlowEnd, FlowPlan, Method, ends, plan_flow};
+use linerate_model::plan::parts::{DeviceKind, MachineParts, from_machine};
 use linerate_model::plan::wording::{ids, listed};
 use linerate_model::plan::{Origin, ResourceKind};
 use serde::Serialize;
@@ -28,8 +28,8 @@ pub enum Fits {
 
 /// What a server has for a wall.
 #[derive(Clone, Debug, Serialize)]
-pub struct Verdict {
-    pub need: Need,
+pub struct ServerVerdict {
+    pub need: WallNeed,
     pub fits: Fits,
     /// Why, in a sentence.
     pub sentence: String,
@@ -48,7 +48,7 @@ pub struct Verdict {
     pub plan: FlowPlan,
 }
 
-impl Need {
+impl WallNeed {
     /// Holds the need against a machine: by what a run has `measured` of it, and for the rest by its data
     /// sheets. `disks` says where the tiles lie ([`super::places_of`]; empty: anywhere); `nics` are the NICs
     /// that may be used (empty: all that have a link). Fails where there is no NIC, or not the one that is
@@ -58,8 +58,8 @@ impl Need {
         machine: &Machine,
         disks: &[DiskShare],
         nics: &[String],
-        measured: &Measured,
-    ) -> Result<Verdict, String> {
+        measured: &WallFigures,
+    ) -> Result<ServerVerdict, String> {
         self.costing(measured).judge_all(machine, disks, nics, measured)
     }
 
@@ -68,8 +68,8 @@ impl Need {
         machine: &Machine,
         disks: &[DiskShare],
         nics: &[String],
-        measured: &Measured,
-    ) -> Result<Verdict, String> {
+        measured: &WallFigures,
+    ) -> Result<ServerVerdict, String> {
         let mut parts = from_machine(machine);
         parts.cpu_seconds_per_gb = Fact::Known(self.cpu_seconds_per_gb);
         let applied = measured.apply(&mut parts, self.mtu);
@@ -126,7 +126,7 @@ impl Need {
         disks: Vec<DiskShare>,
         ceiling: Option<f64>,
         applied: &Applied,
-    ) -> Verdict {
+    ) -> ServerVerdict {
         let by_nics = nics
             .iter()
             .filter(|dealt| !dealt.tiles.is_empty())
@@ -174,7 +174,7 @@ impl Need {
             }
             _ => (Fits::Unknown, doubt(&unknown, fit)),
         };
-        Verdict {
+        ServerVerdict {
             need: self.clone(),
             fits,
             sentence,
@@ -246,18 +246,18 @@ fn doubt(unknown: &[&str], fit: Option<f64>) -> String {
 }
 
 /// The disks that hold tiles; memory where the model knows none of them.
-fn sources(parts: &Parts, disks: &[DiskShare]) -> Vec<End> {
-    let named: Vec<End> = disks
+fn sources(parts: &MachineParts, disks: &[DiskShare]) -> Vec<FlowEnd> {
+    let named: Vec<FlowEnd> = disks
         .iter()
-        .map(|share| End::Device(format!("disk:{}", share.disk)))
-        .filter(|end| matches!(end, End::Device(id) if parts.device(id).is_some()))
+        .map(|share| FlowEnd::Device(format!("disk:{}", share.disk)))
+        .filter(|end| matches!(end, FlowEnd::Device(id) if parts.device(id).is_some()))
         .collect();
     let all = || ends(parts, "disk").unwrap_or_default();
     let found = if disks.is_empty() { all() } else { named };
-    if found.is_empty() { vec![End::Memory] } else { found }
+    if found.is_empty() { vec![FlowEnd::Memory] } else { found }
 }
 
-fn sinks(parts: &Parts, nics: &[String]) -> Result<Vec<End>, String> {
+fn sinks(parts: &MachineParts, nics: &[String]) -> Result<Vec<FlowEnd>, String> {
     if nics.is_empty() {
         return ends(parts, "nic");
     }
@@ -273,10 +273,10 @@ fn sinks(parts: &Parts, nics: &[String]) -> Result<Vec<End>, String> {
 }
 
 /// The NICs among the ends, with the rates of their links.
-fn links(parts: &Parts, to: &[End], applied: &Applied) -> Vec<(String, Fact<f64>, Origin)> {
-    let device = |end: &End| match end {
-        End::Device(id) => parts.device(id),
-        End::Memory => None,
+fn links(parts: &MachineParts, to: &[FlowEnd], applied: &Applied) -> Vec<(String, Fact<f64>, Origin)> {
+    let device = |end: &FlowEnd| match end {
+        FlowEnd::Device(id) => parts.device(id),
+        FlowEnd::Memory => None,
     };
     to.iter()
         .filter_map(device)

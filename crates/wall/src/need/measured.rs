@@ -1,18 +1,18 @@
 //! What a run has measured of a server's parts, in the place of what their data sheets say.
 
-use super::Need;
+use super::WallNeed;
 use linerate_facts::fact::Fact;
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 use linerate_model::plan::flow::FlowPlan;
-use linerate_model::plan::parts::{DeviceKind, Parts};
+use linerate_model::plan::parts::{DeviceKind, MachineParts};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Figures of a run; empty: data sheets alone count.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct WallFigures {
     /// By the id of the part, like `disk:nvme0n1`.
-    pub parts: BTreeMap<String, Figure>,
+    pub parts: BTreeMap<String, WallFigure>,
     /// What the bus of all memory carries, bytes per second; only of a machine of one node does a run tell
     /// it.
     pub memory_bytes_per_second: Option<f64>,
@@ -22,7 +22,7 @@ pub struct Measured {
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct WallFigure {
     /// Of payload; of a NIC UDP payload.
     pub bytes_per_second: f64,
     /// Something else held it: it may do more.
@@ -38,11 +38,11 @@ pub(super) struct Applied {
     at_least: BTreeSet<String>,
 }
 
-impl Need {
+impl WallNeed {
     /// The same with the CPU cost that was measured.
-    pub(super) fn costing(&self, measured: &Measured) -> Need {
+    pub(super) fn costing(&self, measured: &WallFigures) -> WallNeed {
         let Some(cost) = measured.cpu_seconds_per_gb else { return self.clone() };
-        Need {
+        WallNeed {
             cpu_seconds_per_gb: cost,
             cpu_cores: cost * self.pixel_bytes_per_second / 1e9,
             cpu_origin: Origin::Measured,
@@ -51,9 +51,9 @@ impl Need {
     }
 }
 
-impl Measured {
+impl WallFigures {
     /// Puts the figures in the place of the ratings. One that something else held does not lower a rating.
-    pub(super) fn apply(&self, parts: &mut Parts, mtu: u32) -> Applied {
+    pub(super) fn apply(&self, parts: &mut MachineParts, mtu: u32) -> Applied {
         let mut applied = Applied::default();
         let share = goodput_share(mtu, Stack::Udp4, false).unwrap_or(1.0);
         for device in &mut parts.devices {

@@ -6,13 +6,13 @@ mod judge;
 mod measured;
 mod places;
 
-use crate::geometry::{FrameRate, Grid, Size};
-use crate::rtp::Layout;
+use crate::geometry::{FrameRate, Size, WallGrid};
+use crate::rtp::FrameLayout;
 pub use deal::Dealt;
-pub use judge::{Fits, Verdict};
+pub use judge::{Fits, ServerVerdict};
 use linerate_machine::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
 use linerate_model::plan::Origin;
-pub use measured::{Figure, Measured};
+pub use measured::{WallFigure, WallFigures};
 pub use places::{DiskShare, places_of};
 use serde::Serialize;
 
@@ -24,8 +24,8 @@ const CPU_SECONDS_PER_DATAGRAM: f64 = 0.33e-6;
 
 /// What a wall needs while it plays. Rates are of all tiles together, bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Need {
-    pub grid: Grid,
+pub struct WallNeed {
+    pub grid: WallGrid,
     /// Pixels of a tile.
     pub tile: Size,
     pub frames_per_second: FrameRate,
@@ -52,12 +52,12 @@ pub struct Need {
     pub cpu_cores: f64,
 }
 
-impl Need {
+impl WallNeed {
     /// Of a wall of `grid` tiles of `size`. Fails where the MTU holds not one pixel.
-    pub fn of(size: Size, grid: Grid, rate: FrameRate, mtu: u32) -> Result<Need, String> {
+    pub fn of(size: Size, grid: WallGrid, rate: FrameRate, mtu: u32) -> Result<WallNeed, String> {
         let stack = Stack::udp(false);
         let room = payload_bytes(mtu, stack).ok_or_else(|| format!("an MTU of {mtu} holds no payload"))?;
-        let layout = Layout::new(size, room as usize)?;
+        let layout = FrameLayout::new(size, room as usize)?;
         let wire =
             |datagram: usize| frame_wire_bytes(layout.bytes_of(datagram) as u32 + stack.header_bytes(), 0);
         let datagrams = layout.datagrams();
@@ -68,7 +68,7 @@ impl Need {
         let pixels = size.frame_bytes() as f64 * frames;
         let datagrams_per_second = datagrams as f64 * frames;
         let cpu_cores = CPU_SECONDS_PER_GB * pixels / 1e9 + CPU_SECONDS_PER_DATAGRAM * datagrams_per_second;
-        Ok(Need {
+        Ok(WallNeed {
             grid,
             tile: size,
             frames_per_second: rate,

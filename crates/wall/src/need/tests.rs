@@ -7,10 +7,10 @@ use linerate_testing::{machine, nic};
 use proptest::prelude::*;
 
 /// 5 × 3 tiles of 2560 × 1600 at 24 frames a second.
-fn seeds(mtu: u32) -> Need {
+fn seeds(mtu: u32) -> WallNeed {
     let size = Size { width: 2560, height: 1600 };
     let rate = FrameRate { numerator: 24, denominator: 1 };
-    Need::of(size, Grid { columns: 5, rows: 3 }, rate, mtu).expect("a need")
+    WallNeed::of(size, WallGrid { columns: 5, rows: 3 }, rate, mtu).expect("a need")
 }
 
 fn server(nics: usize, gigabits: u64) -> Machine {
@@ -35,7 +35,7 @@ fn the_wall_of_the_seeds_needs_what_it_is_known_to_need() {
 
 #[test]
 fn too_few_nics_are_named_with_what_would_fit() {
-    let verdict = seeds(9000).judge(&server(2, 10), &[], &[], &Measured::default()).expect("a verdict");
+    let verdict = seeds(9000).judge(&server(2, 10), &[], &[], &WallFigures::default()).expect("a verdict");
     assert_eq!(verdict.fits, Fits::No);
     assert!(
         verdict.sentence.starts_with("it cannot: NICs give 20.0 Gb/s of 35.8 Gb/s"),
@@ -51,7 +51,7 @@ fn too_few_nics_are_named_with_what_would_fit() {
 #[test]
 fn a_tile_is_not_cut_in_two() {
     // 40 Gb/s in all, but a tile takes 2.4.
-    let verdict = seeds(9000).judge(&server(40, 1), &[], &[], &Measured::default()).expect("a verdict");
+    let verdict = seeds(9000).judge(&server(40, 1), &[], &[], &WallFigures::default()).expect("a verdict");
     assert_eq!(verdict.fits, Fits::No);
     assert!(verdict.sentence.contains("a tile goes over one NIC"), "{}", verdict.sentence);
 }
@@ -60,20 +60,20 @@ fn a_tile_is_not_cut_in_two() {
 fn uneven_nics_get_uneven_shares() {
     let mut server = server(1, 10);
     server.nics.push(nic("fast", Some(40), None));
-    let verdict = seeds(9000).judge(&server, &[], &[], &Measured::default()).expect("a verdict");
+    let verdict = seeds(9000).judge(&server, &[], &[], &WallFigures::default()).expect("a verdict");
     assert_eq!(verdict.nics.iter().map(|dealt| dealt.tiles.len()).collect::<Vec<_>>(), [3, 12]);
     assert!(verdict.nics.iter().all(|dealt| dealt.fits() == Some(true)));
 }
 
 #[test]
 fn what_nothing_reports_is_no_promise() {
-    let verdict = seeds(9000).judge(&server(8, 10), &[], &[], &Measured::default()).expect("a verdict");
+    let verdict = seeds(9000).judge(&server(8, 10), &[], &[], &WallFigures::default()).expect("a verdict");
     // The disks of this machine, or its memory, tell no rate.
     assert_eq!(verdict.fits, Fits::Unknown, "{}", verdict.sentence);
     assert!(verdict.sentence.starts_with("unknown: what is known allows"), "{}", verdict.sentence);
     let mut blind = server(1, 10);
     blind.nics[0].speed_bits_per_second = Fact::unknown("virtual");
-    let verdict = seeds(9000).judge(&blind, &[], &[], &Measured::default()).expect("a verdict");
+    let verdict = seeds(9000).judge(&blind, &[], &[], &WallFigures::default()).expect("a verdict");
     assert!(verdict.sentence.contains("nic:eth0"), "{}", verdict.sentence);
     assert_eq!(verdict.nics[0].tiles.len(), 15);
 }
@@ -85,8 +85,8 @@ fn few_cores_hold_it_as_well() {
     // 15 tiles of 120 frames a second over small datagrams: more than one core's worth.
     let size = Size { width: 2560, height: 1600 };
     let rate = FrameRate { numerator: 120, denominator: 1 };
-    let need = Need::of(size, Grid { columns: 5, rows: 3 }, rate, 1500).expect("a need");
-    let verdict = need.judge(&small, &[], &[], &Measured::default()).expect("a verdict");
+    let need = WallNeed::of(size, WallGrid { columns: 5, rows: 3 }, rate, 1500).expect("a need");
+    let verdict = need.judge(&small, &[], &[], &WallFigures::default()).expect("a verdict");
     assert_eq!(verdict.fits, Fits::No);
     assert!(verdict.sentence.contains("cpu"), "{}", verdict.sentence);
 }
@@ -95,17 +95,17 @@ fn few_cores_hold_it_as_well() {
 fn a_nic_that_is_not_there_and_an_mtu_without_room_are_refused() {
     assert!(
         seeds(9000)
-            .judge(&server(2, 10), &[], &["eth9".into()], &Measured::default())
+            .judge(&server(2, 10), &[], &["eth9".into()], &WallFigures::default())
             .is_err_and(|why| why.contains("eth9"))
     );
     let named =
-        seeds(9000).judge(&server(2, 10), &[], &["eth1".into()], &Measured::default()).expect("a verdict");
+        seeds(9000).judge(&server(2, 10), &[], &["eth1".into()], &WallFigures::default()).expect("a verdict");
     assert_eq!(named.nics.len(), 1);
-    assert!(seeds(9000).judge(&server(0, 0), &[], &[], &Measured::default()).is_err());
-    let one = Grid { columns: 1, rows: 1 };
+    assert!(seeds(9000).judge(&server(0, 0), &[], &[], &WallFigures::default()).is_err());
+    let one = WallGrid { columns: 1, rows: 1 };
     let rate = FrameRate { numerator: 24, denominator: 1 };
     for mtu in [0, 28, 40] {
-        assert!(Need::of(Size { width: 8, height: 8 }, one, rate, mtu).is_err(), "{mtu}");
+        assert!(WallNeed::of(Size { width: 8, height: 8 }, one, rate, mtu).is_err(), "{mtu}");
     }
 }
 
@@ -116,10 +116,10 @@ proptest! {
         nics in 1usize..5, gigabits in 1u64..400, per_second in 1u32..1000,
     ) {
         let rate = FrameRate { numerator: per_second, denominator: 1 };
-        let need = Need::of(Size { width, height }, Grid { columns, rows }, rate, mtu).expect("a need");
+        let need = WallNeed::of(Size { width, height }, WallGrid { columns, rows }, rate, mtu).expect("a need");
         prop_assert!(need.pixel_bytes_per_second < need.payload_bytes_per_second);
         prop_assert!(need.payload_bytes_per_second < need.wire_bytes_per_second);
-        let verdict = need.judge(&server(nics, gigabits), &[], &[], &Measured::default()).expect("a verdict");
+        let verdict = need.judge(&server(nics, gigabits), &[], &[], &WallFigures::default()).expect("a verdict");
         let dealt: usize = verdict.nics.iter().map(|dealt| dealt.tiles.len()).sum();
         prop_assert_eq!(dealt, need.grid.len());
         let fit = verdict.frames_per_second_that_fit.expect("a rate");
@@ -129,15 +129,15 @@ proptest! {
 
 #[test]
 fn measured_figures_take_the_place_of_ratings_and_weak_ones_refuse_nothing() {
-    let figure = |bytes_per_second, at_least| Figure { bytes_per_second, at_least };
+    let figure = |bytes_per_second, at_least| WallFigure { bytes_per_second, at_least };
     let nics = |rate: f64, at_least| {
         let parts = (0..4).map(|index| (format!("nic:eth{index}"), figure(rate, at_least))).collect();
-        Measured { parts, cpu_seconds_per_gb: Some(0.1), ..Measured::default() }
+        WallFigures { parts, cpu_seconds_per_gb: Some(0.1), ..WallFigures::default() }
     };
     // Four links of 10 Gb/s carry it by their data sheets, but measured they give 6 each.
     let server = server(4, 10);
-    let judge = |measured: &Measured| seeds(9000).judge(&server, &[], &[], measured).expect("a verdict");
-    assert_ne!(judge(&Measured::default()).fits, Fits::No);
+    let judge = |measured: &WallFigures| seeds(9000).judge(&server, &[], &[], measured).expect("a verdict");
+    assert_ne!(judge(&WallFigures::default()).fits, Fits::No);
     let slow = judge(&nics(6e9 / 8.0, false));
     assert_eq!(slow.fits, Fits::No);
     assert!(slow.sentence.contains("NICs give 24.2 Gb/s of 35.8 Gb/s"), "{}", slow.sentence);
@@ -148,7 +148,7 @@ fn measured_figures_take_the_place_of_ratings_and_weak_ones_refuse_nothing() {
     assert!(eth0.why.as_ref().is_some_and(|why| why.starts_with("measured")), "{eth0:?}");
     // Something else held them when they were measured: the rating counts.
     let held = judge(&nics(6e9 / 8.0, true));
-    assert_eq!((held.fits, held.nics[0].link_origin), (judge(&Measured::default()).fits, Origin::Rated));
+    assert_eq!((held.fits, held.nics[0].link_origin), (judge(&WallFigures::default()).fits, Origin::Rated));
     // Without a rating a figure that was held says too little to refuse, and enough to accept.
     let mut veth = server.clone();
     for nic in &mut veth.nics {

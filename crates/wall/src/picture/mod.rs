@@ -7,6 +7,6 @@ mod scene;
 mod stamp;
 mod texture;
 
-pub use scene::Scene;
+pub use scene::TestPicture;
 pub(crate) use stamp::stamp_and_sum;
 pub use stamp::{Proof, Wrong, prove, room_for_stamp, stamp, sum};

@@ -9,7 +9,7 @@ use super::ball::Ball;
 use super::font::{HIGH, text_width, write_text};
 use super::stamp::{Proof, Wrong, room_for_stamp, stamp_and_sum};
 use super::texture::Texture;
-use crate::geometry::{FrameRate, Grid, PIXEL_BYTES, Size, TileId};
+use crate::geometry::{FrameRate, PIXEL_BYTES, Size, TileId, WallGrid};
 
 /// A full turn of a phase.
 const TURN: u64 = 1 << 16;
@@ -19,7 +19,7 @@ const AMPLITUDE: i64 = 1 << 14;
 
 /// A wall's test picture at every frame.
 #[derive(Debug)]
-pub struct Scene {
+pub struct TestPicture {
     tile: Size,
     /// Pixels of all tiles together.
     width: i64,
@@ -42,9 +42,9 @@ struct Moment {
     ball: (i64, i64),
 }
 
-impl Scene {
+impl TestPicture {
     /// Refuses tiles that are too small for a stamp.
-    pub fn new(grid: Grid, tile: Size, rate: FrameRate, frames: u32) -> Result<Scene, Wrong> {
+    pub fn new(grid: WallGrid, tile: Size, rate: FrameRate, frames: u32) -> Result<TestPicture, Wrong> {
         room_for_stamp(tile)?;
         let width = i64::from(tile.width) * i64::from(grid.columns);
         let height = i64::from(tile.height) * i64::from(grid.rows);
@@ -53,7 +53,7 @@ impl Scene {
         let tail = (width / 24).clamp(8, 512);
         let core = (width / 320).clamp(2, 48);
         let bar = (0..tail).map(|at| (at * at * 110 / (tail * tail)) as u16);
-        Ok(Scene {
+        Ok(TestPicture {
             tile,
             width,
             height,
@@ -205,8 +205,8 @@ mod tests {
 
     const RATE: FrameRate = FrameRate { numerator: 24, denominator: 1 };
 
-    fn painted(grid: Grid, tile: Size, at: TileId, frame: u32) -> Vec<u8> {
-        let scene = Scene::new(grid, tile, RATE, 48).expect("a scene");
+    fn painted(grid: WallGrid, tile: Size, at: TileId, frame: u32) -> Vec<u8> {
+        let scene = TestPicture::new(grid, tile, RATE, 48).expect("a scene");
         let mut frame_bytes = vec![0; tile.frame_bytes()];
         scene.paint_wall(at, frame, &mut frame_bytes);
         frame_bytes
@@ -214,12 +214,12 @@ mod tests {
 
     #[test]
     fn tiles_show_parts_of_one_picture() {
-        let one = Grid { columns: 1, rows: 1 };
+        let one = WallGrid { columns: 1, rows: 1 };
         let (whole, tile) = (Size { width: 240, height: 90 }, Size { width: 80, height: 30 });
         for frame in [0, 13, 47] {
             let picture = painted(one, whole, TileId { row: 0, column: 0 }, frame);
-            for at in (Grid { columns: 3, rows: 3 }).tiles() {
-                let part = painted(Grid { columns: 3, rows: 3 }, tile, at, frame);
+            for at in (WallGrid { columns: 3, rows: 3 }).tiles() {
+                let part = painted(WallGrid { columns: 3, rows: 3 }, tile, at, frame);
                 for (line, pixels) in part.chunks_exact(tile.line_bytes()).enumerate() {
                     let start = (usize::from(at.row) * 30 + line) * whole.line_bytes()
                         + usize::from(at.column) * tile.line_bytes();
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn every_frame_of_every_tile_is_another_and_proves_itself() {
-        let (grid, tile) = (Grid { columns: 2, rows: 1 }, Size { width: 160, height: 100 });
-        let scene = Scene::new(grid, tile, RATE, 30).expect("a scene");
+        let (grid, tile) = (WallGrid { columns: 2, rows: 1 }, Size { width: 160, height: 100 });
+        let scene = TestPicture::new(grid, tile, RATE, 30).expect("a scene");
         let mut seen = std::collections::BTreeSet::new();
         for frame in 0..30 {
             for at in grid.tiles() {
@@ -249,8 +249,8 @@ mod tests {
     fn it_moves_smoothly_and_its_end_meets_its_beginning() {
         let tile = Size { width: 320, height: 200 };
         let at = TileId { row: 0, column: 0 };
-        let one = Grid { columns: 1, rows: 1 };
-        let scene = Scene::new(one, tile, RATE, 240).expect("a scene");
+        let one = WallGrid { columns: 1, rows: 1 };
+        let scene = TestPicture::new(one, tile, RATE, 240).expect("a scene");
         let frames: Vec<Vec<u8>> = [0, 1, 239, 120]
             .into_iter()
             .map(|frame| {
@@ -272,7 +272,7 @@ mod tests {
         let rate = FrameRate { numerator: 1, denominator: 60 };
         for (width, height) in [(64, 16), (33, 300), (64, 400), (300, 16)] {
             let tile = Size { width, height };
-            let Ok(scene) = Scene::new(Grid { columns: 4, rows: 64 }, tile, rate, u32::MAX) else {
+            let Ok(scene) = TestPicture::new(WallGrid { columns: 4, rows: 64 }, tile, rate, u32::MAX) else {
                 assert!(width < 64);
                 continue;
             };
@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(prove(&bytes, tile), Ok(Proof { tile: at, frame: u32::MAX - 1 }));
         }
         assert_eq!(
-            Scene::new(Grid { columns: 1, rows: 1 }, Size { width: 64, height: 16 }, RATE, 9)
+            TestPicture::new(WallGrid { columns: 1, rows: 1 }, Size { width: 64, height: 16 }, RATE, 9)
                 .expect("a scene")
                 .time(1470),
             "01:01.06"

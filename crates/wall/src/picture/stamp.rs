@@ -64,7 +64,7 @@ pub fn stamp(frame: &mut [u8], size: Size, proof: Proof) {
 
 /// Stamps a frame and gives its [`sum`], both in one pass over it.
 pub(crate) fn stamp_and_sum(frame: &mut [u8], size: Size, proof: Proof) -> u32 {
-    let Ok(place) = Place::of(frame, size) else { return sum(frame) };
+    let Ok(place) = StampArea::of(frame, size) else { return sum(frame) };
     let (head, body) = frame.split_at(place.head_bytes());
     let (body_sum, body_bytes) = (checksum(CRC, body), body.len() as u64);
     let around = checksum_combine(CRC, place.around(head), body_sum, body_bytes) as u32;
@@ -78,7 +78,7 @@ pub(crate) fn stamp_and_sum(frame: &mut [u8], size: Size, proof: Proof) -> u32 {
 
 /// Reads a frame's stamp and holds the whole frame against it: one pass at the speed of the memory.
 pub fn prove(frame: &[u8], size: Size) -> Result<Proof, Wrong> {
-    let place = Place::of(frame, size)?;
+    let place = StampArea::of(frame, size)?;
     let read: [u32; DOWN] = std::array::from_fn(|row| place.read(frame, row));
     let proof = Proof {
         tile: TileId { row: (read[0] >> 8 & 0xff) as u16, column: (read[0] & 0xff) as u16 },
@@ -106,21 +106,21 @@ fn words(proof: Proof, around: u32) -> [u32; DOWN] {
 
 /// Where the stamp lies in frames of one size.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct StampArea {
     line_bytes: usize,
     /// Pixels of a square's side.
     square: usize,
 }
 
-impl Place {
-    fn of(frame: &[u8], size: Size) -> Result<Place, Wrong> {
+impl StampArea {
+    fn of(frame: &[u8], size: Size) -> Result<StampArea, Wrong> {
         room_for_stamp(size)?;
         if frame.len() != size.frame_bytes() {
             return Err(Wrong::Length { bytes: frame.len(), size });
         }
         let (width, height) = (size.width as usize, size.height as usize);
         let square = (width / ACROSS / 2).min(height / DOWN / 4).clamp(*SQUARE.start(), *SQUARE.end());
-        Ok(Place { line_bytes: size.line_bytes(), square })
+        Ok(StampArea { line_bytes: size.line_bytes(), square })
     }
 
     /// Bytes of the lines that the stamp is in.

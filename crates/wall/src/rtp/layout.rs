@@ -18,7 +18,7 @@ const IP_AND_UDP_BYTES: usize = 28;
 
 /// What a datagram bears beside its place in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct DatagramStamp {
     /// Counts datagrams of this tile; the low half goes into RTP's own field.
     pub sequence: u32,
     /// 90 kHz, one for all datagrams of a frame and all tiles of the wall.
@@ -43,7 +43,7 @@ struct Share {
 
 /// How frames of one size are cut; the same for every frame.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct FrameLayout {
     size: Size,
     datagram_bytes: usize,
     shares: Vec<Share>,
@@ -51,10 +51,10 @@ pub struct Layout {
     lines: Vec<u8>,
 }
 
-impl Layout {
+impl FrameLayout {
     /// Datagrams of at most `most_bytes` (UDP payload: MTU − 28 for IPv4, − 48 for IPv6). Fails where not
     /// even one pixel fits.
-    pub fn new(size: Size, most_bytes: usize) -> Result<Layout, String> {
+    pub fn new(size: Size, most_bytes: usize) -> Result<FrameLayout, String> {
         let fixed = RTP_BYTES + EXTENDED_BYTES + LINE_BYTES;
         let pixels = most_bytes.min(65_507).saturating_sub(fixed) / PIXEL_BYTES;
         // A datagram may begin with the last pixel of a line and go on with another: room for both headers.
@@ -64,7 +64,7 @@ impl Layout {
                 fixed + PIXEL_BYTES * (LINE_PIXELS + 1) + IP_AND_UDP_BYTES
             ));
         }
-        let mut layout = Layout {
+        let mut layout = FrameLayout {
             size,
             datagram_bytes: fixed + pixels * PIXEL_BYTES,
             shares: Vec::new(),
@@ -149,7 +149,7 @@ impl Layout {
 
     /// Appends a datagram's header: RTP, extended sequence, lines. On the wire the pixels follow it, and then
     /// the padding.
-    pub fn write_header(&self, datagram: usize, stamp: Stamp, into: &mut Vec<u8>) {
+    pub fn write_header(&self, datagram: usize, stamp: DatagramStamp, into: &mut Vec<u8>) {
         let marker = if datagram + 1 == self.shares.len() { 0x80 } else { 0 };
         let padded = if self.shares[datagram].missing > 0 { 0x20 } else { 0 };
         into.extend([0x80 | padded, marker | PAYLOAD_TYPE]);

@@ -7,10 +7,10 @@ mod layout;
 mod packet;
 mod sdp;
 
-pub use layout::{Layout, Stamp};
+pub use layout::{DatagramStamp, FrameLayout};
 pub use packet::Malformed;
-pub use packet::{Line, Packet, parse};
-pub use sdp::Session;
+pub use packet::{Packet, PixelRun, parse};
+pub use sdp::SdpSession;
 
 /// The dynamic payload type that linerate sends, the first of them (RFC 3551).
 pub(crate) const PAYLOAD_TYPE: u8 = 96;

@@ -29,7 +29,7 @@ pub enum Malformed {
 
 /// A run of pixels of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct PixelRun<'a> {
     pub number: u16,
     /// Of its first pixel.
     pub offset: u16,
@@ -52,13 +52,13 @@ pub struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// Its runs of pixels, in order.
-    pub fn lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    pub fn lines(&self) -> impl Iterator<Item = PixelRun<'a>> + use<'a> {
         let (headers, mut pixels) = (self.headers, self.pixels);
         headers.chunks_exact(LINE_BYTES).map(move |header| {
             // `parse` has added up the lengths.
             let (bytes, rest) = pixels.split_at(usize::from(half(header, 0)).min(pixels.len()));
             pixels = rest;
-            Line { number: half(header, 2) & 0x7fff, offset: half(header, 4) & 0x7fff, bytes }
+            PixelRun { number: half(header, 2) & 0x7fff, offset: half(header, 4) & 0x7fff, bytes }
         })
     }
 }
@@ -129,7 +129,7 @@ fn lines_of(rest: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Layout, PAYLOAD_TYPE, Stamp};
+    use super::super::{DatagramStamp, FrameLayout, PAYLOAD_TYPE};
     use super::*;
     use crate::geometry::Size;
     use proptest::prelude::*;
@@ -137,13 +137,13 @@ mod tests {
     /// A frame through the layout and back.
     fn round_trip(size: Size, most_bytes: usize) -> (Vec<u8>, Vec<u8>, usize) {
         let frame: Vec<u8> = (0..size.frame_bytes()).map(|index| (index * 31 % 251) as u8).collect();
-        let layout = Layout::new(size, most_bytes).expect("a layout");
+        let layout = FrameLayout::new(size, most_bytes).expect("a layout");
         let mut arrived = vec![0; frame.len()];
         let mut whole = 0;
         for index in 0..layout.datagrams() {
             let mut datagram = Vec::new();
             let sequence = 0xffff_fff0u32.wrapping_add(index as u32);
-            layout.write_header(index, Stamp { sequence, timestamp: 7, ssrc: 9 }, &mut datagram);
+            layout.write_header(index, DatagramStamp { sequence, timestamp: 7, ssrc: 9 }, &mut datagram);
             datagram.extend(&frame[layout.payload(index)]);
             datagram.extend(layout.padding(index));
             assert_eq!(datagram.len(), layout.bytes_of(index));
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn what_is_none_of_our_own_is_said_why() {
-        let layout = Layout::new(Size { width: 8, height: 2 }, 1472).expect("a layout");
+        let layout = FrameLayout::new(Size { width: 8, height: 2 }, 1472).expect("a layout");
         let mut datagram = Vec::new();
-        layout.write_header(0, Stamp { sequence: 1, timestamp: 2, ssrc: 3 }, &mut datagram);
+        layout.write_header(0, DatagramStamp { sequence: 1, timestamp: 2, ssrc: 3 }, &mut datagram);
         datagram.extend([0; 48]);
         let with = |at: usize, value: u8| {
             let mut changed = datagram.clone();
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(with(16, 0x80), Err(Malformed::Interlaced));
         assert_eq!(parse(&datagram[..datagram.len() - 1]).map(|_| ()), Err(Malformed::Short));
         assert_eq!(parse(&[]).map(|_| ()), Err(Malformed::Short));
-        assert!(Layout::new(Size { width: 8, height: 2 }, 28).is_err());
+        assert!(FrameLayout::new(Size { width: 8, height: 2 }, 28).is_err());
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// One stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Session {
+pub struct SdpSession {
     pub tile: TileId,
     /// The server's address; unspecified where it is not known yet.
     pub from: IpAddr,
@@ -22,10 +22,10 @@ pub struct Session {
     pub narrow: bool,
 }
 
-impl Session {
+impl SdpSession {
     /// The text of its `.sdp` file.
     pub fn text(&self) -> String {
-        let Session { tile, from, to, size, frames_per_second, datagram_bytes, .. } = self;
+        let SdpSession { tile, from, to, size, frames_per_second, datagram_bytes, .. } = self;
         let from = match (from.is_unspecified(), to) {
             (false, _) => *from,
             (true, SocketAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn as_the_stock_receivers_take_it() {
-        let session = Session {
+        let session = SdpSession {
             tile: TileId { row: 0, column: 0 },
             from: Ipv4Addr::new(192, 0, 2, 1).into(),
             to: SocketAddr::from(([192, 0, 2, 10], 5012)),
@@ -106,7 +106,7 @@ mod tests {
             "a=fmtp:96 sampling=RGB; width=2560; height=1600; exactframerate=24; depth=8; TCS=SDR; \
              colorimetry=BT709; RANGE=FULL; PM=2110GPM; SSN=ST2110-20:2017; TP=2110TPW; MAXUDP=7740"
         );
-        let six = Session {
+        let six = SdpSession {
             to: "[fd00::2]:5004".parse().expect("an address"),
             from: Ipv6Addr::UNSPECIFIED.into(),
             ..session

@@ -5,9 +5,9 @@
 //! time is not read at all, so the disk's time goes to frames that are shown, and those that are left out lie
 //! evenly between them.
 
-use super::clock::Beat;
+use super::clock::FrameClock;
 use super::compose::{Composer, Done, Job};
-use super::counters::{Stage, TileCounters, bump};
+use super::counters::{SenderStage, TileCounters, bump};
 use super::program::{Program, Shot};
 use super::source::read_range;
 use crate::control::View;
@@ -27,17 +27,17 @@ const MOST_MISSED: u64 = 100_000;
 
 /// Where the frames of a movie are for this worker.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FilePlace {
+pub(crate) struct FrameLocation {
     /// Index among the files of its `Queue`.
     pub file: usize,
 }
 
 /// What a worker reads.
 #[derive(Clone, Debug)]
-pub(crate) struct Reel {
+pub(crate) struct FrameStore {
     pub frame_bytes: usize,
     /// By movie; none where the tile's file is not fit to be played.
-    pub files: Vec<Option<FilePlace>>,
+    pub files: Vec<Option<FrameLocation>>,
     /// For errors.
     pub label: String,
 }
@@ -60,7 +60,7 @@ impl Picture {
 
 /// How far the frame of a tick is.
 #[derive(Debug)]
-pub(crate) enum State {
+pub(crate) enum FrameState {
     Reading {
         /// Number of its block.
         block: usize,
@@ -71,7 +71,7 @@ pub(crate) enum State {
     /// The tick before shows the same.
     Same,
     /// It will not be shown.
-    Skipped(Stage),
+    Skipped(SenderStage),
 }
 
 /// One tick to come.
@@ -79,18 +79,18 @@ pub(crate) enum State {
 pub(crate) struct Slot {
     pub tick: u64,
     pub shot: Shot,
-    pub state: State,
+    pub state: FrameState,
 }
 
 impl Slot {
     /// What its frame is read into.
     fn waits_for(&self, lease: &Lease) -> bool {
-        matches!(self.state, State::Reading { block, .. } if block == lease.number())
+        matches!(self.state, FrameState::Reading { block, .. } if block == lease.number())
     }
 }
 
 /// The request for a frame.
-fn read(place: FilePlace, range: &Range<u64>) -> Transfer {
+fn read(place: FrameLocation, range: &Range<u64>) -> Transfer {
     let length = (range.end - range.start) as usize;
     Transfer { action: Action::Read, file: place.file, offset: range.start, from: 0, length }
 }
@@ -98,17 +98,17 @@ fn read(place: FilePlace, range: &Range<u64>) -> Transfer {
 /// When it is planned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    pub beat: Beat,
+    pub beat: FrameClock,
     /// Nanoseconds since 1970.
     pub now: u64,
     /// Who is to blame for ticks that passed by.
-    pub culprit: Stage,
+    pub culprit: SenderStage,
 }
 
 /// The frames to come of one tile.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    reel: Reel,
+    reel: FrameStore,
     slots: VecDeque<Slot>,
     /// From before a change of the program: what may still be of use.
     kept: Vec<Slot>,
@@ -126,7 +126,7 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Nothing is read yet; `memory` frames fit the pool.
-    pub(crate) fn new(reel: Reel, memory: usize, first_tick: u64, composer: Option<Composer>) -> Self {
+    pub(crate) fn new(reel: FrameStore, memory: usize, first_tick: u64, composer: Option<Composer>) -> Self {
         Ahead {
             reel,
             slots: VecDeque::with_capacity(memory * 4),
@@ -152,21 +152,21 @@ impl Ahead {
     }
 
     /// What was taken off is done with: a tick that shows the same takes it over, else its memory is free.
-    pub(crate) fn hand_on(&mut self, state: State, pool: &mut Pool) {
+    pub(crate) fn hand_on(&mut self, state: FrameState, pool: &mut Pool) {
         match (self.slots.front_mut(), state) {
-            (Some(next @ Slot { state: State::Same, .. }), state) => next.state = state,
-            (_, State::Ready(picture)) => pool.give_back(picture.lease),
+            (Some(next @ Slot { state: FrameState::Same, .. }), state) => next.state = state,
+            (_, FrameState::Ready(picture)) => pool.give_back(picture.lease),
             _ => {}
         }
     }
 
     /// Frames that are there.
     pub(crate) fn ready(&self) -> usize {
-        self.slots.iter().filter(|slot| matches!(slot.state, State::Ready(_) | State::Same)).count()
+        self.slots.iter().filter(|slot| matches!(slot.state, FrameState::Ready(_) | FrameState::Same)).count()
     }
 
     fn reading(&self) -> usize {
-        self.slots.iter().filter(|slot| matches!(slot.state, State::Reading { .. })).count()
+        self.slots.iter().filter(|slot| matches!(slot.state, FrameState::Reading { .. })).count()
     }
 
     /// The program has changed: what still holds is kept, the rest is thrown away at the next
@@ -206,13 +206,14 @@ impl Ahead {
         // (A tick that shows nothing now may show something after a change: it does not count as planned.)
         for tick in self.next_tick..=horizon {
             let Some(shot) = program.shot(tick) else { continue };
-            let shows_the_same = |last: &Slot| last.shot == shot && !matches!(last.state, State::Skipped(_));
+            let shows_the_same =
+                |last: &Slot| last.shot == shot && !matches!(last.state, FrameState::Skipped(_));
             let state = if self.slots.back().is_some_and(shows_the_same) {
-                State::Same
+                FrameState::Same
             } else if let Some(kept) = self.kept.iter().position(|kept| kept.shot == shot) {
                 self.kept.swap_remove(kept).state
             } else if beat.due(tick) + beat.grace() < now + self.latency {
-                State::Skipped(Stage::Disk)
+                FrameState::Skipped(SenderStage::Disk)
             } else if self.reading() >= most_reading {
                 break;
             } else {
@@ -226,13 +227,17 @@ impl Ahead {
     }
 
     /// Ticks that have passed by before anything was asked for.
-    fn skip_missed(&mut self, program: &Program, first: u64, culprit: Stage) {
+    fn skip_missed(&mut self, program: &Program, first: u64, culprit: SenderStage) {
         if first.saturating_sub(self.next_tick) > MOST_MISSED {
             self.next_tick = first;
         }
         while self.next_tick < first {
             if let Some(shot) = program.shot(self.next_tick) {
-                self.slots.push_back(Slot { tick: self.next_tick, shot, state: State::Skipped(culprit) });
+                self.slots.push_back(Slot {
+                    tick: self.next_tick,
+                    shot,
+                    state: FrameState::Skipped(culprit),
+                });
             } else if self.slots.is_empty() {
                 // Nothing was to be shown: a program that comes later and says otherwise of this tick left
                 // nothing out.
@@ -249,11 +254,11 @@ impl Ahead {
         let next = self.next_tick;
         for index in (0..self.kept.len()).rev() {
             let shot = self.kept[index].shot;
-            let useful = matches!(self.kept[index].state, State::Ready(_) | State::Reading { .. });
+            let useful = matches!(self.kept[index].state, FrameState::Ready(_) | FrameState::Reading { .. });
             if useful && (next..=horizon).any(|tick| program.shot(tick) == Some(shot)) {
                 continue;
             }
-            if let State::Ready(picture) = self.kept.swap_remove(index).state {
+            if let FrameState::Ready(picture) = self.kept.swap_remove(index).state {
                 pool.give_back(picture.lease);
             }
         }
@@ -267,9 +272,9 @@ impl Ahead {
         queue: &mut (impl Queue + ?Sized),
         pool: &mut Pool,
         counters: &TileCounters,
-    ) -> Option<State> {
+    ) -> Option<FrameState> {
         let Some(place) = self.reel.files.get(shot.movie).copied().flatten() else {
-            return Some(State::Skipped(Stage::Disk));
+            return Some(FrameState::Skipped(SenderStage::Disk));
         };
         if shot.view != View::WHOLE {
             return self.compose(shot, now, pool);
@@ -281,20 +286,20 @@ impl Ahead {
             pool.give_back(lease);
             counters
                 .tell_problem(format!("{}: its frames are larger than the pool's blocks", self.reel.label));
-            return Some(State::Skipped(Stage::Disk));
+            return Some(FrameState::Skipped(SenderStage::Disk));
         }
         let block = lease.number();
         queue.submit(lease, read(place, &range));
-        Some(State::Reading { block, asked: now, tries: 1 })
+        Some(FrameState::Reading { block, asked: now, tries: 1 })
     }
 
     /// Has a frame put together that is no whole tile.
-    fn compose(&mut self, shot: Shot, now: u64, pool: &mut Pool) -> Option<State> {
-        let Some(composer) = &mut self.composer else { return Some(State::Skipped(Stage::Cpu)) };
+    fn compose(&mut self, shot: Shot, now: u64, pool: &mut Pool) -> Option<FrameState> {
+        let Some(composer) = &mut self.composer else { return Some(FrameState::Skipped(SenderStage::Cpu)) };
         let lease = pool.take()?;
         let block = lease.number();
         match composer.submit(Job { shot, lease }) {
-            Ok(()) => Some(State::Reading { block, asked: now, tries: TRIES }),
+            Ok(()) => Some(FrameState::Reading { block, asked: now, tries: TRIES }),
             Err(lease) => {
                 pool.give_back(lease);
                 None
@@ -315,17 +320,18 @@ impl Ahead {
                 pool.give_back(lease);
                 continue;
             };
-            let State::Reading { asked, .. } = slot.state else { continue };
+            let FrameState::Reading { asked, .. } = slot.state else { continue };
             match result {
                 Ok(read) => {
                     bump(&counters.read_bytes, read);
-                    slot.state = State::Ready(Picture { lease, bytes: 0..self.reel.frame_bytes, at: now });
+                    slot.state =
+                        FrameState::Ready(Picture { lease, bytes: 0..self.reel.frame_bytes, at: now });
                     self.learn(now.saturating_sub(asked), counters);
                 }
                 Err(why) => {
                     pool.give_back(lease);
                     bump(&counters.read_errors, 1);
-                    slot.state = State::Skipped(Stage::Disk);
+                    slot.state = FrameState::Skipped(SenderStage::Disk);
                     counters.tell_problem(why);
                 }
             }
@@ -351,14 +357,14 @@ impl Ahead {
             pool.give_back(lease);
             return;
         };
-        let State::Reading { block, asked, tries } = slot.state else { return };
+        let FrameState::Reading { block, asked, tries } = slot.state else { return };
         let frame_bytes = self.reel.frame_bytes;
         let range = read_range(slot.shot.frame, frame_bytes);
         let from = (u64::from(slot.shot.frame) * frame_bytes as u64 - range.start) as usize;
         let wanted = from..from + frame_bytes;
         match result {
             Ok(moved) if moved >= wanted.end => {
-                slot.state = State::Ready(Picture { lease, bytes: wanted, at: now });
+                slot.state = FrameState::Ready(Picture { lease, bytes: wanted, at: now });
                 self.learn(now.saturating_sub(asked), counters);
             }
             result => {
@@ -367,7 +373,7 @@ impl Ahead {
                     && tries < TRIES
                 {
                     queue.submit(lease, read(place, &range));
-                    slot.state = State::Reading { block, asked, tries: tries + 1 };
+                    slot.state = FrameState::Reading { block, asked, tries: tries + 1 };
                     return;
                 }
                 pool.give_back(lease);
@@ -376,7 +382,7 @@ impl Ahead {
                     Err(error) => error.to_string(),
                 };
                 counters.tell_problem(format!("{}: frame {}: {why}", self.reel.label, slot.shot.frame));
-                slot.state = State::Skipped(Stage::Disk);
+                slot.state = FrameState::Skipped(SenderStage::Disk);
             }
         }
     }
@@ -393,7 +399,7 @@ impl Ahead {
     /// Everything goes back to the pool; what is in flight comes home with its completion.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         for slot in self.slots.drain(..).chain(self.kept.drain(..)) {
-            if let State::Ready(picture) = slot.state {
+            if let FrameState::Ready(picture) = slot.state {
                 pool.give_back(picture.lease);
             }
         }

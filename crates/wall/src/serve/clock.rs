@@ -15,7 +15,7 @@ pub(crate) fn nanos(time: SystemTime) -> u64 {
 
 /// The beat of one tile: the ticks of the movie, a little later by its place in the order of the tiles.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beat {
+pub(crate) struct FrameClock {
     pub rate: FrameRate,
     /// Nanoseconds after the tick's start at which this tile's frame begins.
     pub stagger: u64,
@@ -23,10 +23,10 @@ pub(crate) struct Beat {
     pub period: u64,
 }
 
-impl Beat {
+impl FrameClock {
     /// The tile that begins `stagger` nanoseconds after each tick.
     pub(crate) fn new(rate: FrameRate, stagger: u64) -> Self {
-        Beat { rate, stagger, period: rate.frame_nanos().max(1) }
+        FrameClock { rate, stagger, period: rate.frame_nanos().max(1) }
     }
 
     /// When the frame of a tick shall begin.
@@ -58,7 +58,7 @@ mod tests {
             now in 1_600_000_000_000_000_000u64..1_900_000_000_000_000_000, share in 0.0f64..1.0, rate in 1u32..1000,
         ) {
             let rate = FrameRate { numerator: rate, denominator: 1 };
-            let beat = Beat::new(rate, (share * rate.frame_nanos() as f64) as u64);
+            let beat = FrameClock::new(rate, (share * rate.frame_nanos() as f64) as u64);
             let first = beat.first_in_time(now);
             prop_assert!(beat.due(first) + beat.grace() >= now);
             prop_assert!(beat.due(first - 1) + beat.grace() < now);

@@ -4,10 +4,10 @@ use super::clock;
 use super::health::health;
 use super::player::Player;
 use super::preview;
-use super::program::Scene;
+use super::program::ProgramScene;
 use super::tiles::Tile;
 use super::view;
-use crate::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
+use crate::control::{Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View};
 use crate::geometry::{Size, TileId};
 use crate::movie::Movie;
 use crate::status::WallStatus;
@@ -38,7 +38,7 @@ impl Player {
                 timeline.frames, timeline.frames_per_second, own.frames, own.frames_per_second
             ));
         }
-        let scene = Scene { from_tick, movie: index, view };
+        let scene = ProgramScene { from_tick, movie: index, view };
         self.board.change(|program| program.with_scene(scene).with_timeline(timeline));
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Player {
             let now = program.scene_at(tick);
             let movie = self.settings.movies[now.movie].size();
             let view = look(now.view, self.settings.wall.pixels(self.size), movie);
-            program.with_scene(Scene { from_tick: tick, view, ..now })
+            program.with_scene(ProgramScene { from_tick: tick, view, ..now })
         });
     }
 
@@ -83,7 +83,7 @@ impl Player {
             }
             new.generation = old.generation + 1;
             let view = program.scene_at(tick).view;
-            program.with_scene(Scene { from_tick: tick, movie: index, view }).with_timeline(new)
+            program.with_scene(ProgramScene { from_tick: tick, movie: index, view }).with_timeline(new)
         });
         Ok(())
     }
@@ -94,25 +94,25 @@ impl Player {
 }
 
 impl Conductor for Player {
-    fn ask(&self, request: &Request) -> Result<(), String> {
+    fn ask(&self, request: &ControlRequest) -> Result<(), String> {
         if let Some(leader) = &self.settings.leader {
             return Err(format!("this server follows {}: ask that one", leader.address));
         }
         match request {
-            Request::Play => self.change(|timeline, tick| {
+            ControlRequest::Play => self.change(|timeline, tick| {
                 // After the end there is nothing to go on with.
                 if timeline.is_over(tick) { timeline.seek(tick, 0).play(tick) } else { timeline.play(tick) }
             }),
-            Request::Pause => self.change(|timeline, tick| timeline.pause(tick)),
-            Request::Seek { frame } => self.change(|timeline, tick| timeline.seek(tick, *frame)),
-            Request::Speed { speed } if !speed.is_finite() => {
+            ControlRequest::Pause => self.change(|timeline, tick| timeline.pause(tick)),
+            ControlRequest::Seek { frame } => self.change(|timeline, tick| timeline.seek(tick, *frame)),
+            ControlRequest::Speed { speed } if !speed.is_finite() => {
                 return Err("a speed is a number of frames, like 1, 0.5 or -2".into());
             }
-            Request::Speed { speed } => self.change(|timeline, tick| timeline.set_speed(tick, *speed)),
-            Request::Loop { on } => self.change(|timeline, tick| timeline.set_looping(tick, *on)),
-            Request::Open { movie } => return self.open(movie),
-            Request::View(wished) => self.look(|_, wall, movie| view::fitted(*wished, wall, movie)),
-            Request::Pan { right, down, zoom } => {
+            ControlRequest::Speed { speed } => self.change(|timeline, tick| timeline.set_speed(tick, *speed)),
+            ControlRequest::Loop { on } => self.change(|timeline, tick| timeline.set_looping(tick, *on)),
+            ControlRequest::Open { movie } => return self.open(movie),
+            ControlRequest::View(wished) => self.look(|_, wall, movie| view::fitted(*wished, wall, movie)),
+            ControlRequest::Pan { right, down, zoom } => {
                 self.look(|old, wall, movie| view::panned(old, *right, *down, *zoom, wall, movie));
             }
             _ => return Err("that is no request for a player".into()),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What keeps a worker from its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum SenderStage {
     Disk,
     Network,
     Cpu,
@@ -70,12 +70,12 @@ pub(crate) fn bump(counter: &AtomicU64, by: u64) {
 
 impl TileCounters {
     /// A frame was left out because of this stage.
-    pub(crate) fn drop_frame(&self, stage: Stage) {
+    pub(crate) fn drop_frame(&self, stage: SenderStage) {
         bump(
             match stage {
-                Stage::Disk => &self.dropped_by_disk,
-                Stage::Network => &self.dropped_by_network,
-                Stage::Cpu => &self.dropped_by_cpu,
+                SenderStage::Disk => &self.dropped_by_disk,
+                SenderStage::Network => &self.dropped_by_network,
+                SenderStage::Cpu => &self.dropped_by_cpu,
             },
             1,
         );

@@ -6,7 +6,7 @@
 
 use super::player::Player;
 use super::settings::Leader;
-use crate::control::{Client, Message, News, Request};
+use crate::control::{Client, ControlMessage, ControlRequest, News};
 use linerate_facts::failure::Failure;
 use linerate_transport::agent::Key;
 use std::sync::Arc;
@@ -50,23 +50,23 @@ pub fn follow(
 fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> Result<(), String> {
     let told = |failure: Failure| failure.to_string();
     let mut client = Client::connect(&leader.address, key, CONNECT).map_err(told)?;
-    let here = Request::Follow { server: leader.name.clone() };
+    let here = ControlRequest::Follow { server: leader.name.clone() };
     let mut said = Instant::now();
     client.send(&here).map_err(told)?;
     while !player.stopped() {
         if let Some(tick) = player.others.newly_held() {
-            client.send(&Request::AllReady { tick }).map_err(told)?;
+            client.send(&ControlRequest::AllReady { tick }).map_err(told)?;
         }
         let look = if player.others.at_barrier() { LOOK_AT_A_BARRIER } else { LOOK };
         match client.next(look).map_err(told)? {
-            Some(Message::Lead(lead)) => {
+            Some(ControlMessage::Lead(lead)) => {
                 player.follow(lead)?;
                 player.others.leader(None);
                 tell(News::Timeline);
             }
-            Some(Message::Show { tick }) => tell(News::Show(tick)),
-            Some(Message::Done) => player.others.leader(None),
-            Some(Message::Refused { why }) => return Err(format!("it says: {why}")),
+            Some(ControlMessage::Show { tick }) => tell(News::Show(tick)),
+            Some(ControlMessage::Done) => player.others.leader(None),
+            Some(ControlMessage::Refused { why }) => return Err(format!("it says: {why}")),
             _ => {}
         }
         if said.elapsed() >= AGAIN {

@@ -4,8 +4,8 @@ use super::answers::Answers;
 use super::clock;
 use super::keeper::Keeper;
 use super::power;
-use super::sample::{NicSample, Sample, TileSample};
-use super::tiles::{Place, Tile, Told};
+use super::sample::{NicSample, ServerSample, TileSample};
+use super::tiles::{LastReport, Tile, TileRoute};
 use crate::geometry::TileId;
 use crate::status::{DiskStatus, NicStatus, TileStatus};
 use linerate_facts::units::{bits_per_second, show_bits_rate, show_bytes_rate};
@@ -32,22 +32,22 @@ pub(crate) struct Health {
 }
 
 /// One tile with what it did between the samples.
-struct Row<'a> {
+struct TileRow<'a> {
     tile: &'a Tile,
-    place: Place,
-    told: Option<Told>,
+    place: TileRoute,
+    told: Option<LastReport>,
     done: TileSample,
     now: TileSample,
 }
 
 /// What happened between two samples of this keeper.
-pub(crate) fn health(keeper: &Keeper, earlier: &Sample, later: &Sample) -> Health {
+pub(crate) fn health(keeper: &Keeper, earlier: &ServerSample, later: &ServerSample) -> Health {
     let seconds = later.at.saturating_duration_since(earlier.at).as_secs_f64().max(1e-3);
-    let rows: Vec<Row<'_>> = keeper
+    let rows: Vec<TileRow<'_>> = keeper
         .tiles
         .iter()
         .zip(earlier.tiles.iter().zip(&later.tiles))
-        .map(|(tile, (before, now))| Row {
+        .map(|(tile, (before, now))| TileRow {
             tile,
             place: tile.place(),
             told: tile.told(),
@@ -58,7 +58,7 @@ pub(crate) fn health(keeper: &Keeper, earlier: &Sample, later: &Sample) -> Healt
     let nics = nics(keeper, earlier, later, &rows, seconds);
     let disks = disks(&rows, seconds);
     let all_nics = keeper.nics();
-    let nic_name = |row: &Row<'_>| -> Option<String> {
+    let nic_name = |row: &TileRow<'_>| -> Option<String> {
         let way = row.tile.ways.get(row.place.way?)?;
         all_nics.get(way.nic).map(|nic| nic.name.clone())
     };
@@ -83,8 +83,8 @@ pub(crate) fn health(keeper: &Keeper, earlier: &Sample, later: &Sample) -> Healt
     }
 }
 
-fn tile(row: &Row<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
-    let Row { tile, place, told, done, now } = row;
+fn tile(row: &TileRow<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
+    let TileRow { tile, place, told, done, now } = row;
     let share = |nanos: u64| (nanos as f64 / 1e9 / seconds).clamp(0.0, 1.0);
     let counters = &tile.counters;
     TileStatus {
@@ -109,7 +109,7 @@ fn tile(row: &Row<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
 }
 
 /// The gravest thing that is wrong with a tile.
-fn tile_problem(row: &Row<'_>, place: &Place, seconds: f64) -> Option<String> {
+fn tile_problem(row: &TileRow<'_>, place: &TileRoute, seconds: f64) -> Option<String> {
     let tile = row.tile;
     if let Some(problem) = tile.problem.clone() {
         return Some(problem);
@@ -134,14 +134,20 @@ fn dropped(done: &TileSample) -> u64 {
     done.by_disk + done.by_network + done.by_cpu
 }
 
-fn nics(keeper: &Keeper, earlier: &Sample, later: &Sample, rows: &[Row<'_>], seconds: f64) -> Vec<NicStatus> {
+fn nics(
+    keeper: &Keeper,
+    earlier: &ServerSample,
+    later: &ServerSample,
+    rows: &[TileRow<'_>],
+    seconds: f64,
+) -> Vec<NicStatus> {
     let counted: Vec<(NicSample, NicSample)> =
         earlier.nics.iter().copied().zip(later.nics.iter().copied()).collect();
     let mut all = Vec::new();
     for (index, nic) in keeper.nics().iter().enumerate() {
-        let on_it = |row: &&Row<'_>| row.tile.nic() == Some(index);
+        let on_it = |row: &&TileRow<'_>| row.tile.nic() == Some(index);
         let reached = rows.iter().any(|row| row.tile.ways.iter().any(|way| way.nic == index));
-        let tiles: Vec<&Row<'_>> = rows.iter().filter(on_it).collect();
+        let tiles: Vec<&TileRow<'_>> = rows.iter().filter(on_it).collect();
         let (before, now) = counted.get(index).copied().unwrap_or_default();
         let drops = now.drops.saturating_sub(before.drops);
         if !reached {
@@ -169,7 +175,7 @@ fn nics(keeper: &Keeper, earlier: &Sample, later: &Sample, rows: &[Row<'_>], sec
 }
 
 /// What a NIC does not carry of what its tiles need.
-fn burden(name: &str, tiles: &[&Row<'_>], drops: u64, seconds: f64) -> Option<String> {
+fn burden(name: &str, tiles: &[&TileRow<'_>], drops: u64, seconds: f64) -> Option<String> {
     let dropped: u64 = tiles.iter().map(|row| row.done.by_network).sum();
     let most = tiles.iter().map(|row| &row.done).max_by_key(|done| done.blocked);
     let lost: u64 = tiles
@@ -231,7 +237,7 @@ fn latest<'a>(done: impl Iterator<Item = &'a TileSample>) -> Option<Limit> {
     judge(&Evidence { route: Route::DisksToNetwork, left_out, ..Evidence::default() }).limits.pop()
 }
 
-fn disks(rows: &[Row<'_>], seconds: f64) -> Vec<DiskStatus> {
+fn disks(rows: &[TileRow<'_>], seconds: f64) -> Vec<DiskStatus> {
     let mut all: Vec<DiskStatus> = Vec::new();
     for row in rows.iter().filter(|row| row.tile.plays) {
         let disk = match all.iter_mut().find(|disk| disk.name == row.tile.disk) {
@@ -247,7 +253,7 @@ fn disks(rows: &[Row<'_>], seconds: f64) -> Vec<DiskStatus> {
         disk.tiles.push(row.tile.id);
     }
     for disk in &mut all {
-        let mine = |row: &&Row<'_>| disk.tiles.contains(&row.tile.id);
+        let mine = |row: &&TileRow<'_>| disk.tiles.contains(&row.tile.id);
         let dropped: u64 = rows.iter().filter(mine).map(|row| row.done.by_disk).sum();
         if dropped > 0 {
             disk.problem = Some(format!(
@@ -263,7 +269,7 @@ fn disks(rows: &[Row<'_>], seconds: f64) -> Vec<DiskStatus> {
 }
 
 /// The stage that costs most frames; or the NIC that is about to.
-fn held_by(rows: &[Row<'_>], nics: &[NicStatus], disks: &[DiskStatus], seconds: f64) -> Option<String> {
+fn held_by(rows: &[TileRow<'_>], nics: &[NicStatus], disks: &[DiskStatus], seconds: f64) -> Option<String> {
     let troubled = |nic: &&NicStatus| !nic.tiles.is_empty() && nic.problem.is_some();
     let Some(limit) = latest(rows.iter().map(|row| &row.done)) else {
         return nics.iter().find(troubled).and_then(|nic| nic.problem.clone());
@@ -291,7 +297,7 @@ fn lately(seconds: f64) -> String {
 }
 
 /// Frames of these tiles that were left out.
-fn left_out_on(rows: &[Row<'_>], tiles: &[TileId]) -> u64 {
+fn left_out_on(rows: &[TileRow<'_>], tiles: &[TileId]) -> u64 {
     rows.iter().filter(|row| tiles.contains(&row.tile.id)).map(|row| dropped(&row.done)).sum()
 }
 

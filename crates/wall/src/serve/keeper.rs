@@ -1,9 +1,9 @@
 //! The keeper: a thread that looks at the NICs, moves tiles from those that are gone and back, and takes a
 //! sample of all counters.
 
-use super::nics::{Nic, deal};
-use super::program::Board;
-use super::sample::{self, Sample};
+use super::nics::{TileNic, deal};
+use super::program::LatestProgram;
+use super::sample::{self, ServerSample};
 use super::settings::Sending;
 use super::tiles::Tile;
 use crate::geometry::Size;
@@ -27,12 +27,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Keeper {
     pub sysroot: Sysroot,
     pub tiles: Vec<Tile>,
-    nics: Mutex<Vec<Nic>>,
-    samples: Mutex<VecDeque<Sample>>,
+    nics: Mutex<Vec<TileNic>>,
+    samples: Mutex<VecDeque<ServerSample>>,
     /// Pixels of a screen.
     size: Size,
     sending: Sending,
-    first: Sample,
+    first: ServerSample,
 }
 
 fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -44,7 +44,7 @@ impl Keeper {
     pub(crate) fn new(
         sysroot: Sysroot,
         tiles: Vec<Tile>,
-        nics: Vec<Nic>,
+        nics: Vec<TileNic>,
         size: Size,
         sending: Sending,
     ) -> Keeper {
@@ -57,19 +57,19 @@ impl Keeper {
     }
 
     /// The NICs as they are now.
-    pub(crate) fn nics(&self) -> Vec<Nic> {
+    pub(crate) fn nics(&self) -> Vec<TileNic> {
         lock(&self.nics).clone()
     }
 
     /// The newest sample, and one of about a second before.
-    pub(crate) fn last_second(&self) -> (Sample, Sample) {
+    pub(crate) fn last_second(&self) -> (ServerSample, ServerSample) {
         let samples = lock(&self.samples);
         let newest = samples.back().unwrap_or(&self.first);
         (samples.front().unwrap_or(&self.first).clone(), newest.clone())
     }
 
     /// The very first sample.
-    pub(crate) fn first(&self) -> &Sample {
+    pub(crate) fn first(&self) -> &ServerSample {
         &self.first
     }
 
@@ -102,7 +102,7 @@ impl Keeper {
     }
 
     /// Looks and samples until the board says stop.
-    pub(crate) fn run(self: &Arc<Self>, board: &Board) {
+    pub(crate) fn run(self: &Arc<Self>, board: &LatestProgram) {
         let mut tried = Instant::now();
         while !board.stopped() {
             let (lost, found) = self.look_at_nics();

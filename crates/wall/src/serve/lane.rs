@@ -6,13 +6,13 @@
 
 mod sending;
 
-use super::ahead::{Ahead, Moment, Picture, Reel, Slot, State};
-use super::clock::{self, Beat};
+use super::ahead::{Ahead, FrameState, FrameStore, Moment, Picture, Slot};
+use super::clock::{self, FrameClock};
 use super::compose::Composer;
-use super::counters::{Stage, TileCounters, bump};
-use super::program::{Board, Program};
+use super::counters::{SenderStage, TileCounters, bump};
+use super::program::{LatestProgram, Program};
 use super::wire::{Headers, Wire};
-use crate::rtp::Layout;
+use crate::rtp::FrameLayout;
 use linerate_system::buffers::Pool;
 use linerate_system::counters::thread_cpu;
 use linerate_system::queue::{Done, Queue};
@@ -32,20 +32,20 @@ const DRAIN: u64 = 400_000_000;
 const CPU_EVERY: u64 = 5_000_000;
 
 /// Where a worker's routes come from.
-pub(crate) trait Door {
+pub(crate) trait RouteSource {
     type Wire: Wire;
     /// A new route since the last call, if there is one: `Some(None)` takes the old one away.
-    fn look(&mut self) -> Option<Option<(Self::Wire, Arc<Layout>)>>;
+    fn look(&mut self) -> Option<Option<(Self::Wire, Arc<FrameLayout>)>>;
 }
 
 /// One tile's worker.
 #[derive(Debug)]
-pub(crate) struct TileLane<'a, D: Door> {
-    pub board: &'a Board,
+pub(crate) struct TileSender<'a, D: RouteSource> {
+    pub board: &'a LatestProgram,
     pub counters: &'a TileCounters,
     pub door: D,
-    pub reel: Reel,
-    pub beat: Beat,
+    pub reel: FrameStore,
+    pub beat: FrameClock,
     pub ssrc: u32,
     /// The first sequence number.
     pub sequence: u32,
@@ -66,14 +66,14 @@ enum Step {
     Block(u64),
 }
 
-struct Work<'a, D: Door, Q: Queue + ?Sized> {
-    lane: TileLane<'a, D>,
+struct Work<'a, D: RouteSource, Q: Queue + ?Sized> {
+    lane: TileSender<'a, D>,
     queue: &'a mut Q,
     pool: &'a mut Pool,
     ahead: Ahead,
     program: Arc<Program>,
     generation: u64,
-    route: Option<(D::Wire, Arc<Layout>)>,
+    route: Option<(D::Wire, Arc<FrameLayout>)>,
     sending: Option<Sending>,
     headers: Headers,
     done: Vec<Done>,
@@ -85,7 +85,7 @@ struct Work<'a, D: Door, Q: Queue + ?Sized> {
     reaped: u64,
 }
 
-impl<'a, D: Door> TileLane<'a, D> {
+impl<'a, D: RouteSource> TileSender<'a, D> {
     /// Plays until the board says stop.
     pub(crate) fn run<Q: Queue + ?Sized>(mut self, queue: &'a mut Q, pool: &'a mut Pool) -> io::Result<()> {
         let now = clock::now();
@@ -121,7 +121,7 @@ impl<'a, D: Door> TileLane<'a, D> {
 /// What is being sent at the end may take so long; nanoseconds.
 const LONGEST_END: u64 = 500_000_000;
 
-impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
+impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     fn play(&mut self) -> io::Result<()> {
         while !self.lane.board.stopped() || self.is_to_be_finished() {
             let now = clock::now();
@@ -191,15 +191,15 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
     }
 
     /// Who held the worker most since a frame last began in time.
-    fn culprit(&self) -> Stage {
+    fn culprit(&self) -> SenderStage {
         if self.route.is_none() {
-            return Stage::Network;
+            return SenderStage::Network;
         }
         let enough = self.lane.beat.grace() / 2;
         match (self.starved, self.blocked) {
-            (starved, blocked) if starved.max(blocked) < enough => Stage::Cpu,
-            (starved, blocked) if blocked >= starved => Stage::Network,
-            _ => Stage::Disk,
+            (starved, blocked) if starved.max(blocked) < enough => SenderStage::Cpu,
+            (starved, blocked) if blocked >= starved => SenderStage::Network,
+            _ => SenderStage::Disk,
         }
     }
 
@@ -216,26 +216,26 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
         let due = beat.due(slot.tick);
         let latest = due + beat.grace();
         match &slot.state {
-            State::Skipped(stage) => {
+            FrameState::Skipped(stage) => {
                 let stage = *stage;
                 self.leave_out(stage)
             }
             _ if now < due => Step::Rest(due - now),
-            State::Reading { .. } if now > latest => self.leave_out(Stage::Disk),
-            State::Reading { .. } => Step::Starve(latest - now + 1),
+            FrameState::Reading { .. } if now > latest => self.leave_out(SenderStage::Disk),
+            FrameState::Reading { .. } => Step::Starve(latest - now + 1),
             // It would have been taken over by now.
-            State::Same => self.leave_out(Stage::Disk),
-            State::Ready(picture) if now > latest => {
+            FrameState::Same => self.leave_out(SenderStage::Disk),
+            FrameState::Ready(picture) if now > latest => {
                 let late_from_disk = picture.at > due;
-                let stage = if late_from_disk { Stage::Disk } else { self.culprit() };
+                let stage = if late_from_disk { SenderStage::Disk } else { self.culprit() };
                 self.leave_out(stage)
             }
-            State::Ready(_) if self.route.is_none() => self.leave_out(Stage::Network),
-            State::Ready(_) => self.begin(now, due),
+            FrameState::Ready(_) if self.route.is_none() => self.leave_out(SenderStage::Network),
+            FrameState::Ready(_) => self.begin(now, due),
         }
     }
 
-    fn leave_out(&mut self, stage: Stage) -> Step {
+    fn leave_out(&mut self, stage: SenderStage) -> Step {
         if let Some(slot) = self.ahead.pop() {
             self.lane.counters.drop_frame(stage);
             self.ahead.hand_on(slot.state, self.pool);
@@ -293,7 +293,7 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
 
     /// After the end: what is in flight comes home.
     fn drain(&mut self) -> io::Result<()> {
-        if let Some(Sending { slot: Slot { state: State::Ready(Picture { lease, .. }), .. }, .. }) =
+        if let Some(Sending { slot: Slot { state: FrameState::Ready(Picture { lease, .. }), .. }, .. }) =
             self.sending.take()
         {
             self.pool.give_back(lease);

@@ -1,15 +1,15 @@
 //! The worker's loop on a kernel and a network that fail now and then: whatever goes wrong, what is on the
 //! wire is whole frames, in order.
 
-use super::ahead::{FilePlace, Reel};
-use super::clock::Beat;
+use super::ahead::{FrameLocation, FrameStore};
+use super::clock::FrameClock;
 use super::counters::TileCounters;
-use super::lane::{Door, TileLane};
-use super::program::{Board, Program};
+use super::lane::{RouteSource, TileSender};
+use super::program::{LatestProgram, Program};
 use super::source::slot_bytes;
 use super::wire::{Sent, Wire};
 use crate::geometry::{FrameRate, Size};
-use crate::rtp::{Layout, parse};
+use crate::rtp::{FrameLayout, parse};
 use crate::timeline::Timeline;
 use linerate_system::buffers::Pool;
 use linerate_system::queue::fake::{FakeQueue, Faults};
@@ -100,11 +100,11 @@ impl TestWire {
 }
 
 /// Gives its wire once.
-struct Once(Option<(TestWire, Arc<Layout>)>);
+struct Once(Option<(TestWire, Arc<FrameLayout>)>);
 
-impl Door for Once {
+impl RouteSource for Once {
     type Wire = TestWire;
-    fn look(&mut self) -> Option<Option<(TestWire, Arc<Layout>)>> {
+    fn look(&mut self) -> Option<Option<(TestWire, Arc<FrameLayout>)>> {
         self.0.take().map(Some)
     }
 }
@@ -124,26 +124,26 @@ struct Outcome {
 fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u64, u32)]) -> Outcome {
     // As the player does: it begins when the worker stands. What a worker could not see is none of its
     // frames.
-    let board = Arc::new(Board::new(Program::new(Timeline::new(RATE, FRAMES, u64::MAX, false), 0)));
+    let board = Arc::new(LatestProgram::new(Program::new(Timeline::new(RATE, FRAMES, u64::MAX, false), 0)));
     let counters: Arc<TileCounters> = Arc::default();
     let sent = Arc::default();
     let wire = TestWire { sent: Arc::clone(&sent), state: seed, hesitates };
-    let layout = Arc::new(Layout::new(SIZE, 120).expect("a layout"));
+    let layout = Arc::new(FrameLayout::new(SIZE, 120).expect("a layout"));
     let lane = {
         let (board, counters, layout) = (Arc::clone(&board), Arc::clone(&counters), Arc::clone(&layout));
         std::thread::spawn(move || {
             let mut pool = Pool::new(memory, slot_bytes(SIZE.frame_bytes())).expect("a pool");
             let mut queue = FakeQueue::new(seed, files(), faults).in_real_time();
-            let lane = TileLane {
+            let lane = TileSender {
                 board: &board,
                 counters: &counters,
                 door: Once(Some((wire, layout))),
-                reel: Reel {
+                reel: FrameStore {
                     frame_bytes: SIZE.frame_bytes(),
-                    files: vec![Some(FilePlace { file: FILE })],
+                    files: vec![Some(FrameLocation { file: FILE })],
                     label: "fake".into(),
                 },
-                beat: Beat::new(RATE, 300_000),
+                beat: FrameClock::new(RATE, 300_000),
                 ssrc: 7,
                 sequence: u32::MAX - 5,
                 memory,

@@ -36,4 +36,4 @@ mod wire;
 
 pub use follow::follow;
 pub use player::Player;
-pub use settings::{Leader, Screen, Sending, Settings};
+pub use settings::{Leader, Sending, ServeSettings, ServedScreen};

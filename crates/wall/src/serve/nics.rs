@@ -3,7 +3,7 @@
 use super::settings::Sending;
 use super::wire::Route;
 use crate::geometry::Size;
-use crate::rtp::Layout;
+use crate::rtp::FrameLayout;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
@@ -23,7 +23,7 @@ const USUAL_MTU: u32 = 1500;
 
 /// One NIC that may carry tiles.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Nic {
+pub(crate) struct TileNic {
     pub name: String,
     /// Link rate, bytes per second; none where it is unknown (veth) or meaningless.
     pub rate: Option<f64>,
@@ -35,7 +35,7 @@ pub(crate) struct Nic {
 
 /// A way to a screen.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Way {
+pub(crate) struct ScreenRoute {
     /// Index among the NICs.
     pub nic: usize,
     /// The screen's address behind it.
@@ -43,7 +43,7 @@ pub(crate) struct Way {
 }
 
 /// The NICs of the machine that are named (`only`), or all.
-pub(crate) fn find(machine: &Machine, only: &[String]) -> Result<Vec<Nic>, String> {
+pub(crate) fn find(machine: &Machine, only: &[String]) -> Result<Vec<TileNic>, String> {
     for name in only {
         if !machine.nics.iter().any(|nic| nic.name == *name) {
             let names: Vec<&str> = machine.nics.iter().map(|nic| nic.name.as_str()).collect();
@@ -52,7 +52,7 @@ pub(crate) fn find(machine: &Machine, only: &[String]) -> Result<Vec<Nic>, Strin
     }
     let wanted = machine.nics.iter().filter(|nic| only.is_empty() || only.contains(&nic.name));
     Ok(wanted
-        .map(|nic| Nic {
+        .map(|nic| TileNic {
             name: nic.name.clone(),
             rate: nic.speed_bits_per_second.known().map(|bits| bytes_per_second(*bits)),
             node: nic.node.known().copied(),
@@ -68,13 +68,13 @@ pub(crate) fn find(machine: &Machine, only: &[String]) -> Result<Vec<Nic>, Strin
 pub(crate) fn ways(
     sysroot: &Sysroot,
     machine: &Machine,
-    nics: &[Nic],
+    nics: &[TileNic],
     named: bool,
     addresses: &[SocketAddr],
-) -> Vec<Way> {
-    let mut ways: Vec<Way> = Vec::new();
+) -> Vec<ScreenRoute> {
+    let mut ways: Vec<ScreenRoute> = Vec::new();
     let mut add = |nic: usize, to: SocketAddr| {
-        let way = Way { nic, to };
+        let way = ScreenRoute { nic, to };
         if !ways.contains(&way) {
             ways.push(way);
         }
@@ -153,18 +153,23 @@ pub(crate) fn datagram_bytes(sysroot: &Sysroot, nic: &str, to: SocketAddr, told:
 /// too.
 pub(crate) fn open(
     sysroot: &Sysroot,
-    nic: &Nic,
+    nic: &TileNic,
     to: SocketAddr,
     local: Option<SocketAddr>,
     size: Size,
     sending: Sending,
 ) -> Result<Route, String> {
     let why = |error: io::Error| format!("{to} cannot be reached by {}: {error}", nic.name);
-    let layout = Layout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))?;
+    let layout = FrameLayout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))?;
     Ok(Route { socket: connect(nic, to, local, sending).map_err(why)?, layout: Arc::new(layout) })
 }
 
-fn connect(nic: &Nic, to: SocketAddr, local: Option<SocketAddr>, sending: Sending) -> io::Result<UdpSocket> {
+fn connect(
+    nic: &TileNic,
+    to: SocketAddr,
+    local: Option<SocketAddr>,
+    sending: Sending,
+) -> io::Result<UdpSocket> {
     let domain = if to.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
     if !nic.loopback {
@@ -193,12 +198,12 @@ fn connect(nic: &Nic, to: SocketAddr, local: Option<SocketAddr>, sending: Sendin
 /// one next to the disk, then in order. `ways` are each tile's; a tile that `stays` on one which still
 /// carries stays there.
 pub(crate) fn deal(
-    nics: &[Nic],
-    ways: &[Vec<Way>],
+    nics: &[TileNic],
+    ways: &[Vec<ScreenRoute>],
     disk_nodes: &[Option<u32>],
     stays: &[Option<usize>],
 ) -> Vec<Option<usize>> {
-    let known = |ways: &[Way]| ways.iter().all(|way| nics[way.nic].rate.is_some());
+    let known = |ways: &[ScreenRoute]| ways.iter().all(|way| nics[way.nic].rate.is_some());
     let all_known = ways.iter().all(|ways| known(ways));
     // A rate that one of them does not report is none to deal by.
     let rate = |nic: usize| if all_known { nics[nic].rate.unwrap_or(1.0).max(1.0) } else { 1.0 };
@@ -239,13 +244,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn nic(name: &str, rate: Option<f64>, node: Option<u32>) -> Nic {
-        Nic { name: name.into(), rate, node, loopback: false, carrier: true }
+    fn nic(name: &str, rate: Option<f64>, node: Option<u32>) -> TileNic {
+        TileNic { name: name.into(), rate, node, loopback: false, carrier: true }
     }
 
-    fn everywhere(nics: usize, tiles: usize) -> Vec<Vec<Way>> {
+    fn everywhere(nics: usize, tiles: usize) -> Vec<Vec<ScreenRoute>> {
         let to = |nic: usize| SocketAddr::from(([10, 0, nic as u8, 2], 5004));
-        vec![(0..nics).map(|nic| Way { nic, to: to(nic) }).collect(); tiles]
+        vec![(0..nics).map(|nic| ScreenRoute { nic, to: to(nic) }).collect(); tiles]
     }
 
     #[test]
@@ -287,10 +292,10 @@ mod tests {
             up in prop::collection::vec(any::<bool>(), 1..6),
             reach in prop::collection::vec(prop::collection::vec(any::<bool>(), 6), 1..20),
         ) {
-            let nics: Vec<Nic> = up.iter().map(|up| Nic { carrier: *up, ..nic("n", None, None) }).collect();
+            let nics: Vec<TileNic> = up.iter().map(|up| TileNic { carrier: *up, ..nic("n", None, None) }).collect();
             let to = SocketAddr::from(([10, 0, 0, 2], 5004));
-            let ways: Vec<Vec<Way>> = reach.iter().map(|reach| {
-                (0..nics.len()).filter(|nic| reach[*nic]).map(|nic| Way { nic, to }).collect()
+            let ways: Vec<Vec<ScreenRoute>> = reach.iter().map(|reach| {
+                (0..nics.len()).filter(|nic| reach[*nic]).map(|nic| ScreenRoute { nic, to }).collect()
             }).collect();
             for (tile, dealt) in deal(&nics, &ways, &[], &[]).into_iter().enumerate() {
                 prop_assert_eq!(dealt.is_some(), ways[tile].iter().any(|way| nics[way.nic].carrier));

@@ -1,7 +1,7 @@
 //! The other servers of the wall, as this one knows them: who follows it, or whom it follows; when each was
 //! heard; what is wrong.
 
-use super::settings::Settings;
+use super::settings::ServeSettings;
 use crate::geometry::TileId;
 use crate::status::ServerStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,12 +19,12 @@ const MOST_TILES: usize = 4;
 pub(crate) struct Others {
     since: Instant,
     all: Mutex<Vec<Other>>,
-    barrier: Mutex<Held>,
+    barrier: Mutex<BarrierScreens>,
 }
 
 /// What this server's screens with a barrier hold, for the one that leads.
 #[derive(Debug, Default)]
-struct Held {
+struct BarrierScreens {
     /// The newest tick that all of them hold, and when they did.
     tick: Option<(u64, Instant)>,
     /// It was told.
@@ -43,7 +43,7 @@ struct Other {
 
 impl Others {
     /// None was heard yet.
-    pub(crate) fn new(settings: &Settings) -> Others {
+    pub(crate) fn new(settings: &ServeSettings) -> Others {
         let other = |name: &str, leads: bool, tiles: &[TileId]| Other {
             name: name.into(),
             leads,
@@ -95,7 +95,7 @@ impl Others {
     pub(crate) fn hold(&self, tick: u64) -> bool {
         let followed =
             self.lock().iter().any(|other| other.leads && other.heard.is_some() && other.trouble.is_none());
-        *self.held() = Held { tick: Some((tick, Instant::now())), told: !followed };
+        *self.held() = BarrierScreens { tick: Some((tick, Instant::now())), told: !followed };
         followed
     }
 
@@ -111,7 +111,7 @@ impl Others {
         self.held().tick.is_some_and(|(_, at)| at.elapsed() < AT_BARRIER)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, BarrierScreens> {
         self.barrier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,17 +1,17 @@
 //! Who plays: opens the movies and starts the workers. What is asked of it is in `conduct`, how it does in
 //! `summary`.
 
-use super::clock::Beat;
+use super::clock::FrameClock;
 use super::keeper::Keeper;
 use super::nics;
 use super::others::Others;
-use super::program::{Board, Program};
-use super::settings::{Screen, Settings, check};
+use super::program::{LatestProgram, Program};
+use super::settings::{ServeSettings, ServedScreen, check};
 use super::setup::{Files, cores, open_tiles, predict, slots};
-use super::start::{LaneStart, start};
+use super::start::{TileSenderStart, start};
 use super::tiles::Tile;
 use crate::geometry::{FrameRate, Size};
-use crate::rtp::Session;
+use crate::rtp::SdpSession;
 use crate::timeline::Timeline;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -31,15 +31,15 @@ const SETTING_UP: Duration = Duration::from_secs(20);
 const NARROW: usize = 8;
 
 /// It is reached by a multicast group.
-fn has_group(screen: &Screen) -> bool {
+fn has_group(screen: &ServedScreen) -> bool {
     screen.to.iter().any(|to| to.ip().is_multicast())
 }
 
 /// A server that plays.
 #[derive(Debug)]
 pub struct Player {
-    pub(super) settings: Settings,
-    pub(super) board: Arc<Board>,
+    pub(super) settings: ServeSettings,
+    pub(super) board: Arc<LatestProgram>,
     pub(super) keeper: Arc<Keeper>,
     pub(super) rate: FrameRate,
     pub(super) size: Size,
@@ -54,7 +54,11 @@ pub struct Player {
 
 impl Player {
     /// Opens everything and begins to play.
-    pub fn start(sysroot: &Sysroot, machine: &Machine, settings: Settings) -> Result<Arc<Player>, Failure> {
+    pub fn start(
+        sysroot: &Sysroot,
+        machine: &Machine,
+        settings: ServeSettings,
+    ) -> Result<Arc<Player>, Failure> {
         let Some(movie) = settings.movies.first() else {
             return Err(Failure::Usage("no movie was named".into()));
         };
@@ -79,7 +83,7 @@ impl Player {
         }
         // It begins when all workers stand: memory of many gigabytes takes its time.
         let timeline = Timeline::new(rate, movie.manifest.frames, u64::MAX, settings.looping);
-        let board = Arc::new(Board::new(Program::new(timeline, 0)));
+        let board = Arc::new(LatestProgram::new(Program::new(timeline, 0)));
         let keeper = Arc::new(Keeper::new(sysroot.clone(), tiles, nics, size, settings.sending));
         let predicted = predict(machine, &settings, &keeper)?;
         let cores = cores(machine, &keeper);
@@ -131,13 +135,13 @@ impl Player {
                 continue;
             }
             let seed = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-            let lane = LaneStart {
+            let lane = TileSenderStart {
                 core: cores.get(index).copied().flatten(),
                 files,
                 movies: self.settings.movies.clone(),
                 tile: tile.id,
                 size: self.size,
-                beat: Beat::new(self.rate, period * place / count),
+                beat: FrameClock::new(self.rate, period * place / count),
                 ssrc: tile.ssrc,
                 sequence: seed.wrapping_mul(index as u32 | 1),
                 memory,
@@ -187,7 +191,7 @@ impl Player {
     }
 
     /// Where each tile is sent and how: for its session description.
-    pub fn sessions(&self) -> Vec<Session> {
+    pub fn sessions(&self) -> Vec<SdpSession> {
         let nics = self.keeper.nics();
         let of = |tile: &Tile| {
             let place = tile.place();
@@ -195,7 +199,7 @@ impl Player {
             let to = tile.ways.get(way)?;
             let nic = &nics.get(to.nic)?.name;
             let local = place.locals.get(way).copied().flatten();
-            Some(Session {
+            Some(SdpSession {
                 tile: tile.id,
                 from: local.map_or(Ipv4Addr::UNSPECIFIED.into(), |local| local.ip()),
                 to: to.to,

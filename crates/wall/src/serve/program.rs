@@ -11,7 +11,7 @@ const MOST_SCENES: usize = 4;
 
 /// From a tick on: which movie, and which part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scene {
+pub(crate) struct ProgramScene {
     pub from_tick: u64,
     /// Index among the movies that were opened at the start.
     pub movie: usize,
@@ -31,31 +31,35 @@ pub(crate) struct Shot {
 pub(crate) struct Program {
     pub timeline: Timeline,
     /// In the order of their ticks; never empty.
-    scenes: Vec<Scene>,
+    scenes: Vec<ProgramScene>,
 }
 
 impl Program {
     /// The whole of one movie.
     pub(crate) fn new(timeline: Timeline, movie: usize) -> Self {
-        Program { timeline, scenes: vec![Scene { from_tick: 0, movie, view: View::WHOLE }] }
+        Program { timeline, scenes: vec![ProgramScene { from_tick: 0, movie, view: View::WHOLE }] }
     }
 
     /// The scene that holds at a tick.
-    pub(crate) fn scene_at(&self, tick: u64) -> Scene {
+    pub(crate) fn scene_at(&self, tick: u64) -> ProgramScene {
         let held = self.scenes.iter().rev().find(|scene| scene.from_tick <= tick);
-        held.or(self.scenes.first()).copied().unwrap_or(Scene { from_tick: 0, movie: 0, view: View::WHOLE })
+        held.or(self.scenes.first()).copied().unwrap_or(ProgramScene {
+            from_tick: 0,
+            movie: 0,
+            view: View::WHOLE,
+        })
     }
 
     /// What a tick shows; none where nothing is on the wire.
     pub(crate) fn shot(&self, tick: u64) -> Option<Shot> {
         let frame = self.timeline.frame_of(tick)?;
-        let Scene { movie, view, .. } = self.scene_at(tick);
+        let ProgramScene { movie, view, .. } = self.scene_at(tick);
         Some(Shot { movie, frame, view })
     }
 
     /// The same with another scene from a tick on.
-    pub(crate) fn with_scene(&self, scene: Scene) -> Program {
-        let mut scenes: Vec<Scene> =
+    pub(crate) fn with_scene(&self, scene: ProgramScene) -> Program {
+        let mut scenes: Vec<ProgramScene> =
             self.scenes.iter().copied().filter(|old| old.from_tick < scene.from_tick).collect();
         scenes.drain(..scenes.len().saturating_sub(MOST_SCENES - 1));
         scenes.push(scene);
@@ -72,16 +76,16 @@ impl Program {
 
 /// Where the program hangs for all to see.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct LatestProgram {
     generation: AtomicU64,
     program: Mutex<Arc<Program>>,
     stop: AtomicBool,
 }
 
-impl Board {
+impl LatestProgram {
     /// With its first program.
     pub(crate) fn new(program: Program) -> Self {
-        Board {
+        LatestProgram {
             generation: AtomicU64::new(program.timeline.generation),
             program: Mutex::new(Arc::new(program)),
             stop: AtomicBool::new(false),
@@ -126,17 +130,17 @@ mod tests {
     #[test]
     fn a_scene_holds_from_its_tick() {
         let rate = FrameRate { numerator: 24, denominator: 1 };
-        let board = Board::new(Program::new(Timeline::new(rate, 10, 100, true), 0));
+        let board = LatestProgram::new(Program::new(Timeline::new(rate, 10, 100, true), 0));
         let before = board.generation();
         let view = View { left: 5.0, top: 6.0, zoom: 2.0 };
-        board.change(|program| program.with_scene(Scene { from_tick: 105, movie: 1, view }));
+        board.change(|program| program.with_scene(ProgramScene { from_tick: 105, movie: 1, view }));
         assert!(board.generation() > before);
         let program = board.program();
         assert_eq!(program.shot(99), None);
         assert_eq!(program.shot(104), Some(Shot { movie: 0, frame: 4, view: View::WHOLE }));
         assert_eq!(program.shot(105), Some(Shot { movie: 1, frame: 5, view }));
         for tick in 106..200 {
-            board.change(|program| program.with_scene(Scene { from_tick: tick, movie: 0, view }));
+            board.change(|program| program.with_scene(ProgramScene { from_tick: tick, movie: 0, view }));
         }
         assert!(board.program().scenes.len() <= MOST_SCENES);
         assert_eq!(board.program().shot(199).map(|shot| shot.movie), Some(0));

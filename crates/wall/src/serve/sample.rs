@@ -1,7 +1,7 @@
 //! What everything counts at one time; rates are differences of two of these.
 
 use super::counters::TileCounters;
-use super::nics::Nic;
+use super::nics::TileNic;
 use super::power;
 use super::tiles::Tile;
 use linerate_facts::sysroot::Sysroot;
@@ -39,7 +39,7 @@ pub(crate) struct NicSample {
 
 /// All of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct ServerSample {
     pub at: Instant,
     /// CPU time of this process.
     pub cpu: Duration,
@@ -87,9 +87,9 @@ impl TileSample {
 }
 
 /// Reads everything now.
-pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[Nic]) -> Sample {
+pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic]) -> ServerSample {
     let drops = drops(sysroot);
-    let nic = |nic: &Nic| {
+    let nic = |nic: &TileNic| {
         let place = Path::new("/sys/class/net").join(&nic.name);
         let index = sysroot.parse::<i32>(place.join("ifindex")).known().copied();
         NicSample {
@@ -97,7 +97,7 @@ pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[Nic]) -> Sample {
             drops: index.and_then(|index| drops.get(&index).copied()).unwrap_or(0),
         }
     };
-    Sample {
+    ServerSample {
         at: Instant::now(),
         cpu: process_cpu(),
         tiles: tiles.iter().map(|tile| TileSample::of(&tile.counters)).collect(),

@@ -1,6 +1,6 @@
 //! What to play, where to, and how; and what cannot be played together.
 
-use crate::geometry::{Grid, TileId};
+use crate::geometry::{TileId, WallGrid};
 use crate::movie::Movie;
 use linerate_facts::failure::Failure;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ const MOST_FRAME_BYTES: usize = 512 << 20;
 
 /// One screen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Screen {
+pub struct ServedScreen {
     pub tile: TileId,
     /// As the user wrote it.
     pub named: String,
@@ -39,13 +39,13 @@ pub struct Leader {
 
 /// What to play, and how.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServeSettings {
     /// The first one plays; the others may be opened.
     pub movies: Vec<Movie>,
     /// Screens of the whole wall, those of other servers too.
-    pub wall: Grid,
+    pub wall: WallGrid,
     /// The screens of this server.
-    pub screens: Vec<Screen>,
+    pub screens: Vec<ServedScreen>,
     /// NICs that may be used; empty: all.
     pub nics: Vec<String>,
     pub sending: Sending,
@@ -65,7 +65,7 @@ pub struct Settings {
 }
 
 /// What cannot be played together.
-pub(crate) fn check(settings: &Settings) -> Result<(), Failure> {
+pub(crate) fn check(settings: &ServeSettings) -> Result<(), Failure> {
     let wrong = |text: String| Err(Failure::Usage(text));
     let first = &settings.movies[0].manifest;
     for movie in &settings.movies[1..] {

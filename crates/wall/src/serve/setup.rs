@@ -3,11 +3,11 @@
 
 use super::keeper::Keeper;
 use super::nics;
-use super::settings::Settings;
+use super::settings::ServeSettings;
 use super::source::{TileFile, slot_bytes};
 use super::tiles::{Tile, TileParts};
-use crate::geometry::Grid;
-use crate::need::{Fits, Measured, Need, places_of};
+use crate::geometry::WallGrid;
+use crate::need::{Fits, WallFigures, WallNeed, places_of};
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -26,7 +26,7 @@ const MEMORY_DIVISOR: u64 = 10;
 /// it is too little.
 pub(crate) fn predict(
     machine: &Machine,
-    settings: &Settings,
+    settings: &ServeSettings,
     keeper: &Keeper,
 ) -> Result<Option<f64>, Failure> {
     let movie = &settings.movies[0];
@@ -36,21 +36,22 @@ pub(crate) fn predict(
     names.sort();
     names.dedup();
     let least = keeper.tiles.iter().flat_map(|tile| {
-        let mtu = |way: &nics::Way| nics::mtu(&keeper.sysroot, &nics[way.nic].name, settings.sending.mtu);
+        let mtu =
+            |way: &nics::ScreenRoute| nics::mtu(&keeper.sysroot, &nics[way.nic].name, settings.sending.mtu);
         tile.ways.iter().map(mtu).collect::<Vec<u32>>()
     });
     let Some(mtu) = least.min() else { return Ok(None) };
     let tiles = keeper.tiles.iter().filter(|tile| tile.plays).count();
     let grid = match tiles == movie.manifest.grid.len() {
         true => movie.manifest.grid,
-        false => Grid { columns: u16::try_from(tiles).unwrap_or(u16::MAX), rows: 1 },
+        false => WallGrid { columns: u16::try_from(tiles).unwrap_or(u16::MAX), rows: 1 },
     };
-    let need = Need::of(movie.manifest.tile, grid, movie.manifest.frames_per_second, mtu)
+    let need = WallNeed::of(movie.manifest.tile, grid, movie.manifest.frames_per_second, mtu)
         .map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
     let disks =
         if grid == movie.manifest.grid { places_of(&keeper.sysroot, machine, movie) } else { Vec::new() };
     // Of the links of loopback and the like the model knows nothing, but of the processors.
-    let Ok(verdict) = need.judge(machine, &disks, &names, &Measured::default()) else {
+    let Ok(verdict) = need.judge(machine, &disks, &names, &WallFigures::default()) else {
         return afford(machine, &need, settings.anyway).map(|()| None);
     };
     if verdict.fits == Fits::No && !settings.anyway {
@@ -60,7 +61,7 @@ pub(crate) fn predict(
 }
 
 /// Fails where the processors alone are too few.
-fn afford(machine: &Machine, need: &Need, anyway: bool) -> Result<(), Failure> {
+fn afford(machine: &Machine, need: &WallNeed, anyway: bool) -> Result<(), Failure> {
     let cores = machine.cpu.allowed.known().map_or(machine.cpu.logical.len(), Vec::len) as f64;
     if anyway || need.cpu_cores <= cores {
         return Ok(());
@@ -75,7 +76,7 @@ fn afford(machine: &Machine, need: &Need, anyway: bool) -> Result<(), Failure> {
 }
 
 /// Frames in memory for each worker.
-pub(crate) fn slots(machine: &Machine, settings: &Settings, notes: &mut Vec<String>) -> usize {
+pub(crate) fn slots(machine: &Machine, settings: &ServeSettings, notes: &mut Vec<String>) -> usize {
     let manifest = &settings.movies[0].manifest;
     let period = Duration::from_nanos(manifest.frames_per_second.frame_nanos().max(1));
     // The one that is being sent comes on top.
@@ -115,8 +116,8 @@ pub(crate) type Files = Vec<Vec<Option<TileFile>>>;
 pub(crate) fn open_tiles(
     sysroot: &Sysroot,
     machine: &Machine,
-    settings: &Settings,
-    nics: &[nics::Nic],
+    settings: &ServeSettings,
+    nics: &[nics::TileNic],
 ) -> Result<(Vec<Tile>, Files), Failure> {
     let bytes = random::<4>().map_err(|error| Failure::Lacks(format!("no random bytes: {error}")))?;
     let seed = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) & 0xffff_0000;

@@ -1,17 +1,17 @@
 //! Starting a tile's worker: its thread, its core, its memory, its ring (or threads where io_uring is off),
 //! its route.
 
-use super::ahead::{FilePlace, Reel};
-use super::clock::Beat;
+use super::ahead::{FrameLocation, FrameStore};
+use super::clock::FrameClock;
 use super::compose::Composer;
 use super::counters::TileCounters;
-use super::lane::{Door, TileLane};
-use super::program::Board;
+use super::lane::{RouteSource, TileSender};
+use super::program::LatestProgram;
 use super::source::{TileFile, slot_bytes};
 use super::wire::{Route, UdpWire};
 use crate::geometry::{Size, TileId};
 use crate::movie::Movie;
-use crate::rtp::Layout;
+use crate::rtp::FrameLayout;
 use linerate_system::affinity;
 use linerate_system::buffers::Pool;
 use linerate_system::queue;
@@ -38,7 +38,7 @@ impl Gate {
 
 /// The worker's side of the gate.
 #[derive(Debug)]
-pub(crate) struct GateDoor {
+pub(crate) struct GateRoutes {
     gate: Arc<Gate>,
     seen: u64,
     /// Datagrams a train.
@@ -46,10 +46,10 @@ pub(crate) struct GateDoor {
     counters: Arc<TileCounters>,
 }
 
-impl Door for GateDoor {
+impl RouteSource for GateRoutes {
     type Wire = UdpWire;
 
-    fn look(&mut self) -> Option<Option<(UdpWire, Arc<Layout>)>> {
+    fn look(&mut self) -> Option<Option<(UdpWire, Arc<FrameLayout>)>> {
         let version = self.gate.version.load(Ordering::Acquire);
         if version == self.seen {
             return None;
@@ -69,7 +69,7 @@ impl Door for GateDoor {
 
 /// Everything that a worker needs to start.
 #[derive(Debug)]
-pub(crate) struct LaneStart {
+pub(crate) struct TileSenderStart {
     /// Processor to pin to; none: the kernel chooses.
     pub core: Option<u32>,
     /// By movie; none where the tile's file is not fit to be played.
@@ -78,7 +78,7 @@ pub(crate) struct LaneStart {
     pub movies: Vec<Movie>,
     pub tile: TileId,
     pub size: Size,
-    pub beat: Beat,
+    pub beat: FrameClock,
     pub ssrc: u32,
     pub sequence: u32,
     /// Frames that fit its memory.
@@ -90,8 +90,8 @@ pub(crate) struct LaneStart {
 
 /// Starts a worker's thread.
 pub(crate) fn start(
-    lane: LaneStart,
-    board: Arc<Board>,
+    lane: TileSenderStart,
+    board: Arc<LatestProgram>,
     gate: Arc<Gate>,
     counters: Arc<TileCounters>,
 ) -> io::Result<JoinHandle<()>> {
@@ -103,7 +103,12 @@ pub(crate) fn start(
     })
 }
 
-fn run(lane: LaneStart, board: &Board, gate: Arc<Gate>, counters: &Arc<TileCounters>) -> io::Result<()> {
+fn run(
+    lane: TileSenderStart,
+    board: &LatestProgram,
+    gate: Arc<Gate>,
+    counters: &Arc<TileCounters>,
+) -> io::Result<()> {
     // Before this thread is pinned, so that the other one has a core of its own.
     let composer = Composer::start(lane.movies.clone(), lane.tile, lane.size, lane.memory).ok();
     if let Some(core) = lane.core {
@@ -115,10 +120,10 @@ fn run(lane: LaneStart, board: &Board, gate: Arc<Gate>, counters: &Arc<TileCount
     touch(&mut pool);
     let (mut queue, method) = queue::open(lane.io_uring, descriptors(&lane.files)?, &pool)?;
     let directly = lane.files.iter().flatten().all(|file| file.direct);
-    let tile = TileLane {
+    let tile = TileSender {
         board,
         counters,
-        door: GateDoor { gate, seen: 0, burst: lane.burst, counters: Arc::clone(counters) },
+        door: GateRoutes { gate, seen: 0, burst: lane.burst, counters: Arc::clone(counters) },
         reel: reel(&lane),
         beat: lane.beat,
         ssrc: lane.ssrc,
@@ -146,16 +151,16 @@ fn descriptors(files: &[Option<TileFile>]) -> io::Result<Vec<Arc<File>>> {
 }
 
 /// Which of its files is which movie's.
-fn reel(lane: &LaneStart) -> Reel {
+fn reel(lane: &TileSenderStart) -> FrameStore {
     let mut next = 0;
     let place = |file: &Option<TileFile>| {
         file.as_ref().map(|_| {
             next += 1;
-            FilePlace { file: next - 1 }
+            FrameLocation { file: next - 1 }
         })
     };
     let files = lane.files.iter().map(place).collect();
     let label =
         lane.files.iter().flatten().next().map_or_else(|| lane.tile.to_string(), |file| file.label.clone());
-    Reel { frame_bytes: lane.size.frame_bytes(), files, label }
+    FrameStore { frame_bytes: lane.size.frame_bytes(), files, label }
 }

@@ -3,7 +3,7 @@
 
 use super::clock;
 use super::counters::TileCounters;
-use super::nics::{self, Nic, Way};
+use super::nics::{self, ScreenRoute, TileNic};
 use super::settings::Sending;
 use super::start::Gate;
 use crate::control::ScreenReport;
@@ -19,7 +19,7 @@ pub(crate) struct Tile {
     pub id: TileId,
     /// As the user named it.
     pub screen: String,
-    pub ways: Vec<Way>,
+    pub ways: Vec<ScreenRoute>,
     pub ssrc: u32,
     pub counters: Arc<TileCounters>,
     pub gate: Arc<Gate>,
@@ -30,13 +30,13 @@ pub(crate) struct Tile {
     /// The disk that its file lies on.
     pub disk: String,
     pub disk_node: Option<u32>,
-    place: Mutex<Place>,
-    told: Mutex<Option<Told>>,
+    place: Mutex<TileRoute>,
+    told: Mutex<Option<LastReport>>,
 }
 
 /// Which way a tile takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct TileRoute {
     /// Index among its ways.
     pub way: Option<usize>,
     /// Where the socket of each way sends from, once it was open.
@@ -48,7 +48,7 @@ pub(crate) struct Place {
 
 /// What a screen has told last.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct LastReport {
     pub report: ScreenReport,
     pub at: Instant,
     /// When a report told last of datagrams that were new, nanoseconds since 1970; 0: never.
@@ -66,7 +66,7 @@ fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct TileParts {
     pub id: TileId,
     pub screen: String,
-    pub ways: Vec<Way>,
+    pub ways: Vec<ScreenRoute>,
     pub ssrc: u32,
     pub problem: Option<String>,
     pub plays: bool,
@@ -78,7 +78,7 @@ impl Tile {
     /// On no way yet.
     pub(crate) fn new(parts: TileParts) -> Tile {
         let TileParts { id, screen, ways, ssrc, problem, plays, disk, disk_node } = parts;
-        let place = Place { locals: vec![None; ways.len()], ..Place::default() };
+        let place = TileRoute { locals: vec![None; ways.len()], ..TileRoute::default() };
         Tile {
             id,
             screen,
@@ -96,7 +96,7 @@ impl Tile {
     }
 
     /// The way it takes now.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> TileRoute {
         lock(&self.place).clone()
     }
 
@@ -110,7 +110,7 @@ impl Tile {
     pub(crate) fn take_way(
         &self,
         sysroot: &Sysroot,
-        nics: &[Nic],
+        nics: &[TileNic],
         way: Option<usize>,
         size: Size,
         sending: Sending,
@@ -150,7 +150,7 @@ impl Tile {
         // A screen that was started again counts from zero.
         let (had, heard_at) = told.as_ref().map_or((0, 0), |told| (told.report.datagrams, told.heard_at));
         let hears = report.datagrams > 0 && report.datagrams != had;
-        *told = Some(Told {
+        *told = Some(LastReport {
             report: report.clone(),
             at: Instant::now(),
             heard_at: if hears { clock::now() } else { heard_at },
@@ -159,7 +159,7 @@ impl Tile {
     }
 
     /// What its screen has told last.
-    pub(crate) fn told(&self) -> Option<Told> {
+    pub(crate) fn told(&self) -> Option<LastReport> {
         lock(&self.told).clone()
     }
 }

@@ -4,8 +4,8 @@
 //! is used again and again), the pixels where the disk has put them, and mostly no padding. The kernel cuts
 //! it (UDP_SEGMENT, <https://lwn.net/Articles/752184/>).
 
-use crate::rtp::{Layout, Stamp};
-use linerate_system::segmentation::{MOST_SEGMENTS, Refusal, Segmentation};
+use crate::rtp::{DatagramStamp, FrameLayout};
+use linerate_system::segmentation::{MOST_SEGMENTS, Segmentation, SendRefusal};
 use linerate_system::{readiness, socket};
 use std::io::{self, IoSlice};
 use std::net::UdpSocket;
@@ -65,16 +65,16 @@ impl Default for Headers {
 /// Sends the datagrams `range` of a frame as one train; `range` is no longer than [`Wire::most_datagrams`].
 pub(crate) fn send_train(
     wire: &mut impl Wire,
-    layout: &Layout,
+    layout: &FrameLayout,
     frame: &[u8],
     range: Range<usize>,
-    first: Stamp,
+    first: DatagramStamp,
     headers: &mut Headers,
 ) -> Sent {
     headers.bytes.clear();
     for (place, datagram) in range.clone().enumerate() {
         let sequence = first.sequence.wrapping_add(place as u32);
-        layout.write_header(datagram, Stamp { sequence, ..first }, &mut headers.bytes);
+        layout.write_header(datagram, DatagramStamp { sequence, ..first }, &mut headers.bytes);
         headers.ends[place] = headers.bytes.len();
     }
     let mut parts = [IoSlice::new(&[]); PARTS * MOST_SEGMENTS];
@@ -97,7 +97,7 @@ pub(crate) fn send_train(
 #[derive(Debug)]
 pub(crate) struct Route {
     pub socket: UdpSocket,
-    pub layout: Arc<Layout>,
+    pub layout: Arc<FrameLayout>,
 }
 
 /// A connected UDP socket.
@@ -136,17 +136,17 @@ impl Wire for UdpWire {
         match self.segmentation.send(&self.socket, train) {
             Ok(()) => Sent::All,
             // A full queue of the device tells nobody to wait, so a moment must do.
-            Err(Refusal::Busy) => Sent::Blocked,
-            Err(Refusal::SegmentationOff) => Sent::Again,
-            Err(Refusal::PortClosed(_)) => Sent::Refused,
-            Err(Refusal::TooLarge(error)) => Sent::Lost(io::Error::new(
+            Err(SendRefusal::Busy) => Sent::Blocked,
+            Err(SendRefusal::SegmentationOff) => Sent::Again,
+            Err(SendRefusal::PortClosed(_)) => Sent::Refused,
+            Err(SendRefusal::TooLarge(error)) => Sent::Lost(io::Error::new(
                 error.kind(),
                 format!(
                     "a datagram of {} bytes is larger than the path's MTU; give --mtu",
                     self.segmentation.datagram_bytes()
                 ),
             )),
-            Err(Refusal::Failed(error)) => Sent::Lost(error),
+            Err(SendRefusal::Failed(error)) => Sent::Lost(error),
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         receiver.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
         let size = Size { width: 101, height: 33 };
         let frame: Vec<u8> = (0..size.frame_bytes()).map(|index| (index * 7 % 253) as u8).collect();
-        let layout = Layout::new(size, 500).expect("a layout");
+        let layout = FrameLayout::new(size, 500).expect("a layout");
         for burst in [1, 8, 64] {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
             socket.connect(receiver.local_addr().expect("an address")).expect("connected");
@@ -178,7 +178,7 @@ mod tests {
             let (mut headers, mut next) = (Headers::default(), 0);
             while next < layout.datagrams() {
                 let end = layout.datagrams().min(next + wire.most_datagrams());
-                let stamp = Stamp { sequence: next as u32, timestamp: 5, ssrc: 9 };
+                let stamp = DatagramStamp { sequence: next as u32, timestamp: 5, ssrc: 9 };
                 let sent = send_train(&mut wire, &layout, &frame, next..end, stamp, &mut headers);
                 assert!(matches!(sent, Sent::All), "{sent:?}");
                 next = end;

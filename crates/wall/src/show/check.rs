@@ -86,7 +86,7 @@ struct Waiting {
 
 /// The frame that belongs to a tick, as far as a screen knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ExpectedFrame {
     /// There is no timeline, or timestamps are no ticks.
     Nothing,
     /// The movie stands still then.
@@ -162,30 +162,30 @@ impl Checker {
         let held = Waiting { tick: tick.unwrap_or(0), frame, sum, since: now };
         match self.fits(&held, told) {
             Some(true) => self.proven += 1,
-            _ if told == Told::Nothing => match self.against {
+            _ if told == ExpectedFrame::Nothing => match self.against {
                 Against::File(_) => self.blame("it is no frame of the file".into()),
                 _ => self.unproven += 1,
             },
             _ => self.wait(held, timeline),
         }
         match (&self.against, told) {
-            (Against::File(file), Told::Nothing) => file.frames.get(&sum).copied(),
-            (_, Told::Frame(frame)) if held.frame.is_none() => Some(frame),
+            (Against::File(file), ExpectedFrame::Nothing) => file.frames.get(&sum).copied(),
+            (_, ExpectedFrame::Frame(frame)) if held.frame.is_none() => Some(frame),
             _ => frame,
         }
     }
 
     /// The frame is the one that belongs there; none where nobody knows (yet).
-    fn fits(&mut self, held: &Waiting, told: Told) -> Option<bool> {
+    fn fits(&mut self, held: &Waiting, told: ExpectedFrame) -> Option<bool> {
         match (&mut self.against, told) {
-            (Against::Stamp, Told::Nothing) => held.frame.map(|_| true),
-            (Against::Stamp, Told::Frame(frame)) => Some(held.frame == Some(frame)),
-            (Against::File(file), Told::Nothing) => Some(file.frames.contains_key(&held.sum)),
-            (Against::File(file), Told::Frame(frame)) => {
+            (Against::Stamp, ExpectedFrame::Nothing) => held.frame.map(|_| true),
+            (Against::Stamp, ExpectedFrame::Frame(frame)) => Some(held.frame == Some(frame)),
+            (Against::File(file), ExpectedFrame::Nothing) => Some(file.frames.contains_key(&held.sum)),
+            (Against::File(file), ExpectedFrame::Frame(frame)) => {
                 Some(file.sums.get(frame as usize) == Some(&held.sum))
             }
-            (Against::Server(_), Told::Nothing) => None,
-            (Against::Server(server), Told::Frame(frame)) => {
+            (Against::Server(_), ExpectedFrame::Nothing) => None,
+            (Against::Server(server), ExpectedFrame::Frame(frame)) => {
                 if let Some(sum) = server.sums.get(&frame) {
                     return Some(*sum == held.sum);
                 }
@@ -195,7 +195,7 @@ impl Checker {
                 }
                 None
             }
-            (_, Told::Silence) => Some(false),
+            (_, ExpectedFrame::Silence) => Some(false),
         }
     }
 
@@ -238,7 +238,7 @@ impl Checker {
         match (self.fits(&held, told), told) {
             (Some(true), _) => self.proven += 1,
             (None, _) => self.unproven += 1,
-            (_, Told::Frame(frame)) => {
+            (_, ExpectedFrame::Frame(frame)) => {
                 let is = held.frame.map_or("it is another".into(), |is| format!("it is frame {is}"));
                 self.blame(format!("tick {} shows frame {frame}, but {is}", held.tick));
             }
@@ -271,10 +271,12 @@ impl Checker {
     }
 }
 
-fn told(tick: Option<u64>, timeline: Option<&Timeline>) -> Told {
+fn told(tick: Option<u64>, timeline: Option<&Timeline>) -> ExpectedFrame {
     match tick.zip(timeline) {
-        None => Told::Nothing,
-        Some((tick, timeline)) => timeline.frame_of(tick).map_or(Told::Silence, Told::Frame),
+        None => ExpectedFrame::Nothing,
+        Some((tick, timeline)) => {
+            timeline.frame_of(tick).map_or(ExpectedFrame::Silence, ExpectedFrame::Frame)
+        }
     }
 }
 

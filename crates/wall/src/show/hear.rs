@@ -3,25 +3,25 @@
 use super::check::{Against, Checker, ServerSums};
 use super::gate::Expected;
 use super::screen::{Origin, Screen};
-use crate::control::{Assignment, Message, Request};
+use crate::control::{Assignment, ControlMessage, ControlRequest};
 use crate::timeline::Timeline;
 
 impl Screen {
     /// What the server says.
-    pub fn hear(&mut self, message: Message, now: i64) {
+    pub fn hear(&mut self, message: ControlMessage, now: i64) {
         match message {
-            Message::Assignment(assignment) => self.assign(assignment),
-            Message::Timeline(timeline) => self.follow(timeline),
+            ControlMessage::Assignment(assignment) => self.assign(assignment),
+            ControlMessage::Timeline(timeline) => self.follow(timeline),
             // For servers that follow.
-            Message::Lead(_) => {}
-            Message::Show { tick } => self.released = self.released.max(Some(tick)),
-            Message::Sums { from, sums, .. } => {
+            ControlMessage::Lead(_) => {}
+            ControlMessage::Show { tick } => self.released = self.released.max(Some(tick)),
+            ControlMessage::Sums { from, sums, .. } => {
                 if let Some(checker) = &mut self.checker {
                     checker.take_sums(from, &sums);
                 }
             }
-            Message::Refused { why } => self.tally.problem(format!("the server says: {why}")),
-            Message::Done | Message::Status(_) | Message::Movies { .. } => {}
+            ControlMessage::Refused { why } => self.tally.problem(format!("the server says: {why}")),
+            ControlMessage::Done | ControlMessage::Status(_) | ControlMessage::Movies { .. } => {}
         }
         if let Some(checker) = &mut self.checker {
             checker.look_again(self.timeline.as_ref(), now);
@@ -61,9 +61,13 @@ impl Screen {
     }
 
     /// What is to be said to the server.
-    pub fn requests(&mut self) -> impl Iterator<Item = Request> + use<'_> {
+    pub fn requests(&mut self) -> impl Iterator<Item = ControlRequest> + use<'_> {
         if let (Some(checker), Some(tile)) = (&mut self.checker, self.tile) {
-            self.requests.extend(checker.wants().map(|(from, count)| Request::Sums { tile, from, count }));
+            self.requests.extend(checker.wants().map(|(from, count)| ControlRequest::Sums {
+                tile,
+                from,
+                count,
+            }));
         }
         self.requests.drain(..)
     }

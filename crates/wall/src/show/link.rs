@@ -1,7 +1,7 @@
 //! The way to the server: a thread that keeps the control channel, and connects again when it is lost. The
 //! picture does not wait for it.
 
-use crate::control::{Client, Message, Request, ScreenReport};
+use crate::control::{Client, ControlMessage, ControlRequest, ScreenReport};
 use crate::geometry::TileId;
 use linerate_transport::agent::Key;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ const MOST_HEARD: usize = 4096;
 
 /// The server of a screen.
 #[derive(Clone)]
-pub struct ServerOrder {
+pub struct ServerSpec {
     /// `HOST` or `HOST:PORT`.
     pub address: String,
     pub key: Key,
@@ -37,8 +37,8 @@ pub struct ServerOrder {
 /// What lies between the screen and the thread.
 #[derive(Default)]
 struct Between {
-    heard: VecDeque<Message>,
-    said: VecDeque<Request>,
+    heard: VecDeque<ControlMessage>,
+    said: VecDeque<ControlRequest>,
     report: Option<ScreenReport>,
     /// Why there is no connection.
     problem: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects and asks for the tile, in the background.
-    pub(crate) fn start(order: ServerOrder, tile: TileId, barrier: bool) -> std::io::Result<Link> {
+    pub(crate) fn start(order: ServerSpec, tile: TileId, barrier: bool) -> std::io::Result<Link> {
         let between = Arc::new(Mutex::new(Between::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (bell, rope) = UnixDatagram::pair()?;
@@ -68,7 +68,7 @@ impl Link {
     }
 
     /// What the server has said since the last call, into `messages`.
-    pub(crate) fn hear(&self, messages: &mut Vec<Message>) {
+    pub(crate) fn hear(&self, messages: &mut Vec<ControlMessage>) {
         // Before the messages are taken, so that none that comes now is slept over.
         while self.bell.recv(&mut [0]).is_ok() {}
         messages.extend(lock(&self.between).heard.drain(..));
@@ -80,7 +80,7 @@ impl Link {
     }
 
     /// Says something as soon as possible.
-    pub(crate) fn say(&self, request: Request) {
+    pub(crate) fn say(&self, request: ControlRequest) {
         let mut between = lock(&self.between);
         if between.said.len() >= MOST_SAID {
             between.said.pop_front();
@@ -120,7 +120,7 @@ struct Keeper {
     between: Arc<Mutex<Between>>,
     stop: Arc<AtomicBool>,
     rope: UnixDatagram,
-    order: ServerOrder,
+    order: ServerSpec,
     tile: TileId,
     barrier: bool,
 }
@@ -142,9 +142,9 @@ impl Keeper {
 
     /// One connection, from its beginning to its end.
     fn converse(&self) -> Result<(), String> {
-        let ServerOrder { address, key } = &self.order;
+        let ServerSpec { address, key } = &self.order;
         let mut client = Client::connect(address, key, CONNECT).map_err(|failure| failure.to_string())?;
-        client.send(&Request::Join { tile: self.tile }).map_err(|failure| failure.to_string())?;
+        client.send(&ControlRequest::Join { tile: self.tile }).map_err(|failure| failure.to_string())?;
         {
             let mut between = lock(&self.between);
             between.problem = None;
@@ -181,7 +181,7 @@ impl Keeper {
         let report = lock(&self.between).report.take();
         if let Some(report) = report {
             *reported = Instant::now();
-            client.send(&Request::Report(report)).map_err(|failure| failure.to_string())?;
+            client.send(&ControlRequest::Report(report)).map_err(|failure| failure.to_string())?;
         }
         Ok(())
     }

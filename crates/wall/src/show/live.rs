@@ -20,7 +20,7 @@ const GONE: i64 = 1_000_000_000;
 
 /// What a screen is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum State {
+pub enum ScreenState {
     /// Nothing of its stream has come yet.
     Waiting,
     Playing,
@@ -38,7 +38,7 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Live {
     pub listen: SocketAddr,
-    pub state: State,
+    pub state: ScreenState,
     /// Counts since the start.
     pub report: ScreenReport,
     pub size: Option<Size>,
@@ -132,19 +132,19 @@ impl Viewer {
 }
 
 /// The server's word before the silence, while there is a server: a wall that pauses is silent, too.
-fn state(screen: &Screen, connected: bool, now: i64) -> State {
-    let Some((_, last)) = screen.tally.span else { return State::Waiting };
+fn state(screen: &Screen, connected: bool, now: i64) -> ScreenState {
+    let Some((_, last)) = screen.tally.span else { return ScreenState::Waiting };
     let silent = now.saturating_sub(last);
     if let Some(timeline) = screen.timeline.as_ref().filter(|_| connected || silent <= GONE) {
         let tick = timeline.frames_per_second.tick_at(time(now));
         if timeline.is_over(tick) {
-            return State::Ended;
+            return ScreenState::Ended;
         }
         if !timeline.segment_at(tick).playing {
-            return State::Paused;
+            return ScreenState::Paused;
         }
     }
-    if silent > GONE { State::Gone { seconds: silent as f64 / 1e9 } } else { State::Playing }
+    if silent > GONE { ScreenState::Gone { seconds: silent as f64 / 1e9 } } else { ScreenState::Playing }
 }
 
 #[cfg(test)]

@@ -34,12 +34,12 @@ mod tests;
 
 pub use check::FileSums;
 pub use describe::{Description, describe};
-pub use link::ServerOrder;
-pub use live::{Glass, Live, State};
-pub use order::{End, ScreenOrder};
-pub use output::{Output, Raw, Shown};
+pub use link::ServerSpec;
+pub use live::{Glass, Live, ScreenState};
+pub use order::{ScreenEnd, ScreenSpec};
+pub use output::{Output, Raw, ShowResult};
 pub use run::{Finished, Listening};
 pub use screen::Screen;
 pub use summary::{ScreenSummary, ShowSummary};
 pub use window::WindowSummary;
-pub use window::{DisplayOutput, Place, Window, WindowOrder, outputs};
+pub use window::{DisplayOutput, ScreenWindow, ScreenWindowSpec, WindowPlacement, outputs};

@@ -1,7 +1,7 @@
 //! What one screen is to do.
 
 use super::check::FileSums;
-use super::link::ServerOrder;
+use super::link::ServerSpec;
 use crate::geometry::{FrameRate, Size, TileId};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use std::time::Duration;
 const UNKNOWN_LATENCY: Duration = Duration::from_millis(90);
 
 /// One screen.
-pub struct ScreenOrder {
+pub struct ScreenSpec {
     pub listen: SocketAddr,
     /// The NIC by which a multicast group is joined; none: the one that the routes say.
     pub interface: Option<String>,
     /// Its tile, where it has one.
     pub tile: Option<TileId>,
     /// Who tells it what to expect.
-    pub server: Option<ServerOrder>,
+    pub server: Option<ServerSpec>,
     /// What was told of the stream beforehand; else it is taken from the server or from the stream itself.
     pub size: Option<Size>,
     pub rate: Option<FrameRate>,
@@ -29,12 +29,12 @@ pub struct ScreenOrder {
     pub latency: Option<Duration>,
     /// Shows a frame when the server says that all screens hold it.
     pub barrier: bool,
-    pub end: End,
+    pub end: ScreenEnd,
 }
 
 /// When a screen ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct End {
+pub struct ScreenEnd {
     /// After so long.
     pub after: Option<Duration>,
     /// After so many frames were shown.
@@ -43,7 +43,7 @@ pub struct End {
     pub silence: Option<Duration>,
 }
 
-impl ScreenOrder {
+impl ScreenSpec {
     /// How long a frame waits at this rate. A server spreads a frame over its period and may begin up to a
     /// period after its tick, so that all tiles do not begin at once: two periods, and some time for the way.
     pub(crate) fn latency_at(&self, rate: Option<FrameRate>) -> Duration {

@@ -12,11 +12,11 @@ use std::path::Path;
 pub trait Output: Send {
     /// Shows a frame. The buffer may be exchanged for another of the same length, so that a window can keep
     /// it without a copy.
-    fn show(&mut self, frame: &mut Vec<u8>, size: Size) -> Result<Shown, Failure>;
+    fn show(&mut self, frame: &mut Vec<u8>, size: Size) -> Result<ShowResult, Failure>;
 
     /// Whether it is still there; asked also while no frame comes.
-    fn look(&mut self) -> Result<Shown, Failure> {
-        Ok(Shown::Done)
+    fn look(&mut self) -> Result<ShowResult, Failure> {
+        Ok(ShowResult::Done)
     }
 
     /// How the screen does, a few times a second.
@@ -33,7 +33,7 @@ pub trait Output: Send {
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ShowResult {
     Done,
     /// anyone who looked has gone: the window was closed, the reader of the pipe has ended.
     Closed,
@@ -58,10 +58,10 @@ impl Raw {
 }
 
 impl Output for Raw {
-    fn show(&mut self, frame: &mut Vec<u8>, _size: Size) -> Result<Shown, Failure> {
+    fn show(&mut self, frame: &mut Vec<u8>, _size: Size) -> Result<ShowResult, Failure> {
         match self.to.write_all(frame).and_then(|()| self.to.flush()) {
-            Ok(()) => Ok(Shown::Done),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Shown::Closed),
+            Ok(()) => Ok(ShowResult::Done),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ShowResult::Closed),
             Err(error) => Err(Failure::Lacks(format!(
                 "--write {}: {error}; frames were written until then, the last one perhaps in part",
                 self.name

@@ -1,9 +1,9 @@
 //! When a screen shows which of its frames, and what counts as late, torn or missing.
 
 use super::frames::Frames;
-use super::output::Shown;
+use super::output::ShowResult;
 use super::screen::Screen;
-use crate::control::Request;
+use crate::control::ControlRequest;
 
 /// Ticks between two frames that are looked at one by one.
 const MOST_GAP: u64 = 100_000;
@@ -36,7 +36,7 @@ impl Screen {
                 Some(_) if self.order.barrier => {
                     let tick = self.deadlines.tick(slot.timestamp, slot.start);
                     if let (Some(tick), Some(tile), false) = (tick, self.tile, slot.told_ready) {
-                        self.requests.push(Request::Ready { tile, tick });
+                        self.requests.push(ControlRequest::Ready { tile, tick });
                         slot.told_ready = true;
                     }
                     let released = tick.zip(self.released).is_some_and(|(tick, released)| tick <= released);
@@ -76,8 +76,8 @@ impl Screen {
         self.tally.fullest = self.tally.fullest.max(slot.datagrams);
         for output in &mut self.outputs {
             match output.show(&mut slot.bytes, size) {
-                Ok(Shown::Done) => {}
-                Ok(Shown::Closed) => self.closed = true,
+                Ok(ShowResult::Done) => {}
+                Ok(ShowResult::Closed) => self.closed = true,
                 Err(failure) => self.failed = Some(failure),
             }
         }

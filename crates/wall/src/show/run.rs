@@ -7,12 +7,12 @@ use super::deadline::nanos;
 use super::link::Link;
 use super::live::{Glass, Viewer};
 use super::nap::Nap;
-use super::order::ScreenOrder;
+use super::order::ScreenSpec;
 use super::output::Output;
 use super::screen::Screen;
 use super::socket::Ear;
 use super::summary::ScreenSummary;
-use crate::control::Message;
+use crate::control::ControlMessage;
 use linerate_facts::failure::Failure;
 use linerate_system::counters::thread_cpu;
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ pub struct Listening {
 
 impl Listening {
     /// Opens the socket, makes the buffers.
-    pub fn open(order: ScreenOrder, outputs: Vec<Box<dyn Output>>) -> Result<Listening, Failure> {
+    pub fn open(order: ScreenSpec, outputs: Vec<Box<dyn Output>>) -> Result<Listening, Failure> {
         let frame_bytes = order.size.map(|size| size.frame_bytes());
         let ear = Ear::open(order.listen, order.interface.as_deref(), frame_bytes)?;
         let listen = ear.address().unwrap_or(order.listen);
@@ -107,7 +107,7 @@ struct Work {
     naps: Nap,
     begun: Instant,
     reported: Instant,
-    messages: Vec<Message>,
+    messages: Vec<ControlMessage>,
 }
 
 impl Work {

@@ -8,12 +8,12 @@ use super::deadline::Deadlines;
 use super::frames::{Frames, Placed};
 use super::gate::{Admission, Gate, Stream};
 use super::opening::{Opening, RateGuess};
-use super::order::ScreenOrder;
-use super::output::{Output, Shown};
+use super::order::ScreenSpec;
+use super::output::{Output, ShowResult};
 use super::sequence::{Counts, Sequence};
 use super::tally::Tally;
 use super::window::WindowSummary;
-use crate::control::{Request, ScreenReport};
+use crate::control::{ControlRequest, ScreenReport};
 use crate::geometry::{FrameRate, Size, TileId};
 use crate::rtp::{Packet, parse};
 use crate::timeline::Timeline;
@@ -34,7 +34,7 @@ pub(crate) enum Origin {
 
 /// One screen.
 pub struct Screen {
-    pub(super) order: ScreenOrder,
+    pub(super) order: ScreenSpec,
     pub(super) tile: Option<TileId>,
     pub(super) gate: Gate,
     pub(super) sequence: Sequence,
@@ -61,7 +61,7 @@ pub struct Screen {
     /// The tick that all screens may show.
     pub(super) released: Option<u64>,
     /// What is to be said to the server.
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<ControlRequest>,
     /// Set by an output that has gone, or failed.
     pub(super) closed: bool,
     pub(super) failed: Option<Failure>,
@@ -69,7 +69,7 @@ pub struct Screen {
 
 impl Screen {
     /// Made ready; the buffers now, where the size is told.
-    pub fn new(order: ScreenOrder, outputs: Vec<Box<dyn Output>>) -> Screen {
+    pub fn new(order: ScreenSpec, outputs: Vec<Box<dyn Output>>) -> Screen {
         let latency = order.latency_at(order.rate);
         let mut screen = Screen {
             tile: order.tile,
@@ -272,8 +272,8 @@ impl Screen {
     pub(crate) fn look_at_outputs(&mut self) {
         for output in &mut self.outputs {
             match output.look() {
-                Ok(Shown::Done) => {}
-                Ok(Shown::Closed) => self.closed = true,
+                Ok(ShowResult::Done) => {}
+                Ok(ShowResult::Closed) => self.closed = true,
                 Err(failure) => self.failed = Some(failure),
             }
         }

@@ -1,11 +1,11 @@
 //! A screen against every order of datagrams: shuffled, doubled, dropped, forged. What it counts is right,
 //! whole frames are exact, nothing panics.
 
-use super::order::{End, ScreenOrder};
-use super::output::{Output, Shown};
+use super::order::{ScreenEnd, ScreenSpec};
+use super::output::{Output, ShowResult};
 use super::screen::Screen;
 use crate::geometry::{FrameRate, Size};
-use crate::rtp::{Layout, Stamp};
+use crate::rtp::{DatagramStamp, FrameLayout};
 use linerate_facts::failure::Failure;
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -24,9 +24,9 @@ const MS: i64 = 1_000_000;
 struct Kept(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Output for Kept {
-    fn show(&mut self, frame: &mut Vec<u8>, _size: Size) -> Result<Shown, Failure> {
+    fn show(&mut self, frame: &mut Vec<u8>, _size: Size) -> Result<ShowResult, Failure> {
         self.0.lock().expect("a lock").push(frame.clone());
-        Ok(Shown::Done)
+        Ok(ShowResult::Done)
     }
 }
 
@@ -36,8 +36,8 @@ impl Kept {
     }
 }
 
-fn order(size: Option<Size>, rate: Option<FrameRate>) -> ScreenOrder {
-    ScreenOrder {
+fn order(size: Option<Size>, rate: Option<FrameRate>) -> ScreenSpec {
+    ScreenSpec {
         interface: None,
         listen: here(0),
         tile: None,
@@ -49,7 +49,7 @@ fn order(size: Option<Size>, rate: Option<FrameRate>) -> ScreenOrder {
         against: None,
         latency: Some(Duration::from_millis(50)),
         barrier: false,
-        end: End::default(),
+        end: ScreenEnd::default(),
     }
 }
 
@@ -77,12 +77,12 @@ fn picture(size: Size, frame: u32) -> Vec<u8> {
 
 /// The datagrams of a frame.
 fn datagrams(size: Size, frame: u32, sequence: u32, timestamp: u32) -> Vec<Vec<u8>> {
-    let layout = Layout::new(size, MOST_BYTES).expect("a layout");
+    let layout = FrameLayout::new(size, MOST_BYTES).expect("a layout");
     let pixels = picture(size, frame);
     let one = |index: usize| {
         let mut datagram = Vec::new();
         let sequence = sequence.wrapping_add(index as u32);
-        layout.write_header(index, Stamp { sequence, timestamp, ssrc: 7 }, &mut datagram);
+        layout.write_header(index, DatagramStamp { sequence, timestamp, ssrc: 7 }, &mut datagram);
         datagram.extend(&pixels[layout.payload(index)]);
         datagram.extend(layout.padding(index));
         datagram

@@ -1,7 +1,7 @@
 //! Disks: rates, depth and latency from two readings of `/proc/diskstats`, as iostat computes them.
 
 use super::Readings;
-use crate::model::{Disk, DiskWay};
+use crate::model::{DiskRates, DiskWay};
 use crate::sources::Details;
 use linerate_facts::counters::DiskCounters;
 use linerate_facts::counters::rates::{Elapsed, Width, rounded};
@@ -14,12 +14,12 @@ pub(crate) fn disks(
     details: &Details,
     wanted: &[String],
     best: &mut BTreeMap<String, f64>,
-) -> Vec<Disk> {
+) -> Vec<DiskRates> {
     let shown = |disk: &&DiskCounters| match wanted.is_empty() {
         true => !is_partition(details, &disk.name) && !is_unused(details, disk),
         false => wanted.contains(&disk.name),
     };
-    let mut found: Vec<Disk> =
+    let mut found: Vec<DiskRates> =
         both.now.iter().filter(shown).map(|now| disk(both, now, details, best)).collect();
     found.sort_by(|a, b| in_order(&a.name, &b.name));
     found
@@ -41,7 +41,7 @@ fn disk(
     now: &DiskCounters,
     details: &Details,
     best: &mut BTreeMap<String, f64>,
-) -> Disk {
+) -> DiskRates {
     let before = both.before.as_ref().and_then(|(before, span)| {
         let before = before.iter().find(|disk| disk.name == now.name)?;
         // A disk that was taken out and another put in under its name began again: none of its counters has a
@@ -70,7 +70,7 @@ fn disk(
         let ms = span.counted(before.busy_ms, now.busy_ms, Width::Bits32)?;
         Some(rounded((ms as f64 / 1e3 / span.seconds()).min(1.0)))
     };
-    Disk {
+    DiskRates {
         name: now.name.clone(),
         model: known.and_then(|known| known.model.clone()),
         size_bytes: known.and_then(|known| known.size_bytes),

@@ -2,7 +2,7 @@
 //! moves.
 
 use crate::model::{Energy, Moment, PowerKind, PowerSource, summed};
-use crate::sample::{Sample, Told};
+use crate::sample::{HostSample, TimedWatts};
 use crate::sources::{Details, MeterReading};
 use linerate_facts::counters::meters::{MeterKind, watts};
 use linerate_facts::counters::rates::{Elapsed, rounded, sum};
@@ -18,11 +18,11 @@ const LEAST_MOVED: f64 = 1e6;
 /// What each meter said, and what was made of it.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
-    seen: BTreeMap<(u8, String), Seen>,
+    seen: BTreeMap<(u8, String), EnergyReading>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct EnergyReading {
     /// Last reading: time and microjoules.
     counter: Option<(Instant, u64)>,
     /// Last figure: time and watts.
@@ -33,7 +33,7 @@ struct Seen {
 
 impl Meters {
     /// Writes power and energy into a moment whose processors and NICs are there already.
-    pub(crate) fn sections(&mut self, sample: &Sample, moment: &mut Moment, details: &Details) {
+    pub(crate) fn sections(&mut self, sample: &HostSample, moment: &mut Moment, details: &Details) {
         let idle = moment.cpus.total.is_some_and(|total| total.busy() < IDLE);
         let mut found = Vec::new();
         for reading in sample.hwmon.iter().flat_map(|readings| readings.iter()) {
@@ -55,7 +55,7 @@ impl Meters {
         moment.power = found;
     }
 
-    fn seen(&mut self, kind: PowerKind, name: &str) -> &mut Seen {
+    fn seen(&mut self, kind: PowerKind, name: &str) -> &mut EnergyReading {
         self.seen.entry((kind as u8, name.to_string())).or_default()
     }
 
@@ -84,7 +84,7 @@ impl Meters {
         }
     }
 
-    fn of_program(&mut self, kind: PowerKind, name: &str, (at, read): &Told) -> PowerSource {
+    fn of_program(&mut self, kind: PowerKind, name: &str, (at, read): &TimedWatts) -> PowerSource {
         let seen = self.seen(kind, name);
         if let Ok(watts) = read {
             seen.power(*at, *watts);
@@ -114,7 +114,7 @@ impl Meters {
     }
 }
 
-impl Seen {
+impl EnergyReading {
     /// A meter of power: what it showed last held until now.
     fn power(&mut self, at: Instant, watts: f64) {
         if let Some((before, held)) = self.watts

@@ -1,15 +1,15 @@
 //! Memory and pressure.
 
-use crate::kept::Timed;
-use crate::model::{Memory, Pressure};
+use crate::kept::TimedValue;
+use crate::model::{MemoryUse, Pressure};
 use crate::sources::{KernelReading, RESOURCES};
 use linerate_facts::counters::rates::{Elapsed, rounded};
 use linerate_facts::counters::{PressureCounters, PressureLine};
 
-pub(crate) fn memory(lines: &[(String, u64)]) -> Memory {
+pub(crate) fn memory(lines: &[(String, u64)]) -> MemoryUse {
     let of = |name: &str| lines.iter().find(|(other, _)| other == name).map_or(0, |(_, bytes)| *bytes);
     let page = of("Hugepagesize");
-    Memory {
+    MemoryUse {
         total: of("MemTotal"),
         free: of("MemFree"),
         available: of("MemAvailable"),
@@ -39,7 +39,11 @@ pub(crate) fn pressure(before: Option<&KernelReading>, now: &KernelReading) -> V
     RESOURCES.iter().enumerate().filter_map(one).collect()
 }
 
-fn of(resource: &str, before: Option<&Timed<PressureCounters>>, now: &Timed<PressureCounters>) -> Pressure {
+fn of(
+    resource: &str,
+    before: Option<&TimedValue<PressureCounters>>,
+    now: &TimedValue<PressureCounters>,
+) -> Pressure {
     let span = before.and_then(|before| Elapsed::between(before.at, now.at));
     let share = |line: fn(&PressureCounters) -> Option<PressureLine>| {
         let (before, now) = (line(&before?.value)?, line(&now.value)?);

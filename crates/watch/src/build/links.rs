@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 /// How each link was at first, and when it changed last.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, LinkReading>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LinkReading {
     first: PciLink,
     now: PciLink,
     changed_at_ms: Option<i64>,
@@ -25,7 +25,7 @@ impl Links {
     }
 
     fn line(&mut self, link: &LinkNow, at_ms: i64) -> Option<PcieLink> {
-        let new = Seen { first: link.runs, now: link.runs, changed_at_ms: None };
+        let new = LinkReading { first: link.runs, now: link.runs, changed_at_ms: None };
         let seen = self.seen.entry(link.address.clone()).or_insert(new);
         if seen.now != link.runs {
             (seen.now, seen.changed_at_ms) = (link.runs, Some(at_ms));

@@ -11,9 +11,9 @@ mod protocols;
 mod queues;
 
 use super::bottleneck;
-use super::kept::Timed;
+use super::kept::TimedValue;
 use super::model::{Moment, SCHEMA};
-use super::sample::{Sample, WatchOrder};
+use super::sample::{HostSample, WatchSpec};
 use super::sources::{Details, DriverReading, KernelReading, NetworkReading};
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::counters::{DiskCounters, Interrupts};
@@ -21,7 +21,7 @@ use linerate_facts::usage::Throttle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Table<T> = Result<Timed<T>, String>;
+type Table<T> = Result<TimedValue<T>, String>;
 
 /// The newest reading of a source and the one before it.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ struct Readings<'a, T> {
 }
 
 impl<'a, T> Readings<'a, T> {
-    fn of(before: Option<&'a Timed<T>>, now: Option<&'a Timed<T>>) -> Option<Self> {
+    fn of(before: Option<&'a TimedValue<T>>, now: Option<&'a TimedValue<T>>) -> Option<Self> {
         let now = now?;
         let before = before.and_then(|before| Some((&before.value, Elapsed::between(before.at, now.at)?)));
         Some(Readings { before, now: &now.value })
@@ -100,7 +100,7 @@ pub struct Builder {
 
 impl Builder {
     /// For a host of this name.
-    pub fn new(host: String, order: &WatchOrder) -> Self {
+    pub fn new(host: String, order: &WatchSpec) -> Self {
         Builder {
             host,
             nics: order.nics.clone(),
@@ -119,7 +119,7 @@ impl Builder {
     }
 
     /// The moment of a sample, with the rates since the sample before.
-    pub fn moment(&mut self, sample: &Sample) -> Moment {
+    pub fn moment(&mut self, sample: &HostSample) -> Moment {
         self.take(sample);
         let none = Details::default();
         let details_now = self.details.now.clone();
@@ -141,7 +141,7 @@ impl Builder {
         moment
     }
 
-    fn take(&mut self, sample: &Sample) {
+    fn take(&mut self, sample: &HostSample) {
         if !self.kernel.take(sample.kernel.as_ref()) {
             self.kernel.forget();
         }

@@ -2,7 +2,7 @@
 //! losses.
 
 use super::{Readings, queues};
-use crate::model::{IrqLine, Named, Nic, Way};
+use crate::model::{IrqLine, NamedCounter, NicDirection, NicRates};
 use crate::sources::{Details, DriverReading};
 use linerate_facts::counters::NicCounters;
 use linerate_facts::counters::rates::{Elapsed, rounded};
@@ -41,12 +41,12 @@ pub(crate) fn nics(
     irqs: &[IrqLine],
     details: &Details,
     wanted: &[String],
-) -> Vec<Nic> {
+) -> Vec<NicRates> {
     let shown = |nic: &&NicCounters| match wanted.is_empty() {
         true => nic.name != "lo",
         false => wanted.contains(&nic.name),
     };
-    let mut found: Vec<Nic> =
+    let mut found: Vec<NicRates> =
         both.now.iter().filter(shown).map(|now| nic(both, now, drivers, irqs, details)).collect();
     found.sort_by(|a, b| in_order(&a.name, &b.name));
     found
@@ -58,7 +58,7 @@ fn nic(
     drivers: DriverPair,
     irqs: &[IrqLine],
     details: &Details,
-) -> Nic {
+) -> NicRates {
     // By name and index: a name that went to another interface is a new interface.
     let before = both.before.as_ref().and_then(|(before, span)| {
         let same = |other: &&NicCounters| other.name == now.name && other.index == now.index;
@@ -75,7 +75,7 @@ fn nic(
         way(counters(now), before.map(|(before, span)| (counters(before), span)), speed.known().copied())
     };
     let driver = Driver::of(drivers, &now.name);
-    Nic {
+    NicRates {
         name: now.name.clone(),
         driver: link.and_then(|link| link.driver.known().cloned()),
         carrier: link.and_then(|link| link.carrier),
@@ -102,11 +102,11 @@ fn up(link: &NicLink) -> Option<bool> {
     link.state.known().map(|state| matches!(state.as_str(), "up" | "unknown"))
 }
 
-fn way(now: [u64; 4], before: Option<([u64; 4], Elapsed)>, speed: Option<f64>) -> Way {
+fn way(now: [u64; 4], before: Option<([u64; 4], Elapsed)>, speed: Option<f64>) -> NicDirection {
     let rate = |index: usize| before.and_then(|(before, span)| span.rate(before[index], now[index]));
     let (bytes, packets) = (rate(0), rate(1));
     let on_the_wire = bytes.zip(packets).map(|(bytes, packets)| (bytes + packets * FRAME_BYTES) * 8.0);
-    Way {
+    NicDirection {
         bytes_per_second: bytes,
         bits_per_second: bytes.map(|bytes| rounded(bytes * 8.0)),
         packets_per_second: packets,
@@ -142,7 +142,7 @@ impl<'a> Driver<'a> {
     }
 
     /// All that are not 0, with their rates.
-    pub(crate) fn rates(&self) -> impl Iterator<Item = Named> + '_ {
+    pub(crate) fn rates(&self) -> impl Iterator<Item = NamedCounter> + '_ {
         self.now.iter().filter_map(|(name, value)| {
             let total = *value.known()?;
             // Those of 0 are not kept: what is missing before was 0.
@@ -150,19 +150,19 @@ impl<'a> Driver<'a> {
                 let earlier = before.get(name).map_or(Some(0), |value| value.known().copied())?;
                 span.rate(earlier, total)
             });
-            Some(Named { name: name.clone(), per_second: rate, total })
+            Some(NamedCounter { name: name.clone(), per_second: rate, total })
         })
     }
 
     /// Those of losses, the fastest first.
-    fn losses(&self) -> Vec<Named> {
+    fn losses(&self) -> Vec<NamedCounter> {
         let tells = |name: &str| {
             let name = name.to_ascii_lowercase();
             LOSSES.iter().any(|word| name.contains(word))
         };
-        let mut found: Vec<Named> = self.rates().filter(|one| tells(&one.name)).collect();
+        let mut found: Vec<NamedCounter> = self.rates().filter(|one| tells(&one.name)).collect();
         found.sort_by(|a, b| {
-            let rate = |one: &Named| one.per_second.unwrap_or(0.0);
+            let rate = |one: &NamedCounter| one.per_second.unwrap_or(0.0);
             rate(b).total_cmp(&rate(a)).then(b.total.cmp(&a.total)).then_with(|| a.name.cmp(&b.name))
         });
         found.truncate(MOST_NAMED);

@@ -4,7 +4,7 @@
 use super::Readings;
 use super::cpus::since;
 use super::nics::Driver;
-use crate::model::{IrqLine, Queue};
+use crate::model::{IrqLine, NicQueue};
 use crate::sources::Details;
 use linerate_facts::counters::Interrupts;
 use linerate_facts::counters::rates::rounded;
@@ -90,14 +90,14 @@ fn belongs(name: &str, word: &str) -> bool {
 }
 
 /// One interface's, by their numbers.
-pub(crate) fn queues(name: &str, driver: Option<&Driver>, irqs: &[IrqLine]) -> Vec<Queue> {
-    let mut found: BTreeMap<u32, Queue> = BTreeMap::new();
+pub(crate) fn queues(name: &str, driver: Option<&Driver>, irqs: &[IrqLine]) -> Vec<NicQueue> {
+    let mut found: BTreeMap<u32, NicQueue> = BTreeMap::new();
     for one in driver.into_iter().flat_map(Driver::rates) {
         let Some((number, receives, what)) = queue_counter(&one.name) else { continue };
-        let queue = found.entry(number).or_insert_with(|| Queue {
+        let queue = found.entry(number).or_insert_with(|| NicQueue {
             name: number.to_string(),
             source: "ethtool".into(),
-            ..Queue::default()
+            ..NicQueue::default()
         });
         let place = match (what, receives) {
             (What::Packets, true) => &mut queue.receive_packets_per_second,
@@ -114,8 +114,9 @@ pub(crate) fn queues(name: &str, driver: Option<&Driver>, irqs: &[IrqLine]) -> V
     }
     for irq in irqs.iter().filter(|irq| irq.device.as_deref() == Some(name)) {
         let Some(number) = queue_of_irq(&irq.name) else { continue };
-        let queue =
-            found.entry(number).or_insert_with(|| Queue { name: number.to_string(), ..Queue::default() });
+        let queue = found
+            .entry(number)
+            .or_insert_with(|| NicQueue { name: number.to_string(), ..NicQueue::default() });
         queue.interrupts_per_second =
             linerate_facts::counters::rates::sum([queue.interrupts_per_second, irq.per_second]);
         queue.core = queue.core.or(irq.by_core.first().map(|(core, _)| *core));

@@ -1,20 +1,20 @@
 //! The past of a watch: how moments fall into its slots, and what becomes of gaps.
 
-use super::super::model::{Nic, Way};
+use super::super::model::{NicDirection, NicRates};
 use super::*;
 
 /// A moment in which each of these NICs sent so much.
 fn moment(at_ms: i64, interval_ms: f64, sent: &[(&str, f64)]) -> Moment {
-    let nic = |(name, rate): &(&str, f64)| Nic {
+    let nic = |(name, rate): &(&str, f64)| NicRates {
         name: name.to_string(),
-        send: Way { bits_per_second: Some(*rate), ..Way::default() },
-        ..Nic::default()
+        send: NicDirection { bits_per_second: Some(*rate), ..NicDirection::default() },
+        ..NicRates::default()
     };
     Moment { at_ms, interval_ms, nics: sent.iter().map(nic).collect(), ..Moment::default() }
 }
 
 fn sent(history: &History, span: Span, name: &str) -> Vec<Option<f32>> {
-    history.past(span, Kind::NicSend, name).expect("a series").mean
+    history.past(span, SeriesKind::NicSend, name).expect("a series").mean
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_minute_of_seconds_is_a_minute_and_each_slot_its_second() {
     let hour = sent(&history, Span::Hour, "eth0");
     // 80.000 to 90.000 s: the moments 81 to 89.
     assert_eq!(hour[359], Some(85.0));
-    let most = history.past(Span::Hour, Kind::NicSend, "eth0").expect("a series").most;
+    let most = history.past(Span::Hour, SeriesKind::NicSend, "eth0").expect("a series").most;
     assert_eq!(most[359], Some(89.0));
 }
 
@@ -58,12 +58,12 @@ fn what_was_silent_is_unknown_and_what_left_is_forgotten_after_a_day() {
     history.push(&moment(1_030_500, 500.0, &[("eth0", 3.0)]));
     let minute = sent(&history, Span::Minute, "old");
     assert_eq!((minute[29], minute[59]), (Some(1.0), None));
-    let both = history.past(Span::Minute, Kind::SumSend, "").expect("the sum").mean;
+    let both = history.past(Span::Minute, SeriesKind::SumSend, "").expect("the sum").mean;
     assert_eq!((both[29], both[59], both[45]), (Some(2.0), Some(3.0), None));
     history.push(&moment(1_000_500 + 86_400_000, 500.0, &[("eth0", 3.0)]));
-    assert!(history.past(Span::Day, Kind::NicSend, "old").is_some());
+    assert!(history.past(Span::Day, SeriesKind::NicSend, "old").is_some());
     history.push(&moment(1_001_500 + 86_400_000, 500.0, &[("eth0", 3.0)]));
-    assert!(history.past(Span::Day, Kind::NicSend, "old").is_none());
+    assert!(history.past(Span::Day, SeriesKind::NicSend, "old").is_none());
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn memory_is_bounded_however_many_devices_come_and_go() {
         history.push(&moment(1_000_000 + round * 1000, 1000.0, &all));
         assert!(history.series.len() <= SERIES);
     }
-    assert!(history.past(Span::Minute, Kind::NicSend, "veth39x0").is_some());
-    assert!(history.past(Span::Minute, Kind::NicSend, "veth0x0").is_none());
+    assert!(history.past(Span::Minute, SeriesKind::NicSend, "veth39x0").is_some());
+    assert!(history.past(Span::Minute, SeriesKind::NicSend, "veth0x0").is_none());
     let crowd: Vec<String> = (0..SERIES + 50).map(|n| format!("n{n}")).collect();
     let all: Vec<(&str, f64)> = crowd.iter().map(|name| (name.as_str(), 1.0)).collect();
     history.push(&moment(2_000_000, 1000.0, &all));

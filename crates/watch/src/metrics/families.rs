@@ -1,9 +1,9 @@
 //! Which figures of a moment stand on the page, under which names.
 
-use super::page::{Kind, Page};
-use crate::model::{Disk, Eight, Memory, Moment, Nic, PowerKind, SoftnetCore, Way};
+use super::page::{FamilyKind, Page};
+use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, PowerKind, SoftnetCore};
 
-use Kind::{Counter, Gauge};
+use FamilyKind::{Counter, Gauge};
 
 /// A name, a help text, a figure of `T`.
 type Count<T> = (&'static str, &'static str, fn(&T) -> u64);
@@ -31,8 +31,9 @@ pub(crate) fn about(page: &mut Page, moment: &Moment) {
 }
 
 pub(crate) fn nics(page: &mut Page, moment: &Moment) {
-    let ways: [LabelledRef<Nic, Way>; 2] = [("receive", |nic| &nic.receive), ("transmit", |nic| &nic.send)];
-    let counts: [Count<Way>; 4] = [
+    let ways: [LabelledRef<NicRates, NicDirection>; 2] =
+        [("receive", |nic| &nic.receive), ("transmit", |nic| &nic.send)];
+    let counts: [Count<NicDirection>; 4] = [
         ("bytes", "Bytes of the frames, without preamble, gap and checksum.", |way| way.bytes),
         ("packets", "Packets.", |way| way.packets),
         ("drop", "Packets that were dropped or missed.", |way| way.drops),
@@ -60,7 +61,7 @@ pub(crate) fn nics(page: &mut Page, moment: &Moment) {
     for nic in &moment.nics {
         family.sample(&[("device", &nic.name)], nic.link_bits_per_second.known().map(|bits| bits / 8.0));
     }
-    let states: [State<Nic>; 2] = [
+    let states: [State<NicRates>; 2] = [
         ("network_up", "1 while the interface is up.", |nic| nic.up),
         ("network_carrier", "1 while it has a link partner.", |nic| nic.carrier),
     ];
@@ -80,7 +81,7 @@ pub(crate) fn nics(page: &mut Page, moment: &Moment) {
 }
 
 pub(crate) fn disks(page: &mut Page, moment: &Moment) {
-    let counts: [Count<Disk>; 8] = [
+    let counts: [Count<DiskRates>; 8] = [
         ("read_bytes", "Bytes read.", |disk| disk.read.bytes),
         ("written_bytes", "Bytes written.", |disk| disk.write.bytes),
         ("discarded_bytes", "Bytes discarded.", |disk| disk.discard.bytes),
@@ -96,7 +97,7 @@ pub(crate) fn disks(page: &mut Page, moment: &Moment) {
             family.count(&[("device", &disk.name)], count(disk));
         }
     }
-    let times: [Real<Disk>; 5] = [
+    let times: [Real<DiskRates>; 5] = [
         ("read_time_seconds", "Time of all reads together.", |disk| disk.read.seconds),
         ("write_time_seconds", "Time of all writes together.", |disk| disk.write.seconds),
         ("discard_time_seconds", "Time of all discards together.", |disk| disk.discard.seconds),
@@ -151,7 +152,7 @@ pub(crate) fn cpus(page: &mut Page, moment: &Moment) {
 }
 
 pub(crate) fn memory(page: &mut Page, moment: &Moment) {
-    let parts: [Count<Memory>; 10] = [
+    let parts: [Count<MemoryUse>; 10] = [
         ("size", "Memory of the machine.", |memory| memory.total),
         ("free", "Memory that nobody uses.", |memory| memory.free),
         ("available", "Memory that programs could get without swapping.", |memory| memory.available),

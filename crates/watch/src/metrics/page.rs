@@ -12,7 +12,7 @@ pub(crate) enum Form {
 
 /// What a family is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FamilyKind {
     /// Its samples end in `_total`, its name does not.
     Counter,
     Gauge,
@@ -29,7 +29,7 @@ pub(crate) struct Page {
 pub(crate) struct Family<'a> {
     page: &'a mut Page,
     name: String,
-    kind: Kind,
+    kind: FamilyKind,
     help: &'static str,
     written: BTreeSet<String>,
 }
@@ -43,7 +43,7 @@ impl Page {
     }
 
     /// Begins a family: its name without `linerate_` and without `_total`.
-    pub(crate) fn family(&mut self, kind: Kind, name: &str, help: &'static str) -> Family<'_> {
+    pub(crate) fn family(&mut self, kind: FamilyKind, name: &str, help: &'static str) -> Family<'_> {
         Family { page: self, name: format!("linerate_{name}"), kind, help, written: BTreeSet::new() }
     }
 
@@ -83,7 +83,7 @@ impl Family<'_> {
             self.head();
         }
         if self.written.insert(own.clone()) {
-            let total = if self.kind == Kind::Counter { "_total" } else { "" };
+            let total = if self.kind == FamilyKind::Counter { "_total" } else { "" };
             let braces = if own.is_empty() { String::new() } else { format!("{{{own}}}") };
             let _ = writeln!(self.page.text, "{}{total}{braces} {value}", self.name);
         }
@@ -91,10 +91,10 @@ impl Family<'_> {
 
     fn head(&mut self) {
         let (kind, total) = match (self.kind, self.page.form) {
-            (Kind::Gauge, _) => ("gauge", ""),
-            (Kind::Counter, Form::OpenMetrics) => ("counter", ""),
+            (FamilyKind::Gauge, _) => ("gauge", ""),
+            (FamilyKind::Counter, Form::OpenMetrics) => ("counter", ""),
             // The older form knows the name of the sample alone.
-            (Kind::Counter, Form::Text) => ("counter", "_total"),
+            (FamilyKind::Counter, Form::Text) => ("counter", "_total"),
         };
         let name = &self.name;
         let _ = writeln!(self.page.text, "# HELP {name}{total} {}", self.help);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// One whole disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Disk {
+pub struct DiskRates {
     /// The kernel's name (`nvme0n1`).
     pub name: String,
     pub model: Option<String>,

@@ -25,7 +25,7 @@ pub enum FlowStage {
 /// Workers of a flow, by what they did with their time: shares of 1, means over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct FlowLanes {
+pub struct FlowWorkers {
     pub count: u32,
     /// Worked on a core.
     pub busy: f64,
@@ -40,7 +40,7 @@ pub struct FlowLanes {
 /// What a running linerate moves now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Flow {
+pub struct LiveFlow {
     /// `run`, `disk`, `network`, `wall serve`, …
     pub command: String,
     pub stage: FlowStage,
@@ -51,7 +51,7 @@ pub struct Flow {
     /// Until all of it is done, as far as that is known.
     pub seconds_left: Option<f64>,
     /// Where it has workers, and they have said how they spend their time.
-    pub lanes: Option<FlowLanes>,
+    pub lanes: Option<FlowWorkers>,
     /// What the flow itself says that holds it: a wall does.
     pub held_by: Option<String>,
     /// What holds it now, in one sentence; none where that cannot be told.

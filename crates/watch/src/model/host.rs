@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Memory, bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct MemoryUse {
     pub total: u64,
     pub free: u64,
     /// What programs could still get without swapping.

@@ -18,16 +18,16 @@ pub use cpu::Cpus;
 pub use cpu::IrqLine;
 pub use cpu::{Core, Eight};
 
-pub use disk::Disk;
+pub use disk::DiskRates;
 pub use disk::DiskWay;
-pub use flow::{Flow, FlowLanes, FlowStage};
+pub use flow::{FlowStage, FlowWorkers, LiveFlow};
 pub use host::PcieLink;
-pub use host::{Memory, Pressure};
+pub use host::{MemoryUse, Pressure};
 pub use network::DropLine;
 pub use network::SoftnetCore;
 
 pub use network::{Tcp, Udp};
-pub use nic::{Named, Nic, Queue, Way, summed};
+pub use nic::{NamedCounter, NicDirection, NicQueue, NicRates, summed};
 pub use power::PowerSource;
 pub use power::{Energy, PowerKind};
 
@@ -50,13 +50,13 @@ pub struct Moment {
     /// Name of the host.
     pub host: String,
     /// Interfaces but `lo`, in the order of their names.
-    pub nics: Vec<Nic>,
+    pub nics: Vec<NicRates>,
     /// Whole disks, in the order of their names.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskRates>,
     pub cpus: Cpus,
     /// Interrupts of NIC queues and disk queues, and the busiest others; busiest first.
     pub irqs: Vec<IrqLine>,
-    pub memory: Memory,
+    pub memory: MemoryUse,
     /// Pressure-stall information, one for each resource that the kernel tells of.
     pub pressure: Vec<Pressure>,
     /// One for each processor.
@@ -78,5 +78,5 @@ pub struct Moment {
     /// What cannot be read here, and why, by source; told once is enough for a view.
     pub unknown: BTreeMap<String, String>,
     /// What this program itself moves, where it does.
-    pub flow: Option<Flow>,
+    pub flow: Option<LiveFlow>,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Nic {
+pub struct NicRates {
     /// Its name now (`eth0`); one that was renamed is a new one.
     pub name: String,
     /// Name of the driver (`mlx5_core`, `veth`).
@@ -17,29 +17,30 @@ pub struct Nic {
     pub carrier: Option<bool>,
     /// The kernel's `operstate` is `up` (or `unknown`, as virtual interfaces have).
     pub up: Option<bool>,
-    pub receive: Way,
-    pub send: Way,
+    pub receive: NicDirection,
+    pub send: NicDirection,
     /// Queues that the driver counts, or else that have an interrupt of their own. Empty where neither is
     /// told.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<NicQueue>,
     /// What the driver counts (`ethtool -S`) of drops, errors, pauses and lack of buffers: those that are not
     /// 0.
-    pub ethtool: Vec<Named>,
+    pub ethtool: Vec<NamedCounter>,
     /// Interfaces whose packets are also its own: the members of a bond, team or bridge, what a VLAN or
     /// macvlan lies on.
     pub built_on: Vec<String>,
 }
 
 /// Those that a sum over interfaces is of: one that is built on others of them would be counted twice.
-pub fn summed(nics: &[Nic]) -> impl Iterator<Item = &Nic> {
-    let other = |nic: &Nic, name: &String| *name != nic.name && nics.iter().any(|other| other.name == *name);
+pub fn summed(nics: &[NicRates]) -> impl Iterator<Item = &NicRates> {
+    let other =
+        |nic: &NicRates, name: &String| *name != nic.name && nics.iter().any(|other| other.name == *name);
     nics.iter().filter(move |nic| !nic.built_on.iter().any(|name| other(nic, name)))
 }
 
 /// One direction of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Way {
+pub struct NicDirection {
     /// As the interface counts: frames without preamble, gap and (usually) checksum.
     pub bytes_per_second: Option<f64>,
     /// The same in bits.
@@ -63,7 +64,7 @@ pub struct Way {
 /// One queue of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Queue {
+pub struct NicQueue {
     /// `0`, `1`, …; of a driver that names them otherwise, its own name.
     pub name: String,
     pub receive_packets_per_second: Option<f64>,
@@ -82,7 +83,7 @@ pub struct Queue {
 /// One counter by its driver's name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Named {
+pub struct NamedCounter {
     pub name: String,
     pub per_second: Option<f64>,
     pub total: u64,

@@ -4,7 +4,7 @@
 //! closes on one that takes nothing for some seconds. The sampler knows of neither.
 
 use super::Shared;
-use crate::board::{Board, Shown};
+use crate::board::{EncodedMoment, LatestMoment};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, Sse};
@@ -22,8 +22,8 @@ const PULSE: Duration = Duration::from_secs(5);
 
 /// One reader.
 struct Reader {
-    board: Arc<Board>,
-    moments: Receiver<Option<Arc<Shown>>>,
+    board: Arc<LatestMoment>,
+    moments: Receiver<Option<Arc<EncodedMoment>>>,
     greeted: bool,
     told_end: bool,
     _permit: Permit,

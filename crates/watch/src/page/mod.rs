@@ -10,7 +10,7 @@ mod token;
 
 pub use self::token::PageToken;
 
-use super::board::Board;
+use super::board::LatestMoment;
 use super::history::Span;
 use super::{openmetrics, prometheus_text};
 use axum::Router;
@@ -58,7 +58,7 @@ pub struct Page {
 
 /// What all requests share.
 struct Shared {
-    board: Arc<Board>,
+    board: Arc<LatestMoment>,
     guard: Guard,
     token: Option<PageToken>,
     streams: Arc<Permits>,
@@ -67,7 +67,7 @@ struct Shared {
 
 impl Page {
     /// Listens.
-    pub fn start(board: Arc<Board>, settings: PageSettings) -> Result<Page, Failure> {
+    pub fn start(board: Arc<LatestMoment>, settings: PageSettings) -> Result<Page, Failure> {
         let PageSettings { listen, token } = settings;
         if !listen.ip().to_canonical().is_loopback() && token.is_none() {
             return Err(Failure::Usage(format!(

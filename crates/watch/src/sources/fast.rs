@@ -1,6 +1,6 @@
 //! What is read with every sample: some fifteen files of `/proc`, kept open.
 
-use super::super::kept::{Kept, Timed};
+use super::super::kept::{Kept, TimedValue};
 use linerate_facts::counters::{
     Counters, DiskCounters, Groups, Interrupts, NicCounters, PressureCounters, SoftnetCounters, Stat,
     parse_diskstats, parse_flat, parse_groups, parse_interrupts, parse_meminfo, parse_net_dev,
@@ -15,7 +15,7 @@ const PRESSURE: [&str; 4] =
     ["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"];
 
 /// A file's value with its time, or why there is none.
-pub(crate) type Read<T> = Result<Timed<T>, String>;
+pub(crate) type Read<T> = Result<TimedValue<T>, String>;
 
 /// Processors, memory, pressure.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::pieces::{legend, piece};
 use super::screen::View;
-use super::theme::Role;
+use super::theme::TextRole;
 use ratatui::text::Line;
 
 const KEYS: [(&str, &str); 9] = [
@@ -20,11 +20,11 @@ const KEYS: [(&str, &str); 9] = [
 /// The help.
 pub(crate) fn lines(view: &View<'_>) -> Vec<Line<'static>> {
     let theme = view.theme;
-    let mut lines = vec![Line::from(piece(theme, Role::Title, " Keys"))];
+    let mut lines = vec![Line::from(piece(theme, TextRole::Title, " Keys"))];
     for (key, what) in KEYS {
         lines.push(Line::from(vec![
-            piece(theme, Role::Strong, format!("  {key:12}")),
-            piece(theme, Role::Plain, what),
+            piece(theme, TextRole::Strong, format!("  {key:12}")),
+            piece(theme, TextRole::Plain, what),
         ]));
     }
     let texts = [
@@ -33,7 +33,7 @@ pub(crate) fn lines(view: &View<'_>) -> Vec<Line<'static>> {
         " CPU, by what the time went to; the rest is idle:",
     ];
     lines.push(Line::default());
-    lines.extend(texts.map(|text| Line::from(piece(theme, Role::Soft, text))));
+    lines.extend(texts.map(|text| Line::from(piece(theme, TextRole::Soft, text))));
     let mut classes = legend(theme);
     classes.spans.insert(0, "  ".into());
     lines.push(classes);

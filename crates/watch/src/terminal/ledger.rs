@@ -2,7 +2,7 @@
 
 use super::pieces::{count, outside, percent, piece};
 use super::screen::View;
-use super::theme::Role;
+use super::theme::TextRole;
 use crate::model::DropLine;
 use linerate_facts::printable::wrapped;
 use ratatui::text::{Line, Span};
@@ -14,21 +14,21 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let (growing, still): (Vec<_>, Vec<_>) = moment.drops.iter().partition(|line| grows(line));
     let mut lines = Vec::new();
     if growing.is_empty() {
-        lines.push(Line::from(piece(theme, Role::Good, " Nothing is lost now.")));
+        lines.push(Line::from(piece(theme, TextRole::Good, " Nothing is lost now.")));
     }
     for line in growing {
-        lines.push(counter(view, line, Role::Bad));
+        lines.push(counter(view, line, TextRole::Bad));
         let texts = [("", &line.meaning), ("cure: ", &line.cure)];
         for (word, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
             let rows = wrapped(&format!("{word}{}", outside(text)), width.saturating_sub(6));
             lines.extend(
-                rows.into_iter().map(|row| Line::from(piece(theme, Role::Plain, format!("     {row}")))),
+                rows.into_iter().map(|row| Line::from(piece(theme, TextRole::Plain, format!("     {row}")))),
             );
         }
     }
     if !still.is_empty() {
-        lines.push(Line::from(piece(theme, Role::Title, " Lost before, not now")));
-        lines.extend(still.into_iter().map(|line| counter(view, line, Role::Soft)));
+        lines.push(Line::from(piece(theme, TextRole::Title, " Lost before, not now")));
+        lines.extend(still.into_iter().map(|line| counter(view, line, TextRole::Soft)));
     }
     lines.push(Line::default());
     lines.extend(protocols(view));
@@ -37,7 +37,7 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn counter(view: &View<'_>, line: &DropLine, role: Role) -> Line<'static> {
+fn counter(view: &View<'_>, line: &DropLine, role: TextRole) -> Line<'static> {
     let place = line.interface.as_deref().map_or(String::new(), |name| format!(", {}", outside(name)));
     let name = format!("  {}{place}: {} ", outside(&line.layer), outside(&line.counter));
     let rate = format!(" {} {}/s  {} in all", count(line.per_second), outside(&line.unit), line.total);
@@ -48,14 +48,14 @@ fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
     let View { moment, theme, .. } = *view;
     let (tcp, udp) = (&moment.tcp, &moment.udp);
     let part = |text: String, rate: Option<f64>| {
-        piece(theme, if rate.is_some_and(|rate| rate > 0.0) { Role::Warn } else { Role::Soft }, text)
+        piece(theme, if rate.is_some_and(|rate| rate > 0.0) { TextRole::Warn } else { TextRole::Soft }, text)
     };
     let connections = tcp.established.map_or("-".to_string(), |count| count.to_string());
     let mut lines = vec![Line::from(vec![
-        piece(theme, Role::Title, " TCP "),
+        piece(theme, TextRole::Title, " TCP "),
         piece(
             theme,
-            Role::Plain,
+            TextRole::Plain,
             format!(
                 "{connections} connections  in {}/s  out {}/s  ",
                 count(tcp.segments_in_per_second),
@@ -82,10 +82,10 @@ fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
         ("other", udp.other_drops_per_second),
     ];
     let mut spans: Vec<Span<'static>> = vec![
-        piece(theme, Role::Title, " UDP "),
+        piece(theme, TextRole::Title, " UDP "),
         piece(
             theme,
-            Role::Plain,
+            TextRole::Plain,
             format!(
                 "in {}/s  out {}/s  ",
                 count(udp.datagrams_in_per_second),
@@ -96,11 +96,11 @@ fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
     let dropped: Vec<_> =
         causes.into_iter().filter(|(_, rate)| rate.is_some_and(|rate| rate > 0.0)).collect();
     match dropped.is_empty() {
-        true => spans.push(piece(theme, Role::Soft, "no drops")),
+        true => spans.push(piece(theme, TextRole::Soft, "no drops")),
         false => spans.extend(
             dropped
                 .into_iter()
-                .map(|(cause, rate)| piece(theme, Role::Bad, format!("{cause} {}/s  ", count(rate)))),
+                .map(|(cause, rate)| piece(theme, TextRole::Bad, format!("{cause} {}/s  ", count(rate)))),
         ),
     }
     lines.push(Line::from(spans));
@@ -121,8 +121,8 @@ fn links(view: &View<'_>) -> Vec<Line<'static>> {
             link.best_width
         );
         Line::from(vec![
-            piece(theme, Role::Title, " PCIe"),
-            piece(theme, if link.was.is_some() { Role::Bad } else { Role::Warn }, text),
+            piece(theme, TextRole::Title, " PCIe"),
+            piece(theme, if link.was.is_some() { TextRole::Bad } else { TextRole::Warn }, text),
         ])
     };
     view.moment.links.iter().map(line).collect()
@@ -131,12 +131,12 @@ fn links(view: &View<'_>) -> Vec<Line<'static>> {
 /// What did not answer, and what cannot be read here.
 fn sources(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let theme = view.theme;
-    let slow = view.moment.slow.iter().map(|source| (Role::Warn, outside(source)));
+    let slow = view.moment.slow.iter().map(|source| (TextRole::Warn, outside(source)));
     let unknown = view
         .moment
         .unknown
         .iter()
-        .map(|(source, why)| (Role::Soft, format!("{}: {}", outside(source), outside(why))));
+        .map(|(source, why)| (TextRole::Soft, format!("{}: {}", outside(source), outside(why))));
     slow.chain(unknown)
         .flat_map(|(role, text)| {
             wrapped(&text, width.saturating_sub(2)).into_iter().map(move |row| (role, row))

@@ -21,12 +21,12 @@ mod tests;
 mod theme;
 
 pub use self::inline::InlineView;
-use self::place::Place;
+use self::place::OwnedTerminal;
 use self::screen::{View, compose};
 pub use self::size::{has_room, size, size_or_usual};
-use self::state::{Asked, State};
+use self::state::{KeyAction, ViewState};
 pub use self::theme::Theme;
-use super::board::Board;
+use super::board::LatestMoment;
 use super::model::Moment;
 use linerate_facts::failure::Failure;
 use ratatui::Frame;
@@ -42,15 +42,15 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows the board until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
 /// from or go to; it may be empty.
-pub fn show(board: &Board, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
-    let mut place = Place::take()?;
+pub fn show(board: &LatestMoment, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
+    let mut place = OwnedTerminal::take()?;
     let shown = turn(&mut place, board, stop, note);
     drop(place);
     shown.map_err(|error| Failure::Lacks(format!("the terminal is gone: {error}")))
 }
 
-fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::Result<()> {
-    let (mut state, theme) = (State::default(), Theme::of_environment());
+fn turn(place: &mut OwnedTerminal, board: &LatestMoment, stop: &AtomicBool, note: &str) -> io::Result<()> {
+    let (mut state, theme) = (ViewState::default(), Theme::of_environment());
     let mut moments = board.listen();
     let mut stale = true;
     while !stop.load(Ordering::Relaxed) && !place.is_lost() {
@@ -69,10 +69,10 @@ fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::
         }
         match read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key, board) {
-                Asked::Quit => return Ok(()),
-                Asked::Suspend => place.suspend()?,
-                Asked::Redraw => place.terminal.clear()?,
-                Asked::Nothing => {}
+                KeyAction::Quit => return Ok(()),
+                KeyAction::Suspend => place.suspend()?,
+                KeyAction::Redraw => place.terminal.clear()?,
+                KeyAction::Nothing => {}
             },
             Event::Resize(..) => {}
             _ => continue,
@@ -84,7 +84,13 @@ fn turn(place: &mut Place, board: &Board, stop: &AtomicBool, note: &str) -> io::
 
 /// The lines are made before anything is written: a terminal that is held (Ctrl-S) holds nobody who waits for
 /// the history.
-fn draw(place: &mut Place, board: &Board, state: &State, theme: Theme, note: &str) -> io::Result<()> {
+fn draw(
+    place: &mut OwnedTerminal,
+    board: &LatestMoment,
+    state: &ViewState,
+    theme: Theme,
+    note: &str,
+) -> io::Result<()> {
     place.terminal.autoresize()?;
     let size = place.terminal.size()?;
     let ended = board.has_ended();

@@ -2,9 +2,9 @@
 
 use super::pieces::{bar, bits, count, fit, outside, percent, piece, sparkline};
 use super::screen::View;
-use super::theme::Role;
-use crate::history::Kind;
-use crate::model::{Nic, Queue, Way};
+use super::theme::TextRole;
+use crate::history::SeriesKind;
+use crate::model::{NicDirection, NicQueue, NicRates};
 use linerate_model::verdict::thresholds::LINK_FULL;
 use ratatui::text::{Line, Span};
 
@@ -48,8 +48,8 @@ impl Columns {
 }
 
 /// It moves something, or loses something.
-pub(crate) fn is_busy(nic: &Nic) -> bool {
-    let some = |way: &Way| {
+pub(crate) fn is_busy(nic: &NicRates) -> bool {
+    let some = |way: &NicDirection| {
         [way.bits_per_second, way.drops_per_second, way.errors_per_second]
             .iter()
             .flatten()
@@ -59,13 +59,13 @@ pub(crate) fn is_busy(nic: &Nic) -> bool {
 }
 
 /// One row: both directions on the scale of the link.
-pub(crate) fn row(view: &View<'_>, nic: &Nic, columns: &Columns) -> Line<'static> {
+pub(crate) fn row(view: &View<'_>, nic: &NicRates, columns: &Columns) -> Line<'static> {
     let theme = view.theme;
     let alive = nic.carrier != Some(false);
     let role = match losses(nic) {
-        Some(_) => Role::Bad,
-        None if alive => Role::Plain,
-        None => Role::Soft,
+        Some(_) => TextRole::Bad,
+        None if alive => TextRole::Plain,
+        None => TextRole::Soft,
     };
     let name = piece(theme, role, fit(theme, &nic.name, columns.name));
     if columns.narrow {
@@ -73,61 +73,74 @@ pub(crate) fn row(view: &View<'_>, nic: &Nic, columns: &Columns) -> Line<'static
     }
     let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
     for (arrow, way, role) in
-        [(theme.mark("↑", "^"), &nic.send, Role::Out), (theme.mark("↓", "v"), &nic.receive, Role::In)]
+        [(theme.mark("↑", "^"), &nic.send, TextRole::Out), (theme.mark("↓", "v"), &nic.receive, TextRole::In)]
     {
         spans.push(piece(theme, role, arrow.to_string()));
         spans.extend(way_bar(view, nic, way, role, columns.bar));
-        spans.push(piece(theme, Role::Plain, format!(" {:>1$}", bits(way.bits_per_second), columns.rate)));
+        spans.push(piece(
+            theme,
+            TextRole::Plain,
+            format!(" {:>1$}", bits(way.bits_per_second), columns.rate),
+        ));
         if columns.share {
-            spans.push(piece(theme, Role::Soft, format!("{:>5} ", percent(way.share_of_link))));
+            spans.push(piece(theme, TextRole::Soft, format!("{:>5} ", percent(way.share_of_link))));
         }
     }
     if columns.spark > 0 {
-        let past = view.history.past(view.state.span, Kind::NicSend, &nic.name);
+        let past = view.history.past(view.state.span, SeriesKind::NicSend, &nic.name);
         let link = nic.link_bits_per_second.known().copied();
-        spans.extend([Span::raw(" "), sparkline(theme, Role::Out, past.as_ref(), link, columns.spark)]);
+        spans.extend([Span::raw(" "), sparkline(theme, TextRole::Out, past.as_ref(), link, columns.spark)]);
     }
     match losses(nic) {
-        Some(rate) => spans.push(piece(theme, Role::Bad, format!(" {}/s lost", count(Some(rate))))),
-        None if !alive => spans.push(piece(theme, Role::Soft, " no carrier")),
+        Some(rate) => spans.push(piece(theme, TextRole::Bad, format!(" {}/s lost", count(Some(rate))))),
+        None if !alive => spans.push(piece(theme, TextRole::Soft, " no carrier")),
         None => {}
     }
     Line::from(spans)
 }
 
 /// One bar, of the direction that has more of the link, and both rates.
-fn narrow_row(view: &View<'_>, nic: &Nic, name: Span<'static>, columns: &Columns) -> Line<'static> {
+fn narrow_row(view: &View<'_>, nic: &NicRates, name: Span<'static>, columns: &Columns) -> Line<'static> {
     let theme = view.theme;
-    let rate = |way: &Way| way.bits_per_second.unwrap_or(0.0);
-    let (way, role) =
-        if rate(&nic.send) >= rate(&nic.receive) { (&nic.send, Role::Out) } else { (&nic.receive, Role::In) };
+    let rate = |way: &NicDirection| way.bits_per_second.unwrap_or(0.0);
+    let (way, role) = if rate(&nic.send) >= rate(&nic.receive) {
+        (&nic.send, TextRole::Out)
+    } else {
+        (&nic.receive, TextRole::In)
+    };
     let mut spans = vec![Span::raw(" "), name, Span::raw(" ")];
     spans.extend(way_bar(view, nic, way, role, columns.bar));
     for (arrow, way, role) in
-        [(theme.mark("↑", "^"), &nic.send, Role::Out), (theme.mark("↓", "v"), &nic.receive, Role::In)]
+        [(theme.mark("↑", "^"), &nic.send, TextRole::Out), (theme.mark("↓", "v"), &nic.receive, TextRole::In)]
     {
         spans.extend([
             piece(theme, role, format!(" {arrow}")),
-            piece(theme, Role::Plain, format!("{:>1$}", bits(way.bits_per_second), columns.rate)),
+            piece(theme, TextRole::Plain, format!("{:>1$}", bits(way.bits_per_second), columns.rate)),
         ]);
     }
     Line::from(spans)
 }
 
 /// On the scale of the link, or of the most that this span saw.
-fn way_bar(view: &View<'_>, nic: &Nic, way: &Way, role: Role, columns: usize) -> Vec<Span<'static>> {
+fn way_bar(
+    view: &View<'_>,
+    nic: &NicRates,
+    way: &NicDirection,
+    role: TextRole,
+    columns: usize,
+) -> Vec<Span<'static>> {
     let full = way.share_of_link.is_some_and(|share| share >= LINK_FULL);
     let share = way.share_of_link.or_else(|| {
-        let kind = if role == Role::Out { Kind::NicSend } else { Kind::NicReceive };
+        let kind = if role == TextRole::Out { SeriesKind::NicSend } else { SeriesKind::NicReceive };
         let past = view.history.past(view.state.span, kind, &nic.name)?;
         let most = past.most.iter().flatten().fold(0.0_f32, |most, value| most.max(*value));
         Some(way.bits_per_second? / f64::from(most).max(1.0))
     });
-    bar(view.theme, if full { Role::Bad } else { role }, share, columns)
+    bar(view.theme, if full { TextRole::Bad } else { role }, share, columns)
 }
 
 /// Packets dropped and damaged per second, both directions; none where none are.
-fn losses(nic: &Nic) -> Option<f64> {
+fn losses(nic: &NicRates) -> Option<f64> {
     let all =
         [&nic.receive, &nic.send].into_iter().flat_map(|way| [way.drops_per_second, way.errors_per_second]);
     let sum: f64 = all.flatten().sum();
@@ -137,36 +150,36 @@ fn losses(nic: &Nic) -> Option<f64> {
 /// The page.
 pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.nics.is_empty() {
-        return vec![Line::from(piece(view.theme, Role::Soft, " There is no interface but lo."))];
+        return vec![Line::from(piece(view.theme, TextRole::Soft, " There is no interface but lo."))];
     }
     view.moment.nics.iter().flat_map(|nic| block(view, nic, width)).collect()
 }
 
-fn block(view: &View<'_>, nic: &Nic, width: usize) -> Vec<Line<'static>> {
+fn block(view: &View<'_>, nic: &NicRates, width: usize) -> Vec<Line<'static>> {
     let theme = view.theme;
     let link = match (nic.link_bits_per_second.known(), nic.link_bits_per_second.why()) {
         (Some(rate), _) => format!("link {}", bits(Some(*rate))),
         (None, why) => format!("link rate unknown ({})", outside(why.unwrap_or_default())),
     };
-    let mut title = vec![piece(theme, Role::Title, format!(" {}", outside(&nic.name)))];
+    let mut title = vec![piece(theme, TextRole::Title, format!(" {}", outside(&nic.name)))];
     title.extend(
-        nic.driver.as_deref().map(|driver| piece(theme, Role::Soft, format!("  {}", outside(driver)))),
+        nic.driver.as_deref().map(|driver| piece(theme, TextRole::Soft, format!("  {}", outside(driver)))),
     );
-    title.push(piece(theme, Role::Soft, format!("  {link}")));
+    title.push(piece(theme, TextRole::Soft, format!("  {link}")));
     if !nic.built_on.is_empty() {
-        title.push(piece(theme, Role::Soft, format!("  built on {}", outside(&nic.built_on.join(", ")))));
+        title.push(piece(theme, TextRole::Soft, format!("  built on {}", outside(&nic.built_on.join(", ")))));
     }
     if nic.carrier == Some(false) {
-        title.push(piece(theme, Role::Warn, "  no carrier"));
+        title.push(piece(theme, TextRole::Warn, "  no carrier"));
     }
     let mut lines = vec![Line::from(title)];
-    lines.push(way(view, nic, &nic.send, Kind::NicSend, width));
-    lines.push(way(view, nic, &nic.receive, Kind::NicReceive, width));
+    lines.push(way(view, nic, &nic.send, SeriesKind::NicSend, width));
+    lines.push(way(view, nic, &nic.receive, SeriesKind::NicReceive, width));
     for (word, way) in [("sent", &nic.send), ("received", &nic.receive)] {
         lines.extend(trouble(view, word, way));
     }
     let grows = |per_second: Option<f64>| {
-        if per_second.is_some_and(|rate| rate > 0.0) { Role::Bad } else { Role::Soft }
+        if per_second.is_some_and(|rate| rate > 0.0) { TextRole::Bad } else { TextRole::Soft }
     };
     lines.extend(nic.ethtool.iter().map(|counter| {
         let text = format!(
@@ -182,11 +195,11 @@ fn block(view: &View<'_>, nic: &Nic, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-fn way(view: &View<'_>, nic: &Nic, way: &Way, kind: Kind, width: usize) -> Line<'static> {
+fn way(view: &View<'_>, nic: &NicRates, way: &NicDirection, kind: SeriesKind, width: usize) -> Line<'static> {
     let theme = view.theme;
     let (arrow, role) = match kind {
-        Kind::NicSend => (theme.mark("↑", "out"), Role::Out),
-        _ => (theme.mark("↓", "in "), Role::In),
+        SeriesKind::NicSend => (theme.mark("↑", "out"), TextRole::Out),
+        _ => (theme.mark("↓", "in "), TextRole::In),
     };
     let wide = width >= 76;
     let figures = match wide {
@@ -202,20 +215,20 @@ fn way(view: &View<'_>, nic: &Nic, way: &Way, kind: Kind, width: usize) -> Line<
     let spark = if wide { free / 2 } else { 0 };
     let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{arrow} "))];
     spans.extend(way_bar(view, nic, way, role, free - spark));
-    spans.push(piece(theme, Role::Plain, figures));
+    spans.push(piece(theme, TextRole::Plain, figures));
     let past = view.history.past(view.state.span, kind, &nic.name);
     spans.push(sparkline(theme, role, past.as_ref(), nic.link_bits_per_second.known().copied(), spark));
     Line::from(spans)
 }
 
-fn trouble(view: &View<'_>, word: &str, way: &Way) -> Option<Line<'static>> {
+fn trouble(view: &View<'_>, word: &str, way: &NicDirection) -> Option<Line<'static>> {
     let (drops, errors) = (way.drops_per_second.unwrap_or(0.0), way.errors_per_second.unwrap_or(0.0));
     let text =
         format!("    of what is {word}: {} drops/s, {} errors/s", count(Some(drops)), count(Some(errors)));
-    (drops > 0.0 || errors > 0.0).then(|| Line::from(piece(view.theme, Role::Bad, text)))
+    (drops > 0.0 || errors > 0.0).then(|| Line::from(piece(view.theme, TextRole::Bad, text)))
 }
 
-fn queue_line(view: &View<'_>, queue: &Queue) -> Line<'static> {
+fn queue_line(view: &View<'_>, queue: &NicQueue) -> Line<'static> {
     let theme = view.theme;
     let mut text = format!("    queue {}", fit(theme, &queue.name, 4));
     let figures = [
@@ -227,9 +240,9 @@ fn queue_line(view: &View<'_>, queue: &Queue) -> Line<'static> {
         text.push_str(&format!(" {word} {:>6}/s", count(figure)));
     }
     text.extend(queue.core.map(|core| format!("  core {core}")));
-    let mut spans = vec![piece(theme, Role::Plain, text)];
+    let mut spans = vec![piece(theme, TextRole::Plain, text)];
     if queue.drops_per_second.is_some_and(|rate| rate > 0.0) {
-        spans.push(piece(theme, Role::Bad, format!("  {}/s dropped", count(queue.drops_per_second))));
+        spans.push(piece(theme, TextRole::Bad, format!("  {}/s dropped", count(queue.drops_per_second))));
     }
     Line::from(spans)
 }

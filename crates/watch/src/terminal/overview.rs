@@ -5,8 +5,8 @@ use super::network::{self, Columns};
 use super::pieces::{bits, bytes, count, fit, graph, outside, percent, piece, sparkline, stack};
 use super::screen::{View, pushed_right};
 use super::storage;
-use super::theme::Role;
-use crate::history::{Kind, sum};
+use super::theme::TextRole;
+use crate::history::{SeriesKind, sum};
 use crate::model::{Core, DropLine, summed};
 use ratatui::text::{Line, Span};
 
@@ -46,8 +46,8 @@ fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
     let theme = view.theme;
     let past = |kind| view.history.past(view.state.span, kind, "");
     let half = width / 2;
-    let sent = graph(theme, Role::Out, past(Kind::SumSend).as_ref(), half, rows);
-    let received = graph(theme, Role::In, past(Kind::SumReceive).as_ref(), half, rows);
+    let sent = graph(theme, TextRole::Out, past(SeriesKind::SumSend).as_ref(), half, rows);
+    let received = graph(theme, TextRole::In, past(SeriesKind::SumReceive).as_ref(), half, rows);
     let span = view.state.span.word();
     let words = [format!("{:11}sent, last {span}", ""), format!("{:11}received, last {span}", "")];
     let beside = |left: Line<'static>, right: Line<'static>| {
@@ -55,7 +55,7 @@ fn graphs(view: &View<'_>, width: usize, free: usize) -> Vec<Line<'static>> {
         let spans = left.spans.into_iter().chain([Span::raw(" ".repeat(gap))]).chain(right.spans);
         Line::from(spans.collect::<Vec<_>>())
     };
-    let [left, right] = words.map(|word| Line::from(piece(theme, Role::Soft, word)));
+    let [left, right] = words.map(|word| Line::from(piece(theme, TextRole::Soft, word)));
     let mut lines = vec![Line::default(), beside(left, right)];
     lines.extend(sent.into_iter().zip(received).map(|(left, right)| beside(left, right)));
     lines
@@ -76,7 +76,7 @@ fn shares<const N: usize>(needs: [usize; N], mut rows: usize) -> [usize; N] {
 }
 
 fn more(view: &View<'_>, title: Line<'static>, left: usize, width: usize) -> Line<'static> {
-    let shown = piece(view.theme, Role::Soft, format!("+{left} "));
+    let shown = piece(view.theme, TextRole::Soft, format!("+{left} "));
     pushed_right(title.spans, shown, width)
 }
 
@@ -85,18 +85,18 @@ fn nics(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let sent = sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second));
     let received = sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second));
     let mut title = vec![
-        piece(theme, Role::Title, " Network "),
-        piece(theme, Role::Out, format!("{} {}  ", theme.mark("↑", "out"), bits(sent))),
-        piece(theme, Role::In, format!("{} {}  ", theme.mark("↓", "in"), bits(received))),
+        piece(theme, TextRole::Title, " Network "),
+        piece(theme, TextRole::Out, format!("{} {}  ", theme.mark("↑", "out"), bits(sent))),
+        piece(theme, TextRole::In, format!("{} {}  ", theme.mark("↓", "in"), bits(received))),
     ];
     let columns = Columns::of(view, width);
     if width >= 70 {
-        let past = view.history.past(view.state.span, Kind::SumSend, "");
+        let past = view.history.past(view.state.span, SeriesKind::SumSend, "");
         // Above those of the rows, where they have some.
         let taken = Line::from(title.clone()).width();
         let (from, wide) = columns.graph().unwrap_or((taken, (width - 60).min(60)));
         title.push(Span::raw(" ".repeat(from.saturating_sub(taken))));
-        title.push(sparkline(theme, Role::Out, past.as_ref(), None, wide));
+        title.push(sparkline(theme, TextRole::Out, past.as_ref(), None, wide));
     }
     let mut all: Vec<_> = moment.nics.iter().collect();
     // In the order of their names, but what moves or loses comes before what is down.
@@ -111,9 +111,9 @@ fn disks(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let read = sum(real().map(|disk| disk.read.bytes_per_second));
     let written = sum(real().map(|disk| disk.write.bytes_per_second));
     let title = Line::from(vec![
-        piece(theme, Role::Title, " Disks "),
-        piece(theme, Role::In, format!("read {}  ", bytes(read))),
-        piece(theme, Role::Out, format!("write {}  ", bytes(written))),
+        piece(theme, TextRole::Title, " Disks "),
+        piece(theme, TextRole::In, format!("read {}  ", bytes(read))),
+        piece(theme, TextRole::Out, format!("write {}  ", bytes(written))),
     ]);
     let mut all: Vec<_> = moment.disks.iter().collect();
     all.sort_by_key(|disk| !storage::is_busy(disk));
@@ -124,17 +124,21 @@ fn cores(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let View { moment, theme, .. } = *view;
     let total = moment.cpus.total.as_ref();
     let mut title = vec![
-        piece(theme, Role::Title, " CPU "),
-        piece(theme, Role::Plain, format!("{} busy", percent(total.map(|total| total.busy())))),
-        piece(theme, Role::Soft, format!("  softirq {}", percent(total.map(|total| total.softirq)))),
+        piece(theme, TextRole::Title, " CPU "),
+        piece(theme, TextRole::Plain, format!("{} busy", percent(total.map(|total| total.busy())))),
+        piece(theme, TextRole::Soft, format!("  softirq {}", percent(total.map(|total| total.softirq)))),
     ];
     if total.is_some_and(|total| total.steal > 0.005) {
-        title.push(piece(theme, Role::Warn, format!("  stolen {}", percent(total.map(|total| total.steal)))));
+        title.push(piece(
+            theme,
+            TextRole::Warn,
+            format!("  stolen {}", percent(total.map(|total| total.steal))),
+        ));
     }
     if width >= 60 {
         title.push(piece(
             theme,
-            Role::Soft,
+            TextRole::Soft,
             format!("  {} interrupts/s", count(moment.cpus.interrupts_per_second)),
         ));
     }
@@ -156,9 +160,9 @@ pub(crate) fn grid(view: &View<'_>, cores: &[&Core], width: usize) -> Vec<Line<'
     let digits = 4;
     let cell = |core: &Core| -> Vec<Span<'static>> {
         let busy = percent(core.eight.map(|eight| eight.busy()));
-        let mut spans = vec![piece(view.theme, Role::Soft, format!("{:>digits$} ", core.number))];
+        let mut spans = vec![piece(view.theme, TextRole::Soft, format!("{:>digits$} ", core.number))];
         spans.extend(stack(view.theme, core.eight.as_ref(), each.saturating_sub(digits + 8)));
-        spans.push(piece(view.theme, Role::Plain, format!("{busy:>6} ")));
+        spans.push(piece(view.theme, TextRole::Plain, format!("{busy:>6} ")));
         spans
     };
     cores
@@ -173,14 +177,17 @@ fn losses(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) 
         moment.drops.iter().filter(|line| line.per_second.is_some_and(|rate| rate > 0.0)).collect();
     growing.sort_by(|a, b| b.per_second.unwrap_or(0.0).total_cmp(&a.per_second.unwrap_or(0.0)));
     let title = match growing.len() {
-        0 => Line::from(vec![piece(theme, Role::Title, " Losses "), piece(theme, Role::Good, "none now")]),
+        0 => Line::from(vec![
+            piece(theme, TextRole::Title, " Losses "),
+            piece(theme, TextRole::Good, "none now"),
+        ]),
         1 => Line::from(vec![
-            piece(theme, Role::Title, " Losses "),
-            piece(theme, Role::Bad, "1 counter grows"),
+            piece(theme, TextRole::Title, " Losses "),
+            piece(theme, TextRole::Bad, "1 counter grows"),
         ]),
         some => Line::from(vec![
-            piece(theme, Role::Title, " Losses "),
-            piece(theme, Role::Bad, format!("{some} counters grow")),
+            piece(theme, TextRole::Title, " Losses "),
+            piece(theme, TextRole::Bad, format!("{some} counters grow")),
         ]),
     };
     (title, growing.into_iter().map(|line| loss(view, line, width)).collect())
@@ -197,10 +204,11 @@ fn loss(view: &View<'_>, line: &DropLine, width: usize) -> Line<'static> {
     };
     let name = fit(theme, &name, if width >= 100 { 34 } else { 22 });
     let rate = format!(" {:>6}/s {}  ", count(line.per_second), outside(&line.unit));
-    let mut spans = vec![Span::raw("  "), piece(theme, Role::Bad, name), piece(theme, Role::Bad, rate)];
+    let mut spans =
+        vec![Span::raw("  "), piece(theme, TextRole::Bad, name), piece(theme, TextRole::Bad, rate)];
     let left = width.saturating_sub(Line::from(spans.clone()).width());
     if left > 12 {
-        spans.push(piece(theme, Role::Plain, fit(theme, &line.cure, left)));
+        spans.push(piece(theme, TextRole::Plain, fit(theme, &line.cure, left)));
     }
     Line::from(spans)
 }

@@ -4,11 +4,11 @@
 use super::network::{self, Columns};
 use super::pieces::{bar, bytes, fit, fit_to, milliseconds, outside, percent, piece, stack};
 use super::screen::View;
-use super::state::State;
+use super::state::ViewState;
 use super::storage;
-use super::theme::{Role, Theme};
+use super::theme::{TextRole, Theme};
 use crate::history::History;
-use crate::model::{Core, Disk, Flow, FlowStage, Moment, Nic};
+use crate::model::{Core, DiskRates, FlowStage, LiveFlow, Moment, NicRates};
 use linerate_facts::printable::wrapped;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_model::verdict::thresholds::CPU_FULL;
@@ -58,19 +58,19 @@ fn keep(seen: &mut BTreeMap<String, f64>, name: &str, rate: f64, least: f64) {
     }
 }
 
-fn nic_rate(nic: &Nic) -> f64 {
+fn nic_rate(nic: &NicRates) -> f64 {
     let (send, receive) = (nic.send.bits_per_second, nic.receive.bits_per_second);
     send.unwrap_or(0.0).max(receive.unwrap_or(0.0))
 }
 
-fn disk_rate(disk: &Disk) -> f64 {
+fn disk_rate(disk: &DiskRates) -> f64 {
     disk.read.bytes_per_second.unwrap_or(0.0) + disk.write.bytes_per_second.unwrap_or(0.0)
 }
 
 /// Everything that a panel is made of.
 #[derive(Clone, Copy)]
 pub struct Panel<'a> {
-    pub flow: &'a Flow,
+    pub flow: &'a LiveFlow,
     /// Since the command began.
     pub elapsed: Duration,
     /// None before the first sample.
@@ -102,7 +102,7 @@ pub fn panel(panel: &Panel<'_>, width: usize, rows: usize) -> Vec<Line<'static>>
         }
         (None, Some(why)) => {
             let text = fit_to(panel.theme, &format!(" no view of the machine: {why}"), width);
-            lines.push(Line::from(piece(panel.theme, Role::Soft, text)));
+            lines.push(Line::from(piece(panel.theme, TextRole::Soft, text)));
         }
         (None, None) => {}
     }
@@ -120,7 +120,7 @@ pub fn machine(
     width: usize,
     rows: usize,
 ) -> Vec<Line<'static>> {
-    let state = State::default();
+    let state = ViewState::default();
     let view = View { moment, history, state: &state, theme, note: "", ended: false };
     let columns = Columns::of(&view, width);
     let mut devices: Vec<(f64, Line<'static>)> = Vec::new();
@@ -146,7 +146,7 @@ pub fn machine(
 }
 
 /// A disk with a bar that is worth its name: the watch's own row spends the columns of 80 on requests.
-fn disk_row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
+fn disk_row(view: &View<'_>, disk: &DiskRates, width: usize) -> Line<'static> {
     if !(60..110).contains(&width) {
         return storage::row(view, disk, width);
     }
@@ -156,23 +156,23 @@ fn disk_row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
     let latency = most.latency_ms.map_or(String::new(), |ms| milliseconds(Some(ms)));
     let queue = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
     let mut spans =
-        vec![Span::raw(" "), piece(theme, Role::Plain, fit(theme, &disk.name, 9)), Span::raw(" ")];
-    spans.extend(bar(theme, Role::In, storage::share(disk), width.saturating_sub(55).min(40)));
-    spans.push(piece(theme, Role::In, format!(" r {:>9}", bytes(read.bytes_per_second))));
-    spans.push(piece(theme, Role::Out, format!(" w {:>9}", bytes(write.bytes_per_second))));
-    spans.push(piece(theme, Role::Soft, format!(" {latency:>7}")));
-    spans.push(piece(theme, Role::Plain, format!("  q {queue:>6}")));
+        vec![Span::raw(" "), piece(theme, TextRole::Plain, fit(theme, &disk.name, 9)), Span::raw(" ")];
+    spans.extend(bar(theme, TextRole::In, storage::share(disk), width.saturating_sub(55).min(40)));
+    spans.push(piece(theme, TextRole::In, format!(" r {:>9}", bytes(read.bytes_per_second))));
+    spans.push(piece(theme, TextRole::Out, format!(" w {:>9}", bytes(write.bytes_per_second))));
+    spans.push(piece(theme, TextRole::Soft, format!(" {latency:>7}")));
+    spans.push(piece(theme, TextRole::Plain, format!("  q {queue:>6}")));
     Line::from(spans)
 }
 
 /// ` 12s [=====>    ] disk: read sequential, 1 MiB · 813 MB/s · 42s left`, as the plain line has it.
 fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
     let Panel { flow, theme, elapsed, .. } = *panel;
-    let mut spans = vec![piece(theme, Role::Soft, format!(" {:>3} ", short(elapsed.as_secs_f64())))];
+    let mut spans = vec![piece(theme, TextRole::Soft, format!(" {:>3} ", short(elapsed.as_secs_f64())))];
     if let Some(left) = flow.seconds_left.filter(|_| width >= 60) {
         let past = elapsed.as_secs_f64();
         let columns = if width < 100 { TIME_BAR.0 } else { TIME_BAR.1 };
-        spans.extend(bar(theme, Role::Good, Some(past / (past + left).max(1e-3)), columns));
+        spans.extend(bar(theme, TextRole::Good, Some(past / (past + left).max(1e-3)), columns));
         spans.push(Span::raw(" "));
     }
     let mut tail = String::new();
@@ -189,21 +189,21 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
     let both = taken + left.chars().count() + 3;
     let name =
         fit_to(theme, &named(flow), width.saturating_sub(if both + 18 <= width { both } else { taken }));
-    spans.push(piece(theme, Role::Strong, name));
-    let mut add = |text: String, role: Role| {
+    spans.push(piece(theme, TextRole::Strong, name));
+    let mut add = |text: String, role: TextRole| {
         if !text.is_empty() {
-            spans.extend([piece(theme, Role::Soft, theme.mark(" · ", " - ")), piece(theme, role, text)]);
+            spans.extend([piece(theme, TextRole::Soft, theme.mark(" · ", " - ")), piece(theme, role, text)]);
         }
     };
-    add(tail, Role::Plain);
+    add(tail, TextRole::Plain);
     if both + 18 <= width {
-        add(left, Role::Soft);
+        add(left, TextRole::Soft);
     }
     Line::from(spans)
 }
 
 /// `disk: read sequential`, or the step's words.
-fn named(flow: &Flow) -> String {
+fn named(flow: &LiveFlow) -> String {
     let stage = match flow.stage {
         FlowStage::Memory => "memory",
         FlowStage::Disk => "disk",
@@ -231,8 +231,8 @@ pub fn limit(panel: &Panel<'_>, width: usize) -> Vec<Line<'static>> {
     let Panel { flow, theme, .. } = *panel;
     let (role, text) = match &flow.limit {
         _ if matches!(flow.stage, FlowStage::Step) || flow.limit_by.is_empty() => return Vec::new(),
-        Some(what) => (Role::Warn, format!("limited by: {}", outside(what))),
-        None => (Role::Soft, format!("limited by: unknown, {}", outside(&flow.limit_by))),
+        Some(what) => (TextRole::Warn, format!("limited by: {}", outside(what))),
+        None => (TextRole::Soft, format!("limited by: unknown, {}", outside(&flow.limit_by))),
     };
     let mut rows = wrapped(&text, width.saturating_sub(2));
     if rows.len() > 2 {
@@ -250,7 +250,7 @@ pub fn limit(panel: &Panel<'_>, width: usize) -> Vec<Line<'static>> {
 /// What is at its limit on this machine, in a row.
 pub fn near_limit(what: &str, theme: Theme, width: usize) -> Line<'static> {
     let text = format!(" at its limit: {}", outside(what));
-    Line::from(piece(theme, Role::Warn, fit_to(theme, &text, width)))
+    Line::from(piece(theme, TextRole::Warn, fit_to(theme, &text, width)))
 }
 
 /// What the workers do with their time.
@@ -259,10 +259,10 @@ fn lanes(panel: &Panel<'_>, width: usize) -> Option<Line<'static>> {
     let lanes = flow.lanes.as_ref()?;
     let word = if lanes.count == 1 { "worker" } else { "workers" };
     let parts = [
-        (Role::Plain, format!(" {} {word}", lanes.count)),
-        (Role::Soft, format!("  work {}", percent(Some(lanes.busy)))),
-        (Role::In, format!("  wait for disks {}", percent(Some(lanes.starved)))),
-        (Role::Out, format!("  for network {}", percent(Some(lanes.blocked)))),
+        (TextRole::Plain, format!(" {} {word}", lanes.count)),
+        (TextRole::Soft, format!("  work {}", percent(Some(lanes.busy)))),
+        (TextRole::In, format!("  wait for disks {}", percent(Some(lanes.starved)))),
+        (TextRole::Out, format!("  for network {}", percent(Some(lanes.blocked)))),
     ];
     let line = Line::from(parts.map(|(role, text)| piece(theme, role, text)).to_vec());
     (line.width() <= width).then_some(line)
@@ -281,10 +281,10 @@ fn processors(moment: &Moment, theme: Theme, width: usize) -> Option<Line<'stati
     });
     let words = words.unwrap_or_default();
     let room = width.saturating_sub(5 + 6 + words.chars().count()).min(40);
-    let mut spans = vec![piece(theme, Role::Title, " CPU ")];
+    let mut spans = vec![piece(theme, TextRole::Title, " CPU ")];
     spans.extend(stack(theme, Some(total), room));
-    spans.push(piece(theme, Role::Plain, format!("{:>6}", percent(Some(total.busy())))));
-    spans.push(piece(theme, if full { Role::Bad } else { Role::Soft }, words));
+    spans.push(piece(theme, TextRole::Plain, format!("{:>6}", percent(Some(total.busy())))));
+    spans.push(piece(theme, if full { TextRole::Bad } else { TextRole::Soft }, words));
     Some(Line::from(spans))
 }
 
@@ -292,7 +292,7 @@ fn processors(moment: &Moment, theme: Theme, width: usize) -> Option<Line<'stati
 mod tests {
     use super::*;
     use crate::flow::judged;
-    use crate::model::FlowLanes;
+    use crate::model::FlowWorkers;
     use crate::terminal::render;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -304,19 +304,19 @@ mod tests {
         serde_json::from_str(include_str!("../../../../fixtures/watch-moment.json")).expect("a moment")
     }
 
-    fn flow() -> Flow {
-        let lanes = FlowLanes { count: 4, busy: 0.12, starved: 0.05, blocked: 0.81, busiest: 0.2 };
-        Flow {
+    fn flow() -> LiveFlow {
+        let lanes = FlowWorkers { count: 4, busy: 0.12, starved: 0.05, blocked: 0.81, busiest: 0.2 };
+        LiveFlow {
             stage: FlowStage::Path,
             name: "TCP from four disks to two peers, the longest of names that a plan gives".into(),
             bytes_per_second: Some(12.05e9),
             seconds_left: Some(28.0),
             lanes: Some(lanes),
-            ..Flow::default()
+            ..LiveFlow::default()
         }
     }
 
-    fn drawn(flow: &Flow, moment: Option<&Moment>, theme: Theme, width: u16, height: u16) -> String {
+    fn drawn(flow: &LiveFlow, moment: Option<&Moment>, theme: Theme, width: u16, height: u16) -> String {
         let (mut busy, mut history) = (Busy::default(), History::default());
         moment.iter().for_each(|moment| busy.note(moment));
         moment.iter().for_each(|moment| history.push(moment));
@@ -380,7 +380,8 @@ mod tests {
 
     #[test]
     fn before_the_first_sample_and_between_measurements_it_is_short() {
-        let step = Flow { stage: FlowStage::Step, name: "writing a scratch file".into(), ..Flow::default() };
+        let step =
+            LiveFlow { stage: FlowStage::Step, name: "writing a scratch file".into(), ..LiveFlow::default() };
         let shown = drawn(&judged(step, &rich()), None, COLOURS, 80, 24);
         assert_eq!(shown.trim(), "12s writing a scratch file");
     }
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn names_from_outside_do_not_act() {
-        let evil = Flow { name: "\x1b[2J\x1b]0;x\x07".into(), ..flow() };
+        let evil = LiveFlow { name: "\x1b[2J\x1b]0;x\x07".into(), ..flow() };
         assert!(!drawn(&evil, None, COLOURS, 80, 24).contains('\x1b'));
     }
 }

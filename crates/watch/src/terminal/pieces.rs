@@ -1,6 +1,6 @@
 //! The pieces that lines are made of: bars, sparklines, stacked bars, numbers in few columns.
 
-use super::theme::{CLASSES, Role, Theme};
+use super::theme::{CLASSES, TextRole, Theme};
 use crate::history::{Past, classes};
 use crate::model::Eight;
 use linerate_facts::printable::{self, shortened};
@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 pub(crate) const UNKNOWN: &str = "-";
 
 /// A text in its role. What comes from outside goes through [`outside`].
-pub(crate) fn piece(theme: Theme, role: Role, text: impl Into<String>) -> Span<'static> {
+pub(crate) fn piece(theme: Theme, role: TextRole, text: impl Into<String>) -> Span<'static> {
     Span::styled(text.into(), theme.style(role))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn fit_to(theme: Theme, text: &str, columns: usize) -> String {
 }
 
 /// A bar on a scale from 0 to 1. None: nothing is known, the track stays empty.
-pub(crate) fn bar(theme: Theme, role: Role, share: Option<f64>, columns: usize) -> Vec<Span<'static>> {
+pub(crate) fn bar(theme: Theme, role: TextRole, share: Option<f64>, columns: usize) -> Vec<Span<'static>> {
     let share = share.filter(|share| share.is_finite()).unwrap_or(0.0).clamp(0.0, 1.0);
     let eighths = (share * columns as f64 * 8.0).round() as usize;
     let (mut filled, rest) = (String::new(), eighths % 8);
@@ -52,13 +52,13 @@ pub(crate) fn bar(theme: Theme, role: Role, share: Option<f64>, columns: usize) 
         filled.push_str(theme.mark("▏", "#"));
     }
     let track = theme.mark("·", ".").repeat(columns.saturating_sub(filled.chars().count()));
-    vec![piece(theme, role, filled), piece(theme, Role::Soft, track)]
+    vec![piece(theme, role, filled), piece(theme, TextRole::Soft, track)]
 }
 
 /// A line of the past in so many columns, on a scale that ends at `top`; none: at the highest that there was.
 pub(crate) fn sparkline(
     theme: Theme,
-    role: Role,
+    role: TextRole,
     past: Option<&Past>,
     top: Option<f64>,
     columns: usize,
@@ -83,7 +83,7 @@ pub(crate) fn sparkline(
 /// highest that there was.
 pub(crate) fn graph(
     theme: Theme,
-    role: Role,
+    role: TextRole,
     past: Option<&Past>,
     columns: usize,
     rows: usize,
@@ -112,7 +112,7 @@ pub(crate) fn graph(
             _ => String::new(),
         };
         let line: String = values.iter().map(glyph).collect();
-        Line::from(vec![piece(theme, Role::Soft, format!("{label:>SCALE$} ")), piece(theme, role, line)])
+        Line::from(vec![piece(theme, TextRole::Soft, format!("{label:>SCALE$} ")), piece(theme, role, line)])
     };
     (0..rows).map(row).collect()
 }
@@ -135,7 +135,7 @@ fn columns_of(values: &[Option<f32>], columns: usize) -> Vec<Option<f64>> {
 
 /// A processor's time as a stacked bar: each class has its share of the columns, the rest is idle.
 pub(crate) fn stack(theme: Theme, eight: Option<&Eight>, columns: usize) -> Vec<Span<'static>> {
-    let Some(eight) = eight else { return vec![piece(theme, Role::Soft, " ".repeat(columns))] };
+    let Some(eight) = eight else { return vec![piece(theme, TextRole::Soft, " ".repeat(columns))] };
     let (mut spans, mut until, mut drawn) = (Vec::new(), 0.0, 0);
     for (place, (_, share)) in classes(eight).into_iter().enumerate() {
         until += share.max(0.0);
@@ -144,7 +144,7 @@ pub(crate) fn stack(theme: Theme, eight: Option<&Eight>, columns: usize) -> Vec<
         spans.push(Span::styled(glyph.to_string().repeat(end.saturating_sub(drawn)), style));
         drawn = drawn.max(end);
     }
-    spans.push(piece(theme, Role::Soft, theme.mark("·", ".").repeat(columns - drawn)));
+    spans.push(piece(theme, TextRole::Soft, theme.mark("·", ".").repeat(columns - drawn)));
     spans
 }
 
@@ -154,7 +154,10 @@ pub(crate) fn legend(theme: Theme) -> Line<'static> {
     for (place, (word, letter, _)) in CLASSES.into_iter().enumerate() {
         let (glyph, style) = theme.class(place);
         let mark = if theme.colours { glyph } else { letter };
-        spans.extend([Span::styled(mark.to_string(), style), piece(theme, Role::Soft, format!(" {word}  "))]);
+        spans.extend([
+            Span::styled(mark.to_string(), style),
+            piece(theme, TextRole::Soft, format!(" {word}  ")),
+        ]);
     }
     Line::from(spans)
 }
@@ -210,7 +213,7 @@ pub(crate) fn milliseconds(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Kind;
+    use crate::history::SeriesKind;
 
     const PLAIN: Theme = Theme { colours: false, unicode: true };
     const ASCII: Theme = Theme { colours: false, unicode: false };
@@ -221,16 +224,16 @@ mod tests {
 
     #[test]
     fn a_bar_is_as_long_as_its_share_and_never_longer() {
-        assert_eq!(text(&bar(PLAIN, Role::Out, Some(0.5), 8)), "████····");
-        assert_eq!(text(&bar(ASCII, Role::Out, Some(0.5), 8)), "####....");
-        assert_eq!(text(&bar(PLAIN, Role::Out, Some(0.0), 4)), "····");
-        assert_eq!(text(&bar(PLAIN, Role::Out, Some(1e-9), 4)), "▏···");
+        assert_eq!(text(&bar(PLAIN, TextRole::Out, Some(0.5), 8)), "████····");
+        assert_eq!(text(&bar(ASCII, TextRole::Out, Some(0.5), 8)), "####....");
+        assert_eq!(text(&bar(PLAIN, TextRole::Out, Some(0.0), 4)), "····");
+        assert_eq!(text(&bar(PLAIN, TextRole::Out, Some(1e-9), 4)), "▏···");
         for share in
             [None, Some(f64::NAN), Some(-1.0), Some(1.0), Some(7.0), Some(f64::INFINITY), Some(0.999)]
         {
             for columns in [0, 1, 7, 30] {
                 assert_eq!(
-                    text(&bar(PLAIN, Role::Out, share, columns)).chars().count(),
+                    text(&bar(PLAIN, TextRole::Out, share, columns)).chars().count(),
                     columns,
                     "{share:?} {columns}"
                 );
@@ -250,23 +253,24 @@ mod tests {
     #[test]
     fn a_sparkline_shows_the_highest_of_each_part_and_nothing_where_nothing_is_known() {
         let most = vec![None, None, Some(1.0), Some(8.0), Some(2.0), Some(4.0)];
-        let past = Past { kind: Kind::NicSend, name: String::new(), mean: most.clone(), most };
-        let line = |top, columns| sparkline(PLAIN, Role::Out, Some(&past), top, columns).content.into_owned();
+        let past = Past { kind: SeriesKind::NicSend, name: String::new(), mean: most.clone(), most };
+        let line =
+            |top, columns| sparkline(PLAIN, TextRole::Out, Some(&past), top, columns).content.into_owned();
         assert_eq!(line(None, 6), "  ▁█▂▄");
         assert_eq!(line(None, 3), " █▄");
         assert_eq!(line(Some(80.0), 6), "  ▁▁▁▁");
         assert_eq!(line(None, 8), "    ▁█▂▄");
-        assert_eq!(sparkline(PLAIN, Role::Out, None, None, 4).content, "    ");
+        assert_eq!(sparkline(PLAIN, TextRole::Out, None, None, 4).content, "    ");
     }
 
     #[test]
     fn a_graph_fills_its_rows_from_below() {
         let most = vec![Some(0.0), Some(2e9), Some(4e9), None, Some(1e9)];
-        let past = Past { kind: Kind::SumSend, name: String::new(), mean: most.clone(), most };
+        let past = Past { kind: SeriesKind::SumSend, name: String::new(), mean: most.clone(), most };
         let rows: Vec<String> =
-            graph(PLAIN, Role::Out, Some(&past), 16, 2).iter().map(|line| text(&line.spans)).collect();
+            graph(PLAIN, TextRole::Out, Some(&past), 16, 2).iter().map(|line| text(&line.spans)).collect();
         assert_eq!(rows, [" 4.00 Gb/s   █  ", "         0  ██ ▄"]);
-        assert_eq!(graph(PLAIN, Role::Out, None, 16, 3).len(), 3);
+        assert_eq!(graph(PLAIN, TextRole::Out, None, 16, 3).len(), 3);
     }
 
     #[test]

@@ -20,15 +20,15 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
 /// The terminal, ours until this is dropped.
-pub(crate) struct Place {
+pub(crate) struct OwnedTerminal {
     pub terminal: Terminal<CrosstermBackend<Stdout>>,
     /// Where the keys come from, if not from standard input: as crossterm chooses.
     keys: Option<File>,
 }
 
-impl Place {
+impl OwnedTerminal {
     /// Takes it. A panic of any thread gives it back before it is told, so that the message is seen.
-    pub(crate) fn take() -> Result<Place, Failure> {
+    pub(crate) fn take() -> Result<OwnedTerminal, Failure> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -45,7 +45,7 @@ impl Place {
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())))
             .and_then(|terminal| {
                 let keys = if stdin().is_terminal() { None } else { Some(File::open("/dev/tty")?) };
-                Ok(Place { terminal, keys })
+                Ok(OwnedTerminal { terminal, keys })
             })
             .map_err(|error| {
                 give_back();
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OwnedTerminal {
     fn drop(&mut self) {
         give_back();
     }

@@ -2,8 +2,8 @@
 
 use super::pieces::{bytes, outside, piece, sparkline};
 use super::screen::View;
-use super::theme::Role;
-use crate::history::Kind;
+use super::theme::TextRole;
+use crate::history::SeriesKind;
 use crate::model::PowerSource;
 use linerate_facts::printable::wrapped;
 use ratatui::text::{Line, Span};
@@ -17,31 +17,33 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
         (Some(watts), by) => {
             let by = by.map_or(String::new(), |by| format!("  by {}", outside(by)));
             lines.push(Line::from(vec![
-                piece(theme, Role::Strong, format!(" {watts:.0} W")),
-                piece(theme, Role::Soft, by),
+                piece(theme, TextRole::Strong, format!(" {watts:.0} W")),
+                piece(theme, TextRole::Soft, by),
             ]));
-            let past = view.history.past(view.state.span, Kind::Power, "");
+            let past = view.history.past(view.state.span, SeriesKind::Power, "");
             lines.push(Line::from(vec![
                 Span::raw(" "),
-                sparkline(theme, Role::Plain, past.as_ref(), None, width.saturating_sub(2).min(60)),
+                sparkline(theme, TextRole::Plain, past.as_ref(), None, width.saturating_sub(2).min(60)),
             ]));
         }
         (None, _) => {
             let why = energy.by.why().unwrap_or("no meter has reported yet");
             let rows = wrapped(&format!("Power is unknown: {}", outside(why)), width.saturating_sub(2));
-            lines.extend(rows.into_iter().map(|row| Line::from(piece(theme, Role::Soft, format!(" {row}")))));
+            lines.extend(
+                rows.into_iter().map(|row| Line::from(piece(theme, TextRole::Soft, format!(" {row}")))),
+            );
         }
     }
     lines.push(Line::from(piece(
         theme,
-        Role::Plain,
+        TextRole::Plain,
         format!(" moved {}", bytes(energy.moved_bytes_per_second)),
     )));
     if let Some(joules) = energy.joules_per_gb {
         let above = energy
             .joules_per_gb_above_idle
             .map_or(String::new(), |above| format!(", {above:.1} J above idle"));
-        lines.push(Line::from(piece(theme, Role::Plain, format!(" {joules:.1} J per GB moved{above}"))));
+        lines.push(Line::from(piece(theme, TextRole::Plain, format!(" {joules:.1} J per GB moved{above}"))));
     }
     lines.push(Line::default());
     lines.extend(moment.power.iter().map(|meter| meter_line(view, meter)));
@@ -58,5 +60,5 @@ fn meter_line(view: &View<'_>, meter: &PowerSource) -> Line<'static> {
     text.extend(meter.idle_watts.map(|idle| format!("  idle {idle:.1} W")));
     text.extend(meter.above_idle_watts.map(|above| format!("  {above:+.1} W above idle")));
     text.extend(meter.joules.map(|joules| format!("  {:.2} kJ so far", joules / 1000.0)));
-    Line::from(piece(view.theme, Role::Plain, text))
+    Line::from(piece(view.theme, TextRole::Plain, text))
 }

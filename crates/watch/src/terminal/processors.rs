@@ -3,7 +3,7 @@
 use super::overview::grid;
 use super::pieces::{count, fit, legend, outside, percent, piece, stack};
 use super::screen::View;
-use super::theme::Role;
+use super::theme::TextRole;
 use crate::model::{Core, IrqLine};
 use linerate_facts::units::show_size;
 use ratatui::text::Line;
@@ -14,11 +14,11 @@ const INTERRUPTS: usize = 12;
 /// The page.
 pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let View { moment, theme, .. } = *view;
-    let mut all = vec![piece(theme, Role::Title, " all  ")];
+    let mut all = vec![piece(theme, TextRole::Title, " all  ")];
     all.extend(stack(theme, moment.cpus.total.as_ref(), width.saturating_sub(14)));
     all.push(piece(
         theme,
-        Role::Plain,
+        TextRole::Plain,
         format!("{:>6}", percent(moment.cpus.total.map(|total| total.busy()))),
     ));
     let cores: Vec<&Core> = moment.cpus.each.iter().collect();
@@ -48,7 +48,7 @@ fn counts(view: &View<'_>) -> Line<'static> {
     if let Some(share) = cpus.throttled_share.filter(|share| *share > 0.0) {
         text.push_str(&format!("  the quota held it in {} of the periods", percent(Some(share))));
     }
-    Line::from(piece(view.theme, Role::Soft, text))
+    Line::from(piece(view.theme, TextRole::Soft, text))
 }
 
 /// Cores whose softirq drops or cannot keep up.
@@ -71,7 +71,7 @@ fn softnet(view: &View<'_>) -> Vec<Line<'static>> {
             );
             Line::from(piece(
                 view.theme,
-                if grows(core.dropped_per_second) { Role::Bad } else { Role::Warn },
+                if grows(core.dropped_per_second) { TextRole::Bad } else { TextRole::Warn },
                 text,
             ))
         })
@@ -96,8 +96,10 @@ fn memory(view: &View<'_>) -> Vec<Line<'static>> {
             show_size(memory.huge_total)
         ));
     }
-    let mut lines =
-        vec![Line::from(vec![piece(theme, Role::Title, " Memory "), piece(theme, Role::Plain, text)])];
+    let mut lines = vec![Line::from(vec![
+        piece(theme, TextRole::Title, " Memory "),
+        piece(theme, TextRole::Plain, text),
+    ])];
     let pressure: Vec<String> = moment
         .pressure
         .iter()
@@ -112,8 +114,8 @@ fn memory(view: &View<'_>) -> Vec<Line<'static>> {
         .collect();
     if !pressure.is_empty() {
         lines.push(Line::from(vec![
-            piece(theme, Role::Title, " Waiting "),
-            piece(theme, Role::Plain, pressure.join("  ")),
+            piece(theme, TextRole::Title, " Waiting "),
+            piece(theme, TextRole::Plain, pressure.join("  ")),
         ]));
     }
     lines
@@ -124,7 +126,7 @@ fn interrupts(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.irqs.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![Line::from(piece(theme, Role::Title, " Interrupts"))];
+    let mut lines = vec![Line::from(piece(theme, TextRole::Title, " Interrupts"))];
     let name = if width >= 76 { 34 } else { 16 };
     let line = |irq: &IrqLine| {
         let cores: Vec<String> = irq.by_core.iter().take(3).map(|(core, _)| core.to_string()).collect();
@@ -137,7 +139,7 @@ fn interrupts(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
             count(irq.per_second),
             cores.join(" ")
         );
-        Line::from(piece(theme, Role::Plain, text))
+        Line::from(piece(theme, TextRole::Plain, text))
     };
     lines.extend(view.moment.irqs.iter().take(INTERRUPTS).map(line));
     lines

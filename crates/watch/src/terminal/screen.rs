@@ -2,8 +2,8 @@
 //! same size is the same lines.
 
 use super::pieces::{fit_to, outside, piece};
-use super::state::{Page, State};
-use super::theme::{Role, Theme};
+use super::state::{Page, ViewState};
+use super::theme::{TextRole, Theme};
 use super::{help, ledger, network, overview, power, processors, storage};
 use crate::history::History;
 use crate::model::Moment;
@@ -22,7 +22,7 @@ const LATEST_MS: u64 = 253_402_300_799_000;
 pub(crate) struct View<'a> {
     pub moment: &'a Moment,
     pub history: &'a History,
-    pub state: &'a State,
+    pub state: &'a ViewState,
     pub theme: Theme,
     /// A word on where the moments come from or go to (`replay of FILE`, `page at http://…`); may be empty.
     pub note: &'a str,
@@ -65,7 +65,11 @@ fn scrolled(view: &View<'_>, body: Vec<Line<'static>>, rows: usize) -> Vec<Line<
     if left > 0 && rows > 1 {
         let arrow = view.theme.mark("↓", "down");
         shown.truncate(rows - 1);
-        shown.push(Line::from(piece(view.theme, Role::Soft, format!("   {arrow} {} more lines", left + 1))));
+        shown.push(Line::from(piece(
+            view.theme,
+            TextRole::Soft,
+            format!("   {arrow} {} more lines", left + 1),
+        )));
     }
     shown
 }
@@ -77,14 +81,14 @@ fn head(view: &View<'_>, width: usize) -> Line<'static> {
     let date = humantime::format_rfc3339_seconds(at).to_string();
     let time = date.get(11..19).unwrap_or_default();
     let mut spans = vec![
-        piece(theme, Role::Strong, format!(" {}", fit_to(theme, &moment.host, width / 3))),
-        piece(theme, Role::Soft, format!("  {time}")),
+        piece(theme, TextRole::Strong, format!(" {}", fit_to(theme, &moment.host, width / 3))),
+        piece(theme, TextRole::Soft, format!("  {time}")),
     ];
     if state.paused.is_some() {
-        spans.push(piece(theme, Role::Warn, "  paused"));
+        spans.push(piece(theme, TextRole::Warn, "  paused"));
     }
     if view.ended {
-        spans.push(piece(theme, Role::Warn, "  replay ended"));
+        spans.push(piece(theme, TextRole::Warn, "  replay ended"));
     }
     let mut left = width.saturating_sub(Line::from(spans.clone()).width());
     let (page, span) = (state.page.word(), state.span.word());
@@ -100,10 +104,10 @@ fn head(view: &View<'_>, width: usize) -> Line<'static> {
         let columns = text.chars().count();
         if columns < left {
             left -= columns;
-            spans.push(piece(theme, Role::Soft, text));
+            spans.push(piece(theme, TextRole::Soft, text));
         }
     }
-    pushed_right(spans, piece(theme, Role::Soft, right), width)
+    pushed_right(spans, piece(theme, TextRole::Soft, right), width)
 }
 
 /// A line with something at its right end, where there is room for it.
@@ -123,9 +127,9 @@ pub(crate) fn pushed_right(
 fn bottleneck(view: &View<'_>, width: usize, height: usize) -> Vec<Line<'static>> {
     let View { moment, theme, .. } = *view;
     let (role, text) = match &moment.bottleneck {
-        _ if moment.interval_ms <= 0.0 => (Role::Soft, "The first look: rates come with the next."),
-        Some(text) => (Role::Warn, text.as_str()),
-        None => (Role::Good, "Nothing is near its limit."),
+        _ if moment.interval_ms <= 0.0 => (TextRole::Soft, "The first look: rates come with the next."),
+        Some(text) => (TextRole::Warn, text.as_str()),
+        None => (TextRole::Good, "Nothing is near its limit."),
     };
     let most = if height >= 16 { 2 } else { 1 };
     let mut rows = wrapped(&outside(text), width.saturating_sub(2));
@@ -144,7 +148,7 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
     let View { theme, state, .. } = *view;
     let mut spans = vec![Span::raw(" ")];
     let mut left = width - 1;
-    let mut add = |text: String, role: Role| {
+    let mut add = |text: String, role: TextRole| {
         let columns = text.chars().count();
         if columns <= left {
             left -= columns;
@@ -153,7 +157,7 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
     };
     for (place, page) in Page::ALL.into_iter().enumerate() {
         let here = page == state.page;
-        let role = if here { Role::Title } else { Role::Soft };
+        let role = if here { TextRole::Title } else { TextRole::Soft };
         // What is there for everybody goes first; words where there is room.
         let word = if width >= 76 || (here && width >= 60) {
             format!("{} {}  ", place + 1, page.word())
@@ -163,7 +167,7 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
         add(word, role);
     }
     for text in ["q quit  ", "? help  ", "m/h/d span  ", "p pause"] {
-        add(text.into(), Role::Soft);
+        add(text.into(), TextRole::Soft);
     }
     Line::from(spans)
 }

@@ -1,6 +1,6 @@
 //! What the person has chosen: page, span, pause, help, how far down.
 
-use crate::board::{Board, Shown};
+use crate::board::{EncodedMoment, LatestMoment};
 use crate::history::{History, Span};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Page {
 
 /// What a key asks of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum KeyAction {
     Nothing,
     Quit,
     /// Ctrl-Z: back to the shell, until `fg`.
@@ -46,37 +46,37 @@ pub(crate) enum Asked {
 }
 
 /// Choices.
-pub(crate) struct State {
+pub(crate) struct ViewState {
     pub page: Page,
     pub span: Span,
     pub help: bool,
     /// Lines of the page above the screen.
     pub down: usize,
     /// What was there when it was paused.
-    pub paused: Option<(Arc<Shown>, History)>,
+    pub paused: Option<(Arc<EncodedMoment>, History)>,
 }
 
-impl Default for State {
-    fn default() -> State {
-        State { page: Page::Overview, span: Span::Minute, help: false, down: 0, paused: None }
+impl Default for ViewState {
+    fn default() -> ViewState {
+        ViewState { page: Page::Overview, span: Span::Minute, help: false, down: 0, paused: None }
     }
 }
 
-impl State {
+impl ViewState {
     /// A key went down.
-    pub(crate) fn key(&mut self, key: KeyEvent, board: &Board) -> Asked {
+    pub(crate) fn key(&mut self, key: KeyEvent, board: &LatestMoment) -> KeyAction {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
-                KeyCode::Char('c' | 'd') => Asked::Quit,
-                KeyCode::Char('z') => Asked::Suspend,
-                KeyCode::Char('l') => Asked::Redraw,
-                _ => Asked::Nothing,
+                KeyCode::Char('c' | 'd') => KeyAction::Quit,
+                KeyCode::Char('z') => KeyAction::Suspend,
+                KeyCode::Char('l') => KeyAction::Redraw,
+                _ => KeyAction::Nothing,
             };
         }
         match key.code {
-            KeyCode::Char('q') => return Asked::Quit,
+            KeyCode::Char('q') => return KeyAction::Quit,
             // One level back; the last one is the way out.
-            KeyCode::Esc if !self.help && self.page == Page::Overview => return Asked::Quit,
+            KeyCode::Esc if !self.help && self.page == Page::Overview => return KeyAction::Quit,
             KeyCode::Esc if !self.help => self.turn_to(Page::Overview),
             KeyCode::Char('?') | KeyCode::F(1) => self.help = !self.help,
             _ if self.help => self.help = false,
@@ -95,7 +95,7 @@ impl State {
             KeyCode::End => self.down = usize::MAX,
             _ => {}
         }
-        Asked::Nothing
+        KeyAction::Nothing
     }
 
     fn turn(&mut self, by: usize) {
@@ -107,7 +107,7 @@ impl State {
         self.down = 0;
     }
 
-    fn pause(&mut self, board: &Board) {
+    fn pause(&mut self, board: &LatestMoment) {
         self.paused = match self.paused.take() {
             Some(_) => None,
             None => board.newest().map(|shown| (shown, board.history().clone())),
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
     use crate::model::Moment;
 
-    fn press(state: &mut State, board: &Board, code: KeyCode) -> Asked {
+    fn press(state: &mut ViewState, board: &LatestMoment, code: KeyCode) -> KeyAction {
         state.key(KeyEvent::from(code), board)
     }
 
     #[test]
     fn keys_turn_pages_choose_spans_and_quit() {
-        let (mut state, board) = (State::default(), Board::default());
+        let (mut state, board) = (ViewState::default(), LatestMoment::default());
         for (place, page) in Page::ALL.into_iter().enumerate() {
             press(&mut state, &board, KeyCode::Char(char::from(b'1' + place as u8)));
             assert_eq!(state.page, page);
@@ -141,19 +141,19 @@ mod tests {
         }
         press(&mut state, &board, KeyCode::Char('?'));
         assert!(state.help);
-        assert_eq!(press(&mut state, &board, KeyCode::Char('4')), Asked::Nothing, "closes the help");
+        assert_eq!(press(&mut state, &board, KeyCode::Char('4')), KeyAction::Nothing, "closes the help");
         assert!(!state.help && state.page == Page::Power);
-        assert_eq!(press(&mut state, &board, KeyCode::Esc), Asked::Nothing);
-        assert_eq!(press(&mut state, &board, KeyCode::Esc), Asked::Quit);
-        assert_eq!(press(&mut state, &board, KeyCode::Char('q')), Asked::Quit);
+        assert_eq!(press(&mut state, &board, KeyCode::Esc), KeyAction::Nothing);
+        assert_eq!(press(&mut state, &board, KeyCode::Esc), KeyAction::Quit);
+        assert_eq!(press(&mut state, &board, KeyCode::Char('q')), KeyAction::Quit);
         let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-        assert_eq!(state.key(control('c'), &board), Asked::Quit);
-        assert_eq!(state.key(control('z'), &board), Asked::Suspend);
+        assert_eq!(state.key(control('c'), &board), KeyAction::Quit);
+        assert_eq!(state.key(control('z'), &board), KeyAction::Suspend);
     }
 
     #[test]
     fn a_pause_keeps_what_was_there() {
-        let (mut state, board) = (State::default(), Board::default());
+        let (mut state, board) = (ViewState::default(), LatestMoment::default());
         press(&mut state, &board, KeyCode::Char('p'));
         assert!(state.paused.is_none(), "there is nothing to keep yet");
         board.tell(Moment { at_ms: 1, ..Moment::default() });

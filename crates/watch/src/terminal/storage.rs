@@ -2,27 +2,27 @@
 
 use super::pieces::{bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
 use super::screen::View;
-use super::theme::Role;
-use crate::history::Kind;
-use crate::model::{Disk, DiskWay};
+use super::theme::TextRole;
+use crate::history::SeriesKind;
+use crate::model::{DiskRates, DiskWay};
 use linerate_facts::units::show_size;
 use ratatui::text::{Line, Span};
 
 /// It reads or writes.
-pub(crate) fn is_busy(disk: &Disk) -> bool {
+pub(crate) fn is_busy(disk: &DiskRates) -> bool {
     [&disk.read, &disk.write, &disk.discard]
         .iter()
         .any(|way| way.requests_per_second.is_some_and(|rate| rate > 0.0))
 }
 
 /// Reads and writes together on the scale of the most seen.
-pub(crate) fn share(disk: &Disk) -> Option<f64> {
+pub(crate) fn share(disk: &DiskRates) -> Option<f64> {
     let now = disk.read.bytes_per_second.unwrap_or(0.0) + disk.write.bytes_per_second.unwrap_or(0.0);
     disk.best_bytes_per_second.filter(|best| *best > 0.0).map(|best| now / best)
 }
 
 /// One row.
-pub(crate) fn row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
+pub(crate) fn row(view: &View<'_>, disk: &DiskRates, width: usize) -> Line<'static> {
     let theme = view.theme;
     let queue = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
     let columns = match width {
@@ -31,23 +31,23 @@ pub(crate) fn row(view: &View<'_>, disk: &Disk, width: usize) -> Line<'static> {
         _ => 14,
     };
     let name = fit(theme, &disk.name, columns);
-    let mut spans = vec![Span::raw(" "), piece(theme, Role::Plain, name), Span::raw(" ")];
+    let mut spans = vec![Span::raw(" "), piece(theme, TextRole::Plain, name), Span::raw(" ")];
     if width < 76 {
-        spans.push(piece(theme, Role::In, format!("{:>9} ", bytes(disk.read.bytes_per_second))));
-        spans.push(piece(theme, Role::Out, format!("{:>9} ", bytes(disk.write.bytes_per_second))));
-        spans.push(piece(theme, Role::Soft, format!("q {queue}")));
+        spans.push(piece(theme, TextRole::In, format!("{:>9} ", bytes(disk.read.bytes_per_second))));
+        spans.push(piece(theme, TextRole::Out, format!("{:>9} ", bytes(disk.write.bytes_per_second))));
+        spans.push(piece(theme, TextRole::Soft, format!("q {queue}")));
         return Line::from(spans);
     }
-    spans.extend(bar(theme, Role::In, share(disk), width.saturating_sub(67 + columns).min(40)));
-    for (word, way, role) in [("r", &disk.read, Role::In), ("w", &disk.write, Role::Out)] {
+    spans.extend(bar(theme, TextRole::In, share(disk), width.saturating_sub(67 + columns).min(40)));
+    for (word, way, role) in [("r", &disk.read, TextRole::In), ("w", &disk.write, TextRole::Out)] {
         spans.push(piece(theme, role, format!(" {word} {:>9}", bytes(way.bytes_per_second))));
         spans.push(piece(
             theme,
-            Role::Soft,
+            TextRole::Soft,
             format!(" {:>5}/s {:>7}", count(way.requests_per_second), latency(way)),
         ));
     }
-    spans.push(piece(theme, Role::Plain, format!("  q {queue:>5}")));
+    spans.push(piece(theme, TextRole::Plain, format!("  q {queue:>5}")));
     Line::from(spans)
 }
 
@@ -61,20 +61,22 @@ fn latency(way: &DiskWay) -> String {
 /// The page.
 pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.disks.is_empty() {
-        return vec![Line::from(piece(view.theme, Role::Soft, " There is no disk."))];
+        return vec![Line::from(piece(view.theme, TextRole::Soft, " There is no disk."))];
     }
     view.moment.disks.iter().flat_map(|disk| block(view, disk, width)).collect()
 }
 
-fn block(view: &View<'_>, disk: &Disk, width: usize) -> Vec<Line<'static>> {
+fn block(view: &View<'_>, disk: &DiskRates, width: usize) -> Vec<Line<'static>> {
     let theme = view.theme;
-    let mut title = vec![piece(theme, Role::Title, format!(" {}", outside(&disk.name)))];
+    let mut title = vec![piece(theme, TextRole::Title, format!(" {}", outside(&disk.name)))];
     title.extend(
-        disk.model.as_deref().map(|model| piece(theme, Role::Soft, format!("  {}", outside(model.trim())))),
+        disk.model
+            .as_deref()
+            .map(|model| piece(theme, TextRole::Soft, format!("  {}", outside(model.trim())))),
     );
-    title.extend(disk.size_bytes.map(|size| piece(theme, Role::Soft, format!("  {}", show_size(size)))));
+    title.extend(disk.size_bytes.map(|size| piece(theme, TextRole::Soft, format!("  {}", show_size(size)))));
     if disk.is_virtual {
-        title.push(piece(theme, Role::Soft, "  virtual: its bytes are those of disks below"));
+        title.push(piece(theme, TextRole::Soft, "  virtual: its bytes are those of disks below"));
     }
     let depth = disk.queue_depth.map_or("-".into(), |depth| format!("{depth:.1}"));
     let mut queue = format!("    queue {depth} deep, {} in flight", disk.in_flight);
@@ -88,16 +90,17 @@ fn block(view: &View<'_>, disk: &Disk, width: usize) -> Vec<Line<'static>> {
         disk.best_bytes_per_second.map_or(String::new(), |best| format!(", most seen {}", bytes(Some(best))));
     vec![
         Line::from(title),
-        way(view, disk, &disk.read, Kind::DiskRead, width),
-        way(view, disk, &disk.write, Kind::DiskWrite, width),
-        Line::from(piece(theme, Role::Soft, format!("{queue}{best}"))),
+        way(view, disk, &disk.read, SeriesKind::DiskRead, width),
+        way(view, disk, &disk.write, SeriesKind::DiskWrite, width),
+        Line::from(piece(theme, TextRole::Soft, format!("{queue}{best}"))),
         Line::default(),
     ]
 }
 
-fn way(view: &View<'_>, disk: &Disk, way: &DiskWay, kind: Kind, width: usize) -> Line<'static> {
+fn way(view: &View<'_>, disk: &DiskRates, way: &DiskWay, kind: SeriesKind, width: usize) -> Line<'static> {
     let theme = view.theme;
-    let (word, role) = if kind == Kind::DiskRead { ("read ", Role::In) } else { ("write", Role::Out) };
+    let (word, role) =
+        if kind == SeriesKind::DiskRead { ("read ", TextRole::In) } else { ("write", TextRole::Out) };
     let wide = width >= 76;
     let figures = match wide {
         true => {
@@ -118,7 +121,7 @@ fn way(view: &View<'_>, disk: &Disk, way: &DiskWay, kind: Kind, width: usize) ->
     let now = way.bytes_per_second.zip(disk.best_bytes_per_second.filter(|best| *best > 0.0));
     let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{word} "))];
     spans.extend(bar(theme, role, now.map(|(now, best)| now / best), free - spark));
-    spans.push(piece(theme, Role::Plain, figures));
+    spans.push(piece(theme, TextRole::Plain, figures));
     let past = view.history.past(view.state.span, kind, &disk.name);
     spans.push(sparkline(theme, role, past.as_ref(), disk.best_bytes_per_second, spark));
     Line::from(spans)

@@ -1,7 +1,7 @@
 //! Screens of the rich moment at several sizes, drawn as a terminal would get them.
 
 use super::screen::SMALLEST;
-use super::state::{Page, State};
+use super::state::{Page, ViewState};
 use super::theme::Theme;
 use super::{View, compose, render};
 use crate::history::{History, Span};
@@ -29,7 +29,7 @@ fn past_of(moment: &Moment) -> History {
     history
 }
 
-fn drawn(moment: &Moment, state: &State, theme: Theme, width: u16, height: u16) -> Buffer {
+fn drawn(moment: &Moment, state: &ViewState, theme: Theme, width: u16, height: u16) -> Buffer {
     let note = "page at http://127.0.0.1:7414/";
     let history = &past_of(moment);
     shown(&View { moment, history, state, theme, note, ended: false }, width, height)
@@ -50,7 +50,7 @@ fn text(buffer: &Buffer) -> String {
 }
 
 fn screen(page: Page, width: u16, height: u16) -> String {
-    let state = State { page, ..State::default() };
+    let state = ViewState { page, ..ViewState::default() };
     text(&drawn(&rich(), &state, COLOURS, width, height))
 }
 
@@ -110,7 +110,7 @@ fn every_page_fits_every_size_and_scrolls_to_its_end() {
     for page in Page::ALL {
         for (width, height) in [(40, 10), (80, 24), (200, 60), (41, 11), (300, 10)] {
             for down in [0, 3, usize::MAX] {
-                let state = State { page, down, ..State::default() };
+                let state = ViewState { page, down, ..ViewState::default() };
                 let shown = text(&drawn(&rich(), &state, COLOURS, width, height));
                 assert!(
                     shown.contains("streamer7") && shown.contains(page.word()),
@@ -120,7 +120,7 @@ fn every_page_fits_every_size_and_scrolls_to_its_end() {
         }
     }
     let end = |page| {
-        let state = State { page, down: usize::MAX, ..State::default() };
+        let state = ViewState { page, down: usize::MAX, ..ViewState::default() };
         text(&drawn(&rich(), &state, COLOURS, 80, 12))
     };
     assert!(end(Page::Disks).contains("sda") && !end(Page::Disks).contains("more lines"));
@@ -172,7 +172,7 @@ fn pages_show_their_figures() {
 
 #[test]
 fn a_link_that_is_full_and_drops_are_red() {
-    let buffer = drawn(&rich(), &State::default(), COLOURS, 120, 40);
+    let buffer = drawn(&rich(), &ViewState::default(), COLOURS, 120, 40);
     let red: String =
         buffer.content.iter().filter(|cell| cell.fg == Color::Red).map(|cell| cell.symbol()).collect();
     assert!(red.contains("15/s lost") && red.contains('█'), "{red}");
@@ -182,11 +182,11 @@ fn a_link_that_is_full_and_drops_are_red() {
 fn without_colours_there_are_none_and_the_meaning_stays() {
     for theme in [PLAIN, ASCII] {
         for page in Page::ALL {
-            let state = State { page, ..State::default() };
+            let state = ViewState { page, ..ViewState::default() };
             let buffer = drawn(&rich(), &state, theme, 120, 40);
             assert!(buffer.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
         }
-        let buffer = drawn(&rich(), &State::default(), theme, 120, 40);
+        let buffer = drawn(&rich(), &ViewState::default(), theme, 120, 40);
         let reversed: String = buffer
             .content
             .iter()
@@ -197,7 +197,7 @@ fn without_colours_there_are_none_and_the_meaning_stays() {
         // The busiest core's classes are letters.
         assert!(text(&buffer).contains("ssss") && text(&buffer).contains("qqqq"), "{}", text(&buffer));
     }
-    let ascii = text(&drawn(&rich(), &State::default(), ASCII, 120, 40));
+    let ascii = text(&drawn(&rich(), &ViewState::default(), ASCII, 120, 40));
     assert!(ascii.is_ascii(), "{ascii}");
 }
 
@@ -205,7 +205,7 @@ fn without_colours_there_are_none_and_the_meaning_stays() {
 fn the_first_look_and_an_empty_machine_are_shown_without_figures() {
     let first = Moment { host: "new".into(), ..Moment::default() };
     for page in Page::ALL {
-        let state = State { page, ..State::default() };
+        let state = ViewState { page, ..ViewState::default() };
         let shown = text(&drawn(&first, &state, COLOURS, 80, 24));
         assert!(shown.contains("The first look"), "{shown}");
         assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
@@ -232,7 +232,7 @@ fn wild_figures_and_names_do_no_harm() {
     });
     for page in Page::ALL {
         for (width, height) in [(40, 10), (80, 24), (200, 60)] {
-            let state = State { page, ..State::default() };
+            let state = ViewState { page, ..ViewState::default() };
             let shown = text(&drawn(&moment, &state, COLOURS, width, height));
             assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'));
         }
@@ -244,19 +244,19 @@ fn a_machine_of_many_parts_says_what_it_leaves_out() {
     let mut moment = rich();
     let (nic, disk, core) = (moment.nics[0].clone(), moment.disks[0].clone(), moment.cpus.each[0].clone());
     for number in 0..40 {
-        moment.nics.push(crate::model::Nic { name: format!("eth{number}"), ..nic.clone() });
-        moment.disks.push(crate::model::Disk { name: format!("sd{number}"), ..disk.clone() });
+        moment.nics.push(crate::model::NicRates { name: format!("eth{number}"), ..nic.clone() });
+        moment.disks.push(crate::model::DiskRates { name: format!("sd{number}"), ..disk.clone() });
     }
     moment.cpus.each = (0..256).map(|number| crate::model::Core { number, ..core.clone() }).collect();
-    let shown = text(&drawn(&moment, &State::default(), COLOURS, 80, 24));
+    let shown = text(&drawn(&moment, &ViewState::default(), COLOURS, 80, 24));
     assert!(shown.lines().filter(|line| line.contains('+')).count() >= 3, "{shown}");
-    let all = text(&drawn(&moment, &State { page: Page::Cpu, ..State::default() }, COLOURS, 200, 60));
+    let all = text(&drawn(&moment, &ViewState { page: Page::Cpu, ..ViewState::default() }, COLOURS, 200, 60));
     assert!(all.contains(" 255 "), "{all}");
 }
 
 #[test]
 fn the_end_of_a_recording_is_said_at_every_size() {
-    let (moment, state) = (rich(), State::default());
+    let (moment, state) = (rich(), ViewState::default());
     let history = &past_of(&moment);
     for (width, height) in [(40, 10), (80, 24), (120, 40)] {
         let view = View {
@@ -297,26 +297,26 @@ fn a_bond_and_its_members_count_once() {
     bond.name = "bond0".into();
     bond.built_on = vec!["enp23s0f0".into(), "eno1".into()];
     moment.nics.push(bond);
-    let state = State::default();
+    let state = ViewState::default();
     let screen = text(&drawn(&moment, &state, PLAIN, 120, 40));
     let title = screen.lines().find(|line| line.starts_with(" Network")).expect("a title");
     assert!(title.contains("96.6 Gb/s") && title.contains("968 Mb/s"), "{screen}");
     assert!(screen.contains("bond0"), "it has its row all the same");
-    let past = past_of(&moment).past(Span::Minute, crate::history::Kind::SumSend, "").expect("a sum");
+    let past = past_of(&moment).past(Span::Minute, crate::history::SeriesKind::SumSend, "").expect("a sum");
     assert!(past.mean.iter().flatten().all(|rate| (rate / 96.576e9 - 1.0).abs() < 1e-6), "{past:?}");
     // Alone it is the sum.
     moment.nics.retain(|nic| nic.name == "bond0");
     let alone = text(&drawn(&moment, &state, PLAIN, 120, 40));
     assert!(alone.lines().any(|line| line.starts_with(" Network") && line.contains("96.6 Gb/s")), "{alone}");
-    let nics = text(&drawn(&moment, &State { page: Page::Nics, ..State::default() }, PLAIN, 120, 40));
+    let nics = text(&drawn(&moment, &ViewState { page: Page::Nics, ..ViewState::default() }, PLAIN, 120, 40));
     assert!(nics.contains("built on enp23s0f0, eno1"), "{nics}");
 }
 
 #[test]
 fn spans_pause_and_help_are_said() {
-    let hour = State { span: Span::Hour, ..State::default() };
+    let hour = ViewState { span: Span::Hour, ..ViewState::default() };
     assert!(text(&drawn(&rich(), &hour, COLOURS, 80, 24)).contains("last hour"));
-    let help = State { help: true, ..State::default() };
+    let help = ViewState { help: true, ..ViewState::default() };
     let shown = text(&drawn(&rich(), &help, COLOURS, 80, 24));
     for expected in ["Keys", "pause, go on", "softirq", "iowait"] {
         assert!(shown.contains(expected), "{shown}");

@@ -14,7 +14,7 @@ pub struct Theme {
 
 /// What a piece of text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum TextRole {
     Plain,
     Strong,
     Soft,
@@ -43,26 +43,26 @@ impl Theme {
     }
 
     /// How a role looks.
-    pub fn style(self, role: Role) -> Style {
+    pub fn style(self, role: TextRole) -> Style {
         let style = Style::new();
         if !self.colours {
             return match role {
-                Role::Bad => style.add_modifier(Modifier::REVERSED),
-                Role::Warn | Role::Strong | Role::Title => style.add_modifier(Modifier::BOLD),
-                Role::Soft => style.add_modifier(Modifier::DIM),
-                Role::Plain | Role::Good | Role::Out | Role::In => style,
+                TextRole::Bad => style.add_modifier(Modifier::REVERSED),
+                TextRole::Warn | TextRole::Strong | TextRole::Title => style.add_modifier(Modifier::BOLD),
+                TextRole::Soft => style.add_modifier(Modifier::DIM),
+                TextRole::Plain | TextRole::Good | TextRole::Out | TextRole::In => style,
             };
         }
         match role {
-            Role::Plain => style,
-            Role::Strong => style.add_modifier(Modifier::BOLD),
-            Role::Soft => style.fg(Color::DarkGray),
-            Role::Title => style.fg(Color::Cyan).add_modifier(Modifier::BOLD),
-            Role::Good => style.fg(Color::Green),
-            Role::Warn => style.fg(Color::Yellow).add_modifier(Modifier::BOLD),
-            Role::Bad => style.fg(Color::Red).add_modifier(Modifier::BOLD),
-            Role::Out => style.fg(Color::LightBlue),
-            Role::In => style.fg(Color::LightGreen),
+            TextRole::Plain => style,
+            TextRole::Strong => style.add_modifier(Modifier::BOLD),
+            TextRole::Soft => style.fg(Color::DarkGray),
+            TextRole::Title => style.fg(Color::Cyan).add_modifier(Modifier::BOLD),
+            TextRole::Good => style.fg(Color::Green),
+            TextRole::Warn => style.fg(Color::Yellow).add_modifier(Modifier::BOLD),
+            TextRole::Bad => style.fg(Color::Red).add_modifier(Modifier::BOLD),
+            TextRole::Out => style.fg(Color::LightBlue),
+            TextRole::In => style.fg(Color::LightGreen),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The members of a tarball, taken into a tree within the limits.
 
-use super::Limits;
+use super::ArchiveLimits;
 use super::tree::{Node, Tree};
 use crate::sysroot::LARGEST_ATTRIBUTE_BYTES;
 use std::cell::Cell;
@@ -41,7 +41,11 @@ impl LeftOut {
 }
 
 /// Reads all members. The error names the member, or the one before it.
-pub(super) fn read(plain: impl Read, compression: &str, limits: &Limits) -> Result<(Tree, LeftOut), String> {
+pub(super) fn read(
+    plain: impl Read,
+    compression: &str,
+    limits: &ArchiveLimits,
+) -> Result<(Tree, LeftOut), String> {
     let budget = Budget::new(limits);
     let mut archive = tar::Archive::new(Counted { inner: plain, budget: budget.clone() });
     let (mut tree, mut left_out) = (Tree::new(), LeftOut::default());
@@ -135,7 +139,7 @@ fn read_past(entry: &mut impl Read, budget: &Budget) -> io::Result<()> {
 }
 
 /// The path of a member without a leading slash; the error says why it has none in the tree.
-fn inside(name: &[u8], limits: &Limits) -> Result<PathBuf, &'static str> {
+fn inside(name: &[u8], limits: &ArchiveLimits) -> Result<PathBuf, &'static str> {
     use std::os::unix::ffi::OsStrExt;
     if name.len() > limits.path_bytes {
         return Err("its path is too long");
@@ -154,7 +158,7 @@ fn inside(name: &[u8], limits: &Limits) -> Result<PathBuf, &'static str> {
     }
 }
 
-fn link_target<R: Read>(entry: &tar::Entry<'_, R>, limits: &Limits) -> Option<PathBuf> {
+fn link_target<R: Read>(entry: &tar::Entry<'_, R>, limits: &ArchiveLimits) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     let target = entry.link_name_bytes()?;
     let usable = !target.is_empty() && target.len() <= limits.path_bytes;
@@ -184,12 +188,12 @@ struct Budget {
     /// Of the members' contents.
     content: Cell<u64>,
     header: Cell<Option<u64>>,
-    limits: Limits,
+    limits: ArchiveLimits,
     exceeded: Cell<Option<String>>,
 }
 
 impl Budget {
-    fn new(limits: &Limits) -> Rc<Self> {
+    fn new(limits: &ArchiveLimits) -> Rc<Self> {
         let all = limits.unpacked_bytes;
         Rc::new(Budget {
             unpacked: Cell::new(all),

@@ -8,14 +8,14 @@ mod compression;
 mod members;
 mod tree;
 
-use super::place::Kind;
+use super::place::NodeKind;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tree::{Node, Tree};
 
 /// How much an archive may hold. The defaults are ten times what a server's whole `/sys` and `/proc` come to.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ArchiveLimits {
     /// Bytes after decompression, padding and members that are left out included.
     pub unpacked_bytes: u64,
     /// Bytes of all names, link targets and file contents kept in memory.
@@ -30,9 +30,9 @@ pub struct Limits {
     pub depth: usize,
 }
 
-impl Default for Limits {
+impl Default for ArchiveLimits {
     fn default() -> Self {
-        Limits {
+        ArchiveLimits {
             unpacked_bytes: 1 << 30,
             kept_bytes: 256 << 20,
             members: 1 << 20,
@@ -53,7 +53,7 @@ pub struct Archive {
 impl Archive {
     /// Reads a tarball, plain or compressed with gzip, bzip2, xz or zstd, told by its first bytes. The tree
     /// is the folder in it that holds `sys` or `proc`. The error is a sentence with the file's name.
-    pub fn open(file: &Path, limits: &Limits) -> Result<Self, String> {
+    pub fn open(file: &Path, limits: &ArchiveLimits) -> Result<Self, String> {
         let say = |why: String| format!("{}: {why}", file.display());
         let opened = std::fs::File::open(file).map_err(|error| say(unopened(&error)))?;
         match opened.metadata() {
@@ -64,7 +64,7 @@ impl Archive {
     }
 
     /// The same from any bytes. The error is a sentence without a file's name.
-    pub fn read_from(bytes: impl std::io::Read, limits: &Limits) -> Result<Self, String> {
+    pub fn read_from(bytes: impl std::io::Read, limits: &ArchiveLimits) -> Result<Self, String> {
         let (plain, compression) = compression::decompress(bytes)?;
         let (mut tree, left_out) = members::read(plain, compression, limits)?;
         if !tree.descend_to_root() {
@@ -97,10 +97,10 @@ impl Archive {
         }
     }
 
-    pub(super) fn kind(&self, path: &Path) -> Option<Kind> {
+    pub(super) fn kind(&self, path: &Path) -> Option<NodeKind> {
         match self.tree.find(path)? {
-            Node::Directory(_) => Some(Kind::Directory),
-            Node::File(_) => Some(Kind::File),
+            Node::Directory(_) => Some(NodeKind::Directory),
+            Node::File(_) => Some(NodeKind::File),
             Node::Link(_) => None,
         }
     }

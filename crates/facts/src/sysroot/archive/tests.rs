@@ -38,10 +38,10 @@ fn link<'a>(name: &'a str, target: &'a str) -> (EntryType, &'a str, &'a str, &'a
 }
 
 fn open(bytes: &[u8]) -> Sysroot {
-    Sysroot::archive(Archive::read_from(bytes, &Limits::default()).expect("an archive"))
+    Sysroot::archive(Archive::read_from(bytes, &ArchiveLimits::default()).expect("an archive"))
 }
 
-fn refused(bytes: &[u8], limits: &Limits) -> String {
+fn refused(bytes: &[u8], limits: &ArchiveLimits) -> String {
     Archive::read_from(bytes, limits).expect_err("no archive")
 }
 
@@ -119,23 +119,26 @@ fn every_compression_is_reported_by_its_first_bytes() {
         (0..XZ.len()).step_by(2).map(|at| u8::from_str_radix(&XZ[at..at + 2], 16).expect("hex")).collect();
     for bytes in [plain, gzip.finish().expect("gzip"), bzip2.finish().expect("bzip2"), zstd, xz] {
         assert_eq!(open(&bytes).text("/proc/version").as_deref(), Ok("x"));
-        let cut = refused(&bytes[..bytes.len() * 2 / 3], &Limits::default());
+        let cut = refused(&bytes[..bytes.len() * 2 / 3], &ArchiveLimits::default());
         assert!(cut.contains("damaged") || cut.contains("neither sys/") || cut.contains("nothing"), "{cut}");
     }
 }
 
 #[test]
 fn what_is_no_tarball_says_what_to_name() {
-    assert!(refused(b"", &Limits::default()).contains("empty"));
-    assert!(refused(b"PK\x03\x04 a zip file", &Limits::default()).contains("gzip, bzip2, xz or zstd"));
-    assert!(refused(&tarball(&[file("README", "x")]), &Limits::default()).contains("neither sys/ nor proc/"));
-    let away = Archive::open(Path::new("/nonexistent.tar"), &Limits::default());
+    assert!(refused(b"", &ArchiveLimits::default()).contains("empty"));
+    assert!(refused(b"PK\x03\x04 a zip file", &ArchiveLimits::default()).contains("gzip, bzip2, xz or zstd"));
+    assert!(
+        refused(&tarball(&[file("README", "x")]), &ArchiveLimits::default())
+            .contains("neither sys/ nor proc/")
+    );
+    let away = Archive::open(Path::new("/nonexistent.tar"), &ArchiveLimits::default());
     assert_eq!(away.expect_err("nothing"), "/nonexistent.tar: not there; check the path");
 }
 
 #[test]
 fn bombs_end_at_the_limits() {
-    let small = Limits {
+    let small = ArchiveLimits {
         unpacked_bytes: 1 << 20,
         kept_bytes: 64 << 10,
         members: 20,
@@ -182,7 +185,7 @@ fn bombs_end_at_the_limits() {
     assert!(refused(&tarball(&own), &small).contains("more than 20 files and folders"));
     // Links take memory, too.
     let target = "t".repeat(50);
-    let links = Limits { kept_bytes: 200, ..small.clone() };
+    let links = ArchiveLimits { kept_bytes: 200, ..small.clone() };
     let linked =
         [link("proc/a", &target), link("proc/b", &target), link("proc/c", &target), link("proc/d", &target)];
     assert!(refused(&tarball(&linked), &links).contains("more than 200 bytes"));
@@ -198,7 +201,7 @@ fn bombs_end_at_the_limits() {
 proptest! {
     #[test]
     fn any_bytes_are_an_archive_or_a_sentence(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        if let Err(why) = Archive::read_from(bytes.as_slice(), &Limits::default()) {
+        if let Err(why) = Archive::read_from(bytes.as_slice(), &ArchiveLimits::default()) {
             prop_assert!(!why.is_empty());
         }
     }
@@ -215,7 +218,7 @@ proptest! {
             let length = bytes.len();
             bytes[at % length] = value;
         }
-        if let Ok(archive) = Archive::read_from(bytes.as_slice(), &Limits::default()) {
+        if let Ok(archive) = Archive::read_from(bytes.as_slice(), &ArchiveLimits::default()) {
             let sysroot = Sysroot::archive(archive);
             for name in sysroot.list("/") {
                 prop_assert!(!name.contains('/') && name != "..");

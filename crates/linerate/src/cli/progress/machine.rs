@@ -2,8 +2,8 @@
 
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::{looked_on, thread_cpu};
-use linerate_watch::board::Board;
-use linerate_watch::{Watch, WatchOrder};
+use linerate_watch::board::LatestMoment;
+use linerate_watch::{Watch, WatchSpec};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// The newest sample, and the past.
 #[derive(Clone)]
 pub(in crate::cli) struct MachineView {
-    pub(in crate::cli) board: Arc<Board>,
+    pub(in crate::cli) board: Arc<LatestMoment>,
     /// Why there are no samples.
     blind: Arc<Mutex<Option<String>>>,
     stop: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ impl MachineView {
     }
 
     fn sample(&self) {
-        let order = WatchOrder {
+        let order = WatchSpec {
             interval: SAMPLE,
             nics: Vec::new(),
             disks: Vec::new(),

@@ -5,13 +5,13 @@
 use super::machine::{MachineView, count_as_onlooker};
 use super::{done, status_lines, step};
 use linerate_facts::printable::printable;
-use linerate_measure::event::{Event, LaneShares};
+use linerate_measure::event::{Event, WorkerShares};
 use linerate_measure::measure::Stage;
 use linerate_system::counters::thread_cpu;
 use linerate_system::process::is_in_foreground;
 use linerate_watch::flow::judged;
 use linerate_watch::history::History;
-use linerate_watch::model::{Flow, FlowLanes, FlowStage, Moment};
+use linerate_watch::model::{FlowStage, FlowWorkers, LiveFlow, Moment};
 use linerate_watch::terminal::panel::{Busy, Panel, panel, rows_of};
 use linerate_watch::terminal::{Theme, size_or_usual};
 use signal_hook::consts::SIGCONT;
@@ -42,7 +42,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What the measuring thread has said.
 #[derive(Debug)]
 struct Said {
-    flow: Flow,
+    flow: LiveFlow,
     begin: Instant,
     /// When all of it will be done, as far as that is known.
     end: Option<Instant>,
@@ -68,7 +68,7 @@ pub(super) struct StatusPanel {
 impl StatusPanel {
     /// Starts its threads; none where the system gives none.
     pub(in crate::cli) fn start(command: &'static str, shows: Shows) -> Option<StatusPanel> {
-        let flow = Flow { command: command.into(), stage: FlowStage::Step, ..Flow::default() };
+        let flow = LiveFlow { command: command.into(), stage: FlowStage::Step, ..LiveFlow::default() };
         let said = Said { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
         let shared = Arc::new(Shared { said: Mutex::new(said), woken: Condvar::new() });
         let resumed = Arc::new(AtomicBool::new(false));
@@ -142,7 +142,7 @@ impl Said {
     /// Another thing is done now; what was known of the one before is not of this one.
     fn begins(&mut self, stage: FlowStage, name: String) {
         let command = std::mem::take(&mut self.flow.command);
-        self.flow = Flow { command, stage, name, ..Flow::default() };
+        self.flow = LiveFlow { command, stage, name, ..LiveFlow::default() };
     }
 
     fn hear(&mut self, event: &Event) {
@@ -157,9 +157,9 @@ impl Said {
                 let rate = Some(*bytes_per_second).filter(|rate| *rate > 0.0);
                 self.flow.bytes_per_second = rate.or(self.flow.bytes_per_second);
             }
-            Event::Lanes(LaneShares { count, busy, starved, blocked, busiest }) => {
+            Event::Lanes(WorkerShares { count, busy, starved, blocked, busiest }) => {
                 let (count, busy, starved, blocked, busiest) = (*count, *busy, *starved, *blocked, *busiest);
-                self.flow.lanes = Some(FlowLanes { count, busy, starved, blocked, busiest });
+                self.flow.lanes = Some(FlowWorkers { count, busy, starved, blocked, busiest });
             }
             Event::Measured(measurement) => self.lines.push(done(measurement)),
             Event::Note(note) => self.lines.push(format!("  note: {}", printable(note))),
@@ -201,7 +201,7 @@ impl Drawing {
     }
 
     /// What is to be drawn, at the next tick or as soon as there is something that stays.
-    fn said(&self) -> (Flow, Duration, Vec<String>, bool) {
+    fn said(&self) -> (LiveFlow, Duration, Vec<String>, bool) {
         let said = locked(&self.shared.said);
         let waiting = |said: &mut Said| !said.over && said.lines.is_empty();
         let waited = self.shared.woken.wait_timeout_while(said, DRAW, waiting);
@@ -213,7 +213,7 @@ impl Drawing {
 
     fn draw(
         &self,
-        flow: &Flow,
+        flow: &LiveFlow,
         elapsed: Duration,
         moment: Option<&Moment>,
         above: &[String],
@@ -259,13 +259,13 @@ mod tests {
 
     #[test]
     fn the_words_of_a_measurement_become_its_flow() {
-        let flow = Flow { command: "run".into(), ..Flow::default() };
+        let flow = LiveFlow { command: "run".into(), ..LiveFlow::default() };
         let mut said = Said { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
         said.hear(&Event::Started { stage: Stage::Path, name: "TCP".into(), seconds: 2.0 });
         said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 5e8 });
         // The first look of the next window: nothing is known, which is not that nothing moves.
         said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 0.0 });
-        let shares = LaneShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2 };
+        let shares = WorkerShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2 };
         said.hear(&Event::Lanes(shares));
         assert_eq!((said.flow.stage, said.flow.name.as_str()), (FlowStage::Path, "TCP (2.0 s)"));
         assert_eq!(said.flow.bytes_per_second, Some(5e8));

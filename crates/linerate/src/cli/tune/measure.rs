@@ -8,10 +8,10 @@ use super::{Target, ask, choice, damaged, following, machine};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::units::show_bytes_rate;
-use linerate_measure::run::again::{Ground, Place};
-use linerate_tune::journal::{Held, Journal};
-use linerate_tune::measure::{Effect, Order, Tried, Try, Windows, measure as try_all};
-use linerate_tune::{Choice, Plan, process};
+use linerate_measure::run::again::{FigureContext, FigureSpec};
+use linerate_tune::journal::{Journal, JournalLock};
+use linerate_tune::measure::{Effect, StateWindows, TrialSpec, Tried, Try, measure as try_all};
+use linerate_tune::{SettingChoice, TunePlan, process};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::SystemTime;
@@ -39,8 +39,8 @@ pub(super) fn measure(words: &MeasureArgs) -> Result<u8, Failure> {
     if !ask(&what, "Try these, and keep what helps", words.doing.yes)? {
         return Ok(0);
     }
-    let order = Order {
-        ground: Ground {
+    let order = TrialSpec {
+        ground: FigureSpec {
             source: words.source.clone(),
             peers: words.peer.clone(),
             key_file: words.key_file.clone(),
@@ -53,7 +53,7 @@ pub(super) fn measure(words: &MeasureArgs) -> Result<u8, Failure> {
 }
 
 /// What belongs to a process first.
-fn tries(plan: &Plan, choice: &Choice) -> Result<Vec<Try>, Failure> {
+fn tries(plan: &TunePlan, choice: &SettingChoice) -> Result<Vec<Try>, Failure> {
     let own = process::ALL.iter().filter(|own| choice.takes_own(own.id, own.stage, own.findings));
     let trials = plan.trials(choice)?;
     Ok(own.map(Try::Process).chain(trials.into_iter().map(Try::Machine)).collect())
@@ -71,9 +71,9 @@ fn asked(tries: &[Try], words: &MeasureArgs) -> String {
 
 fn carry_out(
     target: &Target,
-    kernel: &linerate_tune::door::Kernel,
+    kernel: &linerate_tune::door::LiveKernel,
     words: &MeasureArgs,
-    order: &Order,
+    order: &TrialSpec,
     tries: Vec<Try>,
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
@@ -82,11 +82,11 @@ fn carry_out(
     let mut progress = Progress::line("tune measure");
     let changes = tries.iter().any(|one| matches!(one, Try::Machine(_)));
     let (tried, stopped) = {
-        let place = Place { sysroot: &target.sysroot, machine: &machine, stop: &stop };
+        let place = FigureContext { sysroot: &target.sysroot, machine: &machine, stop: &stop };
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let whose = linerate_tune::measure::Target { door: kernel, host: &target.host, started: &started };
         if changes {
-            let held = Held::lock(&target.folder, &target.name)?;
+            let held = JournalLock::lock(&target.folder, &target.name)?;
             let (mut log, records) = following(&held, target)?;
             let mut journal = Journal::new(&mut log, records).map_err(|damage| damaged(target, &damage.0))?;
             let done = try_all(&whose, &mut journal, place, order, tries, &mut progress);
@@ -191,7 +191,7 @@ fn show(tried: &Tried) -> String {
     out
 }
 
-fn windows(windows: &Windows) -> String {
+fn windows(windows: &StateWindows) -> String {
     let interval = windows.interval.map_or("too few windows for an interval".into(), |interval| {
         format!("{} to {} with 95 %", show_bytes_rate(interval.low.max(0.0)), show_bytes_rate(interval.high))
     });

@@ -3,10 +3,12 @@
 
 use linerate_facts::printable::{columns, printable, shortened, wrapped};
 use linerate_facts::units::show_bits_rate;
-use linerate_tune::advice::Remark;
+use linerate_tune::advice::TuneNote;
 use linerate_tune::catalogue::Risk;
 use linerate_tune::process::OwnItem;
-use linerate_tune::{Became, Choice, Item, Outcome, Plan, Verdict, Wish};
+use linerate_tune::{
+    ApplyResult, Item, SettingChoice, SettingOutcome, SettingVerdict, TunePlan, WantedValue,
+};
 use std::fmt::Write;
 
 const BOLD: &str = "\u{1b}[1m";
@@ -18,8 +20,8 @@ const VALUE: usize = 24;
 
 /// The plan: what to change, then how many settings need nothing.
 pub(super) fn plan(
-    plan: &Plan,
-    choice: &Choice,
+    plan: &TunePlan,
+    choice: &SettingChoice,
     all: bool,
     open: &[String],
     width: usize,
@@ -88,7 +90,7 @@ fn process(own: &[&OwnItem], width: usize, whole: bool) -> String {
 }
 
 /// What is not linerate's to change.
-fn remarks(remarks: &[Remark], width: usize) -> String {
+fn remarks(remarks: &[TuneNote], width: usize) -> String {
     let mut out = String::new();
     for remark in remarks {
         let at = if remark.at.is_empty() { String::new() } else { format!(" {}", remark.at) };
@@ -103,7 +105,7 @@ fn remarks(remarks: &[Remark], width: usize) -> String {
     out
 }
 
-fn goal(plan: &Plan) -> String {
+fn goal(plan: &TunePlan) -> String {
     let rate = match plan.bytes_per_second.known() {
         Some(rate) => show_bits_rate(*rate),
         None => format!("a rate that is not known ({})", plan.bytes_per_second.why().unwrap_or_default()),
@@ -137,14 +139,14 @@ fn advised(item: &Item, width: usize) -> String {
 }
 
 fn others(rest: &[&Item], all: bool, width: usize) -> String {
-    let count = |verdict: Verdict| rest.iter().filter(|item| item.verdict == verdict).count();
+    let count = |verdict: SettingVerdict| rest.iter().filter(|item| item.verdict == verdict).count();
     let mut out = String::new();
     if all {
         for item in rest {
             let now = item.now.known().map_or("?", String::as_str);
             let said = match item.verdict {
-                Verdict::Right => "right".to_string(),
-                Verdict::Leave => format!("for you to decide: {}", item.why),
+                SettingVerdict::Right => "right".to_string(),
+                SettingVerdict::Leave => format!("for you to decide: {}", item.why),
                 _ => format!("unknown: {}", item.why),
             };
             let _ = writeln!(out, "{}", row(&item.id, now, "", ""));
@@ -156,16 +158,16 @@ fn others(rest: &[&Item], all: bool, width: usize) -> String {
     let _ = writeln!(
         out,
         "\n{} settings are right, {} are for you to decide, {} are unknown here{}",
-        count(Verdict::Right),
-        count(Verdict::Leave),
-        count(Verdict::Unknown),
+        count(SettingVerdict::Right),
+        count(SettingVerdict::Leave),
+        count(SettingVerdict::Unknown),
         if all { "" } else { " (--all lists them)" }
     );
     out
 }
 
 /// What is about to be changed.
-pub(super) fn wishes(wishes: &[Wish], plan: &Plan) -> String {
+pub(super) fn wishes(wishes: &[WantedValue], plan: &TunePlan) -> String {
     let mut out = String::new();
     for wish in wishes {
         let now = plan.settings.iter().find(|item| item.id == wish.id).and_then(|item| item.now.known());
@@ -181,7 +183,7 @@ pub(super) fn wishes(wishes: &[Wish], plan: &Plan) -> String {
 }
 
 /// Files that are about to be written.
-pub(super) fn files(wishes: &[Wish]) -> String {
+pub(super) fn files(wishes: &[WantedValue]) -> String {
     let mut out = String::new();
     for wish in wishes {
         let _ = writeln!(out, "{}", printable(&wish.place.to_string()));
@@ -193,7 +195,7 @@ pub(super) fn files(wishes: &[Wish]) -> String {
 }
 
 /// What was done.
-pub(super) fn outcomes(outcomes: &[Outcome]) -> String {
+pub(super) fn outcomes(outcomes: &[SettingOutcome]) -> String {
     let mut out = String::new();
     for outcome in outcomes {
         let _ = writeln!(
@@ -209,21 +211,21 @@ pub(super) fn outcomes(outcomes: &[Outcome]) -> String {
     out
 }
 
-fn became(what: &Became, place: &str, id: &str) -> String {
+fn became(what: &ApplyResult, place: &str, id: &str) -> String {
     use linerate_tune::journal::How;
     let file = id.starts_with("drop-in:");
     match what {
-        Became::Changed { .. } if file => format!("{place} is written"),
-        Became::Changed { before, now } => format!("{place} is {now} (was {before})"),
-        Became::Clamped { before, asked, now } => {
+        ApplyResult::Changed { .. } if file => format!("{place} is written"),
+        ApplyResult::Changed { before, now } => format!("{place} is {now} (was {before})"),
+        ApplyResult::Clamped { before, asked, now } => {
             format!("{place} is {now} (was {before}): the kernel made that of {asked}")
         }
-        Became::Same { .. } if file => format!("{place} is as it should be"),
-        Became::Same { now } => format!("{place} is {now} already"),
-        Became::Failed { why } => format!("not changed: {why}"),
-        Became::Restored { .. } if file => format!("{place} is as it was"),
-        Became::Restored { now } => format!("{place} is {now} again"),
-        Became::Untouched { how } => match how {
+        ApplyResult::Same { .. } if file => format!("{place} is as it should be"),
+        ApplyResult::Same { now } => format!("{place} is {now} already"),
+        ApplyResult::Failed { why } => format!("not changed: {why}"),
+        ApplyResult::Restored { .. } if file => format!("{place} is as it was"),
+        ApplyResult::Restored { now } => format!("{place} is {now} again"),
+        ApplyResult::Untouched { how } => match how {
             How::Already | How::Restored => format!("{place} has its old value already"),
             How::Untouched => format!("{place} was never changed"),
             How::Gone => format!(
@@ -231,10 +233,10 @@ fn became(what: &Became, place: &str, id: &str) -> String {
             ),
             How::Forgotten => format!("{place} is left as it is"),
         },
-        Became::Foreign { before, ours, now } => format!(
+        ApplyResult::Foreign { before, ours, now } => format!(
             "{place} was changed by somebody else and stays: before {before}, by linerate {ours}, now {now}; \
              to restore it all the same: --force {id}, to leave it: --forget {id}"
         ),
-        Became::Kept { why } => format!("not restored: {why}"),
+        ApplyResult::Kept { why } => format!("not restored: {why}"),
     }
 }

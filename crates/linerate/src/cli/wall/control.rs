@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
-use linerate_wall::control::{Client, Message, MovieLine, Request, View};
+use linerate_wall::control::{Client, ControlMessage, ControlRequest, MovieLine, View};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,18 +96,18 @@ fn view(text: &str) -> Result<View, String> {
 }
 
 impl Verb {
-    fn request(&self) -> Request {
+    fn request(&self) -> ControlRequest {
         match self {
-            Verb::Play => Request::Play,
-            Verb::Pause => Request::Pause,
-            Verb::Seek { frame } => Request::Seek { frame: *frame },
-            Verb::Speed { speed } => Request::Speed { speed: *speed },
-            Verb::Loop { switch } => Request::Loop { on: *switch == Switch::On },
-            Verb::View { view } => Request::View(*view),
-            Verb::Movies => Request::Movies,
-            Verb::Open { movie } => Request::Open { movie: movie.clone() },
-            Verb::Status => Request::Status,
-            Verb::Watch => Request::Watch { per_second: 1.0 },
+            Verb::Play => ControlRequest::Play,
+            Verb::Pause => ControlRequest::Pause,
+            Verb::Seek { frame } => ControlRequest::Seek { frame: *frame },
+            Verb::Speed { speed } => ControlRequest::Speed { speed: *speed },
+            Verb::Loop { switch } => ControlRequest::Loop { on: *switch == Switch::On },
+            Verb::View { view } => ControlRequest::View(*view),
+            Verb::Movies => ControlRequest::Movies,
+            Verb::Open { movie } => ControlRequest::Open { movie: movie.clone() },
+            Verb::Status => ControlRequest::Status,
+            Verb::Watch => ControlRequest::Watch { per_second: 1.0 },
         }
     }
 }
@@ -126,7 +126,7 @@ pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
     let mut client = Client::connect(&words.server, &key, PATIENCE)?;
     let Some(verb) = &words.verb else { return lines::relay(client) };
     let answer = client.ask(&verb.request(), PATIENCE)?;
-    if let Message::Refused { why } = answer {
+    if let ControlMessage::Refused { why } = answer {
         return Err(Failure::Lacks(format!("the server says: {}", printable(&why))));
     }
     if !matches!(verb, Verb::Watch) {
@@ -136,7 +136,7 @@ pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
     loop {
         // Each second one comes; a server that says nothing for longer is gone, and the connection tells so.
         match client.next(PATIENCE)? {
-            Some(message @ Message::Status(_)) => show(&message, words.json)?,
+            Some(message @ ControlMessage::Status(_)) => show(&message, words.json)?,
             Some(message) if words.json => show(&message, true)?,
             Some(_) => {}
             None => {
@@ -149,11 +149,11 @@ pub(super) fn control(words: &ControlArgs) -> Result<u8, Failure> {
     }
 }
 
-fn show(message: &Message, json: bool) -> Result<(), Failure> {
+fn show(message: &ControlMessage, json: bool) -> Result<(), Failure> {
     match message {
         message if json => print(&format!("{}\n", lines::json(message)?)),
-        Message::Status(status) => print(&status::table(status)),
-        Message::Movies { movies } => print(&movies.iter().map(movie_line).collect::<String>()),
+        ControlMessage::Status(status) => print(&status::table(status)),
+        ControlMessage::Movies { movies } => print(&movies.iter().map(movie_line).collect::<String>()),
         _ => Ok(()),
     }
 }

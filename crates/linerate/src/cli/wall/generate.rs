@@ -6,9 +6,9 @@ use crate::cli::stop::stop_on_signals;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::{show_bytes_rate, show_size};
-use linerate_wall::geometry::{FrameRate, Grid, Size};
+use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{FORMAT, Manifest, Movie, NewMovie, PixelFormat, generate as paint};
-use linerate_wall::picture::Scene;
+use linerate_wall::picture::TestPicture;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -21,7 +21,7 @@ pub struct WallGenerateArgs {
     pub folder: PathBuf,
     /// Tiles, columns x rows
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "1x1")]
-    pub grid: Grid,
+    pub grid: WallGrid,
     /// Pixels of each tile
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1920x1080")]
     pub tile: Size,
@@ -39,7 +39,7 @@ pub struct WallGenerateArgs {
 
 /// Paints the test movie.
 pub(super) fn generate(words: &WallGenerateArgs) -> Result<u8, Failure> {
-    let scene = Scene::new(words.grid, words.tile, words.fps, words.frames)
+    let scene = TestPicture::new(words.grid, words.tile, words.fps, words.frames)
         .map_err(|wrong| Failure::Usage(format!("--tile {}: {wrong}", words.tile)))?;
     let stop = stop_on_signals()?;
     let manifest = Manifest {

@@ -6,9 +6,9 @@ use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
 use clap::{Args, ValueEnum};
 use linerate_facts::failure::Failure;
-use linerate_wall::geometry::{FrameRate, Grid, Size};
+use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{
-    Cut, Ended, FORMAT, Film, Fit, Manifest, NewMovie, PixelFormat, check_there, expected_frames,
+    FORMAT, Film, Fit, ImportEnd, ImportSpec, Manifest, NewMovie, PixelFormat, check_there, expected_frames,
     import as cut_film, is_sequence, look_at,
 };
 use linerate_wall::picture::room_for_stamp;
@@ -29,7 +29,7 @@ pub struct ImportArgs {
     pub folder: PathBuf,
     /// Tiles, columns x rows
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "1x1")]
-    pub grid: Grid,
+    pub grid: WallGrid,
     /// Pixels of each tile [default: those of the film, in square pixels, divided by the grid]
     #[arg(long, value_name = "WIDTHxHEIGHT")]
     pub tile: Option<Size>,
@@ -101,7 +101,7 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
             film.size
         ));
     }
-    let cut = Cut { ffmpeg, film: words.film.clone(), fit, frames: words.frames, stamp: words.stamp };
+    let cut = ImportSpec { ffmpeg, film: words.film.clone(), fit, frames: words.frames, stamp: words.stamp };
     let begin = Instant::now();
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
     let done = AtomicU64::new(0);
@@ -109,8 +109,8 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
     match Progress::during("wall import", expected.map(u64::from), &done, show, || {
         cut_film(&new, &cut, &stop, &done)
     })? {
-        Ended::Stopped => interrupted(&words.folder),
-        Ended::Whole { frames, said } => {
+        ImportEnd::Stopped => interrupted(&words.folder),
+        ImportEnd::Whole { frames, said } => {
             let movie = new.finish(frames)?;
             if let Some(said) = said {
                 complain(&format!("ffmpeg went on, but said: {said}"));

@@ -9,9 +9,9 @@ use linerate_machine::probe::Machine;
 use linerate_measure::measure::{Measurement, Stage};
 use linerate_model::plan::{Origin, Resource, ResourceKind};
 use linerate_report as report;
-use linerate_wall::geometry::{FrameRate, Grid, Size};
+use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::Movie;
-use linerate_wall::need::{DiskShare, Figure, Measured, Need, places_of};
+use linerate_wall::need::{DiskShare, WallFigure, WallFigures, WallNeed, places_of};
 use std::path::{Path, PathBuf};
 
 /// Of Ethernet, where no NIC reports another.
@@ -28,7 +28,7 @@ pub struct WallPlanArgs {
     pub movie: Option<PathBuf>,
     /// Tiles, columns x rows
     #[arg(long, value_name = "COLUMNSxROWS", requires = "tile")]
-    pub grid: Option<Grid>,
+    pub grid: Option<WallGrid>,
     /// Pixels of each tile
     #[arg(long, value_name = "WIDTHxHEIGHT", requires = "grid")]
     pub tile: Option<Size>,
@@ -61,7 +61,7 @@ pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
     let disks = disks(words, &machine, movie.as_ref())?;
     let measured = match &words.measured {
         Some(path) => measured(path, &machine)?,
-        None => Measured::default(),
+        None => WallFigures::default(),
     };
     for problem in movie.iter().flat_map(Movie::problems) {
         complain(&problem);
@@ -75,7 +75,7 @@ pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<Need, Failure> {
+fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNeed, Failure> {
     let cinema = FrameRate { numerator: 24, denominator: 1 };
     let (grid, tile, rate) = match (movie, words.grid, words.tile) {
         (Some(movie), _, _) => {
@@ -85,12 +85,12 @@ fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<Need, F
         (None, Some(grid), Some(tile)) => (grid, tile, cinema),
         _ => return Err(Failure::Usage("name a movie, or give --grid and --tile".into())),
     };
-    Need::of(tile, grid, words.fps.unwrap_or(rate), mtu)
+    WallNeed::of(tile, grid, words.fps.unwrap_or(rate), mtu)
         .map_err(|why| Failure::Usage(format!("--mtu: {why}")))
 }
 
 /// What a run has measured of the machine.
-fn measured(path: &Path, machine: &Machine) -> Result<Measured, Failure> {
+fn measured(path: &Path, machine: &Machine) -> Result<WallFigures, Failure> {
     let shown = path.display();
     let run = report::read(path)?;
     if let (Some(here), Some(there)) = (machine.host.known(), run.machine.host.known())
@@ -119,7 +119,7 @@ fn measured(path: &Path, machine: &Machine) -> Result<Measured, Failure> {
     let figure = |resource: &Resource| {
         let rate = resource.measured.filter(|rate| rate.is_finite() && *rate > 0.0)?;
         let at_least = resource.lower_bound || resource.origin != Origin::Measured;
-        Some((resource.id.clone(), Figure { bytes_per_second: rate, at_least }))
+        Some((resource.id.clone(), WallFigure { bytes_per_second: rate, at_least }))
     };
     let own = |resource: &&Resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic);
     let parts = udp.resources.iter().filter(own).filter_map(figure).collect();
@@ -138,7 +138,7 @@ fn measured(path: &Path, machine: &Machine) -> Result<Measured, Failure> {
     // Read and written: each byte crosses the bus twice.
     let memory =
         copied.map(|copy| 2.0 * copy.bytes_per_second).filter(|rate| rate.is_finite() && *rate > 0.0);
-    Ok(Measured { parts, memory_bytes_per_second: memory, cpu_seconds_per_gb: cost.filter(|_| away) })
+    Ok(WallFigures { parts, memory_bytes_per_second: memory, cpu_seconds_per_gb: cost.filter(|_| away) })
 }
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.

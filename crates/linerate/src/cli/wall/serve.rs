@@ -12,10 +12,10 @@ use linerate_report::wall as screen_of;
 use linerate_transport::address::{listen_address, resolve_named};
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use linerate_wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
-use linerate_wall::geometry::{Grid, TileId};
-use linerate_wall::layout::Layout;
+use linerate_wall::geometry::{TileId, WallGrid};
+use linerate_wall::layout::WallLayout;
 use linerate_wall::movie::Movie;
-use linerate_wall::serve::{Leader, Player, Screen, Sending, Settings, follow};
+use linerate_wall::serve::{Leader, Player, Sending, ServeSettings, ServedScreen, follow};
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct ServeArgs {
     /// A tile's screen, such as r0c0=10.0.0.2:5004; where the screen has several NICs, all its addresses:
     /// r0c0=10.0.0.2:5004,10.0.1.2:5004; a multicast group for several screens: r0c0=239.1.2.3:5004
     #[arg(long, value_name = "TILE=HOST:PORT", value_parser = screen)]
-    pub screen: Vec<Screen>,
+    pub screen: Vec<ServedScreen>,
     /// File with the wall's screens and servers instead of --screen
     #[arg(long, value_name = "FILE", conflicts_with = "screen")]
     pub layout: Option<PathBuf>,
@@ -110,12 +110,12 @@ fn page_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// `r0c0=HOST:PORT[,HOST:PORT…]`.
-fn screen(text: &str) -> Result<Screen, String> {
+fn screen(text: &str) -> Result<ServedScreen, String> {
     let (tile, named) = text
         .split_once('=')
         .ok_or_else(|| format!("“{text}”: write TILE=HOST:PORT, like r0c0=10.0.0.2:5004"))?;
     let addresses: Vec<&str> = named.split(',').collect();
-    Ok(Screen { tile: tile.parse()?, named: named.into(), to: resolve(&addresses)? })
+    Ok(ServedScreen { tile: tile.parse()?, named: named.into(), to: resolve(&addresses)? })
 }
 
 /// The addresses of one screen.
@@ -134,9 +134,9 @@ fn resolve(addresses: &[&str]) -> Result<Vec<SocketAddr>, String> {
 
 /// What the layout says, or the words in its place.
 struct Wall {
-    grid: Grid,
+    grid: WallGrid,
     /// This server's.
-    screens: Vec<Screen>,
+    screens: Vec<ServedScreen>,
     leader: Option<Leader>,
     followers: Vec<(String, Vec<TileId>)>,
 }
@@ -150,7 +150,7 @@ fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::Lacks(format!("{}: {error}; name the file of the wall's layout", path.display()))
     })?;
-    let layout = Layout::parse(&text).map_err(wrong)?;
+    let layout = WallLayout::parse(&text).map_err(wrong)?;
     let tile = movie.manifest.tile;
     if let Some(size) = layout.tile.filter(|size| *size != tile) {
         return Err(wrong(format!(
@@ -162,7 +162,7 @@ fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
     for screen in layout.screens_of(words.server.as_deref()).map_err(wrong)? {
         let addresses: Vec<&str> = screen.to.iter().map(String::as_str).collect();
         let to = resolve(&addresses).map_err(|why| wrong(format!("screen {}: {why}", screen.tile)))?;
-        screens.push(Screen { tile: screen.tile, named: screen.to.join(","), to });
+        screens.push(ServedScreen { tile: screen.tile, named: screen.to.join(","), to });
     }
     let server = words.server.as_deref();
     let leader = layout.leader_of(server).zip(server);
@@ -232,7 +232,7 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         )));
     }
     let _awake = stay_awake(words.awake)?;
-    let settings = Settings {
+    let settings = ServeSettings {
         wall: grid,
         movies,
         screens,

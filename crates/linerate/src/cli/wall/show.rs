@@ -13,8 +13,8 @@ use linerate_transport::address::listen_address;
 use linerate_transport::agent::Key;
 use linerate_wall::geometry::{FrameRate, Size, TileId};
 use linerate_wall::show::{
-    Description, End, FileSums, Finished, Listening, Output, Raw, ScreenOrder, ScreenSummary, ServerOrder,
-    ShowSummary, describe,
+    Description, FileSums, Finished, Listening, Output, Raw, ScreenEnd, ScreenSpec, ScreenSummary,
+    ServerSpec, ShowSummary, describe,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
 }
 
 /// A screen that listens, with what it shows on.
-fn open(words: &ShowArgs, place: (usize, usize), order: ScreenOrder) -> Result<Listening, Failure> {
+fn open(words: &ShowArgs, place: (usize, usize), order: ScreenSpec) -> Result<Listening, Failure> {
     let index = place.0;
     let mut outputs: Vec<Box<dyn Output>> = Vec::new();
     if let Some(path) = words.write.get(index) {
@@ -173,7 +173,7 @@ fn tell(words: &ShowArgs, summary: &ShowSummary) -> Result<(), Failure> {
 }
 
 /// The screens that the words ask for.
-fn orders(words: &ShowArgs) -> Result<Vec<ScreenOrder>, Failure> {
+fn orders(words: &ShowArgs) -> Result<Vec<ScreenSpec>, Failure> {
     let described = words.sdp.iter().map(|path| read_description(path)).collect::<Result<Vec<_>, _>>()?;
     let from_description = |description: &Description| {
         let any = match description.address {
@@ -222,7 +222,7 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenOrder>, Failure> {
     for (index, listen) in listen.into_iter().enumerate() {
         let description = described.get(index);
         let size = words.size.or(description.map(|description| description.size));
-        orders.push(ScreenOrder {
+        orders.push(ScreenSpec {
             listen,
             interface: words.interface.clone().filter(|_| listen.ip().is_multicast()),
             tile: words.tile.get(index).copied(),
@@ -234,7 +234,7 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenOrder>, Failure> {
             against: words.against.get(index).map(|path| sums(path, size)).transpose()?,
             latency: words.latency,
             barrier: words.barrier,
-            end: End {
+            end: ScreenEnd {
                 after: words.seconds.map(Duration::from_secs_f64),
                 frames: words.frames,
                 silence: words.until_silent.map(Duration::from_secs_f64),
@@ -244,7 +244,7 @@ fn orders(words: &ShowArgs) -> Result<Vec<ScreenOrder>, Failure> {
     Ok(orders)
 }
 
-fn server(words: &ShowArgs) -> Result<Option<ServerOrder>, Failure> {
+fn server(words: &ShowArgs) -> Result<Option<ServerSpec>, Failure> {
     let Some(address) = &words.server else { return Ok(None) };
     let key = match &words.key_file {
         Some(path) => Some(Key::read_file(path)?),
@@ -257,7 +257,7 @@ fn server(words: &ShowArgs) -> Result<Option<ServerOrder>, Failure> {
                 .into(),
         )
     })?;
-    Ok(Some(ServerOrder { address: address.clone(), key }))
+    Ok(Some(ServerSpec { address: address.clone(), key }))
 }
 
 fn sums(path: &Path, size: Option<Size>) -> Result<FileSums, Failure> {

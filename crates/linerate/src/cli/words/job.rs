@@ -2,8 +2,8 @@
 
 use super::values::{rate, seconds, size};
 use clap::{Args, ValueEnum};
-use linerate_measure::measure::access::{Access, Engine, Layout, Order, Permissions};
-use linerate_measure::run::disk::{Grid, Parts};
+use linerate_measure::measure::access::{Access, AccessOrder, Engine, FileLayout, Permissions};
+use linerate_measure::run::disk::{DiskGrid, WorkerParts};
 use std::path::PathBuf;
 
 /// A request is no longer.
@@ -38,7 +38,7 @@ pub struct JobArgs {
     /// sequential, random, zipf:THETA or hot:PERCENT:HITS (20:80: a fifth of the places gets 80 % of the
     /// requests) [default: sequential,random; with --transfer sequential]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pattern)]
-    pub pattern: Vec<Order>,
+    pub pattern: Vec<AccessOrder>,
     /// A file for each worker, or one shared by all workers of a source: in one piece each, or in strides
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [LayoutArg::FilePerWorker])]
     pub layout: Vec<LayoutArg>,
@@ -93,7 +93,7 @@ pub struct JobArgs {
 
 impl JobArgs {
     /// The grid of all combinations; `seconds` where neither a length nor an amount was told.
-    pub fn grid(&self, seconds: f64) -> Grid {
+    pub fn grid(&self, seconds: f64) -> DiskGrid {
         let sources = if self.source.is_empty() { vec![PathBuf::from(".")] } else { self.source.clone() };
         let may_write = sources.iter().all(|path| path.is_dir()) || !self.destroy_data.is_empty();
         let once = self.amount.is_some() || self.block.is_some() || self.segments.is_some();
@@ -103,11 +103,11 @@ impl JobArgs {
             told => told.to_vec(),
         };
         let orders = match (&self.pattern[..], &self.transfer[..]) {
-            ([], []) => vec![Order::Sequential, Order::Random],
-            ([], _) => vec![Order::Sequential],
+            ([], []) => vec![AccessOrder::Sequential, AccessOrder::Random],
+            ([], _) => vec![AccessOrder::Sequential],
             (told, _) => told.to_vec(),
         };
-        Grid {
+        DiskGrid {
             sources,
             workers: self.workers.clone(),
             transfers: self.transfer.clone(),
@@ -116,7 +116,11 @@ impl JobArgs {
             orders,
             layouts: self.layout.iter().copied().map(LayoutArg::layout).collect(),
             engines: self.engine.iter().copied().map(EngineArg::engine).collect(),
-            parts: Parts { amount_bytes: self.amount, block_bytes: self.block, segments: self.segments },
+            parts: WorkerParts {
+                amount_bytes: self.amount,
+                block_bytes: self.block,
+                segments: self.segments,
+            },
             direct: !self.buffered,
             fsync: self.fsync,
             reorder: self.reorder,
@@ -161,11 +165,11 @@ pub enum LayoutArg {
 }
 
 impl LayoutArg {
-    fn layout(self) -> Layout {
+    fn layout(self) -> FileLayout {
         match self {
-            LayoutArg::FilePerWorker => Layout::FilePerWorker,
-            LayoutArg::Segmented => Layout::Segmented,
-            LayoutArg::Strided => Layout::Strided,
+            LayoutArg::FilePerWorker => FileLayout::FilePerWorker,
+            LayoutArg::Segmented => FileLayout::Segmented,
+            LayoutArg::Strided => FileLayout::Strided,
         }
     }
 }
@@ -205,18 +209,18 @@ pub(super) fn requests(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn pattern(text: &str) -> Result<Order, String> {
+pub(super) fn pattern(text: &str) -> Result<AccessOrder, String> {
     let wrong =
         || format!("“{text}” is no pattern: sequential, random, zipf:THETA (0.5 to 5) or hot:PERCENT:HITS");
     let share = |text: &str| percent(text).map(|share| share / 100.0).map_err(|_| wrong());
     match text.split(':').collect::<Vec<_>>()[..] {
-        ["sequential"] => Ok(Order::Sequential),
-        ["random"] => Ok(Order::Random),
+        ["sequential"] => Ok(AccessOrder::Sequential),
+        ["random"] => Ok(AccessOrder::Random),
         ["zipf", theta] => match theta.parse::<f64>() {
-            Ok(theta) if theta > 0.0 && theta <= 5.0 => Ok(Order::Zipf { theta }),
+            Ok(theta) if theta > 0.0 && theta <= 5.0 => Ok(AccessOrder::Zipf { theta }),
             _ => Err(wrong()),
         },
-        ["hot", places, hits] => Ok(Order::Hot { share: share(places)?, hits: share(hits)? }),
+        ["hot", places, hits] => Ok(AccessOrder::Hot { share: share(places)?, hits: share(hits)? }),
         _ => Err(wrong()),
     }
 }
@@ -227,8 +231,8 @@ mod tests {
 
     #[test]
     fn patterns_as_they_are_written() {
-        assert_eq!(pattern("zipf:1.2"), Ok(Order::Zipf { theta: 1.2 }));
-        assert_eq!(pattern("hot:20:80"), Ok(Order::Hot { share: 0.2, hits: 0.8 }));
+        assert_eq!(pattern("zipf:1.2"), Ok(AccessOrder::Zipf { theta: 1.2 }));
+        assert_eq!(pattern("hot:20:80"), Ok(AccessOrder::Hot { share: 0.2, hits: 0.8 }));
         for wrong in ["", "seq", "zipf", "zipf:x", "zipf:-1", "hot:20", "hot:120:1"] {
             assert!(pattern(wrong).is_err(), "{wrong}");
         }

@@ -6,7 +6,7 @@ use super::values::{seconds, size};
 use crate::cli::output::OutputArgs;
 use clap::Args;
 use linerate_facts::units::parse_duration;
-use linerate_measure::measure::access::Order;
+use linerate_measure::measure::access::AccessOrder;
 use linerate_measure::measure::load::{Keep, Statistic};
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ pub struct LoadArgs {
     /// random, zipf:THETA, hot:PERCENT:HITS (10:90: a tenth of the places gets 90 % of the requests) or
     /// sequential; each thread goes over its own part of each file
     #[arg(long, value_parser = pattern, default_value = "random")]
-    pub pattern: Order,
+    pub pattern: AccessOrder,
     /// Size of a file that is made in a directory; less where writing it takes longer than 8 s
     #[arg(long, value_name = "SIZE", value_parser = size(1..=MOST_BYTES), default_value = "1G")]
     pub amount: u64,

@@ -5,7 +5,7 @@ use crate::cli::commands::complain;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::foreign::{self, ForeignSources, Named};
+use linerate_machine::probe::foreign::{self, ForeignSources, NamedText};
 use linerate_machine::probe::{Machine, probe};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ pub(crate) fn sysroot_of(root: Option<&Path>) -> Result<Sysroot, Failure> {
 }
 
 /// A file of another tool.
-fn read(file: Option<&Path>) -> Result<Option<Named>, Failure> {
+fn read(file: Option<&Path>) -> Result<Option<NamedText>, Failure> {
     let Some(file) = file else { return Ok(None) };
     let say = |why: String| Failure::Lacks(format!("{}: {why}", file.display()));
     let opened =
@@ -81,5 +81,5 @@ fn read(file: Option<&Path>) -> Result<Option<Named>, Failure> {
             LARGEST_TEXT_BYTES >> 20
         )));
     }
-    Ok(Some(Named { name: file.display().to_string(), bytes }))
+    Ok(Some(NamedText { name: file.display().to_string(), bytes }))
 }

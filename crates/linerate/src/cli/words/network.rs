@@ -4,7 +4,7 @@ use super::values::{bytes, rate, seconds, size};
 use super::{LiveArgs, ProtocolArg};
 use crate::cli::output::OutputArgs;
 use clap::{Args, ValueEnum};
-use linerate_measure::measure::streams::Direction;
+use linerate_measure::measure::streams::StreamDirection;
 use linerate_model::plan::Pin;
 use linerate_transport::flow::stream::SendMethod;
 use std::path::PathBuf;
@@ -103,11 +103,11 @@ pub enum DirectionArg {
 
 impl DirectionArg {
     /// The direction.
-    pub fn direction(self) -> Direction {
+    pub fn direction(self) -> StreamDirection {
         match self {
-            DirectionArg::Send => Direction::Send,
-            DirectionArg::Receive => Direction::Receive,
-            DirectionArg::Both => Direction::Both,
+            DirectionArg::Send => StreamDirection::Send,
+            DirectionArg::Receive => StreamDirection::Receive,
+            DirectionArg::Both => StreamDirection::Both,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::EXIT_STATUS;
 use super::values::{rate, time};
 use clap::{Args, Subcommand, ValueEnum};
-use linerate_tune::catalogue::Stage;
+use linerate_tune::catalogue::SettingStage;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
     #[command(flatten)]
-    pub at: TunePlace,
+    pub at: TuneTarget,
     /// List settings that are right, for you to decide or unknown as well
     #[arg(long)]
     pub all: bool,
@@ -80,7 +80,7 @@ pub struct TuneChoice {
 
 /// Which machine, and where its journal is.
 #[derive(Clone, Debug, Args)]
-pub struct TunePlace {
+pub struct TuneTarget {
     /// A folder with sys/ and proc/ in place of a machine, for rehearsals: nothing outside of it is read
     /// or written
     #[arg(long, value_name = "DIR")]
@@ -110,7 +110,7 @@ pub struct MeasureArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
     #[command(flatten)]
-    pub at: TunePlace,
+    pub at: TuneTarget,
     #[command(flatten)]
     pub doing: Doing,
     /// Address of an agent, one for each path; repeat for several [default: a built-in receiver on
@@ -138,7 +138,7 @@ pub struct ApplyArgs {
     #[command(flatten)]
     pub choice: TuneChoice,
     #[command(flatten)]
-    pub at: TunePlace,
+    pub at: TuneTarget,
     #[command(flatten)]
     pub doing: Doing,
 }
@@ -147,7 +147,7 @@ pub struct ApplyArgs {
 #[derive(Debug, Args)]
 pub struct UndoArgs {
     #[command(flatten)]
-    pub at: TunePlace,
+    pub at: TuneTarget,
     /// Restore this setting although somebody else changed it since, or though this linerate does not know
     /// it; repeat for several
     #[arg(long, value_name = "SETTING")]
@@ -164,7 +164,7 @@ pub struct UndoArgs {
 #[derive(Debug, Args)]
 pub struct PersistArgs {
     #[command(flatten)]
-    pub at: TunePlace,
+    pub at: TuneTarget,
     #[command(flatten)]
     pub doing: Doing,
 }
@@ -179,11 +179,11 @@ pub enum TuneStage {
 
 impl TuneStage {
     /// The stage.
-    pub fn stage(self) -> Stage {
+    pub fn stage(self) -> SettingStage {
         match self {
-            TuneStage::Network => Stage::Network,
-            TuneStage::Disk => Stage::Disk,
-            TuneStage::Memory => Stage::Memory,
+            TuneStage::Network => SettingStage::Network,
+            TuneStage::Disk => SettingStage::Disk,
+            TuneStage::Memory => SettingStage::Memory,
         }
     }
 }

@@ -1,8 +1,12 @@
 //! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
 
-use super::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, spec, streams, until};
-use linerate::agent::{AllowList, ClientLimits, Limits, Receivers, Session, Settings, StreamTicket, Way};
-use linerate::flow::stream::{Role, StreamSpec};
+use super::running::{
+    COUNTING, PATIENCE, RunningAgent, heard, lanes, refusal, sample_when, spec, streams, until,
+};
+use linerate::agent::{
+    AgentLimits, AgentSession, AgentSettings, AllowList, ClientLimits, LocalBinding, Receivers, StreamTicket,
+};
+use linerate::flow::stream::{StreamRole, StreamSpec};
 use linerate::protocol::Protocol;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -17,23 +21,27 @@ fn refused(ticket: &StreamTicket) -> &str {
 }
 
 fn sends(count: usize) -> Vec<StreamSpec> {
-    vec![spec(Protocol::Tcp, Role::Send); count]
+    vec![spec(Protocol::Tcp, StreamRole::Send); count]
 }
 
-fn client_limits(client: ClientLimits) -> Limits {
-    Limits { client, ..Limits::default() }
+fn client_limits(client: ClientLimits) -> AgentLimits {
+    AgentLimits { client, ..AgentLimits::default() }
 }
 
 /// A session of a client at another address of loopback.
-pub fn connect_as(running: &Running, client: [u8; 4]) -> Result<Session, linerate::failure::Failure> {
-    let way = Way { local: Some((client, 0).into()), device: None };
-    Session::connect_by(running.address, &running.key, way)
+pub fn connect_as(
+    running: &RunningAgent,
+    client: [u8; 4],
+) -> Result<AgentSession, linerate::failure::Failure> {
+    let way = LocalBinding { local: Some((client, 0).into()), device: None };
+    AgentSession::connect_by(running.address, &running.key, way)
 }
 
 #[test]
 fn so_many_tests_run_at_once_and_half_of_them_at_most_are_of_one_client() {
-    let running = Running::with(Limits { tests: 4, ..Limits::default() }, COUNTING, "127.0.0.1:0");
-    let sessions: Vec<Session> = (0..3).map(|_| running.connect()).collect();
+    let running =
+        RunningAgent::with(AgentLimits { tests: 4, ..AgentLimits::default() }, COUNTING, "127.0.0.1:0");
+    let sessions: Vec<AgentSession> = (0..3).map(|_| running.connect()).collect();
     sessions[0].open(lanes(&[Protocol::Tcp])).expect("the first");
     sessions[1].open(streams(sends(1))).expect("the second");
     let text = sessions[2].open(streams(sends(1))).expect_err("a third").to_string();
@@ -51,7 +59,7 @@ fn so_many_tests_run_at_once_and_half_of_them_at_most_are_of_one_client() {
 #[test]
 fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
     let limits = client_limits(ClientLimits { streams: 3, ..ClientLimits::default() });
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let (one, two) = (running.connect(), running.connect());
     one.open(streams(sends(2))).expect("opened");
     let opened = two.open(streams(sends(2))).expect("opened");
@@ -76,9 +84,9 @@ fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
 #[test]
 fn buffers_of_a_client_are_bounded() {
     let limits = client_limits(ClientLimits { memory_bytes: 100 << 20, ..ClientLimits::default() });
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let session = running.connect();
-    let greedy = StreamSpec { send_buffer_bytes: Some(40 << 20), ..spec(Protocol::Tcp, Role::Send) };
+    let greedy = StreamSpec { send_buffer_bytes: Some(40 << 20), ..spec(Protocol::Tcp, StreamRole::Send) };
     let opened = session.open(streams(vec![greedy.clone(), greedy])).expect("opened");
     assert!(matches!(opened.streams[0], StreamTicket::Granted { .. }));
     assert!(refused(&opened.streams[1]).contains("--memory-limit"), "{opened:?}");
@@ -93,7 +101,7 @@ fn buffers_of_a_client_are_bounded() {
 #[test]
 fn a_lane_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
     let limits = client_limits(ClientLimits { memory_bytes: 60 << 20, ..ClientLimits::default() });
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     // 128 KiB are asked for, and 16 MiB are what a receiver of datagrams takes, which the kernel doubles.
     let text = running.connect().open(lanes(&[Protocol::Udp; 2])).expect_err("too much").to_string();
     assert!(text.contains("--memory-limit"), "{text}");
@@ -103,19 +111,19 @@ fn a_lane_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
     session.open(lanes(&[Protocol::Tcp; 20])).expect("over TCP the client's word is the buffer");
 }
 
-fn rate_limit(bytes_per_second: f64) -> Limits {
+fn rate_limit(bytes_per_second: f64) -> AgentLimits {
     client_limits(ClientLimits { bytes_per_second: Some(bytes_per_second), ..ClientLimits::default() })
 }
 
 #[test]
 fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
     let limit = 8e6;
-    let running = Running::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
+    let running = RunningAgent::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
     let session = running.connect();
     assert_eq!(session.hello().rate_limit, Some(limit));
 
-    let modest = StreamSpec { bytes_per_second: Some(2e6), ..spec(Protocol::Tcp, Role::Send) };
-    let asked = vec![modest, spec(Protocol::Tcp, Role::Send), spec(Protocol::Tcp, Role::Receive)];
+    let modest = StreamSpec { bytes_per_second: Some(2e6), ..spec(Protocol::Tcp, StreamRole::Send) };
+    let asked = vec![modest, spec(Protocol::Tcp, StreamRole::Send), spec(Protocol::Tcp, StreamRole::Receive)];
     let opened = session.open(streams(asked)).expect("opened");
     let granted: Vec<Option<f64>> = opened
         .streams
@@ -126,7 +134,7 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
         })
         .collect();
     assert_eq!(granted, [Some(2e6), Some(3e6), Some(3e6)]);
-    let ours = opened.streams[2].held(spec(Protocol::Tcp, Role::Send));
+    let ours = opened.streams[2].held(spec(Protocol::Tcp, StreamRole::Send));
     assert_eq!(ours.bytes_per_second, Some(3e6), "our end of a stream to the agent is held as well");
     let other = running.connect();
     let late = other.open(streams(sends(1))).expect("opened");
@@ -160,8 +168,8 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
 
 #[test]
 fn a_test_that_takes_too_long_is_ended_with_its_reason() {
-    let limits = Limits { test_time: Some(Duration::from_millis(400)), ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { test_time: Some(Duration::from_millis(400)), ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let session = running.connect();
     assert_eq!(session.hello().time_limit_seconds, Some(0.4));
     let request =
@@ -186,10 +194,10 @@ fn a_test_that_takes_too_long_is_ended_with_its_reason() {
 #[test]
 fn who_is_not_on_the_list_gets_no_answer() {
     let only = ["127.0.0.1", "192.0.2.0/24"].map(|text| text.parse().expect("a network"));
-    let settings = Settings { allow: AllowList::new(only), ..Settings::default() };
-    let running = Running::with(settings, COUNTING, "[::]:0");
+    let settings = AgentSettings { allow: AllowList::new(only), ..AgentSettings::default() };
+    let running = RunningAgent::with(settings, COUNTING, "[::]:0");
     let target = std::net::SocketAddr::from(([127, 0, 0, 1], running.address.port()));
-    let session = Session::connect(target, &running.key).expect("on the list");
+    let session = AgentSession::connect(target, &running.key).expect("on the list");
     let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
     for opening in [
         linerate::agent::CONTROL_MAGIC.as_slice(),
@@ -202,8 +210,8 @@ fn who_is_not_on_the_list_gets_no_answer() {
         assert!(!matches!(stranger.read(&mut [0; 16]), Ok(1..)), "{opening:?} was answered");
     }
     // With the key, too.
-    let way = linerate::agent::Way { local: Some(([127, 0, 0, 3], 0).into()), device: None };
-    let text = refusal(Session::connect_by(target, &running.key, way));
+    let way = linerate::agent::LocalBinding { local: Some(([127, 0, 0, 3], 0).into()), device: None };
+    let text = refusal(AgentSession::connect_by(target, &running.key, way));
     assert!(text.contains("--allow"), "{text}");
     assert_eq!(running.agent.load().2, 0, "no thread was spent on them");
     session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("the token was not taken by the stranger");
@@ -211,11 +219,11 @@ fn who_is_not_on_the_list_gets_no_answer() {
 
 #[test]
 fn a_silent_client_is_not_sent_datagrams_for_long() {
-    let limits = Limits { idle_sending: Duration::from_millis(500), ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { idle_sending: Duration::from_millis(500), ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let (quiet, receiving) = (running.connect(), running.connect());
-    quiet.open(streams(vec![spec(Protocol::Udp, Role::Send)])).expect("opened");
-    receiving.open(streams(vec![spec(Protocol::Udp, Role::Receive)])).expect("opened");
+    quiet.open(streams(vec![spec(Protocol::Udp, StreamRole::Send)])).expect("opened");
+    receiving.open(streams(vec![spec(Protocol::Udp, StreamRole::Receive)])).expect("opened");
     let began = Instant::now();
     until("the quiet one is dropped", || running.agent.load().0 == 1);
     assert!(began.elapsed() >= Duration::from_millis(500));
@@ -226,9 +234,9 @@ fn a_silent_client_is_not_sent_datagrams_for_long() {
 #[test]
 fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
     let limit = 2e5;
-    let running = Running::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
+    let running = RunningAgent::with(rate_limit(limit), COUNTING, "127.0.0.1:0");
     let (began, mut moved, mut refusals) = (Instant::now(), 0, 0);
-    let receive = spec(Protocol::Tcp, Role::Receive);
+    let receive = spec(Protocol::Tcp, StreamRole::Receive);
     while began.elapsed() < Duration::from_secs(2) {
         // Each time a new session, so that nothing but the address tells who it is.
         let session = running.connect();
@@ -261,9 +269,9 @@ fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
 
 #[test]
 fn who_says_nothing_is_held_to_the_rate_all_the_same() {
-    let running = Running::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
+    let running = RunningAgent::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
     let session = running.connect();
-    let opened = session.open(streams(vec![spec(Protocol::Tcp, Role::Receive)])).expect("opened");
+    let opened = session.open(streams(vec![spec(Protocol::Tcp, StreamRole::Receive)])).expect("opened");
     let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
     let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
     stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
@@ -275,7 +283,7 @@ fn who_says_nothing_is_held_to_the_rate_all_the_same() {
 #[test]
 fn the_lanes_of_a_run_are_read_no_faster_than_the_rate() {
     let limit = 8e6;
-    let running = Running::with(rate_limit(limit), Receivers::default(), "127.0.0.1:0");
+    let running = RunningAgent::with(rate_limit(limit), Receivers::default(), "127.0.0.1:0");
     let (one, two) = (running.connect(), running.connect());
     let began = Instant::now();
     let mut held = Vec::new();
@@ -312,8 +320,8 @@ fn the_lanes_of_a_run_are_read_no_faster_than_the_rate() {
 #[test]
 fn datagrams_of_a_lane_come_from_who_is_on_the_list_only() {
     let only = AllowList::new(["127.0.0.1".parse().expect("a network")]);
-    let settings = Settings { allow: only, ..Settings::default() };
-    let running = Running::with(settings, Receivers::default(), "127.0.0.1:0");
+    let settings = AgentSettings { allow: only, ..AgentSettings::default() };
+    let running = RunningAgent::with(settings, Receivers::default(), "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Udp; 2])).expect("opened");
     let show = |from: &str, lane: usize| {

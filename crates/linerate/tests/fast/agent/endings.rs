@@ -1,9 +1,9 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
 use super::running::{
-    COUNTING, Running, careless_stream, count_udp, heard, lanes, refusal, sample_when, until,
+    COUNTING, RunningAgent, careless_stream, count_udp, heard, lanes, refusal, sample_when, until,
 };
-use linerate::agent::{Agent, InterfaceOf, Key, Limits, Receivers, Session};
+use linerate::agent::{Agent, AgentLimits, AgentSession, InterfaceOf, Key, Receivers};
 use linerate::flow::receive::{Received, Terms};
 use linerate::protocol::Protocol;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_client_that_dies_takes_its_lanes_with_it() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp, Protocol::Tcp])).expect("opened");
     let mut stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
@@ -35,8 +35,8 @@ fn stubborn(mut stream: TcpStream, _: &Terms, received: &Received, _: &AtomicBoo
 
 #[test]
 fn a_receiver_that_does_not_stop_is_cut() {
-    let running = Running::with(
-        Limits::default(),
+    let running = RunningAgent::with(
+        AgentLimits::default(),
         Receivers { tcp: stubborn, udp: count_udp, stream: careless_stream },
         "127.0.0.1:0",
     );
@@ -54,8 +54,8 @@ fn panicking(_: TcpStream, _: &Terms, _: &Received, _: &AtomicBool) -> io::Resul
 
 #[test]
 fn a_panic_ends_its_lane_or_session_and_nothing_else() {
-    let running = Running::with(
-        Limits::default(),
+    let running = RunningAgent::with(
+        AgentLimits::default(),
         Receivers { tcp: panicking, udp: count_udp, stream: careless_stream },
         "127.0.0.1:0",
     );
@@ -74,7 +74,7 @@ fn a_panic_ends_its_lane_or_session_and_nothing_else() {
     std::thread::scope(|scope| {
         scope.spawn(|| agent.serve(&stop));
         for _ in 0..10 {
-            let text = refusal(Session::connect(agent.local_addresses()[0], &key));
+            let text = refusal(AgentSession::connect(agent.local_addresses()[0], &key));
             assert!(text.contains("gone"), "{text}");
         }
         until("no session is left", || agent.load() == (0, 0, 0));
@@ -84,8 +84,8 @@ fn a_panic_ends_its_lane_or_session_and_nothing_else() {
 
 #[test]
 fn an_idle_session_is_dropped_and_the_client_is_reported() {
-    let limits = Limits { idle: Duration::from_millis(300), ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { idle: Duration::from_millis(300), ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let session = running.connect();
     session.sample().expect("in time");
     running.awaits_load((0, 0, 0));
@@ -97,7 +97,7 @@ fn an_idle_session_is_dropped_and_the_client_is_reported() {
 
 #[test]
 fn an_agent_that_stops_or_freezes_in_the_middle_is_named_within_seconds() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let address = running.address;
     let session = running.connect();
     session.open(lanes(&[Protocol::Udp])).expect("opened");
@@ -109,7 +109,7 @@ fn an_agent_that_stops_or_freezes_in_the_middle_is_named_within_seconds() {
     );
 
     // A relay that stops to relay: the connection stays, nothing comes.
-    let running = Running::start();
+    let running = RunningAgent::start();
     let relay = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = relay.local_addr().expect("an address");
     let frozen = Arc::new(AtomicBool::new(false));
@@ -132,7 +132,7 @@ fn an_agent_that_stops_or_freezes_in_the_middle_is_named_within_seconds() {
             }
         });
     });
-    let session = Session::connect(address, &running.key).expect("a session");
+    let session = AgentSession::connect(address, &running.key).expect("a session");
     session.sample().expect("a sample");
     frozen.store(true, Ordering::Release);
     let began = Instant::now();

@@ -1,9 +1,11 @@
 //! Streams as they are: agent and client with the engine of `flow`, in both directions, and what strangers
 //! and forgers reach.
 
-use super::running::{PATIENCE, Running, sample_when, spec, streams};
-use linerate::agent::{Limits, Receivers, Session, Way};
-use linerate::flow::stream::{Content, Role, RunningStream, StreamCounters, StreamSocket, StreamSpec, start};
+use super::running::{PATIENCE, RunningAgent, sample_when, spec, streams};
+use linerate::agent::{AgentLimits, AgentSession, LocalBinding, Receivers};
+use linerate::flow::stream::{
+    Content, RunningStream, StreamCounters, StreamRole, StreamSocket, StreamSpec, start,
+};
 use linerate::protocol::Protocol;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,16 +16,16 @@ use std::time::Instant;
 /// Payload of a stream: whole datagrams and whole writes.
 const BYTES: u64 = 1400 * 512 * 4;
 
-fn agent() -> Running {
-    Running::with(Limits::default(), Receivers::default(), "[::]:0")
+fn agent() -> RunningAgent {
+    RunningAgent::with(AgentLimits::default(), Receivers::default(), "[::]:0")
 }
 
-fn session(running: &Running, host: &str) -> Session {
+fn session(running: &RunningAgent, host: &str) -> AgentSession {
     let address = SocketAddr::new(host.parse().expect("an address"), running.address.port());
-    Session::connect(address, &running.key).expect("a session")
+    AgentSession::connect(address, &running.key).expect("a session")
 }
 
-fn limited(protocol: Protocol, role: Role) -> StreamSpec {
+fn limited(protocol: Protocol, role: StreamRole) -> StreamSpec {
     let bytes_per_second = (protocol == Protocol::Udp).then_some(20e6);
     StreamSpec { limit_bytes: Some(BYTES), bytes_per_second, verify: true, ..spec(protocol, role) }
 }
@@ -46,7 +48,9 @@ fn both_directions_over_both_transports_at_once() {
         let session = session(&running, host);
         let theirs: Vec<StreamSpec> = [Protocol::Tcp, Protocol::Udp]
             .into_iter()
-            .flat_map(|protocol| [limited(protocol, Role::Send), limited(protocol, Role::Receive)])
+            .flat_map(|protocol| {
+                [limited(protocol, StreamRole::Send), limited(protocol, StreamRole::Receive)]
+            })
             .collect();
         let opened = session.open(streams(theirs.clone())).expect("opened");
         let at_work: Vec<_> = theirs
@@ -78,8 +82,8 @@ fn both_directions_over_both_transports_at_once() {
 
 /// The client's socket of a UDP stream to the agent, as the engine holds it.
 fn udp_stream(
-    session: &Session,
-    role: Role,
+    session: &AgentSession,
+    role: StreamRole,
     local: Option<SocketAddr>,
 ) -> (UdpSocket, StreamSocket, StreamSpec) {
     let theirs = StreamSpec { limit_bytes: None, ..limited(Protocol::Udp, role) };
@@ -94,7 +98,7 @@ fn udp_stream(
 fn forged_datagrams_are_counted_and_not_believed() {
     let running = agent();
     let session = session(&running, "127.0.0.1");
-    let (forger, socket, spec) = udp_stream(&session, Role::Receive, None);
+    let (forger, socket, spec) = udp_stream(&session, StreamRole::Receive, None);
     let (counters, stream) = ours(StreamSpec { limit_bytes: Some(BYTES), ..spec }, socket);
     // From the right address and port, but without the tag of the stream; some as long as its datagrams.
     for number in 0..200u32 {
@@ -117,7 +121,7 @@ fn datagrams_go_only_to_the_address_that_the_session_came_from() {
     let running = agent();
     let elsewhere = Some(SocketAddr::from(([127, 0, 0, 9], 0)));
     let first = session(&running, "127.0.0.1");
-    let (socket, _, _) = udp_stream(&first, Role::Send, elsewhere);
+    let (socket, _, _) = udp_stream(&first, StreamRole::Send, elsewhere);
     let sample = sample_when(&first, |sample| sample.streams[0].ended);
     let why = sample.streams[0].error.as_deref().expect("a reason");
     assert!(why.contains("127.0.0.9") && why.contains("127.0.0.1"), "{why}");
@@ -131,9 +135,10 @@ fn datagrams_go_only_to_the_address_that_the_session_came_from() {
 
     // A session from there may.
     let address = SocketAddr::from(([127, 0, 0, 1], running.address.port()));
-    let second = Session::connect_by(address, &running.key, Way { local: elsewhere, device: None })
-        .expect("a session");
-    let (_, socket, spec) = udp_stream(&second, Role::Send, elsewhere);
+    let second =
+        AgentSession::connect_by(address, &running.key, LocalBinding { local: elsewhere, device: None })
+            .expect("a session");
+    let (_, socket, spec) = udp_stream(&second, StreamRole::Send, elsewhere);
     let (counters, stream) = ours(spec, socket);
     let began = Instant::now();
     while counters.sample().bytes < 100_000 {
@@ -150,9 +155,9 @@ fn a_stream_to_nobody_ends_with_its_session_and_a_stop_with_its_last_bytes() {
     let session = session(&running, "127.0.0.1");
     // Nobody runs our ends: the agent's sender waits, its receiver too.
     let theirs = vec![
-        spec(Protocol::Udp, Role::Send),
-        spec(Protocol::Tcp, Role::Send),
-        spec(Protocol::Udp, Role::Receive),
+        spec(Protocol::Udp, StreamRole::Send),
+        spec(Protocol::Tcp, StreamRole::Send),
+        spec(Protocol::Udp, StreamRole::Receive),
     ];
     let opened = session.open(streams(theirs.clone())).expect("opened");
     let held: Vec<_> = theirs
@@ -174,7 +179,7 @@ fn a_stream_to_nobody_ends_with_its_session_and_a_stop_with_its_last_bytes() {
 fn a_receiver_that_freezes_is_not_flooded_for_ever() {
     let running = agent();
     let session = session(&running, "127.0.0.1");
-    let (_, _held, _) = udp_stream(&session, Role::Send, None);
+    let (_, _held, _) = udp_stream(&session, StreamRole::Send, None);
     // It never says that it is ready: nothing but questions comes.
     let sample = sample_when(&session, |sample| sample.streams[0].ended);
     assert_eq!(sample.streams[0].bytes, 0, "{:?}", sample.streams[0]);

@@ -1,12 +1,12 @@
 //! What somebody who holds the key can say: malformed requests are answered with a reason, and the session
 //! goes on.
 
-use super::running::Running;
+use super::running::RunningAgent;
 use super::versions::connect;
 
 #[test]
 fn malformed_requests_are_answered_and_the_session_goes_on() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let mut line = connect(&running);
     line.says("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}");
     assert!(line.hears().contains("\"answer\":\"hello\""));
@@ -61,7 +61,7 @@ fn malformed_requests_are_answered_and_the_session_goes_on() {
 
 #[test]
 fn a_request_beyond_all_measure_ends_its_session_alone() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let (session, mut line) = (running.connect(), connect(&running));
     line.says("{\"ask\":\"hello\",\"protocol\":2,\"version\":\"x\"}");
     line.hears();

@@ -1,7 +1,7 @@
 //! The agent of our own on loopback: a second process.
 
 use super::running::COUNTING;
-use linerate::agent::{Key, OwnAgent, Session, Settings, serve_own, serve_own_on};
+use linerate::agent::{AgentSession, AgentSettings, Key, OwnAgent, serve_own, serve_own_on};
 use linerate::failure::Failure;
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn own_agent_process() {
     }
     println!();
     let listen = ["127.0.0.1:0".parse().expect("an address")];
-    serve_own(&listen, COUNTING, Arc::new(|_| None), Settings::default()).expect("served");
+    serve_own(&listen, COUNTING, Arc::new(|_| None), AgentSettings::default()).expect("served");
 }
 
 fn own_agent_command() -> std::process::Command {
@@ -27,7 +27,7 @@ fn own_agent_command() -> std::process::Command {
 #[test]
 fn an_agent_of_our_own_serves_and_goes_with_us() {
     let own = OwnAgent::start_command(own_agent_command()).expect("an agent");
-    let session = Session::connect(own.address(), own.key()).expect("a session");
+    let session = AgentSession::connect(own.address(), own.key()).expect("a session");
     session.sample().expect("a sample");
     let process = std::path::PathBuf::from(format!("/proc/{}", own.process_id()));
     assert!(process.exists());
@@ -59,7 +59,7 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
             &listen,
             COUNTING,
             Arc::new(|_| None),
-            Settings::default(),
+            AgentSettings::default(),
         )
     });
     let key = Key::random().expect("a key");
@@ -67,7 +67,7 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
     let mut line = String::new();
     BufReader::new(from_agent).read_line(&mut line).expect("a line");
     let address = line.trim().rsplit(' ').next().expect("a word").parse().expect("an address");
-    Session::connect(address, &key).expect("a session");
+    AgentSession::connect(address, &key).expect("a session");
     drop(to_agent);
     serving.join().expect("the agent ends").expect("without a failure");
 
@@ -77,7 +77,7 @@ fn an_agent_of_our_own_ends_with_its_standard_input() {
         &listen,
         COUNTING,
         Arc::new(|_| None),
-        Settings::default(),
+        AgentSettings::default(),
     );
     assert!(matches!(refused, Err(Failure::Usage(text)) if text.contains("standard input")));
 }

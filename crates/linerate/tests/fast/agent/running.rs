@@ -1,12 +1,12 @@
 //! What the tests of the agent share: an agent on a thread, receivers that only count, and patience.
 
 use linerate::agent::{
-    Agent, Interface, InterfaceOf, Key, LaneRequest, Limits, OpenRequest, Receivers, Sample, Session,
-    Settings,
+    Agent, AgentLimits, AgentSession, AgentSettings, Interface, InterfaceOf, Key, OpenRequest, Receivers,
+    TestSample, WorkerRequest,
 };
 use linerate::failure::Failure;
 use linerate::flow::receive::{Received, Terms};
-use linerate::flow::stream::{Role, SendMethod, StreamCounters, StreamSocket, StreamSpec};
+use linerate::flow::stream::{SendMethod, StreamCounters, StreamRole, StreamSocket, StreamSpec};
 use linerate::protocol::Protocol;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -88,7 +88,7 @@ pub fn careless_stream(
     let mut buffer = [7; 64 << 10];
     while !stop.load(Ordering::Acquire) {
         let moved = match spec.role {
-            Role::Send => stream.write(&buffer),
+            StreamRole::Send => stream.write(&buffer),
             _ => stream.read(&mut buffer),
         };
         match moved {
@@ -104,7 +104,7 @@ pub fn careless_stream(
 pub const COUNTING: Receivers = Receivers { tcp: count_tcp, udp: count_udp, stream: careless_stream };
 
 /// An agent on a thread of this process.
-pub struct Running {
+pub struct RunningAgent {
     pub agent: Arc<Agent>,
     pub address: SocketAddr,
     pub key: Key,
@@ -112,12 +112,12 @@ pub struct Running {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Running {
-    pub fn start() -> Running {
-        Running::with(Limits::default(), COUNTING, "127.0.0.1:0")
+impl RunningAgent {
+    pub fn start() -> RunningAgent {
+        RunningAgent::with(AgentLimits::default(), COUNTING, "127.0.0.1:0")
     }
 
-    pub fn with(settings: impl Into<Settings>, receivers: Receivers, listen: &str) -> Running {
+    pub fn with(settings: impl Into<AgentSettings>, receivers: Receivers, listen: &str) -> RunningAgent {
         let key = Key::random().expect("a key");
         let loopback = || Interface { name: "lo".into(), mtu: Some(65_536), cores: vec![0, 1] };
         let interface_of: InterfaceOf = Arc::new(move |ip| ip.is_loopback().then(loopback));
@@ -128,11 +128,11 @@ impl Running {
         let (serving, ended) = (agent.clone(), stop.clone());
         let thread = std::thread::spawn(move || serving.serve(&ended));
         let address = agent.local_addresses()[0];
-        Running { agent, address, key, stop, thread: Some(thread) }
+        RunningAgent { agent, address, key, stop, thread: Some(thread) }
     }
 
-    pub fn connect(&self) -> Session {
-        Session::connect(self.address, &self.key).expect("a session")
+    pub fn connect(&self) -> AgentSession {
+        AgentSession::connect(self.address, &self.key).expect("a session")
     }
 
     pub fn awaits_load(&self, load: (usize, usize, usize)) {
@@ -140,7 +140,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningAgent {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -158,12 +158,12 @@ pub fn until(what: &str, reached: impl Fn() -> bool) {
 }
 
 pub fn lanes(protocols: &[Protocol]) -> OpenRequest {
-    let lanes = protocols.iter().map(|protocol| LaneRequest { protocol: *protocol }).collect();
+    let lanes = protocols.iter().map(|protocol| WorkerRequest { protocol: *protocol }).collect();
     OpenRequest { lanes, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
 }
 
 /// The agent's end of a stream.
-pub fn spec(protocol: Protocol, role: Role) -> StreamSpec {
+pub fn spec(protocol: Protocol, role: StreamRole) -> StreamSpec {
     StreamSpec {
         protocol,
         role,
@@ -184,7 +184,7 @@ pub fn streams(streams: Vec<StreamSpec>) -> OpenRequest {
     OpenRequest { streams, ..OpenRequest::default() }
 }
 
-pub fn sample_when(session: &Session, reached: impl Fn(&Sample) -> bool) -> Sample {
+pub fn sample_when(session: &AgentSession, reached: impl Fn(&TestSample) -> bool) -> TestSample {
     let began = Instant::now();
     loop {
         let sample = session.sample().expect("a sample");
@@ -207,7 +207,7 @@ pub fn heard(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-pub fn refusal(result: Result<Session, Failure>) -> String {
+pub fn refusal(result: Result<AgentSession, Failure>) -> String {
     match result {
         Ok(_) => panic!("it was let in"),
         Err(failure) => {

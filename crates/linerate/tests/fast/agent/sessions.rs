@@ -1,8 +1,8 @@
 //! What a session does: tests one after another, tokens, bounds.
 
 use super::bounds::connect_as;
-use super::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal, sample_when, until};
-use linerate::agent::{DATA_MAGIC, Limits, Opened, Session};
+use super::running::{COUNTING, PATIENCE, RunningAgent, heard, lanes, refusal, sample_when, until};
+use linerate::agent::{AgentLimits, AgentSession, DATA_MAGIC, OpenedStreams};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 #[test]
 fn tests_over_tcp_and_udp_follow_one_another_on_one_session() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
     let hello = session.hello().clone();
     assert_eq!((hello.interface.as_deref(), hello.interface_mtu), (Some("lo"), Some(65_536)));
@@ -44,14 +44,14 @@ fn tests_over_tcp_and_udp_follow_one_another_on_one_session() {
 
 #[test]
 fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
-    let running = Running::with(Limits::default(), COUNTING, "[::]:0");
+    let running = RunningAgent::with(AgentLimits::default(), COUNTING, "[::]:0");
     for local in ["127.0.0.1", "::1"] {
         let address = SocketAddr::new(local.parse().expect("an address"), running.address.port());
         if local == "::1" && UdpSocket::bind("[::1]:0").is_err() {
             println!("skipped: this host has no IPv6");
             continue;
         }
-        let session = Session::connect(address, &running.key).expect("a session");
+        let session = AgentSession::connect(address, &running.key).expect("a session");
         assert_eq!(
             session.hello().interface.as_deref(),
             Some("lo"),
@@ -66,7 +66,7 @@ fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
     }
 }
 
-fn try_token(running: &Running, opened: &Opened) -> Vec<u8> {
+fn try_token(running: &RunningAgent, opened: &OpenedStreams) -> Vec<u8> {
     let mut stream = TcpStream::connect(running.address).expect("a connection");
     stream.write_all(&DATA_MAGIC).expect("the magic");
     stream.write_all(opened.lanes[0].token.bytes()).expect("the token");
@@ -75,7 +75,7 @@ fn try_token(running: &Running, opened: &Opened) -> Vec<u8> {
 
 #[test]
 fn a_token_works_once_and_only_while_its_test_is_open() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
     let stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
@@ -91,8 +91,8 @@ fn a_token_works_once_and_only_while_its_test_is_open() {
 
 #[test]
 fn an_unused_token_expires_also_under_forged_datagrams() {
-    let limits = Limits { token_life: Duration::from_millis(400), ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { token_life: Duration::from_millis(400), ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
     let forger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -115,10 +115,10 @@ fn an_unused_token_expires_also_under_forged_datagrams() {
 
 #[test]
 fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
-    let limits = Limits { sessions: 4, lanes: 3, ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { sessions: 4, lanes: 3, ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let (one, two) = (running.connect(), running.connect());
-    let text = refusal(Session::connect(running.address, &running.key));
+    let text = refusal(AgentSession::connect(running.address, &running.key));
     assert!(text.contains("2 of its 4 control connections"), "{text}");
     let others =
         [(); 2].map(|()| connect_as(&running, [127, 0, 0, 2]).expect("another client finds a place"));
@@ -139,7 +139,7 @@ fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
 
 #[test]
 fn the_largest_test_fits() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
     let opened = session.open(lanes(&[Protocol::Tcp; 256])).expect("opened");
     assert_eq!(opened.lanes.len(), 256);

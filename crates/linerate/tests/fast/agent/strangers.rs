@@ -1,7 +1,7 @@
 //! Who does not get in: wrong keys, other services, random bytes, half-open connections, a flood of them.
 
-use super::running::{COUNTING, PATIENCE, Running, heard, lanes, refusal};
-use linerate::agent::{Agent, CONTROL_MAGIC, DATA_MAGIC, Key, Limits, Session};
+use super::running::{COUNTING, PATIENCE, RunningAgent, heard, lanes, refusal};
+use linerate::agent::{Agent, AgentLimits, AgentSession, CONTROL_MAGIC, DATA_MAGIC, Key};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -28,15 +28,15 @@ fn a_port_in_use_and_a_strange_address_are_named() {
 
 #[test]
 fn another_key_an_absent_peer_and_another_service_are_distinguished() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let other = Key::random().expect("a key");
-    let text = refusal(Session::connect(running.address, &other));
+    let text = refusal(AgentSession::connect(running.address, &other));
     assert!(text.contains("refused the key") && text.contains(&running.address.to_string()), "{text}");
     running.awaits_load((0, 0, 0));
 
     let closed =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
-    let text = refusal(Session::connect(closed, &other));
+    let text = refusal(AgentSession::connect(closed, &other));
     assert!(text.contains(&closed.to_string()) && text.contains("start `linerate agent` there"), "{text}");
 
     for (says, wanted) in [("SSH-2.0-x\r\n", "no agent"), ("LRc2", "version 2"), ("", "did not answer")] {
@@ -48,7 +48,7 @@ fn another_key_an_absent_peer_and_another_service_are_distinguished() {
             let _ = stream.read_to_end(&mut Vec::new());
         });
         let began = Instant::now();
-        let text = refusal(Session::connect(address, &other));
+        let text = refusal(AgentSession::connect(address, &other));
         assert!(text.contains(wanted) && text.contains(&address.to_string()), "{text}");
         assert!(began.elapsed() < PATIENCE);
         service.join().expect("the service");
@@ -57,7 +57,7 @@ fn another_key_an_absent_peer_and_another_service_are_distinguished() {
 
 #[test]
 fn unknown_clients_get_no_byte_but_another_version_learns_which_this_is() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let mut random = vec![0; 600];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut random))
@@ -84,8 +84,8 @@ fn unknown_clients_get_no_byte_but_another_version_learns_which_this_is() {
 
 #[test]
 fn half_open_connections_are_dropped_in_time() {
-    let limits = Limits { admission: Duration::from_millis(300), ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { admission: Duration::from_millis(300), ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let mut silent: Vec<TcpStream> = [b"".as_slice(), b"L", &CONTROL_MAGIC, &DATA_MAGIC, b"LRc1\x00\x30abc"]
         .iter()
         .map(|opening| {
@@ -111,8 +111,8 @@ pub fn connect_from(origin: [u8; 4], address: SocketAddr) -> TcpStream {
 #[test]
 fn a_thousand_connections_admit_nobody_and_keep_no_owner_out() {
     // Nobody is dropped for lateness here: what makes room is that newcomers drive out the oldest.
-    let limits = Limits { admission: Duration::from_secs(120), ..Limits::default() };
-    let running = Running::with(limits, COUNTING, "127.0.0.1:0");
+    let limits = AgentLimits { admission: Duration::from_secs(120), ..AgentLimits::default() };
+    let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let mut held = std::collections::VecDeque::new();
     for number in 0..1000u32 {
         let mut stream = connect_from([127, 0, 0, 2], running.address);

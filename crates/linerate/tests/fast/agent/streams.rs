@@ -1,20 +1,20 @@
 //! Streams of `linerate network`: tickets, refusals that leave the others running, places, counters.
 
-use super::running::{COUNTING, Running, sample_when, spec, streams};
-use linerate::agent::{Limits, Settings, StreamTicket};
-use linerate::flow::stream::{Role, StreamSpec};
+use super::running::{COUNTING, RunningAgent, sample_when, spec, streams};
+use linerate::agent::{AgentLimits, AgentSettings, StreamTicket};
+use linerate::flow::stream::{StreamRole, StreamSpec};
 use linerate::protocol::Protocol;
 
 #[test]
 fn half_of_the_streams_refused_and_the_others_run() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
-    let good = spec(Protocol::Tcp, Role::Send);
+    let good = spec(Protocol::Tcp, StreamRole::Send);
     let bad = [
         StreamSpec { congestion_control: Some("no-such-control".into()), ..good.clone() },
         StreamSpec { write_bytes: 0, ..good.clone() },
         StreamSpec { bytes_per_second: Some(0.0), ..good.clone() },
-        StreamSpec { datagram_bytes: 65_508, ..spec(Protocol::Udp, Role::Receive) },
+        StreamSpec { datagram_bytes: 65_508, ..spec(Protocol::Udp, StreamRole::Receive) },
     ];
     let asked: Vec<StreamSpec> = bad.iter().flat_map(|bad| [good.clone(), bad.clone()]).collect();
     let opened = session.open(streams(asked)).expect("opened");
@@ -47,12 +47,12 @@ fn half_of_the_streams_refused_and_the_others_run() {
 
 #[test]
 fn a_client_that_dies_takes_its_streams_with_it() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
     let asked = vec![
-        spec(Protocol::Tcp, Role::Send),
-        spec(Protocol::Tcp, Role::Receive),
-        spec(Protocol::Udp, Role::Receive),
+        spec(Protocol::Tcp, StreamRole::Send),
+        spec(Protocol::Tcp, StreamRole::Receive),
+        spec(Protocol::Udp, StreamRole::Receive),
     ];
     let opened = session.open(streams(asked.clone())).expect("opened");
     let held: Vec<_> = opened.streams[..2]
@@ -68,12 +68,12 @@ fn a_client_that_dies_takes_its_streams_with_it() {
 #[test]
 fn a_stream_works_where_the_client_says_unless_the_agent_pins_nothing() {
     for (pin, calls) in [(true, 2), (false, 0)] {
-        let settings = Settings { pin, ..Limits::default().into() };
-        let running = Running::with(settings, COUNTING, "127.0.0.1:0");
+        let settings = AgentSettings { pin, ..AgentLimits::default().into() };
+        let running = RunningAgent::with(settings, COUNTING, "127.0.0.1:0");
         let session = running.connect();
         let cores: &[u32] = if pin { &[0, 1] } else { &[] };
         assert_eq!(session.hello().interface_cores, cores);
-        let pinned = StreamSpec { core: Some(1), ..spec(Protocol::Tcp, Role::Send) };
+        let pinned = StreamSpec { core: Some(1), ..spec(Protocol::Tcp, StreamRole::Send) };
         let opened = session.open(streams(vec![pinned.clone()])).expect("opened");
         let _stream = session.connect_stream(&opened.streams[0], &pinned, None, None).expect("a stream");
         let sample = sample_when(&session, |sample| sample.streams[0].bytes > 0);
@@ -83,9 +83,9 @@ fn a_stream_works_where_the_client_says_unless_the_agent_pins_nothing() {
 
 #[test]
 fn a_stream_leaves_by_the_address_and_interface_that_it_shall() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
-    let send = spec(Protocol::Tcp, Role::Send);
+    let send = spec(Protocol::Tcp, StreamRole::Send);
     let opened = session.open(streams(vec![send.clone(); 3])).expect("opened");
     let local = Some(([127, 0, 0, 5], 0).into());
     let stream = session.connect_stream(&opened.streams[0], &send, local, None).expect("a stream");
@@ -108,7 +108,7 @@ fn a_stream_leaves_by_the_address_and_interface_that_it_shall() {
 
 #[test]
 fn the_host_s_counters_and_limits_are_reported() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     let session = running.connect();
     let hello = session.hello();
     let controls = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
@@ -117,13 +117,13 @@ fn the_host_s_counters_and_limits_are_reported() {
     assert_eq!(hello.kernel.as_deref(), Some(kernel.trim()));
     let before = session.counters().expect("counters");
     assert_eq!(before.interfaces.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["lo"]);
-    let opened = session.open(streams(vec![spec(Protocol::Tcp, Role::Send)])).expect("opened");
+    let opened = session.open(streams(vec![spec(Protocol::Tcp, StreamRole::Send)])).expect("opened");
     let ticket = &opened.streams[0];
     assert!(
         matches!(ticket, StreamTicket::Granted { udp_port: None, bytes_per_second: None, .. }),
         "{ticket:?}"
     );
-    let _stream = session.connect_stream(ticket, &spec(Protocol::Tcp, Role::Receive), None, None);
+    let _stream = session.connect_stream(ticket, &spec(Protocol::Tcp, StreamRole::Receive), None, None);
     sample_when(&session, |sample| sample.streams[0].bytes > 0);
     let during = session.counters().expect("counters").since(&before);
     let segments = during.count("Tcp", "OutSegs");

@@ -1,8 +1,8 @@
 //! Another protocol version, in either place; with a client and an agent written against the wire alone: they
 //! also keep the framing from changing unseen.
 
-use super::running::{PATIENCE, Running, refusal};
-use linerate::agent::{Key, Session};
+use super::running::{PATIENCE, RunningAgent, refusal};
+use linerate::agent::{AgentSession, Key};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -61,7 +61,7 @@ impl Line {
 }
 
 /// A client's line to an agent, before its first message.
-pub fn connect(running: &Running) -> Line {
+pub fn connect(running: &RunningAgent) -> Line {
     let key = key_bytes(&running.key);
     let builder = snow::Builder::new(PATTERN.parse().expect("a pattern"));
     let builder = builder.prologue(b"LRc1").expect("a prologue").psk(0, &key).expect("the key");
@@ -94,7 +94,7 @@ fn accept(listener: &TcpListener, key: &Key) -> Line {
 
 #[test]
 fn a_client_of_another_version_is_reported_with_both_versions() {
-    let running = Running::start();
+    let running = RunningAgent::start();
     for (hello, theirs) in [
         // As a client of version 1 says it, and one of a later version that says more.
         ("{\"ask\":\"hello\",\"protocol\":1,\"version\":\"0.0.9\"}", ["agent protocol 1", "0.0.9"]),
@@ -137,7 +137,7 @@ fn an_agent_of_another_version_is_reported_with_both_versions() {
                 assert!(hello.contains("\"ask\":\"hello\"") && hello.contains("\"protocol\":2"), "{hello}");
                 line.says(answer);
             });
-            refusal(Session::connect(address, &key))
+            refusal(AgentSession::connect(address, &key))
         });
         for part in ["0.0.9", "agent protocol 1", "agent protocol 2", "same version", &address.to_string()] {
             assert!(text.contains(part), "{part} in {text}");

@@ -1,11 +1,11 @@
 //! Full disks: for the scratch file, for the results, at the start and in the middle. Each on a file system
 //! of the test's own, in a mount namespace that goes with the processes in it.
 
-use super::ground::{Ended, Ground, SECONDS, Started};
+use super::ground::{ProcessEnd, SECONDS, Started, TestFolder};
 use super::rights;
 
 /// Runs a shell script as root of a mount namespace, with a tmpfs of this size at `disk`; `$L` is linerate.
-fn on_a_disk_of(ground: &Ground, size: &str, script: &str) -> Option<Ended> {
+fn on_a_disk_of(ground: &TestFolder, size: &str, script: &str) -> Option<ProcessEnd> {
     if !rights::may_mount() {
         rights::skipped("no mount namespaces of our own: not root, or in a container that forbids them");
         return None;
@@ -26,7 +26,7 @@ const SHORT: &str = "--seconds 0.2 --repeats 1 --budget 5 --stages";
 
 #[test]
 fn a_scratch_file_on_a_disk_that_is_nearly_full() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let script = format!("cd disk; $L run {SHORT} disk; status=$?; ls -A . >&2; exit $status");
     let Some(ended) = on_a_disk_of(&ground, "40m", &script) else { return };
     ended.gives(3).says(&["scratch", "nearly full", "--source", "--scratch"]);
@@ -34,7 +34,7 @@ fn a_scratch_file_on_a_disk_that_is_nearly_full() {
 
 #[test]
 fn a_scratch_file_is_as_small_as_the_disk_wants_it_and_gone_after() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let script = format!(
         "$L run {SHORT} disk --scratch disk --output out --json; status=$?
          ls -A disk >&2; n=0
@@ -55,7 +55,7 @@ fn a_scratch_file_is_as_small_as_the_disk_wants_it_and_gone_after() {
 
 #[test]
 fn a_disk_that_fills_up_while_the_scratch_file_is_written() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     // Another writer takes the room that linerate was told of.
     let script = format!(
         "(while ! [ -e done ]; do head -c 60m /dev/zero >disk/other 2>/dev/null; done) & 
@@ -71,7 +71,7 @@ fn a_disk_that_fills_up_while_the_scratch_file_is_written() {
 
 #[test]
 fn results_on_a_full_disk() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let script = format!(
         "head -c 1m /dev/zero >disk/filler 2>/dev/null
@@ -84,7 +84,7 @@ fn results_on_a_full_disk() {
 
 #[test]
 fn a_disk_that_is_full_after_the_first_results() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let script = "
         $L run --stages disk,path --seconds 1 --repeats 2 --source source --output disk/out & run=$!
@@ -101,7 +101,7 @@ fn a_disk_that_is_full_after_the_first_results() {
 
 #[test]
 fn a_file_system_that_is_read_only() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let script = format!(
         "mount -o remount,ro disk; $L run {SHORT} disk --source source --output disk/out; first=$?

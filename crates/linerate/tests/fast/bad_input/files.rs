@@ -1,7 +1,7 @@
 //! Folders and files that are given: results that cannot be saved or are in the way, runs that are none,
 //! readers that go away.
 
-use super::ground::{Ended, Ground, OUTPUT, SECONDS, Started, short};
+use super::ground::{OUTPUT, ProcessEnd, SECONDS, Started, TestFolder, short};
 use super::rights;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::process::Stdio;
 
 const SOURCE: [&str; 2] = ["--source", "source"];
 
-fn with_source() -> Ground {
-    let ground = Ground::new();
+fn with_source() -> TestFolder {
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     ground
 }
 
 /// A saved run of the disk stage, in `out`.
-fn with_run() -> Ground {
+fn with_run() -> TestFolder {
     let ground = with_source();
     ground.run(&mut ground.linerate(&short("disk", &SOURCE))).is_content();
     ground
@@ -85,15 +85,15 @@ fn two_runs_in_a_row_get_folders_of_their_own() {
 }
 
 /// `report` and `diagnose` of a file with this content.
-fn given(content: &[u8]) -> [Ended; 2] {
-    let ground = Ground::new();
+fn given(content: &[u8]) -> [ProcessEnd; 2] {
+    let ground = TestFolder::new();
     std::fs::write(ground.path().join("given"), content).expect("a file");
     ["report", "diagnose"].map(|command| ground.run(&mut ground.linerate(&[command, "given"])))
 }
 
 #[test]
 fn a_run_that_is_missing_or_unreadable() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     std::fs::create_dir(ground.path().join("folder")).expect("a folder");
     let secret = ground.file("secret", 10);
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o000)).expect("a mode");
@@ -114,7 +114,7 @@ fn a_run_that_is_missing_or_unreadable() {
 
 #[test]
 fn a_named_pipe_and_a_device_are_no_run() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     assert!(ground.command("mkfifo", &["pipe"]).status().expect("mkfifo").success());
     for command in ["report", "diagnose"] {
         ground.run(&mut ground.linerate(&[command, "pipe"])).gives(3).says(&["pipe", "run.json"]);
@@ -212,7 +212,7 @@ fn a_full_standard_output_takes_nothing_from_the_results() {
 
 #[test]
 fn recorded_machines_that_are_none() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("file", 10);
     std::fs::create_dir(ground.path().join("empty")).expect("a folder");
     for (root, remedy) in
@@ -229,7 +229,7 @@ fn recorded_machines_that_are_none() {
 
 #[test]
 fn what_a_file_holds_does_not_act_on_the_terminal() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     // A variant that there is none of: the JSON reader's complaint repeats it.
     let text =
         include_str!("../../../../../fixtures/run-partial.json").replacen("\"tcp\"", "\"\\u001b[31m\"", 1);

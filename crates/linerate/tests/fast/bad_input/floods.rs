@@ -2,7 +2,7 @@
 //! memory and threads stay bounded.
 
 use super::peers::AgentProcess;
-use linerate::agent::{Key, LaneRequest, OpenRequest, Session};
+use linerate::agent::{AgentSession, Key, OpenRequest, WorkerRequest};
 use linerate::protocol::Protocol;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -29,8 +29,8 @@ fn nonsense(origin: [u8; 4], target: SocketAddr, words: &[u8]) -> std::io::Resul
 }
 
 /// A client that comes in the middle of it gets its measurement: a mebibyte arrives whole.
-fn measure_a_lane(session: &Session) {
-    let lanes = vec![LaneRequest { protocol: Protocol::Tcp }];
+fn measure_a_lane(session: &AgentSession) {
+    let lanes = vec![WorkerRequest { protocol: Protocol::Tcp }];
     let opened = session.open(OpenRequest { lanes, ..OpenRequest::default() }).expect("opened");
     let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a worker");
     lane.write_all(&vec![1; 1 << 20]).expect("sent");
@@ -68,8 +68,8 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
     let time = Duration::from_secs(asked("LINERATE_FLOOD_SECONDS", 4));
     let agent = AgentProcess::start();
     let key = Key::read_file(std::path::Path::new(&agent.key())).expect("the key");
-    let session = Session::connect(agent.address, &key).expect("a session");
-    let lanes = vec![LaneRequest { protocol: Protocol::Tcp }];
+    let session = AgentSession::connect(agent.address, &key).expect("a session");
+    let lanes = vec![WorkerRequest { protocol: Protocol::Tcp }];
     let opened = session.open(OpenRequest { lanes, ..OpenRequest::default() }).expect("opened");
     let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a worker");
     let (threads_before, memory_before) = size_of(agent.child.id());
@@ -118,7 +118,7 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
             assert!(threads <= threads_before + 70, "{threads} threads");
             assert!(memory <= memory_before + (64 << 10), "{memory} kB");
         }
-        let another = Session::connect(agent.address, &key).expect("a session in the middle of it");
+        let another = AgentSession::connect(agent.address, &key).expect("a session in the middle of it");
         measure_a_lane(&another);
         flooding.store(false, Ordering::Relaxed);
         let rate = connections.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();

@@ -16,20 +16,20 @@ pub const SECONDS: Duration = Duration::from_secs(25);
 pub const OUTPUT: &str = "out";
 
 /// A directory for one test.
-pub struct Ground {
+pub struct TestFolder {
     directory: tempfile::TempDir,
 }
 
 /// A file as it was: when it was written last, its mode and its content.
-type Seen = BTreeMap<PathBuf, (SystemTime, u32, Vec<u8>)>;
+type FileState = BTreeMap<PathBuf, (SystemTime, u32, Vec<u8>)>;
 
-impl Ground {
-    pub fn new() -> Ground {
+impl TestFolder {
+    pub fn new() -> TestFolder {
         let directory =
             tempfile::Builder::new().prefix("linerate-bad-input-").tempdir().expect("a directory");
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(directory.path(), open).expect("a directory for everybody");
-        Ground { directory }
+        TestFolder { directory }
     }
 
     /// Its path, as processes see it in `/proc`.
@@ -89,7 +89,7 @@ impl Ground {
     }
 
     /// Runs to the end, and checks what must hold whatever happened.
-    pub fn run(&self, command: &mut Command) -> Ended {
+    pub fn run(&self, command: &mut Command) -> ProcessEnd {
         let before = self.seen();
         let ended = Started::of(command).end_within(SECONDS);
         self.left_alone(&before, &ended);
@@ -97,8 +97,8 @@ impl Ground {
     }
 
     /// What lies here, but for results.
-    pub fn seen(&self) -> Seen {
-        let mut seen = Seen::new();
+    pub fn seen(&self) -> FileState {
+        let mut seen = FileState::new();
         let mut pending = vec![self.path()];
         while let Some(directory) = pending.pop() {
             // What a test closed to everybody is read by root alone.
@@ -125,7 +125,7 @@ impl Ground {
     }
 
     /// Nothing of what was here was touched, nothing but results is new, and no process is left.
-    pub fn left_alone(&self, before: &Seen, ended: &Ended) {
+    pub fn left_alone(&self, before: &FileState, ended: &ProcessEnd) {
         let after = self.seen();
         for (path, was) in before {
             let is = after.get(path).unwrap_or_else(|| panic!("{} is gone\n{ended}", path.display()));
@@ -197,7 +197,7 @@ pub struct Started {
 
 /// How it ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProcessEnd {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
@@ -235,7 +235,7 @@ impl Started {
     }
 
     /// Waits for the end; a program that does not end in time is killed, and the test fails.
-    pub fn end_within(mut self, time: Duration) -> Ended {
+    pub fn end_within(mut self, time: Duration) -> ProcessEnd {
         let deadline = Instant::now() + time;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
@@ -255,7 +255,7 @@ impl Started {
         // Who still holds a stream after that is a process that was left behind.
         let [stdout, stderr] =
             self.streams.map(|stream| stream.recv_timeout(Duration::from_secs(5)).unwrap_or_default());
-        Ended { status, stdout, stderr, took }
+        ProcessEnd { status, stdout, stderr, took }
     }
 }
 
@@ -265,7 +265,7 @@ pub fn send_signal(process: u32, signal: i32) {
     Command::new("sh").args(["-c", &kill]).status().expect("a shell");
 }
 
-impl std::fmt::Display for Ended {
+impl std::fmt::Display for ProcessEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let lines = self.stdout.lines().count();
         let end: Vec<&str> = self.stdout.lines().skip(lines.saturating_sub(40)).collect();
@@ -274,7 +274,7 @@ impl std::fmt::Display for Ended {
     }
 }
 
-impl Ended {
+impl ProcessEnd {
     /// The exit status.
     pub fn gives(&self, status: i32) -> &Self {
         assert_eq!(self.status.code(), Some(status), "{self}");

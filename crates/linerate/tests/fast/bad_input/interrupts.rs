@@ -1,6 +1,6 @@
 //! Ctrl-C and kill at any moment.
 
-use super::ground::{Ended, Ground, OUTPUT, SECONDS, Started, errors, short};
+use super::ground::{OUTPUT, ProcessEnd, SECONDS, Started, TestFolder, errors, short};
 use super::rights;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const TERMINATE: i32 = 15;
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 /// Runs, sends the signal after this time, and checks all that must hold then.
-fn interrupted(ground: &Ground, words: &[&str], signal: i32, after: Duration) -> Ended {
+fn interrupted(ground: &TestFolder, words: &[&str], signal: i32, after: Duration) -> ProcessEnd {
     let before = ground.seen();
     let started = Started::of(&mut ground.linerate(words));
     std::thread::sleep(after);
@@ -61,7 +61,7 @@ fn moments(seed: u64, count: usize, within: Duration) -> Vec<Duration> {
 
 #[test]
 fn ctrl_c_at_any_moment_of_a_run() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let words = short("memory,disk,network,path", &["--source", "source", "--json"]);
     for (index, after) in moments(42, 14, Duration::from_secs(6)).into_iter().enumerate() {
@@ -75,7 +75,7 @@ fn ctrl_c_at_any_moment_of_a_run() {
 
 #[test]
 fn ctrl_c_in_the_first_moments() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let words = short("disk,network,path", &["--source", "source"]);
     for after in moments(7, 8, Duration::from_millis(250)) {
@@ -85,7 +85,7 @@ fn ctrl_c_in_the_first_moments() {
 
 #[test]
 fn ctrl_c_while_the_scratch_file_is_written() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let words = short("disk", &[]);
     for after in moments(11, 5, Duration::from_millis(700)) {
         interrupted(&ground, &words, TERMINATE, after + Duration::from_millis(40));
@@ -94,7 +94,7 @@ fn ctrl_c_while_the_scratch_file_is_written() {
 
 #[test]
 fn ctrl_c_while_a_peer_does_not_answer() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     std::fs::write(ground.path().join("key"), "00".repeat(32)).expect("a key");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -112,7 +112,7 @@ fn ctrl_c_while_a_peer_does_not_answer() {
 #[test]
 fn kill_leaves_no_scratch_and_no_receiver() {
     for (index, after) in moments(23, 4, Duration::from_millis(3000)).into_iter().enumerate() {
-        let ground = Ground::new();
+        let ground = TestFolder::new();
         ground.file("source", 4 << 20);
         let before = ground.seen();
         let words = if index % 2 == 0 {
@@ -134,7 +134,7 @@ fn kill_leaves_no_scratch_and_no_receiver() {
 }
 
 /// Files without a name in this directory that a process still holds.
-fn deleted_files_below(ground: &Ground) -> Vec<String> {
+fn deleted_files_below(ground: &TestFolder) -> Vec<String> {
     let ground = ground.path().display().to_string();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let open = processes
@@ -149,7 +149,7 @@ fn an_interrupted_probe_or_report_leaves_nothing() {
     if !rights::has("timeout") {
         return rights::skipped("no timeout(1)");
     }
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let words = ["-s", "INT", "0.01", env!("CARGO_BIN_EXE_linerate"), "probe"];
     let before = ground.seen();
     let ended = Started::of(&mut ground.command("timeout", &words)).end_within(SECONDS);

@@ -1,10 +1,10 @@
 //! A system that allows little: locked memory, io_uring, file sizes, descriptors, processes.
 
-use super::ground::{Ground, OUTPUT, SECONDS, Started, short, stages};
+use super::ground::{OUTPUT, SECONDS, Started, TestFolder, short, stages};
 use super::rights;
 
-fn with_source() -> Ground {
-    let ground = Ground::new();
+fn with_source() -> TestFolder {
+    let ground = TestFolder::new();
     ground.file("source", 16 << 20);
     ground
 }
@@ -107,7 +107,7 @@ fn without_io_uring_because_the_system_refuses_it() {
 
 #[test]
 fn a_file_size_limit_is_an_error_not_our_death() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let command = ["--fsize=1000000:1000000", env!("CARGO_BIN_EXE_linerate"), "run", "--stages", "disk"];
     let ended = ground.run(&mut ground.command("prlimit", &command));
     ended.gives(3).says(&["scratch", "--source"]);
@@ -132,7 +132,7 @@ fn few_descriptors_and_little_memory_end_with_a_sentence() {
 
 #[test]
 fn blocks_and_depths_beyond_the_memory_are_fitted_to_it() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let sparse = std::fs::File::create(ground.path().join("sparse")).expect("a file");
     sparse.set_len(1 << 40).expect("a sparse file");
     let words = short("disk", &["--source", "../sparse", "--block", "256M", "--queue-depth", "1024"]);

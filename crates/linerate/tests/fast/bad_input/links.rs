@@ -1,6 +1,6 @@
 //! A NIC that goes down in the middle: two network namespaces with a pair of virtual interfaces between them.
 
-use super::ground::{Ground, OUTPUT, SECONDS, Started, errors, stages};
+use super::ground::{OUTPUT, SECONDS, Started, TestFolder, errors, stages};
 use super::peers::{listening, long, path_stage_runs};
 use super::rights;
 use std::process::{Child, Command};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 struct Link {
     here: String,
     there: String,
-    ground: Ground,
+    ground: TestFolder,
     agent: Option<Child>,
 }
 
@@ -23,7 +23,7 @@ impl Link {
     fn up(name: &str) -> Link {
         let (here, there) =
             (format!("lr-{name}-{}-a", std::process::id()), format!("lr-{name}-{}-b", std::process::id()));
-        let mut link = Link { here, there, ground: Ground::new(), agent: None };
+        let mut link = Link { here, there, ground: TestFolder::new(), agent: None };
         let (here, there) = (link.here.clone(), link.there.clone());
         ip(&["netns", "add", &here]);
         ip(&["netns", "add", &there]);
@@ -57,13 +57,17 @@ impl Drop for Link {
 }
 
 /// A run over some of the paths, during whose path stage the first one goes down.
-fn goes_down(name: &str, peers: &[&str], protocol: &str) -> Option<(Ground, super::ground::Ended, Duration)> {
+fn goes_down(
+    name: &str,
+    peers: &[&str],
+    protocol: &str,
+) -> Option<(TestFolder, super::ground::ProcessEnd, Duration)> {
     if !rights::may_make_networks() {
         rights::skipped("no network namespaces of our own: not root, or in a container that forbids them");
         return None;
     }
     let link = Link::up(name);
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let before = ground.seen();
     let key = link.ground.path().join("key").display().to_string();

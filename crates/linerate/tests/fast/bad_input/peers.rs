@@ -1,6 +1,6 @@
 //! Peers that are absent, are something else, have another key, or go away in the middle.
 
-use super::ground::{Ground, OUTPUT, SECONDS, Started, errors, send_signal, short, stages};
+use super::ground::{OUTPUT, SECONDS, Started, TestFolder, errors, send_signal, short, stages};
 use super::rights;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// `linerate agent` with its own directory and key; ends with this value.
 pub struct AgentProcess {
-    ground: Ground,
+    ground: TestFolder,
     pub child: Child,
     pub address: SocketAddr,
 }
@@ -21,7 +21,7 @@ impl AgentProcess {
 
     /// With more words.
     pub fn with(more: &[&str]) -> AgentProcess {
-        let ground = Ground::new();
+        let ground = TestFolder::new();
         let words = ["agent", "--listen", "127.0.0.1:0", "--key-file", "key"];
         let mut command = ground.linerate(&[&words, more].concat());
         let (child, address) = listening(&mut command);
@@ -59,7 +59,7 @@ impl Drop for AgentProcess {
 
 /// `run` towards this peer ends before anything is measured.
 fn refused(peer: &str, key_file: &str, parts: &[&str]) {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let words = short("disk,path", &["--source", "source", "--peer", peer, "--key-file", key_file]);
     ground.run(&mut ground.linerate(&words)).gives(3).says(&[&[peer], parts].concat());
@@ -79,7 +79,7 @@ fn fake(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> SocketAddr {
 fn a_run_under_an_agent_s_rate_limit_is_held_and_says_so() {
     let agent = AgentProcess::with(&["--rate-limit", "80M"]);
     for protocol in ["tcp", "udp"] {
-        let ground = Ground::new();
+        let ground = TestFolder::new();
         let [peer, address, key_file, key] = &agent.words();
         let words = short("network", &["--protocol", protocol, peer, address, key_file, key]);
         let ended = ground.run(&mut ground.linerate(&words));
@@ -129,7 +129,7 @@ fn a_peer_that_no_packet_reaches() {
         ("no-such-host.invalid", ["no address", "check the name"]),
         ("198.51.100.7:9", ["no answer", "firewall"]),
     ] {
-        let ground = Ground::new();
+        let ground = TestFolder::new();
         ground.file("source", 4 << 20);
         let script = "ip link add name wire type veth peer name far && ip link set far up && ip address add \
                       198.51.100.1/24 dev wire && ip link set wire up \
@@ -171,7 +171,7 @@ fn a_peer_with_another_key_or_none() {
     let (agent, other) = (AgentProcess::start(), AgentProcess::start());
     let peer = agent.address.to_string();
     refused(&peer, &other.key(), &["refused the key", "--key-file"]);
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     std::fs::write(ground.path().join("loose"), "00".repeat(32)).expect("a file");
     ground.file("nonsense", 10);
@@ -191,7 +191,7 @@ fn a_peer_with_another_key_or_none() {
 #[test]
 fn a_peer_that_is_no_address() {
     let agent = AgentProcess::start();
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     for peer in ["", "host:0", "a b", "http://host/", "ssh://-host", "ssh://a b@host"] {
         let words = short("path", &["--source", "source", "--key-file", &agent.key()])
@@ -207,7 +207,7 @@ fn a_peer_that_is_no_address() {
 #[test]
 fn an_agent_that_cannot_start() {
     let agent = AgentProcess::start();
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let key = agent.key();
     let taken = agent.address.to_string();
     for (words, status, part) in [
@@ -225,7 +225,7 @@ fn an_agent_that_cannot_start() {
 #[test]
 fn a_run_against_an_agent_and_an_agent_that_is_asked_to_end() {
     let mut agent = AgentProcess::start();
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let peer = agent.words();
     let peer: Vec<&str> = peer.iter().map(String::as_str).collect();
@@ -242,7 +242,7 @@ fn a_run_against_an_agent_and_an_agent_that_is_asked_to_end() {
 }
 
 /// Waits until the path stage runs: the figure of the disk stage is saved then.
-pub fn path_stage_runs(ground: &Ground) {
+pub fn path_stage_runs(ground: &TestFolder) {
     let patience = Instant::now() + SECONDS;
     let saved = ground.path().join(OUTPUT).join("run.json");
     while !std::fs::read_to_string(&saved).is_ok_and(|text| text.contains("\"stage\": \"disk\"")) {
@@ -263,7 +263,7 @@ pub fn long<'a>(more: &[&'a str]) -> Vec<&'a str> {
 /// Something happens to the peer while the path stage runs: the run ends with what it has.
 fn dies_in_the_middle(more: &[&str], happen: impl Fn(&AgentProcess)) {
     let agent = AgentProcess::start();
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let before = ground.seen();
     let peer = agent.words();
@@ -303,7 +303,7 @@ fn a_peer_that_hangs_in_the_middle_of_udp() {
 #[test]
 fn a_peer_that_hangs_does_not_hold_up_ctrl_c() {
     let agent = AgentProcess::start();
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let peer = agent.words();
     let peer: Vec<&str> = peer.iter().map(String::as_str).collect();
@@ -321,7 +321,7 @@ fn a_peer_that_hangs_does_not_hold_up_ctrl_c() {
 
 #[test]
 fn our_own_receiver_that_is_killed_in_the_middle() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let before = ground.seen();
     let started = Started::of(&mut ground.linerate(&long(&[])));

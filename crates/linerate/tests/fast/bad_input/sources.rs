@@ -1,12 +1,12 @@
 //! Sources that cannot be read: refused at the start, before anything is measured or made.
 
-use super::ground::{Ground, short};
+use super::ground::{TestFolder, short};
 use super::rights;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Refused with status 3, one sentence with these parts, and no folder.
-fn refused(ground: &Ground, source: &str, parts: &[&str]) {
+fn refused(ground: &TestFolder, source: &str, parts: &[&str]) {
     let ended = ground.run(&mut ground.linerate(&short("disk,network,path", &["--source", source])));
     ended.gives(3).says(&[&[source], parts].concat());
     ground.no_result();
@@ -14,12 +14,12 @@ fn refused(ground: &Ground, source: &str, parts: &[&str]) {
 
 #[test]
 fn a_missing_source() {
-    refused(&Ground::new(), "missing", &["source", "not there", "check the path"]);
+    refused(&TestFolder::new(), "missing", &["source", "not there", "check the path"]);
 }
 
 #[test]
 fn a_source_below_a_file_and_a_link_in_circles() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("file", 10);
     refused(&ground, "file/below", &["check the path"]);
     std::os::unix::fs::symlink("circle", ground.path().join("circle")).expect("a link");
@@ -28,14 +28,14 @@ fn a_source_below_a_file_and_a_link_in_circles() {
 
 #[test]
 fn an_empty_source() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("empty", 0);
     refused(&ground, "empty", &["nothing to read", "name a file"]);
 }
 
 #[test]
 fn a_source_smaller_than_a_block() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("small", 70_000);
     refused(&ground, "small", &["less than one block", "--transfer"]);
     let words = short("disk", &["--source", "small", "--block", "4k", "--json"]);
@@ -44,7 +44,7 @@ fn a_source_smaller_than_a_block() {
 
 #[test]
 fn a_named_pipe_is_not_waited_for() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     assert!(ground.command("mkfifo", &["pipe"]).status().expect("mkfifo").success());
     refused(&ground, "pipe", &["neither a file nor a block device"]);
     refused(&ground, "/dev/null", &["neither a file nor a block device"]);
@@ -52,14 +52,14 @@ fn a_named_pipe_is_not_waited_for() {
 
 #[test]
 fn a_directory_without_files() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     std::fs::create_dir_all(ground.path().join("folder/below")).expect("a directory");
     refused(&ground, "folder", &["without files", "--scratch"]);
 }
 
 #[test]
 fn one_bad_source_among_good_ones() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("good", 4 << 20);
     let words = short("disk,path", &["--source", "good", "--source", "bad"]);
     ground.run(&mut ground.linerate(&words)).gives(3).says(&["source bad", "not there"]);
@@ -68,7 +68,7 @@ fn one_bad_source_among_good_ones() {
 
 #[test]
 fn sources_that_this_user_may_not_read() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let secret = ground.file("secret", 4 << 20);
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o000)).expect("a mode");
     let closed = ground.path().join("closed");
@@ -96,7 +96,7 @@ fn a_device_without_permission() {
     let Some(device) = closed_device() else {
         return rights::skipped("no block device here that others may not read");
     };
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let Some(mut command) = ground.unprivileged(&short("disk", &["--source", &device])) else {
         return rights::skipped("setpriv is missing: no user without rights");
     };
@@ -117,7 +117,7 @@ fn closed_device() -> Option<String> {
 
 #[test]
 fn a_source_that_shrinks_while_it_is_read() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let path = ground.file("shrinking", 64 << 20);
     let words = [
         "run",

@@ -1,7 +1,7 @@
 //! `--peer ssh://HOST`: with a program in place of ssh that runs the command here, or does what goes wrong on
 //! the way to another host.
 
-use super::ground::{Ground, OUTPUT, SECONDS, Started, processes_in, short, stages};
+use super::ground::{OUTPUT, SECONDS, Started, TestFolder, processes_in, short, stages};
 use super::peers::{long, path_stage_runs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 const RUNS_IT: &str = "for last; do :; done; exec sh -c \"$last\"";
 
 /// A ground with a source, and with an `ssh` of these lines in `bin`.
-fn with_ssh(lines: &str) -> Ground {
-    let ground = Ground::new();
+fn with_ssh(lines: &str) -> TestFolder {
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let folder = ground.path().join("bin");
     std::fs::create_dir(&folder).expect("a folder");
@@ -25,7 +25,7 @@ fn with_ssh(lines: &str) -> Ground {
 
 /// `linerate` with these words, our `ssh` before all others, and (where wanted) `linerate` itself to be found
 /// on “the other host”.
-fn linerate(ground: &Ground, words: &[&str], found_there: bool) -> Command {
+fn linerate(ground: &TestFolder, words: &[&str], found_there: bool) -> Command {
     let mut command = ground.linerate(words);
     let mut path = format!("{}:/usr/bin:/bin", ground.path().join("bin").display());
     if found_there {
@@ -42,7 +42,7 @@ fn over(peer: &str) -> Vec<&str> {
 
 #[test]
 fn an_agent_is_started_over_ssh_and_goes_with_the_run() {
-    let record = Ground::new();
+    let record = TestFolder::new();
     let seen = record.path().join("seen");
     let ground =
         with_ssh(&format!("echo \"$@\" > {}\necho Welcome to this host!\n{RUNS_IT}", seen.display()));
@@ -85,7 +85,7 @@ fn what_goes_wrong_on_the_way_is_reported() {
 
 #[test]
 fn an_absent_ssh_is_reported() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let mut command = ground.linerate(&over("ssh://localhost"));
     ground.run(command.env("PATH", ground.path())).gives(3).says(&["OpenSSH", "ssh://localhost"]);

@@ -1,9 +1,9 @@
 //! Wrong words: status 2, the option named; and the words that every command understands.
 
-use super::ground::{Ended, Ground, short};
+use super::ground::{ProcessEnd, TestFolder, short};
 
-fn linerate(words: &[&str]) -> (Ground, Ended) {
-    let ground = Ground::new();
+fn linerate(words: &[&str]) -> (TestFolder, ProcessEnd) {
+    let ground = TestFolder::new();
     let ended = ground.run(&mut ground.linerate(words));
     ground.no_result();
     (ground, ended)
@@ -55,7 +55,7 @@ fn a_time_may_have_a_unit_everywhere() {
             linerate(&["run", &format!("{option}={value}")]).1.refuses(&["error: ", option]);
         }
     }
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let words =
         ["run", "--stages", "disk", "--source", "source", "--seconds", "50ms", "--repeats", "1", "--json"];
@@ -79,7 +79,7 @@ fn unknown_and_missing_words() {
 #[test]
 fn a_source_named_by_bytes_that_are_no_text() {
     use std::os::unix::ffi::OsStringExt;
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let name = std::ffi::OsString::from_vec(b"bad\xff\x1b[31mname".to_vec());
     let mut command = ground.linerate(&["run", "--stages", "disk", "--source"]);
     let ended = ground.run(command.arg(&name));
@@ -88,7 +88,7 @@ fn a_source_named_by_bytes_that_are_no_text() {
 
 #[test]
 fn a_congestion_control_that_the_kernel_lacks() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     ground.file("source", 4 << 20);
     let available =
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("the list");
@@ -112,7 +112,7 @@ fn help_of_every_command() {
 
 #[test]
 fn man_pages_and_completions() {
-    let ground = Ground::new();
+    let ground = TestFolder::new();
     let folder = ground.path().join("out");
     std::fs::create_dir(&folder).expect("a folder");
     let mut command = ground.linerate(&["generate", "man", "out"]);

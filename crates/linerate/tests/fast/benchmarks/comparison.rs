@@ -4,8 +4,8 @@
 use super::sample::{bare, begin, disk, fixture, job, load, measured, scaling, stages, whole};
 use linerate::fact::Fact;
 use linerate::measure::Stage;
-use linerate::measure::access::{Access, Visit};
-use linerate::report::{self, Compared, Comparison, Folder, Verdict};
+use linerate::measure::access::{Access, JobRound};
+use linerate::report::{self, Compared, Comparison, Folder, SampleComparison};
 use linerate::run::Run;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -73,7 +73,7 @@ fn too_few_samples_are_no_difference() {
     let comparison = compared(&runs);
     let verdicts: Vec<_> =
         comparison.rows.iter().filter_map(|row| row.against_first[1]).map(|d| d.verdict).collect();
-    assert_eq!(verdicts, [Verdict::TooFewSamples; 2]);
+    assert_eq!(verdicts, [SampleComparison::TooFewSamples; 2]);
     assert!(report::compare_terminal(&comparison, 100, false).contains("(too few samples)"));
 }
 
@@ -123,7 +123,7 @@ fn whole_runs_compare_too_and_the_same_name_is_distinguished() {
         comparison
             .rows
             .iter()
-            .all(|row| row.against_first[1].is_some_and(|d| d.verdict == Verdict::NoDifferenceShown))
+            .all(|row| row.against_first[1].is_some_and(|d| d.verdict == SampleComparison::NoDifferenceShown))
     );
 }
 
@@ -144,7 +144,7 @@ fn runs_of_one_name_are_repeats_where_that_is_asked_for() {
     let read = &comparison.rows[0];
     assert!(read.figures.iter().flatten().all(|figure| figure.samples == 4));
     assert_eq!(read.figures[0].as_ref().map(|figure| figure.bytes_per_second), Some(100.25e6));
-    assert_eq!(read.against_first[1].map(|difference| difference.verdict), Some(Verdict::Lower));
+    assert_eq!(read.against_first[1].map(|difference| difference.verdict), Some(SampleComparison::Lower));
 }
 
 #[test]
@@ -238,7 +238,10 @@ fn every_sample_compares_with_itself_without_a_difference() {
     for (name, run) in stages() {
         let comparison = compared(&[saved("a", run.clone()), saved("b", run)]);
         let rows = comparison.rows.iter().filter_map(|row| row.against_first[1]);
-        assert!(rows.clone().all(|d| d.verdict == Verdict::NoDifferenceShown && d.ratio == 1.0), "{name}");
+        assert!(
+            rows.clone().all(|d| d.verdict == SampleComparison::NoDifferenceShown && d.ratio == 1.0),
+            "{name}"
+        );
         assert!(rows.count() + comparison.answers.len() > 0, "{name}");
         for width in [60, 100, 140] {
             let screen = report::compare_terminal(&comparison, width, false);
@@ -251,7 +254,7 @@ fn every_sample_compares_with_itself_without_a_difference() {
 fn with_visits(name: &str, p99: f64, cpu: f64) -> Run {
     let mut run = small(name, 80e6);
     for measurement in &mut run.measurements {
-        let visit = |factor: f64| Visit {
+        let visit = |factor: f64| JobRound {
             p50_seconds: 0.001 * factor,
             p99_seconds: p99 * factor,
             cpu_seconds_per_gb: cpu * factor,
@@ -269,7 +272,7 @@ fn latencies_and_processor_time_are_judged_too() {
     assert_eq!(comparison.details.len(), 6, "p50, p99 and CPU of two measurements");
     let verdicts: Vec<_> =
         comparison.details.iter().filter_map(|detail| detail.against_first[1]).map(|d| d.verdict).collect();
-    let of_one = [Verdict::NoDifferenceShown, Verdict::Higher, Verdict::Lower];
+    let of_one = [SampleComparison::NoDifferenceShown, SampleComparison::Higher, SampleComparison::Lower];
     assert_eq!(verdicts, [of_one, of_one].concat());
     let screen = report::compare_terminal(&comparison, 100, false);
     assert!(screen.contains("p99: sequential read, 4 workers, 1 MiB") && screen.contains("×4.0"), "{screen}");
@@ -295,9 +298,9 @@ fn knees_of_several_runs_are_judged_by_their_intervals() {
     let comparison = compared(&runs);
     let knee = comparison.details.last().expect("knees");
     assert_eq!(knee.figures[0].map(|figure| figure.samples), Some(3));
-    assert_eq!(knee.against_first[1].map(|against| against.verdict), Some(Verdict::Higher));
+    assert_eq!(knee.against_first[1].map(|against| against.verdict), Some(SampleComparison::Higher));
     // One run each: no interval, no verdict.
     let comparison = compared(&[saved("a", load("a", 2000.0)), saved("b", load("b", 4000.0))]);
     let knee = comparison.details.last().expect("knees");
-    assert_eq!(knee.against_first[1].map(|against| against.verdict), Some(Verdict::TooFewSamples));
+    assert_eq!(knee.against_first[1].map(|against| against.verdict), Some(SampleComparison::TooFewSamples));
 }

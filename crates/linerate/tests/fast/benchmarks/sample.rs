@@ -2,8 +2,8 @@
 //! a load test, memory.
 
 use linerate::measure::access::{
-    Access, AccessResult, Checks, DeviceUse, Engine, Job, Latency, Layout, LoadCurve, LoadPoint, MemoryPoint,
-    Order, Scaling, ScalingStep, SideResult,
+    Access, AccessJob, AccessOrder, AccessResult, Checks, DeviceUse, Engine, FileLayout, Latency, LoadCurve,
+    LoadPoint, MemoryPoint, Scaling, ScalingStep, SideResult,
 };
 use linerate::measure::{Measurement, Stage};
 use linerate::plan::Goal;
@@ -67,13 +67,13 @@ pub fn noise(seed: u64) -> f64 {
 }
 
 /// A job as `linerate disk` runs it.
-pub fn job(access: Access, workers: u32, transfer_bytes: u64) -> Job {
-    Job {
+pub fn job(access: Access, workers: u32, transfer_bytes: u64) -> AccessJob {
+    AccessJob {
         sources: vec![PathBuf::from("/data/a"), PathBuf::from("/data/b")],
         workers,
         access,
-        order: Order::Sequential,
-        layout: Layout::FilePerWorker,
+        order: AccessOrder::Sequential,
+        layout: FileLayout::FilePerWorker,
         transfer_bytes,
         block_bytes: 1 << 30,
         segments: 1,
@@ -106,7 +106,7 @@ pub fn latency(mean: f64) -> Latency {
 }
 
 /// What came of a job: these samples, bytes per second.
-pub fn measured(job: Job, samples: &[f64]) -> Measurement {
+pub fn measured(job: AccessJob, samples: &[f64]) -> Measurement {
     let rate = linerate::measure::statistics::median(samples);
     let seconds = job.seconds.unwrap_or(2.0);
     let operations = rate / job.transfer_bytes as f64;

@@ -8,7 +8,7 @@ use linerate::report::map_svg;
 use linerate::report::tree::show_tree;
 use linerate::sysroot::Sysroot;
 use linerate::topology::{LinkCondition, LinkEnds, Topology, carries_bytes};
-use linerate::watch::{Builder, Sampler, WatchOrder};
+use linerate::watch::{Builder, Sampler, WatchSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -131,7 +131,7 @@ fn in_the_findings(name: &str, tree: &Topology, links: &[LinkEnds], compared: &m
 }
 
 fn in_watch(name: &str, root: &Path, tree: &Topology, links: &[LinkEnds], compared: &mut Compared) {
-    let order = WatchOrder {
+    let order = WatchSpec {
         interval: Duration::from_secs(1),
         nics: Vec::new(),
         disks: Vec::new(),

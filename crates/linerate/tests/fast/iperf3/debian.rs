@@ -4,19 +4,19 @@
 use super::peers::{
     Ours, Theirs, disagreement, have_iperf3, in_a_few_tries, our_client, short, their_client,
 };
-use linerate::iperf3::{Direction, Limits, Test};
+use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection};
 use linerate::protocol::Protocol;
 use serde_json::Value;
 
 /// Our client against their server.
-fn with_their_server(test: &Test) {
+fn with_their_server(test: &Iperf3Test) {
     if !have_iperf3() {
         return;
     }
     in_a_few_tries(|| {
         let server = Theirs::start();
         let outcome = our_client(server.address, test);
-        let ways = if test.direction == Direction::Both { 2 } else { 1 };
+        let ways = if test.direction == TestDirection::Both { 2 } else { 1 };
         assert_eq!(outcome.local.len(), test.parallel as usize * ways, "{:?}", outcome.error);
         let ids: Vec<u32> = outcome.local.iter().map(|stream| stream.id).collect();
         assert_eq!(ids[..], [1, 3, 4, 5, 6, 7, 8, 9][..ids.len()]);
@@ -27,28 +27,28 @@ fn with_their_server(test: &Test) {
 
 #[test]
 fn our_client_sends_tcp_on_four_streams() {
-    with_their_server(&Test { parallel: 4, ..short(Protocol::Tcp) });
+    with_their_server(&Iperf3Test { parallel: 4, ..short(Protocol::Tcp) });
 }
 
 #[test]
 fn our_client_receives_tcp_on_four_streams() {
-    with_their_server(&Test { direction: Direction::Receive, parallel: 4, ..short(Protocol::Tcp) });
+    with_their_server(&Iperf3Test { direction: TestDirection::Receive, parallel: 4, ..short(Protocol::Tcp) });
 }
 
 #[test]
 fn our_client_does_both_over_tcp() {
-    with_their_server(&Test { direction: Direction::Both, parallel: 2, ..short(Protocol::Tcp) });
+    with_their_server(&Iperf3Test { direction: TestDirection::Both, parallel: 2, ..short(Protocol::Tcp) });
 }
 
 #[test]
 fn our_client_sends_udp_on_four_streams() {
-    with_their_server(&Test { parallel: 4, block_bytes: Some(1472), ..short(Protocol::Udp) });
+    with_their_server(&Iperf3Test { parallel: 4, block_bytes: Some(1472), ..short(Protocol::Udp) });
 }
 
 #[test]
 fn our_client_receives_udp_on_four_streams() {
-    with_their_server(&Test {
-        direction: Direction::Receive,
+    with_their_server(&Iperf3Test {
+        direction: TestDirection::Receive,
         parallel: 4,
         block_bytes: Some(1472),
         bits_per_second: Some(20_000_000),
@@ -59,15 +59,19 @@ fn our_client_receives_udp_on_four_streams() {
 #[test]
 fn our_client_does_both_over_udp() {
     let rate = Some(20_000_000);
-    let test =
-        Test { direction: Direction::Both, parallel: 2, bits_per_second: rate, ..short(Protocol::Udp) };
-    with_their_server(&Test { block_bytes: Some(8000), ..test });
+    let test = Iperf3Test {
+        direction: TestDirection::Both,
+        parallel: 2,
+        bits_per_second: rate,
+        ..short(Protocol::Udp)
+    };
+    with_their_server(&Iperf3Test { block_bytes: Some(8000), ..test });
 }
 
 #[test]
 fn our_client_ends_by_bytes() {
-    with_their_server(&Test { bytes: Some(10 << 20), ..short(Protocol::Tcp) });
-    with_their_server(&Test { bytes: Some(1 << 20), block_bytes: Some(1000), ..short(Protocol::Udp) });
+    with_their_server(&Iperf3Test { bytes: Some(10 << 20), ..short(Protocol::Tcp) });
+    with_their_server(&Iperf3Test { bytes: Some(1 << 20), block_bytes: Some(1000), ..short(Protocol::Udp) });
 }
 
 #[test]
@@ -77,7 +81,7 @@ fn our_client_leaves_the_warm_up_out() {
     }
     in_a_few_tries(|| {
         let server = Theirs::start();
-        let test = Test { omit_seconds: 1.0, parallel: 2, ..short(Protocol::Udp) };
+        let test = Iperf3Test { omit_seconds: 1.0, parallel: 2, ..short(Protocol::Udp) };
         let outcome = our_client(server.address, &test);
         for stream in &outcome.local {
             assert!(stream.intervals.iter().any(|interval| interval.omitted), "{stream:?}");
@@ -103,7 +107,7 @@ fn with_their_client(words: &str, streams: usize) {
     if !have_iperf3() {
         return;
     }
-    let server = Ours::start(Limits::default());
+    let server = Ours::start(Iperf3Limits::default());
     in_a_few_tries(|| {
         let printed = their_client(server.address, words);
         assert_eq!(printed.get("error"), None, "{words}: {printed}");

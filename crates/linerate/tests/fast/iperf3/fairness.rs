@@ -3,7 +3,7 @@
 
 use super::hostile_clients::{COOKIE, OTHER, begun, byte, connect, send_parameters, still_serves, strict};
 use super::peers::Ours;
-use linerate::iperf3::{Limits, Server};
+use linerate::iperf3::{Iperf3Limits, Iperf3Server};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn connect_as(client: [u8; 4], address: SocketAddr) -> TcpStream {
 
 #[test]
 fn a_flood_from_one_address_drives_out_itself() {
-    let limits = Limits { unknown_connections: 8, message: Duration::from_secs(60), ..strict() };
+    let limits = Iperf3Limits { unknown_connections: 8, message: Duration::from_secs(60), ..strict() };
     let server = Ours::start(limits);
     let mut honest = connect_as([127, 0, 0, 2], server.address);
     honest.write_all(&COOKIE[..20]).expect("half of its cookie");
@@ -62,8 +62,11 @@ fn who_was_served_lets_another_have_its_turn() {
 
 #[test]
 fn streams_that_nobody_asked_for_are_not_the_next_client_s() {
-    let server =
-        Ours::start(Limits { opening: Duration::from_secs(10), idle: Duration::from_secs(30), ..strict() });
+    let server = Ours::start(Iperf3Limits {
+        opening: Duration::from_secs(10),
+        idle: Duration::from_secs(30),
+        ..strict()
+    });
     let mut control = begun(server.address);
     send_parameters(&mut control, r#"{"tcp":true,"time":1,"parallel":1}"#);
     assert_eq!(byte(&mut control), Some(10));
@@ -88,10 +91,11 @@ fn closed(mut stream: &TcpStream) -> bool {
 
 #[test]
 fn a_listener_s_panic_ends_the_server_and_is_not_waited_for() {
-    let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("a server");
+    let server = Iperf3Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("a server");
     let address = server.local_addresses()[0];
     let serving = std::thread::spawn(move || {
-        let mut hear = |_: &linerate::iperf3::Event| panic!("a listener's defect (wanted by this test)");
+        let mut hear =
+            |_: &linerate::iperf3::ServerEvent| panic!("a listener's defect (wanted by this test)");
         server.serve(&AtomicBool::new(false), &strict(), &mut hear)
     });
     let mut client = begun(address);
@@ -113,15 +117,17 @@ fn every_address_of_both_kinds_can_be_named() {
         return;
     }
     let every: [SocketAddr; 2] = [([0u16; 8], port).into(), ([0u8; 4], port).into()];
-    let server = Server::bind(&every).expect("both listen");
+    let server = Iperf3Server::bind(&every).expect("both listen");
     assert_eq!(server.local_addresses(), every);
     let (stop, stopped) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let serving = stop.clone();
     let thread = std::thread::spawn(move || server.serve(&serving, &strict(), &mut |_| {}));
     for client in ["127.0.0.1", "::1"] {
         let address = SocketAddr::new(client.parse().expect("an address"), port);
-        let test =
-            linerate::iperf3::Test { seconds: 0.2, ..super::peers::short(linerate::protocol::Protocol::Tcp) };
+        let test = linerate::iperf3::Iperf3Test {
+            seconds: 0.2,
+            ..super::peers::short(linerate::protocol::Protocol::Tcp)
+        };
         let mut tries = 0;
         // The one before is not quite gone.
         while linerate::iperf3::run_client(address, None, &test, &stopped, &mut |_| {}).is_err() {

@@ -2,7 +2,7 @@
 //! test.
 
 use super::peers::{Ours, our_client, short};
-use linerate::iperf3::{Limits, Test};
+use linerate::iperf3::{Iperf3Limits, Iperf3Test};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -12,12 +12,12 @@ pub const COOKIE: &[u8; 37] = b"abcdefghijklmnopqrstuvwxyz2345672345\0";
 pub const OTHER: &[u8; 37] = b"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\0";
 
 /// Patient enough for the tests, impatient enough for them to be short.
-pub fn strict() -> Limits {
-    Limits {
+pub fn strict() -> Iperf3Limits {
+    Iperf3Limits {
         message: Duration::from_secs(1),
         opening: Duration::from_secs(1),
         idle: Duration::from_secs(1),
-        ..Limits::default()
+        ..Iperf3Limits::default()
     }
 }
 
@@ -70,7 +70,7 @@ fn error_for(address: SocketAddr, text: &str) -> u32 {
 /// An honest client gets its test.
 pub fn still_serves(server: &Ours) {
     for _ in 0..50 {
-        let test = Test { seconds: 0.2, ..short(Protocol::Tcp) };
+        let test = Iperf3Test { seconds: 0.2, ..short(Protocol::Tcp) };
         let answer = linerate::iperf3::run_client(
             server.address,
             None,
@@ -93,7 +93,7 @@ pub fn still_serves(server: &Ours) {
 
 #[test]
 fn parameters_beyond_bounds_get_iperf3s_numbers() {
-    let server = Ours::start(Limits { bits_per_second: Some(1_000_000), seconds: 60.0, ..strict() });
+    let server = Ours::start(Iperf3Limits { bits_per_second: Some(1_000_000), seconds: 60.0, ..strict() });
     for (text, number) in [
         (r#"{"tcp":true,"time":1,"parallel":1000}"#, 6),
         (r#"{"tcp":true,"time":1,"parallel":-3}"#, 6),
@@ -139,7 +139,7 @@ fn a_client_that_never_opens_its_streams_is_left() {
 
 #[test]
 fn a_stream_without_the_cookie_is_none() {
-    let server = Ours::start(Limits { opening: Duration::from_secs(10), ..strict() });
+    let server = Ours::start(Iperf3Limits { opening: Duration::from_secs(10), ..strict() });
     let mut control = begun(server.address);
     send_parameters(&mut control, r#"{"tcp":true,"time":1,"parallel":1}"#);
     assert_eq!(byte(&mut control), Some(10));
@@ -159,7 +159,7 @@ fn a_stream_without_the_cookie_is_none() {
 
 #[test]
 fn a_second_client_is_reported_that_the_server_is_busy() {
-    let server = Ours::start(Limits { message: Duration::from_secs(10), ..strict() });
+    let server = Ours::start(Iperf3Limits { message: Duration::from_secs(10), ..strict() });
     let first = begun(server.address);
     let error = linerate::iperf3::run_client(
         server.address,
@@ -196,7 +196,7 @@ fn a_thousand_garbage_connections_do_not_keep_a_client_out() {
 
 #[test]
 fn udp_goes_only_to_the_address_of_the_control_connection() {
-    let server = Ours::start(Limits { opening: Duration::from_secs(10), ..strict() });
+    let server = Ours::start(Iperf3Limits { opening: Duration::from_secs(10), ..strict() });
     let mut control = begun(server.address);
     send_parameters(&mut control, r#"{"udp":true,"time":1,"parallel":1,"len":1000,"reverse":true}"#);
     assert_eq!(byte(&mut control), Some(10));
@@ -224,8 +224,8 @@ fn udp_goes_only_to_the_address_of_the_control_connection() {
 #[test]
 fn connections_are_read_no_faster_than_the_allowed_rate() {
     let limit = 10_000_000;
-    let server = Ours::start(Limits { bits_per_second: Some(limit), ..strict() });
-    let test = Test { seconds: 1.5, parallel: 2, bits_per_second: None, ..short(Protocol::Tcp) };
+    let server = Ours::start(Iperf3Limits { bits_per_second: Some(limit), ..strict() });
+    let test = Iperf3Test { seconds: 1.5, parallel: 2, bits_per_second: None, ..short(Protocol::Tcp) };
     let outcome = our_client(server.address, &test);
     assert_eq!(outcome.error, None, "held back, not ended");
     let received = server.ended();
@@ -236,17 +236,21 @@ fn connections_are_read_no_faster_than_the_allowed_rate() {
     let most = limit as f64 / 8.0 * (seconds + 0.42) + 2.0 * 16_384.0;
     assert!((bytes as f64) <= most && bytes as f64 > most / 10.0, "{bytes} bytes of {most} in {seconds} s");
     // What the server itself sends, it keeps within the limit.
-    let test =
-        Test { seconds: 0.5, direction: linerate::iperf3::Direction::Receive, bits_per_second: None, ..test };
-    let outcome = our_client(server.address, &Test { parallel: 2, ..test });
+    let test = Iperf3Test {
+        seconds: 0.5,
+        direction: linerate::iperf3::TestDirection::Receive,
+        bits_per_second: None,
+        ..test
+    };
+    let outcome = our_client(server.address, &Iperf3Test { parallel: 2, ..test });
     let rate: f64 = outcome.local.iter().map(|stream| stream.bits_per_second()).sum();
     assert!(rate > 1e6 && rate < 12e6, "{rate}");
 }
 
 #[test]
 fn more_datagrams_than_allowed_end_a_test_before_a_second_is_over() {
-    let server = Ours::start(Limits { bits_per_second: Some(10_000_000), ..strict() });
-    let test = Test { seconds: 10.0, bits_per_second: None, ..short(Protocol::Udp) };
+    let server = Ours::start(Iperf3Limits { bits_per_second: Some(10_000_000), ..strict() });
+    let test = Iperf3Test { seconds: 10.0, bits_per_second: None, ..short(Protocol::Udp) };
     let outcome = our_client(server.address, &test);
     assert!(
         outcome.error.as_ref().is_some_and(|error| error.contains("above its limit")),

@@ -2,7 +2,7 @@
 
 use super::peers::{Theirs, have_iperf3, short};
 use linerate::failure::Failure;
-use linerate::iperf3::{Outcome, Test, run_client};
+use linerate::iperf3::{Iperf3Test, TestOutcome, run_client};
 use linerate::protocol::Protocol;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ fn server(serve: impl FnOnce(TcpStream, TcpListener) + Send + 'static) -> (Socke
     (address, thread)
 }
 
-fn client(address: SocketAddr) -> Result<Outcome, Failure> {
+fn client(address: SocketAddr) -> Result<TestOutcome, Failure> {
     run_client(address, None, &short(Protocol::Tcp), &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -89,7 +89,7 @@ fn a_silent_server_is_left_when_the_user_stops() {
 }
 
 /// A server that plays along until the results, and then answers with these bytes.
-fn results(answer: Vec<u8>) -> Outcome {
+fn results(answer: Vec<u8>) -> TestOutcome {
     let (address, thread) = server(move |mut control, listener| {
         control.write_all(&[9]).expect("sent");
         let mut length = [0; 4];
@@ -109,7 +109,7 @@ fn results(answer: Vec<u8>) -> Outcome {
         drop(control);
         let _ = taker.join();
     });
-    let test = Test { seconds: 0.2, ..short(Protocol::Tcp) };
+    let test = Iperf3Test { seconds: 0.2, ..short(Protocol::Tcp) };
     let outcome = run_client(address, None, &test, &AtomicBool::new(false), &mut |_| {}).expect("figures");
     thread.join().expect("the server");
     outcome
@@ -148,7 +148,7 @@ fn a_server_that_vanishes_leaves_the_figures_so_far() {
     }
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let mut server = Theirs::start();
-        let (address, test) = (server.address, Test { seconds: 30.0, ..short(protocol) });
+        let (address, test) = (server.address, Iperf3Test { seconds: 30.0, ..short(protocol) });
         let running = std::thread::spawn(move || {
             run_client(address, None, &test, &AtomicBool::new(false), &mut |_| {})
         });

@@ -1,7 +1,7 @@
 //! Our JSON of a test has the keys of Debian's, neither more nor fewer, and adds up.
 
 use super::peers::{Ours, Theirs, have_iperf3, our_client, short, their_client};
-use linerate::iperf3::{Direction, Limits, Test};
+use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection};
 use linerate::protocol::Protocol;
 use linerate::report::iperf3_json::{Ends, iperf3_json};
 use serde_json::Value;
@@ -38,17 +38,17 @@ fn a_clients_keys_are_those_of_debians() {
         return;
     }
     for (protocol, direction, words) in [
-        (Protocol::Tcp, Direction::Send, "-b 100M"),
-        (Protocol::Tcp, Direction::Receive, "-b 100M -R"),
-        (Protocol::Tcp, Direction::Both, "-b 100M --bidir"),
-        (Protocol::Udp, Direction::Send, "-b 20M -u"),
-        (Protocol::Udp, Direction::Receive, "-b 20M -u -R"),
-        (Protocol::Udp, Direction::Both, "-b 20M -u --bidir"),
+        (Protocol::Tcp, TestDirection::Send, "-b 100M"),
+        (Protocol::Tcp, TestDirection::Receive, "-b 100M -R"),
+        (Protocol::Tcp, TestDirection::Both, "-b 100M --bidir"),
+        (Protocol::Udp, TestDirection::Send, "-b 20M -u"),
+        (Protocol::Udp, TestDirection::Receive, "-b 20M -u -R"),
+        (Protocol::Udp, TestDirection::Both, "-b 20M -u --bidir"),
     ] {
         let server = Theirs::start();
         let theirs = keys_of(&their_client(server.address, &format!("-t 1 -P 2 {words}")));
         let server = Theirs::start();
-        let test = Test { direction, parallel: 2, ..short(protocol) };
+        let test = Iperf3Test { direction, parallel: 2, ..short(protocol) };
         let outcome = our_client(server.address, &test);
         assert_eq!(outcome.error, None);
         let ours = keys_of(&iperf3_json(&Ends::from(&outcome)));
@@ -60,8 +60,9 @@ fn a_clients_keys_are_those_of_debians() {
 
 #[test]
 fn the_sums_are_those_of_the_streams() {
-    let server = Ours::start(Limits::default());
-    let test = Test { parallel: 3, seconds: 0.4, direction: Direction::Both, ..short(Protocol::Udp) };
+    let server = Ours::start(Iperf3Limits::default());
+    let test =
+        Iperf3Test { parallel: 3, seconds: 0.4, direction: TestDirection::Both, ..short(Protocol::Udp) };
     let outcome = our_client(server.address, &test);
     let theirs = server.ended();
     for (outcome, who) in [(&outcome, "connecting_to"), (&theirs, "accepted_connection")] {

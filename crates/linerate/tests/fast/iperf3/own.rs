@@ -1,7 +1,7 @@
 //! Our client and our server: what needs no other program.
 
 use super::peers::{Ours, disagreement, in_a_few_tries, our_client, short};
-use linerate::iperf3::{Direction, Limits, Test, run_client};
+use linerate::iperf3::{Iperf3Limits, Iperf3Test, TestDirection, run_client};
 use linerate::protocol::Protocol;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn every_mode_completes_and_both_ends_agree() {
-    let server = Ours::start(Limits::default());
+    let server = Ours::start(Iperf3Limits::default());
     for protocol in [Protocol::Tcp, Protocol::Udp] {
-        for direction in [Direction::Send, Direction::Receive, Direction::Both] {
+        for direction in [TestDirection::Send, TestDirection::Receive, TestDirection::Both] {
             in_a_few_tries(|| {
-                let test = Test { direction, parallel: 2, ..short(protocol) };
+                let test = Iperf3Test { direction, parallel: 2, ..short(protocol) };
                 let outcome = our_client(server.address, &test);
                 let theirs = server.ended();
                 assert_eq!(theirs.error, None);
                 assert_eq!(theirs.local.len(), outcome.local.len());
                 assert_eq!(theirs.peer_version, Some(format!("linerate {}", env!("CARGO_PKG_VERSION"))));
                 let text = serde_json::to_string(&outcome).expect("JSON");
-                let back: linerate::iperf3::Outcome = serde_json::from_str(&text).expect("the same");
+                let back: linerate::iperf3::TestOutcome = serde_json::from_str(&text).expect("the same");
                 assert_eq!(back.remote, outcome.remote);
                 disagreement(&outcome).map_or(Ok(()), |why| Err(format!("{protocol} {direction:?}: {why}")))
             });
@@ -30,11 +30,12 @@ fn every_mode_completes_and_both_ends_agree() {
 
 #[test]
 fn udp_numbers_and_trains_lose_nothing_at_a_modest_rate() {
-    let server = Ours::start(Limits::default());
+    let server = Ours::start(Iperf3Limits::default());
     for size in [16, 1000, 1472, 20_000, 65_507] {
         in_a_few_tries(|| {
-            let test = Test { seconds: 0.3, block_bytes: Some(size), ..short(Protocol::Udp) };
-            let outcome = our_client(server.address, &Test { bits_per_second: Some(20_000_000), ..test });
+            let test = Iperf3Test { seconds: 0.3, block_bytes: Some(size), ..short(Protocol::Udp) };
+            let outcome =
+                our_client(server.address, &Iperf3Test { bits_per_second: Some(20_000_000), ..test });
             let (ours, theirs) = (&outcome.local[0], server.ended().local[0].clone());
             assert_eq!(ours.bytes, ours.packets.unwrap_or(0) * u64::from(size));
             assert!(theirs.foreign == Some(0) && theirs.reordered == Some(0), "{theirs:?}");
@@ -46,8 +47,8 @@ fn udp_numbers_and_trains_lose_nothing_at_a_modest_rate() {
 
 #[test]
 fn a_test_by_bytes_moves_so_many() {
-    let server = Ours::start(Limits::default());
-    let test = Test { bytes: Some(3_000_001), parallel: 3, ..short(Protocol::Tcp) };
+    let server = Ours::start(Iperf3Limits::default());
+    let test = Iperf3Test { bytes: Some(3_000_001), parallel: 3, ..short(Protocol::Tcp) };
     let outcome = our_client(server.address, &test);
     assert_eq!(outcome.local.iter().map(|stream| stream.bytes).sum::<u64>(), 3_000_001);
     assert_eq!(server.ended().local.iter().map(|stream| stream.bytes).sum::<u64>(), 3_000_001);
@@ -55,7 +56,7 @@ fn a_test_by_bytes_moves_so_many() {
 
 #[test]
 fn ctrl_c_ends_a_test_soon_and_keeps_its_figures() {
-    let server = Ours::start(Limits::default());
+    let server = Ours::start(Iperf3Limits::default());
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let stop = Arc::new(AtomicBool::new(false));
         let later = Arc::clone(&stop);
@@ -64,7 +65,7 @@ fn ctrl_c_ends_a_test_soon_and_keeps_its_figures() {
             later.store(true, Ordering::Relaxed);
             Instant::now()
         });
-        let test = Test { seconds: 60.0, direction: Direction::Both, ..short(protocol) };
+        let test = Iperf3Test { seconds: 60.0, direction: TestDirection::Both, ..short(protocol) };
         let outcome = run_client(server.address, None, &test, &stop, &mut |_| {}).expect("figures");
         let took = stopper.join().expect("the stopper").elapsed();
         assert!(took < Duration::from_secs(5), "{took:?}");
@@ -76,10 +77,10 @@ fn ctrl_c_ends_a_test_soon_and_keeps_its_figures() {
 
 #[test]
 fn a_server_that_is_stopped_leaves_the_client_its_figures() {
-    let server = Ours::start(Limits::default());
+    let server = Ours::start(Iperf3Limits::default());
     let address = server.address;
     let client = std::thread::spawn(move || {
-        let test = Test { seconds: 60.0, ..short(Protocol::Tcp) };
+        let test = Iperf3Test { seconds: 60.0, ..short(Protocol::Tcp) };
         our_client(address, &test)
     });
     server.started();
@@ -96,8 +97,8 @@ fn a_server_that_is_stopped_leaves_the_client_its_figures() {
 
 #[test]
 fn progress_is_reported_in_intervals_that_add_up() {
-    let server = Ours::start(Limits::default());
-    let test = Test { seconds: 1.0, interval_seconds: 0.25, ..short(Protocol::Tcp) };
+    let server = Ours::start(Iperf3Limits::default());
+    let test = Iperf3Test { seconds: 1.0, interval_seconds: 0.25, ..short(Protocol::Tcp) };
     let mut heard = Vec::new();
     let outcome = run_client(server.address, None, &test, &AtomicBool::new(false), &mut |progress| {
         heard.push(progress.clone());

@@ -1,6 +1,8 @@
 //! The other ends: Debian's iperf3 as a child process, our server in a thread.
 
-use linerate::iperf3::{Event, Limits, Outcome, Server, StreamFigures, Test, run_client};
+use linerate::iperf3::{
+    Iperf3Limits, Iperf3Server, Iperf3Test, ServerEvent, StreamFigures, TestOutcome, run_client,
+};
 use linerate::protocol::Protocol;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -72,26 +74,28 @@ impl Drop for Theirs {
 pub struct Ours {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
-    events: Receiver<Event>,
+    events: Receiver<ServerEvent>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ours {
-    pub fn start(limits: Limits) -> Ours {
-        let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("a server");
+    pub fn start(limits: Iperf3Limits) -> Ours {
+        let server = Iperf3Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("a server");
         let address = server.local_addresses()[0];
         let stop = Arc::new(AtomicBool::new(false));
         let (send, events) = channel();
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut hear = |event: &Event| {
+            let mut hear = |event: &ServerEvent| {
                 let copy = match event {
-                    Event::Started { client, parameters } => {
-                        Event::Started { client: *client, parameters: parameters.clone() }
+                    ServerEvent::Started { client, parameters } => {
+                        ServerEvent::Started { client: *client, parameters: parameters.clone() }
                     }
-                    Event::Progress(progress) => Event::Progress(progress.clone()),
-                    Event::Ended(outcome) => Event::Ended(outcome.clone()),
-                    Event::Refused { client, why } => Event::Refused { client: *client, why: why.clone() },
+                    ServerEvent::Progress(progress) => ServerEvent::Progress(progress.clone()),
+                    ServerEvent::Ended(outcome) => ServerEvent::Ended(outcome.clone()),
+                    ServerEvent::Refused { client, why } => {
+                        ServerEvent::Refused { client: *client, why: why.clone() }
+                    }
                 };
                 let _ = send.send(copy);
             };
@@ -101,7 +105,7 @@ impl Ours {
     }
 
     /// The next event of a kind.
-    fn next<T>(&self, pick: impl Fn(Event) -> Option<T>) -> T {
+    fn next<T>(&self, pick: impl Fn(ServerEvent) -> Option<T>) -> T {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(20) {
             let event = self.events.recv_timeout(Duration::from_secs(20)).expect("an event");
@@ -113,14 +117,14 @@ impl Ours {
     }
 
     pub fn started(&self) {
-        self.next(|event| matches!(event, Event::Started { .. }).then_some(()));
+        self.next(|event| matches!(event, ServerEvent::Started { .. }).then_some(()));
     }
 
     /// What the next test gave.
-    pub fn ended(&self) -> Outcome {
+    pub fn ended(&self) -> TestOutcome {
         self.next(|event| match event {
-            Event::Ended(outcome) => Some(*outcome),
-            Event::Refused { why, .. } => panic!("refused: {why}"),
+            ServerEvent::Ended(outcome) => Some(*outcome),
+            ServerEvent::Refused { why, .. } => panic!("refused: {why}"),
             _ => None,
         })
     }
@@ -128,8 +132,8 @@ impl Ours {
     /// Why the next one was refused.
     pub fn refused(&self) -> String {
         self.next(|event| match event {
-            Event::Refused { why, .. } => Some(why),
-            Event::Ended(outcome) => panic!("a test took place: {outcome:?}"),
+            ServerEvent::Refused { why, .. } => Some(why),
+            ServerEvent::Ended(outcome) => panic!("a test took place: {outcome:?}"),
             _ => None,
         })
     }
@@ -162,18 +166,18 @@ pub fn their_client(address: SocketAddr, words: &str) -> Value {
 }
 
 /// Our client, without listener and without stop.
-pub fn our_client(address: SocketAddr, test: &Test) -> Outcome {
+pub fn our_client(address: SocketAddr, test: &Iperf3Test) -> TestOutcome {
     run_client(address, None, test, &AtomicBool::new(false), &mut |_| {}).expect("a test")
 }
 
 /// A short test at a rate that loopback carries also while other things run.
-pub fn short(protocol: Protocol) -> Test {
-    Test { protocol, seconds: 1.0, bits_per_second: Some(100_000_000), ..Test::default() }
+pub fn short(protocol: Protocol) -> Iperf3Test {
+    Iperf3Test { protocol, seconds: 1.0, bits_per_second: Some(100_000_000), ..Iperf3Test::default() }
 }
 
 /// Both ends of each stream tell the same within 1 %: bytes, and the rate that they make of them (not of a
 /// test by bytes, which is over in milliseconds). What differs, in words.
-pub fn disagreement(outcome: &Outcome) -> Option<String> {
+pub fn disagreement(outcome: &TestOutcome) -> Option<String> {
     if let Some(error) = &outcome.error {
         return Some(error.clone());
     }

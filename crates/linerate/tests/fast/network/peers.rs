@@ -7,14 +7,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// `linerate agent` with a key of its own.
-pub struct Agent {
+pub struct NetworkAgent {
     child: Child,
     pub address: SocketAddr,
     place: tempfile::TempDir,
 }
 
-impl Agent {
-    pub fn start(words: &[&str]) -> Agent {
+impl NetworkAgent {
+    pub fn start(words: &[&str]) -> NetworkAgent {
         let place = tempfile::tempdir().expect("a directory");
         let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
         command
@@ -28,7 +28,7 @@ impl Agent {
         let mut told =
             lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("listening on ")?.parse().ok());
         let address = told.next().expect("an address");
-        Agent { child, address, place }
+        NetworkAgent { child, address, place }
     }
 
     /// `linerate network` towards it.
@@ -39,7 +39,7 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for NetworkAgent {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -52,7 +52,7 @@ fn product(output: &Output) -> serde_json::Value {
 
 #[test]
 fn a_peer_that_vanishes_leaves_the_figures_so_far() {
-    let mut agent = Agent::start(&[]);
+    let mut agent = NetworkAgent::start(&[]);
     let words = ["--protocol", "tcp", "--no-latency", "--seconds", "0.3", "--repeats", "2", "--json"];
     let mut command = agent.network(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -80,7 +80,7 @@ fn a_peer_that_vanishes_leaves_the_figures_so_far() {
 
 #[test]
 fn another_key_is_refused() {
-    let (agent, other) = (Agent::start(&[]), Agent::start(&[]));
+    let (agent, other) = (NetworkAgent::start(&[]), NetworkAgent::start(&[]));
     let key = other.place.path().join("key");
     let mut command = network(&["--peer", &agent.address.to_string(), "--key-file"]);
     let output = command.arg(key).output().expect("it starts");
@@ -90,7 +90,7 @@ fn another_key_is_refused() {
 
 #[test]
 fn an_interrupt_gives_the_figures_so_far() {
-    let agent = Agent::start(&[]);
+    let agent = NetworkAgent::start(&[]);
     let words = ["--protocol", "tcp", "--method", "write", "--congestion-control", "cubic", "--no-latency"];
     let words =
         [&words[..], &["--direction", "send,receive", "--seconds", "0.5", "--repeats", "3", "--json"]]

@@ -1,7 +1,7 @@
 //! Findings of a run and settings of the catalogue name each other; what the plan shows first.
 
 use super::ran;
-use crate::support::tune_place::Tree;
+use crate::support::tune_place::MachineFolder;
 use linerate::tune::catalogue;
 use std::path::Path;
 
@@ -59,7 +59,7 @@ fn findings_and_settings_name_each_other() {
 /// `tune --finding` shows what `tune apply --finding` changes.
 #[test]
 fn a_finding_chooses_its_settings() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let root = tree.root();
     let (status, text) = ran(&["--root", &root, "--finding", "udp-receive-buffer"]);
     assert_eq!(status, 0, "{text}");
@@ -74,7 +74,7 @@ fn a_finding_chooses_its_settings() {
 /// What belongs to a process comes first and is said to be nobody's but its own.
 #[test]
 fn the_plan_shows_what_belongs_to_a_process() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let (_, text) = ran(&["--root", &tree.root()]);
     let own = text.find("Of the process itself").expect("told");
     assert!(own < text.find("rmem-max").expect("a setting"), "{text}");

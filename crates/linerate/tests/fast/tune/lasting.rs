@@ -1,16 +1,16 @@
 //! What `tune persist` writes is what its readers read, and goes with the rest.
 
 use super::{SETTINGS, ran, said, with_settings};
-use crate::support::tune_place::Tree;
-use linerate::tune::journal::{Bytes, Entry, Host, Record, State};
-use linerate::tune::{Knob, Place, Shape, persistence};
+use crate::support::tune_place::MachineFolder;
+use linerate::tune::journal::{Bytes, Host, JournalEntry, JournalState, Record};
+use linerate::tune::{Knob, SettingPlace, Shape, persistence};
 use std::path::Path;
 use std::process::Command;
 
 /// The drop-ins are read by the programs that they are for, where these are there to be asked.
 #[test]
 fn drop_ins_are_what_their_programs_read() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let before = tree.content();
     let root = tree.root();
     assert_eq!(ran(&with_settings(&["apply", "--yes", "--root", &root], &SETTINGS)).0, 0);
@@ -38,7 +38,7 @@ fn drop_ins_are_what_their_programs_read() {
 /// What no program reads from a file is set by a unit, and the unit goes with the rest.
 #[test]
 fn a_unit_holds_what_no_drop_in_can() {
-    let wish = |id: &str, place: Place| Entry {
+    let wish = |id: &str, place: SettingPlace| JournalEntry {
         id: id.into(),
         place,
         shape: Shape::Words,
@@ -46,10 +46,10 @@ fn a_unit_holds_what_no_drop_in_can() {
         old: Some(Bytes::of(b"0")),
         wanted: Bytes::of(b"1"),
     };
-    let offload = Place::Driver { interface: "eth0".into(), knob: Knob::Feature("rx-gro".into()) };
+    let offload = SettingPlace::Driver { interface: "eth0".into(), knob: Knob::Feature("rx-gro".into()) };
     let entries = vec![
         wish("generic-receive:eth0", offload),
-        wish("rx-ring:eth0", Place::Driver { interface: "eth0".into(), knob: Knob::RxRing }),
+        wish("rx-ring:eth0", SettingPlace::Driver { interface: "eth0".into(), knob: Knob::RxRing }),
     ];
     let begin = Record::Begin {
         schema: 1,
@@ -59,12 +59,12 @@ fn a_unit_holds_what_no_drop_in_can() {
         entries,
     };
     let done = (0..2).map(|n| Record::Done { n, now: Bytes::of(b"1") });
-    let state = State::of(std::iter::once(begin).chain(done).collect()).expect("a journal");
+    let state = JournalState::of(std::iter::once(begin).chain(done).collect()).expect("a journal");
     let lasting = persistence(&state, Path::new(env!("CARGO_BIN_EXE_linerate")));
     assert_eq!(lasting.left, []);
     let folder = tempfile::tempdir().expect("a temporary directory");
     for wish in &lasting.wishes {
-        let Place::DropIn(path) = &wish.place else { panic!("{wish:?}") };
+        let SettingPlace::DropIn(path) = &wish.place else { panic!("{wish:?}") };
         let file = folder.path().join(path.strip_prefix("/").expect("a whole path"));
         std::fs::create_dir_all(file.parent().expect("a folder")).expect("directories");
         std::fs::write(&file, &wish.value).expect("written");

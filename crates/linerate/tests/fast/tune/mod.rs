@@ -5,7 +5,7 @@ mod findings;
 mod lasting;
 mod refusals;
 
-use crate::support::tune_place::{Journals, LoopDevice, Namespace, Tree, journal_size, random};
+use crate::support::tune_place::{Journals, LoopDevice, MachineFolder, Namespace, journal_size, random};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn killed_at(words: &[&str], journal: &Path, grown: u64) -> bool {
 
 #[test]
 fn the_plan_changes_nothing_and_reports_why() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let before = tree.content();
     let root = tree.root();
     let (status, text) = ran(&["--root", &root, "--rate", "100G", "--rtt", "20ms"]);
@@ -96,7 +96,7 @@ fn the_plan_changes_nothing_and_reports_why() {
 
 #[test]
 fn apply_and_undo_bring_back_every_byte() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let before = tree.content();
     let root = tree.root();
     let words = with_settings(&["apply", "--yes", "--root", &root], &SETTINGS);
@@ -125,7 +125,7 @@ fn apply_and_undo_bring_back_every_byte() {
 
 #[test]
 fn a_hundred_kills_at_any_moment() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let before = tree.content();
     let root = tree.root();
     let journals = Journals::new();
@@ -169,7 +169,7 @@ fn a_hundred_kills_at_any_moment() {
 
 #[test]
 fn somebody_elses_value_is_shown_and_stays() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let root = tree.root();
     assert_eq!(
         ran(&[
@@ -200,7 +200,7 @@ fn somebody_elses_value_is_shown_and_stays() {
 
 #[test]
 fn bad_input_is_a_sentence() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let before = tree.content();
     let root = tree.root();
     let apply = |words: &[&str]| ran(&[&["apply", "--root", &root][..], words].concat());
@@ -224,7 +224,7 @@ fn bad_input_is_a_sentence() {
 
 #[test]
 fn a_journal_of_another_machine_or_cut_short() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let (root, journals) = (tree.root(), Journals::new());
     let folder = journals.folder();
     assert_eq!(

@@ -1,14 +1,14 @@
 //! What cannot be changed: a file that hangs, somebody else at work, no right to write.
 
 use super::{ran, said};
-use crate::support::tune_place::{Journals, LoopDevice, Tree};
+use crate::support::tune_place::{Journals, LoopDevice, MachineFolder};
 use std::process::Command;
 use std::time::Duration;
 
 /// A file that never answers, as that of a driver that hangs: told, and not waited for.
 #[test]
 fn a_file_that_hangs_is_not_waited_for() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let path = tree.path("proc/sys/vm/swappiness");
     std::fs::remove_file(&path).expect("removed");
     assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo starts").success());
@@ -24,7 +24,7 @@ fn a_file_that_hangs_is_not_waited_for() {
 
 #[test]
 fn two_at_once_are_reported() {
-    let tree = Tree::new();
+    let tree = MachineFolder::new();
     let journals = Journals::new();
     let (root, folder) = (tree.root(), journals.folder());
     let lock = std::fs::File::create(journals.folder_path().join("tune.lock")).expect("a file");

@@ -1,7 +1,9 @@
 //! A server that plays one tile, as far as a screen can tell.
 
 use crate::support::sender::RATE;
-use linerate::wall::control::{Assignment, Conductor, Lead, MovieLine, Preview, Request, ScreenReport, View};
+use linerate::wall::control::{
+    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View,
+};
 use linerate::wall::geometry::{Size, TileId};
 use linerate::wall::picture::sum;
 use linerate::wall::status::WallStatus;
@@ -56,7 +58,7 @@ impl OneTile {
 }
 
 impl Conductor for OneTile {
-    fn ask(&self, _request: &Request) -> Result<(), String> {
+    fn ask(&self, _request: &ControlRequest) -> Result<(), String> {
         Err("it only plays".into())
     }
 

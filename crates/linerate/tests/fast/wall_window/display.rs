@@ -55,7 +55,7 @@ impl Drop for Xvfb {
 
 /// A window, as another client sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
+pub struct DisplayedWindow {
     pub window: u32,
     pub left: i32,
     pub top: i32,
@@ -77,16 +77,16 @@ impl Viewer {
     }
 
     /// linerate's windows that can be seen, from the left.
-    pub fn windows(&self) -> Vec<Seen> {
+    pub fn windows(&self) -> Vec<DisplayedWindow> {
         let tree = self.connection.query_tree(self.root).expect("asked").reply().expect("a tree");
-        let mut windows: Vec<Seen> =
+        let mut windows: Vec<DisplayedWindow> =
             tree.children.into_iter().filter_map(|window| self.look_at(window)).collect();
         windows.sort_by_key(|seen| (seen.top, seen.left));
         windows
     }
 
     /// None where it is not linerate's, not shown, or gone meanwhile.
-    fn look_at(&self, window: u32) -> Option<Seen> {
+    fn look_at(&self, window: u32) -> Option<DisplayedWindow> {
         if !self.property(window, AtomEnum::WM_CLASS.into())?.starts_with("linerate") {
             return None;
         }
@@ -94,7 +94,7 @@ impl Viewer {
         let geometry = self.connection.get_geometry(window).expect("asked").reply().ok()?;
         let size = Size { width: geometry.width.into(), height: geometry.height.into() };
         let covers = attributes.override_redirect;
-        let seen = Seen { window, left: geometry.x.into(), top: geometry.y.into(), size, covers };
+        let seen = DisplayedWindow { window, left: geometry.x.into(), top: geometry.y.into(), size, covers };
         (attributes.map_state == MapState::VIEWABLE).then_some(seen)
     }
 
@@ -109,7 +109,11 @@ impl Viewer {
     }
 
     /// Waits until so many windows are there that fit.
-    pub fn await_windows(&self, count: usize, fits: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+    pub fn await_windows(
+        &self,
+        count: usize,
+        fits: impl Fn(&DisplayedWindow) -> bool,
+    ) -> Vec<DisplayedWindow> {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             let windows = self.windows();
@@ -122,7 +126,7 @@ impl Viewer {
     }
 
     /// What a window shows, as 8-bit RGB; none where it has gone meanwhile or has another size.
-    pub fn picture(&self, seen: &Seen) -> Option<Vec<u8>> {
+    pub fn picture(&self, seen: &DisplayedWindow) -> Option<Vec<u8>> {
         let (width, height) = (seen.size.width as u16, seen.size.height as u16);
         let cookie =
             self.connection.get_image(ImageFormat::Z_PIXMAP, seen.window, 0, 0, width, height, u32::MAX);

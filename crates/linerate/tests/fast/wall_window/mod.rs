@@ -5,8 +5,8 @@ mod display;
 
 use crate::support::sender::Sender;
 use display::{Viewer, Xvfb};
-use linerate::wall::geometry::{FrameRate, Grid, Size, TileId};
-use linerate::wall::picture::{Scene, prove};
+use linerate::wall::geometry::{FrameRate, Size, TileId, WallGrid};
+use linerate::wall::picture::{TestPicture, prove};
 use linerate::wall::show::{ScreenSummary, ShowSummary};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -68,7 +68,7 @@ impl Drop for Screens {
 
 /// Frames of the scene that `linerate wall generate` makes.
 fn scene(frames: u32) -> Vec<Vec<u8>> {
-    let scene = Scene::new(Grid { columns: 1, rows: 1 }, TILE, RATE, frames).expect("large enough");
+    let scene = TestPicture::new(WallGrid { columns: 1, rows: 1 }, TILE, RATE, frames).expect("large enough");
     (0..frames)
         .map(|frame| {
             let mut bytes = vec![0; TILE.frame_bytes()];
@@ -220,7 +220,7 @@ fn full_screen_covers_the_output_that_was_named() {
     assert!(screens[0].window.as_ref().is_some_and(|window| window.full_screen && window.size == Some(half)));
 }
 
-fn await_picture(viewer: &Viewer, seen: &display::Seen) {
+fn await_picture(viewer: &Viewer, seen: &display::DisplayedWindow) {
     let until = Instant::now() + Duration::from_secs(10);
     while viewer.picture(seen).is_none_or(|picture| picture.iter().all(|byte| *byte == 0)) {
         assert!(Instant::now() < until, "it stays black");

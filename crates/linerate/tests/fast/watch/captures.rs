@@ -5,7 +5,7 @@ use super::metrics::sample;
 use crate::support::place::captures;
 use linerate::counters::{parse_diskstats, parse_net_dev, parse_stat};
 use linerate::sysroot::Sysroot;
-use linerate::watch::{Builder, Sampler, WatchOrder, openmetrics};
+use linerate::watch::{Builder, Sampler, WatchSpec, openmetrics};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -75,7 +75,7 @@ fn node_exporters_figures_are_our_own() {
     }
     let root = place.path().join("collector/fixtures");
     let theirs = series(&std::fs::read_to_string(root.join("e2e-output.txt")).expect("their page"));
-    let order = WatchOrder {
+    let order = WatchSpec {
         interval: Duration::from_secs(1),
         nics: Vec::new(),
         disks: Vec::new(),
@@ -157,7 +157,7 @@ fn procfs_files_are_read_to_their_last_line() {
 }
 
 fn moment_of(root: &Path) -> linerate::watch::Moment {
-    let order = WatchOrder {
+    let order = WatchSpec {
         interval: Duration::from_secs(1),
         nics: Vec::new(),
         disks: Vec::new(),

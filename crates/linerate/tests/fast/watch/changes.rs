@@ -4,15 +4,15 @@
 use super::fixture::moment;
 use crate::support::watch_tree::tree;
 use linerate::sysroot::Sysroot;
-use linerate::watch::history::{History, Kind, Span};
+use linerate::watch::history::{History, SeriesKind, Span};
 use linerate::watch::model::{PowerKind, summed};
-use linerate::watch::{Builder, Moment, Sampler, WatchOrder, bottleneck};
+use linerate::watch::{Builder, Moment, Sampler, WatchSpec, bottleneck};
 use std::path::Path;
 use std::time::Duration;
 
 /// The moment between two states of a tree.
 fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
-    let order = WatchOrder {
+    let order = WatchSpec {
         interval: Duration::from_millis(100),
         nics: Vec::new(),
         disks: Vec::new(),
@@ -160,7 +160,7 @@ fn what_is_built_on_others_is_not_summed() {
     assert_eq!(summed, ["eth0", "eth1", "eth2", "veth0", "vlan9"]);
     let mut history = History::default();
     history.push(&moment);
-    let past = history.past(Span::Minute, Kind::SumSend, "").expect("a sum");
+    let past = history.past(Span::Minute, SeriesKind::SumSend, "").expect("a sum");
     let sum = f64::from(past.most.iter().flatten().fold(0.0_f32, |most, rate| most.max(*rate)));
     let each = moment.nics[0].send.bits_per_second.expect("a rate");
     assert!((sum / each / 5.0 - 1.0).abs() < 1e-3, "{sum} of {each}");

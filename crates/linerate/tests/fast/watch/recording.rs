@@ -1,6 +1,6 @@
 //! `--record`, `--replay`, and what a user may get wrong.
 
-use crate::support::watch_running::{Running, watch};
+use crate::support::watch_running::{RunningWatch, watch};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn name(path: &Path) -> &str {
 fn a_recording_is_played_as_it_was_and_whole_after_kill_9() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let file = place.path().join("x.zst");
-    let mut running = Running::start(watch(&["--json", "--interval", "100ms", "--record", name(&file)]));
+    let mut running = RunningWatch::start(watch(&["--json", "--interval", "100ms", "--record", name(&file)]));
     let live: Vec<_> = (0..5).map(|_| running.next().expect("a moment")).collect();
     running.child.kill().expect("SIGKILL");
     running.child.wait().expect("its end");
@@ -100,14 +100,14 @@ fn a_file_that_hangs_is_named_and_the_others_go_on() {
                   fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint('held', flush=True)\ntime.sleep(60)";
     let mut holder =
         match Command::new("python3").args(["-c", script]).arg(&sensor).stdout(Stdio::piped()).spawn() {
-            Ok(child) => Running::start_with(child),
+            Ok(child) => RunningWatch::start_with(child),
             Err(_) => return println!("skipped: python3 is not installed"),
         };
     if !holder.says_held() {
         return println!("skipped: this file system has no leases");
     }
     let started = Instant::now();
-    let mut running = Running::start(watch(&[
+    let mut running = RunningWatch::start(watch(&[
         "--json",
         "--interval",
         "250ms",
@@ -129,7 +129,7 @@ fn a_file_that_hangs_is_named_and_the_others_go_on() {
 
 #[test]
 fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
-    let mut running = Running::start(watch(&[
+    let mut running = RunningWatch::start(watch(&[
         "--json",
         "--interval",
         "200ms",
@@ -171,7 +171,7 @@ fn the_end_of_a_recording_is_said_on_the_page_and_beside_it() {
     std::fs::write(&file, text).expect("a file");
     let words = ["--replay", name(&file), "--speed", "max", "--listen", "127.0.0.1:0"];
     let child = watch(&words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("linerate starts");
-    let mut running = Running::start_with(child);
+    let mut running = RunningWatch::start_with(child);
     let mut told = BufReader::new(running.child.stderr.take().expect("its errors")).lines();
     let page = told.next().expect("a line").expect("text");
     let address = page.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");

@@ -2,7 +2,7 @@
 
 use super::{digits, page, rich, settings};
 use crate::support::browser::{Browser, Tab, chromium};
-use linerate::watch::board::Board;
+use linerate::watch::board::LatestMoment;
 use linerate::watch::page::Page;
 use serde_json::json;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn now_ms() -> i64 {
 }
 
 /// A minute of moments, up to now.
-fn fill(board: &Board) {
+fn fill(board: &LatestMoment) {
     let now = now_ms();
     for second in 0..60 {
         let mut moment = rich();
@@ -31,7 +31,7 @@ fn fill(board: &Board) {
 }
 
 /// The rich moment, now.
-fn tell(board: &Board) {
+fn tell(board: &LatestMoment) {
     let mut moment = rich();
     moment.at_ms = now_ms();
     board.tell(moment);
@@ -46,7 +46,7 @@ fn the_page_in_a_real_browser() {
         println!("skipped: no chromium");
         return;
     };
-    let board = Arc::new(Board::default());
+    let board = Arc::new(LatestMoment::default());
     fill(&board);
     let server = Page::start(board.clone(), settings("127.0.0.1:0", false)).expect("a page");
     let mut browser = Browser::start(&program);
@@ -132,7 +132,7 @@ fn nothing_comes_from_elsewhere(browser: &mut Browser, tab: &Tab, server: &Page)
     }
 }
 
-fn spans_and_keys(browser: &mut Browser, tab: &Tab, board: &Board) {
+fn spans_and_keys(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
     let label = |span: &str| {
         format!(
             "document.getElementById('chart-send').getAttribute('aria-label').startsWith('Sent, last {span}: \
@@ -203,7 +203,7 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab) {
     browser.value(tab, "document.activeElement.blur(); true");
 }
 
-fn names_are_text_and_what_leaves_is_gone(browser: &mut Browser, tab: &Tab, board: &Board) {
+fn names_are_text_and_what_leaves_is_gone(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
     let mut moment = rich();
     moment.at_ms = now_ms() + 10;
     moment.nics[1].name = "<img src=x onerror=alert(1)>".into();
@@ -224,7 +224,7 @@ fn names_are_text_and_what_leaves_is_gone(browser: &mut Browser, tab: &Tab, boar
     browser.until(tab, "document.querySelectorAll('#disk-list tr').length === 3");
 }
 
-fn an_old_tab_does_not_grow(browser: &mut Browser, tab: &Tab, board: &Board) {
+fn an_old_tab_does_not_grow(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
     let elements = "document.getElementsByTagName('*').length";
     tell(board);
     browser.until(tab, "document.getElementById('host').textContent === 'streamer7'");

@@ -6,7 +6,7 @@ mod in_browser;
 use crate::support::browser::PATIENCE;
 use linerate::agent::Key;
 use linerate::watch::Moment;
-use linerate::watch::board::Board;
+use linerate::watch::board::LatestMoment;
 use linerate::watch::page::{Page, PageSettings, PageToken};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -30,8 +30,8 @@ fn settings(listen: &str, token: bool) -> PageSettings {
 }
 
 /// A page with a moment on its board.
-fn page(token: bool) -> (Arc<Board>, Page, String) {
-    let board = Arc::new(Board::default());
+fn page(token: bool) -> (Arc<LatestMoment>, Page, String) {
+    let board = Arc::new(LatestMoment::default());
     board.tell(rich());
     let page = Page::start(board.clone(), settings("127.0.0.1:0", token)).expect("a page");
     let address = page.address().to_string();
@@ -145,7 +145,7 @@ fn on_loopback_foreign_names_and_foreign_pages_get_nothing() {
 
 #[test]
 fn the_newest_moment_the_past_and_metrics_are_served() {
-    let board = Arc::new(Board::default());
+    let board = Arc::new(LatestMoment::default());
     let page = Page::start(board.clone(), settings("[::1]:0", false))
         .or_else(|_| Page::start(board.clone(), settings("127.0.0.1:0", false)));
     let page = page.expect("a page");

@@ -1,6 +1,6 @@
 //! The planted faults.
 
-use super::ground::{CABLE, Ground, Test};
+use super::ground::{CABLE, LedgerTest, TwoHosts};
 use linerate::diagnose::ledger::{Layer, Ledger, LedgerLine};
 
 /// The line of a layer of a host that dropped something.
@@ -28,10 +28,10 @@ fn cure(line: &LedgerLine) -> &str {
 
 #[test]
 fn without_a_fault_every_layer_passes_all() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     for (segmented, coalesced) in [(false, false), (true, false), (true, true)] {
         // Few: all of them fit into the socket's buffer, however slow its reader.
-        let test = Test { segmented, coalesced, datagrams: 4400, ..Test::default() };
+        let test = LedgerTest { segmented, coalesced, datagrams: 4400, ..LedgerTest::default() };
         let ledger = ground.test(&test);
         assert_eq!(
             (ledger.lost_datagrams, ledger.unaccounted_datagrams, ledger.unaccounted_bytes),
@@ -60,7 +60,7 @@ const SLOW_LINK: &str = "20mbit";
 const SLOW_READER: u64 = 50_000;
 
 /// A slow link with a short queue on the sender; false, with a message, where the kernel has no tbf.
-fn token_bucket(ground: &Ground) -> bool {
+fn token_bucket(ground: &TwoHosts) -> bool {
     let tbf = ["tbf", "rate", SLOW_LINK, "burst", "64kb", "limit", "96kb"];
     let made = ground.tc(&[&["qdisc", "add", "dev", CABLE, "root"], &tbf[..]].concat());
     if !made {
@@ -71,10 +71,15 @@ fn token_bucket(ground: &Ground) -> bool {
 
 #[test]
 fn a_receive_buffer_of_64_kilobytes() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     for (segmented, coalesced) in [(false, false), (true, false), (true, true)] {
-        let test =
-            Test { segmented, coalesced, buffer_bytes: 64_000, wait_micros: SLOW_READER, ..Test::default() };
+        let test = LedgerTest {
+            segmented,
+            coalesced,
+            buffer_bytes: 64_000,
+            wait_micros: SLOW_READER,
+            ..LedgerTest::default()
+        };
         let ledger = ground.test(&test);
         let socket = dropping(&ledger, "b", Layer::Socket);
         adds_up(&ledger, &[&socket]);
@@ -85,12 +90,12 @@ fn a_receive_buffer_of_64_kilobytes() {
 
 #[test]
 fn a_token_bucket_that_overflows() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     if !token_bucket(&ground) {
         return;
     }
     for segmented in [false, true] {
-        let ledger = ground.test(&Test { segmented, coalesced: segmented, ..Test::default() });
+        let ledger = ground.test(&LedgerTest { segmented, coalesced: segmented, ..LedgerTest::default() });
         let queue = dropping(&ledger, "a", Layer::Qdisc);
         adds_up(&ledger, &[&queue]);
         assert!(cure(&queue).contains("tbf") && cure(&queue).contains(CABLE), "{queue:?}");
@@ -104,7 +109,7 @@ fn a_token_bucket_that_overflows() {
 
 #[test]
 fn a_filter_that_drops_at_the_sender() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     // Direct action: one random number of ten is TC_ACT_SHOT.
     let program = "4,32 0 0 4294963256,53 0 1 3865470566,6 0 0 2,6 0 0 0";
     let planted = ground.tc(&["qdisc", "add", "dev", CABLE, "clsact"])
@@ -114,7 +119,7 @@ fn a_filter_that_drops_at_the_sender() {
         return;
     }
     for segmented in [false, true] {
-        let ledger = ground.test(&Test { segmented, coalesced: segmented, ..Test::default() });
+        let ledger = ground.test(&LedgerTest { segmented, coalesced: segmented, ..LedgerTest::default() });
         let queue = dropping(&ledger, "a", Layer::Qdisc);
         adds_up(&ledger, &[&queue]);
         assert!(cure(&queue).contains("tc filter show"), "{queue:?}");
@@ -124,7 +129,7 @@ fn a_filter_that_drops_at_the_sender() {
 
 #[test]
 fn a_short_queue_inside_of_a_shaper() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     let planted = ground.tc(&["qdisc", "add", "dev", CABLE, "root", "handle", "1:", "htb", "default", "10"])
         && ground
             .tc(&["class", "add", "dev", CABLE, "parent", "1:", "classid", "1:10", "htb", "rate", SLOW_LINK])
@@ -134,7 +139,7 @@ fn a_short_queue_inside_of_a_shaper() {
         println!("skipped: no htb and pfifo here");
         return;
     }
-    let ledger = ground.test(&Test::default());
+    let ledger = ground.test(&LedgerTest::default());
     let queue = dropping(&ledger, "a", Layer::Qdisc);
     adds_up(&ledger, &[&queue]);
     assert_eq!(queue.drops.len(), 1, "the root's count has the inner one's in it: {queue:?}");
@@ -143,9 +148,9 @@ fn a_short_queue_inside_of_a_shaper() {
 
 #[test]
 fn an_mtu_of_1500_behind_one_of_9000() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     ground.set_mtu("a", 9000);
-    let ledger = ground.test(&Test { datagram_bytes: 8972, datagrams: 500, ..Test::default() });
+    let ledger = ground.test(&LedgerTest { datagram_bytes: 8972, datagrams: 500, ..LedgerTest::default() });
     let wire = dropping(&ledger, "b", Layer::Wire);
     adds_up(&ledger, &[&wire]);
     assert!(cure(&wire).contains("MTU") && wire.drops[0].meaning.contains("1500"), "{wire:?}");
@@ -154,9 +159,13 @@ fn an_mtu_of_1500_behind_one_of_9000() {
 
 #[test]
 fn a_sender_whose_own_mtu_is_too_small_is_reported() {
-    let Some(ground) = Ground::new() else { return };
-    let ledger =
-        ground.test(&Test { datagram_bytes: 8972, datagrams: 140, segmented: true, ..Test::default() });
+    let Some(ground) = TwoHosts::new() else { return };
+    let ledger = ground.test(&LedgerTest {
+        datagram_bytes: 8972,
+        datagrams: 140,
+        segmented: true,
+        ..LedgerTest::default()
+    });
     assert_eq!((ledger.lost_datagrams, ledger.unaccounted_datagrams), (0, 0));
     assert_eq!(ledger.findings[0].id, "mtu-mismatch");
     assert!(ledger.findings[0].text.contains("EMSGSIZE"), "{:?}", ledger.findings);
@@ -164,13 +173,13 @@ fn a_sender_whose_own_mtu_is_too_small_is_reported() {
 
 #[test]
 fn datagrams_in_pieces_are_accounted_for() {
-    let Some(ground) = Ground::new() else { return };
-    let test = Test {
+    let Some(ground) = TwoHosts::new() else { return };
+    let test = LedgerTest {
         datagram_bytes: 8972,
         datagrams: 4000,
         buffer_bytes: 64_000,
         wait_micros: SLOW_READER,
-        ..Test::default()
+        ..LedgerTest::default()
     };
     let ledger = ground.test(&test);
     let socket = dropping(&ledger, "b", Layer::Socket);
@@ -179,16 +188,16 @@ fn datagrams_in_pieces_are_accounted_for() {
 
 #[test]
 fn a_reader_on_a_busy_core() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     let core = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
     // Some 200 MB: a seventeenth of a core cannot take it in time, and the buffer is not the cause.
-    let test = Test {
+    let test = LedgerTest {
         datagrams: 200_000,
         segmented: true,
         core: Some(core),
         spinners: 16,
         buffer_bytes: 4 << 20,
-        ..Test::default()
+        ..LedgerTest::default()
     };
     // The scheduler may favour who slept: then once more.
     let mut ledgers = (0..5).map(|_| ground.test(&test));
@@ -201,17 +210,17 @@ fn a_reader_on_a_busy_core() {
 
 #[test]
 fn a_queue_and_a_socket_that_both_drop() {
-    let Some(ground) = Ground::new() else { return };
+    let Some(ground) = TwoHosts::new() else { return };
     if !token_bucket(&ground) {
         return;
     }
     for segmented in [false, true] {
-        let test = Test {
+        let test = LedgerTest {
             segmented,
             coalesced: segmented,
             buffer_bytes: 64_000,
             wait_micros: SLOW_READER,
-            ..Test::default()
+            ..LedgerTest::default()
         };
         let ledger = ground.test(&test);
         let (queue, socket) = (dropping(&ledger, "a", Layer::Qdisc), dropping(&ledger, "b", Layer::Socket));

@@ -1,15 +1,15 @@
 //! Two network namespaces with a cable between them, taken down whatever happens; and the roles run in them.
 
-use super::roles::{Counted, Job, Snapshot};
+use super::roles::{Counted, HostRole, Snapshot};
 use crate::support::lab;
-use linerate::diagnose::ledger::{self, End, Ledger, Offload, Received, Sent, Streams, Thread};
+use linerate::diagnose::ledger::{self, Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, Thread};
 use linerate::protocol::Protocol;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Two hosts: `a` sends, `b` receives.
-pub struct Ground {
+pub struct TwoHosts {
     name: String,
     folder: tempfile::TempDir,
 }
@@ -23,15 +23,15 @@ fn own_mac(side: &str) -> &'static str {
 
 static GROUNDS: AtomicU32 = AtomicU32::new(0);
 
-impl Ground {
+impl TwoHosts {
     /// Made now; none, with a message, where this machine cannot have it.
-    pub fn new() -> Option<Ground> {
+    pub fn new() -> Option<TwoHosts> {
         if let Some(why) = lab::lacking() {
             println!("skipped: {why}");
             return None;
         }
         let number = GROUNDS.fetch_add(1, Ordering::Relaxed);
-        let ground = Ground {
+        let ground = TwoHosts {
             name: format!("ledger{}x{number}", std::process::id()),
             folder: tempfile::tempdir().expect("a temporary folder"),
         };
@@ -78,7 +78,7 @@ impl Ground {
     }
 
     /// This test program in a namespace, in a role.
-    fn spawn(&self, side: &str, job: &Job, result: &str) -> (Child, PathBuf) {
+    fn spawn(&self, side: &str, job: &HostRole, result: &str) -> (Child, PathBuf) {
         let place = self.folder.path().join(result);
         let child = Command::new("ip")
             .args(["netns", "exec", &self.namespace(side)])
@@ -95,23 +95,23 @@ impl Ground {
 
     fn snapshot(&self, side: &str) -> Snapshot {
         let (child, place) =
-            self.spawn(side, &Job::Snapshot { interface: CABLE.into() }, &format!("snapshot-{side}"));
+            self.spawn(side, &HostRole::Snapshot { interface: CABLE.into() }, &format!("snapshot-{side}"));
         result(child, place)
     }
 
     /// What a role at the receiver gives.
-    pub fn role<T: serde::de::DeserializeOwned>(&self, job: &Job) -> T {
+    pub fn role<T: serde::de::DeserializeOwned>(&self, job: &HostRole) -> T {
         let (child, place) = self.spawn("b", job, "role");
         result(child, place)
     }
 
     /// One test: counters before, the receiver, the sender, counters after, and what the ledger makes of
     /// them.
-    pub fn test(&self, test: &Test) -> Ledger {
+    pub fn test(&self, test: &LedgerTest) -> Ledger {
         let before = ["a", "b"].map(|side| self.snapshot(side));
         let ready = self.folder.path().join("ready");
         let _ = std::fs::remove_file(&ready);
-        let receive = Job::Receive {
+        let receive = HostRole::Receive {
             buffer_bytes: test.buffer_bytes,
             coalesced: test.coalesced,
             core: test.core,
@@ -121,7 +121,12 @@ impl Ground {
         let (receiver, received_at) = self.spawn("b", &receive, "received");
         let mut spinners: Vec<Child> = (0..test.spinners)
             .map(|_| {
-                self.spawn("b", &Job::Spin { core: test.core.unwrap_or(0), beside: ready.clone() }, "spun").0
+                self.spawn(
+                    "b",
+                    &HostRole::Spin { core: test.core.unwrap_or(0), beside: ready.clone() },
+                    "spun",
+                )
+                .0
             })
             .collect();
         let began = std::time::Instant::now();
@@ -129,7 +134,7 @@ impl Ground {
             assert!(began.elapsed().as_secs() < 60, "the receiver starts");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        let send = Job::Send {
+        let send = HostRole::Send {
             datagram_bytes: test.datagram_bytes,
             datagrams: test.datagrams,
             segmented: test.segmented,
@@ -146,7 +151,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for TwoHosts {
     fn drop(&mut self) {
         for side in ["a", "b"] {
             let _ = Command::new("ip").args(["netns", "delete", &self.namespace(side)]).status();
@@ -156,7 +161,7 @@ impl Drop for Ground {
 
 /// What is sent and how it is taken.
 #[derive(Clone, Debug)]
-pub struct Test {
+pub struct LedgerTest {
     pub datagram_bytes: u32,
     pub datagrams: u64,
     pub segmented: bool,
@@ -170,9 +175,9 @@ pub struct Test {
     pub wait_micros: u64,
 }
 
-impl Default for Test {
+impl Default for LedgerTest {
     fn default() -> Self {
-        Test {
+        LedgerTest {
             datagram_bytes: 1472,
             datagrams: 40_000,
             segmented: false,
@@ -185,7 +190,7 @@ impl Default for Test {
     }
 }
 
-impl Test {
+impl LedgerTest {
     fn ledger(
         &self,
         before: &[Snapshot; 2],
@@ -193,7 +198,7 @@ impl Test {
         sent: &Counted,
         received: &Counted,
     ) -> Ledger {
-        let end = |side: usize, host: &str, offload| End {
+        let end = |side: usize, host: &str, offload| LedgerHost {
             host: host.into(),
             counters: after[side].counters.since(&before[side].counters),
             interface: Some(CABLE.into()),
@@ -214,14 +219,14 @@ impl Test {
                 refused: sent.refused,
                 too_long: sent.too_long,
             },
-            received: Received {
+            received: ReceiverAccount {
                 bytes: received.bytes,
                 datagrams: received.datagrams,
                 trains: received.trains,
                 receive_buffer_bytes: received.buffer_bytes,
                 socket_drops: received.socket_drops,
                 thread: self.core.map(|core| Thread { core, cpu_seconds: received.cpu_seconds }),
-                ..Received::default()
+                ..ReceiverAccount::default()
             },
         };
         let ledger = ledger::ledger(&sender, &receiver, &streams);

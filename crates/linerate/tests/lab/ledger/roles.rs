@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_millis(1500);
 
 /// A role.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Job {
+pub enum HostRole {
     Snapshot { interface: String },
     Send { datagram_bytes: u32, datagrams: u64, segmented: bool },
     Receive { buffer_bytes: usize, coalesced: bool, core: Option<u32>, wait_micros: u64, ready: PathBuf },
@@ -54,14 +54,14 @@ fn in_a_namespace() {
     let Ok(job) = std::env::var("LINERATE_LEDGER_JOB") else { return };
     let place = std::env::var("LINERATE_LEDGER_RESULT").expect("where to write");
     let text = match serde_json::from_str(&job).expect("a job") {
-        Job::Snapshot { interface } => {
+        HostRole::Snapshot { interface } => {
             let counters = counters::read(&Sysroot::live(), &[interface]);
             serde_json::to_string(&Snapshot { counters })
         }
-        Job::Send { datagram_bytes, datagrams, segmented } => {
+        HostRole::Send { datagram_bytes, datagrams, segmented } => {
             serde_json::to_string(&send(datagram_bytes as usize, datagrams, segmented))
         }
-        Job::Receive { buffer_bytes, coalesced, core, wait_micros, ready } => {
+        HostRole::Receive { buffer_bytes, coalesced, core, wait_micros, ready } => {
             if let Some(core) = core {
                 affinity::pin_to(core).expect("a core of this machine");
             }
@@ -69,8 +69,8 @@ fn in_a_namespace() {
             let _ = std::fs::remove_file(ready);
             serde_json::to_string(&counted)
         }
-        Job::Trace => serde_json::to_string(&super::traced::trace()),
-        Job::Spin { core, beside } => {
+        HostRole::Trace => serde_json::to_string(&super::traced::trace()),
+        HostRole::Spin { core, beside } => {
             affinity::pin_to(core).expect("a core of this machine");
             spin(&beside);
             Ok("null".into())

@@ -1,8 +1,8 @@
 //! The kernel's own reasons of drops: all of them are counted while they come, and nothing stays behind in
 //! the kernel.
 
-use super::ground::Ground;
-use super::roles::Job;
+use super::ground::TwoHosts;
+use super::roles::HostRole;
 use linerate::counters::{self, NetworkCounters};
 use linerate::sysroot::Sysroot;
 use linerate_system::drop_trace::{DropTrace, Drops, remove_all};
@@ -91,8 +91,8 @@ fn instances() -> usize {
 
 #[test]
 fn every_drop_has_its_reason_or_is_said_to_be_missed() {
-    let Some(ground) = Ground::new() else { return };
-    let traced: Traced = ground.role(&Job::Trace);
+    let Some(ground) = TwoHosts::new() else { return };
+    let traced: Traced = ground.role(&HostRole::Trace);
     if let Some(why) = &traced.lacking {
         println!("skipped: {why}");
         return;

@@ -13,21 +13,21 @@ const SIZE: u64 = 64 << 20;
 const SECONDS: &str = "2";
 
 /// A loop device over a file; gone with the value.
-pub struct Disk {
+pub struct LoopDisk {
     /// `/dev/loop7`.
     pub place: String,
     _folder: TempDir,
 }
 
-impl Disk {
-    pub fn up() -> Disk {
+impl LoopDisk {
+    pub fn up() -> LoopDisk {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let file = folder.path().join("disk");
         File::create(&file).and_then(|made| made.set_len(SIZE)).expect("a file");
         let output = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().expect("losetup");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let place = String::from_utf8(output.stdout).expect("text").trim().to_string();
-        Disk { place, _folder: folder }
+        LoopDisk { place, _folder: folder }
     }
 
     /// `loop7`.
@@ -36,7 +36,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for LoopDisk {
     fn drop(&mut self) {
         let _ = Command::new("losetup").args(["--detach", &self.place]).output();
     }
@@ -53,7 +53,7 @@ impl Loads {
     }
 
     /// UDP and TCP to the watched interface, reads and writes of the disk: each at a bounded rate.
-    pub fn start(pair: &Pair, disk: &Disk) -> Loads {
+    pub fn start(pair: &Pair, disk: &LoopDisk) -> Loads {
         let iperf3 = ["iperf3", "--client", "192.0.2.2", "--time", SECONDS, "--port"];
         let udp = [&iperf3[..], &["5201", "--udp", "--length", "1200", "--bitrate", "40M"]].concat();
         let tcp = [&iperf3[..], &["5202", "--bitrate", "200M"]].concat();

@@ -12,12 +12,12 @@ mod tools;
 
 use crate::support::lab;
 use crate::support::pair::Pair;
-use ground::{Disk, Loads};
+use ground::{Loads, LoopDisk};
 use linerate::watch::Moment;
-use linerate::watch::model::{Eight, Nic, Way};
+use linerate::watch::model::{Eight, NicDirection, NicRates};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use tools::{Row, Tool, number};
+use tools::{Tool, ToolRow, number};
 
 /// Datagrams for the filter.
 const SHORT: &str = "for i in $(seq 400); do echo hello > /dev/udp/192.0.2.2/9; done 2>/dev/null; true";
@@ -34,9 +34,9 @@ struct Round {
     moments: Vec<Moment>,
     before: Counted,
     after: Counted,
-    iostat: Row,
+    iostat: ToolRow,
     /// By core.
-    mpstat: BTreeMap<u32, Row>,
+    mpstat: BTreeMap<u32, ToolRow>,
 }
 
 /// Counters read independently.
@@ -50,7 +50,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn now(pair: &Pair, disk: &Disk) -> Counted {
+    fn now(pair: &Pair, disk: &LoopDisk) -> Counted {
         let numbers = |line: &str| line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let dev = pair.printed('b', &["cat", "/proc/net/dev"]);
         let dev = dev.lines().find_map(|line| line.trim().strip_prefix("watched:")).expect("the interface");
@@ -69,7 +69,7 @@ impl Counted {
 
 impl Round {
     /// None where this machine was so late that the windows did not coincide, or a load was not over in time.
-    fn take(pair: &Pair, disk: &Disk) -> Option<Round> {
+    fn take(pair: &Pair, disk: &LoopDisk) -> Option<Round> {
         let _servers = Loads::servers(pair);
         let namespace = pair.name('b');
         let program = crate::support::program();
@@ -108,7 +108,7 @@ impl Round {
             moments: lines.iter().map(|(_, line)| moment(line)).collect(),
             before,
             after,
-            iostat: Row::new(&head, &row),
+            iostat: ToolRow::new(&head, &row),
             mpstat: by_core(&cores),
         })
     }
@@ -124,11 +124,11 @@ impl Round {
 }
 
 /// mpstat's rows of its one interval.
-fn by_core(lines: &[(Instant, String)]) -> BTreeMap<u32, Row> {
+fn by_core(lines: &[(Instant, String)]) -> BTreeMap<u32, ToolRow> {
     let mut found = BTreeMap::new();
     let head = lines.iter().find(|(_, line)| line.contains("%usr")).map(|(_, line)| line).expect("a head");
     for (_, line) in lines.iter().filter(|(_, line)| !line.starts_with("Average")) {
-        let row = Row::new(head, line);
+        let row = ToolRow::new(head, line);
         if let Some(core) = row.word("CPU").and_then(|word| word.parse().ok()) {
             found.insert(core, row);
         }
@@ -155,7 +155,7 @@ fn beside_a_load_all_figures_are_those_of_other_tools() {
     }
     tools::hurry();
     let Some(pair) = Pair::up("lrl") else { return };
-    let disk = Disk::up();
+    let disk = LoopDisk::up();
     let filtered = filter::attach(&pair);
     // The neighbours learn each other's addresses before anything is counted.
     let hello = pair.inside('a', &["bash", "-c", "echo hello > /dev/udp/192.0.2.2/9"]).status();
@@ -178,15 +178,15 @@ fn missing() -> Option<String> {
     tools.iter().find(there).map(|tool| format!("comparing a loaded watch needs {tool}"))
 }
 
-fn nic(moment: &Moment) -> &Nic {
+fn nic(moment: &Moment) -> &NicRates {
     moment.nics.iter().find(|nic| nic.name == "watched").expect("the interface")
 }
 
 /// `/proc/net/dev`: eight columns received, eight sent; bytes and packets come first.
 fn interface(round: &Round) {
     let grown = |index: usize| round.after.interface[index] - round.before.interface[index];
-    let receive: fn(&Nic) -> &Way = |nic| &nic.receive;
-    let send: fn(&Nic) -> &Way = |nic| &nic.send;
+    let receive: fn(&NicRates) -> &NicDirection = |nic| &nic.receive;
+    let send: fn(&NicRates) -> &NicDirection = |nic| &nic.send;
     assert!(grown(0) > 50e6, "the load was there: {}", grown(0));
     for (what, way, index) in [("received", receive, 0), ("sent", send, 8)] {
         same(round.moved(|moment| way(nic(moment)).bytes_per_second), grown(index), &format!("bytes {what}"));

@@ -85,15 +85,15 @@ impl Drop for Tool {
 }
 
 /// One row of a table, by the names of its columns.
-pub struct Row {
+pub struct ToolRow {
     head: Vec<String>,
     words: Vec<String>,
 }
 
-impl Row {
-    pub fn new(head: &str, line: &str) -> Row {
+impl ToolRow {
+    pub fn new(head: &str, line: &str) -> ToolRow {
         let words = |text: &str| text.split_whitespace().map(str::to_string).collect();
-        Row { head: words(head), words: words(line) }
+        ToolRow { head: words(head), words: words(line) }
     }
 
     pub fn figure(&self, column: &str) -> f64 {

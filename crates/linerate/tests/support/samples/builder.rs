@@ -11,7 +11,7 @@ use linerate::protocol::Protocol;
 use linerate::run::Run;
 
 /// One disk.
-pub struct DiskSpec {
+pub struct SampleDisk {
     pub name: String,
     pub rated: Option<f64>,
     pub measured: f64,
@@ -36,7 +36,7 @@ pub struct Spec {
     /// 0: no NUMA nodes to be seen (a virtual machine).
     pub nodes: u32,
     pub memory_bytes_per_second: Option<f64>,
-    pub disks: Vec<DiskSpec>,
+    pub disks: Vec<SampleDisk>,
     pub nics: Vec<NicSpec>,
     /// Predicted and achieved, bytes per second.
     pub tcp: (f64, f64),
@@ -284,7 +284,7 @@ impl Spec {
         }
     }
 
-    fn source(&self, disk: &DiskSpec) -> SourcePlan {
+    fn source(&self, disk: &SampleDisk) -> SourcePlan {
         SourcePlan {
             path: format!("/data/{}/linerate-scratch", disk.name).into(),
             resource: format!("disk:{}", disk.name),

@@ -136,7 +136,7 @@ fn nic_of(nic: &super::builder::NicSpec, index: usize) -> Nic {
     }
 }
 
-fn disk_of(disk: &super::builder::DiskSpec) -> Disk {
+fn disk_of(disk: &super::builder::SampleDisk) -> Disk {
     let kind = match disk.name.get(..2) {
         Some("nv") => DiskKind::Nvme,
         Some("vd") => DiskKind::Virtio,
@@ -162,7 +162,7 @@ fn disk_of(disk: &super::builder::DiskSpec) -> Disk {
     }
 }
 
-fn file_system_of(disk: &super::builder::DiskSpec) -> FileSystem {
+fn file_system_of(disk: &super::builder::SampleDisk) -> FileSystem {
     FileSystem {
         mount_point: format!("/data/{}", disk.name).into(),
         kind: "xfs".into(),

@@ -1,7 +1,7 @@
 //! The measurements of a sample run.
 
 use super::builder::{Spec, short};
-use linerate::measure::{CoreUse, HeldBy, Measurement, Measurements, ReceiverResult, Stage, WorkerResult};
+use linerate::measure::{CoreUse, LimitedBy, Measurement, Measurements, ReceiverResult, Stage, WorkerResult};
 use linerate::plan::{Plan, ResourceKind};
 use linerate::protocol::Protocol;
 
@@ -132,7 +132,7 @@ impl Spec {
                 .map(|(_, flag)| flag.to_string())
                 .collect(),
             lower_bound: held,
-            held_by: held.then_some(HeldBy::Cpu),
+            held_by: held.then_some(LimitedBy::Cpu),
             protocol: None,
             with_file: false,
             seconds: 1.5,

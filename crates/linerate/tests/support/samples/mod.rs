@@ -5,7 +5,7 @@ mod builder;
 mod machine;
 mod measured;
 
-use builder::{DiskSpec, NicSpec, Spec};
+use builder::{NicSpec, SampleDisk, Spec};
 use linerate::diagnose::Severity;
 use linerate::plan::ResourceKind;
 use linerate::run::Run;
@@ -26,7 +26,8 @@ pub fn loopback() -> Run {
     let mut spec = Spec::new("vm-1", ResourceKind::Disk, &["disk:vda"]);
     spec.loopback = true;
     spec.cores = 2;
-    spec.disks = vec![DiskSpec { name: "vda".into(), rated: None, measured: 1.94e9, node: None, pci: None }];
+    spec.disks =
+        vec![SampleDisk { name: "vda".into(), rated: None, measured: 1.94e9, node: None, pci: None }];
     spec.nics = vec![NicSpec { name: "lo".into(), bits: None, measured: 5.81e9, node: None, pci: None }];
     spec.tcp = (1.90e9, 1.83e9);
     spec.udp = (1.12e9, 1.08e9);
@@ -65,7 +66,7 @@ pub fn lab_disks() -> Run {
     );
     spec.cores = 2;
     spec.disks = (0..4)
-        .map(|n| DiskSpec {
+        .map(|n| SampleDisk {
             name: format!("loop{n}"),
             rated: Some(50e6),
             measured: 49.7e6 + f64::from(n) * 1e5,
@@ -95,7 +96,7 @@ pub fn unequal_nics() -> Run {
     let mut spec = Spec::new("lab-server", ResourceKind::Nic, &["nic:lr-v0", "nic:lr-v1"]);
     spec.cores = 2;
     spec.disks = (0..2)
-        .map(|n| DiskSpec {
+        .map(|n| SampleDisk {
             name: format!("loop{n}"),
             rated: Some(200e6),
             measured: 199.1e6,
@@ -143,7 +144,7 @@ pub fn big_server() -> Run {
     spec.nodes = 4;
     spec.memory_bytes_per_second = Some(614.4e9);
     spec.disks = (0..64)
-        .map(|n| DiskSpec {
+        .map(|n| SampleDisk {
             name: format!("nvme{n}n1"),
             rated: Some(7.0e9),
             measured: if n == 17 { 1.62e9 } else { 6.61e9 + f64::from(n % 7) * 2.3e7 },

@@ -18,7 +18,7 @@ use std::path::Path;
 /// Reads the file systems in mount order.
 pub(crate) fn read(sysroot: &Sysroot, disks: &[Disk]) -> Vec<FileSystem> {
     let mounts = mount_table::read(sysroot).unwrap_or_default();
-    let below = Below::read(sysroot, disks);
+    let below = BackingDevices::read(sysroot, disks);
     mounts
         .iter()
         .map(|mount| below.file_system(mount))
@@ -28,7 +28,7 @@ pub(crate) fn read(sysroot: &Sysroot, disks: &[Disk]) -> Vec<FileSystem> {
 }
 
 /// What file systems lie on, read once for all mounts.
-struct Below<'a> {
+struct BackingDevices<'a> {
     sysroot: &'a Sysroot,
     disks: &'a [Disk],
     by_number: HashMap<&'a str, &'a Disk>,
@@ -37,7 +37,7 @@ struct Below<'a> {
     pool_of: HashMap<String, usize>,
 }
 
-impl<'a> Below<'a> {
+impl<'a> BackingDevices<'a> {
     fn read(sysroot: &'a Sysroot, disks: &'a [Disk]) -> Self {
         let numbered = disks.iter().rev().filter_map(|disk| Some((disk.number.known()?.as_str(), disk)));
         let pools = btrfs::read(sysroot);
@@ -47,7 +47,7 @@ impl<'a> Below<'a> {
                 pool_of.entry(device.clone()).or_insert(at);
             }
         }
-        Below { sysroot, disks, by_number: numbered.collect(), pools, pool_of }
+        BackingDevices { sysroot, disks, by_number: numbered.collect(), pools, pool_of }
     }
 
     /// One mount with its block devices by kernel name.

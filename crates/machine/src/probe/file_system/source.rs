@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// What stands behind a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Behind {
+pub struct SourceBacking {
     /// The file system; `None` for a block device that is named itself.
     pub file_system: Option<FileSystem>,
     /// What the file system is mounted from (`/dev/md0`, `host:/export`), or the block device itself.
@@ -25,13 +25,13 @@ pub struct Behind {
 /// The devices behind a file, a directory or a block device. On the live system the path may be relative, a
 /// symbolic link, or not be there yet (then its nearest directory counts); in a recorded tree it is taken as
 /// it stands.
-pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact<Behind> {
+pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact<SourceBacking> {
     let path = match sysroot.is_live() {
         true => real_path(path),
         false => path.to_path_buf(),
     };
     if let Some(name) = raw_device(sysroot, machine, &path) {
-        return Fact::Known(Behind {
+        return Fact::Known(SourceBacking {
             file_system: None,
             device: path.display().to_string(),
             leaves: leaves(&machine.disks, std::slice::from_ref(&name)),
@@ -53,8 +53,8 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
     let Some(mount) = mount_table::covering(&mounts, &path) else {
         return Fact::unknown(format!("{}: no file system of the mount table holds it", path.display()));
     };
-    let file_system = super::Below::read(sysroot, &machine.disks).file_system(mount);
-    Fact::Known(Behind {
+    let file_system = super::BackingDevices::read(sysroot, &machine.disks).file_system(mount);
+    Fact::Known(SourceBacking {
         device: file_system.source.clone(),
         leaves: leaves(&machine.disks, &file_system.devices),
         logical_block_bytes: largest_block(
@@ -174,7 +174,7 @@ mod tests {
         ])
     }
 
-    fn behind(path: &str) -> Behind {
+    fn behind(path: &str) -> SourceBacking {
         let tree = tree();
         let machine = probe(&tree.sysroot());
         devices_behind(&tree.sysroot(), &machine, Path::new(path))

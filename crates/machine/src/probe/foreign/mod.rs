@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// A file's content and where it came from, for messages.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedText {
     /// The file's name.
     pub name: String,
     /// What it holds.
@@ -26,20 +26,20 @@ pub struct ForeignSources {
     /// A recorded tree (or this machine's own).
     pub tree: Option<Sysroot>,
     /// What `lspci` printed.
-    pub lspci: Option<Named>,
+    pub lspci: Option<NamedText>,
     /// What `dmidecode` printed, or the table itself. It is believed before the tree's own table, which often
     /// only root may read.
-    pub dmidecode: Option<Named>,
+    pub dmidecode: Option<NamedText>,
     /// `lstopo` XML.
-    pub lstopo: Option<Named>,
+    pub lstopo: Option<NamedText>,
     /// NCCL's topology XML.
-    pub nccl: Option<Named>,
+    pub nccl: Option<NamedText>,
 }
 
 /// One machine of all sources. The error is a sentence with the file, the line, and what to do.
 pub fn machine(sources: &ForeignSources) -> Result<Machine, String> {
     type Reader = fn(&str) -> Result<Machine, String>;
-    let readers: [(&Option<Named>, &str, Reader); 3] = [
+    let readers: [(&Option<NamedText>, &str, Reader); 3] = [
         (&sources.lspci, "lspci", from_lspci),
         (&sources.lstopo, "lstopo", lstopo::from_lstopo),
         (&sources.nccl, "NCCL", nccl::from_nccl),
@@ -70,7 +70,7 @@ fn from_lspci(text: &str) -> Result<Machine, String> {
     Ok(Machine { pci, ..Default::default() })
 }
 
-impl Named {
+impl NamedText {
     fn say(&self, why: &str) -> String {
         format!("{}: {why}", self.name)
     }

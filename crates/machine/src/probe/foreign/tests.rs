@@ -5,8 +5,8 @@ use crate::probe::PciLink;
 use linerate_facts::fact::Fact;
 use linerate_testing::Tree;
 
-fn named(text: &str) -> Option<Named> {
-    Some(Named { name: "given".into(), bytes: text.into() })
+fn named(text: &str) -> Option<NamedText> {
+    Some(NamedText { name: "given".into(), bytes: text.into() })
 }
 
 const LSTOPO: &str = r#"<topology version="2.0"><object type="Machine" nodeset="0x1">

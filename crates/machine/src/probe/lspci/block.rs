@@ -1,7 +1,7 @@
 //! All that a text says of one function, and the function that comes of it.
 
 use super::head::{self, Head};
-use super::verbose::Words;
+use super::verbose::VerboseFacts;
 use crate::probe::machine::{Express, PciDevice, PciLink};
 use crate::probe::pci::address::{Buses, hexadecimal};
 use crate::probe::pci::config::{self, CONFIG_BYTES, ConfigSpace};
@@ -12,7 +12,7 @@ use linerate_facts::fact::Fact;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Block {
     head: Head,
-    words: Words,
+    words: VerboseFacts,
     /// Hex dump, as far as it goes without a gap.
     bytes: Vec<u8>,
     /// Buses behind it, as the tree draws them.

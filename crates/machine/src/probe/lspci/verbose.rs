@@ -10,7 +10,7 @@ use linerate_facts::fact::Fact;
 
 /// What the lines told so far; `None` is not known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
+pub(super) struct VerboseFacts {
     pub(super) driver: Option<String>,
     pub(super) node: Option<u32>,
     pub(super) buses: Option<Buses>,
@@ -37,7 +37,7 @@ pub(super) struct Words {
     refused: bool,
 }
 
-impl Words {
+impl VerboseFacts {
     /// One line without its indentation.
     pub(super) fn line(&mut self, line: &str) {
         let (label, rest) = line.split_once(':').unwrap_or((line, ""));
@@ -83,10 +83,10 @@ impl Words {
     /// Why the words do not tell something.
     pub(super) fn why_missing(&self) -> &'static str {
         match self {
-            Words { gone: true, .. } => "it does not answer: powered off, or gone",
-            Words { refused: true, .. } => "lspci ran without root, and was shown no capabilities",
-            Words { port: Some(_), .. } => "lspci did not print it",
-            Words { fast: Some(_), .. } => {
+            VerboseFacts { gone: true, .. } => "it does not answer: powered off, or gone",
+            VerboseFacts { refused: true, .. } => "lspci ran without root, and was shown no capabilities",
+            VerboseFacts { port: Some(_), .. } => "lspci did not print it",
+            VerboseFacts { fast: Some(_), .. } => {
                 "it has no PCI Express capability: conventional PCI, or a part of the chip itself"
             }
             _ => "only its name or place is given: lspci -vv as root shows more",

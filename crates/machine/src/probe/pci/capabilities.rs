@@ -13,7 +13,7 @@ const MOST: usize = 48;
 
 /// How a list ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum CapabilityEnd {
     /// With its end mark; or there is none.
     Complete,
     /// It goes on beyond the bytes that are there.
@@ -26,32 +26,34 @@ pub(super) enum End {
 #[derive(Clone, Debug)]
 pub(super) struct Capabilities {
     found: Vec<(u8, usize)>,
-    pub(super) end: End,
+    pub(super) end: CapabilityEnd,
 }
 
 impl Capabilities {
     /// Follows the list.
     pub(super) fn walk(registers: &Registers) -> Self {
-        let mut list = Capabilities { found: Vec::new(), end: End::Complete };
-        let Some(status) = registers.word(0x06) else { return Capabilities { end: End::CutOff, ..list } };
+        let mut list = Capabilities { found: Vec::new(), end: CapabilityEnd::Complete };
+        let Some(status) = registers.word(0x06) else {
+            return Capabilities { end: CapabilityEnd::CutOff, ..list };
+        };
         if status & 0x10 == 0 {
             return list;
         }
         let start = if registers.header() == 2 { 0x14 } else { 0x34 };
         let mut next = registers.byte(start);
         list.end = loop {
-            let Some(pointer) = next else { break End::CutOff };
+            let Some(pointer) = next else { break CapabilityEnd::CutOff };
             // The lowest two bits are reserved.
             let offset = usize::from(pointer & 0xfc);
             if offset == 0 {
-                break End::Complete;
+                break CapabilityEnd::Complete;
             }
             let (Some(id), following) = (registers.byte(offset), registers.byte(offset + 1)) else {
-                break End::CutOff;
+                break CapabilityEnd::CutOff;
             };
             let again = list.found.iter().any(|(_, known)| *known == offset);
             if offset < 0x40 || id == 0xff || again || list.found.len() >= MOST {
-                break End::Broken;
+                break CapabilityEnd::Broken;
             }
             list.found.push((id, offset));
             next = following;

@@ -5,7 +5,7 @@
 //! capabilities hangs on the header; the kernel shows it to root only.
 
 use super::address::Buses;
-use super::capabilities::{Capabilities, End, PCI_EXPRESS, PCI_X};
+use super::capabilities::{Capabilities, CapabilityEnd, PCI_EXPRESS, PCI_X};
 use super::{express, parallel};
 use crate::probe::machine::{Express, ParallelBus, PciLink};
 use linerate_facts::fact::Fact;
@@ -72,7 +72,7 @@ pub(crate) fn of_registers(long: &dyn Fn(usize) -> Option<[u8; 4]>) -> ConfigSpa
     let bridge = space.buses.is_some();
     if let Some(at) = capabilities.offset(PCI_X) {
         (space.parallel, space.parallel_below) = parallel::pci_x(&registers, at, bridge);
-    } else if capabilities.end == End::Complete {
+    } else if capabilities.end == CapabilityEnd::Complete {
         space.parallel = parallel::conventional(&registers);
         space.parallel_below = Fact::unknown("no bridge to PCI-X");
     }
@@ -102,12 +102,14 @@ impl ConfigSpace {
 /// Why a capability was not found.
 fn missing(capabilities: &Capabilities, registers: &Registers) -> &'static str {
     match capabilities.end {
-        End::Complete => "it has no PCI Express capability: conventional PCI, or a part of the chip itself",
-        End::Broken => "its list of capabilities is damaged",
-        End::CutOff if registers.long(0x40).is_none() => {
+        CapabilityEnd::Complete => {
+            "it has no PCI Express capability: conventional PCI, or a part of the chip itself"
+        }
+        CapabilityEnd::Broken => "its list of capabilities is damaged",
+        CapabilityEnd::CutOff if registers.long(0x40).is_none() => {
             "root reads it: others see 64 bytes of the configuration space"
         }
-        End::CutOff => "its configuration space is cut off",
+        CapabilityEnd::CutOff => "its configuration space is cut off",
     }
 }
 

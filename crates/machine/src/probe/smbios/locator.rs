@@ -5,7 +5,7 @@
 
 /// What one locator says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Words {
+pub(super) struct LocatorParts {
     /// `P1`, `CPU0`, `PROC 1`, `SOCKET 0`.
     pub(super) socket: Option<u32>,
     /// `NODE 1`.
@@ -77,9 +77,9 @@ const KEYWORDS: [(&str, Token); 22] = [
 const MOST_TOKENS: usize = 32;
 
 /// Reads a locator.
-pub(super) fn words(text: &str) -> Words {
+pub(super) fn words(text: &str) -> LocatorParts {
     let tokens = tokens(text);
-    let mut words = Words::default();
+    let mut words = LocatorParts::default();
     let mut rest = &tokens[..];
     while let Some((first, after)) = rest.split_first() {
         let (value, behind) = value(after);
@@ -131,7 +131,7 @@ fn take<'a, T>(place: &mut Option<T>, value: T, rest: &'a [Token]) -> &'a [Token
 }
 
 /// The slot's own name: `A1`, `A_0`, `A`, `3A`, `12`, `C1D0`.
-fn slot<'a>(words: &mut Words, tokens: &'a [Token]) -> &'a [Token] {
+fn slot<'a>(words: &mut LocatorParts, tokens: &'a [Token]) -> &'a [Token] {
     match tokens {
         [
             Token::Letter(LETTER_C),

@@ -1,9 +1,11 @@
 //! Tables of the links inside a server: PCI Express, PCI, between sockets, to disks.
 
-use super::{Cell, Column, Row, Table, gigabits, megabytes, number, once, percent, plain, short, text, wide};
+use super::{
+    Cell, Table, TableColumn, TableRow, gigabits, megabytes, number, once, percent, plain, short, text, wide,
+};
 use crate::rates::interconnect::INTERCONNECTS;
 use crate::rates::pci::BUSES;
-use crate::rates::pcie::{self, Direction, GENERATIONS};
+use crate::rates::pcie::{self, GENERATIONS, PayloadDirection};
 use crate::rates::storage::LINKS;
 
 const PCIE: &str = "PCI-SIG, PCI Express base specification: 8b/10b, 128b/130b, FLITs of 242 in 256 bytes";
@@ -33,7 +35,7 @@ const OUT_WIDTHS: [(u32, &str, &str); 3] = [
 /// MaxPayload of servers, bytes.
 const MAX_PAYLOADS: [u32; 3] = [128, 256, 512];
 
-fn columns_of(widths: &[(u32, &'static str, &'static str)]) -> Vec<Column> {
+fn columns_of(widths: &[(u32, &'static str, &'static str)]) -> Vec<TableColumn> {
     widths.iter().map(|(_, key, head)| plain(key, head)).collect()
 }
 
@@ -50,7 +52,7 @@ pub(super) fn pcie() -> Table {
             pcie::raw_bytes_per_second(generation.gt_per_second, *width)
                 .map_or(Cell::Nothing, |rate| gigabits(rate, 1))
         }));
-        Row { cells, source: PCIE }
+        TableRow { cells, source: PCIE }
     };
     let mut columns = vec![
         plain("version", "version"),
@@ -92,22 +94,24 @@ pub(super) fn pcie_payload() -> Table {
     }
 }
 
-fn payload_row(generation: &pcie::Generation, payload: u32) -> Row {
+fn payload_row(generation: &pcie::Generation, payload: u32) -> TableRow {
     let speed = generation.gt_per_second;
     let mut cells = vec![text(generation.version), number(f64::from(payload), 0)];
-    for (direction, widths) in [(Direction::ToMemory, IN_WIDTHS), (Direction::FromMemory, OUT_WIDTHS)] {
+    for (direction, widths) in
+        [(PayloadDirection::ToMemory, IN_WIDTHS), (PayloadDirection::FromMemory, OUT_WIDTHS)]
+    {
         cells.push(pcie::payload_share(speed, Some(payload), direction).map_or(Cell::Nothing, percent));
         cells.extend(widths.iter().map(|(width, ..)| {
             pcie::payload_bytes_per_second(speed, *width, Some(payload), direction)
                 .map_or(Cell::Nothing, |rate| gigabits(rate, 1))
         }));
     }
-    Row { cells, source: PCIE_PACKETS }
+    TableRow { cells, source: PCIE_PACKETS }
 }
 
 /// Parallel buses.
 pub(super) fn pci() -> Table {
-    let row = |bus: &crate::rates::pci::ParallelBus| Row {
+    let row = |bus: &crate::rates::pci::ParallelBusStandard| TableRow {
         cells: vec![
             text(bus.name),
             number(f64::from(bus.bits), 0),
@@ -135,7 +139,7 @@ pub(super) fn pci() -> Table {
 
 /// Between sockets, dies and the chipset.
 pub(super) fn interconnect() -> Table {
-    let rows = INTERCONNECTS.iter().map(|link| Row {
+    let rows = INTERCONNECTS.iter().map(|link| TableRow {
         cells: vec![
             text(link.name),
             short(link.gt_per_second),
@@ -169,7 +173,7 @@ pub(super) fn interconnect() -> Table {
 
 /// Between a host and its disks.
 pub(super) fn storage() -> Table {
-    let rows = LINKS.iter().map(|link| Row {
+    let rows = LINKS.iter().map(|link| TableRow {
         cells: vec![
             text(link.bus),
             text(link.version),

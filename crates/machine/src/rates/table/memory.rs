@@ -1,12 +1,12 @@
 //! Tables of memory: the grades of DIMMs, and the processors that they go with.
 
-use super::{Cell, Row, Table, bits, gigabytes, number, once, plain, text, wide};
+use super::{Cell, Table, TableRow, bits, gigabytes, number, once, plain, text, wide};
 use crate::rates::memory::GRADES;
 use crate::rates::memory_platforms::{NEHALEM_SOURCE, PLATFORMS, Platform, SOURCE};
 
 /// One channel by the grade of its DIMMs.
 pub(super) fn grades() -> Table {
-    let rows = GRADES.iter().map(|grade| Row {
+    let rows = GRADES.iter().map(|grade| TableRow {
         cells: vec![
             text(grade.family),
             number(f64::from(grade.mt_per_second), 0),
@@ -41,7 +41,7 @@ pub(super) fn platforms() -> Table {
             |dimms| platform.mt_per_second(dimms).map_or(Cell::Nothing, |rate| number(f64::from(rate), 0));
         let channels =
             if platform.channels > 0 { number(f64::from(platform.channels), 0) } else { Cell::Nothing };
-        Row {
+        TableRow {
             cells: vec![
                 text(platform.name),
                 number(f64::from(platform.year), 0),

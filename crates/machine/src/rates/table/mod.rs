@@ -7,12 +7,12 @@ mod links;
 mod memory;
 mod network;
 
-pub use network::{Ask, goodput};
+pub use network::{GoodputQuery, goodput};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// What there are tables of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TableKind {
     /// PCI Express, PCI, PCI-X.
     Pcie,
     /// DIMMs, and the processors that they go with.
@@ -28,18 +28,24 @@ pub enum Kind {
 }
 
 /// All kinds, from the cores outwards.
-pub const KINDS: [Kind; 6] =
-    [Kind::Memory, Kind::Interconnect, Kind::Pcie, Kind::Storage, Kind::Ethernet, Kind::Otn];
+pub const KINDS: [TableKind; 6] = [
+    TableKind::Memory,
+    TableKind::Interconnect,
+    TableKind::Pcie,
+    TableKind::Storage,
+    TableKind::Ethernet,
+    TableKind::Otn,
+];
 
 /// The tables of a kind: the rated one first.
-pub fn tables(kind: Kind) -> Vec<Table> {
+pub fn tables(kind: TableKind) -> Vec<Table> {
     match kind {
-        Kind::Pcie => vec![links::pcie(), links::pcie_payload(), links::pci()],
-        Kind::Memory => vec![memory::grades(), memory::platforms()],
-        Kind::Interconnect => vec![links::interconnect()],
-        Kind::Ethernet => vec![network::phys(), network::rates()],
-        Kind::Otn => vec![network::otn()],
-        Kind::Storage => vec![links::storage()],
+        TableKind::Pcie => vec![links::pcie(), links::pcie_payload(), links::pci()],
+        TableKind::Memory => vec![memory::grades(), memory::platforms()],
+        TableKind::Interconnect => vec![links::interconnect()],
+        TableKind::Ethernet => vec![network::phys(), network::rates()],
+        TableKind::Otn => vec![network::otn()],
+        TableKind::Storage => vec![links::storage()],
     }
 }
 
@@ -51,25 +57,25 @@ pub struct Table {
     /// What it shows, and in which unit.
     pub title: String,
     /// From left to right; the last may hold a sentence.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// From top to bottom, each with as many cells as there are columns.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
 }
 
 /// One column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct TableColumn {
     /// Name of the field, unit last.
     pub key: &'static str,
     /// Head on the screen.
     pub head: &'static str,
     /// How it gives way.
-    pub look: Look,
+    pub look: ColumnStyle,
 }
 
 /// How a column behaves on a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum ColumnStyle {
     /// Always shown.
     Plain,
     /// Shown where it differs from the row above.
@@ -80,7 +86,7 @@ pub enum Look {
 
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct TableRow {
     /// One for each column.
     pub cells: Vec<Cell>,
     /// Where its figures come from.
@@ -98,16 +104,16 @@ pub enum Cell {
     Nothing,
 }
 
-fn plain(key: &'static str, head: &'static str) -> Column {
-    Column { key, head, look: Look::Plain }
+fn plain(key: &'static str, head: &'static str) -> TableColumn {
+    TableColumn { key, head, look: ColumnStyle::Plain }
 }
 
-fn once(key: &'static str, head: &'static str) -> Column {
-    Column { key, head, look: Look::Once }
+fn once(key: &'static str, head: &'static str) -> TableColumn {
+    TableColumn { key, head, look: ColumnStyle::Once }
 }
 
-fn wide(key: &'static str, head: &'static str) -> Column {
-    Column { key, head, look: Look::Wide }
+fn wide(key: &'static str, head: &'static str) -> TableColumn {
+    TableColumn { key, head, look: ColumnStyle::Wide }
 }
 
 fn text(words: impl Into<String>) -> Cell {
@@ -168,7 +174,7 @@ impl Serialize for Cell {
 /// `{ "table", "title", "rows": [ { KEY: number or words, …, "source" } ] }`.
 impl Serialize for Table {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        struct Fields<'a>(&'a [Column], &'a Row);
+        struct Fields<'a>(&'a [TableColumn], &'a TableRow);
         impl Serialize for Fields<'_> {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 let mut map = to.serialize_map(None)?;
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_table_as_json_keeps_its_order_and_its_numbers() {
-        let json = serde_json::to_string(&tables(Kind::Memory)[0]).expect("JSON");
+        let json = serde_json::to_string(&tables(TableKind::Memory)[0]).expect("JSON");
         let first = json.split("\"rows\":[").nth(1).expect("rows");
         assert!(
             first.starts_with(r#"{"family":"DDR","mt_per_second":200,"module":"PC-1600","rated_bytes_per_second":1600000000"#),

@@ -1,7 +1,7 @@
 //! Tables of networks: Ethernet's physical layers, what each rate carries, the optical transport network; and
 //! the goodput of one link.
 
-use super::{Cell, Row, Table, bits, gigabits, gigabytes, number, percent, plain, text, wide};
+use super::{Cell, Table, TableRow, bits, gigabits, gigabytes, number, percent, plain, text, wide};
 use crate::rates::ethernet::{self, Goodput, Stack, most_frames_per_second};
 use crate::rates::otn::SIGNALS;
 use crate::rates::phy::{PHYS, Phy};
@@ -12,7 +12,7 @@ const FRAME_SOURCE: &str = "IEEE 802.3: 38 bytes a frame beside the MTU, 4 more 
 
 /// Physical layers with their medium.
 pub(super) fn phys() -> Table {
-    let row = |phy: &Phy| Row {
+    let row = |phy: &Phy| TableRow {
         cells: vec![
             text(phy.name),
             text(phy.standard),
@@ -53,7 +53,7 @@ pub(super) fn rates() -> Table {
             |mtu, stack| of(mtu, stack).map_or(Cell::Nothing, |seen| gigabits(seen.bytes_per_second, 3));
         let packets =
             |mtu| of(mtu, Stack::Udp4).map_or(Cell::Nothing, |seen| millions(seen.packets_per_second));
-        Row {
+        TableRow {
             cells: vec![
                 sold_as(*rate),
                 share(1500, Stack::Tcp4Timestamps),
@@ -101,7 +101,7 @@ fn millions(per_second: f64) -> Cell {
 pub(super) fn otn() -> Table {
     let rows = SIGNALS.iter().map(|signal| {
         let rate = |formula: crate::rates::otn::Formula| gigabits(formula.bytes_per_second(), 4);
-        Row {
+        TableRow {
             cells: vec![
                 text(signal.name),
                 rate(signal.line),
@@ -134,7 +134,7 @@ pub(super) fn otn() -> Table {
 
 /// A link and its packets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct GoodputQuery {
     /// Rate of the MAC, bytes per second.
     pub link_bytes_per_second: f64,
     /// Largest IP packet, bytes.
@@ -146,7 +146,7 @@ pub struct Ask {
 }
 
 /// The goodput of a link for each stack. The error says which MTU is needed.
-pub fn goodput(ask: &Ask) -> Result<Table, String> {
+pub fn goodput(ask: &GoodputQuery) -> Result<Table, String> {
     let mut rows = Vec::new();
     for stack in &ask.stacks {
         let least = stack.least_mtu();
@@ -163,7 +163,7 @@ pub fn goodput(ask: &Ask) -> Result<Table, String> {
     let smallest = most_frames_per_second(ask.link_bytes_per_second);
     let mut cells = vec![text("smallest frames"), Cell::Nothing, number(84.0, 0), number(smallest, 0)];
     cells.extend([const { Cell::Nothing }; 3]);
-    rows.push(Row { cells, source: FRAME_SOURCE });
+    rows.push(TableRow { cells, source: FRAME_SOURCE });
     let tags = match ask.tags {
         0 => "no VLAN tag".to_string(),
         1 => "1 VLAN tag".to_string(),
@@ -189,7 +189,7 @@ pub fn goodput(ask: &Ask) -> Result<Table, String> {
     })
 }
 
-fn goodput_row(name: &'static str, seen: &Goodput) -> Row {
+fn goodput_row(name: &'static str, seen: &Goodput) -> TableRow {
     let cells = vec![
         text(name),
         number(f64::from(seen.payload_bytes), 0),
@@ -199,15 +199,15 @@ fn goodput_row(name: &'static str, seen: &Goodput) -> Row {
         gigabytes(seen.bytes_per_second, 4),
         percent(seen.share),
     ];
-    Row { cells, source: FRAME_SOURCE }
+    TableRow { cells, source: FRAME_SOURCE }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ask(mtu: u32, tags: u32, stacks: &[Stack]) -> Ask {
-        Ask { link_bytes_per_second: 100e9 / 8.0, mtu, tags, stacks: stacks.to_vec() }
+    fn ask(mtu: u32, tags: u32, stacks: &[Stack]) -> GoodputQuery {
+        GoodputQuery { link_bytes_per_second: 100e9 / 8.0, mtu, tags, stacks: stacks.to_vec() }
     }
 
     #[test]

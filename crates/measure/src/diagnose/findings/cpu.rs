@@ -3,7 +3,7 @@
 use super::super::product::{Finding, Severity};
 use super::Context;
 use crate::diagnose::figures::{flagged, held_by_cpu};
-use crate::measure::{HeldBy, Measurement};
+use crate::measure::{LimitedBy, Measurement};
 use linerate_model::verdict;
 use linerate_model::verdict::thresholds::{CPU_IDLE, CPU_WANTED, STOLEN};
 use serde_json::json;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// `one-core-saturated`: a worker's core is full on the path while other cores have time.
 pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
     let Some(path) = seen.path() else { return Vec::new() };
-    if path.held_by == Some(HeldBy::Quota) || flagged(path, "quota") {
+    if path.held_by == Some(LimitedBy::Quota) || flagged(path, "quota") {
         return Vec::new();
     }
     let full: BTreeSet<u32> =

@@ -3,7 +3,7 @@
 
 use super::super::product::{Finding, Severity};
 use crate::measure::Measurement;
-use crate::measure::streams::{PathMtu, StreamsResult, Trial};
+use crate::measure::streams::{MethodTrial, PathMtu, StreamsResult};
 use linerate_facts::units::{show_bits_rate, show_size};
 use serde_json::json;
 
@@ -27,7 +27,7 @@ pub(crate) fn stream_findings(measurements: &[Measurement]) -> Vec<Finding> {
 }
 
 /// `congestion-control`: tried side by side with the system's, another one is faster.
-pub(super) fn congestion_control(trials: &[Trial]) -> Option<Finding> {
+pub(super) fn congestion_control(trials: &[MethodTrial]) -> Option<Finding> {
     let system = trials.iter().find(|trial| trial.congestion_control.is_none())?;
     let others = trials.iter().filter(|trial| trial.congestion_control.is_some());
     let best = others.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))?;

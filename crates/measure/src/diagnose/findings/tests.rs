@@ -2,7 +2,7 @@
 
 use crate::diagnose::tests::{Case, Lab, figure, idle_lane};
 use crate::diagnose::{Finding, Severity};
-use crate::measure::{CoreUse, HeldBy, Measurement, ReceiverResult, Stage, WorkerResult};
+use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 
@@ -176,7 +176,7 @@ fn one_full_core_beside_idle_ones() {
     (path.held_by, path.cpu_by_core[1]) = (None, core(1, 0.9, 0.0));
     assert_eq!(ids(&case), Vec::<String>::new(), "no other core has time");
     let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
-    (path.held_by, path.cpu_by_core[1]) = (Some(HeldBy::Quota), core(1, 0.1, 0.0));
+    (path.held_by, path.cpu_by_core[1]) = (Some(LimitedBy::Quota), core(1, 0.1, 0.0));
     assert_eq!(ids(&case), Vec::<String>::new(), "a quota is another matter");
 }
 

@@ -3,7 +3,7 @@
 use super::super::product::{Finding, Severity};
 use super::Context;
 use crate::diagnose::figures::flagged;
-use crate::measure::{HeldBy, Measurement, Stage};
+use crate::measure::{LimitedBy, Measurement, Stage};
 use linerate_facts::units::show_bytes_rate;
 use serde_json::json;
 
@@ -150,10 +150,10 @@ pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
 
 fn held_words(path: &Measurement) -> &'static str {
     match path.held_by {
-        Some(HeldBy::Cpu) => "; a core was saturated",
-        Some(HeldBy::Quota) => "; the CPU quota throttled it",
-        Some(HeldBy::Peer) => "; the receiver held it",
-        Some(HeldBy::Generator) | None => "",
+        Some(LimitedBy::Cpu) => "; a core was saturated",
+        Some(LimitedBy::Quota) => "; the CPU quota throttled it",
+        Some(LimitedBy::Peer) => "; the receiver held it",
+        Some(LimitedBy::Generator) | None => "",
     }
 }
 

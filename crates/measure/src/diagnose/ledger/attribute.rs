@@ -4,9 +4,9 @@
 //! drops`, `Ip OutDiscards` and `Udp SndbufErrors`; a full backlog behind a veth in `softnet dropped`,
 //! `rx_dropped` there and `tx_dropped` here. One of them is believed, the others are told with it.
 
-use super::drops::Told;
+use super::drops::DropReading;
 use super::passed;
-use super::product::{Drop, End, Layer, Others, Streams, Unit};
+use super::product::{Drop, Layer, LedgerHost, Others, Streams, Unit};
 use super::share::{Share, bounds, deal, signed};
 
 /// UDP_MAX_SEGMENTS of `include/linux/udp.h` (64 before 6.9).
@@ -29,8 +29,8 @@ struct Candidate {
 /// Writes into the drops of both hosts how many datagrams of our own they were. Gives what is left over, and
 /// drops of others.
 pub(super) fn attribute(
-    (sender, sent): (&End, &mut Vec<Told>),
-    (receiver, received): (&End, &mut Vec<Told>),
+    (sender, sent): (&LedgerHost, &mut Vec<DropReading>),
+    (receiver, received): (&LedgerHost, &mut Vec<DropReading>),
     streams: &Streams,
     lost: i64,
 ) -> (i64, Vec<Others>) {
@@ -96,10 +96,10 @@ fn longest_train(streams: &Streams) -> u64 {
 
 /// The counters that may have dropped datagrams of our own, each packet in one of them only.
 fn candidates(
-    sender: &End,
-    sent: &mut [Told],
-    receiver: &End,
-    received: &mut [Told],
+    sender: &LedgerHost,
+    sent: &mut [DropReading],
+    receiver: &LedgerHost,
+    received: &mut [DropReading],
     streams: &Streams,
 ) -> Vec<Candidate> {
     let train = longest_train(streams);
@@ -184,7 +184,7 @@ fn candidates(
 
 /// The packets of `softnet dropped` that are of these interfaces: each is in `rx_dropped`, too, and the
 /// softnet's counter is the whole host's. Twice, to be taken from the interfaces one after the other.
-fn backlog(received: &[Told]) -> (u64, u64) {
+fn backlog(received: &[DropReading]) -> (u64, u64) {
     let sum = |name: &str, layer: Layer| {
         let own = received.iter().filter(|one| one.name == name && one.layer == layer);
         own.fold(0u64, |sum, one| sum.saturating_add(one.drop.counted))
@@ -195,7 +195,7 @@ fn backlog(received: &[Told]) -> (u64, u64) {
 
 /// Frames that are longer than the receiver's interface takes: a veth or a bridge drops them without a
 /// counter of their own.
-fn too_long(receiver: &End, received: &mut [Told], streams: &Streams) {
+fn too_long(receiver: &LedgerHost, received: &mut [DropReading], streams: &Streams) {
     let packet = u64::from(streams.datagram_bytes).saturating_add(passed::ip_header_bytes(streams));
     for one in received.iter_mut().filter(|one| one.name == "rx_dropped") {
         let interface = one.interface.as_deref().and_then(|name| receiver.counters.interface(name));
@@ -212,7 +212,7 @@ fn too_long(receiver: &End, received: &mut [Told], streams: &Streams) {
 
 /// Sends that failed with ENOBUFS because the queue was full: the program knows, and sends them again. With
 /// the others, `udp_send_skb` counts SndbufErrors and tells nobody.
-fn told_back(sender: &End, streams: &Streams) -> u64 {
+fn told_back(sender: &LedgerHost, streams: &Streams) -> u64 {
     let count = |group, name| sender.counters.both(group, name).unwrap_or(0);
     streams.sent.refused.min(count("Ip", "OutDiscards").saturating_sub(count("Udp", "SndbufErrors")))
 }
@@ -220,7 +220,7 @@ fn told_back(sender: &End, streams: &Streams) -> u64 {
 /// What of a counter is lost, where some of it was sent again.
 ///
 /// `left`: those that no other queue has had yet.
-fn again(one: &mut Told, left: &mut u64) -> u64 {
+fn again(one: &mut DropReading, left: &mut u64) -> u64 {
     let refused = (*left).min(one.drop.counted);
     *left -= refused;
     if refused > 0 {
@@ -234,20 +234,20 @@ fn again(one: &mut Told, left: &mut u64) -> u64 {
 }
 
 /// The counter repeats others.
-fn same(one: &mut Told, why: &str) -> u64 {
+fn same(one: &mut DropReading, why: &str) -> u64 {
     one.finding = "";
     one.drop.meaning = why.into();
     0
 }
 
-fn is_veth(end: &End, one: &Told) -> bool {
+fn is_veth(end: &LedgerHost, one: &DropReading) -> bool {
     let interface = one.interface.as_deref().and_then(|name| end.counters.interface(name));
     interface.is_some_and(|interface| interface.kind.known().is_some_and(|kind| kind == "veth"))
 }
 
 /// The datagrams lost before the receiver's IP, and after it. Where both sides have drops, IP's count of what
 /// came decides.
-fn split(receiver: &End, all: &[Candidate], streams: &Streams, lost: u64) -> (u64, u64) {
+fn split(receiver: &LedgerHost, all: &[Candidate], streams: &Streams, lost: u64) -> (u64, u64) {
     let of = |late: bool| {
         let shares: Vec<Share> = all.iter().filter(|one| one.late == late).map(|one| one.share).collect();
         bounds(&shares)
@@ -274,8 +274,8 @@ fn split(receiver: &End, all: &[Candidate], streams: &Streams, lost: u64) -> (u6
 fn of_others(
     over: u64,
     late: bool,
-    (sender, sent): (&End, &[Told]),
-    (receiver, received): (&End, &[Told]),
+    (sender, sent): (&LedgerHost, &[DropReading]),
+    (receiver, received): (&LedgerHost, &[DropReading]),
     streams: &Streams,
     others: &mut Vec<Others>,
 ) -> u64 {
@@ -306,7 +306,13 @@ fn of_others(
 }
 
 /// What left the sender's interface and did not come to the receiver's, as far as their counters say so.
-fn wire(sender: &End, receiver: &End, all: &[Candidate], streams: &Streams, left: i64) -> Option<Told> {
+fn wire(
+    sender: &LedgerHost,
+    receiver: &LedgerHost,
+    all: &[Candidate],
+    streams: &Streams,
+    left: i64,
+) -> Option<DropReading> {
     let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
     let out = passed::of_interfaces(sender, streams, "tx")?;
     let came = passed::of_interfaces(receiver, streams, "rx")?;
@@ -316,7 +322,7 @@ fn wire(sender: &End, receiver: &End, all: &[Candidate], streams: &Streams, left
         .filter(|one| one.of_receiver && !one.late)
         .fold(0u64, |sum, one| sum.saturating_add(one.share.given));
     let missing = out.saturating_sub(came).saturating_sub(at_ring).min(left);
-    (missing > 0).then(|| Told {
+    (missing > 0).then(|| DropReading {
         layer: Layer::Wire,
         interface: None,
         name: "between".into(),

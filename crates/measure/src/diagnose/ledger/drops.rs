@@ -1,12 +1,12 @@
 //! The counters of one host that tell of drops and are not 0.
 
-use super::catalogue::{self, Entry, Family, entries, qdisc_cure};
+use super::catalogue::{self, CounterEntry, Family, entries, qdisc_cure};
 use super::product::{Drop, Layer, Unit};
 use linerate_facts::counters::{InterfaceCounters, NetworkCounters, QdiscCounters, SoftnetCounters};
 
 /// One of them, with where it was read.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct DropReading {
     pub layer: Layer,
     pub interface: Option<String>,
     /// The kernel's own name, or the kind of the queueing discipline.
@@ -29,8 +29,8 @@ pub fn drops_by_interface(counters: &NetworkCounters) -> Vec<(Layer, Option<Stri
 }
 
 /// The same with more about each; of one interface or of all.
-pub(super) fn told(counters: &NetworkCounters, interface: Option<&str>) -> Vec<Told> {
-    let mut found: Vec<Told> = Vec::new();
+pub(super) fn told(counters: &NetworkCounters, interface: Option<&str>) -> Vec<DropReading> {
+    let mut found: Vec<DropReading> = Vec::new();
     for entry in entries(&catalogue::OF_UDP) {
         found.extend(of(&entry, None, counters.both("Udp", entry.name)));
     }
@@ -58,10 +58,10 @@ pub(super) fn interfaces<'a>(
     counters.interfaces.iter().filter(move |one| name.is_none_or(|name| one.name == name))
 }
 
-fn of(entry: &Entry, interface: Option<&str>, count: Option<u64>) -> Option<Told> {
+fn of(entry: &CounterEntry, interface: Option<&str>, count: Option<u64>) -> Option<DropReading> {
     let counted = count.filter(|count| *count > 0)?;
     let family = entry.family;
-    Some(Told {
+    Some(DropReading {
         layer: family.layer,
         interface: interface.map(str::to_string),
         name: entry.name.to_string(),
@@ -88,19 +88,19 @@ const OTHER_UDP_ERRORS: Family = Family {
 };
 
 /// `InErrors` has all the others in it; what it has beyond them.
-fn other_udp_errors(counters: &NetworkCounters) -> Option<Told> {
+fn other_udp_errors(counters: &NetworkCounters) -> Option<DropReading> {
     let part = |name| counters.both("Udp", name).unwrap_or(0);
     let known =
         ["RcvbufErrors", "InCsumErrors", "MemErrors"].map(part).into_iter().fold(0, u64::saturating_add);
     let rest = counters.both("Udp", "InErrors")?.saturating_sub(known);
     let meaning = "datagrams were not taken for another reason: a socket's filter, or damage";
-    let entry = Entry { family: &OTHER_UDP_ERRORS, name: "InErrors", meaning };
+    let entry = CounterEntry { family: &OTHER_UDP_ERRORS, name: "InErrors", meaning };
     of(&entry, None, Some(rest))
 }
 
-fn softnet(counters: &NetworkCounters) -> Vec<Told> {
+fn softnet(counters: &NetworkCounters) -> Vec<DropReading> {
     let Some(cores) = counters.softnet.known() else { return Vec::new() };
-    let one = |entry: Entry| {
+    let one = |entry: CounterEntry| {
         let of_core = |core: &SoftnetCounters| match entry.name {
             "dropped" => core.dropped.known().copied(),
             "squeezed" => core.squeezed.known().copied(),
@@ -111,7 +111,7 @@ fn softnet(counters: &NetworkCounters) -> Vec<Told> {
     entries(&catalogue::OF_SOFTNET).filter_map(one).collect()
 }
 
-fn of_interface(one: &InterfaceCounters) -> Vec<Told> {
+fn of_interface(one: &InterfaceCounters) -> Vec<DropReading> {
     let own = entries(&catalogue::OF_INTERFACE)
         .filter_map(|entry| of(&entry, Some(&one.name), one.count(entry.name)));
     let driver = one.driver.known();
@@ -123,7 +123,7 @@ fn of_interface(one: &InterfaceCounters) -> Vec<Told> {
 
 /// A root's drops have those of its children in them (`qdisc_tree_reduce_backlog`, and each parent's own
 /// count on enqueueing): only the outermost and those beside it are counted, and the cure is the innermost's.
-fn of_qdisc(one: &InterfaceCounters, qdisc: &QdiscCounters) -> Option<Told> {
+fn of_qdisc(one: &InterfaceCounters, qdisc: &QdiscCounters) -> Option<DropReading> {
     if !matches!(qdisc.parent.as_str(), "root" | "ingress") {
         return None;
     }
@@ -133,7 +133,7 @@ fn of_qdisc(one: &InterfaceCounters, qdisc: &QdiscCounters) -> Option<Told> {
         drops > 0 && qdisc.parent == "root" && !matches!(inner.parent.as_str(), "root" | "ingress")
     });
     let kind = inner.map_or(qdisc.kind.as_str(), |inner| inner.kind.as_str());
-    Some(Told {
+    Some(DropReading {
         layer: Layer::Qdisc,
         interface: Some(one.name.clone()),
         name: qdisc.kind.clone(),

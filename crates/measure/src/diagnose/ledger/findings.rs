@@ -1,8 +1,8 @@
 //! The ledger's drops as findings: what is wrong, with the figures, and what to do.
 
 use super::super::product::{Finding, Severity};
-use super::drops::Told;
-use super::product::{End, Layer, Streams};
+use super::drops::DropReading;
+use super::product::{Layer, LedgerHost, Streams};
 use super::socket;
 use linerate_facts::protocol::Protocol;
 use linerate_model::verdict::thresholds::LOST;
@@ -10,8 +10,8 @@ use serde_json::json;
 
 /// All of them, worst first.
 pub(super) fn findings(
-    (sender, sent): (&End, &[Told]),
-    (receiver, received): (&End, &[Told]),
+    (sender, sent): (&LedgerHost, &[DropReading]),
+    (receiver, received): (&LedgerHost, &[DropReading]),
     streams: &Streams,
     unaccounted: i64,
 ) -> Vec<Finding> {
@@ -27,7 +27,7 @@ pub(super) fn findings(
     all
 }
 
-fn host(end: &End) -> &str {
+fn host(end: &LedgerHost) -> &str {
     if end.host.is_empty() { "this host" } else { &end.host }
 }
 
@@ -42,7 +42,7 @@ fn share(datagrams: u64, streams: &Streams) -> f64 {
 }
 
 /// A counter's finding. A full receive buffer has findings of its own.
-fn of(end: &End, one: &Told, streams: &Streams) -> Option<Finding> {
+fn of(end: &LedgerHost, one: &DropReading, streams: &Streams) -> Option<Finding> {
     if one.finding.is_empty() || one.finding == "udp-receive-buffer" {
         return None;
     }
@@ -84,7 +84,7 @@ fn of(end: &End, one: &Told, streams: &Streams) -> Option<Finding> {
 
 /// With TCP a drop is worth a word where it is no other connection's: retransmissions above a share, and what
 /// the layers below dropped.
-fn told_of_tcp(end: &End, one: &Told) -> bool {
+fn told_of_tcp(end: &LedgerHost, one: &DropReading) -> bool {
     let segments = end.counters.count("Tcp", "OutSegs").unwrap_or(0).max(1);
     match one.layer {
         Layer::Tcp => one.drop.counted as f64 >= LOST * segments as f64,
@@ -94,8 +94,8 @@ fn told_of_tcp(end: &End, one: &Told) -> bool {
 }
 
 /// The receive buffer's: one for each cause, the datagrams with the first.
-fn sockets(receiver: &End, received: &[Told], streams: &Streams) -> Vec<Finding> {
-    let full = |one: &&Told| one.finding == "udp-receive-buffer" && one.drop.datagrams > 0;
+fn sockets(receiver: &LedgerHost, received: &[DropReading], streams: &Streams) -> Vec<Finding> {
+    let full = |one: &&DropReading| one.finding == "udp-receive-buffer" && one.drop.datagrams > 0;
     let datagrams =
         received.iter().filter(full).fold(0u64, |sum, one| sum.saturating_add(one.drop.datagrams));
     if datagrams == 0 || streams.protocol == Protocol::Tcp {
@@ -124,7 +124,7 @@ fn sockets(receiver: &End, received: &[Told], streams: &Streams) -> Vec<Finding>
 }
 
 /// Sends that the kernel refused for their length.
-fn refused(sender: &End, streams: &Streams) -> Option<Finding> {
+fn refused(sender: &LedgerHost, streams: &Streams) -> Option<Finding> {
     let interface = sender.interface.as_deref().and_then(|name| sender.counters.interface(name));
     let mtu = interface.and_then(|one| one.mtu.known().copied());
     (streams.sent.too_long > 0).then(|| Finding {

@@ -1,9 +1,9 @@
 //! The ledger's lines: what passed each layer, from the sending program to the receiving one, and what each
 //! dropped.
 
-use super::drops::{Told, interfaces};
+use super::drops::{DropReading, interfaces};
 use super::passed;
-use super::product::{Drop, End, Layer, LedgerLine, Streams, Unit};
+use super::product::{Drop, Layer, LedgerHost, LedgerLine, Streams, Unit};
 use linerate_facts::protocol::Protocol;
 
 /// What passed.
@@ -18,8 +18,8 @@ struct Passed {
 
 /// All lines, in the order of the way.
 pub(super) fn lines(
-    (sender, sent): (&End, &[Told]),
-    (receiver, received): (&End, &[Told]),
+    (sender, sent): (&LedgerHost, &[DropReading]),
+    (receiver, received): (&LedgerHost, &[DropReading]),
     streams: &Streams,
 ) -> Vec<LedgerLine> {
     let out = outgoing(sender, sent, streams).into_iter();
@@ -42,7 +42,7 @@ pub(super) fn lines(
 }
 
 /// Whether a counter is of the way out of a host (else: of the way in).
-pub(super) fn is_outgoing(one: &Told) -> bool {
+pub(super) fn is_outgoing(one: &DropReading) -> bool {
     let names = [
         "SndbufErrors",
         "OutDiscards",
@@ -58,12 +58,12 @@ pub(super) fn is_outgoing(one: &Told) -> bool {
 }
 
 /// … of the way in. A filter of clsact may be of both.
-pub(super) fn is_incoming(one: &Told) -> bool {
+pub(super) fn is_incoming(one: &DropReading) -> bool {
     !is_outgoing(one) || one.name == "clsact"
 }
 
-fn line(end: &End, passed: Passed, told: &[Told], streams: &Streams) -> LedgerLine {
-    let here = |one: &&Told| {
+fn line(end: &LedgerHost, passed: Passed, told: &[DropReading], streams: &Streams) -> LedgerLine {
+    let here = |one: &&DropReading| {
         let same = one.interface == passed.interface || passed.layer == Layer::Wire;
         one.layer == passed.layer && same
     };
@@ -89,7 +89,7 @@ fn line(end: &End, passed: Passed, told: &[Told], streams: &Streams) -> LedgerLi
 }
 
 /// From the program to the wire.
-fn outgoing(sender: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
+fn outgoing(sender: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec<Passed> {
     let sent = &streams.sent;
     let mut passed = vec![program(sent.datagrams, sent.bytes, streams)];
     passed.push(match streams.protocol {
@@ -117,12 +117,12 @@ fn outgoing(sender: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
 }
 
 /// A discipline without a queue (a filter of clsact) counts nothing that passed.
-fn queue_drops(told: &[Told], interface: &str) -> bool {
+fn queue_drops(told: &[DropReading], interface: &str) -> bool {
     told.iter().any(|one| one.layer == Layer::Qdisc && one.interface.as_deref() == Some(interface))
 }
 
 /// From the wire to the program.
-fn incoming(receiver: &End, told: &[Told], streams: &Streams) -> Vec<Passed> {
+fn incoming(receiver: &LedgerHost, told: &[DropReading], streams: &Streams) -> Vec<Passed> {
     let mut passed = Vec::new();
     for one in interfaces(&receiver.counters, receiver.interface.as_deref()) {
         let payload = passed::of_interface(one, streams, "rx").map(|(_, payload)| payload);
@@ -185,7 +185,7 @@ fn counted(layer: Layer, counter: &'static str, count: Option<u64>, unit: Unit) 
 }
 
 /// IP's, of the version of the streams.
-fn ip(end: &End, streams: &Streams, (packets, octets): (&'static str, &'static str)) -> Passed {
+fn ip(end: &LedgerHost, streams: &Streams, (packets, octets): (&'static str, &'static str)) -> Passed {
     let counters = &end.counters;
     let (count, bytes) = match streams.ipv6 {
         true => (counters.count6(&format!("Ip6{packets}")), counters.count6(&format!("Ip6{octets}"))),

@@ -1,9 +1,9 @@
 //! The ledgers of measured streams: one for each figure, direction and other host, from the figure's own
 //! counts and both hosts' counters.
 
-use super::{End, Ledger, Offload, Received, Sent, Streams, Thread, ledger};
+use super::{Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, Thread, ledger};
 use crate::measure::Measurement;
-use crate::measure::streams::{Direction, HostCounters, StreamFigure, StreamsResult};
+use crate::measure::streams::{HostCounters, StreamDirection, StreamFigure, StreamsResult};
 use linerate_facts::protocol::Protocol;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct MeasuredLedger {
     /// Name of the figure.
     pub measurement: String,
     /// Send: from here.
-    pub direction: Direction,
+    pub direction: StreamDirection,
     #[serde(flatten)]
     pub ledger: Ledger,
 }
@@ -25,7 +25,7 @@ pub fn ledgers(measurements: &[Measurement]) -> Vec<MeasuredLedger> {
         let Some(result) = measurement.streams.as_deref() else { continue };
         let Some(own) = result.counters.iter().find(|host| !host.peer) else { continue };
         for peer in result.counters.iter().filter(|host| host.peer) {
-            for direction in [Direction::Send, Direction::Receive] {
+            for direction in [StreamDirection::Send, StreamDirection::Receive] {
                 let streams = streams_of(result, peer, direction);
                 if streams.is_empty() {
                     continue;
@@ -42,7 +42,7 @@ pub fn ledgers(measurements: &[Measurement]) -> Vec<MeasuredLedger> {
 fn streams_of<'r>(
     result: &'r StreamsResult,
     peer: &HostCounters,
-    direction: Direction,
+    direction: StreamDirection,
 ) -> Vec<&'r StreamFigure> {
     let mine = |stream: &&StreamFigure| stream.direction == direction && peer.paths.contains(&stream.path);
     result.streams.iter().filter(mine).collect()
@@ -52,20 +52,20 @@ fn of(
     measurement: &Measurement,
     result: &StreamsResult,
     (own, peer): (&HostCounters, &HostCounters),
-    direction: Direction,
+    direction: StreamDirection,
     streams: &[&StreamFigure],
 ) -> Ledger {
     let here = end(own, &measurement.cpu_by_core, streams);
     let there = end(peer, measurement.receiver.as_ref().map_or(&[][..], |told| &told.cpu_by_core), streams);
     let totals = totals(measurement, result, direction, streams);
     match direction {
-        Direction::Receive => ledger(&there, &here, &totals),
-        Direction::Send | Direction::Both => ledger(&here, &there, &totals),
+        StreamDirection::Receive => ledger(&there, &here, &totals),
+        StreamDirection::Send | StreamDirection::Both => ledger(&here, &there, &totals),
     }
 }
 
-fn end(host: &HostCounters, cores: &[crate::measure::CoreUse], streams: &[&StreamFigure]) -> End {
-    End {
+fn end(host: &HostCounters, cores: &[crate::measure::CoreUse], streams: &[&StreamFigure]) -> LedgerHost {
+    LedgerHost {
         host: host.host.clone(),
         counters: host.counters.clone(),
         // Several paths: the sum of what was read is meant.
@@ -85,15 +85,15 @@ fn end(host: &HostCounters, cores: &[crate::measure::CoreUse], streams: &[&Strea
 fn totals(
     measurement: &Measurement,
     result: &StreamsResult,
-    direction: Direction,
+    direction: StreamDirection,
     streams: &[&StreamFigure],
 ) -> Streams {
     let sum =
         |of: fn(&StreamFigure) -> u64| streams.iter().map(|stream| of(stream)).fold(0, u64::saturating_add);
     let busiest = streams.iter().max_by(|a, b| a.receiver_cpu_share.total_cmp(&b.receiver_cpu_share));
     let receiving_core = |stream: &StreamFigure| match direction {
-        Direction::Receive => stream.core,
-        Direction::Send | Direction::Both => stream.peer_core,
+        StreamDirection::Receive => stream.core,
+        StreamDirection::Send | StreamDirection::Both => stream.peer_core,
     };
     let sent_datagrams = sum(|stream| stream.sent_datagrams);
     let granted =
@@ -110,7 +110,7 @@ fn totals(
             refused: sum(|stream| stream.refused_sends),
             too_long: 0,
         },
-        received: Received {
+        received: ReceiverAccount {
             bytes: sum(|stream| stream.received_bytes),
             datagrams: sum(|stream| stream.received_datagrams),
             trains: sum(|stream| stream.received_trains),

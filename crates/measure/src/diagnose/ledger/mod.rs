@@ -20,25 +20,26 @@ pub use drops::{drops, drops_by_interface};
 pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;
 
-use drops::{Told, told};
+use drops::{DropReading, told};
 use linerate_facts::counters::NOT_RECORDED;
 use linerate_facts::protocol::Protocol;
 use share::signed;
 
 /// The ledger of the streams of one direction. Pure; total: what is not known leaves a line without figures.
-pub fn ledger(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
+pub fn ledger(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> Ledger {
     if sender.host != receiver.host {
         return of_hosts(sender, receiver, streams);
     }
     // Two namespaces of one machine, or two machines that somebody named alike.
-    let called = |end: &End, role: &str| End { host: format!("{} ({role})", end.host), ..end.clone() };
+    let called =
+        |end: &LedgerHost, role: &str| LedgerHost { host: format!("{} ({role})", end.host), ..end.clone() };
     of_hosts(&called(sender, "sender"), &called(receiver, "receiver"), streams)
 }
 
-fn of_hosts(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
-    let mut sent: Vec<Told> = told(&sender.counters, sender.interface.as_deref());
+fn of_hosts(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> Ledger {
+    let mut sent: Vec<DropReading> = told(&sender.counters, sender.interface.as_deref());
     sent.retain(|one| lines::is_outgoing(one) && belongs(one, streams.protocol));
-    let mut received: Vec<Told> = told(&receiver.counters, receiver.interface.as_deref());
+    let mut received: Vec<DropReading> = told(&receiver.counters, receiver.interface.as_deref());
     received.retain(|one| lines::is_incoming(one) && belongs(one, streams.protocol));
     let doubles = streams.received.duplicated;
     let lost_datagrams =
@@ -70,7 +71,7 @@ fn of_hosts(sender: &End, receiver: &End, streams: &Streams) -> Ledger {
 const MOST_REASONS: usize = 8;
 
 /// What the kernel of a host says of its drops, most first.
-fn reasons(end: &End) -> Vec<Reason> {
+fn reasons(end: &LedgerHost) -> Vec<Reason> {
     let known = end.counters.drop_reasons.known().into_iter().flatten();
     let one = |(reason, counted): (&String, &u64)| Reason {
         host: end.host.clone(),
@@ -88,7 +89,7 @@ fn reasons(end: &End) -> Vec<Reason> {
 }
 
 /// Counters of the other protocol say nothing of these streams.
-fn belongs(one: &Told, protocol: Protocol) -> bool {
+fn belongs(one: &DropReading, protocol: Protocol) -> bool {
     let other: &[&str] = match protocol {
         Protocol::Udp => &["Tcp ", "TcpExt "],
         Protocol::Tcp => &["Udp "],
@@ -114,7 +115,7 @@ fn unaccounted_bytes(streams: &Streams, (datagrams, bytes): (i64, i64), unaccoun
 }
 
 /// A full receive buffer has its cause beside it: the core, or its size.
-fn name_socket(receiver: &End, received: &mut [Told], streams: &Streams) {
+fn name_socket(receiver: &LedgerHost, received: &mut [DropReading], streams: &Streams) {
     let full = received.iter_mut().filter(|one| one.name == "RcvbufErrors" && one.drop.datagrams > 0);
     for one in full {
         if let Some(cause) = socket::causes(receiver, streams).into_iter().next() {
@@ -125,11 +126,11 @@ fn name_socket(receiver: &End, received: &mut [Told], streams: &Streams) {
 }
 
 /// Traffic of others in the counters that the ledger reads.
-fn in_the_same_counters(sender: &End, receiver: &End, streams: &Streams) -> Vec<Others> {
+fn in_the_same_counters(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> Vec<Others> {
     if streams.protocol == Protocol::Tcp {
         return Vec::new();
     }
-    let told = |end: &End, counter: &str, counted: Option<u64>| {
+    let told = |end: &LedgerHost, counter: &str, counted: Option<u64>| {
         let counted = counted.filter(|counted| *counted > 0)?;
         Some(Others { host: end.host.clone(), counter: counter.into(), counted })
     };

@@ -4,7 +4,7 @@
 //! one header in its counter.
 
 use super::drops::interfaces;
-use super::product::{End, Streams};
+use super::product::{LedgerHost, Streams};
 use linerate_facts::counters::InterfaceCounters;
 use linerate_facts::protocol::Protocol;
 
@@ -20,7 +20,7 @@ pub(super) fn ip_header_bytes(streams: &Streams) -> u64 {
 }
 
 /// In how many pieces IP sends a datagram.
-pub(super) fn pieces(sender: &End, streams: &Streams) -> u64 {
+pub(super) fn pieces(sender: &LedgerHost, streams: &Streams) -> u64 {
     if sender.counters.both("Ip", "FragCreates").unwrap_or(0) == 0 {
         return 1;
     }
@@ -45,7 +45,7 @@ pub(super) fn datagrams(payload: u64, streams: &Streams) -> Option<u64> {
 
 /// Datagrams that came to IP. Congestion marks are counted for each segment of a train (`ip_rcv_core`), other
 /// packets one by one.
-pub(super) fn datagrams_into_ip(receiver: &End, streams: &Streams) -> Option<u64> {
+pub(super) fn datagrams_into_ip(receiver: &LedgerHost, streams: &Streams) -> Option<u64> {
     let counters = &receiver.counters;
     let marks = ["InNoECTPkts", "InECT0Pkts", "InECT1Pkts", "InCEPkts"];
     let one = |name: &str| match streams.ipv6 {
@@ -62,7 +62,7 @@ pub(super) fn datagrams_into_ip(receiver: &End, streams: &Streams) -> Option<u64
 }
 
 /// Packets that this host sent and that are not these streams'.
-pub(super) fn others_sent(sender: &End, streams: &Streams) -> u64 {
+pub(super) fn others_sent(sender: &LedgerHost, streams: &Streams) -> u64 {
     let counters = &sender.counters;
     let tcp = counters.count("Tcp", "OutSegs").unwrap_or(0);
     let icmp = counters.count("Icmp", "OutMsgs").unwrap_or(0);
@@ -73,7 +73,7 @@ pub(super) fn others_sent(sender: &End, streams: &Streams) -> u64 {
 
 /// Sends of UDP that are not these streams', in the unit of OutDatagrams. A send that the queue dropped is in
 /// SndbufErrors instead.
-pub(super) fn udp_sent_by_others(sender: &End, streams: &Streams) -> Option<u64> {
+pub(super) fn udp_sent_by_others(sender: &LedgerHost, streams: &Streams) -> Option<u64> {
     let out = sender.counters.both("Udp", "OutDatagrams")?;
     let dropped = sender.counters.both("Udp", "SndbufErrors").unwrap_or(0);
     let own = if sender.offload.segmented { streams.sent.trains } else { streams.sent.datagrams };
@@ -82,7 +82,7 @@ pub(super) fn udp_sent_by_others(sender: &End, streams: &Streams) -> Option<u64>
 
 /// Datagrams of UDP taken by others' sockets, at least, in the unit of InDatagrams. With UDP_GRO nobody knows
 /// how many trains were ours: no more than our datagrams.
-pub(super) fn udp_taken_by_others(receiver: &End, streams: &Streams) -> Option<u64> {
+pub(super) fn udp_taken_by_others(receiver: &LedgerHost, streams: &Streams) -> Option<u64> {
     let taken = receiver.counters.both("Udp", "InDatagrams")?;
     let received = &streams.received;
     Some(taken.saturating_sub(received.datagrams.saturating_add(received.foreign)))
@@ -96,7 +96,7 @@ pub(super) fn of_interface(one: &InterfaceCounters, streams: &Streams, way: &str
 }
 
 /// Datagrams of all interfaces of the host that the streams may have used.
-pub(super) fn of_interfaces(end: &End, streams: &Streams, way: &str) -> Option<u64> {
+pub(super) fn of_interfaces(end: &LedgerHost, streams: &Streams, way: &str) -> Option<u64> {
     let each = interfaces(&end.counters, end.interface.as_deref()).map(|one| {
         let (_, payload) = of_interface(one, streams, way)?;
         datagrams(payload, streams)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// One host of the test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct End {
+pub struct LedgerHost {
     pub host: String,
     /// Differences over the test.
     pub counters: NetworkCounters,
@@ -43,7 +43,7 @@ pub struct Streams {
     /// How long they ran.
     pub seconds: f64,
     pub sent: Sent,
-    pub received: Received,
+    pub received: ReceiverAccount,
 }
 
 /// The sending programs' account.
@@ -66,7 +66,7 @@ pub struct Sent {
 /// The receiving programs' account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Received {
+pub struct ReceiverAccount {
     pub bytes: u64,
     /// UDP: all that came, doubles with them, foreign ones not.
     pub datagrams: u64,

@@ -1,6 +1,6 @@
 //! Why a receiving socket's buffer was full: too small, or its reader did not get its core.
 
-use super::product::{End, Streams};
+use super::product::{LedgerHost, Streams};
 use linerate_facts::units::show_size;
 use linerate_model::verdict;
 use linerate_model::verdict::thresholds::CPU_OF_OTHERS;
@@ -18,7 +18,7 @@ pub(super) struct Cause {
 }
 
 /// All causes that the figures show, the first the one to cure first; at least one.
-pub(super) fn causes(receiver: &End, streams: &Streams) -> Vec<Cause> {
+pub(super) fn causes(receiver: &LedgerHost, streams: &Streams) -> Vec<Cause> {
     let mut causes: Vec<Cause> = core(receiver, streams).into_iter().collect();
     let buffer = streams.received.receive_buffer_bytes;
     if causes.is_empty() || small(streams) {
@@ -46,7 +46,7 @@ fn small(streams: &Streams) -> bool {
 }
 
 /// The reader's core was others', or was all used up by itself.
-fn core(receiver: &End, streams: &Streams) -> Option<Cause> {
+fn core(receiver: &LedgerHost, streams: &Streams) -> Option<Cause> {
     let thread = streams.received.thread?;
     let core = receiver.cores.iter().find(|core| core.core == thread.core)?;
     let own = thread.cpu_seconds / streams.seconds;
@@ -82,6 +82,6 @@ fn core(receiver: &End, streams: &Streams) -> Option<Cause> {
     })
 }
 
-fn name(end: &End) -> &str {
+fn name(end: &LedgerHost) -> &str {
     if end.host.is_empty() { "the receiver" } else { &end.host }
 }

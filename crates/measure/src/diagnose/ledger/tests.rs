@@ -12,7 +12,7 @@ fn counters(values: &[(&str, u64)]) -> Counters {
 }
 
 /// A host with these counters (`Udp RcvbufErrors`), and an interface with those.
-fn end(host: &str, values: &[(&str, u64)], interface: &[(&str, u64)]) -> End {
+fn end(host: &str, values: &[(&str, u64)], interface: &[(&str, u64)]) -> LedgerHost {
     let mut own = NetworkCounters::default();
     let (mut snmp, mut netstat) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
     for (name, value) in values {
@@ -27,7 +27,7 @@ fn end(host: &str, values: &[(&str, u64)], interface: &[(&str, u64)]) -> End {
         statistics: Fact::Known(counters(interface)),
         ..InterfaceCounters::default()
     }];
-    End { host: host.into(), counters: own, ..End::default() }
+    LedgerHost { host: host.into(), counters: own, ..LedgerHost::default() }
 }
 
 /// `sent` datagrams of 1,472 bytes, of which `received` came.
@@ -38,7 +38,11 @@ fn streams(sent: u64, received: u64) -> Streams {
         datagram_bytes: 1472,
         seconds: 1.0,
         sent: Sent { bytes: sent * 1472, datagrams: sent, ..Sent::default() },
-        received: Received { bytes: received * 1472, datagrams: received, ..Received::default() },
+        received: ReceiverAccount {
+            bytes: received * 1472,
+            datagrams: received,
+            ..ReceiverAccount::default()
+        },
     }
 }
 
@@ -203,7 +207,7 @@ fn tcp_loses_no_byte_and_reports_what_it_sent_again() {
 
 #[test]
 fn nothing_known_is_a_ledger_without_figures() {
-    let ledger = ledger(&End::default(), &End::default(), &streams(10, 10));
+    let ledger = ledger(&LedgerHost::default(), &LedgerHost::default(), &streams(10, 10));
     adds_up(&ledger);
     assert!(ledger.findings.is_empty());
     assert_eq!(ledger.lines.first().map(|line| line.host.trim()), Some("(sender)"), "both have one name");
@@ -266,7 +270,7 @@ proptest! {
             datagram_bytes,
             seconds,
             sent: Sent { bytes: own[0], datagrams: own[1], trains: own[2], refused: own[3], too_long: own[4] },
-            received: Received { bytes: own[5], datagrams: own[6], trains: own[7], duplicated: own[3], foreign: own[4], socket_drops: own[2], receive_buffer_bytes: own[1], thread: None },
+            received: ReceiverAccount { bytes: own[5], datagrams: own[6], trains: own[7], duplicated: own[3], foreign: own[4], socket_drops: own[2], receive_buffer_bytes: own[1], thread: None },
         };
         let ledger = ledger(&make("a", &sender), &make("b", &receiver), &streams);
         let json = serde_json::to_string(&ledger).expect("JSON");

@@ -1,7 +1,7 @@
 //! A lab server written down: its plan, and the figures that its stages would measure.
 
 use crate::diagnose::{Diagnosis, diagnose};
-use crate::measure::{HeldBy, Measurement, Measurements, ReceiverResult, Stage};
+use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Disk, DiskKind, Machine};
@@ -93,9 +93,9 @@ impl Lab {
     }
 
     /// Rate of a stage whose parts do `parts`, under the quota at a cost per GB; and what held it.
-    fn under_quota(&self, parts: f64, cost: f64) -> (f64, Option<HeldBy>) {
+    fn under_quota(&self, parts: f64, cost: f64) -> (f64, Option<LimitedBy>) {
         let cpu = if self.quota_cores > 0.0 { self.quota_cores / cost * 1000.0 } else { f64::INFINITY };
-        if cpu < parts { (cpu, Some(HeldBy::Quota)) } else { (parts, None) }
+        if cpu < parts { (cpu, Some(LimitedBy::Quota)) } else { (parts, None) }
     }
 
     fn put(&self, mut figure: Measurement, parts: f64, cost: f64) -> Measurement {
@@ -105,7 +105,7 @@ impl Lab {
         figure.cpu_seconds_per_gb = cost;
         figure.lower_bound = held_by.is_some();
         figure.held_by = held_by;
-        if held_by == Some(HeldBy::Quota) {
+        if held_by == Some(LimitedBy::Quota) {
             figure.flags.push("quota".into());
         }
         figure
@@ -131,7 +131,7 @@ impl Lab {
                 (figure.protocol, figure.with_file, figure.together) = (Some(protocol), with_file, together);
                 let mut figure = self.put(figure, nics.min(disks).min(self.receiver), cost);
                 if figure.held_by.is_none() && self.receiver < nics.min(disks) {
-                    (figure.held_by, figure.lower_bound) = (Some(HeldBy::Peer), true);
+                    (figure.held_by, figure.lower_bound) = (Some(LimitedBy::Peer), true);
                 }
                 let throttled = if self.receiver < nics { 0.9 } else { 0.0 };
                 let quota_cores = if throttled > 0.0 { 0.1 } else { 0.0 };

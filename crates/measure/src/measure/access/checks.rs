@@ -1,11 +1,11 @@
 //! Whether a figure holds together: Little's law, the depth reached, the schedule kept, the generator's own
 //! CPU, the page cache.
 
-use super::conduct::Bench;
+use super::conduct::AccessBench;
 use super::figure::Watched;
-use super::{AccessResult, Checks, Engine, Job};
+use super::{AccessJob, AccessResult, Checks, Engine};
 use linerate_model::verdict::thresholds::OWN_CPU_FULL;
-use linerate_transport::flow::access::Outcome;
+use linerate_transport::flow::access::AccessOutcome;
 
 /// Rate × latency may differ from the counted depth by this share: latencies include the warm-up, rates do
 /// not.
@@ -21,10 +21,10 @@ const SHORT_SECONDS: f64 = 0.5;
 
 /// What the checks look at.
 pub(crate) struct Facts<'a, 'b> {
-    pub bench: &'a Bench<'b>,
-    pub job: &'a Job,
+    pub bench: &'a AccessBench<'b>,
+    pub job: &'a AccessJob,
     pub watched: &'a Watched,
-    pub outcomes: &'a [Outcome],
+    pub outcomes: &'a [AccessOutcome],
 }
 
 /// The checks, and the flags that follow from them.
@@ -67,7 +67,7 @@ pub(crate) fn checks(facts: &Facts<'_, '_>, result: &AccessResult) -> (Checks, V
     (checks, flags)
 }
 
-fn lateness(checks: &mut Checks, outcomes: &[Outcome]) {
+fn lateness(checks: &mut Checks, outcomes: &[AccessOutcome]) {
     let mut all = linerate_transport::flow::access::Tally::new().latency;
     for outcome in outcomes {
         all += &outcome.lateness;
@@ -97,7 +97,7 @@ fn depth(checks: &mut Checks, paced: bool, timed: bool) {
     }
 }
 
-fn offered(checks: &mut Checks, job: &Job, result: &AccessResult) {
+fn offered(checks: &mut Checks, job: &AccessJob, result: &AccessResult) {
     let Some(offered) = job.requests_per_second else { return };
     let sides = result.reads.iter().chain(&result.writes);
     let done: f64 = sides.map(|side| side.operations_per_second).sum();

@@ -1,14 +1,14 @@
 //! Runs one job on prepared sources: workers, a warm-up, windows; or each worker's part once. The figure with
 //! all that belongs to it.
 
-use super::Job;
+use super::AccessJob;
 use super::burst::burst;
-use super::crew::Crew;
+use super::crew::WorkerPool;
 use super::figure::{Watched, measurement};
 use super::files::Prepared;
-use super::meter::{Boundary, CrewMeter};
+use super::meter::{Boundary, WorkerMeter};
 use crate::event::{Event, Listener};
-use crate::measure::window::{Reading, Seen, Windows, fill_between, watch};
+use crate::measure::window::{Reading, WindowObservation, WindowSpec, fill_between, watch};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -31,7 +31,7 @@ const MOST_SHORT_WINDOWS: usize = 600;
 const GLANCE: Duration = Duration::from_millis(250);
 
 /// Where jobs are run, and who hears of it. Any number of jobs, one after another.
-pub struct Bench<'a> {
+pub struct AccessBench<'a> {
     pub sysroot: &'a Sysroot,
     pub machine: &'a Machine,
     /// Set by Ctrl-C.
@@ -45,7 +45,7 @@ pub struct Bench<'a> {
     pub windows: u32,
 }
 
-impl Bench<'_> {
+impl AccessBench<'_> {
     /// Processors that we may use.
     pub fn cores(&self) -> Vec<u32> {
         match self.machine.cpu.allowed.known() {
@@ -62,9 +62,13 @@ impl Bench<'_> {
 
 /// Runs the job. What failed on the way is in the measurement's `access.errors`; a `Failure` means that there
 /// is no figure at all.
-pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<Measurement, Failure> {
+pub fn conduct(
+    bench: &mut AccessBench<'_>,
+    job: &AccessJob,
+    prepared: &Prepared,
+) -> Result<Measurement, Failure> {
     let devices = prepared.devices_of(job);
-    let crew = Crew::start(bench, job, prepared)?;
+    let crew = WorkerPool::start(bench, job, prepared)?;
     let expected =
         job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
     let name = super::figure::title(job);
@@ -85,18 +89,18 @@ pub fn conduct(bench: &mut Bench<'_>, job: &Job, prepared: &Prepared) -> Result<
 }
 
 fn in_windows(
-    bench: &mut Bench<'_>,
-    crew: &Crew,
-    job: &Job,
+    bench: &mut AccessBench<'_>,
+    crew: &WorkerPool,
+    job: &AccessJob,
     seconds: f64,
     devices: &[String],
 ) -> Result<Watched, Failure> {
-    let windows = Windows {
+    let windows = WindowSpec {
         warm_up: Duration::from_secs_f64(bench.warm_up_seconds),
         window: Duration::from_secs_f64(seconds),
         repeats: bench.windows.max(1),
     };
-    let mut meter = CrewMeter {
+    let mut meter = WorkerMeter {
         counters: &crew.counters,
         sysroot: bench.sysroot,
         devices,
@@ -108,7 +112,7 @@ fn in_windows(
         last: Vec::new(),
         boundaries: Vec::new(),
     };
-    let mut glance = Glance::new();
+    let mut glance = RateSnapshot::new();
     let mut series = Series::new(crew);
     let listener = &mut *bench.listener;
     let mut tick = |_: f64| {
@@ -118,7 +122,7 @@ fn in_windows(
     };
     let seen = watch(bench.sysroot, &[], &mut meter, windows, bench.stop, &mut tick);
     let mut seen = seen.map_err(Failure::Lacks)?;
-    let CrewMeter { totals, first, boundaries, .. } = meter;
+    let WorkerMeter { totals, first, boundaries, .. } = meter;
     let completions = seldom(crew, &first, seen.samples.len());
     if completions < LEAST_COMPLETIONS {
         seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
@@ -132,7 +136,7 @@ fn in_windows(
 }
 
 /// Completions of the slowest worker in a window.
-fn seldom(crew: &Crew, first: &[linerate_transport::flow::progress::Mark], windows: usize) -> f64 {
+fn seldom(crew: &WorkerPool, first: &[linerate_transport::flow::progress::Mark], windows: usize) -> f64 {
     let moved = crew.counters.iter().zip(first).map(|(counters, first)| {
         let operations = counters.operations.load(Ordering::Relaxed).max(1);
         let now = counters.progress.mark().bytes.max(1);
@@ -142,10 +146,10 @@ fn seldom(crew: &Crew, first: &[linerate_transport::flow::progress::Mark], windo
 }
 
 /// Each worker does its part once: as long as it takes.
-fn once(bench: &mut Bench<'_>, crew: &Crew, devices: &[String]) -> Watched {
+fn once(bench: &mut AccessBench<'_>, crew: &WorkerPool, devices: &[String]) -> Watched {
     let before = Reading::now(bench.sysroot, &[]);
     let begin = Boundary::now(bench.sysroot, devices, &crew.counters);
-    let mut glance = Glance::new();
+    let mut glance = RateSnapshot::new();
     let mut watched = Watched::default();
     while crew.alive() && !bench.stopped() {
         glance.look(crew, bench.listener);
@@ -154,7 +158,8 @@ fn once(bench: &mut Bench<'_>, crew: &Crew, devices: &[String]) -> Watched {
         }
         std::thread::sleep(LOOK);
     }
-    let mut seen = Seen { bytes: crew.bytes(), cut_short: bench.stopped(), ..Seen::default() };
+    let mut seen =
+        WindowObservation { bytes: crew.bytes(), cut_short: bench.stopped(), ..WindowObservation::default() };
     fill_between(&mut seen, &before, &Reading::now(bench.sysroot, &[]));
     watched.seen = seen;
     watched.between(&begin, &Boundary::now(bench.sysroot, devices, &crew.counters));
@@ -162,24 +167,24 @@ fn once(bench: &mut Bench<'_>, crew: &Crew, devices: &[String]) -> Watched {
 }
 
 /// The rate as the user sees it while it works.
-struct Glance {
+struct RateSnapshot {
     at: Instant,
     bytes: u64,
 }
 
-impl Glance {
+impl RateSnapshot {
     fn new() -> Self {
-        Glance { at: Instant::now(), bytes: 0 }
+        RateSnapshot { at: Instant::now(), bytes: 0 }
     }
 
-    fn look(&mut self, crew: &Crew, listener: &mut dyn Listener) {
+    fn look(&mut self, crew: &WorkerPool, listener: &mut dyn Listener) {
         let passed = self.at.elapsed();
         if passed < GLANCE {
             return;
         }
         let bytes = crew.bytes();
         let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
-        *self = Glance { at: Instant::now(), bytes };
+        *self = RateSnapshot { at: Instant::now(), bytes };
         listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
     }
 }
@@ -193,12 +198,12 @@ struct Series {
 }
 
 impl Series {
-    fn new(crew: &Crew) -> Self {
+    fn new(crew: &WorkerPool) -> Self {
         let window = Duration::from_secs_f64(SHORT_WINDOW_SECONDS);
         Series { begin: crew.begin, window, bytes: vec![(Duration::ZERO, 0)] }
     }
 
-    fn look(&mut self, crew: &Crew) {
+    fn look(&mut self, crew: &WorkerPool) {
         let now = self.begin.elapsed();
         if now < self.window * self.bytes.len() as u32 {
             return;

@@ -1,15 +1,15 @@
 //! The workers of one job: started together, watched together, ended together.
 
-use super::conduct::Bench;
+use super::conduct::AccessBench;
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
-use super::{Access, Job};
+use super::{Access, AccessJob};
 use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_transport::flow::access::{
-    self, AccessCounters, AccessStart, Outcome, Pace, RunningAccess, Stamp, Walk,
+    self, AccessCounters, AccessOutcome, AccessStart, BlockStamp, Pace, RunningAccess, Walk,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// Workers at work. Dropping it stops them.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerPool {
     pub counters: Vec<Arc<AccessCounters>>,
     pub begin: Instant,
     /// Bytes that all parts hold together, and those that the job asks for.
@@ -40,15 +40,19 @@ pub(crate) struct Crew {
 
 /// What the crew did.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
-    pub outcomes: Vec<Outcome>,
+pub(crate) struct WorkersEnd {
+    pub outcomes: Vec<AccessOutcome>,
     /// What could not even begin, or hangs.
     pub errors: Vec<String>,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Opens each worker's part, then starts all.
-    pub(crate) fn start(bench: &Bench<'_>, job: &Job, prepared: &Prepared) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        bench: &AccessBench<'_>,
+        job: &AccessJob,
+        prepared: &Prepared,
+    ) -> Result<Self, Failure> {
         check_memory(bench.sysroot, job)?;
         let cores = cores_for(bench, job);
         let mut parts = Vec::with_capacity(job.workers as usize);
@@ -57,7 +61,7 @@ impl Crew {
             parts.push(prepared.open_part(job, place(job, whose), job.writes())?);
         }
         let begin = Instant::now();
-        let mut crew = Crew {
+        let mut crew = WorkerPool {
             counters: Vec::new(),
             begin,
             area_bytes: parts.iter().map(|part| part.area.block_bytes * part.area.blocks).sum(),
@@ -84,7 +88,7 @@ impl Crew {
                 amount_bytes: job.seconds.is_none().then_some(amount),
                 fsync_at_end: job.fsync && job.writes(),
                 // All data of a bench has one stamp, whichever worker wrote it.
-                stamp: job.verify.then_some(Stamp { seed: job.seed }),
+                stamp: job.verify.then_some(BlockStamp { seed: job.seed }),
                 seed,
                 io_uring: bench.io_uring,
                 begin,
@@ -116,9 +120,9 @@ impl Crew {
     }
 
     /// Stops all and waits for them; after Ctrl-C no longer than a user does.
-    pub(crate) fn finish(mut self, interrupted: &AtomicBool) -> Ended {
+    pub(crate) fn finish(mut self, interrupted: &AtomicBool) -> WorkersEnd {
         self.stop.store(true, Ordering::Relaxed);
-        let mut ended = Ended::default();
+        let mut ended = WorkersEnd::default();
         let mut since = None;
         while self.alive() {
             if interrupted.load(Ordering::Relaxed) {
@@ -145,7 +149,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -160,7 +164,7 @@ fn read_share(access: Access) -> f64 {
 }
 
 /// Each worker's share of what all together do.
-fn pace(job: &Job) -> Pace {
+fn pace(job: &AccessJob) -> Pace {
     let share = f64::from(job.workers.max(1));
     match (job.requests_per_second, job.limit_bytes_per_second) {
         (Some(rate), _) => Pace::Open { requests_per_second: rate / share },
@@ -170,13 +174,13 @@ fn pace(job: &Job) -> Pace {
 }
 
 /// A core for each worker where there are enough; else the kernel spreads them better than we could.
-fn cores_for(bench: &Bench<'_>, job: &Job) -> Vec<u32> {
+fn cores_for(bench: &AccessBench<'_>, job: &AccessJob) -> Vec<u32> {
     let cores = bench.cores();
     if job.workers as usize > cores.len() { Vec::new() } else { cores[..job.workers as usize].to_vec() }
 }
 
 /// Buffers that do not fit into memory would be measured as swapping, or end the process.
-pub(super) fn check_memory(sysroot: &Sysroot, job: &Job) -> Result<(), Failure> {
+pub(super) fn check_memory(sysroot: &Sysroot, job: &AccessJob) -> Result<(), Failure> {
     let buffers = u128::from(job.queue_depth) * u128::from(job.transfer_bytes);
     let need = u128::from(job.workers) * (buffers + WORKER_BYTES);
     let need = u64::try_from(need).unwrap_or(u64::MAX);

@@ -2,15 +2,17 @@
 //! `AccessResult`.
 
 use super::checks::{self, Facts};
-use super::conduct::Bench;
-use super::crew::Ended;
+use super::conduct::AccessBench;
+use super::crew::WorkersEnd;
 use super::files::Prepared;
 use super::meter::Boundary;
-use super::{Access, AccessResult, Burst, DeviceUse, Engine, Job, Latency, Layout, Order, SideResult};
-use crate::measure::window::Seen;
+use super::{
+    Access, AccessJob, AccessOrder, AccessResult, Burst, DeviceUse, Engine, FileLayout, Latency, SideResult,
+};
+use crate::measure::window::WindowObservation;
 use crate::measure::{Measurement, Stage, trust};
 use linerate_facts::units::show_size;
-use linerate_transport::flow::access::{AccessError, Outcome, Tally};
+use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
 
 /// Errors of one file that are told one by one.
 const MOST_ERRORS: usize = 3;
@@ -18,7 +20,7 @@ const MOST_ERRORS: usize = 3;
 /// What was watched while the workers worked.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    pub seen: Seen,
+    pub seen: WindowObservation,
     pub timed: bool,
     pub devices: Vec<DeviceUse>,
     /// When the first worker had done its part (seconds since the common zero), and the bytes of all until
@@ -41,13 +43,13 @@ impl Watched {
 
 /// All of it in one product.
 pub(crate) fn measurement(
-    bench: &Bench<'_>,
-    job: &Job,
+    bench: &AccessBench<'_>,
+    job: &AccessJob,
     prepared: &Prepared,
     mut watched: Watched,
-    ended: Ended,
+    ended: WorkersEnd,
 ) -> Measurement {
-    let Ended { outcomes, errors: mut failed } = ended;
+    let WorkersEnd { outcomes, errors: mut failed } = ended;
     let (mut reads, mut writes) = (Tally::new(), Tally::new());
     for outcome in &outcomes {
         reads.join(&outcome.reads);
@@ -99,7 +101,7 @@ pub(crate) fn measurement(
 }
 
 /// While all were still at work, and until the last had ended; bytes per second.
-fn done_rates(watched: &Watched, outcomes: &[Outcome], bytes: u64) -> (f64, f64) {
+fn done_rates(watched: &Watched, outcomes: &[AccessOutcome], bytes: u64) -> (f64, f64) {
     let started = outcomes.iter().map(|outcome| outcome.started_seconds).fold(f64::MAX, f64::min);
     let ended = outcomes.iter().map(|outcome| outcome.ended_seconds).fold(0.0, f64::max);
     let rate = |bytes: u64, until: f64| {
@@ -141,7 +143,7 @@ fn latency(tally: &Tally) -> Latency {
 }
 
 /// The one resource that was used, or `all`.
-fn resource(job: &Job, prepared: &Prepared) -> String {
+fn resource(job: &AccessJob, prepared: &Prepared) -> String {
     let used = job.sources.len().min(job.workers as usize);
     let targets = (0..used).filter_map(|source| prepared.target_of(job, source).ok());
     let mut names: Vec<String> = targets.map(|target| prepared.resource(target)).collect();
@@ -151,12 +153,12 @@ fn resource(job: &Job, prepared: &Prepared) -> String {
 }
 
 /// `sequential read, 1 MiB × 16, 4 workers`.
-pub fn title(job: &Job) -> String {
+pub fn title(job: &AccessJob) -> String {
     let order = match job.order {
-        Order::Sequential => "sequential".to_string(),
-        Order::Random => "random".to_string(),
-        Order::Zipf { theta } => format!("zipf {theta}"),
-        Order::Hot { share, hits } => format!("hot {share}:{hits}"),
+        AccessOrder::Sequential => "sequential".to_string(),
+        AccessOrder::Random => "random".to_string(),
+        AccessOrder::Zipf { theta } => format!("zipf {theta}"),
+        AccessOrder::Hot { share, hits } => format!("hot {share}:{hits}"),
     };
     let access = match job.access {
         Access::Read => "read".to_string(),
@@ -165,9 +167,9 @@ pub fn title(job: &Job) -> String {
     };
     let workers = if job.workers == 1 { "1 worker".to_string() } else { format!("{} workers", job.workers) };
     let layout = match job.layout {
-        Layout::FilePerWorker => "",
-        Layout::Segmented => ", segmented",
-        Layout::Strided => ", strided",
+        FileLayout::FilePerWorker => "",
+        FileLayout::Segmented => ", segmented",
+        FileLayout::Strided => ", strided",
     };
     let engine = match job.engine {
         Engine::IoUring => "",
@@ -179,7 +181,7 @@ pub fn title(job: &Job) -> String {
     format!("{order} {access}, {size} × {}, {workers}{layout}{engine}{cache}", job.queue_depth)
 }
 
-fn method(job: &Job, outcomes: &[Outcome]) -> String {
+fn method(job: &AccessJob, outcomes: &[AccessOutcome]) -> String {
     let engine = outcomes.first().map_or("no worker started", |outcome| outcome.method.as_str());
     let cache = match (job.engine, job.direct) {
         (Engine::Mmap, _) => "mapped",

@@ -4,13 +4,13 @@
 //! Unless they are to be kept, files have no name (as the scratch files of a run), so that not even `kill -9`
 //! leaves one behind.
 
-use super::Job;
-use super::conduct::Bench;
+use super::AccessJob;
+use super::conduct::AccessBench;
 use super::crew::check_memory;
 use super::lay_out::{Blank, lay_out};
 use super::made::{Made, PREFIX, not_made};
 use super::parts::files_of;
-use super::target::{Kind, Permissions, Target};
+use super::target::{Permissions, SourceKind, Target};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::space_at;
@@ -30,14 +30,18 @@ pub struct Prepared {
 
 impl Prepared {
     /// Looks at the sources. Nothing is made yet.
-    pub fn new(bench: &Bench<'_>, sources: &[PathBuf], permissions: Permissions) -> Result<Self, Failure> {
+    pub fn new(
+        bench: &AccessBench<'_>,
+        sources: &[PathBuf],
+        permissions: Permissions,
+    ) -> Result<Self, Failure> {
         let looked = sources.iter().map(|path| Target::look(bench.sysroot, bench.machine, path));
         Ok(Prepared { targets: looked.collect::<Result<_, _>>()?, made: Vec::new(), permissions })
     }
 
     /// Makes whatever this job still lacks. May be called for one job after another: files are shared and
     /// grow.
-    pub(crate) fn ready_for(&mut self, bench: &mut Bench<'_>, job: &Job) -> Result<(), Failure> {
+    pub(crate) fn ready_for(&mut self, bench: &mut AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
         job.check().map_err(Failure::Usage)?;
         check_memory(bench.sysroot, job)?;
         self.check_targets(bench, job)?;
@@ -45,7 +49,7 @@ impl Prepared {
         let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
         for source in 0..job.sources.len() {
             let target = self.target_of(job, source)?;
-            if self.targets[target].kind == Kind::Directory {
+            if self.targets[target].kind == SourceKind::Directory {
                 wanted.extend(files_of(job, source).into_iter().map(|(index, bytes)| (target, index, bytes)));
             }
         }
@@ -60,7 +64,7 @@ impl Prepared {
     }
 
     /// A job has written its files: those that it wrote whole hold data now, and stamps of its own or none.
-    pub fn wrote(&mut self, job: &Job) {
+    pub fn wrote(&mut self, job: &AccessJob) {
         if !job.writes() {
             return;
         }
@@ -106,7 +110,7 @@ impl Prepared {
     }
 
     /// Disks behind the sources of a job, each once.
-    pub(crate) fn devices_of(&self, job: &Job) -> Vec<String> {
+    pub(crate) fn devices_of(&self, job: &AccessJob) -> Vec<String> {
         let targets = (0..job.sources.len()).filter_map(|source| self.target_of(job, source).ok());
         let mut devices: Vec<String> =
             targets.flat_map(|target| self.targets[target].leaves.clone()).collect();
@@ -117,14 +121,14 @@ impl Prepared {
 
     /// Which of the sources looked at a source of a job is: a job may use some of them. One that is named
     /// twice is two.
-    pub(super) fn target_of(&self, job: &Job, source: usize) -> Result<usize, Failure> {
+    pub(super) fn target_of(&self, job: &AccessJob, source: usize) -> Result<usize, Failure> {
         let path = &job.sources[source];
         let before = job.sources[..source].iter().filter(|other| *other == path).count();
         let mut same = (0..self.targets.len()).filter(|target| self.targets[*target].path == *path);
         same.nth(before).ok_or_else(|| Failure::Lacks(format!("source {}: not made ready", path.display())))
     }
 
-    fn check_targets(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
+    fn check_targets(&mut self, bench: &AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
         for target in self.targets.iter_mut().filter(|target| job.sources.contains(&target.path)) {
             if job.writes() {
                 target.allow_writes(bench.sysroot, bench.machine, &self.permissions)?;
@@ -138,7 +142,7 @@ impl Prepared {
                 )));
             }
             let ours = target.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-            if job.verify && !job.writes() && target.kind != Kind::Directory && !ours {
+            if job.verify && !job.writes() && target.kind != SourceKind::Directory && !ours {
                 return Err(Failure::Usage(format!(
                     "--verify: linerate did not write {shown}, so there is nothing to hold it against; name \
                      a directory, or a file that --keep left"
@@ -191,8 +195,8 @@ impl Prepared {
     /// Writes what is still blank in the files of a job.
     fn fill(
         &mut self,
-        bench: &mut Bench<'_>,
-        job: &Job,
+        bench: &mut AccessBench<'_>,
+        job: &AccessJob,
         wanted: &[(usize, usize, u64)],
     ) -> Result<(), Failure> {
         let stamp = job.stamp_sector_bytes();

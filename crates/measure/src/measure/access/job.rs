@@ -2,19 +2,19 @@
 //! again.
 
 use linerate_facts::units::show_size;
-pub use linerate_transport::flow::access::{Engine, Order};
+pub use linerate_transport::flow::access::{AccessOrder, Engine};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// One measurement of `linerate disk` or one step of `linerate load`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub struct AccessJob {
     /// Directories (files are made there), files or block devices; workers are dealt round them.
     pub sources: Vec<PathBuf>,
     pub workers: u32,
     pub access: Access,
-    pub order: Order,
-    pub layout: Layout,
+    pub order: AccessOrder,
+    pub layout: FileLayout,
     /// Bytes a request.
     pub transfer_bytes: u64,
     /// Contiguous bytes of one worker within a segment.
@@ -56,7 +56,7 @@ pub enum Access {
 /// Who has which part of which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layout {
+pub enum FileLayout {
     /// A file for each worker.
     FilePerWorker,
     /// One file a source; each worker's blocks of a segment lie side by side: worker 0 has the first block of
@@ -66,7 +66,7 @@ pub enum Layout {
     Segmented,
 }
 
-impl Job {
+impl AccessJob {
     /// It reads at all.
     pub fn reads(&self) -> bool {
         match self.access {
@@ -136,7 +136,7 @@ impl Job {
         }
         if self.verify
             && matches!(self.access, Access::Mixed { .. })
-            && self.order != Order::Sequential
+            && self.order != AccessOrder::Sequential
             && self.queue_depth > 1
         {
             return Err(

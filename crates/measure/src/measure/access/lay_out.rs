@@ -1,15 +1,15 @@
 //! Writes the files that will be read: really written, since reading a hole or an allocated extent costs the
 //! disk nothing.
 
-use super::conduct::Bench;
-use super::{Engine, Job};
+use super::conduct::AccessBench;
+use super::{AccessJob, Engine};
 use crate::event::Event;
 use crate::measure::Stage;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::drop_pages;
 use linerate_transport::flow::access::{
-    self, AccessCounters, AccessFile, AccessStart, Area, Order, Pace, Stamp, Walk,
+    self, AccessCounters, AccessFile, AccessOrder, AccessStart, Area, BlockStamp, Pace, Walk,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,9 +43,9 @@ struct Writing {
 /// Writes the blanks, those of different sources at once; gives how far each file holds data now. With
 /// `shorten_after` what is not written by then stays blank.
 pub(crate) fn lay_out(
-    bench: &mut Bench<'_>,
+    bench: &mut AccessBench<'_>,
     mut blanks: Vec<Blank>,
-    job: &Job,
+    job: &AccessJob,
     shorten_after: Option<Duration>,
 ) -> Result<Vec<(usize, u64)>, Failure> {
     if blanks.is_empty() {
@@ -99,7 +99,7 @@ fn next(blanks: &[Blank], writing: &[Writing]) -> Option<usize> {
 
 fn start(
     blank: Blank,
-    job: &Job,
+    job: &AccessJob,
     io_uring: bool,
     begin: Instant,
     stop: &Arc<AtomicBool>,
@@ -108,7 +108,7 @@ fn start(
     let from = blank.from / transfer * transfer;
     let lacks = |why: String| Failure::Lacks(format!("{}: {why}", blank.file.label));
     let area = Area::whole(0, from, blank.to - from);
-    let walk = Walk::new(vec![area], Order::Sequential, transfer, job.seed)
+    let walk = Walk::new(vec![area], AccessOrder::Sequential, transfer, job.seed)
         .ok_or_else(|| lacks("nothing to write".into()))?;
     let counters = Arc::new(AccessCounters::new(begin));
     let order = AccessStart {
@@ -122,7 +122,7 @@ fn start(
         pace: Pace::Closed,
         amount_bytes: Some(blank.to - from),
         fsync_at_end: true,
-        stamp: job.verify.then_some(Stamp { seed: job.seed }),
+        stamp: job.verify.then_some(BlockStamp { seed: job.seed }),
         seed: job.seed ^ blank.made as u64,
         io_uring,
         begin,
@@ -133,7 +133,7 @@ fn start(
 }
 
 /// Large requests that divide the length; with stamps those of the job, since a stamp covers a request.
-fn request_bytes(job: &Job, length: u64) -> u64 {
+fn request_bytes(job: &AccessJob, length: u64) -> u64 {
     let mut bytes = job.transfer_bytes;
     while !job.verify && bytes * 2 <= REQUEST_BYTES && length.is_multiple_of(bytes * 2) {
         bytes *= 2;

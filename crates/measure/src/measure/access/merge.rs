@@ -1,6 +1,6 @@
 //! Several visits of one job, taken at different times: one figure with all their samples.
 
-use super::{SideResult, Visit};
+use super::{JobRound, SideResult};
 use crate::measure::statistics::{median, spread};
 use crate::measure::{Measurement, trust};
 
@@ -52,14 +52,14 @@ fn join_access(whole: &mut Measurement, visits: &[Measurement], ratio: f64) {
 }
 
 /// What each visit told by itself; one that was merged before has those of its own.
-fn told(visit: &Measurement) -> Vec<Visit> {
+fn told(visit: &Measurement) -> Vec<JobRound> {
     let Some(access) = &visit.access else { return Vec::new() };
     if !access.visits.is_empty() {
         return access.visits.clone();
     }
     let sides = access.reads.iter().chain(&access.writes).map(|side| &side.latency);
     let Some(slower) = sides.max_by(|one, other| one.p99.total_cmp(&other.p99)) else { return Vec::new() };
-    vec![Visit {
+    vec![JobRound {
         p50_seconds: slower.p50,
         p99_seconds: slower.p99,
         cpu_seconds_per_gb: visit.cpu_seconds_per_gb,

@@ -2,7 +2,7 @@
 //! boundaries.
 
 use super::diskstats::Diskstats;
-use crate::measure::window::{Meter, WorkerSeen};
+use crate::measure::window::{Meter, WorkerObservation};
 use linerate_facts::sysroot::Sysroot;
 use linerate_transport::flow::access::AccessCounters;
 use linerate_transport::flow::progress::Mark;
@@ -17,7 +17,7 @@ const SHORT_PART: u64 = 20;
 
 /// Reads the workers' progress and, with the first and the last marks, the devices.
 #[derive(Debug)]
-pub(crate) struct CrewMeter<'a> {
+pub(crate) struct WorkerMeter<'a> {
     pub counters: &'a [Arc<AccessCounters>],
     pub sysroot: &'a Sysroot,
     pub devices: &'a [String],
@@ -52,17 +52,20 @@ impl Boundary {
     }
 
     /// CPU use of each worker since an earlier moment.
-    pub(crate) fn workers_since(&self, earlier: &Boundary) -> Vec<WorkerSeen> {
+    pub(crate) fn workers_since(&self, earlier: &Boundary) -> Vec<WorkerObservation> {
         let nanos = self.at.duration_since(earlier.at).as_nanos().max(1) as f64;
         let share = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / nanos;
         let shares = self.cpu_nanos.iter().zip(&earlier.cpu_nanos).map(share);
         shares
-            .map(|cpu_share| WorkerSeen { cpu_share: cpu_share.min(1.0), ..WorkerSeen::default() })
+            .map(|cpu_share| WorkerObservation {
+                cpu_share: cpu_share.min(1.0),
+                ..WorkerObservation::default()
+            })
             .collect()
     }
 }
 
-impl Meter for CrewMeter<'_> {
+impl Meter for WorkerMeter<'_> {
     fn marks(&mut self) -> Result<Vec<Mark>, String> {
         let now = self.begin.elapsed().as_nanos() as u64;
         let mut marks: Vec<Mark> = self.counters.iter().map(|counters| counters.progress.mark()).collect();

@@ -25,7 +25,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use conduct::Bench;
+pub(crate) use conduct::AccessBench;
 pub use conduct::{WARM_UP_SECONDS, conduct};
 pub use figure::title;
 pub use files::Prepared;

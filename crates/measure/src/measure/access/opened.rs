@@ -1,12 +1,12 @@
 //! Sources opened for the workers, each with a handle of its own; devices held and filled.
 
-use super::conduct::Bench;
+use super::conduct::AccessBench;
 use super::files::Prepared;
 use super::lay_out::{Blank, lay_out};
 use super::made::not_made;
-use super::parts::{self, Place, own_file, shared};
-use super::target::{Kind, Target};
-use super::{Job, Layout};
+use super::parts::{self, WorkerPart, own_file, shared};
+use super::target::{SourceKind, Target};
+use super::{AccessJob, FileLayout};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
@@ -26,19 +26,23 @@ pub(super) struct Part {
 
 impl Prepared {
     /// Holds the block devices among a job's sources to be written, whether the job itself writes or not.
-    pub(crate) fn hold_devices(&mut self, bench: &Bench<'_>, job: &Job) -> Result<(), Failure> {
+    pub(crate) fn hold_devices(&mut self, bench: &AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
         let device = |target: &&mut Target| {
-            matches!(target.kind, Kind::Device(_)) && job.sources.contains(&target.path)
+            matches!(target.kind, SourceKind::Device(_)) && job.sources.contains(&target.path)
         };
         let mut devices = self.targets.iter_mut().filter(device);
         devices.try_for_each(|target| target.allow_writes(bench.sysroot, bench.machine, &self.permissions))
     }
 
     /// Writes the devices that are held once, from the first byte to the last.
-    pub(crate) fn fill_devices(&mut self, bench: &mut Bench<'_>, job: &Job) -> Result<(), Failure> {
+    pub(crate) fn fill_devices(
+        &mut self,
+        bench: &mut AccessBench<'_>,
+        job: &AccessJob,
+    ) -> Result<(), Failure> {
         let mut blanks = Vec::new();
         for (source, target) in self.targets.iter().enumerate() {
-            let (Kind::Device(length), Some(_)) = (target.kind, target.held()) else { continue };
+            let (SourceKind::Device(length), Some(_)) = (target.kind, target.held()) else { continue };
             let file = target.open(true, true).map_err(|error| not_made(&target.path, &error))?;
             let file = AccessFile { file: Arc::new(file), label: target.path.display().to_string() };
             let to = length / job.transfer_bytes * job.transfer_bytes;
@@ -53,7 +57,7 @@ impl Prepared {
     }
 
     /// The file and the part of it that a place of a job has, opened for one worker.
-    pub(super) fn open_part(&self, job: &Job, place: Place, write: bool) -> Result<Part, Failure> {
+    pub(super) fn open_part(&self, job: &AccessJob, place: WorkerPart, write: bool) -> Result<Part, Failure> {
         let at = self.target_of(job, place.source)?;
         let target = &self.targets[at];
         let short = |holds: u64| {
@@ -67,15 +71,15 @@ impl Prepared {
             ))
         };
         let (area, holds, opened, label) = match target.kind {
-            Kind::Directory => {
-                let own = job.layout == Layout::FilePerWorker;
+            SourceKind::Directory => {
+                let own = job.layout == FileLayout::FilePerWorker;
                 let index = if own { place.position as usize } else { 0 };
                 let made = self.find(at, index).ok_or_else(|| short(0))?;
                 let holds = if job.needs_data() { made.written } else { made.length };
                 let area = if own { own_file(job, holds) } else { shared(job, place, holds) };
                 (area, holds, made.open(job.direct, true), made.label())
             }
-            Kind::File(length) | Kind::Device(length) => {
+            SourceKind::File(length) | SourceKind::Device(length) => {
                 let opened = target.open(job.direct, write);
                 (shared(job, place, length), length, opened, target.path.display().to_string())
             }

@@ -1,12 +1,12 @@
 //! What came of a job: rates, latencies, devices, and the checks that tell whether to believe them.
 
-use super::Job;
+use super::AccessJob;
 use serde::{Deserialize, Serialize};
 
 /// The part of a `Measurement` that only file access has. Rates in bytes per second, times in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessResult {
-    pub job: Job,
+    pub job: AccessJob,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<SideResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,12 +31,12 @@ pub struct AccessResult {
     pub errors: Vec<String>,
     /// Each visit's own figures, in the order in which they were taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub visits: Vec<Visit>,
+    pub visits: Vec<JobRound>,
 }
 
 /// What one visit of a job told beside its rate: as many samples of each as there were visits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Visit {
+pub struct JobRound {
     /// Of reads and writes the side with the longer tail, seconds.
     pub p50_seconds: f64,
     pub p99_seconds: f64,

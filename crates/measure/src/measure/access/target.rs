@@ -29,7 +29,7 @@ pub struct Permissions {
 
 /// What a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     /// Files are made in it.
     Directory,
     /// A file or a block device of so many bytes.
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Disks at the bottom, by kernel name; empty where there are none to be seen.
     pub leaves: Vec<String>,
     /// Direct I/O is a multiple of it, bytes.
@@ -69,12 +69,12 @@ impl Target {
             size_of(&file).map_err(|error| lacks(format!("its size cannot be read: {error}; name another")))
         };
         let kind = match () {
-            () if file_type.is_dir() => Kind::Directory,
-            () if file_type.is_file() => Kind::File(length()?),
-            () if file_type.is_block_device() => Kind::Device(length()?),
+            () if file_type.is_dir() => SourceKind::Directory,
+            () if file_type.is_file() => SourceKind::File(length()?),
+            () if file_type.is_block_device() => SourceKind::Device(length()?),
             () => return Err(lacks("neither a directory, a file nor a block device; name one".into())),
         };
-        if matches!(kind, Kind::File(0) | Kind::Device(0)) {
+        if matches!(kind, SourceKind::File(0) | SourceKind::Device(0)) {
             return Err(lacks(
                 "empty: there is nothing to read; name a directory, and linerate makes a file".into(),
             ));
@@ -110,18 +110,21 @@ impl Target {
         permissions: &Permissions,
     ) -> Result<(), Failure> {
         let shown = self.path.display();
-        if self.kind == Kind::Directory || self.alone.is_some() {
+        if self.kind == SourceKind::Directory || self.alone.is_some() {
             return Ok(());
         }
         if !permissions.destroy_data.iter().any(|name| self.is_called(name)) {
-            let what =
-                if matches!(self.kind, Kind::File(_)) { "a file that is there" } else { "a block device" };
+            let what = if matches!(self.kind, SourceKind::File(_)) {
+                "a file that is there"
+            } else {
+                "a block device"
+            };
             return Err(Failure::Usage(format!(
                 "source {shown} is {what}: writing destroys what it holds; name a directory instead, or say \
                  --destroy-data {shown} if that is meant"
             )));
         }
-        if matches!(self.kind, Kind::Device(_)) {
+        if matches!(self.kind, SourceKind::Device(_)) {
             if let Some(use_of_it) = used_by(sysroot, machine, &self.path) {
                 return Err(Failure::Lacks(format!(
                     "source {shown}: {use_of_it}; linerate writes no device that is in use, whatever \
@@ -166,7 +169,7 @@ impl Target {
     /// A bare name is that of a device: files of one name are many.
     fn is_called(&self, name: &str) -> bool {
         let name = Path::new(name);
-        let device = matches!(self.kind, Kind::Device(_));
+        let device = matches!(self.kind, SourceKind::Device(_));
         name == self.path
             || device && self.path.file_name().is_some_and(|own| own == name.as_os_str())
             || name.canonicalize().is_ok_and(|real| self.path.canonicalize().is_ok_and(|own| own == real))
@@ -229,7 +232,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().set_len(8192).expect("a length");
         let mut target = target(file.path());
-        assert_eq!(target.kind, Kind::File(8192));
+        assert_eq!(target.kind, SourceKind::File(8192));
         let refused = target.allow_writes(&sysroot, &machine, &Permissions::default()).expect_err("refused");
         assert_eq!(refused.exit_status(), 2);
         assert!(refused.to_string().contains("--destroy-data"), "{refused}");

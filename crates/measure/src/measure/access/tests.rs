@@ -24,8 +24,8 @@ impl Room {
         Room { sysroot, machine, stop: AtomicBool::new(false), listener: Kept::default() }
     }
 
-    fn bench(&mut self) -> Bench<'_> {
-        Bench {
+    fn bench(&mut self) -> AccessBench<'_> {
+        AccessBench {
             sysroot: &self.sysroot,
             machine: &self.machine,
             stop: &self.stop,
@@ -36,7 +36,7 @@ impl Room {
         }
     }
 
-    fn run(&mut self, job: &Job, permissions: Permissions) -> Result<(Measurement, Prepared), Failure> {
+    fn run(&mut self, job: &AccessJob, permissions: Permissions) -> Result<(Measurement, Prepared), Failure> {
         let mut bench = self.bench();
         let mut prepared = Prepared::new(&bench, &job.sources, permissions)?;
         prepared.ready_for(&mut bench, job)?;
@@ -44,8 +44,8 @@ impl Room {
     }
 }
 
-fn in_directory(directory: &Path, workers: u32, layout: Layout) -> Job {
-    Job { sources: vec![directory.to_path_buf()], ..job(1, workers, layout) }
+fn in_directory(directory: &Path, workers: u32, layout: FileLayout) -> AccessJob {
+    AccessJob { sources: vec![directory.to_path_buf()], ..job(1, workers, layout) }
 }
 
 /// A directory on a disk of which more than a tenth is free; none, with a message, where there is none.
@@ -69,9 +69,9 @@ fn names(directory: &Path) -> Vec<String> {
 #[test]
 fn each_worker_does_its_part_once() {
     let Some(directory) = roomy() else { return };
-    for layout in [Layout::FilePerWorker, Layout::Segmented, Layout::Strided] {
+    for layout in [FileLayout::FilePerWorker, FileLayout::Segmented, FileLayout::Strided] {
         for access in [Access::Read, Access::Write] {
-            let job = Job { access, ..in_directory(directory.path(), 3, layout) };
+            let job = AccessJob { access, ..in_directory(directory.path(), 3, layout) };
             let (measurement, _prepared) = Room::new().run(&job, Permissions::default()).expect("a figure");
             let result = measurement.access.expect("of access");
             let side = if job.reads() { &result.reads } else { &result.writes };
@@ -89,10 +89,10 @@ fn each_worker_does_its_part_once() {
 #[test]
 fn a_timed_job_has_its_windows_and_writes_over_what_is_there() {
     let Some(directory) = roomy() else { return };
-    let job = Job {
+    let job = AccessJob {
         access: Access::Write,
         seconds: Some(0.1),
-        ..in_directory(directory.path(), 2, Layout::FilePerWorker)
+        ..in_directory(directory.path(), 2, FileLayout::FilePerWorker)
     };
     let (measurement, _prepared) = Room::new().run(&job, Permissions::default()).expect("a figure");
     assert_eq!(measurement.samples.len(), 2);
@@ -107,7 +107,7 @@ fn a_timed_job_has_its_windows_and_writes_over_what_is_there() {
 #[test]
 fn kept_files_are_named_and_stay() {
     let Some(directory) = roomy() else { return };
-    let job = in_directory(directory.path(), 2, Layout::FilePerWorker);
+    let job = in_directory(directory.path(), 2, FileLayout::FilePerWorker);
     let keep = Permissions { keep: true, ..Permissions::default() };
     let (_, prepared) = Room::new().run(&job, keep).expect("a figure");
     assert_eq!(prepared.kept().len(), 2);
@@ -122,12 +122,12 @@ fn a_file_of_the_user_is_read_as_it_is_and_never_written() {
     let file = directory.path().join("theirs");
     let content: Vec<u8> = (0..1_000_000u32).map(|index| index as u8).collect();
     std::fs::write(&file, &content).expect("written");
-    let job = in_directory(&file, 2, Layout::Segmented);
+    let job = in_directory(&file, 2, FileLayout::Segmented);
     let (measurement, _prepared) = Room::new().run(&job, Permissions::default()).expect("a figure");
     let read = measurement.access.and_then(|result| result.reads).expect("reads");
     assert_eq!(read.bytes, 2 * 7 * (64 << 10), "whole requests of half the file each");
     assert!(measurement.flags.iter().any(|flag| flag == "short-file"), "{:?}", measurement.flags);
-    let write = Job { access: Access::Write, ..job };
+    let write = AccessJob { access: Access::Write, ..job };
     let refused = Room::new().run(&write, Permissions::default()).map(drop).expect_err("refused");
     assert_eq!(refused.exit_status(), 2);
     assert_eq!(std::fs::read(&file).expect("read"), content);
@@ -136,19 +136,19 @@ fn a_file_of_the_user_is_read_as_it_is_and_never_written() {
 #[test]
 fn a_job_that_cannot_be_is_one_sentence() {
     let Some(directory) = roomy() else { return };
-    let good = in_directory(directory.path(), 2, Layout::FilePerWorker);
+    let good = in_directory(directory.path(), 2, FileLayout::FilePerWorker);
     let jobs = [
-        (Job { transfer_bytes: 1000, block_bytes: 1000, direct: true, ..good.clone() }, 2, "sector"),
-        (Job { block_bytes: 100_000, ..good.clone() }, 2, "multiple of the transfer size"),
-        (Job { segments: 1 << 40, ..good.clone() }, 3, "no room"),
-        (Job { queue_depth: 4, ..good.clone() }, 2, "one request in flight"),
+        (AccessJob { transfer_bytes: 1000, block_bytes: 1000, direct: true, ..good.clone() }, 2, "sector"),
+        (AccessJob { block_bytes: 100_000, ..good.clone() }, 2, "multiple of the transfer size"),
+        (AccessJob { segments: 1 << 40, ..good.clone() }, 3, "no room"),
+        (AccessJob { queue_depth: 4, ..good.clone() }, 2, "one request in flight"),
         (
-            Job { requests_per_second: Some(1.0), limit_bytes_per_second: Some(1.0), ..good.clone() },
+            AccessJob { requests_per_second: Some(1.0), limit_bytes_per_second: Some(1.0), ..good.clone() },
             2,
             "--rate",
         ),
         (
-            Job {
+            AccessJob {
                 workers: 60_000,
                 transfer_bytes: 1 << 30,
                 block_bytes: 1 << 30,
@@ -172,12 +172,12 @@ fn buffers_beyond_the_memory_are_refused_before_anything_starts() {
     let Some(directory) = roomy() else { return };
     let file = directory.path().join("theirs");
     std::fs::File::create(&file).expect("made").set_len(1 << 40).expect("sparse");
-    let job = Job {
+    let job = AccessJob {
         workers: 512,
         transfer_bytes: 1 << 30,
         block_bytes: 1 << 30,
         segments: 1,
-        ..in_directory(&file, 512, Layout::Segmented)
+        ..in_directory(&file, 512, FileLayout::Segmented)
     };
     let failure = Room::new().run(&job, Permissions::default()).map(drop).expect_err("too much");
     assert_eq!(failure.exit_status(), 3);
@@ -188,7 +188,8 @@ fn buffers_beyond_the_memory_are_refused_before_anything_starts() {
 fn a_stop_keeps_what_was_measured() {
     let Some(directory) = roomy() else { return };
     let mut room = Room::new();
-    let job = Job { seconds: Some(0.05), ..in_directory(directory.path(), 1, Layout::FilePerWorker) };
+    let job =
+        AccessJob { seconds: Some(0.05), ..in_directory(directory.path(), 1, FileLayout::FilePerWorker) };
     let mut bench = room.bench();
     bench.windows = 1_000_000;
     let mut prepared = Prepared::new(&bench, &job.sources, Permissions::default()).expect("looked at");

@@ -1,12 +1,12 @@
 //! A step that fails is taken once more: one error of a device shall not end a search of minutes, and shall
 //! not be hidden either.
 
-use super::{Ended, LoadPoint};
+use super::{LoadEnd, LoadPoint};
 
 /// What takes steps, and is told of those that failed.
 pub trait Taker {
     /// A step: its point, and what failed in it.
-    fn once(&mut self) -> Result<(LoadPoint, Vec<String>), Ended>;
+    fn once(&mut self) -> Result<(LoadPoint, Vec<String>), LoadEnd>;
 
     /// It failed, and is taken again.
     fn failed(&mut self, error: &str);
@@ -17,13 +17,13 @@ pub trait Taker {
 
 /// The point of a step in which nothing failed: the first, or the second. What failed in the second as well
 /// ends the search.
-pub fn twice(taker: &mut impl Taker) -> Result<LoadPoint, Ended> {
+pub fn twice(taker: &mut impl Taker) -> Result<LoadPoint, LoadEnd> {
     let (point, errors) = taker.once()?;
     let Some(error) = errors.into_iter().next() else { return Ok(point) };
     taker.failed(&error);
     let (point, errors) = taker.once()?;
     match errors.into_iter().next() {
-        Some(again) => Err(Ended::Failed(again)),
+        Some(again) => Err(LoadEnd::Failed(again)),
         None => {
             taker.went_well(&error);
             Ok(point)
@@ -34,7 +34,7 @@ pub fn twice(taker: &mut impl Taker) -> Result<LoadPoint, Ended> {
 #[cfg(test)]
 mod tests {
     use super::super::simulated::Simulated;
-    use super::super::{Keep, Offer, Searched, Server, Statistic, closed, highest_rate};
+    use super::super::{Keep, Offer, RequestServer, Searched, Statistic, closed, highest_rate};
     use super::*;
 
     /// A simulated device that fails in some of its steps, counted from 1.
@@ -59,7 +59,7 @@ mod tests {
     struct Step<'a>(&'a mut Failing, Offer);
 
     impl Taker for Step<'_> {
-        fn once(&mut self) -> Result<(LoadPoint, Vec<String>), Ended> {
+        fn once(&mut self) -> Result<(LoadPoint, Vec<String>), LoadEnd> {
             let Step(failing, offer) = self;
             failing.taken += 1;
             let mut point = failing.device.step(*offer)?;
@@ -80,8 +80,8 @@ mod tests {
         }
     }
 
-    impl Server for Failing {
-        fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended> {
+    impl RequestServer for Failing {
+        fn step(&mut self, offer: Offer) -> Result<LoadPoint, LoadEnd> {
             twice(&mut Step(self, offer))
         }
     }
@@ -109,7 +109,7 @@ mod tests {
         let without = rates(&Failing::in_steps(&[]).search());
         let mut failing = Failing::in_steps(&[3, 4]);
         let searched = failing.search();
-        assert_eq!(searched.ended, Some(Ended::Failed("EIO in step 4".into())));
+        assert_eq!(searched.ended, Some(LoadEnd::Failed("EIO in step 4".into())));
         let kept = rates(&searched);
         assert!(!kept.is_empty() && kept.len() < without.len(), "{searched:?}");
         assert!(kept.iter().all(|point| without.contains(point)), "{searched:?}");
@@ -122,7 +122,7 @@ mod tests {
         let mut failing = Failing::in_steps(&[1]);
         failing.device.ends_after = Some(1);
         let searched = highest_rate(&mut failing, Keep { of: Statistic::P99, limit: 0.02 }, 256);
-        assert_eq!(searched.ended, Some(Ended::Stopped));
+        assert_eq!(searched.ended, Some(LoadEnd::Stopped));
         assert!(searched.curve.points.is_empty());
     }
 }

@@ -7,7 +7,7 @@
 //! of a single user; a knee read off the bend itself would wander with the noise of two or three points.
 
 use super::steps::Steps;
-use super::{Ended, Keep, LoadCurve, Offer, Searched, Server};
+use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched};
 use crate::measure::statistics::median;
 
 /// From one step to the next.
@@ -27,7 +27,7 @@ const LEAP: f64 = 8.0;
 const ALONE: usize = 3;
 
 /// Ever more users, at most so many.
-pub fn closed(server: &mut dyn Server, keep: Keep, most_workers: u32) -> Searched {
+pub fn closed(server: &mut dyn RequestServer, keep: Keep, most_workers: u32) -> Searched {
     let mut search = Search { server, steps: Steps::new(keep), keep, most: most_workers.max(1) };
     let mut highest = None;
     let ended = search.run(&mut highest).err();
@@ -53,14 +53,14 @@ pub fn closed(server: &mut dyn Server, keep: Keep, most_workers: u32) -> Searche
 }
 
 struct Search<'a> {
-    server: &'a mut dyn Server,
+    server: &'a mut dyn RequestServer,
     steps: Steps,
     keep: Keep,
     most: u32,
 }
 
 impl Search<'_> {
-    fn run(&mut self, highest: &mut Option<u32>) -> Result<(), Ended> {
+    fn run(&mut self, highest: &mut Option<u32>) -> Result<(), LoadEnd> {
         let alone = self.offer(1);
         self.steps.measure(self.server, alone, ALONE)?;
         let mut within = None;
@@ -90,7 +90,7 @@ impl Search<'_> {
         mut workers: u32,
         within: &mut Option<u32>,
         highest: &mut Option<u32>,
-    ) -> Result<Option<u32>, Ended> {
+    ) -> Result<Option<u32>, LoadEnd> {
         loop {
             let used = self.used(workers)?;
             if used > 1.0 {
@@ -111,7 +111,7 @@ impl Search<'_> {
         mut high: u32,
         within: &mut Option<u32>,
         highest: &mut Option<u32>,
-    ) -> Result<u32, Ended> {
+    ) -> Result<u32, LoadEnd> {
         while f64::from(high) / f64::from(low) > CLOSE && high - low > 1 {
             let middle = (f64::from(low) * f64::from(high)).sqrt().round() as u32;
             let middle = self.server.workers(middle.clamp(low + 1, high - 1));
@@ -132,7 +132,7 @@ impl Search<'_> {
         Offer { workers: self.server.workers(workers), requests_per_second: None }
     }
 
-    fn used(&mut self, workers: u32) -> Result<f64, Ended> {
+    fn used(&mut self, workers: u32) -> Result<f64, LoadEnd> {
         let offer = self.offer(workers);
         self.steps.used(self.server, offer)
     }
@@ -212,7 +212,7 @@ mod tests {
     fn what_was_measured_before_an_error_is_kept() {
         let mut disk = Simulated { ends_after: Some(6), ..Simulated::new(2000.0, 0.008, 1) };
         let found = closed(&mut disk, mean(0.1), 64);
-        assert_eq!(found.ended, Some(Ended::Stopped));
+        assert_eq!(found.ended, Some(LoadEnd::Stopped));
         assert_eq!(found.curve.points.len(), 4, "one user three times, then 2, 3, 5");
         assert_eq!(found.curve.highest, Some(5.0));
     }

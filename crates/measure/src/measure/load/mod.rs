@@ -32,9 +32,9 @@ pub struct Offer {
 }
 
 /// What answers requests.
-pub trait Server {
+pub trait RequestServer {
     /// Offers the load for a while. An error ends the search; what was measured before counts.
-    fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended>;
+    fn step(&mut self, offer: Offer) -> Result<LoadPoint, LoadEnd>;
 
     /// The number of users next to the wanted one that can be had.
     fn workers(&self, wanted: u32) -> u32 {
@@ -44,7 +44,7 @@ pub trait Server {
 
 /// Why there is no more to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum LoadEnd {
     /// Ctrl-C.
     Stopped,
     Failed(String),
@@ -54,7 +54,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Searched {
     pub curve: LoadCurve,
-    pub ended: Option<Ended>,
+    pub ended: Option<LoadEnd>,
 }
 
 /// Which latency is kept, and where the limit is.

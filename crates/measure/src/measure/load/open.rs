@@ -2,7 +2,7 @@
 //! highest rate that keeps a limit.
 
 use super::steps::Steps;
-use super::{Ended, Keep, LoadCurve, Offer, Searched, Server};
+use super::{Keep, LoadCurve, LoadEnd, Offer, RequestServer, Searched};
 
 /// The rate is found to within this ratio.
 const CLOSE: f64 = 1.03;
@@ -23,7 +23,7 @@ const MOST_BACK: usize = 8;
 
 /// One rate.
 pub(crate) fn at_rate(
-    server: &mut dyn Server,
+    server: &mut dyn RequestServer,
     keep: Keep,
     workers: u32,
     requests_per_second: f64,
@@ -35,14 +35,14 @@ pub(crate) fn at_rate(
 }
 
 /// The highest rate under the limit, with at most so many requests in flight.
-pub(crate) fn highest_rate(server: &mut dyn Server, keep: Keep, workers: u32) -> Searched {
+pub(crate) fn highest_rate(server: &mut dyn RequestServer, keep: Keep, workers: u32) -> Searched {
     let mut steps = Steps::new(keep);
     let mut highest = None;
     let ended = search(server, &mut steps, workers, &mut highest).err();
     searched(&steps, keep, highest, ended)
 }
 
-fn searched(steps: &Steps, keep: Keep, highest: Option<f64>, ended: Option<Ended>) -> Searched {
+fn searched(steps: &Steps, keep: Keep, highest: Option<f64>, ended: Option<LoadEnd>) -> Searched {
     // What was done without a schedule only told where to begin.
     let paced = steps.points().into_iter().filter(|(offer, _)| offer.requests_per_second.is_some());
     let points: Vec<_> = paced.map(|(_, point)| point).collect();
@@ -62,15 +62,17 @@ fn searched(steps: &Steps, keep: Keep, highest: Option<f64>, ended: Option<Ended
 }
 
 fn search(
-    server: &mut dyn Server,
+    server: &mut dyn RequestServer,
     steps: &mut Steps,
     workers: u32,
     highest: &mut Option<f64>,
-) -> Result<(), Ended> {
+) -> Result<(), LoadEnd> {
     let all = Offer { workers: server.workers(workers), requests_per_second: None };
     let capacity = steps.measure(server, all, 1)?.operations_per_second;
     if capacity <= 0.0 {
-        return Err(Ended::Failed("no request was answered, so that there is no rate to begin with".into()));
+        return Err(LoadEnd::Failed(
+            "no request was answered, so that there is no rate to begin with".into(),
+        ));
     }
     let paced = |rate: f64| Offer { workers, requests_per_second: Some(rounded(rate)) };
     let mut low = capacity * FIRST;

@@ -1,6 +1,6 @@
 //! A device that is arithmetic, with seeded noise: for the tests of the searches.
 
-use super::{Ended, Latency, LoadPoint, Offer, Server};
+use super::{Latency, LoadEnd, LoadPoint, Offer, RequestServer};
 use linerate_testing::Dice;
 
 /// Answers at most `capacity` requests a second, and each after `service` seconds at least.
@@ -44,10 +44,10 @@ impl Simulated {
     }
 }
 
-impl Server for Simulated {
-    fn step(&mut self, offer: Offer) -> Result<LoadPoint, Ended> {
+impl RequestServer for Simulated {
+    fn step(&mut self, offer: Offer) -> Result<LoadPoint, LoadEnd> {
         if self.ends_after.is_some_and(|most| self.steps >= most) {
-            return Err(Ended::Stopped);
+            return Err(LoadEnd::Stopped);
         }
         self.steps += 1;
         let spoilt = if self.noise > 0.0 && self.dice.uniform() * (SPOILT as f64) < 1.0 { 3.0 } else { 1.0 };

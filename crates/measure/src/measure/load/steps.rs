@@ -1,7 +1,7 @@
 //! The steps taken so far, each with its repeats; a step's point is the one whose latency is the middle of
 //! them.
 
-use super::{Ended, Keep, LoadPoint, Offer, Server};
+use super::{Keep, LoadEnd, LoadPoint, Offer, RequestServer};
 use crate::measure::statistics::median;
 
 /// A verdict nearer to the limit than this is confirmed.
@@ -26,10 +26,10 @@ impl Steps {
     /// Measures the offer until it has so many repeats; its point.
     pub(crate) fn measure(
         &mut self,
-        server: &mut dyn Server,
+        server: &mut dyn RequestServer,
         offer: Offer,
         repeats: usize,
-    ) -> Result<LoadPoint, Ended> {
+    ) -> Result<LoadPoint, LoadEnd> {
         let at = match self.steps.iter().position(|(known, _)| *known == offer) {
             Some(at) => at,
             None => {
@@ -50,7 +50,7 @@ impl Steps {
     }
 
     /// Latency ÷ limit of an offer: once where it is well within the limit, else confirmed.
-    pub(crate) fn used(&mut self, server: &mut dyn Server, offer: Offer) -> Result<f64, Ended> {
+    pub(crate) fn used(&mut self, server: &mut dyn RequestServer, offer: Offer) -> Result<f64, LoadEnd> {
         let first = self.measure(server, offer, 1)?;
         let used = self.keep.used(&first);
         if used < 1.0 - NEAR {

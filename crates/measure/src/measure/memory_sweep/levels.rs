@@ -4,7 +4,7 @@ use linerate_machine::probe::{Cache, Machine};
 
 /// One level as a core sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct CacheLevel {
     /// 1, 2, 3 …
     pub level: u32,
     /// Of the one that this core uses.
@@ -14,12 +14,12 @@ pub struct Level {
 }
 
 /// Data caches of this core, smallest first; nothing where the kernel tells none.
-pub fn levels(machine: &Machine, core: u32) -> Vec<Level> {
-    let mut levels: Vec<Level> = data_caches(machine)
+pub fn levels(machine: &Machine, core: u32) -> Vec<CacheLevel> {
+    let mut levels: Vec<CacheLevel> = data_caches(machine)
         .filter(|cache| cache.cpus.contains(&core))
         .filter_map(|cache| {
             let size_bytes = *cache.size_bytes.known()?;
-            Some(Level { level: cache.level, size_bytes, cpus: cache.cpus.clone() })
+            Some(CacheLevel { level: cache.level, size_bytes, cpus: cache.cpus.clone() })
         })
         .filter(|level| level.size_bytes > 0)
         .collect();
@@ -39,7 +39,7 @@ pub(crate) fn last_level_bytes(machine: &Machine, cores: &[u32]) -> Option<u64> 
 
 /// The smallest level that holds `bytes_per_core` of each of the cores: `L1`, `L2` …, else `memory`.
 pub(crate) fn level_of(machine: &Machine, cores: &[u32], bytes_per_core: u64) -> String {
-    let holds = |level: &Level| {
+    let holds = |level: &CacheLevel| {
         let sharing = cores.iter().filter(|core| level.cpus.contains(core)).count() as u64;
         bytes_per_core.saturating_mul(sharing) <= level.size_bytes
     };

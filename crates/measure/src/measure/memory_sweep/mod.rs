@@ -12,18 +12,18 @@ mod points;
 mod worker;
 
 use super::statistics::median;
-use super::window::{OwnMeter, Seen, Windows, watch};
-use super::{Measured, Measurement, MemoryPoint, Stage, trust};
+use super::window::{OwnMeter, WindowObservation, WindowSpec, watch};
+use super::{Measurement, MemoryPoint, Stage, StageFigures, trust};
 use crate::event::{Event, Listener};
 use arenas::Arenas;
-pub use levels::{Level, levels};
+pub use levels::{CacheLevel, levels};
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 use linerate_system::memory;
 pub use linerate_system::memory::Store;
-use linerate_transport::flow::counters::LaneCounters;
-pub use points::{Cores, MemoryOrder, Point, WorkingSet, points};
+use linerate_transport::flow::counters::WorkerCounters;
+pub use points::{Cores, MemorySpec, Point, WorkingSet, points};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const WINDOWS_LONGER: [u32; 3] = [1, 4, 16];
 
 /// What is done with the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kernel {
+pub enum MemoryKernel {
     Read,
     Write,
     Copy,
@@ -43,37 +43,43 @@ pub enum Kernel {
     Latency,
 }
 
-impl Kernel {
+impl MemoryKernel {
     /// As in `MemoryPoint::kernel` and on the command line.
     pub fn word(self) -> &'static str {
         match self {
-            Kernel::Read => "read",
-            Kernel::Write => "write",
-            Kernel::Copy => "copy",
-            Kernel::Triad => "triad",
-            Kernel::Latency => "latency",
+            MemoryKernel::Read => "read",
+            MemoryKernel::Write => "write",
+            MemoryKernel::Copy => "copy",
+            MemoryKernel::Triad => "triad",
+            MemoryKernel::Latency => "latency",
         }
     }
 
     /// Arrays that it works on.
     pub fn arrays(self) -> u64 {
         match self {
-            Kernel::Read | Kernel::Write | Kernel::Latency => 1,
-            Kernel::Copy => 2,
-            Kernel::Triad => 3,
+            MemoryKernel::Read | MemoryKernel::Write | MemoryKernel::Latency => 1,
+            MemoryKernel::Copy => 2,
+            MemoryKernel::Triad => 3,
         }
     }
 
     /// It writes into one of them.
     pub fn stores(self) -> bool {
-        matches!(self, Kernel::Write | Kernel::Copy | Kernel::Triad)
+        matches!(self, MemoryKernel::Write | MemoryKernel::Copy | MemoryKernel::Triad)
     }
 }
 
 /// Arrays of a kernel by its word; 1 for words of a newer linerate.
 pub fn arrays_of(kernel: &str) -> u64 {
-    let all = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad, Kernel::Latency];
-    all.into_iter().find(|known| known.word() == kernel).map_or(1, Kernel::arrays)
+    let all = [
+        MemoryKernel::Read,
+        MemoryKernel::Write,
+        MemoryKernel::Copy,
+        MemoryKernel::Triad,
+        MemoryKernel::Latency,
+    ];
+    all.into_iter().find(|known| known.word() == kernel).map_or(1, MemoryKernel::arrays)
 }
 
 /// Bytes that cross the bus for each one counted, where nothing is in a cache: with plain stores the line
@@ -100,8 +106,8 @@ pub struct Sweep<'a> {
 }
 
 /// Measures all points in order.
-pub fn sweep(mut sweep: Sweep<'_>, order: &MemoryOrder, points: &[Point]) -> Measured {
-    let mut done = Measured::default();
+pub fn sweep(mut sweep: Sweep<'_>, order: &MemorySpec, points: &[Point]) -> StageFigures {
+    let mut done = StageFigures::default();
     let mut arenas = Arenas::for_points(points);
     let windows = order.windows(points.len());
     for point in points {
@@ -134,10 +140,10 @@ fn measure_awake(
     sweep: &mut Sweep<'_>,
     arenas: &mut Arenas,
     point: &Point,
-    windows: Windows,
+    windows: WindowSpec,
 ) -> Result<Measurement, String> {
     for longer in WINDOWS_LONGER {
-        let windows = Windows { window: windows.window * longer, ..windows };
+        let windows = WindowSpec { window: windows.window * longer, ..windows };
         let measurement = measure_point(sweep, arenas, point, windows)?;
         if measurement.samples.iter().all(|sample| *sample > 0.0) {
             return Ok(measurement);
@@ -150,11 +156,11 @@ fn measure_point(
     sweep: &mut Sweep<'_>,
     arenas: &mut Arenas,
     point: &Point,
-    windows: Windows,
+    windows: WindowSpec,
 ) -> Result<Measurement, String> {
     let begin = Instant::now();
-    let counters: Vec<Arc<LaneCounters>> =
-        point.cores.iter().map(|_| Arc::new(LaneCounters::new(begin))).collect();
+    let counters: Vec<Arc<WorkerCounters>> =
+        point.cores.iter().map(|_| Arc::new(WorkerCounters::new(begin))).collect();
     let (end, ready) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut listener = |rate: f64| {
         sweep.listener.hear(&Event::Progress { stage: Stage::Memory, bytes_per_second: rate });
@@ -162,7 +168,7 @@ fn measure_point(
     };
     let shares = arenas.shares(point)?;
     let work = Work::of(point);
-    let seen = std::thread::scope(|scope| -> Result<Seen, String> {
+    let seen = std::thread::scope(|scope| -> Result<WindowObservation, String> {
         // Whatever happens below, the workers are told to end: the scope waits for them.
         let ending = Ending(&end);
         for ((core, share), counters) in point.cores.iter().zip(shares).zip(&counters) {
@@ -174,7 +180,7 @@ fn measure_point(
         }
         while ready.load(Ordering::Acquire) < point.cores.len() {
             if sweep.stop.load(Ordering::Relaxed) {
-                return Ok(Seen { cut_short: true, ..Seen::default() });
+                return Ok(WindowObservation { cut_short: true, ..WindowObservation::default() });
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -196,7 +202,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn measurement(point: &Point, seen: &Seen) -> Measurement {
+fn measurement(point: &Point, seen: &WindowObservation) -> Measurement {
     let mut measurement = Measurement::of(Stage::Memory, point.name(), "memory".into(), seen);
     measurement.together = point.cores.len() > 1;
     measurement.method = method(point);
@@ -208,7 +214,7 @@ fn measurement(point: &Point, seen: &Seen) -> Measurement {
     }
     // Of one core's chain: the cores chase side by side.
     let accesses = median(&seen.samples) / worker::LINK_BYTES as f64 / point.cores.len().max(1) as f64;
-    let chased = point.kernel == Kernel::Latency && accesses > 0.0;
+    let chased = point.kernel == MemoryKernel::Latency && accesses > 0.0;
     measurement.memory = Some(MemoryPoint {
         kernel: point.kernel.word().into(),
         store: point.store.map(|store| store_word(store).into()),
@@ -236,11 +242,13 @@ fn method(point: &Point) -> String {
     let each = show_size(point.array_bytes);
     let vectors = memory::vectors();
     match point.kernel {
-        Kernel::Latency => format!("pointer chase, one random cycle of 64-byte lines over {each} a core"),
+        MemoryKernel::Latency => {
+            format!("pointer chase, one random cycle of 64-byte lines over {each} a core")
+        }
         _ if point.stride_bytes > points::CONTIGUOUS_BYTES => {
             format!("words of 4 bytes every {} bytes, {arrays} × {each} a core", point.stride_bytes)
         }
-        Kernel::Read => format!("{vectors} loads over {each} a core"),
+        MemoryKernel::Read => format!("{vectors} loads over {each} a core"),
         _ => {
             let store = point.store.map_or("", store_word);
             format!("{vectors}, {store} stores, {arrays} × {each} a core, bytes counted as STREAM does")

@@ -1,8 +1,8 @@
 //! Which points are measured: the default programme, or the grid of what the user named. Pure.
 
 use super::levels::{last_level_bytes, level_of, levels};
-use super::{Kernel, Store, store_word};
-use crate::measure::window::Windows;
+use super::{MemoryKernel, Store, store_word};
+use crate::measure::window::WindowSpec;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 use linerate_system::memory::has_streaming;
@@ -45,8 +45,8 @@ pub enum Cores {
 
 /// What the user asked for; an empty list: the default.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryOrder {
-    pub kernels: Vec<Kernel>,
+pub struct MemorySpec {
+    pub kernels: Vec<MemoryKernel>,
     pub stores: Vec<Store>,
     /// Multiples of 4 bytes.
     pub strides: Vec<u64>,
@@ -57,18 +57,24 @@ pub struct MemoryOrder {
     pub repeats: u32,
 }
 
-impl MemoryOrder {
+impl MemorySpec {
     /// Windows of each of so many points.
-    pub fn windows(&self, points: usize) -> Windows {
+    pub fn windows(&self, points: usize) -> WindowSpec {
         let repeats = self.repeats.max(1);
         let fitted = PROGRAMME_SECONDS / (points.max(1) as f64 * (f64::from(repeats) + 0.5));
         let window = self.seconds.unwrap_or_else(|| fitted.clamp(SAMPLE_SECONDS.0, SAMPLE_SECONDS.1));
         let warm_up = Duration::from_secs_f64((window / 2.0).clamp(0.01, 0.3));
-        Windows { warm_up, window: Duration::from_secs_f64(window), repeats }
+        WindowSpec { warm_up, window: Duration::from_secs_f64(window), repeats }
     }
 
-    fn kernels(&self) -> Vec<Kernel> {
-        let all = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad, Kernel::Latency];
+    fn kernels(&self) -> Vec<MemoryKernel> {
+        let all = [
+            MemoryKernel::Read,
+            MemoryKernel::Write,
+            MemoryKernel::Copy,
+            MemoryKernel::Triad,
+            MemoryKernel::Latency,
+        ];
         if self.kernels.is_empty() { all.to_vec() } else { self.kernels.clone() }
     }
 
@@ -82,7 +88,7 @@ impl MemoryOrder {
 /// One figure to take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    pub kernel: Kernel,
+    pub kernel: MemoryKernel,
     /// None for kernels that do not store.
     pub store: Option<Store>,
     /// 4: every word.
@@ -135,7 +141,7 @@ impl Point {
 
 /// All points of an order. An order that names a stride, a working set or cores is the grid of these, else it
 /// is the default programme.
-pub fn points(machine: &Machine, order: &MemoryOrder) -> Result<Vec<Point>, String> {
+pub fn points(machine: &Machine, order: &MemorySpec) -> Result<Vec<Point>, String> {
     let maker = Maker { machine, cores: cores_in_order(machine) };
     if maker.cores.is_empty() {
         return Err("no processor is known that may be used".into());
@@ -143,7 +149,7 @@ pub fn points(machine: &Machine, order: &MemoryOrder) -> Result<Vec<Point>, Stri
     let grid = !(order.strides.is_empty() && order.working_sets.is_empty() && order.cores.is_empty());
     let mut points = if grid { maker.grid(order)? } else { maker.programme(order)? };
     // The links of a chase are numbers that a triad would add slowly (denormals): they come last.
-    points.sort_by_key(|point| point.kernel == Kernel::Latency);
+    points.sort_by_key(|point| point.kernel == MemoryKernel::Latency);
     if points.is_empty() {
         return Err("nothing is left to measure: streaming stores have no stride, and latency has neither \
                     stride nor store"
@@ -173,7 +179,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn programme(&self, order: &MemoryOrder) -> Result<Vec<Point>, String> {
+    fn programme(&self, order: &MemorySpec) -> Result<Vec<Point>, String> {
         let (one, all) = (&self.cores[..1], &self.cores[..]);
         let counts: Vec<&[u32]> = if all.len() > 1 { vec![one, all] } else { vec![one] };
         let sets: Vec<WorkingSet> = levels(self.machine, self.cores[0])
@@ -189,7 +195,7 @@ impl Maker<'_> {
                     // A streaming store leaves the caches by design; several chains say nothing that one does
                     // not.
                     if (cached && store == Some(Store::Streaming))
-                        || (kernel == Kernel::Latency && cores.len() > 1)
+                        || (kernel == MemoryKernel::Latency && cores.len() > 1)
                     {
                         continue;
                     }
@@ -197,16 +203,16 @@ impl Maker<'_> {
                 }
             }
         }
-        if order.kernels().contains(&Kernel::Read) {
+        if order.kernels().contains(&MemoryKernel::Read) {
             for stride in STRIDES.into_iter().filter(|stride| *stride != CONTIGUOUS_BYTES) {
-                points.push(self.point(Kernel::Read, None, stride, WorkingSet::Memory, one, None)?);
+                points.push(self.point(MemoryKernel::Read, None, stride, WorkingSet::Memory, one, None)?);
             }
         }
         points.extend(self.node_pairs(order)?);
         Ok(points)
     }
 
-    fn grid(&self, order: &MemoryOrder) -> Result<Vec<Point>, String> {
+    fn grid(&self, order: &MemorySpec) -> Result<Vec<Point>, String> {
         let or = |named: &[u64], default: u64| if named.is_empty() { vec![default] } else { named.to_vec() };
         let strides = or(&order.strides, CONTIGUOUS_BYTES);
         let sets =
@@ -219,7 +225,7 @@ impl Maker<'_> {
                 for stride in &strides {
                     for (kernel, store) in kinds(order) {
                         let strided = *stride != CONTIGUOUS_BYTES;
-                        if strided && (kernel == Kernel::Latency || store == Some(Store::Streaming)) {
+                        if strided && (kernel == MemoryKernel::Latency || store == Some(Store::Streaming)) {
                             continue;
                         }
                         let point = self.point(kernel, store, *stride, *set, cores, None)?;
@@ -250,7 +256,7 @@ impl Maker<'_> {
     }
 
     /// Read and latency from the cores of each node to the memory of each; nothing on a machine of one node.
-    fn node_pairs(&self, order: &MemoryOrder) -> Result<Vec<Point>, String> {
+    fn node_pairs(&self, order: &MemorySpec) -> Result<Vec<Point>, String> {
         let nodes = &self.machine.memory.nodes;
         let mut points = Vec::new();
         for from in nodes {
@@ -260,9 +266,9 @@ impl Maker<'_> {
                 nodes.iter().filter(|node| node.total_bytes.known().is_none_or(|total| *total > 0));
             for to in with_memory.filter(|_| nodes.len() > 1 && !cores.is_empty()) {
                 let pair = Some((from.id, to.id));
-                if order.kernels().contains(&Kernel::Read) {
+                if order.kernels().contains(&MemoryKernel::Read) {
                     points.push(self.point(
-                        Kernel::Read,
+                        MemoryKernel::Read,
                         None,
                         CONTIGUOUS_BYTES,
                         WorkingSet::Memory,
@@ -270,10 +276,10 @@ impl Maker<'_> {
                         pair,
                     )?);
                 }
-                if order.kernels().contains(&Kernel::Latency) {
+                if order.kernels().contains(&MemoryKernel::Latency) {
                     let one = &cores[..1];
                     points.push(self.point(
-                        Kernel::Latency,
+                        MemoryKernel::Latency,
                         None,
                         CONTIGUOUS_BYTES,
                         WorkingSet::Memory,
@@ -288,7 +294,7 @@ impl Maker<'_> {
 
     fn point(
         &self,
-        kernel: Kernel,
+        kernel: MemoryKernel,
         store: Option<Store>,
         stride_bytes: u64,
         set: WorkingSet,
@@ -379,9 +385,9 @@ impl Maker<'_> {
 }
 
 /// Each kernel with each kind of store that it has.
-fn kinds(order: &MemoryOrder) -> Vec<(Kernel, Option<Store>)> {
+fn kinds(order: &MemorySpec) -> Vec<(MemoryKernel, Option<Store>)> {
     let stores = order.stores();
-    let of = |kernel: Kernel| -> Vec<(Kernel, Option<Store>)> {
+    let of = |kernel: MemoryKernel| -> Vec<(MemoryKernel, Option<Store>)> {
         if kernel.stores() {
             stores.iter().map(|store| (kernel, Some(*store))).collect()
         } else {

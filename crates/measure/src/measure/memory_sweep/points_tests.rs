@@ -45,7 +45,7 @@ fn machine(nodes: u32) -> Machine {
 
 #[test]
 fn the_programme_goes_through_all_levels_stores_and_strides() {
-    let points = points(&machine(1), &MemoryOrder::default()).expect("points");
+    let points = points(&machine(1), &MemorySpec::default()).expect("points");
     let of = |kernel, cores: usize, level: &str| {
         let fits = |point: &&Point| {
             point.kernel == kernel
@@ -57,22 +57,22 @@ fn the_programme_goes_through_all_levels_stores_and_strides() {
     };
     for cores in [1, 2] {
         for level in ["L1", "L2", "L3"] {
-            assert_eq!(of(Kernel::Triad, cores, level), 1, "plain only in {level}");
+            assert_eq!(of(MemoryKernel::Triad, cores, level), 1, "plain only in {level}");
         }
-        assert_eq!(of(Kernel::Triad, cores, "memory"), 1 + usize::from(has_streaming()));
-        assert_eq!(of(Kernel::Read, cores, "memory"), 1);
+        assert_eq!(of(MemoryKernel::Triad, cores, "memory"), 1 + usize::from(has_streaming()));
+        assert_eq!(of(MemoryKernel::Read, cores, "memory"), 1);
     }
     assert_eq!(points.iter().filter(|point| point.stride_bytes > 4).count(), STRIDES.len() - 1);
     assert!(points.iter().all(|point| point.nodes.is_none()), "one node has no pairs");
-    let first_chase = points.iter().position(|point| point.kernel == Kernel::Latency).expect("latency");
+    let first_chase = points.iter().position(|point| point.kernel == MemoryKernel::Latency).expect("latency");
     assert_eq!(points.len() - first_chase, 4, "the chases come last");
-    let total = MemoryOrder { repeats: 3, ..MemoryOrder::default() }.windows(points.len()).total();
+    let total = MemorySpec { repeats: 3, ..MemorySpec::default() }.windows(points.len()).total();
     assert!(total.as_secs_f64() * points.len() as f64 <= 20.0, "{total:?} each");
 }
 
 #[test]
 fn arrays_are_four_times_the_last_level_where_there_is_room() {
-    let order = MemoryOrder { kernels: vec![Kernel::Copy], ..MemoryOrder::default() };
+    let order = MemorySpec { kernels: vec![MemoryKernel::Copy], ..MemorySpec::default() };
     let mut machine = machine(1);
     let copy = |machine: &Machine| {
         let points = points(machine, &order).expect("points");
@@ -88,7 +88,7 @@ fn arrays_are_four_times_the_last_level_where_there_is_room() {
 #[test]
 fn pairs_of_nodes_are_measured_both_ways() {
     let machine = machine(2);
-    let points = points(&machine, &MemoryOrder::default()).expect("points");
+    let points = points(&machine, &MemorySpec::default()).expect("points");
     let pairs: std::collections::BTreeSet<(u32, u32)> =
         points.iter().filter_map(|point| point.nodes).collect();
     assert_eq!(pairs.len(), 4);
@@ -101,12 +101,12 @@ fn pairs_of_nodes_are_measured_both_ways() {
 
 #[test]
 fn an_order_is_a_grid() {
-    let order = MemoryOrder {
-        kernels: vec![Kernel::Read, Kernel::Write],
+    let order = MemorySpec {
+        kernels: vec![MemoryKernel::Read, MemoryKernel::Write],
         strides: vec![4, 64],
         working_sets: vec![WorkingSet::Bytes(1 << 20), WorkingSet::Level(2)],
         cores: vec![Cores::Some(1), Cores::All],
-        ..MemoryOrder::default()
+        ..MemorySpec::default()
     };
     let points = points(&machine(1), &order).expect("points");
     let writes = 1 + usize::from(has_streaming());
@@ -121,13 +121,14 @@ fn an_order_is_a_grid() {
 #[test]
 fn what_does_not_fit_is_refused_with_the_numbers() {
     let machine = machine(1);
-    let refused = |order: MemoryOrder| points(&machine, &order).expect_err("refused");
-    let set = |set| MemoryOrder { working_sets: vec![set], ..MemoryOrder::default() };
+    let refused = |order: MemorySpec| points(&machine, &order).expect_err("refused");
+    let set = |set| MemorySpec { working_sets: vec![set], ..MemorySpec::default() };
     assert!(refused(set(WorkingSet::Bytes(1 << 40))).contains("third of the available memory"));
     assert!(refused(set(WorkingSet::Bytes(100))).contains("name at least"));
     assert!(refused(set(WorkingSet::Level(4))).contains("L4"));
-    let cores = MemoryOrder { cores: vec![Cores::Some(9)], ..MemoryOrder::default() };
+    let cores = MemorySpec { cores: vec![Cores::Some(9)], ..MemorySpec::default() };
     assert!(refused(cores).contains("this process may use 2"));
-    let nothing = MemoryOrder { kernels: vec![Kernel::Latency], strides: vec![64], ..MemoryOrder::default() };
+    let nothing =
+        MemorySpec { kernels: vec![MemoryKernel::Latency], strides: vec![64], ..MemorySpec::default() };
     assert!(refused(nothing).contains("latency has neither"));
 }

@@ -2,10 +2,10 @@
 
 use super::arenas::Share;
 use super::points::{CONTIGUOUS_BYTES, Point};
-use super::{Kernel, Store};
+use super::{MemoryKernel, Store};
 use linerate_system::affinity;
 use linerate_system::memory::{Strided, chase, copy, fill, link_cycle, read_all, strided, triad};
-use linerate_transport::flow::counters::LaneCounters;
+use linerate_transport::flow::counters::WorkerCounters;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes of one link of the chase.
@@ -31,7 +31,7 @@ const ALIAS_WORDS: usize = 136;
 /// What to do, without where.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    kernel: Kernel,
+    kernel: MemoryKernel,
     store: Store,
     stride_bytes: usize,
     in_cache: bool,
@@ -55,7 +55,7 @@ pub(crate) fn run(
     work: &Work,
     core: u32,
     share: Share<'_>,
-    counters: &LaneCounters,
+    counters: &WorkerCounters,
     end: &AtomicBool,
     ready: &AtomicUsize,
 ) {
@@ -68,7 +68,7 @@ pub(crate) fn run(
         }
         chunk.iter_mut().step_by(PAGE_WORDS).for_each(|word| *word = FILLING);
     }
-    if work.kernel == Kernel::Latency {
+    if work.kernel == MemoryKernel::Latency {
         return follow(words, u64::from(core), counters, end, ready);
     }
     let mut round = Round::new(work, words);
@@ -88,7 +88,7 @@ pub(crate) fn run(
     }
 }
 
-fn follow(words: &mut [u64], seed: u64, counters: &LaneCounters, end: &AtomicBool, ready: &AtomicUsize) {
+fn follow(words: &mut [u64], seed: u64, counters: &WorkerCounters, end: &AtomicBool, ready: &AtomicUsize) {
     if link_cycle(words, seed.wrapping_mul(0x9e37_79b9) + 1) == 0 {
         return;
     }
@@ -147,12 +147,12 @@ impl<'a> Round<'a> {
         } else {
             let store = self.work.store;
             match self.work.kernel {
-                Kernel::Read | Kernel::Latency => {
+                MemoryKernel::Read | MemoryKernel::Latency => {
                     std::hint::black_box(read_all(to));
                 }
-                Kernel::Write => fill(to, f64::from_bits(FILLING), store),
-                Kernel::Copy => copy(one, to, store),
-                Kernel::Triad => triad(to, one, other, 3.0, store),
+                MemoryKernel::Write => fill(to, f64::from_bits(FILLING), store),
+                MemoryKernel::Copy => copy(one, to, store),
+                MemoryKernel::Triad => triad(to, one, other, 3.0, store),
             }
             (piece.len() as u64 * arrays, piece.len() as u64 * arrays * 8)
         };
@@ -166,10 +166,10 @@ impl<'a> Round<'a> {
 
     fn strided(&self) -> Strided {
         match self.work.kernel {
-            Kernel::Write => Strided::Write,
-            Kernel::Copy => Strided::Copy,
-            Kernel::Triad => Strided::Triad,
-            Kernel::Read | Kernel::Latency => Strided::Read,
+            MemoryKernel::Write => Strided::Write,
+            MemoryKernel::Copy => Strided::Copy,
+            MemoryKernel::Triad => Strided::Triad,
+            MemoryKernel::Read | MemoryKernel::Latency => Strided::Read,
         }
     }
 }

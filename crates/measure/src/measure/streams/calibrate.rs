@@ -4,10 +4,10 @@
 //! Trials are run one after another on the same path with everything else equal. What wins by less than their
 //! noise does not count: then the way that costs less CPU time is taken.
 
-use super::job::{Behind, Direction, Handover, StreamsJob};
-use super::{Bench, measure_quietly};
+use super::job::{Handover, SenderSource, StreamDirection, StreamsJob};
+use super::{StreamBench, measure_quietly};
 use crate::measure::product::Measurement;
-use crate::measure::window::Windows;
+use crate::measure::window::WindowSpec;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_transport::flow::stream::SendMethod;
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// One trial: long enough for TCP's slow start on a path within a country.
-const TRIAL: Windows =
-    Windows { warm_up: Duration::from_millis(200), window: Duration::from_millis(150), repeats: 3 };
+const TRIAL: WindowSpec =
+    WindowSpec { warm_up: Duration::from_millis(200), window: Duration::from_millis(150), repeats: 3 };
 /// Rates closer than this are equal.
 const NOISE: f64 = 0.05;
 
 /// A way that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Trial {
+pub struct MethodTrial {
     pub method: SendMethod,
     pub write_bytes: u32,
     /// Where it was named; none: the system's.
@@ -51,15 +51,15 @@ const FROM_CACHE: [(SendMethod, u32); 3] =
     [(SendMethod::Write, 1 << 20), (SendMethod::Sendfile, 1 << 20), (SendMethod::Splice, 1 << 20)];
 
 /// Tries the ways of sending that there are for this job, sets the best one in it, and gives all.
-pub(crate) fn choose_method(bench: &mut Bench<'_>, job: &mut StreamsJob) -> Vec<Trial> {
+pub(crate) fn choose_method(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -> Vec<MethodTrial> {
     let ways: &[(SendMethod, u32)] = match (job.protocol, &job.behind) {
         // The engine segments where the kernel can, and a file past the cache is read into buffers of its
         // own.
-        (Protocol::Udp, _) | (_, Behind::Cold(_)) => &[],
-        (Protocol::Tcp, Behind::Memory) => &FROM_MEMORY,
-        (Protocol::Tcp, Behind::Cached(_)) => &FROM_CACHE,
+        (Protocol::Udp, _) | (_, SenderSource::Cold(_)) => &[],
+        (Protocol::Tcp, SenderSource::Memory) => &FROM_MEMORY,
+        (Protocol::Tcp, SenderSource::Cached(_)) => &FROM_CACHE,
     };
-    let mut trials: Vec<Trial> = Vec::new();
+    let mut trials: Vec<MethodTrial> = Vec::new();
     for (method, write_bytes) in ways {
         // Zerocopy towards this very machine is copied, always: not worth a trial.
         if bench.stopped() || (*method == SendMethod::Zerocopy && bench.loopback) {
@@ -77,9 +77,13 @@ pub(crate) fn choose_method(bench: &mut Bench<'_>, job: &mut StreamsJob) -> Vec<
 
 /// The same for what the agent sends to us: another host, another kernel, perhaps another best way. What won
 /// is the job's `peer`.
-pub(crate) fn choose_peer_method(bench: &mut Bench<'_>, job: &mut StreamsJob) -> Vec<Trial> {
-    let mut asked =
-        StreamsJob { direction: Direction::Receive, behind: Behind::Memory, peer: None, ..job.clone() };
+pub(crate) fn choose_peer_method(bench: &mut StreamBench<'_>, job: &mut StreamsJob) -> Vec<MethodTrial> {
+    let mut asked = StreamsJob {
+        direction: StreamDirection::Receive,
+        behind: SenderSource::Memory,
+        peer: None,
+        ..job.clone()
+    };
     let trials = choose_method(bench, &mut asked);
     if trials.iter().any(|trial| trial.chosen) {
         job.peer = Some(Handover { method: asked.method, write_bytes: asked.write_bytes });
@@ -89,7 +93,7 @@ pub(crate) fn choose_peer_method(bench: &mut Bench<'_>, job: &mut StreamsJob) ->
 
 /// The system's congestion control beside the others that this kernel has, by the job's own method; empty
 /// where there is no other. Nothing is chosen: what applications get is the system's.
-pub(crate) fn compare_congestion_controls(bench: &mut Bench<'_>, job: &StreamsJob) -> Vec<Trial> {
+pub(crate) fn compare_congestion_controls(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Vec<MethodTrial> {
     let others = others(bench.machine);
     let mut trials = Vec::new();
     for name in std::iter::once(None).chain(others.iter().map(Some)).filter(|_| !others.is_empty()) {
@@ -119,7 +123,7 @@ fn trial_of(job: &StreamsJob) -> StreamsJob {
     StreamsJob { verify: false, latency: false, ..job.clone() }
 }
 
-fn attempt(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<Trial> {
+fn attempt(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Option<MethodTrial> {
     let windows = std::mem::replace(&mut bench.windows, TRIAL);
     if job.behind.file().is_some() {
         bench.windows.repeats = 1;
@@ -127,8 +131,8 @@ fn attempt(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<Trial> {
     let measured: Option<Measurement> = measure_quietly(bench, job).measurement;
     bench.windows = windows;
     let measurement = measured?;
-    let by_peer = job.direction == Direction::Receive;
-    Some(Trial {
+    let by_peer = job.direction == StreamDirection::Receive;
+    Some(MethodTrial {
         method: job.method,
         write_bytes: job.write_bytes,
         congestion_control: job.congestion_control.clone(),
@@ -146,7 +150,7 @@ fn sender_cost(measurement: &Measurement, by_peer: bool) -> f64 {
 }
 
 /// The fastest; of those within the noise of it, the one that costs its sender least.
-fn best(trials: &[Trial]) -> Option<usize> {
+fn best(trials: &[MethodTrial]) -> Option<usize> {
     let most = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
     let near = |index: &usize| trials[*index].bytes_per_second > most * (1.0 - NOISE);
     (0..trials.len())
@@ -158,8 +162,8 @@ fn best(trials: &[Trial]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn trial(bytes_per_second: f64, cpu_seconds_per_gb: f64) -> Trial {
-        Trial {
+    fn trial(bytes_per_second: f64, cpu_seconds_per_gb: f64) -> MethodTrial {
+        MethodTrial {
             method: SendMethod::Write,
             write_bytes: 1,
             congestion_control: None,

@@ -1,6 +1,6 @@
 //! What both hosts' kernels counted while a figure was measured: what the ledger is made of.
 
-use super::Bench;
+use super::StreamBench;
 use linerate_facts::counters::{DropReasons, NetworkCounters, read_with};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct HostCounters {
 }
 
 /// Of each host once: ours, then each agent's by its first path. None where an agent did not answer.
-pub(super) fn read_all(bench: &Bench<'_>, reasons: &DropReasons) -> Vec<Option<HostCounters>> {
+pub(super) fn read_all(bench: &StreamBench<'_>, reasons: &DropReasons) -> Vec<Option<HostCounters>> {
     let nics: Vec<String> = bench.paths.iter().filter_map(|path| path.nic.clone()).collect();
     let host = bench.machine.host.known().cloned().unwrap_or_else(|| "this host".into());
     let own = HostCounters {
@@ -51,7 +51,7 @@ pub(super) fn read_all(bench: &Bench<'_>, reasons: &DropReasons) -> Vec<Option<H
 }
 
 /// Several addresses may lead to one agent.
-fn paths_to(bench: &Bench<'_>, instance: &str) -> Vec<String> {
+fn paths_to(bench: &StreamBench<'_>, instance: &str) -> Vec<String> {
     let there =
         bench.sessions.iter().zip(bench.paths).filter(|(session, _)| session.hello().instance == instance);
     there.map(|(_, path)| path.name.clone()).collect()

@@ -1,7 +1,7 @@
 //! What was seen of streams, as a measurement.
 
-use super::Bench;
-use super::job::{Behind, Direction, StreamsJob};
+use super::StreamBench;
+use super::job::{SenderSource, StreamDirection, StreamsJob};
 use super::observe::{Observed, Watched};
 use super::result::{Buffers, PathFigure, RoundTrips, StreamFigure, StreamsResult};
 use crate::measure::product::{Measurement, ReceiverResult, Stage};
@@ -10,40 +10,40 @@ use crate::measure::trust;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::Pin;
-use linerate_transport::agent::Sample;
+use linerate_transport::agent::TestSample;
 use linerate_transport::flow::stream::{SendMethod, StreamSample};
 
 /// What the figure is called.
-pub(super) fn name(bench: &Bench<'_>, job: &StreamsJob) -> String {
+pub(super) fn name(bench: &StreamBench<'_>, job: &StreamsJob) -> String {
     let place = match (job.path, bench.paths) {
         (Some(path), _) => format!("{} ", bench.paths[path].name),
         (None, [only]) => format!("{} ", only.name),
         (None, _) => "all paths ".to_string(),
     };
     let direction = match job.direction {
-        Direction::Both => "both ways".to_string(),
+        StreamDirection::Both => "both ways".to_string(),
         one => one.to_string(),
     };
     let source = match &job.behind {
-        Behind::Memory => "",
-        Behind::Cached(_) => ", cached file",
-        Behind::Cold(_) => ", cold file",
+        SenderSource::Memory => "",
+        SenderSource::Cached(_) => ", cached file",
+        SenderSource::Cold(_) => ", cold file",
     };
     let pinned = if job.pin == Pin::None { ", not pinned" } else { "" };
     format!("{place}{} {direction}{source}{pinned}", job.protocol)
 }
 
 /// How the bytes are moved, in words.
-pub(super) fn method(bench: &Bench<'_>, job: &StreamsJob) -> String {
+pub(super) fn method(bench: &StreamBench<'_>, job: &StreamsJob) -> String {
     let how = match (job.protocol, job.method) {
         (Protocol::Tcp, method) => {
             // The system's is known of this host alone.
-            let receives = job.direction == Direction::Receive;
+            let receives = job.direction == StreamDirection::Receive;
             let own = || (!receives).then(|| bench.machine.kernel.tcp_congestion_control.to_string());
             let control = job.congestion_control.clone().or_else(own);
             let control = control.map_or_else(String::new, |name| format!(" {name}"));
             let by = if receives { " by the peer" } else { "" };
-            let peer = job.peer.filter(|_| job.direction == Direction::Both);
+            let peer = job.peer.filter(|_| job.direction == StreamDirection::Both);
             let peer = peer.map_or_else(String::new, |peer| {
                 format!(", by the peer {}", call(peer.method, peer.write_bytes))
             });
@@ -71,7 +71,12 @@ fn call(method: SendMethod, write_bytes: u32) -> String {
     format!("{call} of {}", show_size(u64::from(write_bytes)))
 }
 
-pub(super) fn describe(bench: &Bench<'_>, job: &StreamsJob, name: &str, observed: &Observed) -> Measurement {
+pub(super) fn describe(
+    bench: &StreamBench<'_>,
+    job: &StreamsJob,
+    name: &str,
+    observed: &Observed,
+) -> Measurement {
     let seen = &observed.seen;
     let resource = match (job.path, bench.paths) {
         (Some(path), _) => bench.paths[path].resource.clone(),
@@ -81,7 +86,7 @@ pub(super) fn describe(bench: &Bench<'_>, job: &StreamsJob, name: &str, observed
     let mut measurement = Measurement::of(Stage::Network, name.to_string(), resource, seen);
     measurement.together = job.path.is_none() && bench.paths.len() > 1;
     measurement.protocol = Some(job.protocol);
-    measurement.with_file = job.behind != Behind::Memory;
+    measurement.with_file = job.behind != SenderSource::Memory;
     measurement.method = method(bench, job);
     let streams: Vec<StreamFigure> = observed
         .streams
@@ -119,7 +124,7 @@ pub(super) fn loss<'s>(streams: impl Iterator<Item = &'s StreamFigure>) -> f64 {
     if sent > 0.0 { lost / sent } else { 0.0 }
 }
 
-fn figure(bench: &Bench<'_>, job: &StreamsJob, stream: &Watched, seconds: f64) -> StreamFigure {
+fn figure(bench: &StreamBench<'_>, job: &StreamsJob, stream: &Watched, seconds: f64) -> StreamFigure {
     let (sender, receiver) = stream.ends();
     let (sender_cpu_share, receiver_cpu_share) = stream.cpu_shares(seconds);
     let rate = stream.mean_rate();
@@ -167,11 +172,11 @@ fn buffers(job: &StreamsJob, sender: &StreamSample, receiver: &StreamSample, rat
 }
 
 /// Each path in each direction.
-fn path_figures(bench: &Bench<'_>, observed: &Observed, figures: &[StreamFigure]) -> Vec<PathFigure> {
+fn path_figures(bench: &StreamBench<'_>, observed: &Observed, figures: &[StreamFigure]) -> Vec<PathFigure> {
     let bulk: Vec<&Watched> = observed.streams.iter().filter(|stream| !stream.wanted.asks()).collect();
     let mut all = Vec::new();
     for (path, plan) in bench.paths.iter().enumerate() {
-        for direction in [Direction::Send, Direction::Receive] {
+        for direction in [StreamDirection::Send, StreamDirection::Receive] {
             let mine =
                 |stream: &Watched| stream.wanted.path == path && stream.wanted.direction() == direction;
             let indexes: Vec<usize> = (0..bulk.len()).filter(|index| mine(bulk[*index])).collect();
@@ -197,7 +202,7 @@ fn path_figures(bench: &Bench<'_>, observed: &Observed, figures: &[StreamFigure]
 }
 
 /// What the agents told of their hosts; with several hosts the one whose quota holds it most.
-fn peer(bench: &Bench<'_>, observed: &Observed) -> Option<ReceiverResult> {
+fn peer(bench: &StreamBench<'_>, observed: &Observed) -> Option<ReceiverResult> {
     let mut result = ReceiverResult::default();
     let (mut counted, mut cpu_nanos) = (Vec::new(), 0u64);
     for (session, samples) in bench.sessions.iter().zip(&observed.agents) {
@@ -217,7 +222,7 @@ fn peer(bench: &Bench<'_>, observed: &Observed) -> Option<ReceiverResult> {
     }
     for stream in observed.streams.iter().filter(|stream| !stream.wanted.asks()) {
         let (sender, receiver) = stream.cpu_shares(observed.seen.seconds);
-        let theirs = if stream.wanted.direction() == Direction::Send { receiver } else { sender };
+        let theirs = if stream.wanted.direction() == StreamDirection::Send { receiver } else { sender };
         result.busiest_thread = result.busiest_thread.max(theirs);
         let end = stream.ends().1;
         result.datagrams = result.datagrams.saturating_add(end.datagrams);
@@ -227,7 +232,7 @@ fn peer(bench: &Bench<'_>, observed: &Observed) -> Option<ReceiverResult> {
     Some(result)
 }
 
-fn add_host(result: &mut ReceiverResult, first: &Sample, last: &Sample, host: &str) {
+fn add_host(result: &mut ReceiverResult, first: &TestSample, last: &TestSample, host: &str) {
     let throttled = last.throttle.share_since(&first.throttle);
     if throttled >= result.throttled {
         result.throttled = throttled;

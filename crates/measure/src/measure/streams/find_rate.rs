@@ -6,15 +6,15 @@
 //! longer trial.
 
 use super::job::StreamsJob;
-use super::{Bench, measure_quietly};
+use super::{StreamBench, measure_quietly};
 use crate::measure::product::Measurement;
-use crate::measure::window::Windows;
+use crate::measure::window::WindowSpec;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Of a trial; a tenth of a second first, in which buckets of shapers run dry.
-const TRIAL: Windows =
-    Windows { warm_up: Duration::from_millis(300), window: Duration::from_millis(400), repeats: 2 };
+const TRIAL: WindowSpec =
+    WindowSpec { warm_up: Duration::from_millis(300), window: Duration::from_millis(400), repeats: 2 };
 /// The search ends when its bounds are this close.
 const RESOLUTION: f64 = 0.004;
 /// Up from a rate that passed, where none has failed yet.
@@ -47,7 +47,10 @@ pub struct RateSearch {
 }
 
 /// Searches, and gives the search with the trial that confirmed its result.
-pub fn find_rate(bench: &mut Bench<'_>, job: &StreamsJob) -> (RateSearch, Option<Measurement>, Vec<String>) {
+pub fn find_rate(
+    bench: &mut StreamBench<'_>,
+    job: &StreamsJob,
+) -> (RateSearch, Option<Measurement>, Vec<String>) {
     let mut search = RateSearch::default();
     let windows = bench.windows;
     // As fast as the receiver's answers allow: most links end within some percent of it.
@@ -77,7 +80,7 @@ pub fn find_rate(bench: &mut Bench<'_>, job: &StreamsJob) -> (RateSearch, Option
 
 /// The full length at the highest rate that passed; where that is too long for it, less each time.
 fn confirm(
-    bench: &mut Bench<'_>,
+    bench: &mut StreamBench<'_>,
     job: &StreamsJob,
     search: &mut RateSearch,
     failures: &mut Vec<String>,
@@ -106,7 +109,7 @@ fn confirm(
 }
 
 fn attempt(
-    bench: &mut Bench<'_>,
+    bench: &mut StreamBench<'_>,
     job: &StreamsJob,
     offered: f64,
 ) -> (Option<RateTrial>, Option<Measurement>, Vec<String>) {

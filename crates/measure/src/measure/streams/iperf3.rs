@@ -1,30 +1,35 @@
 //! A test against an iperf3 as a measurement: both ends' own counts, as far as its protocol tells them.
 
-use super::job::{Direction, StreamsJob};
+use super::job::{StreamDirection, StreamsJob};
 use super::result::{Buffers, PathFigure, StreamFigure, StreamsResult};
 use crate::measure::product::{Measurement, ReceiverResult, Stage};
-use crate::measure::window::Seen;
+use crate::measure::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::PathPlan;
-use linerate_transport::iperf3::{self, CpuUse, Interval, Outcome, StreamFigures};
+use linerate_transport::iperf3::{self, CpuUse, IntervalReport, StreamFigures, TestOutcome};
 
 /// The figure of a test over this path.
-pub(crate) fn from_iperf3(outcome: &Outcome, path: &PathPlan) -> Measurement {
+pub(crate) fn from_iperf3(outcome: &TestOutcome, path: &PathPlan) -> Measurement {
     let test = &outcome.test;
     let direction = match test.direction {
-        iperf3::Direction::Send => Direction::Send,
-        iperf3::Direction::Receive => Direction::Receive,
-        iperf3::Direction::Both => Direction::Both,
+        iperf3::TestDirection::Send => StreamDirection::Send,
+        iperf3::TestDirection::Receive => StreamDirection::Receive,
+        iperf3::TestDirection::Both => StreamDirection::Both,
     };
     let ways = match direction {
-        Direction::Both => "both ways".to_string(),
+        StreamDirection::Both => "both ways".to_string(),
         one => one.to_string(),
     };
     let streams: Vec<StreamFigure> =
         outcome.local.iter().map(|ours| stream(outcome, ours, &path.name)).collect();
     let seconds = outcome.local.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
     let bytes = streams.iter().map(|stream| stream.received_bytes).fold(0, u64::saturating_add);
-    let seen = Seen { samples: samples(&outcome.local), bytes, seconds, ..Seen::default() };
+    let seen = WindowObservation {
+        samples: samples(&outcome.local),
+        bytes,
+        seconds,
+        ..WindowObservation::default()
+    };
     let name = format!("{} {} {ways}, iperf3", path.name, test.protocol);
     let mut measurement = Measurement::of(Stage::Network, name, path.resource.clone(), &seen);
     measurement.protocol = Some(test.protocol);
@@ -55,7 +60,7 @@ pub(crate) fn from_iperf3(outcome: &Outcome, path: &PathPlan) -> Measurement {
     measurement
 }
 
-fn method(outcome: &Outcome) -> String {
+fn method(outcome: &TestOutcome) -> String {
     let block = linerate_facts::units::show_size(u64::from(outcome.test.block_bytes.unwrap_or(0)));
     match outcome.test.protocol {
         Protocol::Tcp => {
@@ -70,23 +75,23 @@ fn method(outcome: &Outcome) -> String {
 
 /// Sums of this end's streams by interval, without the warm-up.
 fn samples(streams: &[StreamFigures]) -> Vec<f64> {
-    let counted = |stream: &StreamFigures| -> Vec<Interval> {
+    let counted = |stream: &StreamFigures| -> Vec<IntervalReport> {
         stream.intervals.iter().filter(|interval| !interval.omitted).cloned().collect()
     };
-    let all: Vec<Vec<Interval>> = streams.iter().map(counted).collect();
+    let all: Vec<Vec<IntervalReport>> = streams.iter().map(counted).collect();
     let length = all.iter().map(Vec::len).min().unwrap_or(0);
-    let rate = |interval: &Interval| interval.bytes as f64 / (interval.end - interval.start).max(1e-9);
+    let rate = |interval: &IntervalReport| interval.bytes as f64 / (interval.end - interval.start).max(1e-9);
     (0..length).map(|index| all.iter().map(|intervals| rate(&intervals[index])).sum()).collect()
 }
 
-fn paths(outcome: &Outcome, path: &PathPlan, direction: Direction) -> Vec<PathFigure> {
-    let ways: &[Direction] = match direction {
-        Direction::Both => &[Direction::Send, Direction::Receive],
-        Direction::Send => &[Direction::Send],
-        Direction::Receive => &[Direction::Receive],
+fn paths(outcome: &TestOutcome, path: &PathPlan, direction: StreamDirection) -> Vec<PathFigure> {
+    let ways: &[StreamDirection] = match direction {
+        StreamDirection::Both => &[StreamDirection::Send, StreamDirection::Receive],
+        StreamDirection::Send => &[StreamDirection::Send],
+        StreamDirection::Receive => &[StreamDirection::Receive],
     };
-    let one = |way: &Direction| {
-        let sends = *way == Direction::Send;
+    let one = |way: &StreamDirection| {
+        let sends = *way == StreamDirection::Send;
         let ours: Vec<StreamFigures> =
             outcome.local.iter().filter(|one| one.sender == sends).cloned().collect();
         let figures: Vec<StreamFigure> = ours.iter().map(|one| stream(outcome, one, &path.name)).collect();
@@ -103,7 +108,7 @@ fn paths(outcome: &Outcome, path: &PathPlan, direction: Direction) -> Vec<PathFi
 }
 
 /// One stream with both ends; where the other end did not tell, ours stands for both.
-fn stream(outcome: &Outcome, ours: &StreamFigures, path: &str) -> StreamFigure {
+fn stream(outcome: &TestOutcome, ours: &StreamFigures, path: &str) -> StreamFigure {
     let theirs = outcome.remote_of(ours.id);
     let (sender, receiver) = if ours.sender { (Some(ours), theirs) } else { (theirs, Some(ours)) };
     let told = receiver.or(sender).unwrap_or(ours);
@@ -116,7 +121,7 @@ fn stream(outcome: &Outcome, ours: &StreamFigures, path: &str) -> StreamFigure {
     };
     StreamFigure {
         path: path.to_string(),
-        direction: if ours.sender { Direction::Send } else { Direction::Receive },
+        direction: if ours.sender { StreamDirection::Send } else { StreamDirection::Receive },
         bytes_per_second: told.bits_per_second() / 8.0,
         samples: samples(std::slice::from_ref(ours)),
         sent_bytes: sent.bytes,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Which way the bulk goes, seen from here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Direction {
+pub enum StreamDirection {
     #[default]
     Send,
     Receive,
@@ -18,22 +18,22 @@ pub enum Direction {
     Both,
 }
 
-impl Direction {
+impl StreamDirection {
     /// Whether this end sends (true), or receives (false), in it.
     pub fn has(self, sending: bool) -> bool {
         matches!(
             (self, sending),
-            (Direction::Both, _) | (Direction::Send, true) | (Direction::Receive, false)
+            (StreamDirection::Both, _) | (StreamDirection::Send, true) | (StreamDirection::Receive, false)
         )
     }
 }
 
-impl std::fmt::Display for Direction {
+impl std::fmt::Display for StreamDirection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Direction::Send => "send",
-            Direction::Receive => "receive",
-            Direction::Both => "both",
+            StreamDirection::Send => "send",
+            StreamDirection::Receive => "receive",
+            StreamDirection::Both => "both",
         })
     }
 }
@@ -41,7 +41,7 @@ impl std::fmt::Display for Direction {
 /// What stands behind the senders.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Behind {
+pub enum SenderSource {
     /// Buffers that stay in the processor's caches: what most tools measure (*hot*).
     #[default]
     Memory,
@@ -51,12 +51,12 @@ pub enum Behind {
     Cold(PathBuf),
 }
 
-impl Behind {
+impl SenderSource {
     /// The file, if it is one.
     pub fn file(&self) -> Option<&PathBuf> {
         match self {
-            Behind::Memory => None,
-            Behind::Cached(path) | Behind::Cold(path) => Some(path),
+            SenderSource::Memory => None,
+            SenderSource::Cached(path) | SenderSource::Cold(path) => Some(path),
         }
     }
 }
@@ -73,14 +73,14 @@ pub struct Handover {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamsJob {
     pub protocol: Protocol,
-    pub direction: Direction,
+    pub direction: StreamDirection,
     /// Over all paths, in each direction; at least one a path is made.
     pub streams: u32,
     /// Only this path; none: all at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<usize>,
     #[serde(default)]
-    pub behind: Behind,
+    pub behind: SenderSource,
     /// Of the senders at both ends.
     pub method: SendMethod,
     /// Bytes a call (TCP).
@@ -114,13 +114,13 @@ pub struct StreamsJob {
 
 impl StreamsJob {
     /// Memory over all paths, as the kernel likes it; one stream a path.
-    pub fn plain(protocol: Protocol, direction: Direction) -> Self {
+    pub fn plain(protocol: Protocol, direction: StreamDirection) -> Self {
         StreamsJob {
             protocol,
             direction,
             streams: 1,
             path: None,
-            behind: Behind::Memory,
+            behind: SenderSource::Memory,
             method: usual_method(protocol),
             write_bytes: 512 << 10,
             peer: None,

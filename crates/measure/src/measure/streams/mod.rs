@@ -15,7 +15,7 @@ mod open;
 mod path_mtu;
 pub mod result;
 
-pub use calibrate::Trial;
+pub use calibrate::MethodTrial;
 pub(crate) use calibrate::{choose_method, choose_peer_method, compare_congestion_controls};
 pub use counters::HostCounters;
 pub use find_rate::RateSearch;
@@ -25,7 +25,7 @@ pub use find_rate::find_rate;
 pub(crate) use iperf3::from_iperf3;
 pub use job::Handover;
 pub use job::StreamsJob;
-pub use job::{Behind, Direction};
+pub use job::{SenderSource, StreamDirection};
 
 pub use linerate_transport::flow::stream::SendMethod;
 pub use path_mtu::PathMtu;
@@ -34,31 +34,31 @@ pub use result::PathFigure;
 pub use result::{Buffers, RoundTrips, StreamFigure, StreamsResult};
 
 use super::product::{Measurement, Stage};
-use super::window::Windows;
+use super::window::WindowSpec;
 use crate::event::{Event, Listener, Silent};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::PathPlan;
 use linerate_system::file;
-use linerate_transport::agent::Session;
+use linerate_transport::agent::AgentSession;
 use linerate_transport::flow::stream::Content;
-use observe::{Observed, Running};
+use observe::{Observed, RunningStreams};
 use open::{Connected, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Of the idle round trips.
-const IDLE: Windows =
-    Windows { warm_up: Duration::from_millis(50), window: Duration::from_millis(400), repeats: 1 };
+const IDLE: WindowSpec =
+    WindowSpec { warm_up: Duration::from_millis(50), window: Duration::from_millis(400), repeats: 1 };
 
 /// Where streams are measured, and who hears of it.
-pub struct Bench<'a> {
+pub struct StreamBench<'a> {
     pub sysroot: &'a Sysroot,
     pub machine: &'a Machine,
     pub paths: &'a [PathPlan],
     /// One a path, in their order.
-    pub sessions: &'a [Session],
+    pub sessions: &'a [AgentSession],
     /// The other end is a process of our own on this machine.
     pub loopback: bool,
     /// Bind data sockets to the NIC of their path (SO_BINDTODEVICE).
@@ -66,7 +66,7 @@ pub struct Bench<'a> {
     /// Have the kernel tell its own reasons of dropped packets (root; a tracefs instance of our own, removed
     /// again).
     pub trace_drops: bool,
-    pub windows: Windows,
+    pub windows: WindowSpec,
     /// Paths whose agents have a test of our own open.
     pub opened: Vec<usize>,
     pub stop: &'a AtomicBool,
@@ -75,12 +75,12 @@ pub struct Bench<'a> {
 
 /// One figure, and what failed on the way; no figure where nothing was measured.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct StreamMeasurement {
     pub measurement: Option<Measurement>,
     pub failures: Vec<String>,
 }
 
-impl Bench<'_> {
+impl StreamBench<'_> {
     /// A path in a sentence: `eth0 to 192.0.2.7:7411`.
     fn way(&self, path: usize) -> String {
         format!("{} to {}", self.paths[path].name, self.paths[path].peer)
@@ -92,16 +92,16 @@ impl Bench<'_> {
 }
 
 /// As [`measure`], but nobody hears of it: for trials.
-pub(super) fn measure_quietly(bench: &mut Bench<'_>, job: &StreamsJob) -> Measured {
+pub(super) fn measure_quietly(bench: &mut StreamBench<'_>, job: &StreamsJob) -> StreamMeasurement {
     let mut silent = Silent;
     let name = describe::name(bench, job);
-    let mut quiet = Bench { listener: &mut silent, opened: Vec::new(), ..*bench };
+    let mut quiet = StreamBench { listener: &mut silent, opened: Vec::new(), ..*bench };
     if job.behind.file().is_some() { files(&mut quiet, job, &name) } else { streams(&mut quiet, job, &name) }
 }
 
 /// Measures a job. Whole files are sent as often as there are windows; everything else runs as long as they
 /// last.
-pub fn measure(bench: &mut Bench<'_>, job: &StreamsJob) -> Measured {
+pub fn measure(bench: &mut StreamBench<'_>, job: &StreamsJob) -> StreamMeasurement {
     let name = describe::name(bench, job);
     let seconds = bench.windows.total().as_secs_f64();
     bench.listener.hear(&Event::Started { stage: Stage::Network, name: name.clone(), seconds });
@@ -121,22 +121,25 @@ pub fn measure(bench: &mut Bench<'_>, job: &StreamsJob) -> Measured {
     measured
 }
 
-fn streams(bench: &mut Bench<'_>, job: &StreamsJob, name: &str) -> Measured {
+fn streams(bench: &mut StreamBench<'_>, job: &StreamsJob, name: &str) -> StreamMeasurement {
     let wanted = open::wanted(bench, job);
     let (connected, mut failures) = open::open(bench, job, wanted);
     if !connected.iter().any(|connected| !connected.wanted.asks()) {
         close(bench);
-        return Measured { measurement: None, failures };
+        return StreamMeasurement { measurement: None, failures };
     }
     let contents = connected.iter().map(|_| Content::Memory).collect();
-    let observed = Running::start(bench, connected, contents).watch();
+    let observed = RunningStreams::start(bench, connected, contents).watch();
     failures.extend(observed.failures.iter().cloned());
     let whole = !observed.seen.samples.is_empty();
-    Measured { measurement: whole.then(|| describe::describe(bench, job, name, &observed)), failures }
+    StreamMeasurement {
+        measurement: whole.then(|| describe::describe(bench, job, name, &observed)),
+        failures,
+    }
 }
 
 /// Round trips of small requests while nothing else is sent; with several paths of the slowest.
-pub fn idle_latency(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<RoundTrips> {
+pub fn idle_latency(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Option<RoundTrips> {
     let job = StreamsJob { latency: true, ..job.clone() };
     let mut wanted = open::wanted(bench, &job);
     wanted.retain(Wanted::asks);
@@ -148,21 +151,21 @@ pub fn idle_latency(bench: &mut Bench<'_>, job: &StreamsJob) -> Option<RoundTrip
     }
     let contents = connected.iter().map(|_| Content::Memory).collect();
     let windows = std::mem::replace(&mut bench.windows, IDLE);
-    let observed = Running::start(bench, connected, contents).watch();
+    let observed = RunningStreams::start(bench, connected, contents).watch();
     bench.windows = windows;
     let trips = observed.streams.iter().filter_map(|stream| RoundTrips::of(&stream.own_end));
     trips.max_by(|a, b| a.p50.total_cmp(&b.p50))
 }
 
 /// Ends tests that were opened and will not run: the next would be refused.
-fn close(bench: &Bench<'_>) {
+fn close(bench: &StreamBench<'_>) {
     for session in bench.sessions {
         let _ = session.close();
     }
 }
 
 /// A file sent whole, a byte range a stream, once a window; the clock stops when the last byte has arrived.
-fn files(bench: &mut Bench<'_>, job: &StreamsJob, name: &str) -> Measured {
+fn files(bench: &mut StreamBench<'_>, job: &StreamsJob, name: &str) -> StreamMeasurement {
     let mut failures = Vec::new();
     let mut last: Option<Observed> = None;
     let mut samples = Vec::new();
@@ -186,10 +189,10 @@ fn files(bench: &mut Bench<'_>, job: &StreamsJob, name: &str) -> Measured {
         observed.seen.samples = samples;
         describe::describe(bench, job, name, &observed)
     });
-    Measured { measurement, failures }
+    StreamMeasurement { measurement, failures }
 }
 
-fn send_file(bench: &mut Bench<'_>, job: &StreamsJob) -> Result<(Observed, Option<f64>), Vec<String>> {
+fn send_file(bench: &mut StreamBench<'_>, job: &StreamsJob) -> Result<(Observed, Option<f64>), Vec<String>> {
     let mut wanted = open::wanted(bench, job);
     let contents = ranges(job, &mut wanted).map_err(|why| vec![why])?;
     let length: u64 = wanted.iter().filter_map(|wanted| wanted.spec.limit_bytes).sum();
@@ -201,7 +204,7 @@ fn send_file(bench: &mut Bench<'_>, job: &StreamsJob) -> Result<(Observed, Optio
         return Err(failures);
     }
     let contents = in_order_of(&connected, contents);
-    let (observed, arrived) = Running::start(bench, connected, contents).until_arrived();
+    let (observed, arrived) = RunningStreams::start(bench, connected, contents).until_arrived();
     let rate = arrived.map(|time| length as f64 / time.as_secs_f64().max(1e-9));
     Ok((observed, rate))
 }
@@ -212,7 +215,7 @@ fn ranges(job: &StreamsJob, wanted: &mut Vec<Wanted>) -> Result<Vec<(usize, usiz
     const PAGE: u64 = 4096;
     let Some(path) = job.behind.file() else { return Ok(Vec::new()) };
     let label = path.display().to_string();
-    let direct = matches!(job.behind, Behind::Cold(_));
+    let direct = matches!(job.behind, SenderSource::Cold(_));
     let told = |error: std::io::Error| format!("{label}: {error}");
     let length = std::fs::metadata(path).map_err(told)?.len();
     let senders = wanted.iter().filter(|wanted| !wanted.asks()).count() as u64;

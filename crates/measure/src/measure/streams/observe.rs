@@ -4,15 +4,15 @@
 //! The order of the end matters. Senders of our own stop first and say how much they sent; receivers at the
 //! agents take what is still on its way; then the agents' senders stop, and our receivers take theirs.
 
-use super::Bench;
+use super::StreamBench;
 use super::counters::{self, HostCounters};
-use super::job::Direction;
+use super::job::StreamDirection;
 use super::open::{Connected, Wanted};
 use crate::event::Event;
 use crate::measure::Stage;
-use crate::measure::window::{Reading, Seen, WorkerSeen, fill_between};
+use crate::measure::window::{Reading, WindowObservation, WorkerObservation, fill_between};
 use linerate_facts::counters::DropReasons;
-use linerate_transport::agent::{Sample, Session};
+use linerate_transport::agent::{AgentSession, TestSample};
 use linerate_transport::flow::progress::Mark;
 use linerate_transport::flow::stream::{Content, RunningStream, StreamCounters, StreamSample, start};
 use std::sync::Arc;
@@ -48,22 +48,22 @@ pub(super) struct Watched {
 /// What was seen of a job.
 pub(super) struct Observed {
     pub streams: Vec<Watched>,
-    pub seen: Seen,
+    pub seen: WindowObservation,
     /// The agents' samples around the windows, by path.
-    pub agents: Vec<Option<(Sample, Sample)>>,
+    pub agents: Vec<Option<(TestSample, TestSample)>>,
     /// What the hosts' kernels counted from before the first byte to after the last.
     pub counters: Vec<HostCounters>,
     pub failures: Vec<String>,
 }
 
 /// All streams started.
-pub(super) struct Running<'a, 'b> {
-    bench: &'a mut Bench<'b>,
+pub(super) struct RunningStreams<'a, 'b> {
+    bench: &'a mut StreamBench<'b>,
     streams: Vec<Watched>,
     stop_senders: Arc<AtomicBool>,
     stop_receivers: Arc<AtomicBool>,
     /// The agents' samples just before our senders started.
-    before: Vec<Option<Sample>>,
+    before: Vec<Option<TestSample>>,
     counters: Vec<Option<HostCounters>>,
     /// Of our own drops, while the streams run.
     reasons: DropReasons,
@@ -72,7 +72,7 @@ pub(super) struct Running<'a, 'b> {
 
 impl Watched {
     fn sends(&self) -> bool {
-        self.wanted.direction() == Direction::Send
+        self.wanted.direction() == StreamDirection::Send
     }
 
     fn receiver<'s>(&'s self, own: &'s StreamSample, peer: &'s StreamSample) -> &'s StreamSample {
@@ -103,10 +103,14 @@ fn mark(sample: &StreamSample) -> Mark {
     Mark { bytes: sample.bytes, nanos: sample.bytes_nanos }
 }
 
-impl<'a, 'b> Running<'a, 'b> {
+impl<'a, 'b> RunningStreams<'a, 'b> {
     /// Starts our ends. `contents`: what each sends, in their order.
-    pub(crate) fn start(bench: &'a mut Bench<'b>, connected: Vec<Connected>, contents: Vec<Content>) -> Self {
-        let mut running = Running {
+    pub(crate) fn start(
+        bench: &'a mut StreamBench<'b>,
+        connected: Vec<Connected>,
+        contents: Vec<Content>,
+    ) -> Self {
+        let mut running = RunningStreams {
             reasons: match bench.trace_drops {
                 true => DropReasons::start(bench.sysroot),
                 false => DropReasons::none("not traced: --trace-drops does"),
@@ -120,12 +124,12 @@ impl<'a, 'b> Running<'a, 'b> {
             failures: Vec::new(),
         };
         running.counters = counters::read_all(running.bench, &running.reasons);
-        let sample = |session: &Session| session.sample().ok();
+        let sample = |session: &AgentSession| session.sample().ok();
         running.before = running.bench.sessions.iter().map(sample).collect();
         let clock = Instant::now();
         for (Connected { wanted, socket }, content) in connected.into_iter().zip(contents) {
             let counters = Arc::new(StreamCounters::new(clock));
-            let sends = wanted.direction() == Direction::Send;
+            let sends = wanted.direction() == StreamDirection::Send;
             let stop = if sends { &running.stop_senders } else { &running.stop_receivers };
             let started = start(wanted.spec.clone(), socket, content, counters.clone(), stop.clone());
             match started {
@@ -137,7 +141,7 @@ impl<'a, 'b> Running<'a, 'b> {
     }
 
     /// The agents' samples by path; none where no stream leads there, or where it does not answer.
-    fn ask_agents(&mut self) -> Vec<Option<Sample>> {
+    fn ask_agents(&mut self) -> Vec<Option<TestSample>> {
         let asked = |path: usize| self.streams.iter().any(|stream| stream.wanted.path == path);
         let mut samples = Vec::new();
         for (path, session) in self.bench.sessions.iter().enumerate() {
@@ -185,7 +189,7 @@ impl<'a, 'b> Running<'a, 'b> {
     pub(crate) fn watch(mut self) -> Observed {
         let windows = self.bench.windows;
         let cut_short = !self.rest(Instant::now() + windows.warm_up);
-        let mut seen = Seen { cut_short, ..Seen::default() };
+        let mut seen = WindowObservation { cut_short, ..WindowObservation::default() };
         let first = Reading::now(self.bench.sysroot, &[]);
         let first_agents = self.ask_agents();
         self.begin(&first_agents);
@@ -240,7 +244,7 @@ impl<'a, 'b> Running<'a, 'b> {
             }
             std::thread::sleep(LOOK);
         }
-        let mut seen = Seen { cut_short: arrived.is_none(), ..Seen::default() };
+        let mut seen = WindowObservation { cut_short: arrived.is_none(), ..WindowObservation::default() };
         fill_between(&mut seen, &first, &Reading::now(self.bench.sysroot, &[]));
         self.fill_workers(&mut seen);
         let counters = self.finish();
@@ -257,7 +261,7 @@ impl<'a, 'b> Running<'a, 'b> {
         self.streams.iter().map(since_start).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    fn begin(&mut self, agents: &[Option<Sample>]) {
+    fn begin(&mut self, agents: &[Option<TestSample>]) {
         for stream in &mut self.streams {
             stream.look(agents);
             stream.first = stream.last.clone();
@@ -267,7 +271,7 @@ impl<'a, 'b> Running<'a, 'b> {
     }
 
     /// The rate since the last look, over all streams of bulk.
-    fn window(&mut self, agents: &[Option<Sample>]) -> f64 {
+    fn window(&mut self, agents: &[Option<TestSample>]) -> f64 {
         let mut sum = 0.0;
         for stream in &mut self.streams {
             let before = mark(&stream.last);
@@ -281,7 +285,7 @@ impl<'a, 'b> Running<'a, 'b> {
         sum
     }
 
-    fn fill_workers(&mut self, seen: &mut Seen) {
+    fn fill_workers(&mut self, seen: &mut WindowObservation) {
         let bulk = || self.streams.iter().filter(|stream| !stream.wanted.asks());
         // The peers tell these: what cannot be true must not overflow either.
         let moved = bulk().map(|stream| stream.last.bytes.saturating_sub(stream.first.bytes));
@@ -290,7 +294,11 @@ impl<'a, 'b> Running<'a, 'b> {
         let worker = |stream: &Watched| {
             let (sender, receiver) = stream.cpu_shares(seconds);
             let cpu_share = if stream.sends() { sender } else { receiver };
-            WorkerSeen { bytes_per_second: stream.mean_rate(), cpu_share, ..WorkerSeen::default() }
+            WorkerObservation {
+                bytes_per_second: stream.mean_rate(),
+                cpu_share,
+                ..WorkerObservation::default()
+            }
         };
         seen.workers = bulk().map(worker).collect();
     }
@@ -298,7 +306,7 @@ impl<'a, 'b> Running<'a, 'b> {
     /// Ends all streams, in the order of the head of this file.
     fn finish(&mut self) -> Vec<HostCounters> {
         self.stop_senders.store(true, Ordering::Relaxed);
-        self.join(Direction::Send);
+        self.join(StreamDirection::Send);
         let patience = Instant::now() + ARRIVAL;
         loop {
             let agents = self.ask_agents();
@@ -325,7 +333,7 @@ impl<'a, 'b> Running<'a, 'b> {
             std::thread::sleep(LOOK / 4);
         }
         self.stop_receivers.store(true, Ordering::Relaxed);
-        self.join(Direction::Receive);
+        self.join(StreamDirection::Receive);
         let mut told = Vec::new();
         for stream in &mut self.streams {
             stream.own_end = stream.counters.sample();
@@ -340,7 +348,7 @@ impl<'a, 'b> Running<'a, 'b> {
         counters::between(std::mem::take(&mut self.counters), after)
     }
 
-    fn join(&mut self, direction: Direction) {
+    fn join(&mut self, direction: StreamDirection) {
         for stream in self.streams.iter_mut().filter(|stream| stream.wanted.direction() == direction) {
             if let Some(Err(error)) = stream.running.take().map(RunningStream::join) {
                 self.failures.push(format!("{}: {error}", self.bench.way(stream.wanted.path)));
@@ -367,12 +375,12 @@ impl Watched {
         }
     }
 
-    fn peer_now<'s>(&self, agents: &'s [Option<Sample>]) -> Option<&'s StreamSample> {
+    fn peer_now<'s>(&self, agents: &'s [Option<TestSample>]) -> Option<&'s StreamSample> {
         agents.get(self.wanted.path)?.as_ref()?.streams.get(self.wanted.number)
     }
 
     /// A look at both ends; what a silent agent said last stays.
-    fn look(&mut self, agents: &[Option<Sample>]) {
+    fn look(&mut self, agents: &[Option<TestSample>]) {
         self.own_last = self.counters.sample();
         if let Some(sample) = self.peer_now(agents) {
             self.peer_last = sample.clone();

@@ -1,12 +1,12 @@
 //! The streams of a job opened: asked for at the agents, connected, and told apart by path and direction.
 
-use super::Bench;
-use super::job::{Behind, Direction, StreamsJob};
+use super::StreamBench;
+use super::job::{SenderSource, StreamDirection, StreamsJob};
 use crate::measure::peers::largest_datagram_bytes;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{PathPlan, Pin, Placed, place_streams, spare_cores};
-use linerate_transport::agent::{OpenRequest, Session, StreamTicket, Way};
-use linerate_transport::flow::stream::{Role, StreamSocket, StreamSpec};
+use linerate_transport::agent::{AgentSession, LocalBinding, OpenRequest, StreamTicket};
+use linerate_transport::flow::stream::{StreamRole, StreamSocket, StreamSpec};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -24,13 +24,13 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Which way its bulk goes.
-    pub(crate) fn direction(&self) -> Direction {
-        if self.spec.role == Role::Receive { Direction::Receive } else { Direction::Send }
+    pub(crate) fn direction(&self) -> StreamDirection {
+        if self.spec.role == StreamRole::Receive { StreamDirection::Receive } else { StreamDirection::Send }
     }
 
     /// It asks instead of moving bulk.
     pub(crate) fn asks(&self) -> bool {
-        self.spec.role == Role::Ask
+        self.spec.role == StreamRole::Ask
     }
 }
 
@@ -41,15 +41,15 @@ pub(super) struct Connected {
 }
 
 /// All streams of the job, in the order in which they are opened.
-pub(super) fn wanted(bench: &Bench<'_>, job: &StreamsJob) -> Vec<Wanted> {
+pub(super) fn wanted(bench: &StreamBench<'_>, job: &StreamsJob) -> Vec<Wanted> {
     let selected: Vec<usize> =
         (0..bench.paths.len()).filter(|path| job.path.is_none_or(|only| only == *path)).collect();
     let paths: Vec<PathPlan> = selected.iter().map(|path| bench.paths[*path].clone()).collect();
     let mut all = Vec::new();
-    let roles: &[Role] = match job.direction {
-        Direction::Send => &[Role::Send],
-        Direction::Receive => &[Role::Receive],
-        Direction::Both => &[Role::Send, Role::Receive],
+    let roles: &[StreamRole] = match job.direction {
+        StreamDirection::Send => &[StreamRole::Send],
+        StreamDirection::Receive => &[StreamRole::Receive],
+        StreamDirection::Both => &[StreamRole::Send, StreamRole::Receive],
     };
     let mut ways = place_streams(bench.machine, &paths, job.streams, roles.len(), &job.pin, bench.loopback);
     ways.iter_mut().flatten().for_each(|place| place.path = selected[place.path]);
@@ -71,7 +71,7 @@ pub(super) fn wanted(bench: &Bench<'_>, job: &StreamsJob) -> Vec<Wanted> {
             all.push(Wanted {
                 path,
                 number: 0,
-                spec: spec(bench, job, Role::Ask, &place, 1),
+                spec: spec(bench, job, StreamRole::Ask, &place, 1),
                 peer_core: None,
             });
         }
@@ -110,10 +110,10 @@ struct PeerCores<'a> {
 }
 
 impl<'a> PeerCores<'a> {
-    fn new<'p>(bench: &Bench<'a>, placed: impl Iterator<Item = &'p Placed>) -> Self {
+    fn new<'p>(bench: &StreamBench<'a>, placed: impl Iterator<Item = &'p Placed>) -> Self {
         let used: Vec<u32> = placed.filter_map(|place| place.core).collect();
         let spare = if bench.loopback { spare_cores(bench.machine, &used) } else { Vec::new() };
-        let of = |session: &'a Session| {
+        let of = |session: &'a AgentSession| {
             let hello = session.hello();
             let cores = if bench.loopback { spare.clone() } else { hello.interface_cores.clone() };
             (hello.instance.as_str(), cores)
@@ -136,9 +136,15 @@ const REQUEST_BYTES: u32 = 64;
 const REQUESTS_PER_SECOND: f64 = 1000.0;
 
 /// What our end of one of `streams` streams does.
-fn spec(bench: &Bench<'_>, job: &StreamsJob, role: Role, place: &Placed, streams: usize) -> StreamSpec {
+fn spec(
+    bench: &StreamBench<'_>,
+    job: &StreamsJob,
+    role: StreamRole,
+    place: &Placed,
+    streams: usize,
+) -> StreamSpec {
     let path = &bench.paths[place.path];
-    let asks = role == Role::Ask;
+    let asks = role == StreamRole::Ask;
     StreamSpec {
         protocol: job.protocol,
         role,
@@ -164,10 +170,10 @@ fn other_end(wanted: &Wanted, job: &StreamsJob) -> StreamSpec {
     spec.role = spec.role.other();
     spec.core = wanted.peer_core;
     match job.peer {
-        _ if spec.role != Role::Send => {}
+        _ if spec.role != StreamRole::Send => {}
         Some(chosen) => (spec.method, spec.write_bytes) = (chosen.method, chosen.write_bytes),
         // The agent has no file of our own: what it sends comes from its memory.
-        None if job.behind != Behind::Memory => spec.method = super::job::usual_method(spec.protocol),
+        None if job.behind != SenderSource::Memory => spec.method = super::job::usual_method(spec.protocol),
         None => {}
     }
     spec
@@ -175,7 +181,7 @@ fn other_end(wanted: &Wanted, job: &StreamsJob) -> StreamSpec {
 
 /// Opens all; those that could not be are shown by path and the others go on.
 pub(super) fn open(
-    bench: &mut Bench<'_>,
+    bench: &mut StreamBench<'_>,
     job: &StreamsJob,
     wanted: Vec<Wanted>,
 ) -> (Vec<Connected>, Vec<String>) {
@@ -216,15 +222,15 @@ pub(super) fn open(
 }
 
 fn connect(
-    bench: &Bench<'_>,
-    session: &Session,
+    bench: &StreamBench<'_>,
+    session: &AgentSession,
     wanted: &Wanted,
     ticket: &StreamTicket,
 ) -> Result<StreamSocket, String> {
     let path = &bench.paths[wanted.path];
     let device = bench.bind_device.then_some(path.nic.as_deref()).flatten();
     let local = path.local_socket();
-    let way = Way { local: Some(local), device };
+    let way = LocalBinding { local: Some(local), device };
     let opened = session.connect_stream_until(ticket, &wanted.spec, way, bench.stop);
     opened.map_err(|failure| failure.to_string())
 }
@@ -238,8 +244,9 @@ mod tests {
     #[test]
     fn what_was_tried_at_the_peer_is_asked_of_its_senders_alone() {
         let chosen = Handover { method: SendMethod::Sendfile, write_bytes: 1 << 20 };
-        let job = StreamsJob { peer: Some(chosen), ..StreamsJob::plain(Protocol::Tcp, Direction::Both) };
-        let ends = [Role::Send, Role::Receive, Role::Ask].map(|role| {
+        let job =
+            StreamsJob { peer: Some(chosen), ..StreamsJob::plain(Protocol::Tcp, StreamDirection::Both) };
+        let ends = [StreamRole::Send, StreamRole::Receive, StreamRole::Ask].map(|role| {
             let spec = StreamSpec {
                 protocol: Protocol::Tcp,
                 role,
@@ -257,8 +264,8 @@ mod tests {
             let end = other_end(&Wanted { path: 0, number: 0, spec, peer_core: Some(3) }, &job);
             (end.role, end.method, end.write_bytes)
         });
-        assert_eq!(ends[0], (Role::Receive, SendMethod::Write, 512 << 10));
-        assert_eq!(ends[1], (Role::Send, SendMethod::Sendfile, 1 << 20));
-        assert_eq!(ends[2], (Role::Echo, SendMethod::Write, 512 << 10));
+        assert_eq!(ends[0], (StreamRole::Receive, SendMethod::Write, 512 << 10));
+        assert_eq!(ends[1], (StreamRole::Send, SendMethod::Sendfile, 1 << 20));
+        assert_eq!(ends[2], (StreamRole::Echo, SendMethod::Write, 512 << 10));
     }
 }

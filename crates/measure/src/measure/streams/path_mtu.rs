@@ -2,8 +2,8 @@
 //! sizes, and the receiver tells which came (as RFC 8899 does, since the ICMP messages of RFC 1191 are often
 //! filtered).
 
-use super::Bench;
-use super::job::{Direction, StreamsJob};
+use super::StreamBench;
+use super::job::{StreamDirection, StreamsJob};
 use super::open::{self, Connected};
 use crate::measure::peers::{IP_AND_UDP_V4_BYTES, IP_AND_UDP_V6_BYTES};
 use linerate_facts::protocol::Protocol;
@@ -71,7 +71,7 @@ fn headers(v6: bool) -> u32 {
 }
 
 /// Finds it for every path.
-pub(crate) fn find_path_mtus(bench: &mut Bench<'_>) -> Vec<PathMtu> {
+pub(crate) fn find_path_mtus(bench: &mut StreamBench<'_>) -> Vec<PathMtu> {
     let mut found = Vec::new();
     for path in 0..bench.paths.len() {
         if bench.stopped() {
@@ -83,7 +83,7 @@ pub(crate) fn find_path_mtus(bench: &mut Bench<'_>) -> Vec<PathMtu> {
 }
 
 /// None where no datagram could be sent at all: that is shown by the figures.
-fn find(bench: &mut Bench<'_>, path: usize) -> Option<PathMtu> {
+fn find(bench: &mut StreamBench<'_>, path: usize) -> Option<PathMtu> {
     let PathPlan { name, mtu, peer_mtu, peer, .. } = bench.paths[path].clone();
     let mut result = PathMtu {
         path: name,
@@ -130,13 +130,13 @@ enum Fate {
 }
 
 /// Sends some datagrams with this payload; none where the stream could not be opened, or the run was stopped.
-fn try_size(bench: &mut Bench<'_>, path: usize, datagram_bytes: u32) -> Option<Fate> {
+fn try_size(bench: &mut StreamBench<'_>, path: usize, datagram_bytes: u32) -> Option<Fate> {
     let job = StreamsJob {
         path: Some(path),
         datagram_bytes: Some(datagram_bytes),
         method: SendMethod::Datagrams,
         bytes_per_second: Some(1e6),
-        ..StreamsJob::plain(Protocol::Udp, Direction::Send)
+        ..StreamsJob::plain(Protocol::Udp, StreamDirection::Send)
     };
     let mut wanted = open::wanted(bench, &job);
     wanted
@@ -170,7 +170,7 @@ fn send_whole(
     sent.is_err_and(|error| is_too_large(&error))
 }
 
-fn await_arrival(bench: &Bench<'_>, path: usize) -> Fate {
+fn await_arrival(bench: &StreamBench<'_>, path: usize) -> Fate {
     let patience = Instant::now() + ARRIVAL;
     loop {
         let sample = bench.sessions[path].sample().ok();

@@ -1,12 +1,12 @@
 //! What came of one job of streams: each stream, each path, the datagrams, the buffers, the latency, and both
 //! hosts' counters.
 
-use super::calibrate::Trial;
+use super::calibrate::MethodTrial;
 use super::counters::HostCounters;
 use super::find_rate::RateSearch;
-use super::job::{Direction, StreamsJob};
+use super::job::{StreamDirection, StreamsJob};
 use super::path_mtu::PathMtu;
-use linerate_transport::flow::stream::{StreamSample, TcpSample, ZeroCopy};
+use linerate_transport::flow::stream::{StreamSample, TcpSample, ZeroCopyCounters};
 use serde::{Deserialize, Serialize};
 
 /// Everything about the streams of one measurement.
@@ -23,7 +23,7 @@ pub struct StreamsResult {
     pub loaded_latency: Option<RoundTrips>,
     /// Ways of sending that were tried before it, the chosen one marked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub methods: Vec<Trial>,
+    pub methods: Vec<MethodTrial>,
     /// How the rate was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<RateSearch>,
@@ -57,7 +57,7 @@ impl StreamsResult {
 pub struct PathFigure {
     /// `eth0`.
     pub name: String,
-    pub direction: Direction,
+    pub direction: StreamDirection,
     pub streams: u32,
     /// Median of the windows, bytes of payload per second at the receiver.
     pub bytes_per_second: f64,
@@ -73,7 +73,7 @@ pub struct StreamFigure {
     /// Name of its path.
     pub path: String,
     /// `send`: from here.
-    pub direction: Direction,
+    pub direction: StreamDirection,
     /// Processor of our end's thread, where it was pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
@@ -122,7 +122,7 @@ pub struct StreamFigure {
     pub refused_sends: u64,
     pub buffers: Buffers,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zerocopy: Option<ZeroCopy>,
+    pub zerocopy: Option<ZeroCopyCounters>,
     /// The sender's, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,

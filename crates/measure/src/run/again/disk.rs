@@ -1,9 +1,11 @@
 //! The disk in windows: the same file or device, read or written again each time.
 
 use super::super::scratch::Scratch;
-use super::{Figure, Ground, Manner, Place, Station};
+use super::{FigureContext, FigureKind, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
-use crate::measure::access::{Access, Bench, Engine, Job, Layout, Order, Permissions, Prepared, conduct};
+use crate::measure::access::{
+    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, Prepared, conduct,
+};
 use linerate_facts::failure::Failure;
 use linerate_system::file::{drop_pages, open_to_read, size_of};
 use std::path::{Path, PathBuf};
@@ -20,8 +22,8 @@ const FIRST_BYTES: u64 = 1 << 20;
 
 /// A source that is ready.
 pub(super) struct Reader<'a> {
-    place: Place<'a>,
-    figure: Figure,
+    place: FigureContext<'a>,
+    figure: FigureKind,
     source: PathBuf,
     prepared: Prepared,
     /// Lives as long as it is read.
@@ -33,20 +35,24 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn open(place: Place<'a>, figure: Figure, ground: &Ground) -> Result<Self, Failure> {
+    pub(super) fn open(
+        place: FigureContext<'a>,
+        figure: FigureKind,
+        ground: &FigureSpec,
+    ) -> Result<Self, Failure> {
         let directory = ground.source.is_dir();
-        if figure == Figure::Writes && !directory {
+        if figure == FigureKind::Writes && !directory {
             return Err(Failure::Usage(format!(
                 "source {}: this setting is for writes, and only files of linerate's own are written over; \
                  name a directory on that disk",
                 ground.source.display()
             )));
         }
-        let scratch = (directory && figure != Figure::Writes)
+        let scratch = (directory && figure != FigureKind::Writes)
             .then(|| Scratch::write_up_to(&ground.source, SCRATCH_BYTES, place.stop))
             .transpose()?;
         let source = scratch.as_ref().map_or_else(|| ground.source.clone(), Scratch::path);
-        let length = if figure == Figure::Writes { SCRATCH_BYTES } else { length_of(&source)? };
+        let length = if figure == FigureKind::Writes { SCRATCH_BYTES } else { length_of(&source)? };
         let mut silent = Silent;
         let bench = bench(place, &mut silent, true);
         let prepared = Prepared::new(&bench, std::slice::from_ref(&source), Permissions::default())?;
@@ -62,17 +68,17 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn job(&self, manner: &Manner, amount: u64) -> Job {
-        let buffered = self.figure == Figure::BufferedReads;
+    fn job(&self, manner: &ProcessOptions, amount: u64) -> AccessJob {
+        let buffered = self.figure == FigureKind::BufferedReads;
         let transfer = if buffered { BUFFERED_BYTES } else { DIRECT_BYTES }.min(self.length);
         let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
         let engine = if buffered || !manner.io_uring { Engine::Psync } else { Engine::IoUring };
-        Job {
+        AccessJob {
             sources: vec![self.source.clone()],
             workers: 1,
-            access: if self.figure == Figure::Writes { Access::Write } else { Access::Read },
-            order: Order::Sequential,
-            layout: Layout::Segmented,
+            access: if self.figure == FigureKind::Writes { Access::Write } else { Access::Read },
+            order: AccessOrder::Sequential,
+            layout: FileLayout::Segmented,
             transfer_bytes: transfer,
             block_bytes: whole(if buffered { amount.min(self.length) } else { self.length }),
             segments: 1,
@@ -90,7 +96,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn once(&mut self, manner: &Manner, amount: u64) -> Result<f64, Failure> {
+    fn once(&mut self, manner: &ProcessOptions, amount: u64) -> Result<f64, Failure> {
         let job = self.job(manner, amount);
         if !job.direct {
             forget(&self.source)?;
@@ -108,9 +114,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Station for Reader<'_> {
-    fn take(&mut self, manner: &Manner, other: bool) -> Result<f64, Failure> {
-        if self.figure != Figure::BufferedReads {
+impl PreparedFigure for Reader<'_> {
+    fn take(&mut self, manner: &ProcessOptions, other: bool) -> Result<f64, Failure> {
+        if self.figure != FigureKind::BufferedReads {
             return self.once(manner, self.length);
         }
         if let Some(amount) = self.amounts[usize::from(other)] {
@@ -131,8 +137,8 @@ impl Station for Reader<'_> {
     }
 }
 
-fn bench<'a>(place: Place<'a>, silent: &'a mut Silent, io_uring: bool) -> Bench<'a> {
-    Bench {
+fn bench<'a>(place: FigureContext<'a>, silent: &'a mut Silent, io_uring: bool) -> AccessBench<'a> {
+    AccessBench {
         sysroot: place.sysroot,
         machine: place.machine,
         stop: place.stop,

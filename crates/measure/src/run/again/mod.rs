@@ -5,7 +5,7 @@ mod disk;
 mod network;
 mod path;
 
-use crate::measure::streams::Direction;
+use crate::measure::streams::StreamDirection;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What a window measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum FigureKind {
     /// Large reads past the page cache, several in flight.
     DirectReads,
     /// One reader through the page cache, as most programs are; what it reads is not in the cache.
@@ -24,33 +24,33 @@ pub enum Figure {
     /// Large writes past the page cache, several in flight, over files of our own.
     Writes,
     /// A stream from memory.
-    Network(Protocol, Direction),
+    Network(Protocol, StreamDirection),
     /// From the disk to the peer.
     Path(Protocol),
 }
 
-impl Figure {
+impl FigureKind {
     /// It goes over the network.
     pub fn has_network(self) -> bool {
-        matches!(self, Figure::Network(..) | Figure::Path(_))
+        matches!(self, FigureKind::Network(..) | FigureKind::Path(_))
     }
 }
 
-impl std::fmt::Display for Figure {
+impl std::fmt::Display for FigureKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Figure::DirectReads => f.write_str("disk, direct reads"),
-            Figure::BufferedReads => f.write_str("disk, buffered reads"),
-            Figure::Writes => f.write_str("disk, direct writes"),
-            Figure::Network(protocol, direction) => write!(f, "network, {protocol} {direction}"),
-            Figure::Path(protocol) => write!(f, "path, {protocol}"),
+            FigureKind::DirectReads => f.write_str("disk, direct reads"),
+            FigureKind::BufferedReads => f.write_str("disk, buffered reads"),
+            FigureKind::Writes => f.write_str("disk, direct writes"),
+            FigureKind::Network(protocol, direction) => write!(f, "network, {protocol} {direction}"),
+            FigureKind::Path(protocol) => write!(f, "path, {protocol}"),
         }
     }
 }
 
 /// On what a figure is taken.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct FigureSpec {
     /// A directory (a file of our own is made there), a file or a block device.
     pub source: PathBuf,
     /// Addresses of agents; empty: a receiver of our own on loopback.
@@ -62,29 +62,29 @@ pub struct Ground {
 
 /// What this process may do differently from one window to the next.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Manner {
+pub struct ProcessOptions {
     pub pin: Pin,
     pub io_uring: bool,
     /// Payload per second that a stream keeps to; none: as fast as it goes.
     pub bytes_per_second: Option<f64>,
 }
 
-impl Default for Manner {
+impl Default for ProcessOptions {
     fn default() -> Self {
-        Manner { pin: Pin::Auto, io_uring: true, bytes_per_second: None }
+        ProcessOptions { pin: Pin::Auto, io_uring: true, bytes_per_second: None }
     }
 }
 
 /// A figure that is ready.
-pub trait Station {
+pub trait PreparedFigure {
     /// Measures one window; bytes per second. `other`: in the second of the two states, which may be many
     /// times as fast as the first.
-    fn take(&mut self, manner: &Manner, other: bool) -> Result<f64, Failure>;
+    fn take(&mut self, manner: &ProcessOptions, other: bool) -> Result<f64, Failure>;
 }
 
 /// Where all of it happens.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct FigureContext<'a> {
     pub sysroot: &'a Sysroot,
     pub machine: &'a Machine,
     /// Set by Ctrl-C.
@@ -93,16 +93,16 @@ pub struct Place<'a> {
 
 /// Makes a figure ready, lets `work` take it as often as it likes, and takes down what was made.
 pub fn with_station<T>(
-    place: Place<'_>,
-    figure: Figure,
-    ground: &Ground,
-    work: impl FnOnce(&mut dyn Station) -> T,
+    place: FigureContext<'_>,
+    figure: FigureKind,
+    ground: &FigureSpec,
+    work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
     match figure {
-        Figure::DirectReads | Figure::BufferedReads | Figure::Writes => {
+        FigureKind::DirectReads | FigureKind::BufferedReads | FigureKind::Writes => {
             Ok(work(&mut disk::Reader::open(place, figure, ground)?))
         }
-        Figure::Network(protocol, direction) => network::with(place, protocol, direction, ground, work),
-        Figure::Path(protocol) => path::with(place, protocol, ground, work),
+        FigureKind::Network(protocol, direction) => network::with(place, protocol, direction, ground, work),
+        FigureKind::Path(protocol) => path::with(place, protocol, ground, work),
     }
 }

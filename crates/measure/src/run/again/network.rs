@@ -3,14 +3,14 @@
 
 use super::super::cut::cut_at_stop;
 use super::super::paths;
-use super::{Ground, Manner, Place, Station};
+use super::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
-use crate::measure::Windows;
-use crate::measure::streams::{Bench, Direction, StreamsJob, measure};
+use crate::measure::WindowSpec;
+use crate::measure::streams::{StreamBench, StreamDirection, StreamsJob, measure};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::path_rate;
-use linerate_transport::agent::Session;
+use linerate_transport::agent::AgentSession;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ const WARM_UP_SHARE: f64 = 0.3;
 const WARM_UP_SECONDS: f64 = 0.15;
 
 struct Streams<'a> {
-    bench: Bench<'a>,
+    bench: StreamBench<'a>,
     job: StreamsJob,
 }
 
-impl Station for Streams<'_> {
-    fn take(&mut self, manner: &Manner, _: bool) -> Result<f64, Failure> {
+impl PreparedFigure for Streams<'_> {
+    fn take(&mut self, manner: &ProcessOptions, _: bool) -> Result<f64, Failure> {
         for session in self.bench.sessions {
             // An agent that heard nothing for long hangs up; one that is gone shows below.
             let _ = session.sample();
@@ -46,13 +46,13 @@ impl Station for Streams<'_> {
 
 /// Connects, works, hangs up.
 pub(super) fn with<T>(
-    place: Place<'_>,
+    place: FigureContext<'_>,
     protocol: Protocol,
-    direction: Direction,
-    ground: &Ground,
-    work: impl FnOnce(&mut dyn Station) -> T,
+    direction: StreamDirection,
+    ground: &FigureSpec,
+    work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
-    let Place { sysroot, machine, stop } = place;
+    let FigureContext { sysroot, machine, stop } = place;
     let mut ways = paths::prepare(sysroot, machine, &ground.peers, ground.key_file.as_deref(), stop)?;
     for path in &mut ways.plans {
         path.rate = path_rate(machine, path, protocol);
@@ -62,7 +62,7 @@ pub(super) fn with<T>(
     };
     let loopback = ways.plans.iter().all(|path| own(&path.nic));
     let mut silent = Silent;
-    let bench = Bench {
+    let bench = StreamBench {
         sysroot,
         machine,
         paths: &ways.plans,
@@ -70,7 +70,7 @@ pub(super) fn with<T>(
         loopback,
         bind_device: false,
         trace_drops: false,
-        windows: Windows {
+        windows: WindowSpec {
             warm_up: Duration::from_secs_f64((ground.seconds * WARM_UP_SHARE).max(WARM_UP_SECONDS)),
             window: Duration::from_secs_f64(ground.seconds),
             repeats: 1,
@@ -80,6 +80,6 @@ pub(super) fn with<T>(
         listener: &mut silent,
     };
     let job = StreamsJob { streams: ways.plans.len() as u32, ..StreamsJob::plain(protocol, direction) };
-    let cutters = ways.sessions.iter().filter_map(Session::cutter).collect();
+    let cutters = ways.sessions.iter().filter_map(AgentSession::cutter).collect();
     cut_at_stop(cutters, stop, || Ok(work(&mut Streams { bench, job })))
 }

@@ -2,25 +2,25 @@
 
 use super::super::cut::cut_at_stop;
 use super::super::{paths, sources};
-use super::{Ground, Manner, Place, Station};
+use super::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, Plan, plan};
-use linerate_transport::agent::Session;
+use linerate_transport::agent::AgentSession;
 use std::sync::atomic::Ordering;
 
-struct Lanes<'a> {
-    place: Place<'a>,
+struct PathWorkers<'a> {
+    place: FigureContext<'a>,
     goal: Goal,
     plan: Plan,
     peers: Peers,
 }
 
-impl Station for Lanes<'_> {
-    fn take(&mut self, manner: &Manner, _: bool) -> Result<f64, Failure> {
-        let Place { sysroot, machine, stop } = self.place;
+impl PreparedFigure for PathWorkers<'_> {
+    fn take(&mut self, manner: &ProcessOptions, _: bool) -> Result<f64, Failure> {
+        let FigureContext { sysroot, machine, stop } = self.place;
         let (mut silent, mut unsaved) = (Silent, |_: &Measurements| ());
         let stages = Stages::new(
             machine,
@@ -44,12 +44,12 @@ impl Station for Lanes<'_> {
 
 /// Prepares, works, takes down.
 pub(super) fn with<T>(
-    place: Place<'_>,
+    place: FigureContext<'_>,
     protocol: Protocol,
-    ground: &Ground,
-    work: impl FnOnce(&mut dyn Station) -> T,
+    ground: &FigureSpec,
+    work: impl FnOnce(&mut dyn PreparedFigure) -> T,
 ) -> Result<T, Failure> {
-    let Place { sysroot, machine, stop } = place;
+    let FigureContext { sysroot, machine, stop } = place;
     let directory = ground.source.is_dir();
     let goal = Goal {
         sources: if directory { Vec::new() } else { vec![ground.source.clone()] },
@@ -73,6 +73,6 @@ pub(super) fn with<T>(
     let loopback = ways.plans.iter().all(|path| own(&path.nic));
     let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     let peers = Peers::new(std::mem::take(&mut ways.sessions), &plan.paths);
-    let cutters = peers.sessions().iter().filter_map(Session::cutter).collect();
-    cut_at_stop(cutters, stop, || Ok(work(&mut Lanes { place, goal, plan, peers })))
+    let cutters = peers.sessions().iter().filter_map(AgentSession::cutter).collect();
+    cut_at_stop(cutters, stop, || Ok(work(&mut PathWorkers { place, goal, plan, peers })))
 }

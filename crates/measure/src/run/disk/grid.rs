@@ -1,7 +1,7 @@
 //! The cells of a grid: every combination of what was asked for, and the order in which they are visited.
 
 use super::sizes;
-use crate::measure::access::{Access, Engine, Job, Layout, Order};
+use crate::measure::access::{Access, AccessJob, AccessOrder, Engine, FileLayout};
 use linerate_facts::failure::Failure;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ const RANDOM_BYTES: u64 = 4 << 10;
 
 /// How much each worker has; what is not known is fitted to the sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct WorkerParts {
     /// Bytes of one worker in all.
     pub amount_bytes: Option<u64>,
     /// Contiguous bytes of one worker.
@@ -23,7 +23,7 @@ pub struct Parts {
 
 /// Everything that may vary, and what is the same in all cells.
 #[derive(Clone, Debug)]
-pub struct Grid {
+pub struct DiskGrid {
     pub sources: Vec<PathBuf>,
     /// None: one a source.
     pub workers: Vec<u32>,
@@ -32,10 +32,10 @@ pub struct Grid {
     /// None: 16 with io_uring, else 1.
     pub queue_depths: Vec<u32>,
     pub accesses: Vec<Access>,
-    pub orders: Vec<Order>,
-    pub layouts: Vec<Layout>,
+    pub orders: Vec<AccessOrder>,
+    pub layouts: Vec<FileLayout>,
     pub engines: Vec<Engine>,
-    pub parts: Parts,
+    pub parts: WorkerParts,
     pub direct: bool,
     pub fsync: bool,
     pub reorder: bool,
@@ -47,14 +47,14 @@ pub struct Grid {
     pub seed: u64,
 }
 
-impl Grid {
+impl DiskGrid {
     /// Nobody said how large the parts are.
     pub(crate) fn sizes_itself(&self) -> bool {
         self.parts.amount_bytes.is_none() && self.parts.block_bytes.is_none()
     }
 
     /// All combinations, the accesses of one setting side by side.
-    pub fn cells(&self) -> Result<Vec<Job>, Failure> {
+    pub fn cells(&self) -> Result<Vec<AccessJob>, Failure> {
         let room = sizes::room(&self.sources, self.sizes_itself())?;
         let mut cells = Vec::new();
         for order in &self.orders {
@@ -78,8 +78,15 @@ impl Grid {
         Ok(cells)
     }
 
-    fn job(&self, order: Order, access: Access, layout: Layout, engine: Engine, workers: u32) -> Job {
-        Job {
+    fn job(
+        &self,
+        order: AccessOrder,
+        access: Access,
+        layout: FileLayout,
+        engine: Engine,
+        workers: u32,
+    ) -> AccessJob {
+        AccessJob {
             sources: self.sources.clone(),
             workers,
             access,
@@ -105,9 +112,9 @@ impl Grid {
         if self.workers.is_empty() { vec![self.sources.len() as u32] } else { self.workers.clone() }
     }
 
-    fn transfers_of(&self, order: Order) -> Vec<u64> {
+    fn transfers_of(&self, order: AccessOrder) -> Vec<u64> {
         match (&self.transfers[..], order) {
-            ([], Order::Sequential) => vec![SEQUENTIAL_BYTES],
+            ([], AccessOrder::Sequential) => vec![SEQUENTIAL_BYTES],
             ([], _) => vec![RANDOM_BYTES],
             (told, _) => told.to_vec(),
         }
@@ -144,17 +151,17 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn grid(directory: &std::path::Path) -> Grid {
-        Grid {
+    fn grid(directory: &std::path::Path) -> DiskGrid {
+        DiskGrid {
             sources: vec![directory.to_path_buf()],
             workers: vec![33, 66, 132],
             transfers: vec![1 << 20, 4 << 20, 16 << 20],
             queue_depths: vec![1, 16],
             accesses: vec![Access::Read, Access::Write],
-            orders: vec![Order::Sequential, Order::Random],
-            layouts: vec![Layout::FilePerWorker, Layout::Segmented, Layout::Strided],
+            orders: vec![AccessOrder::Sequential, AccessOrder::Random],
+            layouts: vec![FileLayout::FilePerWorker, FileLayout::Segmented, FileLayout::Strided],
             engines: vec![Engine::IoUring],
-            parts: Parts { block_bytes: Some(64 << 20), segments: Some(2), amount_bytes: None },
+            parts: WorkerParts { block_bytes: Some(64 << 20), segments: Some(2), amount_bytes: None },
             direct: true,
             fsync: false,
             reorder: false,

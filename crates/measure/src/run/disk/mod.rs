@@ -9,11 +9,11 @@ mod sizes;
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
-    Bench, Job, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct, merged, steady,
-    title,
+    AccessBench, AccessJob, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct,
+    merged, steady, title,
 };
 use crate::measure::{Measurement, Stage};
-pub use grid::{Grid, Parts};
+pub use grid::{DiskGrid, WorkerParts};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::Goal;
 use std::time::Instant;
@@ -23,10 +23,10 @@ const WRITING_SECONDS: u64 = 8;
 
 /// What to measure, and how often.
 #[derive(Clone, Debug)]
-pub struct DiskOrder {
+pub struct DiskSpec {
     /// What the user calls it; none: the first source.
     pub name: Option<String>,
-    pub grid: Grid,
+    pub grid: DiskGrid,
     pub permissions: Permissions,
     /// Visits of each cell.
     pub repeats: u32,
@@ -46,7 +46,7 @@ pub struct DiskOrder {
 }
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
-pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskOrder) -> Result<Run, Failure> {
+pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run, Failure> {
     let machine = context.probe();
     let mut permissions = order.permissions.clone();
     if order.grid.sizes_itself() {
@@ -55,7 +55,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskOrder) -> Result<Ru
     let cells = order.grid.cells()?;
     let name = order.name.clone().unwrap_or_else(|| name_of(&order.grid));
     let mut run = Run::begin_stage(Stage::Disk, name, machine.clone(), goal(order));
-    let mut bench = Bench {
+    let mut bench = AccessBench {
         sysroot: context.sysroot,
         machine: &machine,
         stop: context.stop,
@@ -75,7 +75,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskOrder) -> Result<Ru
     run.changes = precondition::changes(order, &prepared);
     (context.save)(&run)?;
     let mut session =
-        Session { bench, order, prepared, run: &mut run, save: &mut *context.save, visits: Vec::new() };
+        DiskCommand { bench, order, prepared, run: &mut run, save: &mut *context.save, visits: Vec::new() };
     let failed = match order.scaling {
         true => scaling::measure(&mut session, &cells),
         false => session.measure(&cells),
@@ -93,7 +93,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskOrder) -> Result<Ru
 }
 
 /// What was asked for, as far as a whole run has words for it; each job is in its measurement.
-fn goal(order: &DiskOrder) -> Goal {
+fn goal(order: &DiskSpec) -> Goal {
     Goal {
         sources: order.grid.sources.clone(),
         seconds: order.grid.seconds,
@@ -106,12 +106,12 @@ fn goal(order: &DiskOrder) -> Goal {
 /// The cells that can be measured. One that the machine has no room for is shown by name and takes nothing
 /// from the others; where there is no other, or each step of a curve is needed, it ends all.
 fn make_ready(
-    bench: &mut Bench<'_>,
-    order: &DiskOrder,
-    cells: Vec<Job>,
+    bench: &mut AccessBench<'_>,
+    order: &DiskSpec,
+    cells: Vec<AccessJob>,
     prepared: &mut Prepared,
     errors: &mut Vec<String>,
-) -> Result<Vec<Job>, Failure> {
+) -> Result<Vec<AccessJob>, Failure> {
     cells.iter().try_for_each(|job| job.check().map_err(Failure::Usage))?;
     precondition::precondition(bench, order, &cells, prepared)?;
     let mut ready = Vec::new();
@@ -134,14 +134,14 @@ fn make_ready(
     }
 }
 
-fn name_of(grid: &Grid) -> String {
+fn name_of(grid: &DiskGrid) -> String {
     grid.sources.first().map_or_else(String::new, |path| path.display().to_string())
 }
 
 /// One command at work.
-struct Session<'a, 'b> {
-    bench: Bench<'b>,
-    order: &'a DiskOrder,
+struct DiskCommand<'a, 'b> {
+    bench: AccessBench<'b>,
+    order: &'a DiskSpec,
     prepared: Prepared,
     run: &'a mut Run,
     save: Save<'a>,
@@ -149,9 +149,9 @@ struct Session<'a, 'b> {
     visits: Vec<Vec<Measurement>>,
 }
 
-impl Session<'_, '_> {
+impl DiskCommand<'_, '_> {
     /// All cells, `repeats` times, each time in another order.
-    fn measure(&mut self, cells: &[Job]) -> Result<(), Failure> {
+    fn measure(&mut self, cells: &[AccessJob]) -> Result<(), Failure> {
         self.visits = vec![Vec::new(); cells.len()];
         let total = cells.len() * self.order.repeats as usize;
         let begin = Instant::now();
@@ -174,7 +174,7 @@ impl Session<'_, '_> {
     fn visit_and_keep(
         &mut self,
         cell: usize,
-        job: &Job,
+        job: &AccessJob,
         repeat: u32,
         named: impl FnOnce(Measurement) -> Measurement,
     ) -> Result<(), Failure> {
@@ -197,7 +197,7 @@ impl Session<'_, '_> {
     }
 
     /// One visit: in steady state as many rounds as that takes.
-    fn visit(&mut self, job: &Job, repeat: u32) -> Result<Measurement, Failure> {
+    fn visit(&mut self, job: &AccessJob, repeat: u32) -> Result<Measurement, Failure> {
         if self.order.steady_state {
             return self.until_steady(job);
         }
@@ -210,7 +210,7 @@ impl Session<'_, '_> {
         self.once(job)
     }
 
-    fn until_steady(&mut self, job: &Job) -> Result<Measurement, Failure> {
+    fn until_steady(&mut self, job: &AccessJob) -> Result<Measurement, Failure> {
         let mut rounds: Vec<Measurement> = Vec::new();
         loop {
             rounds.push(self.once(job)?);
@@ -231,7 +231,7 @@ impl Session<'_, '_> {
     }
 
     /// The job, once, with caches dropped before where that was asked for.
-    fn once(&mut self, job: &Job) -> Result<Measurement, Failure> {
+    fn once(&mut self, job: &AccessJob) -> Result<Measurement, Failure> {
         if self.order.drop_caches {
             linerate_system::storage::drop_caches().map_err(precondition::not_dropped)?;
         }
@@ -262,7 +262,7 @@ impl Session<'_, '_> {
         (self.save)(self.run)
     }
 
-    fn tell_remaining(&mut self, cells: &[Job], done: usize, total: usize, begin: Instant) {
+    fn tell_remaining(&mut self, cells: &[AccessJob], done: usize, total: usize, begin: Instant) {
         let timed: f64 = cells.iter().filter_map(|job| job.seconds).sum::<f64>() / cells.len().max(1) as f64;
         let each =
             if done > 0 { begin.elapsed().as_secs_f64() / done as f64 } else { timed + WARM_UP_SECONDS };

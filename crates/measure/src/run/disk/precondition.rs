@@ -1,16 +1,16 @@
 //! What is done to named block devices before they are measured: their content discarded, then written whole.
 //! Never to anything else.
 
-use super::DiskOrder;
-use crate::measure::access::{Bench, Job, Prepared};
+use super::DiskSpec;
+use crate::measure::access::{AccessBench, AccessJob, Prepared};
 use linerate_facts::failure::Failure;
 
 /// Discards and fills the devices that are named, where that was asked for; and looks whether caches may be
 /// dropped.
 pub(crate) fn precondition(
-    bench: &mut Bench<'_>,
-    order: &DiskOrder,
-    cells: &[Job],
+    bench: &mut AccessBench<'_>,
+    order: &DiskSpec,
+    cells: &[AccessJob],
     prepared: &mut Prepared,
 ) -> Result<(), Failure> {
     if order.drop_caches {
@@ -49,7 +49,7 @@ pub(crate) fn not_dropped(error: std::io::Error) -> Failure {
 }
 
 /// What was changed on this machine beyond files of our own.
-pub(crate) fn changes(order: &DiskOrder, prepared: &Prepared) -> Vec<String> {
+pub(crate) fn changes(order: &DiskSpec, prepared: &Prepared) -> Vec<String> {
     let mut changes = Vec::new();
     let devices: Vec<String> = prepared.held_devices().map(|(path, _)| path.display().to_string()).collect();
     let mut on_devices = |done: bool, what: &str| {

@@ -1,11 +1,11 @@
 //! `linerate disk --scaling`: each source alone, then 1, 2, 3 … of them at once, and who is to blame where
 //! the curve levels off.
 
-use super::{Session, grid};
+use super::{DiskCommand, grid};
 use crate::event::Event;
-use crate::measure::access::{Job, Reached, numbers, scaling};
+use crate::measure::access::{AccessJob, Reached, numbers, scaling};
 use crate::measure::statistics::median;
-use crate::measure::{HeldBy, Measurement};
+use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_bytes_rate;
@@ -17,19 +17,19 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Measures the curve of the first cell. The figures are those of a grid whose cells are sets of sources.
-pub(crate) fn measure(session: &mut Session<'_, '_>, cells: &[Job]) -> Result<(), Failure> {
+pub(crate) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) -> Result<(), Failure> {
     let Some(job) = cells.first() else { return Ok(()) };
     let sources = job.sources.len() as u32;
     let workers = (job.workers / sources.max(1)).max(1);
-    let of = |from: u32, count: u32| Job {
+    let of = |from: u32, count: u32| AccessJob {
         sources: job.sources[from as usize..(from + count) as usize].to_vec(),
         workers: workers * count,
         ..job.clone()
     };
-    let alone: Vec<Job> = (0..sources).map(|source| of(source, 1)).collect();
+    let alone: Vec<AccessJob> = (0..sources).map(|source| of(source, 1)).collect();
     let steps = numbers(sources);
-    let together: Vec<Job> = steps.iter().filter(|step| **step > 1).map(|step| of(0, *step)).collect();
-    let jobs: Vec<Job> = alone.iter().chain(&together).cloned().collect();
+    let together: Vec<AccessJob> = steps.iter().filter(|step| **step > 1).map(|step| of(0, *step)).collect();
+    let jobs: Vec<AccessJob> = alone.iter().chain(&together).cloned().collect();
     session.visits = vec![Vec::new(); jobs.len()];
     let total = jobs.len() * session.order.repeats as usize;
     let begin = Instant::now();
@@ -50,7 +50,7 @@ pub(crate) fn measure(session: &mut Session<'_, '_>, cells: &[Job]) -> Result<()
 }
 
 /// The name tells how many sources took part: all else is the same in every step.
-fn named(mut visit: Measurement, job: &Job) -> Measurement {
+fn named(mut visit: Measurement, job: &AccessJob) -> Measurement {
     let who = match &job.sources[..] {
         [one] => format!("{} alone", one.display()),
         several => format!("{} sources", several.len()),
@@ -59,7 +59,7 @@ fn named(mut visit: Measurement, job: &Job) -> Measurement {
     visit
 }
 
-fn conclude(session: &mut Session<'_, '_>, alone: &[Job], steps: &[u32]) {
+fn conclude(session: &mut DiskCommand<'_, '_>, alone: &[AccessJob], steps: &[u32]) {
     let samples =
         |at: usize| -> Vec<f64> { session.visits[at].iter().map(|visit| visit.bytes_per_second).collect() };
     let rates: Vec<f64> = (0..alone.len()).map(|at| median(&samples(at))).collect();
@@ -88,8 +88,10 @@ fn conclude(session: &mut Session<'_, '_>, alone: &[Job], steps: &[u32]) {
 /// What all sources share and what may hold them there, by what was seen with the most of them.
 fn blamed(sysroot: &Sysroot, machine: &Machine, most: &Measurement) -> String {
     match most.held_by {
-        Some(HeldBy::Cpu | HeldBy::Generator) => return "a core of linerate's own had no time left".into(),
-        Some(HeldBy::Quota) => return "the CPU quota of the control group holds linerate itself".into(),
+        Some(LimitedBy::Cpu | LimitedBy::Generator) => {
+            return "a core of linerate's own had no time left".into();
+        }
+        Some(LimitedBy::Quota) => return "the CPU quota of the control group holds linerate itself".into(),
         _ => {}
     }
     let Some(access) = &most.access else { return "what limits them is unknown".into() };

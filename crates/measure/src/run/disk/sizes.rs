@@ -1,8 +1,8 @@
 //! How much each worker reads or writes, where the user did not say: as much as fits the sources, a tenth of
 //! each disk left alone.
 
-use super::Parts;
-use crate::measure::access::{Job, Layout};
+use super::WorkerParts;
+use crate::measure::access::{AccessJob, FileLayout};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::{size_of, space_at};
@@ -51,12 +51,12 @@ fn in_directory(path: &Path, sharing: u64, needed: bool) -> Result<u64, Failure>
 }
 
 /// Sets block and segments of a job from what was told and what there is room for.
-pub(crate) fn set_parts(job: &mut Job, told: Parts, room: u64) -> Result<(), Failure> {
+pub(crate) fn set_parts(job: &mut AccessJob, told: WorkerParts, room: u64) -> Result<(), Failure> {
     let transfer = job.transfer_bytes;
     let workers = u64::from(job.workers).div_ceil(job.sources.len().max(1) as u64).max(1);
     let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
     let all = told.amount_bytes.unwrap_or_else(|| whole(room / workers));
-    let strided = job.layout == Layout::Strided && told.segments.is_none();
+    let strided = job.layout == FileLayout::Strided && told.segments.is_none();
     job.block_bytes = match (told.block_bytes, told.segments) {
         (Some(block), _) => block,
         (None, Some(segments)) => whole(all / segments.max(1)),
@@ -83,14 +83,14 @@ pub(crate) fn set_parts(job: &mut Job, told: Parts, room: u64) -> Result<(), Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::access::{Access, Engine, Order};
+    use crate::measure::access::{Access, AccessOrder, Engine};
 
-    fn parts(layout: Layout, workers: u32, told: Parts) -> (u64, u64) {
-        let mut job = Job {
+    fn parts(layout: FileLayout, workers: u32, told: WorkerParts) -> (u64, u64) {
+        let mut job = AccessJob {
             sources: vec!["/a".into(), "/b".into()],
             workers,
             access: Access::Read,
-            order: Order::Sequential,
+            order: AccessOrder::Sequential,
             layout,
             transfer_bytes: 1 << 20,
             block_bytes: 0,
@@ -113,15 +113,19 @@ mod tests {
     #[test]
     fn what_is_reported_holds_and_the_rest_is_fitted() {
         let mib = |bytes: u64| Some(bytes << 20);
-        let file = Layout::FilePerWorker;
-        assert_eq!(parts(file, 4, Parts::default()), (50, 1));
-        assert_eq!(parts(file, 3, Parts::default()), (50, 1), "the source with the most workers counts");
-        assert_eq!(parts(Layout::Strided, 4, Parts::default()), (1, 50));
-        assert_eq!(parts(file, 4, Parts { segments: Some(5), ..Parts::default() }), (10, 5));
-        assert_eq!(parts(file, 4, Parts { amount_bytes: mib(12), ..Parts::default() }), (12, 1));
-        let both = Parts { amount_bytes: mib(12), block_bytes: mib(4), segments: None };
+        let file = FileLayout::FilePerWorker;
+        assert_eq!(parts(file, 4, WorkerParts::default()), (50, 1));
+        assert_eq!(
+            parts(file, 3, WorkerParts::default()),
+            (50, 1),
+            "the source with the most workers counts"
+        );
+        assert_eq!(parts(FileLayout::Strided, 4, WorkerParts::default()), (1, 50));
+        assert_eq!(parts(file, 4, WorkerParts { segments: Some(5), ..WorkerParts::default() }), (10, 5));
+        assert_eq!(parts(file, 4, WorkerParts { amount_bytes: mib(12), ..WorkerParts::default() }), (12, 1));
+        let both = WorkerParts { amount_bytes: mib(12), block_bytes: mib(4), segments: None };
         assert_eq!(parts(file, 4, both), (4, 3));
-        assert_eq!(parts(file, 4, Parts { block_bytes: mib(4), ..Parts::default() }), (4, 1));
-        assert_eq!(parts(file, 1000, Parts::default()), (1, 1), "never less than a request");
+        assert_eq!(parts(file, 4, WorkerParts { block_bytes: mib(4), ..WorkerParts::default() }), (4, 1));
+        assert_eq!(parts(file, 1000, WorkerParts::default()), (1, 1), "never less than a request");
     }
 }

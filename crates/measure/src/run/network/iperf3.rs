@@ -1,15 +1,15 @@
 //! `linerate network --iperf3`: the same figures against an iperf3 server, so that linerate is needed at one
 //! end only.
 
-use super::{NetworkOrder, finish};
+use super::{NetworkSpec, finish};
 use crate::event::Event;
 use crate::measure::Stage;
-use crate::measure::streams::{Direction, from_iperf3};
+use crate::measure::streams::{StreamDirection, from_iperf3};
 use crate::run::{Run, RunContext, paths};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Goal, PathPlan, Pin, place_streams};
-use linerate_transport::iperf3::{Direction as Way, Test, parse_address, run_client};
+use linerate_transport::iperf3::{Iperf3Test, TestDirection as Way, parse_address, run_client};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// `Run::errors`.
 pub fn conduct_iperf3(
     mut context: RunContext<'_>,
-    order: &NetworkOrder,
+    order: &NetworkSpec,
     server: &str,
 ) -> Result<Run, Failure> {
     let address = parse_address(server)?;
@@ -44,7 +44,7 @@ pub fn conduct_iperf3(
             let test = test(order, &path, protocol, *direction, &cores);
             let name = format!("{} {protocol} {direction}, iperf3", path.name);
             listener.hear(&Event::Started { stage: Stage::Network, name, seconds: test.seconds });
-            let mut hear = |progress: &linerate_transport::iperf3::Progress| {
+            let mut hear = |progress: &linerate_transport::iperf3::IntervalProgress| {
                 let bytes_per_second = progress.sent_bytes_per_second + progress.received_bytes_per_second;
                 listener.hear(&Event::Progress { stage: Stage::Network, bytes_per_second });
             };
@@ -73,19 +73,19 @@ pub fn conduct_iperf3(
 }
 
 fn test(
-    order: &NetworkOrder,
+    order: &NetworkSpec,
     path: &PathPlan,
     protocol: Protocol,
-    direction: Direction,
+    direction: StreamDirection,
     cores: &[u32],
-) -> Test {
+) -> Iperf3Test {
     let streams = order.streams.max(1);
-    Test {
+    Iperf3Test {
         protocol,
         direction: match direction {
-            Direction::Send => Way::Send,
-            Direction::Receive => Way::Receive,
-            Direction::Both => Way::Both,
+            StreamDirection::Send => Way::Send,
+            StreamDirection::Receive => Way::Receive,
+            StreamDirection::Both => Way::Both,
         },
         parallel: streams,
         seconds: order.seconds * f64::from(order.repeats),
@@ -98,6 +98,6 @@ fn test(
         device: path.nic.clone().filter(|_| order.bind_device),
         cores: if order.pin == Pin::None { Vec::new() } else { cores.to_vec() },
         interval_seconds: order.seconds,
-        ..Test::default()
+        ..Iperf3Test::default()
     }
 }

@@ -9,13 +9,13 @@ mod steps;
 use super::cut::cut_at_stop;
 use super::{Run, RunContext, paths};
 use crate::diagnose::ledger::ledgers;
-use crate::measure::streams::Bench;
-use crate::measure::{Stage, Windows};
+use crate::measure::streams::StreamBench;
+use crate::measure::{Stage, WindowSpec};
 pub use iperf3::conduct_iperf3;
 use linerate_facts::failure::Failure;
 use linerate_model::plan::path_rate;
-use linerate_transport::agent::Session;
-pub use order::NetworkOrder;
+use linerate_transport::agent::AgentSession;
+pub use order::NetworkSpec;
 use std::time::Duration;
 use steps::Steps;
 
@@ -23,7 +23,7 @@ use steps::Steps;
 const WARM_UP_SECONDS: f64 = 0.5;
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
-pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkOrder) -> Result<Run, Failure> {
+pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Result<Run, Failure> {
     let machine = order.probe(&mut context)?;
     let (sysroot, stop) = (context.sysroot, context.stop);
     let mut ways = paths::prepare(sysroot, &machine, &order.peers, order.key_file.as_deref(), stop)?;
@@ -34,7 +34,7 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkOrder) -> Res
     let mut run = Run::begin_stage(Stage::Network, order.called(&ways.plans), machine.clone(), order.goal());
     (context.save)(&run)?;
     let loopback = paths::all_over_loopback(&machine, &ways.plans);
-    let bench = Bench {
+    let bench = StreamBench {
         sysroot,
         machine: &machine,
         paths: &ways.plans,
@@ -42,7 +42,7 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkOrder) -> Res
         loopback,
         bind_device: order.bind_device,
         trace_drops: order.trace_drops,
-        windows: Windows {
+        windows: WindowSpec {
             warm_up: Duration::from_secs_f64(WARM_UP_SECONDS),
             window: Duration::from_secs_f64(order.seconds),
             repeats: order.repeats.max(1),
@@ -51,14 +51,14 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkOrder) -> Res
         stop,
         listener: &mut *context.listener,
     };
-    let cutters = ways.sessions.iter().filter_map(Session::cutter).collect();
+    let cutters = ways.sessions.iter().filter_map(AgentSession::cutter).collect();
     cut_at_stop(cutters, stop, || {
         Steps { bench, order, run: &mut run, save: &mut *context.save }.take();
     });
     finish(context, run, order)
 }
 
-fn finish(mut context: RunContext<'_>, mut run: Run, order: &NetworkOrder) -> Result<Run, Failure> {
+fn finish(mut context: RunContext<'_>, mut run: Run, order: &NetworkSpec) -> Result<Run, Failure> {
     run.ledgers = ledgers(&run.measurements);
     if order.verify {
         let unequal = unequal(&run);

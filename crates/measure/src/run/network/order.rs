@@ -1,7 +1,7 @@
 //! What is asked of `linerate network`, and whether it can be meant.
 
-use crate::measure::streams::Direction;
 use crate::measure::streams::SendMethod;
+use crate::measure::streams::StreamDirection;
 use crate::run::{RunContext, paths};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 
 /// What to measure, and how often.
 #[derive(Clone, Debug)]
-pub struct NetworkOrder {
+pub struct NetworkSpec {
     /// What the user calls it; none: the peers.
     pub name: Option<String>,
     /// Empty: a receiver of our own on loopback.
     pub peers: Vec<String>,
     pub key_file: Option<PathBuf>,
     pub protocols: Vec<Protocol>,
-    pub directions: Vec<Direction>,
+    pub directions: Vec<StreamDirection>,
     /// In each direction, over all paths.
     pub streams: u32,
     /// A file to send as well, from the page cache and past it.
@@ -46,7 +46,7 @@ pub struct NetworkOrder {
     pub repeats: u32,
 }
 
-impl NetworkOrder {
+impl NetworkSpec {
     /// The machine, on which the order can be carried out.
     pub(super) fn probe(&self, context: &mut RunContext<'_>) -> Result<Machine, Failure> {
         let machine = context.probe();
@@ -114,7 +114,7 @@ impl NetworkOrder {
             "a file goes over TCP, where every byte of it arrives; leave --protocol udp away, or stream it \
              over UDP with `linerate run \
              --protocol udp`"
-        } else if !self.directions.contains(&Direction::Send) {
+        } else if !self.directions.contains(&StreamDirection::Send) {
             "a file is sent from this host; give --direction send, or run linerate on the other host"
         } else {
             return Ok(());

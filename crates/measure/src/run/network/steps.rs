@@ -1,13 +1,13 @@
 //! The figures of `linerate network`, in their order: what each path carries, idle latency, calibration, then
 //! the figures themselves.
 
-use super::NetworkOrder;
+use super::NetworkSpec;
 use crate::event::Event;
 use crate::measure::Stage;
 use crate::measure::streams::{
-    Behind, Bench, Direction, PathMtu, RateSearch, RoundTrips, StreamsJob, StreamsResult, Trial,
-    choose_method, choose_peer_method, compare_congestion_controls, find_path_mtus, find_rate, idle_latency,
-    measure,
+    MethodTrial, PathMtu, RateSearch, RoundTrips, SenderSource, StreamBench, StreamDirection, StreamsJob,
+    StreamsResult, choose_method, choose_peer_method, compare_congestion_controls, find_path_mtus, find_rate,
+    idle_latency, measure,
 };
 use crate::run::{Run, Save};
 use linerate_facts::protocol::Protocol;
@@ -19,8 +19,8 @@ const TRIALS_SECONDS: f64 = 5.0;
 
 /// Everything that the steps share.
 pub(super) struct Steps<'a, 'b> {
-    pub bench: Bench<'a>,
-    pub order: &'a NetworkOrder,
+    pub bench: StreamBench<'a>,
+    pub order: &'a NetworkSpec,
     pub run: &'b mut Run,
     pub save: Save<'b>,
 }
@@ -28,10 +28,10 @@ pub(super) struct Steps<'a, 'b> {
 /// What was learned before the figures of a protocol.
 #[derive(Default)]
 struct Learned {
-    methods: Vec<Trial>,
+    methods: Vec<MethodTrial>,
     /// Of what the agents send.
-    peer_methods: Vec<Trial>,
-    congestion_controls: Vec<Trial>,
+    peer_methods: Vec<MethodTrial>,
+    congestion_controls: Vec<MethodTrial>,
     idle: Option<RoundTrips>,
     path_mtus: Vec<PathMtu>,
 }
@@ -80,7 +80,7 @@ impl Steps<'_, '_> {
 
     fn job(&self, protocol: Protocol) -> StreamsJob {
         let order = self.order;
-        let plain = StreamsJob::plain(protocol, Direction::Send);
+        let plain = StreamsJob::plain(protocol, StreamDirection::Send);
         StreamsJob {
             streams: order.streams.max(self.bench.paths.len() as u32),
             method: order.method.filter(|method| method.carries(protocol)).unwrap_or(plain.method),
@@ -142,14 +142,15 @@ impl Steps<'_, '_> {
     /// by side.
     fn file_figures(&mut self, job: &StreamsJob, learned: &Learned) {
         let Some(source) = self.order.source.clone() else { return };
-        if job.protocol == Protocol::Udp || !self.order.directions.contains(&Direction::Send) {
+        if job.protocol == Protocol::Udp || !self.order.directions.contains(&StreamDirection::Send) {
             return;
         }
-        for behind in [Behind::Cached(source.clone()), Behind::Cold(source)] {
+        for behind in [SenderSource::Cached(source.clone()), SenderSource::Cold(source)] {
             if self.stopped() {
                 return;
             }
-            let mut job = StreamsJob { behind, direction: Direction::Send, latency: false, ..job.clone() };
+            let mut job =
+                StreamsJob { behind, direction: StreamDirection::Send, latency: false, ..job.clone() };
             let mut learned = Learned { idle: learned.idle, ..Learned::default() };
             if self.order.method.is_none() && self.order.write_bytes.is_none() {
                 learned.methods = choose_method(&mut self.bench, &mut job);
@@ -218,12 +219,12 @@ impl Learned {
 }
 
 /// The job in one direction: where only the agents send, by what was chosen for them.
-fn directed(job: &StreamsJob, direction: Direction) -> StreamsJob {
+fn directed(job: &StreamsJob, direction: StreamDirection) -> StreamsJob {
     let mut job = StreamsJob { direction, ..job.clone() };
-    if let (Direction::Receive, Some(peer)) = (direction, job.peer) {
+    if let (StreamDirection::Receive, Some(peer)) = (direction, job.peer) {
         (job.method, job.write_bytes) = (peer.method, peer.write_bytes);
     }
-    if direction == Direction::Send {
+    if direction == StreamDirection::Send {
         job.peer = None;
     }
     job

@@ -1,28 +1,28 @@
 //! The ends of a flow from the words of the user: `disk:ssd0`, `disk:ssd` for all of that entry, `nic:eth*`,
 //! `disk` for all, `memory`.
 
-use super::product::End;
-use crate::plan::parts::{Device, DeviceKind, Parts};
+use super::product::FlowEnd;
+use crate::plan::parts::{ByteDevice, DeviceKind, MachineParts};
 
 /// Names that an error lists at most.
 const MOST_NAMES: usize = 12;
 
 /// What a word stands for; or what there is instead.
-pub fn ends(parts: &Parts, word: &str) -> Result<Vec<End>, String> {
+pub fn ends(parts: &MachineParts, word: &str) -> Result<Vec<FlowEnd>, String> {
     if word == "memory" {
-        return Ok(vec![End::Memory]);
+        return Ok(vec![FlowEnd::Memory]);
     }
     let (kind, name) = word.split_once(':').map_or((word, None), |(kind, name)| (kind, Some(name)));
     if !["disk", "nic", "gpu"].contains(&kind) {
         return Err(format!("“{word}” is no end of a flow: write memory, disk:NAME, nic:NAME or gpu:NAME"));
     }
     let of_kind = || parts.devices.iter().filter(|device| device.what.word() == kind);
-    let found: Vec<End> = match name {
+    let found: Vec<FlowEnd> = match name {
         None | Some("*") => usable(of_kind().collect()).into_iter().map(end).collect(),
         Some(name) => of_kind().filter(|device| is_called(device, name)).map(end).collect(),
     };
     if found.is_empty() {
-        let mut names: Vec<String> = of_kind().map(Device::id).collect();
+        let mut names: Vec<String> = of_kind().map(ByteDevice::id).collect();
         let more = names.len().saturating_sub(MOST_NAMES);
         names.truncate(MOST_NAMES);
         let there = match (names.is_empty(), more) {
@@ -35,11 +35,11 @@ pub fn ends(parts: &Parts, word: &str) -> Result<Vec<End>, String> {
     Ok(found)
 }
 
-fn end(device: &Device) -> End {
-    End::Device(device.id())
+fn end(device: &ByteDevice) -> FlowEnd {
+    FlowEnd::Device(device.id())
 }
 
-fn is_called(device: &Device, name: &str) -> bool {
+fn is_called(device: &ByteDevice, name: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => device.name.starts_with(beginning),
         None => device.name == name || device.group == name,
@@ -47,8 +47,8 @@ fn is_called(device: &Device, name: &str) -> bool {
 }
 
 /// Of all NICs those with a cable, where some have one.
-fn usable(devices: Vec<&Device>) -> Vec<&Device> {
-    let up = |device: &&Device| !matches!(device.what, DeviceKind::Nic { down: true, .. });
-    let plugged: Vec<&Device> = devices.iter().copied().filter(up).collect();
+fn usable(devices: Vec<&ByteDevice>) -> Vec<&ByteDevice> {
+    let up = |device: &&ByteDevice| !matches!(device.what, DeviceKind::Nic { down: true, .. });
+    let plugged: Vec<&ByteDevice> = devices.iter().copied().filter(up).collect();
     if plugged.is_empty() { devices } else { plugged }
 }

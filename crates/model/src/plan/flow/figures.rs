@@ -1,44 +1,48 @@
 //! What a device, memory and the CPU carry of a flow, by their data sheets.
 
-use super::product::{End, Flow, Method};
-use crate::plan::parts::{Device, DeviceKind, Parts};
+use super::product::{Flow, FlowEnd, Method};
+use crate::plan::parts::{ByteDevice, DeviceKind, MachineParts};
 use crate::plan::touches::{Leaves, MemoryPassage};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 
 /// Crossings of the memory bus by one payload byte of a flow.
-pub(super) fn touches(flow: &Flow, parts: &Parts) -> f64 {
+pub(super) fn touches(flow: &Flow, parts: &MachineParts) -> f64 {
     debug_assert!(flow.from.iter().chain(&flow.to).all(|end| known(parts, end)));
     let has = |word: &str| {
-        let is = |end: &End| matches!(end, End::Device(id) if id.starts_with(word));
+        let is = |end: &FlowEnd| matches!(end, FlowEnd::Device(id) if id.starts_with(word));
         flow.from.iter().chain(&flow.to).any(is)
     };
     let passage = MemoryPassage {
-        from_device: !flow.from.contains(&End::Memory),
+        from_device: !flow.from.contains(&FlowEnd::Memory),
         page_cache: has("disk:") && flow.method == Method::Cached,
         socket: has("nic:") && flow.method != Method::Zerocopy,
-        leaves: if flow.to.contains(&End::Memory) { Leaves::Stays } else { Leaves::ByDevice },
+        leaves: if flow.to.contains(&FlowEnd::Memory) { Leaves::Stays } else { Leaves::ByDevice },
         verify: false,
     };
     passage.touches()
 }
 
-fn known(parts: &Parts, end: &End) -> bool {
+fn known(parts: &MachineParts, end: &FlowEnd) -> bool {
     match end {
-        End::Memory => true,
-        End::Device(id) => parts.device(id).is_some(),
+        FlowEnd::Memory => true,
+        FlowEnd::Device(id) => parts.device(id).is_some(),
     }
 }
 
 /// A device at its end of the flow.
-pub(in crate::plan) fn device(device: &Device, direction: Direction, protocol: Protocol) -> Resource {
+pub(in crate::plan) fn device(
+    device: &ByteDevice,
+    direction: PayloadDirection,
+    protocol: Protocol,
+) -> Resource {
     let id = device.id();
     match &device.what {
         DeviceKind::Disk { read, write } => {
-            let rate = if direction == Direction::ToMemory { read } else { write };
+            let rate = if direction == PayloadDirection::ToMemory { read } else { write };
             rated(Resource::unknown(id, ResourceKind::Disk, ""), rate)
         }
         DeviceKind::Nic { rate, mtu, tagged, ipv6, .. } => {

@@ -7,28 +7,28 @@
 //! rate (a parallel bus), each has half: every byte passes twice.
 
 use super::figures::{self, rated, stack, told};
-use super::product::{End, Flow};
+use super::product::{Flow, FlowEnd};
 use super::socket_links::Links;
-use crate::plan::parts::{Device, DeviceKind, Joint, Node, Parts, Place, crossings};
+use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, PartPlace, crossings};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_machine::rates::ethernet::payload_bytes;
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::FRAME_HEADER_BYTES;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// All resources, sources first; each byte crosses the memory bus `touches` times.
-pub(in crate::plan) fn resources(parts: &Parts, flow: &Flow, touches: f64) -> Vec<Resource> {
+pub(in crate::plan) fn resources(parts: &MachineParts, flow: &Flow, touches: f64) -> Vec<Resource> {
     Graph::new(parts, flow, touches).build()
 }
 
 struct Graph<'a> {
-    parts: &'a Parts,
+    parts: &'a MachineParts,
     flow: &'a Flow,
     /// Crossings of the memory bus by one byte.
     touches: f64,
-    sources: Vec<&'a Device>,
-    sinks: Vec<&'a Device>,
+    sources: Vec<&'a ByteDevice>,
+    sinks: Vec<&'a ByteDevice>,
     /// Nodes whose memory holds buffers.
     buffers: BTreeSet<u32>,
     /// Bytes cross between nodes before memory, or after it.
@@ -40,13 +40,13 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(parts: &'a Parts, flow: &'a Flow, touches: f64) -> Self {
-        let by_id: HashMap<String, &Device> =
+    fn new(parts: &'a MachineParts, flow: &'a Flow, touches: f64) -> Self {
+        let by_id: HashMap<String, &ByteDevice> =
             parts.devices.iter().map(|device| (device.id(), device)).collect();
-        let devices = |ends: &[End]| -> Vec<&'a Device> {
-            let device = |end: &End| match end {
-                End::Device(id) => by_id.get(id).copied(),
-                End::Memory => None,
+        let devices = |ends: &[FlowEnd]| -> Vec<&'a ByteDevice> {
+            let device = |end: &FlowEnd| match end {
+                FlowEnd::Device(id) => by_id.get(id).copied(),
+                FlowEnd::Memory => None,
             };
             ends.iter().filter_map(device).collect()
         };
@@ -75,10 +75,10 @@ impl<'a> Graph<'a> {
     }
 
     /// Joints above a place, nearest first.
-    fn above(&self, place: &Place) -> Vec<&'a Joint> {
+    fn above(&self, place: &PartPlace) -> Vec<&'a Joint> {
         let mut found: Vec<&'a Joint> = Vec::new();
         let mut at = place;
-        while let Place::Joint(name) = at {
+        while let PartPlace::Joint(name) = at {
             let Some(joint) = self.joints.get(name.as_str()) else { break };
             if found.len() >= linerate_machine::topology::DEEPEST {
                 break;
@@ -89,16 +89,16 @@ impl<'a> Graph<'a> {
         found
     }
 
-    fn node_of(&self, place: &Place) -> Option<u32> {
+    fn node_of(&self, place: &PartPlace) -> Option<u32> {
         let above = self.above(place);
         match above.last().map_or(place, |joint| &joint.up) {
-            Place::Node(id) => Some(*id),
+            PartPlace::Node(id) => Some(*id),
             _ => None,
         }
     }
 
     /// Nodes of these devices; all nodes where one does not report its own.
-    fn nodes_of(&self, devices: &[&Device]) -> BTreeSet<u32> {
+    fn nodes_of(&self, devices: &[&ByteDevice]) -> BTreeSet<u32> {
         let told: Option<BTreeSet<u32>> = devices.iter().map(|device| self.node_of(&device.place)).collect();
         let all = || self.parts.nodes.iter().map(|node| node.id).collect();
         told.filter(|nodes| !nodes.is_empty()).unwrap_or_else(all)
@@ -106,7 +106,7 @@ impl<'a> Graph<'a> {
 
     fn build(mut self) -> Vec<Resource> {
         let (sources, sinks) = (self.sources.clone(), self.sinks.clone());
-        let used = |graph: &Self, devices: &[&Device]| -> BTreeSet<String> {
+        let used = |graph: &Self, devices: &[&ByteDevice]| -> BTreeSet<String> {
             devices
                 .iter()
                 .flat_map(|device| graph.above(&device.place))
@@ -177,9 +177,9 @@ impl<'a> Graph<'a> {
         if self.parts.nodes.len() == 1 { word.to_string() } else { format!("{word}:{node}") }
     }
 
-    fn source(&mut self, device: &Device, both: &BTreeSet<String>, links: &Links) {
-        let mut own = figures::device(device, Direction::ToMemory, self.flow.protocol);
-        let mut chain = self.chain(device, Direction::ToMemory, both, &BTreeSet::new());
+    fn source(&mut self, device: &ByteDevice, both: &BTreeSet<String>, links: &Links) {
+        let mut own = figures::device(device, PayloadDirection::ToMemory, self.flow.protocol);
+        let mut chain = self.chain(device, PayloadDirection::ToMemory, both, &BTreeSet::new());
         let entrance = match self.node_of(&device.place) {
             Some(node) => {
                 let mut to: Vec<String> = self.memory_id(node).into_iter().collect();
@@ -197,9 +197,9 @@ impl<'a> Graph<'a> {
         chain.into_iter().for_each(|resource| self.put(resource));
     }
 
-    fn sink(&mut self, device: &Device, both: &BTreeSet<String>) {
-        let own = figures::device(device, Direction::FromMemory, self.flow.protocol);
-        let mut chain = self.chain(device, Direction::FromMemory, both, both);
+    fn sink(&mut self, device: &ByteDevice, both: &BTreeSet<String>) {
+        let own = figures::device(device, PayloadDirection::FromMemory, self.flow.protocol);
+        let mut chain = self.chain(device, PayloadDirection::FromMemory, both, both);
         chain.reverse();
         let mut below = Some(own.id.clone());
         for resource in chain.iter_mut().rev() {
@@ -211,10 +211,10 @@ impl<'a> Graph<'a> {
 
     /// Where bytes go from a node's memory: the sinks' sides of it, and the links to other nodes. Those of
     /// sinks whose node is not known stand under none.
-    fn exits(&self, sinks: &[&Device], both: &BTreeSet<String>) -> BTreeMap<Option<u32>, Vec<String>> {
+    fn exits(&self, sinks: &[&ByteDevice], both: &BTreeSet<String>) -> BTreeMap<Option<u32>, Vec<String>> {
         let mut exits: BTreeMap<Option<u32>, Vec<String>> = BTreeMap::new();
         for device in sinks {
-            let chain = self.chain(device, Direction::FromMemory, both, both);
+            let chain = self.chain(device, PayloadDirection::FromMemory, both, both);
             let first = chain.last().map_or_else(|| device.id(), |resource| resource.id.clone());
             let here = exits.entry(self.node_of(&device.place)).or_default();
             if !here.contains(&first) {
@@ -227,12 +227,12 @@ impl<'a> Graph<'a> {
     /// Joints of a device as resources, nearest first.
     fn chain(
         &self,
-        device: &Device,
-        direction: Direction,
+        device: &ByteDevice,
+        direction: PayloadDirection,
         both: &BTreeSet<String>,
         suffixed: &BTreeSet<String>,
     ) -> Vec<Resource> {
-        let devices = if direction == Direction::ToMemory { &self.sources } else { &self.sinks };
+        let devices = if direction == PayloadDirection::ToMemory { &self.sources } else { &self.sinks };
         let mut chain = Vec::new();
         for joint in self.above(&device.place) {
             for crossing in crossings(self.parts, joint, direction) {
@@ -256,7 +256,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Payload ÷ bytes of a frame, where all that the flow has behind a joint are NICs.
-    fn frame_share(&self, joint: &Joint, devices: &[&Device]) -> Option<f64> {
+    fn frame_share(&self, joint: &Joint, devices: &[&ByteDevice]) -> Option<f64> {
         let mut least: Option<f64> = None;
         for device in devices {
             if !self.above(&device.place).iter().any(|above| above.name == joint.name) {

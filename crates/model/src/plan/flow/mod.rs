@@ -11,7 +11,7 @@ mod sentence;
 mod socket_links;
 
 use super::capacity::Model;
-use super::parts::Parts;
+use super::parts::MachineParts;
 pub use ends::ends;
 pub(super) use figures::device as device_figure;
 pub(super) use graph::resources as graph_resources;
@@ -19,7 +19,7 @@ use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 pub use product::*;
 
 /// The ceiling of a flow, its cut, what binds next, what each change gains, who feeds whom.
-pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
+pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
     let mut resources = flow_resources(parts, flow);
     let model = Model::new(&resources);
     let solution = model.solve();
@@ -54,12 +54,12 @@ pub fn plan_flow(parts: &Parts, flow: &Flow) -> FlowPlan {
 }
 
 /// How often one byte of a flow crosses the memory bus.
-pub(crate) fn memory_touches_of(parts: &Parts, flow: &Flow) -> f64 {
+pub(crate) fn memory_touches_of(parts: &MachineParts, flow: &Flow) -> f64 {
     figures::touches(flow, parts)
 }
 
 /// The resources of a flow, for those who solve it themselves.
-fn flow_resources(parts: &Parts, flow: &Flow) -> Vec<super::Resource> {
+fn flow_resources(parts: &MachineParts, flow: &Flow) -> Vec<super::Resource> {
     graph::resources(parts, flow, figures::touches(flow, parts))
 }
 
@@ -75,12 +75,12 @@ impl Flow {
     }
 
     fn has(&self, word: &str) -> bool {
-        let is = |end: &End| matches!(end, End::Device(id) if id.starts_with(word));
+        let is = |end: &FlowEnd| matches!(end, FlowEnd::Device(id) if id.starts_with(word));
         self.from.iter().chain(&self.to).any(is)
     }
 
     /// `6 disks to 3 NICs, UDP, each byte crosses the memory bus 4 times`.
-    fn words(&self, parts: &Parts) -> String {
+    fn words(&self, parts: &MachineParts) -> String {
         let mut words = format!("{} to {}", count(&self.from), count(&self.to));
         if self.has("nic:") {
             words.push_str(&format!(", {}", self.protocol.to_string().to_uppercase()));
@@ -89,9 +89,10 @@ impl Flow {
     }
 }
 
-fn count(ends: &[End]) -> String {
-    let of =
-        |word: &str| ends.iter().filter(|end| matches!(end, End::Device(id) if id.starts_with(word))).count();
+fn count(ends: &[FlowEnd]) -> String {
+    let of = |word: &str| {
+        ends.iter().filter(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(word))).count()
+    };
     let words: Vec<String> = [("disk:", "disk"), ("nic:", "NIC"), ("gpu:", "GPU")]
         .into_iter()
         .filter_map(|(prefix, word)| match of(prefix) {

@@ -3,10 +3,10 @@
 
 use super::flow_resources;
 use super::placement::{Split, split};
-use super::product::{Flow, FlowLane};
+use super::product::{Flow, FlowShare};
 use crate::plan::capacity::Model;
-use crate::plan::parts::{Parts, Place};
-use crate::plan::whatif::{Change, apply};
+use crate::plan::parts::{MachineParts, PartPlace};
+use crate::plan::whatif::{WhatIfChange, apply};
 
 /// Moves that are tried; each solves the flow again.
 const MOST_TRIES: usize = 8;
@@ -14,7 +14,7 @@ const MOST_TRIES: usize = 8;
 const WORTH: f64 = 0.01;
 
 /// The best move in words, or why there is none; none where nothing crosses.
-pub(super) fn best_move(parts: &Parts, flow: &Flow, now: &Split, ceiling: f64) -> Option<String> {
+pub(super) fn best_move(parts: &MachineParts, flow: &Flow, now: &Split, ceiling: f64) -> Option<String> {
     let show = flow.unit();
     let crossing = now.placement.crossing_bytes_per_second;
     let mut tried: Vec<(String, u32)> = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn best_move(parts: &Parts, flow: &Flow, now: &Split, ceiling: f64) -
         }
         tried.push((card.clone(), node));
         let mut moved = parts.clone();
-        if let Err(why) = apply(&mut moved, &Change::Move(format!("{card}=node{node}"))) {
+        if let Err(why) = apply(&mut moved, &WhatIfChange::Move(format!("{card}=node{node}"))) {
             hindrance.get_or_insert(why);
             continue;
         }
@@ -60,10 +60,10 @@ pub(super) fn best_move(parts: &Parts, flow: &Flow, now: &Split, ceiling: f64) -
 }
 
 /// Both cards of a lane, each with the node of the other.
-fn moves(parts: &Parts, lane: &FlowLane) -> Vec<(String, u32)> {
+fn moves(parts: &MachineParts, lane: &FlowShare) -> Vec<(String, u32)> {
     let end = |id: &str| {
         let device = parts.device(id)?;
-        let Place::Joint(_) = &device.place else { return None };
+        let PartPlace::Joint(_) = &device.place else { return None };
         // The card is what stands in a slot: a disk's controller, not the bus between.
         let above = parts.above(&device.place);
         let card = above.iter().find(|joint| joint.link.is_some())?;

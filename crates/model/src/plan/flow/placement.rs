@@ -1,7 +1,7 @@
 //! Who feeds whom: of all ways to split the largest flow one that crosses as little as possible between
 //! sockets, and that loads like devices alike; and what crosses all the same.
 
-use super::product::{FlowLane, Placement};
+use super::product::{FlowShare, Placement};
 use crate::plan::capacity::{Model, Solution};
 use crate::plan::wording::{listed, name};
 use crate::plan::{Origin, Resource, ResourceKind};
@@ -19,7 +19,7 @@ const SAME: f64 = 1e-6;
 pub(super) struct Split {
     /// Bytes per second through each resource.
     pub through: BTreeMap<String, f64>,
-    pub lanes: Vec<FlowLane>,
+    pub lanes: Vec<FlowShare>,
     pub placement: Placement,
 }
 
@@ -90,7 +90,7 @@ fn least(
 }
 
 /// The ways of the bytes by their ends.
-fn lanes(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowLane> {
+fn lanes(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShare> {
     let mut sums: BTreeMap<(String, String, Option<u32>, bool), f64> = BTreeMap::new();
     for (way, bytes) in ways {
         let end = |id: Option<&String>| {
@@ -100,7 +100,7 @@ fn lanes(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowLane>
         let crosses = way.iter().any(|id| links.contains(id));
         *sums.entry((end(way.first()), end(way.last()), memory, crosses)).or_default() += bytes;
     }
-    let lane = |((source, sink, node, crosses), bytes_per_second)| FlowLane {
+    let lane = |((source, sink, node, crosses), bytes_per_second)| FlowShare {
         source,
         sink,
         node,
@@ -118,7 +118,7 @@ fn between_nodes(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     })
 }
 
-fn advice(lanes: &[FlowLane], crossing: f64, several_nodes: bool) -> Vec<String> {
+fn advice(lanes: &[FlowShare], crossing: f64, several_nodes: bool) -> Vec<String> {
     if !several_nodes {
         return Vec::new();
     }

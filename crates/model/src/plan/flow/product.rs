@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Where bytes start: memory alone, or devices.
-    pub from: Vec<End>,
+    pub from: Vec<FlowEnd>,
     /// Where they go.
-    pub to: Vec<End>,
+    pub to: Vec<FlowEnd>,
     /// Over the NICs.
     pub protocol: Protocol,
     /// How the bytes pass memory.
@@ -19,7 +19,7 @@ pub struct Flow {
 
 /// One end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum FlowEnd {
     /// The memory of whatever node is best.
     Memory,
     /// A device by its id (`disk:ssd0`).
@@ -55,7 +55,7 @@ pub struct FlowPlan {
     /// What each change to the cut gains.
     pub gains: Vec<Gain>,
     /// Who feeds whom at that flow, with as little as possible over the links between sockets.
-    pub lanes: Vec<FlowLane>,
+    pub lanes: Vec<FlowShare>,
     /// What crosses between nodes, and how to place it better.
     pub placement: Placement,
     /// Everything on the way, sources first.
@@ -74,7 +74,7 @@ pub struct Gain {
 
 /// A share of the flow between two ends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FlowLane {
+pub struct FlowShare {
     /// Id of the source (`disk:ssd0`, `memory`).
     pub source: String,
     /// Id of the sink.

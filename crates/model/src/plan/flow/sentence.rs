@@ -1,6 +1,6 @@
 //! The cut in a sentence: what limits the flow and why, what binds next.
 
-use crate::plan::parts::{JointKind, Parts, Place};
+use crate::plan::parts::{JointKind, MachineParts, PartPlace};
 use crate::plan::wording::{counted, ids, listed, name};
 use crate::plan::{Bound, Resource, ResourceKind};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
@@ -11,7 +11,7 @@ const HARDLY: f64 = 1.02;
 
 /// What limits the flow, and what would come next.
 pub(super) fn sentence(
-    parts: &Parts,
+    parts: &MachineParts,
     resources: &[Resource],
     ceiling: &Bound,
     next: Option<&Bound>,
@@ -39,7 +39,7 @@ fn members<'a>(resources: &'a [Resource], cut: &[String]) -> Vec<&'a Resource> {
 }
 
 /// The parts of a cut by kind, the largest first, and whether they are several.
-fn subjects(parts: &Parts, cut: &[&Resource], show: fn(f64) -> String) -> (String, bool) {
+fn subjects(parts: &MachineParts, cut: &[&Resource], show: fn(f64) -> String) -> (String, bool) {
     let mut kinds: BTreeMap<ResourceKind, Vec<&Resource>> = BTreeMap::new();
     for part in cut {
         kinds.entry(part.kind).or_default().push(part);
@@ -59,7 +59,7 @@ fn subjects(parts: &Parts, cut: &[&Resource], show: fn(f64) -> String) -> (Strin
     (listed(&words, 4), cut.len() > 1)
 }
 
-fn subject(parts: &Parts, kind: ResourceKind, group: &[&Resource], show: fn(f64) -> String) -> String {
+fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: fn(f64) -> String) -> String {
     match kind {
         ResourceKind::Disk => counted("disk", "disks", group, show_bytes_rate),
         ResourceKind::Nic => counted("NIC", "NICs", group, show_bits_rate),
@@ -87,12 +87,12 @@ fn subject(parts: &Parts, kind: ResourceKind, group: &[&Resource], show: fn(f64)
 }
 
 /// A card's link with the slot that it is in, where that makes it slower than the card could be.
-fn pcie(parts: &Parts, group: &[&Resource], show: fn(f64) -> String) -> String {
+fn pcie(parts: &MachineParts, group: &[&Resource], show: fn(f64) -> String) -> String {
     let [one] = group else { return counted("PCIe link", "PCIe links", group, show) };
     let card = name(&one.id).trim_end_matches("/out");
     let joint = parts.joint(card);
     let slot = joint.and_then(|joint| match &joint.up {
-        Place::Joint(up) => parts.joint(up).filter(|up| up.kind == JointKind::Slot),
+        PartPlace::Joint(up) => parts.joint(up).filter(|up| up.kind == JointKind::Slot),
         _ => None,
     });
     let held = joint.and_then(|joint| Some((joint.link?, parts.link_of(joint)?)));

@@ -1,7 +1,7 @@
 //! Links between nodes, each direction a resource.
 
 use super::figures::rated;
-use crate::plan::parts::Parts;
+use crate::plan::parts::MachineParts;
 use crate::plan::{Resource, ResourceKind};
 
 /// Links between nodes, each direction one resource.
@@ -18,7 +18,7 @@ pub(super) struct SocketWay {
 
 impl Links {
     /// The links that the machine tells; where it tells none, what leaves each node, of unknown capacity.
-    pub(crate) fn new(parts: &Parts) -> Self {
+    pub(crate) fn new(parts: &MachineParts) -> Self {
         let mut all = Vec::new();
         for link in &parts.socket_links {
             let (a, b) = link.between;

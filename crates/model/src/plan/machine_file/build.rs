@@ -3,9 +3,11 @@
 
 use super::Wrong;
 use super::numbers::{card, catalogue, link_rate, memory_rate, names, number, processors};
-use super::values::{OnWords, Rate};
+use super::values::{PlaceValue, Rate};
 use super::words::{self, File};
-use crate::plan::parts::{Device, DeviceKind, Joint, JointKind, Node, Parts, Place, SocketLink};
+use crate::plan::parts::{
+    ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, SocketLink,
+};
 use linerate_facts::fact::Fact;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,8 +16,9 @@ use toml::Spanned;
 /// MTU where the file tells none: standard Ethernet.
 const DEFAULT_MTU: u32 = 1500;
 
-pub(super) fn build(file: &File) -> Result<Parts, Wrong> {
-    let mut builder = Builder { parts: Parts::default(), kinds: BTreeMap::new(), span: BTreeMap::new() };
+pub(super) fn build(file: &File) -> Result<MachineParts, Wrong> {
+    let mut builder =
+        Builder { parts: MachineParts::default(), kinds: BTreeMap::new(), span: BTreeMap::new() };
     builder.parts.name = file.name.clone().unwrap_or_else(|| "the described machine".into());
     builder.nodes(file)?;
     builder.names(file)?;
@@ -30,7 +33,7 @@ pub(super) fn build(file: &File) -> Result<Parts, Wrong> {
 
 /// A machine in the making.
 pub(super) struct Builder {
-    pub(super) parts: Parts,
+    pub(super) parts: MachineParts,
     /// What each name stands for: its word (`slot`, `hub` …).
     pub(super) kinds: BTreeMap<String, &'static str>,
     /// Where each name stands.
@@ -127,7 +130,7 @@ impl Builder {
 
     fn joints(&mut self, file: &File) -> Result<(), Wrong> {
         for hub in &file.hub {
-            let mut joint = Joint::new(hub.name.get_ref(), JointKind::Hub, Place::Unknown);
+            let mut joint = Joint::new(hub.name.get_ref(), JointKind::Hub, PartPlace::Unknown);
             if hub.link.is_some() || hub.rate.is_some() {
                 let (rate, words) = link_rate(&hub.link, &hub.rate, hub.name.span())?;
                 joint.bytes_per_second = Fact::Known(rate);
@@ -136,7 +139,7 @@ impl Builder {
             self.add("hub", &hub.name, &None, &hub.on, joint)?;
         }
         for slot in &file.slot {
-            let mut joint = Joint::new("", JointKind::Slot, Place::Unknown);
+            let mut joint = Joint::new("", JointKind::Slot, PartPlace::Unknown);
             joint.link = Some(slot.pcie.get_ref().0);
             self.add("slot", &slot.name, &slot.count, &slot.on, joint)?;
         }
@@ -145,7 +148,7 @@ impl Builder {
             self.add("switch", &switch.name, &switch.count, &switch.on, joint)?;
         }
         for bus in &file.bus {
-            let mut joint = Joint::new("", JointKind::Bus, Place::Unknown);
+            let mut joint = Joint::new("", JointKind::Bus, PartPlace::Unknown);
             joint.bytes_per_second = Fact::Known(bus.rate.get_ref().0);
             joint.half_duplex = !bus.full_duplex;
             joint.words = bus.kind.clone().unwrap_or_default();
@@ -204,10 +207,10 @@ impl Builder {
         let one: Vec<String> = names(disk.name.get_ref(), &disk.count, &disk.on)?;
         for (index, name) in one.iter().enumerate() {
             let place = self.place("disk", &disk.name, &disk.on, index, one.len())?;
-            if let Place::Joint(up) = &place {
+            if let PartPlace::Joint(up) = &place {
                 self.room_for_disk(up, disk)?;
             }
-            self.parts.devices.push(Device {
+            self.parts.devices.push(ByteDevice {
                 name: name.clone(),
                 group: disk.name.get_ref().clone(),
                 place,
@@ -224,7 +227,7 @@ impl Builder {
                 format!("a disk in {up} needs its own link: add pcie = \"3x4\", or name its controller");
             return Err((span, message));
         }
-        let place = Place::Joint(up.to_string());
+        let place = PartPlace::Joint(up.to_string());
         let there = self.parts.devices.iter().filter(|other| other.place == place).count();
         let ports = self.parts.joint(up).and_then(|joint| joint.disk_ports);
         match ports {
@@ -241,10 +244,10 @@ impl Builder {
         for card in cards {
             for port in 0..ports {
                 let name = if ports == 1 { card.clone() } else { format!("{card}p{port}") };
-                self.parts.devices.push(Device {
+                self.parts.devices.push(ByteDevice {
                     name,
                     group: group.to_string(),
-                    place: Place::Joint(card.clone()),
+                    place: PartPlace::Joint(card.clone()),
                     what: what.clone(),
                 });
             }
@@ -257,13 +260,13 @@ impl Builder {
         word: &'static str,
         name: &Spanned<String>,
         count: &Option<Spanned<u32>>,
-        on: &Option<Spanned<OnWords>>,
+        on: &Option<Spanned<PlaceValue>>,
         joint: Joint,
     ) -> Result<Vec<String>, Wrong> {
         let one = names(name.get_ref(), count, on)?;
         for (index, name_here) in one.iter().enumerate() {
             let up = self.place(word, name, on, index, one.len())?;
-            if let Place::Joint(slot) = &up
+            if let PartPlace::Joint(slot) = &up
                 && self.kinds.get(slot) == Some(&"slot")
                 && let Some(other) = self.parts.occupant(slot)
             {

@@ -35,7 +35,7 @@ mod places;
 mod values;
 mod words;
 
-use super::parts::Parts;
+use super::parts::MachineParts;
 pub(super) use numbers::{is_max_payload, memory_rate};
 use std::fmt;
 use std::ops::Range;
@@ -73,7 +73,7 @@ impl fmt::Display for MachineFileError {
 impl std::error::Error for MachineFileError {}
 
 /// Reads a machine file.
-pub fn parse(text: &str) -> Result<Parts, MachineFileError> {
+pub fn parse(text: &str) -> Result<MachineParts, MachineFileError> {
     if text.len() > LARGEST_FILE_BYTES {
         let message = format!("{} bytes are no description of a machine: at most 1 MiB", text.len());
         return Err(MachineFileError { line: 1, column: 1, message });

@@ -1,10 +1,10 @@
 //! Counts and figures of a machine file, held against what can be.
 
-use super::values::{Link, OnWords, Pcie, Rate};
+use super::values::{Link, Pcie, PlaceValue, Rate};
 use super::words::{self, File};
 use super::{MOST_OF_ONE, Wrong};
 use crate::plan::parts::{
-    Catalogue, CatalogueController, CatalogueDisk, CatalogueNic, Joint, JointKind, Place, show_link,
+    Catalogue, CatalogueController, CatalogueDisk, CatalogueNic, Joint, JointKind, PartPlace, show_link,
 };
 use linerate_machine::rates::pcie as pcie_rates;
 use std::ops::{Range, RangeInclusive};
@@ -14,7 +14,7 @@ use toml::Spanned;
 pub(super) fn names(
     name: &str,
     count: &Option<Spanned<u32>>,
-    on: &Option<Spanned<OnWords>>,
+    on: &Option<Spanned<PlaceValue>>,
 ) -> Result<Vec<String>, Wrong> {
     let places = on.as_ref().map_or(1, |on| on.get_ref().0.len());
     let given = number(count, "count", 1..=MOST_OF_ONE)?;
@@ -36,7 +36,7 @@ pub(super) fn card(
     pcie: &Option<&Spanned<Pcie>>,
     max_payload: &Option<Spanned<u32>>,
 ) -> Result<Joint, Wrong> {
-    let mut joint = Joint::new("", kind, Place::Unknown);
+    let mut joint = Joint::new("", kind, PartPlace::Unknown);
     joint.link = pcie.map(|pcie| pcie.get_ref().0);
     if let Some(given) = max_payload {
         let bytes = *given.get_ref();

@@ -2,10 +2,10 @@
 
 use super::build::Builder;
 use super::numbers::{names, number};
-use super::values::OnWords;
+use super::values::PlaceValue;
 use super::words::File;
 use super::{LONGEST_NAME, MOST_PARTS, Wrong};
-use crate::plan::parts::{Joint, Place};
+use crate::plan::parts::{Joint, PartPlace};
 use linerate_machine::topology::DEEPEST;
 use toml::Spanned;
 
@@ -27,7 +27,7 @@ impl Builder {
         word: &'static str,
         name: &Spanned<String>,
         count: &Option<Spanned<u32>>,
-        on: &Option<Spanned<OnWords>>,
+        on: &Option<Spanned<PlaceValue>>,
     ) -> Result<(), Wrong> {
         let text = name.get_ref();
         let letters = text.chars().all(|c| c.is_alphanumeric() || "_-.+".contains(c));
@@ -87,13 +87,13 @@ impl Builder {
         &self,
         word: &'static str,
         name: &Spanned<String>,
-        on: &Option<Spanned<OnWords>>,
+        on: &Option<Spanned<PlaceValue>>,
         index: usize,
         count: usize,
-    ) -> Result<Place, Wrong> {
+    ) -> Result<PartPlace, Wrong> {
         let Some(on) = on else {
             return match self.parts.nodes.as_slice() {
-                [only] => Ok(Place::Node(only.id)),
+                [only] => Ok(PartPlace::Node(only.id)),
                 _ => Err((name.span(), format!("say what {} is on, like on = \"node0\"", name.get_ref()))),
             };
         };
@@ -117,8 +117,8 @@ impl Builder {
             return Err((on.span(), message));
         }
         Ok(match kind {
-            "node" => Place::Node(place["node".len()..].parse().unwrap_or(0)),
-            _ => Place::Joint(place.clone()),
+            "node" => PartPlace::Node(place["node".len()..].parse().unwrap_or(0)),
+            _ => PartPlace::Joint(place.clone()),
         })
     }
 
@@ -144,7 +144,7 @@ impl Builder {
 
     pub(super) fn no_circles(&self) -> Result<(), Wrong> {
         for joint in &self.parts.joints {
-            let place = Place::Joint(joint.name.clone());
+            let place = PartPlace::Joint(joint.name.clone());
             if self.parts.node_of(&place).is_none() {
                 let span = self.span.get(&joint.name).cloned().unwrap_or(0..0);
                 let message = format!(
@@ -162,7 +162,7 @@ impl Builder {
     pub(super) fn lanes(&self, file: &File) -> Result<(), Wrong> {
         for hub in &file.hub {
             let Some(lanes) = number(&hub.lanes, "lanes", 1..=1024)? else { continue };
-            let on_hub = |joint: &&Joint| joint.up == Place::Joint(hub.name.get_ref().clone());
+            let on_hub = |joint: &&Joint| joint.up == PartPlace::Joint(hub.name.get_ref().clone());
             let width = |joint: &Joint| joint.link.map_or(0, |link| link.width);
             let used: u32 = self.parts.joints.iter().filter(on_hub).map(width).sum();
             if let (true, Some(given)) = (used > lanes, &hub.lanes) {

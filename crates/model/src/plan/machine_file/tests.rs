@@ -1,7 +1,7 @@
 //! Machine files as people write them, and as they get them wrong.
 
 use super::*;
-use crate::plan::parts::{DeviceKind, JointKind, Place};
+use crate::plan::parts::{DeviceKind, JointKind, PartPlace};
 use proptest::prelude::*;
 
 const SMALL: &str = r#"
@@ -69,7 +69,7 @@ fn a_small_machine() {
     assert_eq!(names, ["nic:eth0p0", "nic:eth0p1", "disk:sd0", "disk:sd1", "disk:sd2", "disk:nvme0"]);
     assert_eq!(parts.node_of(&parts.devices[0].place), Some(1));
     assert_eq!(parts.joint("hba").map(|joint| joint.kind), Some(JointKind::Controller));
-    assert_eq!(parts.devices[5].place, Place::Joint("nvme0".into()));
+    assert_eq!(parts.devices[5].place, PartPlace::Joint("nvme0".into()));
     assert!(matches!(&parts.devices[2].what, DeviceKind::Disk { write, .. } if write.why().is_some()));
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Clock(pub f64);
 
 /// One place, or one for each of several parts.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct OnWords(pub Vec<String>);
+pub(super) struct PlaceValue(pub Vec<String>);
 
 /// Reads a rate that a part can have.
 pub(in crate::plan) fn rate(text: &str) -> Result<f64, String> {
@@ -146,26 +146,26 @@ impl<'de> Deserialize<'de> for Clock {
 struct Places;
 
 impl<'de> Visitor<'de> for Places {
-    type Value = OnWords;
+    type Value = PlaceValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name in quotes, or a list of names")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<OnWords, E> {
-        Ok(OnWords(vec![text.to_string()]))
+    fn visit_str<E: Error>(self, text: &str) -> Result<PlaceValue, E> {
+        Ok(PlaceValue(vec![text.to_string()]))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OnWords, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<PlaceValue, A::Error> {
         let mut names = Vec::new();
         while let Some(name) = list.next_element()? {
             names.push(name);
         }
-        Ok(OnWords(names))
+        Ok(PlaceValue(names))
     }
 }
 
-impl<'de> Deserialize<'de> for OnWords {
+impl<'de> Deserialize<'de> for PlaceValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Places)
     }

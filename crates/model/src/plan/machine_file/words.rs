@@ -1,7 +1,7 @@
 //! The words of a machine file: tables and keys as they are written. What they mean together is checked in
 //! `build`.
 
-use super::values::{Clock, Link, OnWords, Pcie, Rate};
+use super::values::{Clock, Link, Pcie, PlaceValue, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -76,7 +76,7 @@ pub(super) struct SocketLink {
 #[serde(deny_unknown_fields)]
 pub(super) struct Hub {
     pub name: Spanned<String>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub link: Option<Spanned<Link>>,
     pub rate: Option<Spanned<Rate>>,
     /// PCIe lanes that it has for slots.
@@ -88,7 +88,7 @@ pub(super) struct Hub {
 pub(super) struct Slot {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub pcie: Spanned<Pcie>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Slot {
 pub(super) struct Switch {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     /// Its uplink.
     pub pcie: Spanned<Pcie>,
     pub max_payload: Option<Spanned<u32>>,
@@ -108,7 +108,7 @@ pub(super) struct Switch {
 pub(super) struct Bus {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub rate: Spanned<Rate>,
     #[serde(default)]
     pub full_duplex: bool,
@@ -120,7 +120,7 @@ pub(super) struct Bus {
 pub(super) struct Controller {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub pcie: Option<Spanned<Pcie>>,
     pub max_payload: Option<Spanned<u32>>,
     /// What the controller itself moves, by its data sheet.
@@ -134,7 +134,7 @@ pub(super) struct Controller {
 pub(super) struct Nic {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub pcie: Option<Spanned<Pcie>>,
     pub max_payload: Option<Spanned<u32>>,
     pub ports: Option<Spanned<u32>>,
@@ -150,7 +150,7 @@ pub(super) struct Nic {
 pub(super) struct Disk {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub pcie: Option<Spanned<Pcie>>,
     pub max_payload: Option<Spanned<u32>>,
     pub read: Option<Spanned<Rate>>,
@@ -162,7 +162,7 @@ pub(super) struct Disk {
 pub(super) struct Gpu {
     pub name: Spanned<String>,
     pub count: Option<Spanned<u32>>,
-    pub on: Option<Spanned<OnWords>>,
+    pub on: Option<Spanned<PlaceValue>>,
     pub pcie: Spanned<Pcie>,
     pub max_payload: Option<Spanned<u32>>,
 }

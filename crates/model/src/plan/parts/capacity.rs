@@ -1,8 +1,8 @@
 //! What a joint carries, as resources: its PCIe link, and its own rate where it has one.
 
-use super::{Joint, JointKind, Parts};
+use super::{Joint, JointKind, MachineParts};
 use crate::plan::{Origin, Resource, ResourceKind};
-use linerate_machine::rates::pcie::{self, Direction};
+use linerate_machine::rates::pcie::{self, PayloadDirection};
 
 /// One resource that bytes cross at a joint.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,11 @@ pub(in crate::plan) struct Crossing {
 
 /// What bytes cross at a joint, from the device's side to the node's: a controller before its link. A slot is
 /// no resource: its card's link is.
-pub(in crate::plan) fn crossings(parts: &Parts, joint: &Joint, direction: Direction) -> Vec<Crossing> {
+pub(in crate::plan) fn crossings(
+    parts: &MachineParts,
+    joint: &Joint,
+    direction: PayloadDirection,
+) -> Vec<Crossing> {
     let own = own_rate(joint).map(|resource| Crossing { resource, half_duplex: joint.half_duplex });
     let link = link(parts, joint, direction)
         .filter(|_| joint.kind != JointKind::Slot)
@@ -45,7 +49,7 @@ fn own_rate(joint: &Joint) -> Option<Resource> {
     })
 }
 
-fn link(parts: &Parts, joint: &Joint, direction: Direction) -> Option<Resource> {
+fn link(parts: &MachineParts, joint: &Joint, direction: PayloadDirection) -> Option<Resource> {
     let id = format!("pcie:{}", joint.name);
     if let Some(why) = &joint.formality {
         return Some(Resource::unknown(id, ResourceKind::Pcie, why));

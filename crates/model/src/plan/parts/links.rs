@@ -11,7 +11,7 @@
 
 use super::show_link;
 use linerate_machine::probe::{PciDevice, PciLink};
-use linerate_machine::rates::pcie::{self, Direction};
+use linerate_machine::rates::pcie::{self, PayloadDirection};
 use linerate_machine::topology::{LinkCondition, Topology, card, raw_rate};
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub(super) struct Link {
 }
 
 /// The device's own link and the bridges' above it that add something, the device's first.
-pub(super) fn chain(tree: &Topology, address: &str, all: &[&str], direction: Direction) -> Vec<Link> {
+pub(super) fn chain(tree: &Topology, address: &str, all: &[&str], direction: PayloadDirection) -> Vec<Link> {
     let mut chain: Vec<Link> = Vec::new();
     let Some(device) = tree.find(address) else { return chain };
     // A packet on the whole way to memory is as large as the device makes it.
@@ -70,7 +70,7 @@ fn one(
     tree: &Topology,
     device: &PciDevice,
     max_payload_bytes: Option<u32>,
-    direction: Direction,
+    direction: PayloadDirection,
 ) -> Option<Link> {
     let ends = tree.link(device);
     let carries = ends.as_ref().and_then(|ends| ends.under_load()).or(device.link.known().copied())?;

@@ -17,7 +17,7 @@ pub use probed::from_machine;
 
 /// What the machine is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parts {
+pub struct MachineParts {
     /// What it is called on screens.
     pub name: String,
     /// Its processors, for people: `2 × Xeon X5677, 4 cores at 3.46 GHz`; may be empty.
@@ -29,7 +29,7 @@ pub struct Parts {
     /// Hubs, slots, switches, cards, controllers, buses.
     pub joints: Vec<Joint>,
     /// Disks, NIC ports, GPUs.
-    pub devices: Vec<Device>,
+    pub devices: Vec<ByteDevice>,
     /// CPU time of one gigabyte (10⁹ bytes) through the whole path, seconds.
     pub cpu_seconds_per_gb: Fact<f64>,
     /// Parts that may be bought, for sizing; what is absent has a documented default.
@@ -64,7 +64,7 @@ pub struct SocketLink {
 
 /// Where a part is plugged in.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum PartPlace {
     /// At the node itself: its root complex, or the chip.
     Node(u32),
     /// At another part, by name.
@@ -81,7 +81,7 @@ pub struct Joint {
     /// What it is.
     pub kind: JointKind,
     /// What it is plugged into.
-    pub up: Place,
+    pub up: PartPlace,
     /// The fastest PCIe link that it can do; of a hub or bus none.
     pub link: Option<PciLink>,
     /// The link as it runs now, where that was read: it may be below what card and slot can do.
@@ -120,13 +120,13 @@ pub enum JointKind {
 
 /// A source or sink of bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Device {
+pub struct ByteDevice {
     /// Unique among devices of its kind.
     pub name: String,
     /// Name of the entry that it came from, where that stands for several (`ssd` for `ssd0` to `ssd5`).
     pub group: String,
     /// What it is plugged into.
-    pub place: Place,
+    pub place: PartPlace,
     /// What it is.
     pub what: DeviceKind,
 }
@@ -184,7 +184,7 @@ pub struct CatalogueDisk {
     pub link: Option<PciLink>,
 }
 
-impl Device {
+impl ByteDevice {
     /// `disk:ssd0`, the id of its resource.
     pub fn id(&self) -> String {
         format!("{}:{}", self.what.word(), self.name)
@@ -204,7 +204,7 @@ impl DeviceKind {
 
 impl Joint {
     /// A joint with nothing known but its name, kind and place.
-    pub fn new(name: impl Into<String>, kind: JointKind, up: Place) -> Self {
+    pub fn new(name: impl Into<String>, kind: JointKind, up: PartPlace) -> Self {
         Joint {
             name: name.into(),
             kind,
@@ -221,14 +221,14 @@ impl Joint {
     }
 }
 
-impl Parts {
+impl MachineParts {
     /// A joint by its name.
     pub fn joint(&self, name: &str) -> Option<&Joint> {
         self.joints.iter().find(|joint| joint.name == name)
     }
 
     /// A device by its id (`nic:eth0`), or by its name alone where only one kind has it.
-    pub fn device(&self, word: &str) -> Option<&Device> {
+    pub fn device(&self, word: &str) -> Option<&ByteDevice> {
         let by_id = self.devices.iter().find(|device| device.id() == word);
         by_id.or_else(|| {
             let mut named = self.devices.iter().filter(|device| device.name == word);
@@ -242,10 +242,10 @@ impl Parts {
     }
 
     /// What stands between a place and its node, nearest to the place first.
-    pub fn above<'a>(&'a self, place: &Place) -> Vec<&'a Joint> {
+    pub fn above<'a>(&'a self, place: &PartPlace) -> Vec<&'a Joint> {
         let mut found: Vec<&Joint> = Vec::new();
         let mut at = place.clone();
-        while let Place::Joint(name) = &at {
+        while let PartPlace::Joint(name) = &at {
             let Some(joint) = self.joint(name).filter(|_| found.len() < DEEPEST) else { break };
             found.push(joint);
             at = joint.up.clone();
@@ -254,24 +254,24 @@ impl Parts {
     }
 
     /// The node that a place hangs from; none where that is not known.
-    pub fn node_of(&self, place: &Place) -> Option<u32> {
+    pub fn node_of(&self, place: &PartPlace) -> Option<u32> {
         let last = self.above(place).last().map(|joint| joint.up.clone()).unwrap_or_else(|| place.clone());
         match last {
-            Place::Node(id) => Some(id),
+            PartPlace::Node(id) => Some(id),
             _ => None,
         }
     }
 
     /// The card in a slot.
     pub(crate) fn occupant(&self, slot: &str) -> Option<&Joint> {
-        self.joints.iter().find(|joint| joint.up == Place::Joint(slot.to_string()))
+        self.joints.iter().find(|joint| joint.up == PartPlace::Joint(slot.to_string()))
     }
 
     /// The link of a joint: as it runs, or the best that it and its slot can do together.
     pub(crate) fn link_of(&self, joint: &Joint) -> Option<PciLink> {
         let own = joint.running.or(joint.link)?;
         let slot = match &joint.up {
-            Place::Joint(name) if joint.running.is_none() => {
+            PartPlace::Joint(name) if joint.running.is_none() => {
                 self.joint(name).filter(|up| up.kind == JointKind::Slot).and_then(|slot| slot.link)
             }
             _ => None,

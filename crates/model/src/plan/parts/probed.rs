@@ -1,15 +1,15 @@
 //! A machine that was read, as parts: its links as they run, its ports as slots.
 
 use super::links::chain;
-use super::{Device, DeviceKind, Joint, JointKind, Node, Parts, Place};
+use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice};
-use linerate_machine::rates::pcie::{DEFAULT_MAX_PAYLOAD_BYTES, Direction};
+use linerate_machine::rates::pcie::{DEFAULT_MAX_PAYLOAD_BYTES, PayloadDirection};
 use linerate_machine::topology::{Topology, disk_port_rate, line_rate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The machine's parts. What it does not report is unknown with the reason and never binds.
-pub fn from_machine(machine: &Machine) -> Parts {
+pub fn from_machine(machine: &Machine) -> MachineParts {
     let mut probed = ProbedParts::new(machine);
     probed.ports();
     probed.ends();
@@ -23,9 +23,9 @@ pub(in crate::plan) struct ProbedParts<'a> {
     tree: Topology<'a>,
     /// Functions that a flow may end at.
     endpoints: Vec<&'a str>,
-    parts: Parts,
+    parts: MachineParts,
     /// What the endpoints behind each link make of it, whichever of them is put there first.
-    behind: BTreeMap<String, Behind>,
+    behind: BTreeMap<String, EndpointSummary>,
     /// Functions whose links are parts already.
     cards: BTreeSet<String>,
 }
@@ -69,19 +69,19 @@ impl<'a> ProbedParts<'a> {
     pub(in crate::plan) fn new(machine: &'a Machine) -> Self {
         let tree = Topology::new(machine);
         let why = "the CPU cost of a byte is not known before it is measured: `linerate run`";
-        let parts = Parts {
+        let parts = MachineParts {
             name: machine.host.known().cloned().unwrap_or_else(|| "this machine".into()),
             processors: machine.cpu.model.known().cloned().unwrap_or_default(),
             nodes: nodes(machine),
             cpu_seconds_per_gb: Fact::unknown(why),
-            ..Parts::default()
+            ..MachineParts::default()
         };
         let endpoints = endpoints(&tree);
         let behind = behind(&tree, &endpoints, &parts);
         ProbedParts { machine, endpoints, tree, parts, behind, cards: BTreeSet::new() }
     }
 
-    pub(in crate::plan) fn done(self) -> Parts {
+    pub(in crate::plan) fn done(self) -> MachineParts {
         self.parts
     }
 
@@ -100,9 +100,9 @@ impl<'a> ProbedParts<'a> {
     }
 
     /// A port on its card.
-    pub(in crate::plan) fn nic(&mut self, port: Device, function: Option<&str>, node: &Fact<u32>) {
+    pub(in crate::plan) fn nic(&mut self, port: ByteDevice, function: Option<&str>, node: &Fact<u32>) {
         let place = self.place(function, node);
-        self.parts.devices.push(Device { place, ..port });
+        self.parts.devices.push(ByteDevice { place, ..port });
     }
 
     /// NICs, disks and GPUs that have a function of PCI; NICs without one where there is no other.
@@ -134,12 +134,12 @@ impl<'a> ProbedParts<'a> {
         }
     }
 
-    fn device(&mut self, name: &str, place: Place, what: DeviceKind) {
-        self.parts.devices.push(Device { name: name.into(), group: name.into(), place, what });
+    fn device(&mut self, name: &str, place: PartPlace, what: DeviceKind) {
+        self.parts.devices.push(ByteDevice { name: name.into(), group: name.into(), place, what });
     }
 
     /// The link of the disk's controller to its disks, where it is SATA or SAS and tells its rate.
-    fn behind_controller(&mut self, disk: &Disk, card: Place) -> Place {
+    fn behind_controller(&mut self, disk: &Disk, card: PartPlace) -> PartPlace {
         let named = |controller: &&Controller| disk.controller.as_deref() == Some(&controller.name);
         let Some(controller) = self.machine.controllers.iter().find(named) else { return card };
         let Some(rate) = disk_port_rate(controller) else { return card };
@@ -149,18 +149,18 @@ impl<'a> ProbedParts<'a> {
             joint.words = "its ports".into();
             self.parts.joints.push(joint);
         }
-        Place::Joint(controller.name.clone())
+        PartPlace::Joint(controller.name.clone())
     }
 
     /// Where a function is plugged in: its card, whose link and slot become parts.
-    fn place(&mut self, address: Option<&str>, node: &Fact<u32>) -> Place {
+    fn place(&mut self, address: Option<&str>, node: &Fact<u32>) -> PartPlace {
         let function = address.and_then(|address| self.tree.find(address));
         let root = self.root(node, function);
         let Some(function) = function else { return root };
-        let links = chain(&self.tree, &function.address, &self.endpoints, Direction::ToMemory);
+        let links = chain(&self.tree, &function.address, &self.endpoints, PayloadDirection::ToMemory);
         let Some(first) = links.first().map(|link| link.address.clone()) else { return root };
         let of_all = links.last().and_then(|link| self.behind.get(&link.address)?.node);
-        let mut up = of_all.map_or(root, Place::Node);
+        let mut up = of_all.map_or(root, PartPlace::Node);
         for (index, link) in links.iter().enumerate().rev() {
             let here = self.tree.find(&link.address);
             if self.cards.insert(link.address.clone()) {
@@ -177,23 +177,23 @@ impl<'a> ProbedParts<'a> {
                 joint.words = link.note.clone().unwrap_or_default();
                 self.parts.joints.push(joint);
             }
-            up = Place::Joint(link.address.clone());
+            up = PartPlace::Joint(link.address.clone());
         }
-        Place::Joint(first)
+        PartPlace::Joint(first)
     }
 
     /// The node, where it is told or there is only one.
-    fn root(&self, node: &Fact<u32>, function: Option<&PciDevice>) -> Place {
+    fn root(&self, node: &Fact<u32>, function: Option<&PciDevice>) -> PartPlace {
         let told = node.known().or_else(|| function.and_then(|function| function.node.known()));
         match (told.and_then(|id| self.parts.node(*id)), self.parts.nodes.as_slice()) {
-            (Some(node), _) => Place::Node(node.id),
-            (None, [only]) => Place::Node(only.id),
-            _ => Place::Unknown,
+            (Some(node), _) => PartPlace::Node(node.id),
+            (None, [only]) => PartPlace::Node(only.id),
+            _ => PartPlace::Unknown,
         }
     }
 
     /// The port that a card is in, as a slot.
-    fn slot(&mut self, card: &PciDevice, up: Place) -> Option<Place> {
+    fn slot(&mut self, card: &PciDevice, up: PartPlace) -> Option<PartPlace> {
         let port = self.tree.parent(card)?;
         let name = slot_name(self.machine, port);
         if self.parts.joint(&name).is_none() {
@@ -201,7 +201,7 @@ impl<'a> ProbedParts<'a> {
             slot.link = port.link_max.known().copied();
             self.parts.joints.push(slot);
         }
-        Some(Place::Joint(name))
+        Some(PartPlace::Joint(name))
     }
 
     /// Ports with nothing below them.
@@ -215,7 +215,7 @@ impl<'a> ProbedParts<'a> {
                 continue;
             }
             let above = port.parent.clone().filter(|parent| self.cards.contains(parent));
-            let up = above.map_or_else(|| self.root(&port.node, None), Place::Joint);
+            let up = above.map_or_else(|| self.root(&port.node, None), PartPlace::Joint);
             let mut slot = Joint::new(name, JointKind::Slot, up);
             slot.link = Some(*link);
             self.parts.joints.push(slot);
@@ -245,7 +245,7 @@ fn endpoints<'a>(tree: &Topology<'a>) -> Vec<&'a str> {
 }
 
 /// What all endpoints behind a link make of it.
-struct Behind {
+struct EndpointSummary {
     /// The least of theirs; one that could not be read is taken as the smallest allowed.
     max_payload_bytes: Option<u32>,
     /// The node of the first that reports one: a link hangs from one node.
@@ -254,12 +254,12 @@ struct Behind {
 
 /// Each link by the address of its part. It depends on the machine alone: not on a flow's ends, nor on their
 /// order.
-fn behind(tree: &Topology, endpoints: &[&str], parts: &Parts) -> BTreeMap<String, Behind> {
-    let mut found: BTreeMap<String, Behind> = BTreeMap::new();
+fn behind(tree: &Topology, endpoints: &[&str], parts: &MachineParts) -> BTreeMap<String, EndpointSummary> {
+    let mut found: BTreeMap<String, EndpointSummary> = BTreeMap::new();
     for address in endpoints.iter().collect::<BTreeSet<_>>() {
         let node = node_of(tree, address, parts);
-        for link in chain(tree, address, endpoints, Direction::ToMemory) {
-            let own = Behind { max_payload_bytes: link.max_payload_bytes, node };
+        for link in chain(tree, address, endpoints, PayloadDirection::ToMemory) {
+            let own = EndpointSummary { max_payload_bytes: link.max_payload_bytes, node };
             let all = found.entry(link.address).or_insert(own);
             let size = |bytes: Option<u32>| (bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES), bytes.is_some());
             all.max_payload_bytes =
@@ -271,7 +271,7 @@ fn behind(tree: &Topology, endpoints: &[&str], parts: &Parts) -> BTreeMap<String
 }
 
 /// The node that an interface, a disk or the function itself reports.
-fn node_of(tree: &Topology, address: &str, parts: &Parts) -> Option<u32> {
+fn node_of(tree: &Topology, address: &str, parts: &MachineParts) -> Option<u32> {
     let here = |function: &Option<String>| function.as_deref() == Some(address);
     let nics = tree.machine.nics.iter().filter(|nic| here(&nic.pci)).map(|nic| &nic.node);
     let disks = tree.machine.disks.iter().filter(|disk| here(&disk.pci)).map(|disk| &disk.node);

@@ -1,7 +1,7 @@
 //! Arrays that are there, held against the arithmetic: does the file system know the stripe, does everything
 //! begin where a block begins, do the requests fit.
 
-use super::level::Level;
+use super::level::RaidLevel;
 use super::traffic::traffic_over;
 use super::{LEAST_CHUNK_BYTES, Pattern, exact_size};
 use linerate_facts::fact::Fact;
@@ -27,12 +27,12 @@ pub struct Checked {
     pub stripe_bytes: Fact<u64>,
     /// Mounted file systems on it.
     pub file_systems: Vec<String>,
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<RaidRemark>,
 }
 
 /// One thing that is right, or that is not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Remark {
+pub struct RaidRemark {
     /// It is as it should be.
     pub good: bool,
     pub text: String,
@@ -40,12 +40,12 @@ pub struct Remark {
     pub remedy: Option<String>,
 }
 
-fn good(text: String) -> Remark {
-    Remark { good: true, text, remedy: None }
+fn good(text: String) -> RaidRemark {
+    RaidRemark { good: true, text, remedy: None }
 }
 
-fn bad(text: String, remedy: impl Into<String>) -> Remark {
-    Remark { good: false, text, remedy: Some(remedy.into()) }
+fn bad(text: String, remedy: impl Into<String>) -> RaidRemark {
+    RaidRemark { good: false, text, remedy: Some(remedy.into()) }
 }
 
 /// Every array of the machine, block devices first. `requests`: their size and pattern, where the user says
@@ -129,8 +129,8 @@ fn of_disk(machine: &Machine, disk: &Disk, array: &Array, requests: Option<(u64,
 
 /// Requests are cut into chunks; where the level is not known, a chunk tells.
 fn is_striped(array: &Array) -> bool {
-    Level::of_array(&array.level)
-        .map_or_else(|| array.chunk_bytes.known().is_some_and(|chunk| *chunk > 0), Level::is_striped)
+    RaidLevel::of_array(&array.level)
+        .map_or_else(|| array.chunk_bytes.known().is_some_and(|chunk| *chunk > 0), RaidLevel::is_striped)
 }
 
 /// Whether a file system's devices are the array, or stand on it (partitions, LVM, encryption).
@@ -153,7 +153,7 @@ fn is_above(machine: &Machine, upper: &str, lower: &str) -> bool {
 }
 
 /// The array, its members, and what stands on it begin at whole blocks of what is below.
-fn alignment(machine: &Machine, array: &Disk) -> Vec<Remark> {
+fn alignment(machine: &Machine, array: &Disk) -> Vec<RaidRemark> {
     let concerned = machine.disks.iter().filter(|disk| {
         disk.name == array.name || array.members.contains(&disk.name) || disk.members.contains(&array.name)
     });
@@ -179,7 +179,7 @@ fn alignment(machine: &Machine, array: &Disk) -> Vec<Remark> {
 }
 
 /// What the kernel tells file systems (`optimal_io_size`) is the stripe; mkfs takes it from there.
-fn announced(disk: &Disk, stripe: &Fact<u64>) -> Option<Remark> {
+fn announced(disk: &Disk, stripe: &Fact<u64>) -> Option<RaidRemark> {
     let announced = disk.optimal_io_bytes.known().copied().filter(|bytes| *bytes > 0)?;
     let stripe = *stripe.known()?;
     let text = format!(
@@ -197,7 +197,7 @@ fn announced(disk: &Disk, stripe: &Fact<u64>) -> Option<Remark> {
 }
 
 /// Whether a file system knows the stripe that it stands on.
-fn knows(system: &FileSystem, array: &Array, stripe: &Fact<u64>) -> Option<Remark> {
+fn knows(system: &FileSystem, array: &Array, stripe: &Fact<u64>) -> Option<RaidRemark> {
     let (chunk, data, stripe) = (*array.chunk_bytes.known()?, *array.data_disks.known()?, *stripe.known()?);
     let place = format!("{} on {}", system.kind, system.mount_point.display());
     match system.kind.as_str() {
@@ -207,7 +207,7 @@ fn knows(system: &FileSystem, array: &Array, stripe: &Fact<u64>) -> Option<Remar
     }
 }
 
-fn xfs(system: &FileSystem, place: &str, chunk: u64, data: u32) -> Remark {
+fn xfs(system: &FileSystem, place: &str, chunk: u64, data: u32) -> RaidRemark {
     let believed = system.array.as_ref();
     let unit = believed.and_then(|array| array.chunk_bytes.known().copied());
     let wide = believed.and_then(|array| array.data_disks.known().copied());
@@ -238,7 +238,7 @@ fn xfs(system: &FileSystem, place: &str, chunk: u64, data: u32) -> Remark {
 
 /// ext4 shows its stripe as a mount option, in blocks, where it has one. A tree that does not report the
 /// block leaves the usual one.
-fn ext4(system: &FileSystem, place: &str, chunk: u64, stripe: u64) -> Remark {
+fn ext4(system: &FileSystem, place: &str, chunk: u64, stripe: u64) -> RaidRemark {
     let shown = system.options.split(',').find_map(|option| option.strip_prefix("stripe="));
     let blocks = shown.and_then(|blocks| blocks.parse::<u64>().ok()).filter(|blocks| *blocks > 0);
     let told = system.array.as_ref().and_then(|array| array.stripe_bytes.known().copied());
@@ -267,8 +267,8 @@ fn ext4(system: &FileSystem, place: &str, chunk: u64, stripe: u64) -> Remark {
 }
 
 /// Whether requests fit the array's chunk.
-fn fit(array: &Array, request: u64, pattern: Pattern) -> Option<Remark> {
-    let level = Level::of_array(&array.level)?;
+fn fit(array: &Array, request: u64, pattern: Pattern) -> Option<RaidRemark> {
+    let level = RaidLevel::of_array(&array.level)?;
     let (chunk, disks) = (*array.chunk_bytes.known()?, *array.disks.known()?);
     if !level.is_striped() || chunk == 0 {
         return None;

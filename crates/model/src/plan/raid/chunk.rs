@@ -1,8 +1,8 @@
 //! Which chunks the rules allow, and which of them is recommended.
 
-use super::level::{Level, System};
+use super::level::{RaidLevel, System};
 use super::traffic::traffic;
-use super::{Ask, LARGEST_BYTES, LEAST_CHUNK_BYTES, exact_size};
+use super::{LARGEST_BYTES, LEAST_CHUNK_BYTES, RaidSpec, exact_size};
 use serde::Serialize;
 
 /// btrfs' stripe length, fixed (`BTRFS_STRIPE_LEN`, fs/btrfs/volumes.h).
@@ -18,7 +18,7 @@ const WORTH: f64 = 1.1;
 
 /// One chunk that the rules allow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Choice {
+pub struct ChunkChoice {
     pub chunk_bytes: u64,
     pub stripe_bytes: u64,
     /// Data disks that a request touches, on average.
@@ -47,7 +47,7 @@ pub(super) struct Picked {
 }
 
 /// Chunks that the rules allow, ascending; at most one where the level fixes it.
-pub(super) fn choices(ask: &Ask) -> (Vec<Choice>, Rule) {
+pub(super) fn choices(ask: &RaidSpec) -> (Vec<ChunkChoice>, Rule) {
     match ask.level.system() {
         _ if !ask.level.is_striped() => return (Vec::new(), Rule::Fixed),
         System::Zfs => return (Vec::new(), Rule::Fixed),
@@ -71,13 +71,13 @@ pub(super) fn choices(ask: &Ask) -> (Vec<Choice>, Rule) {
 }
 
 /// The smallest chunk: whole physical blocks, whole blocks of the file system, whole pages of md.
-fn least_chunk(ask: &Ask) -> u64 {
+fn least_chunk(ask: &RaidSpec) -> u64 {
     LEAST_CHUNK_BYTES.max(ask.block_bytes).max(ask.file_system_block_bytes)
 }
 
-fn choice(ask: &Ask, chunk_bytes: u64) -> Choice {
+fn choice(ask: &RaidSpec, chunk_bytes: u64) -> ChunkChoice {
     let seen = traffic(ask.level, ask.disks, Some(chunk_bytes), ask.request_bytes, ask.pattern);
-    Choice {
+    ChunkChoice {
         chunk_bytes,
         stripe_bytes: chunk_bytes.saturating_mul(u64::from(ask.level.data_disks(ask.disks))),
         disks_per_request: seen.disks_per_request,
@@ -86,7 +86,7 @@ fn choice(ask: &Ask, chunk_bytes: u64) -> Choice {
 }
 
 /// Whether a chunk that the user wants is possible at all (it may still be a bad one).
-pub(super) fn allowed(ask: &Ask, chunk: u64) -> Result<(), String> {
+pub(super) fn allowed(ask: &RaidSpec, chunk: u64) -> Result<(), String> {
     let name = ask.level.name();
     match ask.level.system() {
         System::Zfs => {
@@ -120,7 +120,7 @@ pub(super) fn allowed(ask: &Ask, chunk: u64) -> Result<(), String> {
             ));
         }
     }
-    if ask.level != Level::Raid0 && !chunk.is_power_of_two() {
+    if ask.level != RaidLevel::Raid0 && !chunk.is_power_of_two() {
         let below = 1_u64 << chunk.ilog2();
         return Err(format!(
             "a chunk of {chunk} bytes: md makes {name} of powers of two only; give --chunk {below}"
@@ -130,7 +130,7 @@ pub(super) fn allowed(ask: &Ask, chunk: u64) -> Result<(), String> {
 }
 
 /// The chunk to take.
-pub(super) fn pick(ask: &Ask, choices: &[Choice], rule: Rule) -> Picked {
+pub(super) fn pick(ask: &RaidSpec, choices: &[ChunkChoice], rule: Rule) -> Picked {
     if let Some(chunk) = ask.chunk_bytes {
         return Picked { chunk_bytes: Some(chunk), why: judged(ask, chunk, choices, rule) };
     }
@@ -159,12 +159,12 @@ pub(super) fn pick(ask: &Ask, choices: &[Choice], rule: Rule) -> Picked {
 }
 
 /// A chunk of which at most one unaligned request in eight reaches over the end.
-fn unlikely_to_cross(ask: &Ask) -> u64 {
+fn unlikely_to_cross(ask: &RaidSpec) -> u64 {
     let crossing = ask.request_bytes.saturating_sub(ask.block_bytes).saturating_mul(8).next_power_of_two();
     crossing.clamp(LEAST_SHARED_CHUNK_BYTES, USUAL_CHUNK_BYTES).max(ask.request_bytes)
 }
 
-fn reason(ask: &Ask, chunk: u64, choices: &[Choice], rule: Rule) -> String {
+fn reason(ask: &RaidSpec, chunk: u64, choices: &[ChunkChoice], rule: Rule) -> String {
     let (data, request) = (ask.level.data_disks(ask.disks), exact_size(ask.request_bytes));
     match rule {
         Rule::Spread => {
@@ -195,7 +195,7 @@ fn reason(ask: &Ask, chunk: u64, choices: &[Choice], rule: Rule) -> String {
 }
 
 /// What is to be said of a chunk that the user gave.
-fn judged(ask: &Ask, chunk: u64, choices: &[Choice], rule: Rule) -> String {
+fn judged(ask: &RaidSpec, chunk: u64, choices: &[ChunkChoice], rule: Rule) -> String {
     let inside = match (choices.first(), choices.last()) {
         (Some(first), Some(last)) => (first.chunk_bytes..=last.chunk_bytes).contains(&chunk),
         _ => true,

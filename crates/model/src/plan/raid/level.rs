@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How data is spread over disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Level {
+pub enum RaidLevel {
     /// One disk after the other.
     Linear,
     Raid0,
@@ -35,48 +35,48 @@ pub enum System {
 }
 
 /// All levels.
-pub(crate) const LEVELS: [Level; 12] = [
-    Level::Linear,
-    Level::Raid0,
-    Level::Raid1,
-    Level::Raid5,
-    Level::Raid6,
-    Level::Raid10,
-    Level::Raidz1,
-    Level::Raidz2,
-    Level::Raidz3,
-    Level::BtrfsRaid0,
-    Level::BtrfsRaid1,
-    Level::BtrfsRaid10,
+pub(crate) const LEVELS: [RaidLevel; 12] = [
+    RaidLevel::Linear,
+    RaidLevel::Raid0,
+    RaidLevel::Raid1,
+    RaidLevel::Raid5,
+    RaidLevel::Raid6,
+    RaidLevel::Raid10,
+    RaidLevel::Raidz1,
+    RaidLevel::Raidz2,
+    RaidLevel::Raidz3,
+    RaidLevel::BtrfsRaid0,
+    RaidLevel::BtrfsRaid1,
+    RaidLevel::BtrfsRaid10,
 ];
 
-impl Level {
+impl RaidLevel {
     /// As the command line has it.
     pub fn name(self) -> &'static str {
         match self {
-            Level::Linear => "linear",
-            Level::Raid0 => "raid0",
-            Level::Raid1 => "raid1",
-            Level::Raid5 => "raid5",
-            Level::Raid6 => "raid6",
-            Level::Raid10 => "raid10",
-            Level::Raidz1 => "raidz1",
-            Level::Raidz2 => "raidz2",
-            Level::Raidz3 => "raidz3",
-            Level::BtrfsRaid0 => "btrfs-raid0",
-            Level::BtrfsRaid1 => "btrfs-raid1",
-            Level::BtrfsRaid10 => "btrfs-raid10",
+            RaidLevel::Linear => "linear",
+            RaidLevel::Raid0 => "raid0",
+            RaidLevel::Raid1 => "raid1",
+            RaidLevel::Raid5 => "raid5",
+            RaidLevel::Raid6 => "raid6",
+            RaidLevel::Raid10 => "raid10",
+            RaidLevel::Raidz1 => "raidz1",
+            RaidLevel::Raidz2 => "raidz2",
+            RaidLevel::Raidz3 => "raidz3",
+            RaidLevel::BtrfsRaid0 => "btrfs-raid0",
+            RaidLevel::BtrfsRaid1 => "btrfs-raid1",
+            RaidLevel::BtrfsRaid10 => "btrfs-raid10",
         }
     }
 
     /// The level that an array's name stands for: md's names, LVM's `striped`, btrfs' profiles.
-    pub fn of_array(name: &str) -> Option<Level> {
+    pub fn of_array(name: &str) -> Option<RaidLevel> {
         match name {
-            "striped" => Some(Level::Raid0),
-            "mirror" | "raid1c3" | "raid1c4" => Some(Level::Raid1),
-            "single" | "dup" | "multipath" => Some(Level::Linear),
+            "striped" => Some(RaidLevel::Raid0),
+            "mirror" | "raid1c3" | "raid1c4" => Some(RaidLevel::Raid1),
+            "single" | "dup" | "multipath" => Some(RaidLevel::Linear),
             // Parity on a disk of its own: the same bytes move.
-            "raid4" => Some(Level::Raid5),
+            "raid4" => Some(RaidLevel::Raid5),
             // LVM's names carry the layout: raid5_ls, raid6_zr.
             _ => {
                 let plain = name.split('_').next().unwrap_or_default();
@@ -88,8 +88,8 @@ impl Level {
     /// What makes it.
     pub fn system(self) -> System {
         match self {
-            Level::Raidz1 | Level::Raidz2 | Level::Raidz3 => System::Zfs,
-            Level::BtrfsRaid0 | Level::BtrfsRaid1 | Level::BtrfsRaid10 => System::Btrfs,
+            RaidLevel::Raidz1 | RaidLevel::Raidz2 | RaidLevel::Raidz3 => System::Zfs,
+            RaidLevel::BtrfsRaid0 | RaidLevel::BtrfsRaid1 | RaidLevel::BtrfsRaid10 => System::Btrfs,
             _ => System::Md,
         }
     }
@@ -97,9 +97,9 @@ impl Level {
     /// Disks' worth of parity.
     pub fn parity(self) -> u32 {
         match self {
-            Level::Raid5 | Level::Raidz1 => 1,
-            Level::Raid6 | Level::Raidz2 => 2,
-            Level::Raidz3 => 3,
+            RaidLevel::Raid5 | RaidLevel::Raidz1 => 1,
+            RaidLevel::Raid6 | RaidLevel::Raidz2 => 2,
+            RaidLevel::Raidz3 => 3,
             _ => 0,
         }
     }
@@ -107,23 +107,23 @@ impl Level {
     /// Copies of each byte.
     pub fn copies(self, disks: u32) -> u32 {
         match self {
-            Level::Raid1 => disks,
+            RaidLevel::Raid1 => disks,
             // btrfs' raid1 is two copies, however many disks.
-            Level::Raid10 | Level::BtrfsRaid1 | Level::BtrfsRaid10 => 2,
+            RaidLevel::Raid10 | RaidLevel::BtrfsRaid1 | RaidLevel::BtrfsRaid10 => 2,
             _ => 1,
         }
     }
 
     /// A request is spread over disks by chunks.
     pub fn is_striped(self) -> bool {
-        !matches!(self, Level::Linear | Level::Raid1 | Level::BtrfsRaid1)
+        !matches!(self, RaidLevel::Linear | RaidLevel::Raid1 | RaidLevel::BtrfsRaid1)
     }
 
     /// Disks' worth of data that a stripe holds; of what is not striped: disks' worth of data.
     pub fn data_disks(self, disks: u32) -> u32 {
         match self {
-            Level::Raid1 => 1,
-            Level::Raid10 | Level::BtrfsRaid1 | Level::BtrfsRaid10 => disks / 2,
+            RaidLevel::Raid1 => 1,
+            RaidLevel::Raid10 | RaidLevel::BtrfsRaid1 | RaidLevel::BtrfsRaid10 => disks / 2,
             _ => disks.saturating_sub(self.parity()),
         }
     }
@@ -131,8 +131,8 @@ impl Level {
     /// Disks that may fail, whichever they are.
     pub fn may_fail(self, disks: u32) -> u32 {
         match self {
-            Level::Raid1 => disks.saturating_sub(1),
-            Level::Raid10 | Level::BtrfsRaid1 | Level::BtrfsRaid10 => 1,
+            RaidLevel::Raid1 => disks.saturating_sub(1),
+            RaidLevel::Raid10 | RaidLevel::BtrfsRaid1 | RaidLevel::BtrfsRaid10 => 1,
             _ => self.parity(),
         }
     }
@@ -140,20 +140,20 @@ impl Level {
     /// Whether so many disks make such an array; the error says how many do.
     pub fn fits(self, disks: u32) -> Result<(), String> {
         let (least, instead) = match self {
-            Level::Linear | Level::Raid0 | Level::BtrfsRaid0 => (2, "one disk needs no array"),
-            Level::Raid1 | Level::BtrfsRaid1 => (2, "one disk has no mirror"),
-            Level::Raid5 => (3, "two disks are a mirror: raid1"),
-            Level::Raid6 => (4, "three disks are raid5, or a mirror of three: raid1"),
-            Level::Raid10 | Level::BtrfsRaid10 => (4, "fewer are a mirror: raid1"),
-            Level::Raidz1 => (2, "one disk has no parity"),
-            Level::Raidz2 => (3, "fewer are a mirror or raidz1"),
-            Level::Raidz3 => (4, "fewer are a mirror, raidz1 or raidz2"),
+            RaidLevel::Linear | RaidLevel::Raid0 | RaidLevel::BtrfsRaid0 => (2, "one disk needs no array"),
+            RaidLevel::Raid1 | RaidLevel::BtrfsRaid1 => (2, "one disk has no mirror"),
+            RaidLevel::Raid5 => (3, "two disks are a mirror: raid1"),
+            RaidLevel::Raid6 => (4, "three disks are raid5, or a mirror of three: raid1"),
+            RaidLevel::Raid10 | RaidLevel::BtrfsRaid10 => (4, "fewer are a mirror: raid1"),
+            RaidLevel::Raidz1 => (2, "one disk has no parity"),
+            RaidLevel::Raidz2 => (3, "fewer are a mirror or raidz1"),
+            RaidLevel::Raidz3 => (4, "fewer are a mirror, raidz1 or raidz2"),
         };
         let name = self.name();
         if disks < least {
             return Err(format!("{name} needs at least {least} disks, not {disks}: {instead}"));
         }
-        if self == Level::Raid10 && !disks.is_multiple_of(2) {
+        if self == RaidLevel::Raid10 && !disks.is_multiple_of(2) {
             return Err(format!(
                 "{name} of {disks} disks has no whole pairs: take {} and keep one as a spare, or one more",
                 disks - 1
@@ -166,11 +166,11 @@ impl Level {
     /// plain stripe.
     pub fn zfs_word(self) -> Option<&'static str> {
         match self {
-            Level::Raid0 => Some(""),
-            Level::Raid1 | Level::Raid10 => Some("mirror"),
-            Level::Raid5 | Level::Raidz1 => Some("raidz1"),
-            Level::Raid6 | Level::Raidz2 => Some("raidz2"),
-            Level::Raidz3 => Some("raidz3"),
+            RaidLevel::Raid0 => Some(""),
+            RaidLevel::Raid1 | RaidLevel::Raid10 => Some("mirror"),
+            RaidLevel::Raid5 | RaidLevel::Raidz1 => Some("raidz1"),
+            RaidLevel::Raid6 | RaidLevel::Raidz2 => Some("raidz2"),
+            RaidLevel::Raidz3 => Some("raidz3"),
             _ => None,
         }
     }
@@ -179,10 +179,10 @@ impl Level {
     /// RAID it does not).
     pub(crate) fn btrfs_word(self) -> Option<&'static str> {
         match self {
-            Level::Linear => Some("single"),
-            Level::Raid0 | Level::BtrfsRaid0 => Some("raid0"),
-            Level::Raid1 | Level::BtrfsRaid1 => Some("raid1"),
-            Level::Raid10 | Level::BtrfsRaid10 => Some("raid10"),
+            RaidLevel::Linear => Some("single"),
+            RaidLevel::Raid0 | RaidLevel::BtrfsRaid0 => Some("raid0"),
+            RaidLevel::Raid1 | RaidLevel::BtrfsRaid1 => Some("raid1"),
+            RaidLevel::Raid10 | RaidLevel::BtrfsRaid10 => Some("raid10"),
             _ => None,
         }
     }

@@ -3,8 +3,8 @@
 //! mdadm(8), lvcreate(8), mkfs.xfs(8), mke2fs(8), mkfs.btrfs(8), zpool-create(8). Without named devices the
 //! disks are DISK1, DISK2 …, so that a line that is pasted without thought fails.
 
-use super::level::{Level, System};
-use super::{Layout, record};
+use super::level::{RaidLevel, System};
+use super::{RaidLayout, record};
 use serde::Serialize;
 
 /// The array that md makes.
@@ -14,14 +14,14 @@ const GROUP: &str = "data";
 
 /// One command line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Line {
+pub struct RaidCommand {
     /// What it belongs to: lines of one way stand together.
     pub way: &'static str,
     /// The words, not quoted.
     pub words: Vec<String>,
 }
 
-impl Line {
+impl RaidCommand {
     /// As it is typed into a shell.
     pub fn shell(&self) -> String {
         self.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
@@ -38,7 +38,7 @@ pub fn quoted(word: &str) -> String {
 }
 
 /// All ways to make the layout, the one that was asked for first.
-pub(super) fn lines(layout: &Layout, named: &[String]) -> Vec<Line> {
+pub(super) fn lines(layout: &RaidLayout, named: &[String]) -> Vec<RaidCommand> {
     let devices: Vec<String> = match named {
         [] => (1..=layout.disks).map(|disk| format!("DISK{disk}")).collect(),
         _ => named.to_vec(),
@@ -57,8 +57,11 @@ pub(super) fn lines(layout: &Layout, named: &[String]) -> Vec<Line> {
     }
 }
 
-fn line(way: &'static str, words: &[&str], devices: &[String]) -> Line {
-    Line { way, words: words.iter().map(|word| (*word).to_string()).chain(devices.iter().cloned()).collect() }
+fn line(way: &'static str, words: &[&str], devices: &[String]) -> RaidCommand {
+    RaidCommand {
+        way,
+        words: words.iter().map(|word| (*word).to_string()).chain(devices.iter().cloned()).collect(),
+    }
 }
 
 /// Whole KiB as mdadm and mkfs.xfs write them: `512k`.
@@ -66,13 +69,13 @@ fn kib(bytes: u64) -> String {
     format!("{}k", bytes / 1024)
 }
 
-fn md(layout: &Layout, devices: &[String]) -> Vec<Line> {
+fn md(layout: &RaidLayout, devices: &[String]) -> Vec<RaidCommand> {
     let level = format!("--level={}", layout.level.name());
     let count = format!("--raid-devices={}", layout.disks);
     let chunk = layout.chunk_bytes.map(|chunk| format!("--chunk={}", kib(chunk).to_uppercase()));
     let mut words = vec!["mdadm", "--create", ARRAY, level.as_str(), count.as_str()];
     words.extend(chunk.as_deref());
-    if layout.level == Level::Raid10 {
+    if layout.level == RaidLevel::Raid10 {
         words.push("--layout=n2");
     }
     if layout.may_fail > 0 {
@@ -89,7 +92,7 @@ fn md(layout: &Layout, devices: &[String]) -> Vec<Line> {
 }
 
 /// XFS, ext4 and btrfs on something that is striped below them.
-fn file_systems(layout: &Layout) -> [Vec<String>; 3] {
+fn file_systems(layout: &RaidLayout) -> [Vec<String>; 3] {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_string()).collect::<Vec<_>>();
     let block = layout.file_system_block_bytes;
     let mut xfs = words(&["mkfs.xfs", "-b", &format!("size={block}")]);
@@ -105,10 +108,10 @@ fn file_systems(layout: &Layout) -> [Vec<String>; 3] {
 }
 
 /// SARA's D1.3, table 7: XFS was faster on LVM than on md.
-fn lvm(layout: &Layout, devices: &[String]) -> Vec<Line> {
+fn lvm(layout: &RaidLayout, devices: &[String]) -> Vec<RaidCommand> {
     const WAY: &str = "LVM instead of md, then mkfs as above on /dev/data/array";
     let Some(chunk) =
-        layout.chunk_bytes.filter(|chunk| layout.level == Level::Raid0 && chunk.is_power_of_two())
+        layout.chunk_bytes.filter(|chunk| layout.level == RaidLevel::Raid0 && chunk.is_power_of_two())
     else {
         return Vec::new();
     };
@@ -130,16 +133,16 @@ fn lvm(layout: &Layout, devices: &[String]) -> Vec<Line> {
     vec![line(WAY, &["vgcreate", GROUP], devices), line(WAY, &create, &[])]
 }
 
-fn btrfs(layout: &Layout, devices: &[String]) -> Vec<Line> {
+fn btrfs(layout: &RaidLayout, devices: &[String]) -> Vec<RaidCommand> {
     let Some(data) = layout.level.btrfs_word() else { return Vec::new() };
     let metadata = match layout.level {
-        Level::Raid10 | Level::BtrfsRaid10 => "raid10",
+        RaidLevel::Raid10 | RaidLevel::BtrfsRaid10 => "raid10",
         _ => "raid1",
     };
     vec![line("btrfs by itself", &["mkfs.btrfs", "--data", data, "--metadata", metadata], devices)]
 }
 
-fn zfs(layout: &Layout, devices: &[String]) -> Vec<Line> {
+fn zfs(layout: &RaidLayout, devices: &[String]) -> Vec<RaidCommand> {
     let (Some(word), Some(record)) = (layout.level.zfs_word(), layout.record_bytes) else {
         return Vec::new();
     };
@@ -148,7 +151,7 @@ fn zfs(layout: &Layout, devices: &[String]) -> Vec<Line> {
     let record = if whole { format!("{}M", record >> 20) } else { kib(record).to_uppercase() };
     let record = format!("recordsize={record}");
     let mut made = line("ZFS by itself", &["zpool", "create", "-o", &ashift, "-O", &record, GROUP], &[]);
-    let group = if layout.level == Level::Raid10 { 2 } else { devices.len().max(1) };
+    let group = if layout.level == RaidLevel::Raid10 { 2 } else { devices.len().max(1) };
     for disks in devices.chunks(group) {
         made.words.extend(Some(word).filter(|word| !word.is_empty()).map(String::from));
         made.words.extend(disks.iter().cloned());

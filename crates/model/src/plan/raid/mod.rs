@@ -13,10 +13,10 @@ mod lines;
 mod record;
 mod traffic;
 
-pub use check::{Checked, Remark, check};
-pub use chunk::Choice;
-pub use level::{Level, System};
-pub use lines::{Line, quoted};
+pub use check::{Checked, RaidRemark, check};
+pub use chunk::ChunkChoice;
+pub use level::{RaidLevel, System};
+pub use lines::{RaidCommand, quoted};
 pub use traffic::{Traffic, traffic};
 
 use serde::Serialize;
@@ -30,9 +30,9 @@ const LEAST_CHUNK_BYTES: u64 = 4096;
 
 /// What the array is for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct RaidSpec {
     /// How data is spread.
-    pub level: Level,
+    pub level: RaidLevel,
     /// Disks, spares not counted.
     pub disks: u32,
     /// The disks' physical block, bytes: 512 or 4096 to read; of an SSD to write, what it erases at once.
@@ -73,8 +73,8 @@ impl Pattern {
 
 /// The array that fits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Layout {
-    pub level: Level,
+pub struct RaidLayout {
+    pub level: RaidLevel,
     /// Disks of the array.
     pub disks: u32,
     /// Disks' worth of data.
@@ -96,7 +96,7 @@ pub struct Layout {
     /// ZFS' record that goes with the requests.
     pub record_bytes: Option<u64>,
     /// Chunks that the rules allow, ascending, and what each costs.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<ChunkChoice>,
     /// Why this chunk (or record).
     pub why: String,
     /// What the requests do to the disks.
@@ -104,11 +104,11 @@ pub struct Layout {
     /// What to be aware of.
     pub notes: Vec<String>,
     /// Command lines that follow.
-    pub lines: Vec<Line>,
+    pub lines: Vec<RaidCommand>,
 }
 
 /// Computes the array; the error names what is wrong with the question, and the remedy.
-pub fn raid(ask: &Ask) -> Result<Layout, String> {
+pub fn raid(ask: &RaidSpec) -> Result<RaidLayout, String> {
     sound(ask)?;
     let data_disks = ask.level.data_disks(ask.disks);
     let (choices, rule) = chunk::choices(ask);
@@ -120,7 +120,7 @@ pub fn raid(ask: &Ask) -> Result<Layout, String> {
         (None, Some(record)) if ask.level.system() == System::Zfs => record::of_raidz(ask, record),
         _ => (traffic(ask.level, ask.disks, chunk_bytes, ask.request_bytes, ask.pattern), picked.why),
     };
-    let mut layout = Layout {
+    let mut layout = RaidLayout {
         level: ask.level,
         disks: ask.disks,
         data_disks,
@@ -156,7 +156,7 @@ pub fn exact_size(bytes: u64) -> String {
 }
 
 /// Whether the question can be answered.
-fn sound(ask: &Ask) -> Result<(), String> {
+fn sound(ask: &RaidSpec) -> Result<(), String> {
     ask.level.fits(ask.disks)?;
     if ask.disks > MOST_DISKS {
         return Err(format!("{} disks: more than the {MOST_DISKS} of one array; make several", ask.disks));
@@ -200,7 +200,7 @@ fn sound(ask: &Ask) -> Result<(), String> {
 }
 
 /// What follows for the user beside the figures.
-fn notes(layout: &Layout) -> Vec<String> {
+fn notes(layout: &RaidLayout) -> Vec<String> {
     let mut notes = Vec::new();
     let parity = layout.level.parity() > 0 && layout.level.system() == System::Md;
     if parity && layout.pattern.is_write() && layout.traffic.whole_stripes < 1.0 {
@@ -222,12 +222,12 @@ fn notes(layout: &Layout) -> Vec<String> {
              (pages of 4 KiB on each disk; the array's own name instead of md127)"
         ));
     }
-    if layout.level == Level::Raid10 && layout.pattern == Pattern::SequentialRead {
+    if layout.level == RaidLevel::Raid10 && layout.pattern == Pattern::SequentialRead {
         notes.push(
             "--layout=f2 instead of n2 lets a single reader use all disks, and makes writes seek".into(),
         );
     }
-    if layout.level == Level::Linear {
+    if layout.level == RaidLevel::Linear {
         notes.push(
             "the disks are filled one after the other: one file is read from one disk; raid0 spreads it"
                 .into(),

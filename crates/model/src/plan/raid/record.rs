@@ -5,7 +5,7 @@
 //! chunk, and no stripe is ever written in part; a write of part of a record reads the record.
 
 use super::traffic::Traffic;
-use super::{Ask, exact_size};
+use super::{RaidSpec, exact_size};
 
 /// The largest record that every OpenZFS takes.
 pub(super) const MOST_BYTES: u64 = 1 << 20;
@@ -18,7 +18,7 @@ pub(super) fn ashift(block_bytes: u64) -> u32 {
 }
 
 /// The record: a request's size, or the power of two below it for large ones, above it for small ones.
-pub(super) fn record_bytes(ask: &Ask) -> u64 {
+pub(super) fn record_bytes(ask: &RaidSpec) -> u64 {
     let record = if ask.pattern.is_sequential() {
         1 << ask.request_bytes.max(1).ilog2()
     } else {
@@ -36,7 +36,7 @@ fn on_disk_bytes(record: u64, disks: u32, parity: u32, ashift: u32) -> u64 {
 }
 
 /// What requests do to the disks of a RAID-Z, and why this record.
-pub(super) fn of_raidz(ask: &Ask, record: u64) -> (Traffic, String) {
+pub(super) fn of_raidz(ask: &RaidSpec, record: u64) -> (Traffic, String) {
     let ashift = ashift(ask.block_bytes);
     let on_disk = on_disk_bytes(record, ask.disks, ask.level.parity(), ashift) as f64 / record as f64;
     let sectors = (record.min(ask.request_bytes) >> ashift).max(1);

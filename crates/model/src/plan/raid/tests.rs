@@ -4,8 +4,8 @@ use super::*;
 use crate::plan::raid::level::LEVELS;
 use proptest::prelude::*;
 
-pub(super) fn ask(level: Level, disks: u32, request_bytes: u64, pattern: Pattern) -> Ask {
-    Ask {
+pub(super) fn ask(level: RaidLevel, disks: u32, request_bytes: u64, pattern: Pattern) -> RaidSpec {
+    RaidSpec {
         level,
         disks,
         block_bytes: 4096,
@@ -17,7 +17,7 @@ pub(super) fn ask(level: Level, disks: u32, request_bytes: u64, pattern: Pattern
     }
 }
 
-fn chunks(layout: &Layout) -> Vec<u64> {
+fn chunks(layout: &RaidLayout) -> Vec<u64> {
     layout.choices.iter().map(|choice| choice.chunk_bytes >> 10).collect()
 }
 
@@ -25,7 +25,7 @@ fn chunks(layout: &Layout) -> Vec<u64> {
 /// or 2048 kiByte".
 #[test]
 fn the_example_of_sara() {
-    let layout = raid(&ask(Level::Raid0, 8, 16 << 20, Pattern::SequentialRead)).expect("a layout");
+    let layout = raid(&ask(RaidLevel::Raid0, 8, 16 << 20, Pattern::SequentialRead)).expect("a layout");
     assert_eq!(chunks(&layout), [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]);
     assert_eq!(layout.chunk_bytes, Some(512 << 10));
     assert_eq!(layout.stripe_bytes, Some(4 << 20));
@@ -34,7 +34,7 @@ fn the_example_of_sara() {
     assert_eq!(layout.traffic.disks_per_request, 8.0);
     // "a 4-disk RAID-5 array has 3 data-bearing disks".
     assert_eq!(
-        raid(&ask(Level::Raid5, 4, 1 << 20, Pattern::SequentialRead)).expect("a layout").data_disks,
+        raid(&ask(RaidLevel::Raid5, 4, 1 << 20, Pattern::SequentialRead)).expect("a layout").data_disks,
         3
     );
 }
@@ -42,18 +42,19 @@ fn the_example_of_sara() {
 /// "choose your chunk size equal to or larger than the average I/O request size".
 #[test]
 fn small_requests_stay_on_one_disk() {
-    let layout = raid(&ask(Level::Raid10, 8, 16 << 10, Pattern::RandomRead)).expect("a layout");
+    let layout = raid(&ask(RaidLevel::Raid10, 8, 16 << 10, Pattern::RandomRead)).expect("a layout");
     assert_eq!(chunks(&layout), [16, 32, 64, 128, 256, 512, 1024]);
     assert_eq!(layout.chunk_bytes, Some(128 << 10));
     assert_eq!(layout.traffic.disks_per_request, 1.0);
     // An SSD that erases 512 KiB at once.
-    let writes = Ask { block_bytes: 512 << 10, ..ask(Level::Raid0, 4, 512 << 10, Pattern::RandomWrite) };
+    let writes =
+        RaidSpec { block_bytes: 512 << 10, ..ask(RaidLevel::Raid0, 4, 512 << 10, Pattern::RandomWrite) };
     assert_eq!(raid(&writes).expect("a layout").choices[0].chunk_bytes, 512 << 10);
 }
 
 #[test]
 fn requests_too_small_for_all_disks_are_said_to_be() {
-    let layout = raid(&ask(Level::Raid0, 8, 16 << 10, Pattern::SequentialRead)).expect("a layout");
+    let layout = raid(&ask(RaidLevel::Raid0, 8, 16 << 10, Pattern::SequentialRead)).expect("a layout");
     assert!(layout.why.contains("cannot reach 8 data disks"), "{}", layout.why);
     assert!(layout.chunk_bytes.is_some_and(|chunk| chunk >= 16 << 10));
 }
@@ -65,28 +66,28 @@ fn a_small_write_costs_what_the_books_say() {
         let seen = traffic(level, disks, Some(64 << 10), 4096, Pattern::RandomWrite);
         (seen.operations_of_small_write, seen.read_per_byte, seen.written_per_byte)
     };
-    assert_eq!(small(Level::Raid5, 8), (4, 2.0, 2.0));
-    assert_eq!(small(Level::Raid6, 8), (6, 3.0, 3.0));
-    assert_eq!(small(Level::Raid10, 8), (2, 0.0, 2.0));
-    assert_eq!(small(Level::Raid0, 8), (1, 0.0, 1.0));
+    assert_eq!(small(RaidLevel::Raid5, 8), (4, 2.0, 2.0));
+    assert_eq!(small(RaidLevel::Raid6, 8), (6, 3.0, 3.0));
+    assert_eq!(small(RaidLevel::Raid10, 8), (2, 0.0, 2.0));
+    assert_eq!(small(RaidLevel::Raid0, 8), (1, 0.0, 1.0));
     // Three disks: reading the other data disk is less than reading data and parity.
-    assert_eq!(small(Level::Raid5, 3), (4, 1.0, 2.0));
+    assert_eq!(small(RaidLevel::Raid5, 3), (4, 1.0, 2.0));
 }
 
 #[test]
 fn whole_stripes_are_not_read_before_they_are_written() {
-    let whole = traffic(Level::Raid5, 5, Some(256 << 10), 1 << 20, Pattern::SequentialWrite);
+    let whole = traffic(RaidLevel::Raid5, 5, Some(256 << 10), 1 << 20, Pattern::SequentialWrite);
     assert_eq!((whole.read_per_byte, whole.written_per_byte, whole.whole_stripes), (0.0, 1.25, 1.0));
     // Half a stripe of 4 data chunks: 2 chunks written; reading the other 2 is less than 2 + parity.
-    let half = traffic(Level::Raid5, 5, Some(256 << 10), 512 << 10, Pattern::SequentialWrite);
+    let half = traffic(RaidLevel::Raid5, 5, Some(256 << 10), 512 << 10, Pattern::SequentialWrite);
     assert_eq!((half.read_per_byte, half.written_per_byte, half.whole_stripes), (1.0, 1.5, 0.0));
 }
 
 #[test]
 fn seven_data_disks_get_a_chunk_that_wastes_little() {
-    let even = raid(&ask(Level::Raid5, 9, 16 << 20, Pattern::SequentialWrite)).expect("a layout");
+    let even = raid(&ask(RaidLevel::Raid5, 9, 16 << 20, Pattern::SequentialWrite)).expect("a layout");
     assert_eq!((even.chunk_bytes, even.traffic.whole_stripes), (Some(512 << 10), 1.0));
-    let odd = raid(&ask(Level::Raid5, 8, 16 << 20, Pattern::SequentialWrite)).expect("a layout");
+    let odd = raid(&ask(RaidLevel::Raid5, 8, 16 << 20, Pattern::SequentialWrite)).expect("a layout");
     assert!(odd.chunk_bytes < even.chunk_bytes && odd.chunk_bytes >= Some(64 << 10), "{:?}", odd.chunk_bytes);
     assert!(odd.traffic.whole_stripes > 0.8 && odd.traffic.whole_stripes < 1.0, "{:?}", odd.traffic);
     assert!(odd.why.contains("part of a stripe"), "{}", odd.why);
@@ -95,34 +96,37 @@ fn seven_data_disks_get_a_chunk_that_wastes_little() {
 
 #[test]
 fn wrong_questions_name_the_thing_the_cause_and_the_remedy() {
-    let usual = || ask(Level::Raid5, 8, 1 << 20, Pattern::SequentialRead);
-    let complaint = |ask: Ask| raid(&ask).expect_err("a complaint");
+    let usual = || ask(RaidLevel::Raid5, 8, 1 << 20, Pattern::SequentialRead);
+    let complaint = |ask: RaidSpec| raid(&ask).expect_err("a complaint");
     for (wrong, words) in [
-        (Ask { disks: 2, ..usual() }, ["raid5 needs at least 3 disks, not 2", "raid1"]),
-        (Ask { disks: 0, ..usual() }, ["at least 3 disks, not 0", "raid1"]),
-        (Ask { disks: 300, ..usual() }, ["300 disks", "several"]),
-        (Ask { level: Level::Raid10, disks: 5, ..usual() }, ["no whole pairs", "spare"]),
-        (Ask { chunk_bytes: Some(6000), ..usual() }, ["6000", "--chunk 8192"]),
-        (Ask { chunk_bytes: Some(0), ..usual() }, ["no multiple", "--chunk 4096"]),
-        (Ask { chunk_bytes: Some(96 << 10), ..usual() }, ["powers of two", "--chunk 65536"]),
-        (Ask { chunk_bytes: Some(u64::MAX), ..usual() }, ["larger than 1 GiB", "never leave"]),
-        (Ask { chunk_bytes: Some(1 << 40), ..usual() }, ["larger than 1 GiB", "never leave"]),
-        (Ask { request_bytes: 512, ..usual() }, ["smaller than the disks' physical block", "--request"]),
-        (Ask { request_bytes: 0, ..usual() }, ["smaller than the disks' physical block", "--block"]),
-        (Ask { request_bytes: 1_000_000, ..usual() }, ["no whole number of blocks", "--request 999424"]),
-        (Ask { request_bytes: u64::MAX, ..usual() }, ["no whole number", "1 GiB"]),
-        (Ask { block_bytes: 0, ..usual() }, ["physical block of 0", "power of two"]),
-        (Ask { block_bytes: 3000, ..usual() }, ["physical block of 3000", "4k"]),
-        (Ask { file_system_block_bytes: 100, ..usual() }, ["file system block of 100", "4k"]),
-        (Ask { devices: vec!["/dev/sdb".into()], ..usual() }, ["1 devices", "8 disks"]),
-        (Ask { devices: vec!["/dev/sdb".into(); 8], ..usual() }, ["/dev/sdb", "twice"]),
+        (RaidSpec { disks: 2, ..usual() }, ["raid5 needs at least 3 disks, not 2", "raid1"]),
+        (RaidSpec { disks: 0, ..usual() }, ["at least 3 disks, not 0", "raid1"]),
+        (RaidSpec { disks: 300, ..usual() }, ["300 disks", "several"]),
+        (RaidSpec { level: RaidLevel::Raid10, disks: 5, ..usual() }, ["no whole pairs", "spare"]),
+        (RaidSpec { chunk_bytes: Some(6000), ..usual() }, ["6000", "--chunk 8192"]),
+        (RaidSpec { chunk_bytes: Some(0), ..usual() }, ["no multiple", "--chunk 4096"]),
+        (RaidSpec { chunk_bytes: Some(96 << 10), ..usual() }, ["powers of two", "--chunk 65536"]),
+        (RaidSpec { chunk_bytes: Some(u64::MAX), ..usual() }, ["larger than 1 GiB", "never leave"]),
+        (RaidSpec { chunk_bytes: Some(1 << 40), ..usual() }, ["larger than 1 GiB", "never leave"]),
+        (RaidSpec { request_bytes: 512, ..usual() }, ["smaller than the disks' physical block", "--request"]),
+        (RaidSpec { request_bytes: 0, ..usual() }, ["smaller than the disks' physical block", "--block"]),
+        (RaidSpec { request_bytes: 1_000_000, ..usual() }, ["no whole number of blocks", "--request 999424"]),
+        (RaidSpec { request_bytes: u64::MAX, ..usual() }, ["no whole number", "1 GiB"]),
+        (RaidSpec { block_bytes: 0, ..usual() }, ["physical block of 0", "power of two"]),
+        (RaidSpec { block_bytes: 3000, ..usual() }, ["physical block of 3000", "4k"]),
+        (RaidSpec { file_system_block_bytes: 100, ..usual() }, ["file system block of 100", "4k"]),
+        (RaidSpec { devices: vec!["/dev/sdb".into()], ..usual() }, ["1 devices", "8 disks"]),
+        (RaidSpec { devices: vec!["/dev/sdb".into(); 8], ..usual() }, ["/dev/sdb", "twice"]),
         (
-            Ask { level: Level::Raid1, chunk_bytes: Some(4096), ..usual() },
+            RaidSpec { level: RaidLevel::Raid1, chunk_bytes: Some(4096), ..usual() },
             ["raid1 has no chunk", "leave --chunk out"],
         ),
-        (Ask { level: Level::Raidz2, chunk_bytes: Some(4096), ..usual() }, ["record", "leave --chunk out"]),
         (
-            Ask { level: Level::BtrfsRaid0, chunk_bytes: Some(4096), ..usual() },
+            RaidSpec { level: RaidLevel::Raidz2, chunk_bytes: Some(4096), ..usual() },
+            ["record", "leave --chunk out"],
+        ),
+        (
+            RaidSpec { level: RaidLevel::BtrfsRaid0, chunk_bytes: Some(4096), ..usual() },
             ["64 KiB", "leave --chunk out"],
         ),
     ] {
@@ -137,10 +141,10 @@ fn wrong_questions_name_the_thing_the_cause_and_the_remedy() {
 fn lines_of_each_level() {
     let shell = |level, disks| {
         let layout = raid(&ask(level, disks, 1 << 20, Pattern::SequentialRead)).expect("a layout");
-        layout.lines.iter().map(Line::shell).collect::<Vec<_>>()
+        layout.lines.iter().map(RaidCommand::shell).collect::<Vec<_>>()
     };
     assert_eq!(
-        shell(Level::Raid6, 6),
+        shell(RaidLevel::Raid6, 6),
         [
             "mdadm --create /dev/md/data --level=raid6 --raid-devices=6 --chunk=256K --bitmap=internal DISK1 \
              DISK2 DISK3 DISK4 DISK5 DISK6",
@@ -151,21 +155,21 @@ fn lines_of_each_level() {
         ]
     );
     assert_eq!(
-        shell(Level::Raid10, 4).last().map(String::as_str),
+        shell(RaidLevel::Raid10, 4).last().map(String::as_str),
         Some("zpool create -o ashift=12 -O recordsize=1M data mirror DISK1 DISK2 mirror DISK3 DISK4")
     );
     assert_eq!(
-        shell(Level::BtrfsRaid10, 4),
+        shell(RaidLevel::BtrfsRaid10, 4),
         ["mkfs.btrfs --data raid10 --metadata raid10 DISK1 DISK2 DISK3 DISK4"]
     );
-    assert_eq!(shell(Level::Raidz1, 3).len(), 1);
-    let linear = shell(Level::Linear, 2);
+    assert_eq!(shell(RaidLevel::Raidz1, 3).len(), 1);
+    let linear = shell(RaidLevel::Linear, 2);
     assert_eq!(linear[0], "mdadm --create /dev/md/data --level=linear --raid-devices=2 DISK1 DISK2");
     assert_eq!(linear[1], "mkfs.xfs -b size=4096 /dev/md/data");
-    assert!(shell(Level::Raid0, 8).iter().any(|line| line.contains("--stripes 8 --stripesize 128k")));
-    let named = Ask {
+    assert!(shell(RaidLevel::Raid0, 8).iter().any(|line| line.contains("--stripes 8 --stripesize 128k")));
+    let named = RaidSpec {
         devices: vec!["/dev/sdb".into(), "/dev/my disk".into()],
-        ..ask(Level::Raid1, 2, 1 << 20, Pattern::RandomRead)
+        ..ask(RaidLevel::Raid1, 2, 1 << 20, Pattern::RandomRead)
     };
     assert!(raid(&named).expect("a layout").lines[0].shell().ends_with("/dev/sdb '/dev/my disk'"));
 }
@@ -195,7 +199,7 @@ proptest! {
 
     #[test]
     fn traffic_is_what_counting_gives(chunk in 1u64..12, disks in 4u32..8, request in 1u64..150, six in any::<bool>()) {
-        let level = if six { Level::Raid6 } else { Level::Raid5 };
+        let level = if six { RaidLevel::Raid6 } else { RaidLevel::Raid5 };
         let data = u64::from(level.data_disks(disks));
         let parity = u64::from(level.parity());
         let seen = traffic(level, disks, Some(chunk), request, Pattern::SequentialWrite);
@@ -218,7 +222,7 @@ proptest! {
         file_system_block in 9u32..17, pattern in 0usize..4, chunk in proptest::option::of(0u64..1 << 22),
     ) {
         use Pattern::*;
-        let ask = Ask {
+        let ask = RaidSpec {
             block_bytes: 1 << block,
             file_system_block_bytes: 1 << file_system_block,
             chunk_bytes: chunk,

@@ -6,7 +6,7 @@
 //! handle_stripe_dirtying). Rows that are written whole are not read.
 
 use super::Pattern;
-use super::level::Level;
+use super::level::RaidLevel;
 use serde::Serialize;
 
 /// Positions that are tried at most; they repeat after stripe ÷ request of them in nearly all layouts that
@@ -31,7 +31,7 @@ pub struct Traffic {
 
 /// What requests of `request_bytes` do. `chunk_bytes`: none where nothing is striped.
 pub fn traffic(
-    level: Level,
+    level: RaidLevel,
     disks: u32,
     chunk_bytes: Option<u64>,
     request_bytes: u64,
@@ -43,7 +43,7 @@ pub fn traffic(
 /// The same with the chunks of data in a stripe as the array tells them: a raid10 whose copies lie far has as
 /// many as disks.
 pub(crate) fn traffic_over(
-    level: Level,
+    level: RaidLevel,
     disks: u32,
     data_disks: u32,
     chunk_bytes: Option<u64>,

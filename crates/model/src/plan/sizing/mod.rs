@@ -8,14 +8,14 @@
 mod own;
 mod slots;
 
-use super::flow::{End, Flow, memory_touches_of};
+use super::flow::{Flow, FlowEnd, memory_touches_of};
 use super::machine_file::memory_rate;
-use super::parts::{CatalogueDisk, DeviceKind, JointKind, Parts, show_link};
+use super::parts::{CatalogueDisk, DeviceKind, JointKind, MachineParts, show_link};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_machine::probe::PciLink;
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
-use linerate_machine::rates::pcie::{self, Direction};
+use linerate_machine::rates::pcie::{self, PayloadDirection};
 use own::{DEFAULT_CONTROLLER, DEFAULT_DISK, DEFAULT_NIC, cards_with, own_controller, own_disk, own_nic};
 use serde::Serialize;
 pub use slots::SlotUse;
@@ -42,7 +42,7 @@ pub struct Sizing {
     /// Its payload, bytes per second.
     pub payload_bytes_per_second: f64,
     /// Parts, the network first.
-    pub needs: Vec<Need>,
+    pub needs: Vec<PartNeed>,
     /// Slots of the machine and what each can carry of them.
     pub slots: Vec<SlotUse>,
     /// Cards for which no slot is left.
@@ -51,7 +51,7 @@ pub struct Sizing {
 
 /// So many of one part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Need {
+pub struct PartNeed {
     /// `NIC`, `disk controller`, `disk`, `memory channel`, `core`.
     pub part: &'static str,
     /// How many.
@@ -66,7 +66,7 @@ pub struct Need {
 }
 
 /// The parts that a flow of this line rate needs.
-pub fn size(parts: &Parts, flow: &Flow, target_bytes_per_second: f64) -> Sizing {
+pub fn size(parts: &MachineParts, flow: &Flow, target_bytes_per_second: f64) -> Sizing {
     let over_network = has(flow, "nic:");
     let share = if over_network { payload_share(parts, flow) } else { 1.0 };
     let payload = target_bytes_per_second * share;
@@ -85,14 +85,14 @@ pub fn size(parts: &Parts, flow: &Flow, target_bytes_per_second: f64) -> Sizing 
 }
 
 fn has(flow: &Flow, word: &str) -> bool {
-    flow.from.iter().chain(&flow.to).any(|end| matches!(end, End::Device(id) if id.starts_with(word)))
+    flow.from.iter().chain(&flow.to).any(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(word)))
 }
 
 fn sends(flow: &Flow, word: &str) -> bool {
-    flow.from.iter().any(|end| matches!(end, End::Device(id) if id.starts_with(word)))
+    flow.from.iter().any(|end| matches!(end, FlowEnd::Device(id) if id.starts_with(word)))
 }
 
-fn payload_share(parts: &Parts, flow: &Flow) -> f64 {
+fn payload_share(parts: &MachineParts, flow: &Flow) -> f64 {
     let mtus = parts.devices.iter().filter_map(|device| match &device.what {
         DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
         _ => None,
@@ -105,9 +105,17 @@ fn payload_share(parts: &Parts, flow: &Flow) -> f64 {
     goodput_share(mtu, stack, false).unwrap_or(1.0)
 }
 
-fn nics(parts: &Parts, flow: &Flow, target: f64, share: f64, needs: &mut Vec<Need>, cards: &mut Vec<Cards>) {
+fn nics(
+    parts: &MachineParts,
+    flow: &Flow,
+    target: f64,
+    share: f64,
+    needs: &mut Vec<PartNeed>,
+    cards: &mut Vec<Cards>,
+) {
     let nic = parts.catalogue.nic.clone().or_else(|| own_nic(parts)).unwrap_or(DEFAULT_NIC);
-    let direction = if sends(flow, "nic:") { Direction::ToMemory } else { Direction::FromMemory };
+    let direction =
+        if sends(flow, "nic:") { PayloadDirection::ToMemory } else { PayloadDirection::FromMemory };
     let ports = whole(target / nic.rate);
     // A card whose link is too narrow for all its ports at once.
     let carries = link_rate(nic.link, direction);
@@ -118,7 +126,7 @@ fn nics(parts: &Parts, flow: &Flow, target: f64, share: f64, needs: &mut Vec<Nee
     } else {
         String::new()
     };
-    needs.push(Need {
+    needs.push(PartNeed {
         part: "NIC",
         count,
         what: format!("{} × {}, {}", nic.ports, show_bits_rate(nic.rate), show_link(nic.link)),
@@ -133,10 +141,10 @@ fn nics(parts: &Parts, flow: &Flow, target: f64, share: f64, needs: &mut Vec<Nee
     cards.push(Cards { part: "NIC", count, link: nic.link, bytes_per_second: each, direction });
 }
 
-fn disks(parts: &Parts, flow: &Flow, payload: f64, needs: &mut Vec<Need>, cards: &mut Vec<Cards>) {
+fn disks(parts: &MachineParts, flow: &Flow, payload: f64, needs: &mut Vec<PartNeed>, cards: &mut Vec<Cards>) {
     let disk = parts.catalogue.disk.clone().or_else(|| own_disk(parts)).unwrap_or(DEFAULT_DISK);
     let reads = sends(flow, "disk:");
-    let direction = if reads { Direction::ToMemory } else { Direction::FromMemory };
+    let direction = if reads { PayloadDirection::ToMemory } else { PayloadDirection::FromMemory };
     let rated = if reads { disk.read } else { disk.write };
     let practical = disk.in_practice.filter(|_| reads).unwrap_or(rated);
     let alone = disk.link.map_or(practical, |link| practical.min(link_rate(link, direction)));
@@ -165,7 +173,7 @@ fn disks(parts: &Parts, flow: &Flow, payload: f64, needs: &mut Vec<Need>, cards:
         controllers = Some((card, number, bound));
     }
     if let Some((card, number, why)) = controllers {
-        needs.push(Need {
+        needs.push(PartNeed {
             part: "disk controller",
             count: number,
             what: format!("{} ports, {}", card.disk_ports, show_link(card.link)),
@@ -184,7 +192,7 @@ fn disks(parts: &Parts, flow: &Flow, payload: f64, needs: &mut Vec<Need>, cards:
         });
     }
     let in_practice = if practical < rated { " in practice" } else { "" };
-    needs.push(Need {
+    needs.push(PartNeed {
         part: "disk",
         count,
         what: disk_words(&disk, rated),
@@ -212,13 +220,13 @@ fn disk_words(disk: &CatalogueDisk, rated: f64) -> String {
     }
 }
 
-fn memory(parts: &Parts, flow: &Flow, payload: f64) -> Need {
+fn memory(parts: &MachineParts, flow: &Flow, payload: f64) -> PartNeed {
     let touches = memory_touches_of(parts, flow);
     let own = parts.nodes.iter().find_map(|node| node.mt_per_second.known().copied());
     let clock = own.unwrap_or(DEFAULT_MT_PER_SECOND);
     let channel = memory_rate(clock, 1);
     let there: Option<u32> = parts.nodes.iter().map(|node| node.channels.known().copied()).sum();
-    Need {
+    PartNeed {
         part: "memory channel",
         count: whole(payload * touches / channel),
         what: format!("{} at {clock} MT/s", show_bytes_rate(channel)),
@@ -227,10 +235,10 @@ fn memory(parts: &Parts, flow: &Flow, payload: f64) -> Need {
     }
 }
 
-fn cores(parts: &Parts, payload: f64) -> Option<Need> {
+fn cores(parts: &MachineParts, payload: f64) -> Option<PartNeed> {
     let cost = *parts.cpu_seconds_per_gb.known()?;
     let there: Option<f64> = parts.nodes.iter().map(|node| node.cores.known().copied()).sum();
-    Some(Need {
+    Some(PartNeed {
         part: "core",
         count: whole(payload * cost / 1e9),
         what: "like the machine's".into(),
@@ -240,7 +248,7 @@ fn cores(parts: &Parts, payload: f64) -> Option<Need> {
 }
 
 /// Payload of a link, bytes per second; 0 where there is no such link.
-fn link_rate(link: PciLink, direction: Direction) -> f64 {
+fn link_rate(link: PciLink, direction: PayloadDirection) -> f64 {
     pcie::payload_bytes_per_second(link.gt_per_second, link.width, None, direction).unwrap_or(0.0)
 }
 

@@ -1,7 +1,7 @@
 //! What would be bought: the parts of the catalogue, else the machine's own, else what is common today.
 
 use crate::plan::parts::{
-    CatalogueController, CatalogueDisk, CatalogueNic, DeviceKind, JointKind, Parts, Place,
+    CatalogueController, CatalogueDisk, CatalogueNic, DeviceKind, JointKind, MachineParts, PartPlace,
 };
 use linerate_machine::probe::PciLink;
 
@@ -18,12 +18,12 @@ pub(super) const DEFAULT_DISK: CatalogueDisk = CatalogueDisk {
     link: Some(PciLink { gt_per_second: 16.0, width: 4 }),
 };
 
-fn card_link(parts: &Parts, place: &Place) -> Option<PciLink> {
+fn card_link(parts: &MachineParts, place: &PartPlace) -> Option<PciLink> {
     parts.above(place).first().filter(|joint| joint.kind == JointKind::Card)?.link
 }
 
 /// The machine's own fastest NIC.
-pub(super) fn own_nic(parts: &Parts) -> Option<CatalogueNic> {
+pub(super) fn own_nic(parts: &MachineParts) -> Option<CatalogueNic> {
     let nics = parts.devices.iter().filter_map(|device| match &device.what {
         DeviceKind::Nic { rate, .. } => {
             let ports = parts.devices.iter().filter(|other| other.place == device.place).count();
@@ -35,7 +35,7 @@ pub(super) fn own_nic(parts: &Parts) -> Option<CatalogueNic> {
     nics.max_by(|a, b| a.rate.total_cmp(&b.rate))
 }
 
-pub(super) fn own_disk(parts: &Parts) -> Option<CatalogueDisk> {
+pub(super) fn own_disk(parts: &MachineParts) -> Option<CatalogueDisk> {
     let disks = parts.devices.iter().filter_map(|device| match &device.what {
         DeviceKind::Disk { read, write } => {
             let read = *read.known()?;
@@ -47,7 +47,7 @@ pub(super) fn own_disk(parts: &Parts) -> Option<CatalogueDisk> {
     disks.max_by(|a, b| a.read.total_cmp(&b.read))
 }
 
-pub(super) fn own_controller(parts: &Parts) -> Option<CatalogueController> {
+pub(super) fn own_controller(parts: &MachineParts) -> Option<CatalogueController> {
     parts.joints.iter().filter(|joint| joint.kind == JointKind::Controller).find_map(|joint| {
         Some(CatalogueController {
             link: joint.link?,
@@ -58,8 +58,8 @@ pub(super) fn own_controller(parts: &Parts) -> Option<CatalogueController> {
 }
 
 /// Cards that hold devices of a kind.
-pub(super) fn cards_with(parts: &Parts, word: &str) -> u32 {
-    let mut places: Vec<&Place> = Vec::new();
+pub(super) fn cards_with(parts: &MachineParts, word: &str) -> u32 {
+    let mut places: Vec<&PartPlace> = Vec::new();
     for device in parts.devices.iter().filter(|device| device.id().starts_with(word)) {
         if !places.contains(&&device.place) {
             places.push(&device.place);

@@ -1,10 +1,10 @@
 //! Which slots can carry the cards that are needed.
 
 use super::link_rate;
-use crate::plan::parts::{Joint, JointKind, Parts, show_link, slower};
+use crate::plan::parts::{Joint, JointKind, MachineParts, show_link, slower};
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::probe::PciLink;
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use serde::Serialize;
 
 /// A slot and the part that it takes, or why it takes none.
@@ -27,12 +27,12 @@ pub(super) struct Cards {
     pub count: u32,
     pub link: PciLink,
     pub bytes_per_second: f64,
-    pub direction: Direction,
+    pub direction: PayloadDirection,
 }
 
 /// Cards into slots: what has to carry most first, each into the narrowest slot that carries it. What is in
 /// the slots now does not count: the machine is filled again.
-pub(super) fn fill(parts: &Parts, mut cards: Vec<Cards>) -> (Vec<SlotUse>, u32) {
+pub(super) fn fill(parts: &MachineParts, mut cards: Vec<Cards>) -> (Vec<SlotUse>, u32) {
     let mut slots: Vec<(&Joint, PciLink, Option<&'static str>)> = parts
         .joints
         .iter()

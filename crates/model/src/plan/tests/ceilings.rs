@@ -1,7 +1,7 @@
 //! `linerate plan` and `linerate run` solve one graph: over the same disks and NICs their ceilings are equal.
 
 use super::{BRIDGE, ETHERNET, disk, goal, paths, pci, resource, sources, switched};
-use crate::plan::flow::{End, Flow, Method, ends, plan_flow};
+use crate::plan::flow::{Flow, FlowEnd, Method, ends, plan_flow};
 use crate::plan::parts::from_machine;
 use crate::plan::{Bound, Plan, plan};
 use linerate_facts::fact::Fact;
@@ -14,9 +14,9 @@ use proptest::prelude::*;
 fn both(machine: &Machine, protocol: Protocol) -> Option<(Plan, Bound)> {
     let parts = from_machine(machine);
     let (from, to) = (ends(&parts, "disk").ok()?, ends(&parts, "nic").ok()?);
-    let id = |end: &End| match end {
-        End::Device(id) => id.clone(),
-        End::Memory => String::new(),
+    let id = |end: &FlowEnd| match end {
+        FlowEnd::Device(id) => id.clone(),
+        FlowEnd::Memory => String::new(),
     };
     let mut own_sources = sources(from.len());
     for (source, end) in own_sources.iter_mut().zip(&from) {

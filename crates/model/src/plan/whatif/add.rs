@@ -2,7 +2,7 @@
 
 use super::places::{find_place, for_disk};
 use crate::plan::machine_file::{pcie, rate};
-use crate::plan::parts::{Device, DeviceKind, Joint, JointKind, Parts, Place};
+use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, PartPlace};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::PciLink;
 
@@ -15,7 +15,7 @@ const DEFAULT_DISK_PORTS: u32 = 8;
 const HOW: &str = "write it like nic=100G:pcie3x16@node1, nic=2x10G:pcie2x8, disk=3.2GB/s:pcie3x4@slot2, \
 disk=250MB/s/70MB/s@perc, controller=pcie2x8 or gpu=pcie4x16";
 
-pub(super) fn add(parts: &mut Parts, words: &str) -> Result<Vec<String>, String> {
+pub(super) fn add(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, String> {
     let (kind, rest) = words.split_once('=').ok_or(HOW)?;
     let (what, place) = rest.split_once('@').map_or((rest, None), |(what, place)| (what, Some(place)));
     match kind {
@@ -30,7 +30,7 @@ pub(super) fn add(parts: &mut Parts, words: &str) -> Result<Vec<String>, String>
     }
 }
 
-fn nic(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
+fn nic(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
     let (port, link) = what.split_once(':').ok_or(HOW)?;
     let (ports, port) = match port.split_once('x') {
         Some((count, port)) => (count.parse::<u32>().map_err(|_| HOW)?, port),
@@ -50,7 +50,7 @@ fn nic(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<String>
 }
 
 /// The MTU that the machine's NICs have: the network's, more likely than the standard one.
-fn mtu(parts: &Parts) -> u32 {
+fn mtu(parts: &MachineParts) -> u32 {
     let mtus = parts.devices.iter().filter_map(|device| match &device.what {
         DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
         _ => None,
@@ -58,7 +58,7 @@ fn mtu(parts: &Parts) -> u32 {
     mtus.max().unwrap_or(DEFAULT_MTU)
 }
 
-fn disk(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
+fn disk(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
     let (rates, link) = what.split_once(':').map_or((what, None), |(rates, link)| (rates, Some(link)));
     // A rate has a slash of its own: 3GB/s/2GB/s.
     let at = rates.find("/s/").map(|at| at + 2);
@@ -74,13 +74,13 @@ fn disk(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<String
         None => {
             let place = for_disk(parts, place.ok_or("say its controller, like @perc, or give it a link")?)?;
             let name = free_name(parts, "new-disk");
-            parts.devices.push(Device { group: name.clone(), name, place, what });
+            parts.devices.push(ByteDevice { group: name.clone(), name, place, what });
             Ok(Vec::new())
         }
     }
 }
 
-fn controller(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
+fn controller(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
     let (link, ports) = what.split_once(':').map_or((what, None), |(link, ports)| (link, Some(ports)));
     let ports = match ports {
         Some(ports) => {
@@ -101,7 +101,7 @@ fn controller(parts: &mut Parts, what: &str, place: Option<&str>) -> Result<Vec<
 }
 
 fn card(
-    parts: &mut Parts,
+    parts: &mut MachineParts,
     beginning: &str,
     kind: JointKind,
     link: PciLink,
@@ -115,10 +115,10 @@ fn card(
     joint.link = Some(link);
     parts.joints.push(joint);
     for port in 0..ports {
-        parts.devices.push(Device {
+        parts.devices.push(ByteDevice {
             name: if ports == 1 { name.clone() } else { format!("{name}p{port}") },
             group: name.clone(),
-            place: Place::Joint(name.clone()),
+            place: PartPlace::Joint(name.clone()),
             what: what.clone(),
         });
     }
@@ -126,7 +126,7 @@ fn card(
 }
 
 /// `new-nic0`, or the next that nobody has.
-fn free_name(parts: &Parts, beginning: &str) -> String {
+fn free_name(parts: &MachineParts, beginning: &str) -> String {
     let taken = |name: &str| {
         parts.joint(name).is_some()
             || parts.devices.iter().any(|device| device.name == name || device.group == name)

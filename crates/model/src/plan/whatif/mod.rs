@@ -8,12 +8,12 @@ mod add;
 mod places;
 mod set;
 
-use super::parts::{Device, JointKind, Parts, Place};
+use super::parts::{ByteDevice, JointKind, MachineParts, PartPlace};
 use places::find_place;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum WhatIfChange {
     /// `nic=100G:pcie3x16@node1`, `nic=2x10G:pcie2x8`, `disk=3.2GB/s/1.8GB/s:pcie3x4@slot2`,
     /// `disk=250MB/s@perc`, `controller=pcie2x8`, `gpu=pcie4x16`.
     Add(String),
@@ -25,35 +25,35 @@ pub enum Change {
     Set(String),
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for WhatIfChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Change::Add(words) => write!(f, "add {words}"),
-            Change::Move(words) => write!(f, "move {words}"),
-            Change::Remove(words) => write!(f, "remove {words}"),
-            Change::Set(words) => write!(f, "set {words}"),
+            WhatIfChange::Add(words) => write!(f, "add {words}"),
+            WhatIfChange::Move(words) => write!(f, "move {words}"),
+            WhatIfChange::Remove(words) => write!(f, "remove {words}"),
+            WhatIfChange::Set(words) => write!(f, "set {words}"),
         }
     }
 }
 
 /// Makes the change; gives what to know about it (a slot that narrows a card). The error is a sentence.
-pub fn apply(parts: &mut Parts, change: &Change) -> Result<Vec<String>, String> {
+pub fn apply(parts: &mut MachineParts, change: &WhatIfChange) -> Result<Vec<String>, String> {
     let told = match change {
-        Change::Add(words) => add::add(parts, words),
-        Change::Move(words) => shift(parts, words),
-        Change::Remove(words) => remove(parts, words),
-        Change::Set(words) => set::set(parts, words).map(|()| Vec::new()),
+        WhatIfChange::Add(words) => add::add(parts, words),
+        WhatIfChange::Move(words) => shift(parts, words),
+        WhatIfChange::Remove(words) => remove(parts, words),
+        WhatIfChange::Set(words) => set::set(parts, words).map(|()| Vec::new()),
     };
     told.map_err(|why| format!("{change}: {why}"))
 }
 
 /// Moves a card to another slot, or a disk to another controller.
-fn shift(parts: &mut Parts, words: &str) -> Result<Vec<String>, String> {
+fn shift(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, String> {
     let (name, to) = words.split_once('=').ok_or("write it like eth0=slot3")?;
     if let Some(card) = card_of(parts, name) {
         let link = parts.joint(&card).and_then(|joint| joint.link);
         let (place, notes) = find_place(parts, Some(to), link, &card)?;
-        let below = |place: &Place| parts.above(place).iter().any(|joint| joint.name == card);
+        let below = |place: &PartPlace| parts.above(place).iter().any(|joint| joint.name == card);
         if below(&place) {
             return Err(format!("{to} hangs from {card} itself"));
         }
@@ -73,11 +73,11 @@ fn shift(parts: &mut Parts, words: &str) -> Result<Vec<String>, String> {
 }
 
 /// The card that a name stands for: its own name, or that of what is on it.
-fn card_of(parts: &Parts, name: &str) -> Option<String> {
+fn card_of(parts: &MachineParts, name: &str) -> Option<String> {
     let is_card = |kind| matches!(kind, JointKind::Card | JointKind::Controller);
     let own = parts.joint(name).filter(|joint| is_card(joint.kind)).map(|joint| joint.name.clone());
     own.or_else(|| match &parts.device(name)?.place {
-        Place::Joint(up) => {
+        PartPlace::Joint(up) => {
             parts.joint(up).filter(|joint| joint.kind == JointKind::Card).map(|j| j.name.clone())
         }
         _ => None,
@@ -85,13 +85,13 @@ fn card_of(parts: &Parts, name: &str) -> Option<String> {
 }
 
 /// Takes away a part and all that hangs from it; a card whose last port went goes, too.
-fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
+fn remove(parts: &mut MachineParts, name: &str) -> Result<Vec<String>, String> {
     // A name may have colons of its own (`0000:03:00.0`).
     let (kind, plain) = match name.split_once(':') {
         Some((kind, plain)) if ["disk", "nic", "gpu"].contains(&kind) => (Some(kind), plain),
         _ => (None, name),
     };
-    let is_device = |device: &Device| {
+    let is_device = |device: &ByteDevice| {
         kind.is_none_or(|kind| kind == device.what.word()) && (device.name == plain || device.group == plain)
     };
     let joints: Vec<String> = parts
@@ -100,7 +100,7 @@ fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
         .filter(|joint| joint.name == plain || parts.above(&joint.up).iter().any(|up| up.name == plain))
         .map(|joint| joint.name.clone())
         .collect();
-    let hangs = |place: &Place| matches!(place, Place::Joint(up) if joints.contains(up));
+    let hangs = |place: &PartPlace| matches!(place, PartPlace::Joint(up) if joints.contains(up));
     let gone: Vec<String> = parts
         .devices
         .iter()
@@ -110,7 +110,7 @@ fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
     if joints.is_empty() && gone.is_empty() {
         return Err(nothing_called(parts, name));
     }
-    let freed: Vec<Place> = parts
+    let freed: Vec<PartPlace> = parts
         .devices
         .iter()
         .filter(|device| gone.contains(&device.id()))
@@ -118,9 +118,9 @@ fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
         .collect();
     parts.devices.retain(|device| !gone.contains(&device.id()));
     parts.joints.retain(|joint| !joints.contains(&joint.name));
-    let in_use: Vec<Place> = parts.devices.iter().map(|device| device.place.clone()).collect();
+    let in_use: Vec<PartPlace> = parts.devices.iter().map(|device| device.place.clone()).collect();
     parts.joints.retain(|joint| {
-        let place = Place::Joint(joint.name.clone());
+        let place = PartPlace::Joint(joint.name.clone());
         joint.kind != JointKind::Card || in_use.contains(&place) || !freed.contains(&place)
     });
     Ok(Vec::new())
@@ -129,7 +129,7 @@ fn remove(parts: &mut Parts, name: &str) -> Result<Vec<String>, String> {
 /// Names that an error lists at most.
 const MOST_NAMES: usize = 16;
 
-fn nothing_called(parts: &Parts, name: &str) -> String {
+fn nothing_called(parts: &MachineParts, name: &str) -> String {
     let cards = parts.joints.iter().filter(|joint| joint.kind != JointKind::Slot).map(|joint| &joint.name);
     let mut names: Vec<&str> =
         cards.chain(parts.devices.iter().map(|device| &device.name)).map(String::as_str).collect();

@@ -1,6 +1,6 @@
 //! Where a part can go: the slot that was named, or the free slot that serves it best.
 
-use crate::plan::parts::{Joint, JointKind, Parts, Place, show_link, slower};
+use crate::plan::parts::{Joint, JointKind, MachineParts, PartPlace, show_link, slower};
 use linerate_machine::probe::PciLink;
 
 /// Slots that an error names at most.
@@ -9,11 +9,11 @@ const MOST_SLOTS: usize = 8;
 /// Where a card with this link goes, and what to know about it. `own` is the card itself, which may be in a
 /// slot already.
 pub(super) fn find_place(
-    parts: &Parts,
+    parts: &MachineParts,
     word: Option<&str>,
     link: Option<PciLink>,
     own: &str,
-) -> Result<(Place, Vec<String>), String> {
+) -> Result<(PartPlace, Vec<String>), String> {
     let Some(word) = word else { return any_slot(parts, None, link, own) };
     if let Some(node) = node(parts, word)? {
         return any_slot(parts, Some(node), link, own);
@@ -31,9 +31,11 @@ pub(super) fn find_place(
             if let Some(other) = parts.occupant(word).filter(|other| other.name != own) {
                 return Err(format!("{word} is full: {} is in it; remove or move that first", other.name));
             }
-            Ok((Place::Joint(word.into()), narrowed(joint, link)))
+            Ok((PartPlace::Joint(word.into()), narrowed(joint, link)))
         }
-        JointKind::Hub | JointKind::Switch | JointKind::Bus => Ok((Place::Joint(word.into()), Vec::new())),
+        JointKind::Hub | JointKind::Switch | JointKind::Bus => {
+            Ok((PartPlace::Joint(word.into()), Vec::new()))
+        }
         JointKind::Card | JointKind::Controller => {
             Err(format!("{word} is a card: name a slot, hub or switch"))
         }
@@ -41,7 +43,7 @@ pub(super) fn find_place(
 }
 
 /// Where a disk without a link of its own goes.
-pub(super) fn for_disk(parts: &Parts, word: &str) -> Result<Place, String> {
+pub(super) fn for_disk(parts: &MachineParts, word: &str) -> Result<PartPlace, String> {
     let holders =
         || parts.joints.iter().filter(|joint| matches!(joint.kind, JointKind::Controller | JointKind::Bus));
     let Some(joint) = holders().find(|joint| joint.name == word) else {
@@ -52,7 +54,7 @@ pub(super) fn for_disk(parts: &Parts, word: &str) -> Result<Place, String> {
             "a disk without a link of its own goes on a controller or bus; there is {there}"
         ));
     };
-    let place = Place::Joint(word.to_string());
+    let place = PartPlace::Joint(word.to_string());
     let there = parts.devices.iter().filter(|device| device.place == place).count();
     match joint.disk_ports {
         Some(ports) if there >= ports as usize => {
@@ -63,7 +65,7 @@ pub(super) fn for_disk(parts: &Parts, word: &str) -> Result<Place, String> {
 }
 
 /// `node1` as a number; none where the word is something else.
-fn node(parts: &Parts, word: &str) -> Result<Option<u32>, String> {
+fn node(parts: &MachineParts, word: &str) -> Result<Option<u32>, String> {
     let Some(id) = word.strip_prefix("node").and_then(|id| id.parse().ok()) else { return Ok(None) };
     if parts.node(id).is_none() {
         let last = parts.nodes.iter().map(|node| node.id).max().unwrap_or(0);
@@ -72,7 +74,7 @@ fn node(parts: &Parts, word: &str) -> Result<Option<u32>, String> {
     Ok(Some(id))
 }
 
-fn slots(parts: &Parts, node: Option<u32>) -> impl Iterator<Item = &Joint> {
+fn slots(parts: &MachineParts, node: Option<u32>) -> impl Iterator<Item = &Joint> {
     parts.joints.iter().filter(move |joint| {
         joint.kind == JointKind::Slot && node.is_none_or(|node| parts.node_of(&joint.up) == Some(node))
     })
@@ -81,17 +83,17 @@ fn slots(parts: &Parts, node: Option<u32>) -> impl Iterator<Item = &Joint> {
 /// The narrowest free slot that carries the card without loss; where none does, an error that says why of
 /// each.
 fn any_slot(
-    parts: &Parts,
+    parts: &MachineParts,
     node: Option<u32>,
     link: Option<PciLink>,
     own: &str,
-) -> Result<(Place, Vec<String>), String> {
+) -> Result<(PartPlace, Vec<String>), String> {
     let free = |slot: &&Joint| parts.occupant(&slot.name).is_none_or(|other| other.name == own);
     let carries = |slot: &&Joint| narrowed(slot, link).is_empty();
     let cost = |slot: &&Joint| slot.link.map_or(0.0, |link| link.gt_per_second * f64::from(link.width));
     let best = slots(parts, node).filter(free).filter(carries).min_by(|a, b| cost(a).total_cmp(&cost(b)));
     if let Some(slot) = best {
-        return Ok((Place::Joint(slot.name.clone()), vec![format!("in {}", slot.name)]));
+        return Ok((PartPlace::Joint(slot.name.clone()), vec![format!("in {}", slot.name)]));
     }
     let whose = node.map_or_else(|| "the machine".to_string(), |node| format!("node{node}"));
     let reasons: Vec<String> = slots(parts, node)
@@ -103,12 +105,12 @@ fn any_slot(
     let link = link.map_or_else(|| "the card".to_string(), show_link);
     match (reasons.is_empty(), node) {
         (true, Some(node)) => Ok((
-            Place::Node(node),
+            PartPlace::Node(node),
             vec![format!("no slot of node{node} is known: taken to have one that fits")],
         )),
         (true, None) => match parts.nodes.as_slice() {
             [only] => {
-                Ok((Place::Node(only.id), vec!["no slot is known: taken to have one that fits".into()]))
+                Ok((PartPlace::Node(only.id), vec!["no slot is known: taken to have one that fits".into()]))
             }
             _ => Err("no slot is known: say the node, like @node0".into()),
         },

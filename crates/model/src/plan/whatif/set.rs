@@ -1,7 +1,7 @@
 //! A figure of a part that is set: `KEY=VALUE` for all, `NAME.KEY=VALUE` for one part or all of an entry.
 
 use crate::plan::machine_file::{is_max_payload, memory_rate, pcie, rate};
-use crate::plan::parts::{Device, DeviceKind, Joint, JointKind, Parts};
+use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts};
 use linerate_facts::fact::Fact;
 
 const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.channels=4, memory.rate=50GB/s, \
@@ -9,7 +9,7 @@ const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.cha
 (CPU seconds per GB), socket-link.rate=20GB/s, or NAME.mtu, NAME.rate, NAME.read, NAME.write, \
 NAME.pcie=3x16, NAME.maxpayload";
 
-pub(super) fn set(parts: &mut Parts, words: &str) -> Result<(), String> {
+pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), String> {
     let (key, value) = words.split_once('=').ok_or(HOW)?;
     // A name may have dots itself (`0000:03:00.0`): the key is what stands behind the last.
     let (name, key) = key.rsplit_once('.').map_or((None, key), |(name, key)| (Some(name), key));
@@ -84,11 +84,11 @@ pub(super) fn set(parts: &mut Parts, words: &str) -> Result<(), String> {
 }
 
 fn devices(
-    parts: &mut Parts,
+    parts: &mut MachineParts,
     name: Option<&str>,
-    mut change: impl FnMut(&mut Device) -> bool,
+    mut change: impl FnMut(&mut ByteDevice) -> bool,
 ) -> Result<(), String> {
-    let called = |device: &Device| {
+    let called = |device: &ByteDevice| {
         name.is_none_or(|name| device.name == name || device.group == name || device.id() == name)
     };
     let mut changed = 0;
@@ -99,7 +99,7 @@ fn devices(
 }
 
 fn joints(
-    parts: &mut Parts,
+    parts: &mut MachineParts,
     name: Option<&str>,
     mut change: impl FnMut(&mut Joint) -> bool,
 ) -> Result<(), String> {
@@ -116,7 +116,7 @@ fn joints(
     if changed == 0 { Err(none_has(parts, name)) } else { Ok(()) }
 }
 
-fn none_has(parts: &Parts, name: Option<&str>) -> String {
+fn none_has(parts: &MachineParts, name: Option<&str>) -> String {
     match name {
         Some(name) if parts.joint(name).is_none() && parts.device(name).is_none() => {
             super::nothing_called(parts, name)
@@ -126,7 +126,7 @@ fn none_has(parts: &Parts, name: Option<&str>) -> String {
     }
 }
 
-fn memory(parts: &mut Parts, key: &str, value: &str) -> Result<(), String> {
+fn memory(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), String> {
     for node in &mut parts.nodes {
         match key {
             "rate" => node.memory_bytes_per_second = Fact::Known(rate(value)?),
@@ -161,7 +161,7 @@ fn memory(parts: &mut Parts, key: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn cpu(parts: &mut Parts, key: &str, value: &str) -> Result<(), String> {
+fn cpu(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), String> {
     match key {
         "cost" => {
             let cost = value.parse::<f64>().ok().filter(|cost| (1e-4..=1e4).contains(cost));

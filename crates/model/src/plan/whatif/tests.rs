@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Two nodes; a 10GE card in an x4 slot of node 0, an x8 slot free there, an x16 slot free at node 1; four
 /// disks.
-fn machine() -> Parts {
+fn machine() -> MachineParts {
     parse(
         r#"
         [processor]
@@ -55,7 +55,7 @@ fn machine() -> Parts {
     .expect("a machine")
 }
 
-fn gigabits(parts: &Parts) -> f64 {
+fn gigabits(parts: &MachineParts) -> f64 {
     let flow = Flow {
         from: ends(parts, "disk").expect("disks"),
         to: ends(parts, "nic").expect("NICs"),
@@ -65,7 +65,7 @@ fn gigabits(parts: &Parts) -> f64 {
     plan_flow(parts, &flow).ceiling.bytes_per_second.known().expect("a ceiling") * 8.0 / 1e9
 }
 
-fn after(changes: &[Change]) -> Result<(Parts, Vec<String>), String> {
+fn after(changes: &[WhatIfChange]) -> Result<(MachineParts, Vec<String>), String> {
     let mut parts = machine();
     let mut notes = Vec::new();
     for change in changes {
@@ -74,22 +74,22 @@ fn after(changes: &[Change]) -> Result<(Parts, Vec<String>), String> {
     Ok((parts, notes))
 }
 
-fn one(change: Change) -> Result<(Parts, Vec<String>), String> {
+fn one(change: WhatIfChange) -> Result<(MachineParts, Vec<String>), String> {
     after(&[change])
 }
 
 #[test]
 fn a_card_in_a_wider_slot_sends_at_line_rate() {
     assert!((gigabits(&machine()) - 6.887).abs() < 0.01, "{}", gigabits(&machine()));
-    let (moved, _) = one(Change::Move("eth0=middle".into())).expect("a free slot");
+    let (moved, _) = one(WhatIfChange::Move("eth0=middle".into())).expect("a free slot");
     assert!((gigabits(&moved) - 9.927).abs() < 0.01);
-    let (moved, notes) = one(Change::Move("eth0=node1".into())).expect("a free slot");
+    let (moved, notes) = one(WhatIfChange::Move("eth0=node1".into())).expect("a free slot");
     assert_eq!((moved.node_of(&moved.devices[0].place), notes[0].as_str()), (Some(1), "in wide"));
 }
 
 #[test]
 fn a_card_that_is_added_takes_the_narrowest_slot_that_carries_it() {
-    let (parts, notes) = one(Change::Add("nic=2x10G:pcie2x8".into())).expect("a slot");
+    let (parts, notes) = one(WhatIfChange::Add("nic=2x10G:pcie2x8".into())).expect("a slot");
     assert_eq!(notes, ["in middle"]);
     assert!((gigabits(&parts) - 6.887 - 2.0 * 9.927).abs() < 0.02, "{}", gigabits(&parts));
     let ports: Vec<&str> = parts
@@ -100,10 +100,10 @@ fn a_card_that_is_added_takes_the_narrowest_slot_that_carries_it() {
         .collect();
     assert_eq!(ports, ["new-nic0p0", "new-nic0p1"]);
     let (parts, _) = after(&[
-        Change::Add("nic=10G:pcie2x4@node1".into()),
-        Change::Add("nic=10G:pcie2x4@middle".into()),
-        Change::Remove("new-nic0".into()),
-        Change::Add("nic=25G:pcie3x8@wide".into()),
+        WhatIfChange::Add("nic=10G:pcie2x4@node1".into()),
+        WhatIfChange::Add("nic=10G:pcie2x4@middle".into()),
+        WhatIfChange::Remove("new-nic0".into()),
+        WhatIfChange::Add("nic=25G:pcie3x8@wide".into()),
     ])
     .expect("slots");
     assert_eq!(parts.occupant("wide").map(|card| card.name.as_str()), Some("new-nic0"));
@@ -112,46 +112,46 @@ fn a_card_that_is_added_takes_the_narrowest_slot_that_carries_it() {
 #[test]
 fn slots_that_cannot_carry_a_part_are_named() {
     let refused = |change| one(change).map(|_| ()).expect_err("no place");
-    let full = refused(Change::Add("nic=10G:pcie2x8@narrow".into()));
+    let full = refused(WhatIfChange::Add("nic=10G:pcie2x8@narrow".into()));
     assert_eq!(full, "add nic=10G:pcie2x8@narrow: narrow is full: eth0 is in it; remove or move that first");
-    let none = refused(Change::Add("nic=100G:pcie3x16@node0".into()));
+    let none = refused(WhatIfChange::Add("nic=100G:pcie3x16@node0".into()));
     assert!(
         none.contains("no free slot of node0 carries PCIe 3.0 x16: narrow holds eth0; middle is PCIe 3.0 x8"),
         "{none}"
     );
-    assert!(refused(Change::Add("nic=400G:pcie5x16".into())).contains("wide is PCIe 3.0 x16"));
-    assert!(refused(Change::Add("gpu=pcie3x16@node4".into())).contains("nodes 0 to 1"));
-    assert!(refused(Change::Add("gpu=pcie3x16@hba".into())).contains("is a card"));
-    assert!(refused(Change::Move("eth0=nowhere".into())).contains("there is narrow, middle and wide"));
+    assert!(refused(WhatIfChange::Add("nic=400G:pcie5x16".into())).contains("wide is PCIe 3.0 x16"));
+    assert!(refused(WhatIfChange::Add("gpu=pcie3x16@node4".into())).contains("nodes 0 to 1"));
+    assert!(refused(WhatIfChange::Add("gpu=pcie3x16@hba".into())).contains("is a card"));
+    assert!(refused(WhatIfChange::Move("eth0=nowhere".into())).contains("there is narrow, middle and wide"));
     assert!(
-        refused(Change::Move("eth7=wide".into()))
+        refused(WhatIfChange::Move("eth7=wide".into()))
             .contains("no part is called “eth7”; there is eth0, hba, sd0")
     );
-    assert!(refused(Change::Move("sd0=wide".into())).contains("controller or bus; there is hba"));
-    assert!(refused(Change::Remove("eth7".into())).contains("no part"));
+    assert!(refused(WhatIfChange::Move("sd0=wide".into())).contains("controller or bus; there is hba"));
+    assert!(refused(WhatIfChange::Remove("eth7".into())).contains("no part"));
     // Named outright a slot that is too narrow is taken, as SARA's was, and it is said what that costs.
-    let (_, notes) = one(Change::Add("gpu=pcie3x16@middle".into())).expect("it goes in");
+    let (_, notes) = one(WhatIfChange::Add("gpu=pcie3x16@middle".into())).expect("it goes in");
     assert_eq!(notes, ["middle is PCIe 3.0 x8: a card of PCIe 3.0 x16 runs at PCIe 3.0 x8 there"]);
 }
 
 #[test]
 fn disks_go_behind_controllers_with_free_ports() {
-    let (parts, _) = one(Change::Add("disk=2GB/s/1GB/s@hba".into())).expect("a port");
+    let (parts, _) = one(WhatIfChange::Add("disk=2GB/s/1GB/s@hba".into())).expect("a port");
     let disk = parts.device("new-disk0").expect("the disk");
     assert!(
         matches!(&disk.what, DeviceKind::Disk { read, write } if read.known() == Some(&2e9) && write.known() == Some(&1e9))
     );
-    let more = vec![Change::Add("disk=2GB/s@hba".into()); 2];
+    let more = vec![WhatIfChange::Add("disk=2GB/s@hba".into()); 2];
     assert!(after(&more).expect_err("five ports").contains("hba is full: its 5 ports have disks"));
-    let (parts, _) = one(Change::Add("disk=3GB/s:pcie3x4".into())).expect("a slot");
+    let (parts, _) = one(WhatIfChange::Add("disk=3GB/s:pcie3x4".into())).expect("a slot");
     assert_eq!(parts.above(&parts.device("new-disk0").expect("it").place)[1].name, "middle");
-    assert!(one(Change::Add("disk=3GB/s".into())).is_err_and(|why| why.contains("say its controller")));
+    assert!(one(WhatIfChange::Add("disk=3GB/s".into())).is_err_and(|why| why.contains("say its controller")));
 }
 
 #[test]
 fn figures_are_set_on_all_or_on_one() {
-    let set = |words: &str| one(Change::Set(words.into()));
-    let mtu = |parts: &Parts| match &parts.device("eth0").expect("it").what {
+    let set = |words: &str| one(WhatIfChange::Set(words.into()));
+    let mtu = |parts: &MachineParts| match &parts.device("eth0").expect("it").what {
         DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
         _ => None,
     };
@@ -188,11 +188,11 @@ fn figures_are_set_on_all_or_on_one() {
 
 #[test]
 fn what_is_removed_takes_with_it_what_hangs_from_it() {
-    let (parts, _) = one(Change::Remove("hba".into())).expect("removed");
+    let (parts, _) = one(WhatIfChange::Remove("hba".into())).expect("removed");
     assert!(parts.devices.iter().all(|device| device.name == "eth0"));
-    let (parts, _) = one(Change::Remove("disk:sd".into())).expect("removed");
+    let (parts, _) = one(WhatIfChange::Remove("disk:sd".into())).expect("removed");
     assert!(parts.devices.len() == 1 && parts.joint("hba").is_some(), "the controller stays");
-    let (parts, _) = one(Change::Remove("eth0".into())).expect("removed");
+    let (parts, _) = one(WhatIfChange::Remove("eth0".into())).expect("removed");
     assert!(parts.occupant("narrow").is_none());
 }
 
@@ -200,10 +200,10 @@ proptest! {
     #[test]
     fn no_words_make_a_panic(words in "[a-z0-9=:@./x-]{0,24}", kind in 0..4) {
         let change = match kind {
-            0 => Change::Add(words),
-            1 => Change::Move(words),
-            2 => Change::Remove(words),
-            _ => Change::Set(words),
+            0 => WhatIfChange::Add(words),
+            1 => WhatIfChange::Move(words),
+            2 => WhatIfChange::Remove(words),
+            _ => WhatIfChange::Set(words),
         };
         let mut parts = machine();
         if apply(&mut parts, &change).is_ok() {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::agent::deal::deal;
-use crate::agent::protocol::{OpenRequest, Reply, Request, StreamTicket};
+use crate::agent::protocol::{AgentRequest, OpenRequest, Reply, StreamTicket};
 use crate::agent::wish;
 use crate::flow::stream::StreamSpec;
 use linerate_facts::counters::NetworkCounters;
@@ -123,7 +123,7 @@ pub fn message(text: &[u8]) {
         let said = serde_json::to_vec(&message).expect("a message is JSON");
         Some(serde_json::from_slice(&said).expect("what was said is understood"))
     }
-    if let Some(Request::Open(request)) = again(text) {
+    if let Some(AgentRequest::Open(request)) = again(text) {
         wishes(&request);
     }
     match again(text) {

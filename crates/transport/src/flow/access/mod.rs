@@ -17,7 +17,7 @@ mod work;
 mod worker;
 
 pub use tally::{AccessCounters, Tally};
-pub use walk::{Area, Order, Request, Walk};
+pub use walk::{AccessOrder, AccessRequest, Area, Walk};
 pub use worker::{RunningAccess, start};
 
 use std::fs::File;
@@ -61,7 +61,7 @@ pub struct AccessFile {
 
 /// Stamps what is written with its file and offset, and checks what is read against that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct BlockStamp {
     /// Tells this data set from an older one.
     pub seed: u64,
 }
@@ -87,7 +87,7 @@ pub struct AccessStart {
     /// when it was abandoned.
     pub fsync_at_end: bool,
     /// Data is stamped and checked.
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<BlockStamp>,
     /// Of the random offsets, of the mix and of the data.
     pub seed: u64,
     /// io_uring may be used; where it may not or cannot, blocking calls on threads keep the queue depth.
@@ -107,7 +107,7 @@ pub struct AccessError {
 
 /// What a worker did, once it has ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct AccessOutcome {
     pub reads: Tally,
     pub writes: Tally,
     /// How late requests were sent after their intended moment, nanoseconds (open loop only).

@@ -4,7 +4,7 @@
 //! A sector begins with file, offset and seed, goes on with bytes made from those three, and ends with a
 //! checksum of all that.
 
-use super::Stamp;
+use super::BlockStamp;
 use super::draw::{Random, mixed};
 use crc_fast::{CrcAlgorithm, checksum};
 
@@ -45,7 +45,7 @@ pub(crate) struct Stamper {
 
 impl Stamper {
     /// For requests of this size; none if they do not consist of sectors.
-    pub(crate) fn new(stamp: Stamp, transfer_bytes: usize) -> Option<Self> {
+    pub(crate) fn new(stamp: BlockStamp, transfer_bytes: usize) -> Option<Self> {
         Some(Stamper { seed: stamp.seed, sector_bytes: sector_bytes(transfer_bytes)? })
     }
 
@@ -129,7 +129,7 @@ mod tests {
         ) {
             let length = if small { 3 * 512 } else { 3 * 4096 };
             let (bit, offset) = (bit % (length * 8), place * 512);
-            let stamper = Stamper::new(Stamp { seed }, length).expect("sectors");
+            let stamper = Stamper::new(BlockStamp { seed }, length).expect("sectors");
             let mut block = vec![0; length];
             stamper.fill(file, offset, &mut block);
             prop_assert_eq!(damages(&stamper, file, offset, &block), vec![]);
@@ -146,17 +146,17 @@ mod tests {
 
     #[test]
     fn a_block_in_the_wrong_place_reports_where_it_belongs() {
-        let stamper = Stamper::new(Stamp { seed: 5 }, 8192).expect("sectors");
+        let stamper = Stamper::new(BlockStamp { seed: 5 }, 8192).expect("sectors");
         let mut block = vec![0; 8192];
         stamper.fill(1, 40_960, &mut block);
         let found = damages(&stamper, 1, 8192, &block);
         assert_eq!(found.len(), 2);
         assert!(found[1].offset == 12_288 && found[1].why.contains("offset 45056"), "{found:?}");
         assert!(damages(&stamper, 2, 40_960, &block)[0].why.contains("another file"));
-        let later = Stamper::new(Stamp { seed: 6 }, 8192).expect("sectors");
+        let later = Stamper::new(BlockStamp { seed: 6 }, 8192).expect("sectors");
         assert!(damages(&later, 1, 40_960, &block)[0].why.contains("earlier run"));
         assert!(damages(&stamper, 1, 0, &[0; 8192])[0].why.contains("zeros"));
         assert!(damages(&stamper, 1, 0, &[3; 8192])[0].why.contains("all of it"));
-        assert!(Stamper::new(Stamp { seed: 5 }, 1000).is_none(), "no sectors");
+        assert!(Stamper::new(BlockStamp { seed: 5 }, 1000).is_none(), "no sectors");
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const TRANSFER: usize = 4096;
 const FILE: usize = 256 * TRANSFER;
 
-fn plan(order: Order, read_share: f64) -> AccessStart {
+fn plan(order: AccessOrder, read_share: f64) -> AccessStart {
     let file = Arc::new(tempfile::tempfile().expect("a temporary file"));
     let files = vec![AccessFile { file, label: "/data/one".into() }];
     AccessStart {
@@ -26,7 +26,7 @@ fn plan(order: Order, read_share: f64) -> AccessStart {
         pace: Pace::Closed,
         amount_bytes: Some(FILE as u64),
         fsync_at_end: true,
-        stamp: Some(Stamp { seed: 3 }),
+        stamp: Some(BlockStamp { seed: 3 }),
         seed: 5,
         io_uring: true,
         begin: Instant::now(),
@@ -41,7 +41,7 @@ fn pool(start: &AccessStart) -> Pool {
     Pool::new(blocks(start), start.transfer_bytes).expect("a pool")
 }
 
-fn run_on(queue: &mut FakeQueue, mut start: AccessStart) -> (Outcome, AccessCounters) {
+fn run_on(queue: &mut FakeQueue, mut start: AccessStart) -> (AccessOutcome, AccessCounters) {
     start.begin = queue.begin();
     let counters = AccessCounters::new(start.begin);
     let stop = AtomicBool::new(false);
@@ -54,15 +54,15 @@ fn run_on(queue: &mut FakeQueue, mut start: AccessStart) -> (Outcome, AccessCoun
 
 /// What a whole pass of writes leaves.
 fn written() -> Vec<u8> {
-    let start = plan(Order::Sequential, 0.0);
+    let start = plan(AccessOrder::Sequential, 0.0);
     let mut queue = fake(1, vec![0; FILE], Faults::default());
     let (outcome, _) = run_on(&mut queue, start);
     assert!(outcome.whole, "{outcome:?}");
     queue.files.remove(0)
 }
 
-fn read_back(content: Vec<u8>) -> Outcome {
-    let start = plan(Order::Sequential, 1.0);
+fn read_back(content: Vec<u8>) -> AccessOutcome {
+    let start = plan(AccessOrder::Sequential, 1.0);
     let mut queue = fake(1, content, Faults::default());
     run_on(&mut queue, start).0
 }
@@ -95,7 +95,7 @@ proptest! {
 
     #[test]
     fn short_and_late_transfers_are_completed(seed: u64, read_share in 0.0..=1.0f64, zipf: bool) {
-        let order = if zipf { Order::Zipf { theta: 1.1 } } else { Order::Sequential };
+        let order = if zipf { AccessOrder::Zipf { theta: 1.1 } } else { AccessOrder::Sequential };
         let start = plan(order, read_share);
         let faults = Faults { short: 200, late: 50, ..Faults::default() };
         let mut queue = fake(seed, written(), faults);
@@ -112,7 +112,7 @@ proptest! {
 
     #[test]
     fn an_error_names_file_and_place_and_loses_nothing(seed: u64, writes: bool) {
-        let start = plan(Order::Random, if writes { 0.0 } else { 1.0 });
+        let start = plan(AccessOrder::Random, if writes { 0.0 } else { 1.0 });
         let faults = Faults { read_errors: 100, full: 100, late: 100, ..Faults::default() };
         let mut queue = fake(seed, written(), faults);
         let (outcome, counters) = run_on(&mut queue, start);
@@ -130,7 +130,7 @@ proptest! {
     /// life; not for ever.
     #[test]
     fn a_stop_gives_up_a_device_that_hangs(seed: u64) {
-        let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+        let start = AccessStart { amount_bytes: None, ..plan(AccessOrder::Random, 1.0) };
         let inner = fake(seed, written(), Faults { lost: 20, ..Faults::default() });
         let mut queue = Scripted::new(inner, Duration::from_secs(2));
         let outcome = queue.run(start);
@@ -143,7 +143,7 @@ proptest! {
 
 #[test]
 fn a_stop_waits_for_a_slow_device_as_its_silence_asks() {
-    let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+    let start = AccessStart { amount_bytes: None, ..plan(AccessOrder::Random, 1.0) };
     // Silent from 1 s on; the stop comes after one second of that, and the device shows life after 1.9 s
     // more.
     let stall = Some(Duration::from_secs(1)..Duration::from_millis(3900));
@@ -156,7 +156,7 @@ fn a_stop_waits_for_a_slow_device_as_its_silence_asks() {
 
 #[test]
 fn after_a_ctrl_c_a_user_is_not_kept_waiting() {
-    let start = AccessStart { amount_bytes: None, ..plan(Order::Random, 1.0) };
+    let start = AccessStart { amount_bytes: None, ..plan(AccessOrder::Random, 1.0) };
     let stall = Some(Duration::from_secs(1)..Duration::from_secs(100));
     let inner = fake(1, written(), Faults { stall, ..Faults::default() });
     let mut queue = Scripted::new(inner, Duration::from_secs(2));
@@ -183,7 +183,7 @@ impl Scripted {
         Scripted { inner, freeze: None, stop_at, stop: Arc::default(), interrupts: false, counters: None }
     }
 
-    fn run(&mut self, mut start: AccessStart) -> Outcome {
+    fn run(&mut self, mut start: AccessStart) -> AccessOutcome {
         start.begin = self.inner.begin();
         let counters = Arc::new(AccessCounters::new(start.begin));
         self.counters = Some(Arc::clone(&counters));
@@ -232,7 +232,7 @@ fn open_loop() -> AccessStart {
         pace: Pace::Open { requests_per_second: 1000.0 },
         amount_bytes: None,
         queue_depth: 16,
-        ..plan(Order::Random, 1.0)
+        ..plan(AccessOrder::Random, 1.0)
     }
 }
 
@@ -280,7 +280,7 @@ fn a_limit_is_even_in_every_window() {
     let start = AccessStart {
         pace: Pace::Held { bytes_per_second: limit },
         amount_bytes: None,
-        ..plan(Order::Sequential, 0.5)
+        ..plan(AccessOrder::Sequential, 0.5)
     };
     let mut queue = Scripted::new(fake(1, written(), Faults::default()), Duration::from_secs(5));
     queue.freeze = Some((Duration::from_secs(2), Duration::from_millis(700)));
@@ -300,7 +300,7 @@ fn a_limit_is_even_in_every_window() {
 
 #[test]
 fn a_mix_keeps_its_share() {
-    let start = AccessStart { amount_bytes: Some(4000 * TRANSFER as u64), ..plan(Order::Random, 0.7) };
+    let start = AccessStart { amount_bytes: Some(4000 * TRANSFER as u64), ..plan(AccessOrder::Random, 0.7) };
     let mut queue = fake(9, written(), Faults::default());
     let (outcome, _) = run_on(&mut queue, start);
     let share = outcome.reads.operations as f64 / 4000.0;
@@ -316,7 +316,7 @@ fn each_engine_writes_and_reads_a_real_file() {
     {
         let file = tempfile::tempfile().expect("a temporary file");
         for read_share in [0.0, 1.0] {
-            let mut plan = plan(Order::Sequential, read_share);
+            let mut plan = plan(AccessOrder::Sequential, read_share);
             plan.files[0].file = Arc::new(file.try_clone().expect("the same file"));
             let plan = AccessStart { engine, io_uring, ..plan };
             let counters = Arc::new(AccessCounters::new(plan.begin));

@@ -46,7 +46,7 @@ impl Area {
 /// In which order.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
-pub enum Order {
+pub enum AccessOrder {
     Sequential,
     /// Each place equally likely.
     Random,
@@ -63,14 +63,14 @@ pub enum Order {
 
 /// One place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct AccessRequest {
     pub file: usize,
     pub offset: u64,
 }
 
 /// How the next place is chosen: the order with what follows from the number of places.
 #[derive(Clone, Debug)]
-enum Choice {
+enum OffsetChoice {
     Sequential { next: u64 },
     Uniform,
     Zipf { zipf: Zipf, step: u64 },
@@ -84,7 +84,7 @@ pub struct Walk {
     areas: Vec<Area>,
     /// Places before each area.
     before: Vec<u64>,
-    choice: Choice,
+    choice: OffsetChoice,
     transfer_bytes: u64,
     total: u64,
     random: Random,
@@ -92,7 +92,7 @@ pub struct Walk {
 
 impl Walk {
     /// Over these areas; none if no request fits into them.
-    pub fn new(areas: Vec<Area>, order: Order, transfer_bytes: u64, seed: u64) -> Option<Self> {
+    pub fn new(areas: Vec<Area>, order: AccessOrder, transfer_bytes: u64, seed: u64) -> Option<Self> {
         let mut total = 0u64;
         let mut before = Vec::with_capacity(areas.len());
         for area in &areas {
@@ -103,14 +103,14 @@ impl Walk {
             return None;
         }
         let choice = match order {
-            Order::Sequential => Choice::Sequential { next: 0 },
-            Order::Random => Choice::Uniform,
-            Order::Zipf { theta } => {
-                Choice::Zipf { zipf: Zipf::new(total, theta), step: scatter_step(total) }
+            AccessOrder::Sequential => OffsetChoice::Sequential { next: 0 },
+            AccessOrder::Random => OffsetChoice::Uniform,
+            AccessOrder::Zipf { theta } => {
+                OffsetChoice::Zipf { zipf: Zipf::new(total, theta), step: scatter_step(total) }
             }
-            Order::Hot { share, hits } => {
+            AccessOrder::Hot { share, hits } => {
                 let hot = (total as f64 * share.clamp(0.0, 1.0)).round() as u64;
-                Choice::Hot {
+                OffsetChoice::Hot {
                     hot: hot.clamp(1, total),
                     hits: hits.clamp(0.0, 1.0),
                     step: scatter_step(total),
@@ -132,19 +132,19 @@ impl Walk {
     }
 
     /// The next place.
-    pub fn step(&mut self) -> Request {
+    pub fn step(&mut self) -> AccessRequest {
         let index = match &mut self.choice {
-            Choice::Sequential { next } => {
+            OffsetChoice::Sequential { next } => {
                 let index = *next;
                 *next = if index + 1 == self.total { 0 } else { index + 1 };
                 index
             }
-            Choice::Uniform => self.random.below(self.total),
-            Choice::Zipf { zipf, step } => {
+            OffsetChoice::Uniform => self.random.below(self.total),
+            OffsetChoice::Zipf { zipf, step } => {
                 let rank = zipf.draw(&mut self.random);
                 scattered(rank, *step, self.total)
             }
-            Choice::Hot { hot, hits, step } => {
+            OffsetChoice::Hot { hot, hits, step } => {
                 let popular = *hot == self.total || self.random.chance(*hits);
                 let rank = if popular {
                     self.random.below(*hot)
@@ -157,13 +157,16 @@ impl Walk {
         self.place(index)
     }
 
-    fn place(&self, index: u64) -> Request {
+    fn place(&self, index: u64) -> AccessRequest {
         let number = match self.areas.len() {
             1 => 0,
             _ => self.before.partition_point(|before| *before <= index).saturating_sub(1),
         };
         let area = &self.areas[number];
-        Request { file: area.file, offset: area.offset_of(index - self.before[number], self.transfer_bytes) }
+        AccessRequest {
+            file: area.file,
+            offset: area.offset_of(index - self.before[number], self.transfer_bytes),
+        }
     }
 }
 
@@ -175,7 +178,7 @@ mod tests {
     #[test]
     fn a_strided_area_visits_its_own_blocks() {
         let area = Area { file: 0, offset: 100, block_bytes: 20, stride_bytes: 60, blocks: 2 };
-        let mut walk = Walk::new(vec![area], Order::Sequential, 10, 0).expect("room");
+        let mut walk = Walk::new(vec![area], AccessOrder::Sequential, 10, 0).expect("room");
         let offsets: Vec<u64> = (0..5).map(|_| walk.step().offset).collect();
         assert_eq!(offsets, [100, 110, 160, 170, 100]);
         assert_eq!((walk.end_of(0), walk.end_of(1)), (180, 0));
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn random_places_are_aligned_and_within() {
         let areas = vec![Area::whole(0, 0, 40), Area::whole(2, 0, 5), Area::whole(1, 1000, 40)];
-        let mut walk = Walk::new(areas, Order::Random, 10, 7).expect("room");
+        let mut walk = Walk::new(areas, AccessOrder::Random, 10, 7).expect("room");
         let mut seen = std::collections::HashSet::new();
         for _ in 0..1000 {
             let request = walk.step();
@@ -192,10 +195,10 @@ mod tests {
             seen.insert((request.file, request.offset));
         }
         assert_eq!(seen.len(), 8);
-        assert!(Walk::new(vec![Area::whole(0, 0, 5)], Order::Random, 10, 7).is_none(), "nothing fits");
+        assert!(Walk::new(vec![Area::whole(0, 0, 5)], AccessOrder::Random, 10, 7).is_none(), "nothing fits");
     }
 
-    fn frequencies(order: Order, places: u64, draws: u32) -> Vec<f64> {
+    fn frequencies(order: AccessOrder, places: u64, draws: u32) -> Vec<f64> {
         let mut walk = Walk::new(vec![Area::whole(0, 0, places * 10)], order, 10, 3).expect("room");
         let mut counts: HashMap<u64, u32> = HashMap::new();
         (0..draws).for_each(|_| *counts.entry(walk.step().offset).or_default() += 1);
@@ -209,7 +212,7 @@ mod tests {
     fn popular_places_lie_apart_and_are_the_same_for_all() {
         let most = |seed| {
             let whole = vec![Area::whole(0, 0, 100_000)];
-            let mut walk = Walk::new(whole, Order::Zipf { theta: 1.2 }, 10, seed).expect("room");
+            let mut walk = Walk::new(whole, AccessOrder::Zipf { theta: 1.2 }, 10, seed).expect("room");
             let mut counts: HashMap<u64, u32> = HashMap::new();
             (0..50_000).for_each(|_| *counts.entry(walk.step().offset).or_default() += 1);
             let mut counts: Vec<(u32, u64)> = counts.into_iter().map(|(at, count)| (count, at)).collect();
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_hot_share_gets_its_hits() {
-        let shares = frequencies(Order::Hot { share: 0.1, hits: 0.9 }, 1000, 200_000);
+        let shares = frequencies(AccessOrder::Hot { share: 0.1, hits: 0.9 }, 1000, 200_000);
         let hot: f64 = shares[..100].iter().sum();
         assert!((hot - 0.9).abs() < 0.01, "{hot}");
         assert!(shares.len() > 990, "the others are not left out: {}", shares.len());

@@ -10,7 +10,7 @@ mod end;
 use super::draw::Random;
 use super::schedule::Schedule;
 use super::stamp::{Stamper, file_number};
-use super::{AccessCounters, AccessError, AccessStart, Outcome, Pace, Request, Tally, tally};
+use super::{AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessStart, Pace, Tally, tally};
 use hdrhistogram::Histogram;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
@@ -33,7 +33,7 @@ const CPU_NANOS: u64 = 5_000_000;
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    request: Request,
+    request: AccessRequest,
     /// From which its latency counts, nanoseconds.
     since: u64,
     /// Bytes that are done.
@@ -127,7 +127,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
         if start.pace == Pace::Closed {
             queue.gather(start.queue_depth / GATHERED);
         }
-        let nowhere = Flight { request: Request { file: 0, offset: 0 }, since: 0, moved: 0 };
+        let nowhere = Flight { request: AccessRequest { file: 0, offset: 0 }, since: 0, moved: 0 };
         Ok(Work {
             schedule: Schedule::new(start.pace, start.transfer_bytes, 0, phase),
             phase,
@@ -157,7 +157,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
     }
 
     /// Until the part is done, the stop, or an error; then waits for what is under way, and flushes.
-    pub(crate) fn run(mut self) -> io::Result<Outcome> {
+    pub(crate) fn run(mut self) -> io::Result<AccessOutcome> {
         self.wait_for_begin()?;
         let started = self.nanos();
         self.schedule = Schedule::new(self.start.pace, self.start.transfer_bytes, started, self.phase);

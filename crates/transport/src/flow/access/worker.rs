@@ -1,7 +1,7 @@
 //! A worker's thread: its engine, its start and its end.
 
 use super::work::{Work, blocks};
-use super::{AccessCounters, AccessStart, Engine, Outcome};
+use super::{AccessCounters, AccessOutcome, AccessStart, Engine};
 use linerate_system::affinity;
 use linerate_system::buffers::Pool;
 use linerate_system::file::{grow_to, read_at_once_if_in_memory};
@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, channel};
 /// A running worker.
 #[derive(Debug)]
 pub struct RunningAccess {
-    result: Receiver<io::Result<Outcome>>,
+    result: Receiver<io::Result<AccessOutcome>>,
     counters: Arc<AccessCounters>,
 }
 
@@ -62,7 +62,7 @@ impl RunningAccess {
 
     /// Waits for its end, which may be long in coming where the kernel holds a request: ask [`Self::ended`]
     /// before.
-    pub fn join(self) -> io::Result<Outcome> {
+    pub fn join(self) -> io::Result<AccessOutcome> {
         let gone = |_| io::Error::other("a worker's thread panicked: please report this");
         self.result.recv().map_err(gone)?
     }
@@ -74,7 +74,7 @@ fn work(
     counters: &AccessCounters,
     stop: &AtomicBool,
     phase: f64,
-) -> io::Result<Outcome> {
+) -> io::Result<AccessOutcome> {
     if start.engine != Engine::IoUring {
         start.queue_depth = 1;
     }
@@ -123,6 +123,6 @@ fn run(
     counters: &AccessCounters,
     stop: &AtomicBool,
     phase: f64,
-) -> io::Result<Outcome> {
+) -> io::Result<AccessOutcome> {
     Work::new(&mut queue, &mut pool, start, counters, stop, phase)?.run()
 }

@@ -21,11 +21,11 @@ fn run_on_fake(
     faults: Faults,
     sink: Sink,
     turns: u64,
-) -> (Result<(), LaneError>, FakeQueue, LaneCounters, usize) {
+) -> (Result<(), WorkerError>, FakeQueue, WorkerCounters, usize) {
     let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
     let file = tempfile::tempfile().expect("a temporary file");
     let source = Source::File { file, cursor: Arc::clone(&cursor), label: "fake".into() };
-    let counters = LaneCounters::new(Instant::now());
+    let counters = WorkerCounters::new(Instant::now());
     let stop = Arc::new(AtomicBool::new(false));
     // The file, and the socket behind it.
     let mut fake = FakeQueue::new(seed, vec![content(), Vec::new()], faults);
@@ -41,7 +41,7 @@ fn run_on_fake(
             stop.store(true, Ordering::Relaxed);
         })
     };
-    let lane = Lane {
+    let lane = Worker {
         source: &source,
         sink,
         block_bytes: BLOCK,
@@ -67,7 +67,7 @@ fn assert_stream_is_the_file(fake: &FakeQueue) {
     }
 }
 
-fn assert_sent_is_counted(fake: &FakeQueue, counters: &LaneCounters) {
+fn assert_sent_is_counted(fake: &FakeQueue, counters: &WorkerCounters) {
     let sent: usize = fake.sent.iter().map(|(_, bytes)| bytes.len()).sum();
     assert_eq!(counters.progress.mark().bytes, sent as u64);
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
@@ -90,7 +90,7 @@ proptest! {
     fn a_read_error_ends_the_lane_and_names_the_source(seed: u64) {
         let faults = Faults { read_errors: 200, ..Faults::default() };
         let (result, fake, _, free) = run_on_fake(seed, faults, Sink::Null, 500);
-        prop_assert!(matches!(result, Err(LaneError::Source { ref what, .. }) if what == "fake"), "{result:?}");
+        prop_assert!(matches!(result, Err(WorkerError::Source { ref what, .. }) if what == "fake"), "{result:?}");
         prop_assert_eq!(fake.in_flight(), 0);
         prop_assert_eq!(free, 4);
     }
@@ -119,7 +119,7 @@ proptest! {
 fn a_lost_completion_is_a_stall_not_a_hang() {
     let faults = Faults { lost: 1000, ..Faults::default() };
     let (result, _, counters, _) = run_on_fake(1, faults, Sink::Null, 1000);
-    assert!(matches!(result, Err(LaneError::Stalled { .. })), "{result:?}");
+    assert!(matches!(result, Err(WorkerError::Stalled { .. })), "{result:?}");
     assert!(!counters.whole.load(Ordering::Relaxed));
 }
 
@@ -127,7 +127,7 @@ fn a_lost_completion_is_a_stall_not_a_hang() {
 fn a_failed_send_ends_the_lane() {
     let faults = Faults { send_errors: 1000, ..Faults::default() };
     let (result, ..) = run_on_fake(1, faults, Sink::Tcp, 1000);
-    assert!(matches!(result, Err(LaneError::Sink { ref why }) if why.contains("agent")), "{result:?}");
+    assert!(matches!(result, Err(WorkerError::Sink { ref why }) if why.contains("agent")), "{result:?}");
 }
 
 /// Trains to a NIC that cannot cut them, a full queue, a datagram larger than the MTU.

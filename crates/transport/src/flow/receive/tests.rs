@@ -5,7 +5,11 @@ use proptest::prelude::*;
 
 /// What the receiver counted and the probes that it answered, for bytes sent as one train of datagrams of
 /// `datagram_bytes`.
-fn receive_train(train: &[u8], datagram_bytes: u16, token: &Token) -> Option<(u64, u64, Vec<Feedback>)> {
+fn receive_train(
+    train: &[u8],
+    datagram_bytes: u16,
+    token: &StreamToken,
+) -> Option<(u64, u64, Vec<Feedback>)> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let to = socket.local_addr().expect("an address");
     let (received, stop) = (Received::new(Instant::now()), AtomicBool::new(false));

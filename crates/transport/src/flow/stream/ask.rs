@@ -4,8 +4,8 @@
 //! own fault, not by ours: its time runs from when it was due (what HdrHistogram's author calls coordinated
 //! omission would hide just the bad moments). A UDP request that is not answered within a second is lost.
 
-use super::super::wire::Token;
-use super::datagram::{HEADER_BYTES, Header, Message, Tags};
+use super::super::wire::StreamToken;
+use super::datagram::{DatagramMessage, HEADER_BYTES, Header, Tags};
 use super::open;
 use super::{CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
 use crate::pace::Pace;
@@ -27,7 +27,7 @@ const MOST_REQUEST_BYTES: usize = 1 << 20;
 const LONGEST_TRIP_NANOS: u64 = 60_000_000_000;
 
 /// When requests go out, and how long they took.
-struct Asker<'a> {
+struct RequestPacer<'a> {
     counters: &'a StreamCounters,
     stop: &'a AtomicBool,
     clock: &'a mut CpuClock,
@@ -36,7 +36,7 @@ struct Asker<'a> {
     left: Option<u64>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> RequestPacer<'a> {
     fn new(
         spec: &StreamSpec,
         request_bytes: usize,
@@ -49,7 +49,7 @@ impl<'a> Asker<'a> {
             *trips = Histogram::new_with_bounds(1, LONGEST_TRIP_NANOS, 3).ok();
         }
         let pace = spec.bytes_per_second.map(|rate| Pace::new(rate, Instant::now()));
-        Asker { counters, stop, clock, pace, request_bytes, left: spec.limit_bytes }
+        RequestPacer { counters, stop, clock, pace, request_bytes, left: spec.limit_bytes }
     }
 
     /// Waits for the next request's time; when that is, or none at the end.
@@ -98,7 +98,7 @@ pub(super) fn ask_tcp(
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = vec![7; (spec.write_bytes as usize).clamp(1, MOST_REQUEST_BYTES)];
-    let mut asker = Asker::new(spec, buffer.len(), counters, stop, clock);
+    let mut asker = RequestPacer::new(spec, buffer.len(), counters, stop, clock);
     while let Some(due) = asker.next() {
         if !write_whole(stream, &buffer, stop)? {
             break;
@@ -182,7 +182,7 @@ fn read_whole(mut stream: &TcpStream, buffer: &mut [u8], stop: &AtomicBool) -> i
 pub(super) fn ask_udp(
     spec: &StreamSpec,
     socket: &UdpSocket,
-    token: &Token,
+    token: &StreamToken,
     counters: &StreamCounters,
     stop: &AtomicBool,
     clock: &mut CpuClock,
@@ -191,7 +191,7 @@ pub(super) fn ask_udp(
     let mut request = vec![7; (spec.write_bytes as usize).clamp(HEADER_BYTES, MOST_TRAIN_BYTES)];
     let mut answer = vec![0; MOST_TRAIN_BYTES];
     let (start, mut number) = (Instant::now(), 0);
-    let mut asker = Asker::new(spec, request.len(), counters, stop, clock);
+    let mut asker = RequestPacer::new(spec, request.len(), counters, stop, clock);
     while let Some(due) = asker.next() {
         let sent_nanos = start.elapsed().as_nanos() as u64;
         tags.write(Header { number, sent_nanos }, &mut request);
@@ -212,7 +212,7 @@ pub(super) fn ask_udp(
         number += 1;
     }
     for _ in 0..END_TIMES {
-        let _ = socket.send(&tags.message(Message::End(number)));
+        let _ = socket.send(&tags.message(DatagramMessage::End(number)));
     }
     Ok(())
 }
@@ -220,7 +220,7 @@ pub(super) fn ask_udp(
 /// Whether the answer with this number came in time; none: stopped.
 fn wait_for_answer(
     socket: &UdpSocket,
-    token: &Token,
+    token: &StreamToken,
     tags: &Tags,
     number: u64,
     answer: &mut [u8],
@@ -253,7 +253,7 @@ fn wait_for_answer(
 /// Sends back what comes, if it is of this stream.
 pub(super) fn echo_udp(
     socket: &UdpSocket,
-    token: &Token,
+    token: &StreamToken,
     counters: &StreamCounters,
     stop: &AtomicBool,
     clock: &mut CpuClock,
@@ -269,7 +269,7 @@ pub(super) fn echo_udp(
                     counters.progress.add(length as u64);
                     bump(&counters.datagrams, 1);
                     bump(&counters.calls, 1);
-                } else if matches!(tags.read_message(datagram), Some(Message::End(_))) {
+                } else if matches!(tags.read_message(datagram), Some(DatagramMessage::End(_))) {
                     break;
                 } else if open::is_admission(datagram, token) {
                     open::answer(socket, token);

@@ -80,7 +80,7 @@ pub struct TcpSample {
 
 /// What became of zerocopy sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ZeroCopy {
+pub struct ZeroCopyCounters {
     pub sends: u64,
     /// Copied all the same (SO_EE_CODE_ZEROCOPY_COPIED).
     pub copied: u64,
@@ -109,7 +109,7 @@ pub struct StreamSample {
     pub send_buffer_bytes: u64,
     pub receive_buffer_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub zerocopy: Option<ZeroCopy>,
+    pub zerocopy: Option<ZeroCopyCounters>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpSample>,
     /// Round trips so far: count and percentiles, microseconds, as (percentile, value).
@@ -158,7 +158,8 @@ impl StreamCounters {
         let ended = self.ended.load(Ordering::Acquire);
         let mark = self.progress.mark();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let zerocopy = ZeroCopy { sends: read(&self.zerocopy_sends), copied: read(&self.zerocopy_copied) };
+        let zerocopy =
+            ZeroCopyCounters { sends: read(&self.zerocopy_sends), copied: read(&self.zerocopy_copied) };
         StreamSample {
             bytes: mark.bytes,
             bytes_nanos: mark.nanos,

@@ -10,7 +10,7 @@
 //! cannot make a datagram that is believed. Probes and feedback, which hold a sender without a rate, are
 //! those of `flow::wire`. No answer is larger than its question.
 
-use super::super::wire::Token;
+use super::super::wire::StreamToken;
 
 /// What a payload datagram begins with, bytes.
 pub const HEADER_BYTES: usize = 24;
@@ -37,7 +37,7 @@ pub struct Header {
 
 /// What the two ends tell one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum DatagramMessage {
     /// Sender: are you there? With its clock in nanoseconds.
     Hello(u64),
     /// Receiver: yes; with its socket's buffer in bytes.
@@ -50,7 +50,7 @@ pub enum Message {
 
 impl Tags {
     /// Those of the stream with this token.
-    pub fn of(token: &Token) -> Self {
+    pub fn of(token: &StreamToken) -> Self {
         let (mut payload, mut message) = ([0; 8], [0; 8]);
         // The last 16 bytes are the mark of probes and feedback (`flow::wire`).
         payload.copy_from_slice(&token[..8]);
@@ -82,12 +82,12 @@ impl Tags {
     }
 
     /// A message as a datagram.
-    pub fn message(&self, message: Message) -> [u8; MESSAGE_BYTES] {
+    pub fn message(&self, message: DatagramMessage) -> [u8; MESSAGE_BYTES] {
         let (kind, value) = match message {
-            Message::Hello(nanos) => (1u64, nanos),
-            Message::Ready(buffer_bytes) => (2, buffer_bytes),
-            Message::End(datagrams) => (3, datagrams),
-            Message::Ended(missing) => (4, missing),
+            DatagramMessage::Hello(nanos) => (1u64, nanos),
+            DatagramMessage::Ready(buffer_bytes) => (2, buffer_bytes),
+            DatagramMessage::End(datagrams) => (3, datagrams),
+            DatagramMessage::Ended(missing) => (4, missing),
         };
         let mut datagram = [0; MESSAGE_BYTES];
         datagram[..8].copy_from_slice(&self.message);
@@ -97,7 +97,7 @@ impl Tags {
     }
 
     /// The message that a datagram is, if it is one.
-    pub fn read_message(&self, datagram: &[u8]) -> Option<Message> {
+    pub fn read_message(&self, datagram: &[u8]) -> Option<DatagramMessage> {
         if datagram.len() != MESSAGE_BYTES {
             return None;
         }
@@ -105,10 +105,10 @@ impl Tags {
         let (kind, rest) = rest.split_first_chunk::<8>()?;
         let value = u64::from_be_bytes(*rest.first_chunk::<8>()?);
         match u64::from_be_bytes(*kind) {
-            1 => Some(Message::Hello(value)),
-            2 => Some(Message::Ready(value)),
-            3 if value <= MOST_DATAGRAMS => Some(Message::End(value)),
-            4 => Some(Message::Ended(value)),
+            1 => Some(DatagramMessage::Hello(value)),
+            2 => Some(DatagramMessage::Ready(value)),
+            3 if value <= MOST_DATAGRAMS => Some(DatagramMessage::End(value)),
+            4 => Some(DatagramMessage::Ended(value)),
             _ => None,
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         #[test]
         fn messages_survive_the_wire(token: [u8; 32], value in 0..MOST_DATAGRAMS) {
             let tags = Tags::of(&token);
-            for message in [Message::Hello(value), Message::Ready(value), Message::End(value), Message::Ended(value)] {
+            for message in [DatagramMessage::Hello(value), DatagramMessage::Ready(value), DatagramMessage::End(value), DatagramMessage::Ended(value)] {
                 let datagram = tags.message(message);
                 prop_assert_eq!(tags.read_message(&datagram), Some(message));
                 prop_assert_eq!(tags.read(&datagram), None);
@@ -161,7 +161,7 @@ mod tests {
             datagram.resize(64, 0);
             theirs.write(Header { number: 1, sent_nanos: 2 }, &mut datagram);
             prop_assert_eq!(ours.read(&datagram), None);
-            prop_assert_eq!(ours.read_message(&theirs.message(Message::End(1))), None);
+            prop_assert_eq!(ours.read_message(&theirs.message(DatagramMessage::End(1))), None);
         }
     }
 
@@ -171,6 +171,6 @@ mod tests {
         let mut datagram = [0; 64];
         tags.write(Header { number: MOST_DATAGRAMS, sent_nanos: 0 }, &mut datagram);
         assert_eq!(tags.read(&datagram), None);
-        assert_eq!(tags.read_message(&tags.message(Message::End(u64::MAX))), None);
+        assert_eq!(tags.read_message(&tags.message(DatagramMessage::End(u64::MAX))), None);
     }
 }

@@ -30,14 +30,14 @@ mod udp_send;
 mod tests;
 
 pub use content::Content;
-pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopy};
+pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopyCounters};
 pub use open::{accept_udp, open_udp};
 pub use prepare::prepare;
-pub use spec::{Role, SendMethod, StreamSpec};
+pub use spec::{SendMethod, StreamRole, StreamSpec};
 pub use udp_send::is_too_large;
 
 use super::moments::{CpuClock, only_waiting};
-use super::wire::Token;
+use super::wire::StreamToken;
 use linerate_system::affinity;
 use std::io;
 use std::net::{TcpStream, UdpSocket};
@@ -53,7 +53,7 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub enum StreamSocket {
     Tcp(TcpStream),
-    Udp { socket: UdpSocket, token: Token },
+    Udp { socket: UdpSocket, token: StreamToken },
 }
 
 /// Runs one end on the calling thread until its limit, until `stop`, or until the other end ends.
@@ -95,10 +95,10 @@ fn run_tcp(
     prepare::notice_a_lost_host(&stream);
     prepare::tell_buffers(&stream, counters);
     let result = match spec.role {
-        Role::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
-        Role::Receive => tcp_receive::receive(spec, &stream, counters, stop, clock),
-        Role::Ask => ask::ask_tcp(spec, &stream, counters, stop, clock),
-        Role::Echo => ask::echo_tcp(spec, &stream, counters, stop, clock),
+        StreamRole::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
+        StreamRole::Receive => tcp_receive::receive(spec, &stream, counters, stop, clock),
+        StreamRole::Ask => ask::ask_tcp(spec, &stream, counters, stop, clock),
+        StreamRole::Echo => ask::echo_tcp(spec, &stream, counters, stop, clock),
     };
     prepare::tell_buffers(&stream, counters);
     result
@@ -107,7 +107,7 @@ fn run_tcp(
 fn run_udp(
     spec: &StreamSpec,
     socket: UdpSocket,
-    token: Token,
+    token: StreamToken,
     content: Content,
     counters: &StreamCounters,
     stop: &AtomicBool,
@@ -118,10 +118,10 @@ fn run_udp(
     socket.set_write_timeout(Some(STOP_CHECK))?;
     prepare::tell_buffers(&socket, counters);
     match spec.role {
-        Role::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
-        Role::Receive => udp_receive::receive(&socket, &token, counters, stop, clock),
-        Role::Ask => ask::ask_udp(spec, &socket, &token, counters, stop, clock),
-        Role::Echo => ask::echo_udp(&socket, &token, counters, stop, clock),
+        StreamRole::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
+        StreamRole::Receive => udp_receive::receive(&socket, &token, counters, stop, clock),
+        StreamRole::Ask => ask::ask_udp(spec, &socket, &token, counters, stop, clock),
+        StreamRole::Echo => ask::echo_udp(&socket, &token, counters, stop, clock),
     }
 }
 

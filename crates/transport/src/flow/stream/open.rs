@@ -5,7 +5,7 @@
 //! forges a sender's address makes nobody flood it. Also when the agent is to send: it begins only after the
 //! client's own `Ready` (`udp_send`).
 
-use super::super::wire::{self, ADMISSION_BYTES, Token};
+use super::super::wire::{self, ADMISSION_BYTES, StreamToken};
 use super::{STOP_CHECK, only_waiting, other_end_gone};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,7 +20,7 @@ const ADMISSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Shows the token to the agent's port, which `socket` is connected to, until it is answered. `stop` ends
 /// that with `Interrupted`.
-pub fn open_udp(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Result<()> {
+pub fn open_udp(socket: &UdpSocket, token: &StreamToken, stop: &AtomicBool) -> io::Result<()> {
     let mut answer = [0u8; 64];
     let before = Instant::now();
     socket.set_read_timeout(Some(ADMISSION_WAIT))?;
@@ -55,7 +55,7 @@ pub fn open_udp(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Res
 
 /// Waits for the token, connects the socket to who showed it, and answers. False: nobody came within 10 s, or
 /// `stop`.
-pub fn accept_udp(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::Result<bool> {
+pub fn accept_udp(socket: &UdpSocket, token: &StreamToken, stop: &AtomicBool) -> io::Result<bool> {
     socket.set_read_timeout(Some(STOP_CHECK))?;
     let patience = Instant::now() + ADMISSION_PATIENCE;
     let mut datagram = [0u8; 2 * ADMISSION_BYTES];
@@ -74,14 +74,14 @@ pub fn accept_udp(socket: &UdpSocket, token: &Token, stop: &AtomicBool) -> io::R
 }
 
 /// The admission datagram of this token; compared in a time that does not depend on where they differ.
-pub(super) fn is_admission(datagram: &[u8], token: &Token) -> bool {
+pub(super) fn is_admission(datagram: &[u8], token: &StreamToken) -> bool {
     let wanted = wire::admission(token);
     datagram.len() == wanted.len() && datagram.iter().zip(&wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
 /// Tells the other end that its token was seen; that may be lost, then it asks again (`udp_receive` and
 /// `udp_send` answer, too).
-pub(super) fn answer(socket: &UdpSocket, token: &Token) {
+pub(super) fn answer(socket: &UdpSocket, token: &StreamToken) {
     let _ = socket.send(&wire::admitted(token, 0));
 }
 
@@ -89,7 +89,7 @@ pub(super) fn answer(socket: &UdpSocket, token: &Token) {
 mod tests {
     use super::*;
 
-    const TOKEN: Token = [5; 32];
+    const TOKEN: StreamToken = [5; 32];
 
     #[test]
     fn who_shows_the_token_is_admitted_and_nobody_else_hears_a_word() {

@@ -1,6 +1,6 @@
 //! Setting up a stream's socket: buffers, congestion control, what the kernel is to tell with each datagram.
 
-use super::{Role, StreamCounters, StreamSpec};
+use super::{StreamCounters, StreamRole, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_system::{connection, socket};
 use std::io;
@@ -29,10 +29,12 @@ fn prepare_tcp(spec: &StreamSpec, socket: &socket2::Socket) -> io::Result<()> {
     if let Some(bytes) = spec.receive_buffer_bytes {
         socket::set_receive_buffer(socket, bytes as usize)?;
     }
-    if let (Some(name), Role::Send | Role::Ask | Role::Echo) = (&spec.congestion_control, spec.role) {
+    if let (Some(name), StreamRole::Send | StreamRole::Ask | StreamRole::Echo) =
+        (&spec.congestion_control, spec.role)
+    {
         set_congestion_control(socket, name)?;
     }
-    if matches!(spec.role, Role::Ask | Role::Echo) {
+    if matches!(spec.role, StreamRole::Ask | StreamRole::Echo) {
         socket.set_tcp_nodelay(true)?;
     }
     Ok(())
@@ -52,11 +54,12 @@ pub(super) fn set_congestion_control(socket: &socket2::Socket, name: &str) -> io
 
 /// The same for UDP; again harmless on a socket that it was done to before.
 pub(super) fn prepare_udp(spec: &StreamSpec, socket: &impl AsFd) -> io::Result<()> {
-    if let Some(bytes) = spec.send_buffer_bytes.or((spec.role == Role::Send).then_some(UDP_SEND_BUFFER_BYTES))
+    if let Some(bytes) =
+        spec.send_buffer_bytes.or((spec.role == StreamRole::Send).then_some(UDP_SEND_BUFFER_BYTES))
     {
         socket::set_send_buffer(socket, bytes as usize)?;
     }
-    let receives = spec.role == Role::Receive;
+    let receives = spec.role == StreamRole::Receive;
     if let Some(bytes) = spec.receive_buffer_bytes.or(receives.then_some(UDP_RECEIVE_BUFFER_BYTES)) {
         socket::set_receive_buffer(socket, bytes as usize)?;
     }

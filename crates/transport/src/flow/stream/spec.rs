@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What this end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum StreamRole {
     /// Sends bulk data.
     Send,
     /// Takes bulk data.
@@ -17,14 +17,14 @@ pub enum Role {
     Ask,
 }
 
-impl Role {
+impl StreamRole {
     /// What the other end does.
-    pub fn other(self) -> Role {
+    pub fn other(self) -> StreamRole {
         match self {
-            Role::Send => Role::Receive,
-            Role::Receive => Role::Send,
-            Role::Echo => Role::Ask,
-            Role::Ask => Role::Echo,
+            StreamRole::Send => StreamRole::Receive,
+            StreamRole::Receive => StreamRole::Send,
+            StreamRole::Echo => StreamRole::Ask,
+            StreamRole::Ask => StreamRole::Echo,
         }
     }
 }
@@ -60,7 +60,7 @@ impl SendMethod {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamSpec {
     pub protocol: Protocol,
-    pub role: Role,
+    pub role: StreamRole,
     pub method: SendMethod,
     /// Bytes a call (TCP), or a request and its answer (`Ask`, `Echo`).
     pub write_bytes: u32,

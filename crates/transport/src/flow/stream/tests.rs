@@ -7,13 +7,13 @@ use linerate_facts::protocol::Protocol;
 use std::net::TcpListener;
 use std::time::Instant;
 
-const TOKEN: Token = [42; 32];
+const TOKEN: StreamToken = [42; 32];
 
 /// A spec to change.
 pub(super) fn spec() -> StreamSpec {
     StreamSpec {
         protocol: Protocol::Tcp,
-        role: Role::Send,
+        role: StreamRole::Send,
         method: SendMethod::Write,
         write_bytes: 128 << 10,
         datagram_bytes: 1472,
@@ -158,7 +158,8 @@ mod tcp {
 
     #[test]
     fn questions_are_answered() {
-        let ask = StreamSpec { role: Role::Ask, write_bytes: 200, limit_bytes: Some(200 * 500), ..spec() };
+        let ask =
+            StreamSpec { role: StreamRole::Ask, write_bytes: 200, limit_bytes: Some(200 * 500), ..spec() };
         let (near, far) = run_both(ask, tcp_pair(), Content::Memory, None);
         assert_eq!((near.datagrams, near.bytes, far.bytes), (500, 100_000, 100_000));
         assert!(near.round_trip_micros.iter().all(|(_, micros)| *micros > 0.0), "{near:?}");
@@ -185,13 +186,13 @@ mod udp {
     #[test]
     fn both_methods_and_directions_count_every_datagram() {
         for (method, role) in [
-            (SendMethod::Trains, Role::Send),
-            (SendMethod::Datagrams, Role::Send),
-            (SendMethod::Trains, Role::Receive),
+            (SendMethod::Trains, StreamRole::Send),
+            (SendMethod::Datagrams, StreamRole::Send),
+            (SendMethod::Trains, StreamRole::Receive),
         ] {
             let spec = StreamSpec { method, role, limit_bytes: Some(20_000_001), ..udp(&spec()) };
             let (near, far) = run_both(spec, udp_pair(), Content::Memory, None);
-            let (sender, receiver) = if role == Role::Send { (near, far) } else { (far, near) };
+            let (sender, receiver) = if role == StreamRole::Send { (near, far) } else { (far, near) };
             add_up(&sender, &receiver);
             // The last datagram has at least a header.
             assert_eq!(sender.datagrams, 20_000_001u64.div_ceil(1472));
@@ -246,7 +247,7 @@ mod udp {
         let error = std::thread::scope(|scope| {
             scope.spawn(|| {
                 far.recv(&mut [0; 100]).expect("the sender's question");
-                far.send(&tags.message(datagram::Message::Ready(1 << 20))).expect("answered");
+                far.send(&tags.message(datagram::DatagramMessage::Ready(1 << 20))).expect("answered");
                 drop(far);
             });
             let spec = StreamSpec { bytes_per_second: Some(1e6), ..udp(&spec()) };
@@ -269,8 +270,12 @@ mod udp {
 
     #[test]
     fn questions_are_answered() {
-        let ask =
-            StreamSpec { role: Role::Ask, write_bytes: 100, limit_bytes: Some(100 * 300), ..udp(&spec()) };
+        let ask = StreamSpec {
+            role: StreamRole::Ask,
+            write_bytes: 100,
+            limit_bytes: Some(100 * 300),
+            ..udp(&spec())
+        };
         let (near, far) = run_both(ask, udp_pair(), Content::Memory, None);
         assert_eq!((near.datagrams, near.lost + near.bytes / 100), (300, 300), "{near:?}");
         assert!(far.datagrams >= near.bytes / 100);
@@ -281,7 +286,8 @@ mod udp {
     fn an_asker_counts_what_is_not_answered() {
         let (near, far) = udp_sockets();
         let counters = StreamCounters::new(Instant::now());
-        let ask = StreamSpec { role: Role::Ask, write_bytes: 100, limit_bytes: Some(100), ..udp(&spec()) };
+        let ask =
+            StreamSpec { role: StreamRole::Ask, write_bytes: 100, limit_bytes: Some(100), ..udp(&spec()) };
         let socket = StreamSocket::Udp { socket: near, token: TOKEN };
         run(&ask, socket, Content::Memory, &counters, &AtomicBool::new(false)).expect("asked");
         let sample = counters.sample();

@@ -2,9 +2,9 @@
 //! exact end.
 
 use super::super::receive::Naps;
-use super::super::wire::{Feedback, PROBE_BYTES, Probe, Token};
+use super::super::wire::{Feedback, PROBE_BYTES, Probe, StreamToken};
 use super::account::{Account, Came};
-use super::datagram::{Message, Tags};
+use super::datagram::{DatagramMessage, Tags};
 use super::delay::{Delays, arrival_nanos};
 use super::open;
 use super::{CpuClock, StreamCounters, bump, only_waiting, other_end_gone};
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Receives until the sender's end, or `stop`.
 pub(super) fn receive(
     socket: &UdpSocket,
-    token: &Token,
+    token: &StreamToken,
     counters: &StreamCounters,
     stop: &AtomicBool,
     clock: &mut CpuClock,
@@ -85,7 +85,7 @@ pub(super) fn receive(
 
 /// What the sender said of its end.
 #[derive(Clone, Copy)]
-struct End {
+struct SenderEnd {
     sent: u64,
     heard: Instant,
     /// When the last payload came, or the end was heard.
@@ -95,7 +95,7 @@ struct End {
 struct Receiver<'a> {
     socket: &'a UdpSocket,
     from: SocketAddr,
-    token: &'a Token,
+    token: &'a StreamToken,
     tags: Tags,
     buffer_bytes: u64,
     counters: &'a StreamCounters,
@@ -104,7 +104,7 @@ struct Receiver<'a> {
     /// Payload that counts: without doubles.
     bytes: u64,
     start: Instant,
-    end: Option<End>,
+    end: Option<SenderEnd>,
 }
 
 impl Receiver<'_> {
@@ -165,12 +165,12 @@ impl Receiver<'_> {
     /// A datagram that is no payload; false: none of our own.
     fn hear(&mut self, datagram: &[u8], now: Instant) -> bool {
         match self.tags.read_message(datagram) {
-            Some(Message::Hello(_)) => {
-                let _ = self.answer(&self.tags.message(Message::Ready(self.buffer_bytes)));
+            Some(DatagramMessage::Hello(_)) => {
+                let _ = self.answer(&self.tags.message(DatagramMessage::Ready(self.buffer_bytes)));
             }
-            Some(Message::End(sent)) => {
-                let _ = self.answer(&self.tags.message(Message::Ended(self.account.lost())));
-                self.end.get_or_insert(End { sent, heard: now, last: now });
+            Some(DatagramMessage::End(sent)) => {
+                let _ = self.answer(&self.tags.message(DatagramMessage::Ended(self.account.lost())));
+                self.end.get_or_insert(SenderEnd { sent, heard: now, last: now });
                 let _ = self.socket.set_read_timeout(Some(LATE_WAIT / 3));
             }
             Some(_) => return false,

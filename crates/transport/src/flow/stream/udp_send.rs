@@ -2,14 +2,14 @@
 //! receiver's feedback, or by a rate.
 
 use super::super::udp::{Path, UdpSender};
-use super::super::wire::Token;
-use super::datagram::{HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Message, Tags};
+use super::super::wire::StreamToken;
+use super::datagram::{DatagramMessage, HEADER_BYTES, Header, MESSAGE_BYTES, MOST_DATAGRAMS, Tags};
 use super::{Content, CpuClock, STOP_CHECK, StreamCounters, StreamSpec, bump, only_waiting, other_end_gone};
 use super::{SendMethod, content, datagram, open};
 use crate::closed_port::ClosedPort;
 use crate::pace::Pace;
 use linerate_system::batch::TrainSender;
-use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Refusal, Segmentation};
+use linerate_system::segmentation::{MOST_SEGMENTS, MOST_TRAIN_BYTES, Segmentation, SendRefusal};
 use linerate_system::{Errno, affinity};
 use std::io;
 use std::net::UdpSocket;
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) fn send(
     spec: &StreamSpec,
     socket: UdpSocket,
-    token: Token,
+    token: StreamToken,
     content: Content,
     counters: &StreamCounters,
     stop: &AtomicBool,
@@ -86,7 +86,12 @@ pub(super) fn send(
 }
 
 /// Asks until the receiver answers: what is sent before it is ready would fill its buffer. None: stopped.
-fn say_hello(socket: &UdpSocket, token: &Token, tags: &Tags, stop: &AtomicBool) -> io::Result<Option<Path>> {
+fn say_hello(
+    socket: &UdpSocket,
+    token: &StreamToken,
+    tags: &Tags,
+    stop: &AtomicBool,
+) -> io::Result<Option<Path>> {
     let mut answer = [0u8; 2 * MESSAGE_BYTES];
     socket.set_read_timeout(Some(HELLO_WAIT))?;
     for _ in 0..HELLO_TRIES {
@@ -94,10 +99,10 @@ fn say_hello(socket: &UdpSocket, token: &Token, tags: &Tags, stop: &AtomicBool) 
             return Ok(None);
         }
         let asked = Instant::now();
-        let _ = socket.send(&tags.message(Message::Hello(0)));
+        let _ = socket.send(&tags.message(DatagramMessage::Hello(0)));
         while let Some(length) = receive_until(socket, &mut answer, asked + HELLO_WAIT)? {
             let answer = &answer[..length];
-            if let Some(Message::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
+            if let Some(DatagramMessage::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
                 // Whichever question is answered: too long a trip is corrected by the first feedback.
                 return Ok(Some(Path { receiver_buffer_bytes, trip: asked.elapsed() }));
             }
@@ -134,12 +139,12 @@ fn receive_until(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> io:
 fn say_the_end(socket: &UdpSocket, tags: &Tags, sent: u64) -> io::Result<()> {
     let mut answer = [0u8; 2 * MESSAGE_BYTES];
     for _ in 0..END_TRIES {
-        if socket.send(&tags.message(Message::End(sent))).is_err_and(|error| other_end_gone(&error)) {
+        if socket.send(&tags.message(DatagramMessage::End(sent))).is_err_and(|error| other_end_gone(&error)) {
             return Ok(());
         }
         let until = Instant::now() + END_WAIT;
         while let Some(length) = receive_until(socket, &mut answer, until)? {
-            if matches!(tags.read_message(&answer[..length]), Some(Message::Ended(_))) {
+            if matches!(tags.read_message(&answer[..length]), Some(DatagramMessage::Ended(_))) {
                 return Ok(());
             }
         }
@@ -212,20 +217,20 @@ impl Sender<'_> {
     }
 
     /// Waits for what passes; what does not is the error.
-    fn go_on_after(&mut self, refusal: Refusal) -> io::Result<()> {
+    fn go_on_after(&mut self, refusal: SendRefusal) -> io::Result<()> {
         match refusal {
-            Refusal::Busy => {
+            SendRefusal::Busy => {
                 bump(&self.counters.refused_sends, 1);
                 std::thread::sleep(REFUSED_WAIT);
                 Ok(())
             }
-            Refusal::SegmentationOff => Ok(()),
-            Refusal::PortClosed(error) => self.heard_refusal(error),
-            Refusal::TooLarge(error) => {
+            SendRefusal::SegmentationOff => Ok(()),
+            SendRefusal::PortClosed(error) => self.heard_refusal(error),
+            SendRefusal::TooLarge(error) => {
                 let datagram_bytes = self.datagram_bytes();
                 Err(io::Error::new(error.kind(), TooLarge { datagram_bytes, error }))
             }
-            Refusal::Failed(error) => Err(explained(error)),
+            SendRefusal::Failed(error) => Err(explained(error)),
         }
     }
 
@@ -270,7 +275,7 @@ impl Sender<'_> {
             let wait = pace.wait(now);
             if !wait.is_zero() {
                 if now.duration_since(spoke) > SIGN_OF_LIFE {
-                    let _ = socket.send(&self.tags.message(Message::Hello(0)));
+                    let _ = socket.send(&self.tags.message(DatagramMessage::Hello(0)));
                     spoke = now;
                 }
                 std::thread::sleep(wait.min(STOP_CHECK));

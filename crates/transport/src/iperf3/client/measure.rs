@@ -1,15 +1,15 @@
 //! A test of our own from the first byte to the results.
 
-use super::words::{Ended, HURRY, SILENCE};
-use super::{PATIENCE, Session};
+use super::words::{ClientEnd, HURRY, SILENCE};
+use super::{ClientSession, PATIENCE};
 use crate::iperf3::control::RESULTS_BYTES;
 use crate::iperf3::cpu::CpuMeter;
-use crate::iperf3::crew::Crew;
+use crate::iperf3::crew::Iperf3Workers;
 use crate::iperf3::exchange::{results, take_results};
-use crate::iperf3::figures::Progress;
+use crate::iperf3::figures::IntervalProgress;
 use crate::iperf3::results::Results;
 use crate::iperf3::running::Recorder;
-use crate::iperf3::state::State;
+use crate::iperf3::state::Iperf3State;
 use linerate_facts::protocol::Protocol;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,9 +26,14 @@ const UDP_SETTLE: Duration = Duration::from_millis(5);
 /// Nothing more comes when nothing came for so long.
 const QUIET: Duration = Duration::from_millis(30);
 
-impl Session<'_> {
+impl ClientSession<'_> {
     /// From the first byte to the results.
-    pub(super) fn measure(&mut self, mut crew: Crew, cpu: CpuMeter, hear: &mut dyn FnMut(&Progress)) {
+    pub(super) fn measure(
+        &mut self,
+        mut crew: Iperf3Workers,
+        cpu: CpuMeter,
+        hear: &mut dyn FnMut(&IntervalProgress),
+    ) {
         let test = self.outcome.test.clone();
         let omit = Duration::from_secs_f64(test.omit_seconds);
         let interval = Duration::from_secs_f64(test.interval_seconds.clamp(0.1, 3600.0));
@@ -48,7 +53,7 @@ impl Session<'_> {
             std::thread::sleep(UDP_SETTLE);
         }
         self.outcome.cpu_local = cpu.used();
-        let told = told.and_then(|()| Ok(self.control.send_state(State::TestEnd)?));
+        let told = told.and_then(|()| Ok(self.control.send_state(Iperf3State::TestEnd)?));
         if test.receives() {
             crew.drain(QUIET, SETTLE);
         }
@@ -67,10 +72,10 @@ impl Session<'_> {
     /// Lets it run until its time or its bytes are up, or something ends it.
     fn watch(
         &mut self,
-        crew: &mut Crew,
+        crew: &mut Iperf3Workers,
         recorder: &mut Recorder,
-        hear: &mut dyn FnMut(&Progress),
-    ) -> Result<(), Ended> {
+        hear: &mut dyn FnMut(&IntervalProgress),
+    ) -> Result<(), ClientEnd> {
         let test = &self.outcome.test;
         let end = Duration::from_secs_f64(test.omit_seconds + test.seconds);
         let (bytes, only_receives) = (test.bytes, !test.sends());
@@ -92,38 +97,38 @@ impl Session<'_> {
                 return Ok(());
             }
             if moved_at.elapsed() > SILENCE {
-                return Err(Ended::Silence);
+                return Err(ClientEnd::Silence);
             }
             let left = if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(crew.start.elapsed()) };
             if let Some(state) = self.control.poll_state(LOOK.min(left).min(recorder.time_left()))? {
-                return Err(Ended::State(state));
+                return Err(ClientEnd::State(state));
             }
         }
     }
 
     /// TEST_END was sent: what the server then wants, to its end.
-    fn exchange(&mut self) -> Result<(), Ended> {
+    fn exchange(&mut self) -> Result<(), ClientEnd> {
         // The user's stop has been obeyed; from here on it only shortens the wait.
         let stopped = self.route.stop.load(Ordering::Relaxed);
         let (patience, none) = (if stopped { HURRY } else { PATIENCE }, AtomicBool::new(false));
         let stop = if stopped { &none } else { self.route.stop };
         loop {
             match self.control.read_state(patience, stop)? {
-                State::ExchangeResults => {
+                Iperf3State::ExchangeResults => {
                     let ours = results(&self.outcome);
                     self.control.send_json(&ours.to_json())?;
                     let theirs = self.control.read_json(RESULTS_BYTES, patience, stop)?;
-                    let theirs = Results::from_json(&theirs).map_err(Ended::Results)?;
+                    let theirs = Results::from_json(&theirs).map_err(ClientEnd::Results)?;
                     take_results(&mut self.outcome, &theirs);
                 }
-                State::DisplayResults => {
+                Iperf3State::DisplayResults => {
                     // What the server makes of our good-bye changes nothing.
-                    let _ = self.control.send_state(State::Done);
+                    let _ = self.control.send_state(Iperf3State::Done);
                     return Ok(());
                 }
                 // Sent before it read our TEST_END.
-                State::TestRunning | State::TestStart => {}
-                state => return Err(Ended::State(state)),
+                Iperf3State::TestRunning | Iperf3State::TestStart => {}
+                state => return Err(ClientEnd::State(state)),
             }
         }
     }

@@ -5,12 +5,12 @@ mod words;
 
 use super::control::Control;
 use super::cpu::CpuMeter;
-use super::crew::{Crew, DataStream, Order, stream_id};
-use super::figures::{Outcome, Progress};
+use super::crew::{DataStream, Iperf3StreamSpec, Iperf3Workers, stream_id};
+use super::figures::{IntervalProgress, TestOutcome};
 use super::open::Route;
 use super::parameters::Parameters;
-use super::state::{Cookie, State};
-use super::{Direction, Test};
+use super::state::{Cookie, Iperf3State};
+use super::{Iperf3Test, TestDirection};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use std::io;
@@ -32,26 +32,26 @@ const UDP_BLOCK_BYTES: u32 = 1460;
 pub fn run_client(
     address: SocketAddr,
     local: Option<IpAddr>,
-    test: &Test,
+    test: &Iperf3Test,
     stop: &AtomicBool,
-    hear: &mut dyn FnMut(&Progress),
-) -> Result<Outcome, Failure> {
+    hear: &mut dyn FnMut(&IntervalProgress),
+) -> Result<TestOutcome, Failure> {
     test.check()?;
     let route = Route { address, local, device: test.device.as_deref(), stop };
-    let session = Session::begin(route, test)?;
+    let session = ClientSession::begin(route, test)?;
     session.run(hear)
 }
 
 /// A test under way.
-struct Session<'a> {
+struct ClientSession<'a> {
     route: Route<'a>,
     control: Control,
     cookie: Cookie,
-    outcome: Outcome,
+    outcome: TestOutcome,
 }
 
-impl<'a> Session<'a> {
-    fn begin(route: Route<'a>, test: &Test) -> Result<Self, Failure> {
+impl<'a> ClientSession<'a> {
+    fn begin(route: Route<'a>, test: &Iperf3Test) -> Result<Self, Failure> {
         let address = route.address;
         let failed = |error: io::Error| unreachable(address, &error, route.stop);
         let stream = route.connect(|_| Ok(())).map_err(failed)?;
@@ -68,23 +68,23 @@ impl<'a> Session<'a> {
                 segment_bytes.filter(|bytes| *bytes >= 16).unwrap_or(UDP_BLOCK_BYTES).min(65_507)
             }
         }));
-        let outcome = Outcome {
+        let outcome = TestOutcome {
             client: true,
             cookie: cookie.text(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             addresses: control.local().ok().zip(control.peer().ok()),
             segment_bytes,
             test,
-            ..Outcome::default()
+            ..TestOutcome::default()
         };
-        Ok(Session { route, control, cookie, outcome })
+        Ok(ClientSession { route, control, cookie, outcome })
     }
 
-    fn run(mut self, hear: &mut dyn FnMut(&Progress)) -> Result<Outcome, Failure> {
+    fn run(mut self, hear: &mut dyn FnMut(&IntervalProgress)) -> Result<TestOutcome, Failure> {
         let streams = self.set_up()?;
         let order = order(&self.outcome.test);
         let cpu = CpuMeter::start();
-        let crew = Crew::start(streams, &order);
+        let crew = Iperf3Workers::start(streams, &order);
         let crew = crew.map_err(|error| Failure::Lacks(format!("iperf3's streams cannot run: {error}")))?;
         self.measure(crew, cpu, hear);
         Ok(self.outcome)
@@ -97,13 +97,13 @@ impl<'a> Session<'a> {
         loop {
             let state = self.control.read_state(PATIENCE, stop).map_err(|error| refused(address, &error))?;
             match state {
-                State::ParamExchange => {
+                Iperf3State::ParamExchange => {
                     let parameters = Parameters::of(&self.outcome.test).to_json();
                     self.control.send_json(&parameters).map_err(|error| refused(address, &error))?;
                 }
-                State::CreateStreams if streams.is_empty() => streams = self.open()?,
-                State::TestStart => {}
-                State::TestRunning if !streams.is_empty() => return Ok(streams),
+                Iperf3State::CreateStreams if streams.is_empty() => streams = self.open()?,
+                Iperf3State::TestStart => {}
+                Iperf3State::TestRunning if !streams.is_empty() => return Ok(streams),
                 state => return Err(self.told(state)),
             }
         }
@@ -113,9 +113,9 @@ impl<'a> Session<'a> {
     fn open(&self) -> Result<Vec<DataStream>, Failure> {
         let test = &self.outcome.test;
         let ways: &[bool] = match test.direction {
-            Direction::Send => &[true],
-            Direction::Receive => &[false],
-            Direction::Both => &[true, false],
+            TestDirection::Send => &[true],
+            TestDirection::Receive => &[false],
+            TestDirection::Both => &[true, false],
         };
         let wanted = ways.iter().flat_map(|sender| (0..test.parallel).map(move |_| *sender));
         let opened = wanted.enumerate().map(|(place, sender)| {
@@ -134,8 +134,8 @@ impl<'a> Session<'a> {
     }
 }
 
-fn order(test: &Test) -> Order {
-    Order {
+fn order(test: &Iperf3Test) -> Iperf3StreamSpec {
+    Iperf3StreamSpec {
         block_bytes: test.block_bytes.unwrap_or(TCP_BLOCK_BYTES) as usize,
         bits_per_second: test.bits_per_second.unwrap_or(0),
         receive_pace: None,

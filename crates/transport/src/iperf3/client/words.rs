@@ -1,9 +1,9 @@
 //! How a test of our own failed, in words.
 
-use super::Session;
+use super::ClientSession;
 use crate::iperf3::control::ControlError;
 use crate::iperf3::errors::server_error;
-use crate::iperf3::state::State;
+use crate::iperf3::state::Iperf3State;
 use linerate_facts::failure::Failure;
 use std::io;
 use std::net::SocketAddr;
@@ -16,33 +16,33 @@ pub(super) const HURRY: Duration = Duration::from_millis(400);
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
 /// Why a test ended before its time.
-pub(super) enum Ended {
-    State(State),
+pub(super) enum ClientEnd {
+    State(Iperf3State),
     Control(ControlError),
     Silence,
     Results(String),
 }
 
-impl From<ControlError> for Ended {
-    fn from(error: ControlError) -> Ended {
-        Ended::Control(error)
+impl From<ControlError> for ClientEnd {
+    fn from(error: ControlError) -> ClientEnd {
+        ClientEnd::Control(error)
     }
 }
 
-impl Session<'_> {
+impl ClientSession<'_> {
     /// A server that ends the test instead of going on.
-    pub(super) fn told(&mut self, state: State) -> Failure {
+    pub(super) fn told(&mut self, state: Iperf3State) -> Failure {
         let why = self.words(state);
         Failure::Lacks(format!("iperf3 server {}: {why}", self.route.address))
     }
 
-    pub(super) fn words(&mut self, state: State) -> String {
+    pub(super) fn words(&mut self, state: Iperf3State) -> String {
         match state {
-            State::AccessDenied => {
+            Iperf3State::AccessDenied => {
                 "it is busy with another test: an iperf3 server runs one at a time; try again later".into()
             }
-            State::ServerTerminate => "it was stopped".into(),
-            State::ServerError => match self.control.read_error(HURRY, &AtomicBool::new(false)) {
+            Iperf3State::ServerTerminate => "it was stopped".into(),
+            Iperf3State::ServerError => match self.control.read_error(HURRY, &AtomicBool::new(false)) {
                 Ok((number, errno)) => server_error(number, errno),
                 Err(error) => format!("it refuses, and gives no reason: {error}"),
             },
@@ -50,19 +50,19 @@ impl Session<'_> {
         }
     }
 
-    pub(super) fn why(&mut self, ended: Ended) -> String {
+    pub(super) fn why(&mut self, ended: ClientEnd) -> String {
         let why = match ended {
-            Ended::State(state) => self.words(state),
-            Ended::Silence => {
-                let _ = self.control.send_state(State::ClientTerminate);
+            ClientEnd::State(state) => self.words(state),
+            ClientEnd::Silence => {
+                let _ = self.control.send_state(Iperf3State::ClientTerminate);
                 format!("no stream moved a byte for {} s", SILENCE.as_secs())
             }
-            Ended::Results(why) => why,
-            Ended::Control(ControlError::Stopped) => {
-                let _ = self.control.send_state(State::ClientTerminate);
+            ClientEnd::Results(why) => why,
+            ClientEnd::Control(ControlError::Stopped) => {
+                let _ = self.control.send_state(Iperf3State::ClientTerminate);
                 "stopped before the results came".into()
             }
-            Ended::Control(error) => error.to_string(),
+            ClientEnd::Control(error) => error.to_string(),
         };
         format!("iperf3 server {}: {why}; the figures are those until then", self.route.address)
     }

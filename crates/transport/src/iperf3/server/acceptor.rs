@@ -1,9 +1,9 @@
 //! The acceptor: connections are pending here until they have shown a cookie, all in one thread.
 
-use super::{Admits, Arrived, CookieShown, Limits, Phase, SharedPhase};
+use super::{AdmitsClient, Arrived, CookieShown, Iperf3Limits, Phase, SharedPhase};
 use crate::admission::{Pending, PendingConnection, Turns};
 use crate::iperf3::control::later;
-use crate::iperf3::state::{COOKIE_BYTES, Cookie, State};
+use crate::iperf3::state::{COOKIE_BYTES, Cookie, Iperf3State};
 use crate::lock::lock;
 use linerate_system::readiness::wait_readable;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ enum Decision {
 
 pub(super) struct Acceptor<'a> {
     listeners: &'a [TcpListener],
-    admits: &'a Admits,
+    admits: &'a AdmitsClient,
     phase: &'a SharedPhase,
     controls: SyncSender<CookieShown>,
     streams: SyncSender<Arrived>,
@@ -55,8 +55,8 @@ pub(super) struct Acceptor<'a> {
 
 impl<'a> Acceptor<'a> {
     pub(crate) fn new(
-        (listeners, admits): (&'a [TcpListener], &'a Admits),
-        limits: &Limits,
+        (listeners, admits): (&'a [TcpListener], &'a AdmitsClient),
+        limits: &Iperf3Limits,
         phase: &'a SharedPhase,
         controls: SyncSender<CookieShown>,
         streams: SyncSender<Arrived>,
@@ -150,7 +150,7 @@ impl<'a> Acceptor<'a> {
         drop(phase);
         if entry.since.elapsed() > GRACE {
             let opening = &mut entry.connection;
-            let _ = opening.stream.write(&[State::AccessDenied.byte()]);
+            let _ = opening.stream.write(&[Iperf3State::AccessDenied.byte()]);
             let _ = opening.stream.shutdown(std::net::Shutdown::Write);
             tracing::info!(from = %opening.from, "iperf3 client turned away: a test is running");
             opening.denied = Some(now);
@@ -160,7 +160,7 @@ impl<'a> Acceptor<'a> {
 }
 
 /// Accepts what waits in the kernel. A client shows its cookie at once: who waited longest is no client.
-fn accept(listener: &TcpListener, admits: &Admits, pending: &mut Pending<Opening>) {
+fn accept(listener: &TcpListener, admits: &AdmitsClient, pending: &mut Pending<Opening>) {
     for _ in 0..AT_ONCE {
         let (stream, from) = match listener.accept() {
             Ok(accepted) => accepted,

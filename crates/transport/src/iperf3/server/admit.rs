@@ -1,13 +1,13 @@
 //! Admitting the streams of a client: TCP connections with its cookie, UDP from its address.
 
-use super::{Arrived, Limits, Phase, SharedPhase, buffers};
+use super::{Arrived, Iperf3Limits, Phase, SharedPhase, buffers};
 use crate::iperf3::control::Control;
 use crate::iperf3::crew::{DataSocket, DataStream, stream_id};
 use crate::iperf3::open::{receive_trains, udp_buffers};
 use crate::iperf3::parameters::{Parameters, number};
 use crate::iperf3::state::Cookie;
 use crate::iperf3::udp::answer;
-use crate::iperf3::{Direction, control::later};
+use crate::iperf3::{TestDirection, control::later};
 use crate::lock::lock;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
@@ -69,7 +69,7 @@ impl<'a> Gate<'a> {
     fn next(
         &mut self,
         parameters: &Parameters,
-        limits: &Limits,
+        limits: &Iperf3Limits,
         sender: bool,
     ) -> io::Result<Option<DataSocket>> {
         match self {
@@ -123,13 +123,13 @@ pub(super) fn admit(
     mut gate: Gate<'_>,
     control: &mut Control,
     parameters: &Parameters,
-    limits: &Limits,
+    limits: &Iperf3Limits,
     stop: &AtomicBool,
 ) -> Result<Vec<DataStream>, NotAdmitted> {
     let ways: &[bool] = match parameters.direction {
-        Direction::Send => &[false],
-        Direction::Receive => &[true],
-        Direction::Both => &[false, true],
+        TestDirection::Send => &[false],
+        TestDirection::Receive => &[true],
+        TestDirection::Both => &[false, true],
     };
     let wanted: Vec<bool> =
         ways.iter().flat_map(|sender| (0..parameters.parallel).map(move |_| *sender)).collect();
@@ -182,7 +182,7 @@ fn set_up(stream: &TcpStream, parameters: &Parameters) {
 
 /// The direction in which nothing flows keeps the buffer that the kernel gives at first, unless the client
 /// asks for another.
-fn tcp_buffers(stream: &TcpStream, parameters: &Parameters, limits: &Limits, sender: bool) {
+fn tcp_buffers(stream: &TcpStream, parameters: &Parameters, limits: &Iperf3Limits, sender: bool) {
     let both = parameters.window_bytes.is_some();
     let wanted = |way| buffers::wanted(parameters, limits, way).map(|bytes| bytes.min(1 << 30) as usize);
     if let Some(bytes) = wanted(true).filter(|_| sender || both) {

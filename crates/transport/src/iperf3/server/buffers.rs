@@ -1,7 +1,7 @@
 //! Socket buffers of a client's streams, within the memory that one may take.
 
-use super::Limits;
-use crate::iperf3::Direction;
+use super::Iperf3Limits;
+use crate::iperf3::TestDirection;
 use crate::iperf3::open::udp_buffer_bytes;
 use crate::iperf3::parameters::Parameters;
 use linerate_facts::protocol::Protocol;
@@ -14,18 +14,18 @@ const LEAST_HELD_BYTES: u64 = 128 << 10;
 
 /// Streams of a test, both ways.
 pub(super) fn streams(parameters: &Parameters) -> u32 {
-    let ways = if parameters.direction == Direction::Both { 2 } else { 1 };
+    let ways = if parameters.direction == TestDirection::Both { 2 } else { 1 };
     parameters.parallel.max(1) * ways
 }
 
 /// What one stream may ask for, in each direction, bytes: the kernel grants twice that (socket(7)).
-pub(super) fn most(parameters: &Parameters, limits: &Limits) -> u64 {
+pub(super) fn most(parameters: &Parameters, limits: &Iperf3Limits) -> u64 {
     limits.buffer_bytes / u64::from(streams(parameters)) / 4
 }
 
 /// What to ask for of one direction of a stream; none: TCP may size its buffer by itself, for all that it may
 /// grow to is within the limit.
-pub(super) fn wanted(parameters: &Parameters, limits: &Limits, sender: bool) -> Option<u64> {
+pub(super) fn wanted(parameters: &Parameters, limits: &Iperf3Limits, sender: bool) -> Option<u64> {
     let most = most(parameters, limits);
     match (parameters.protocol, parameters.window_bytes) {
         (Protocol::Udp, window) => Some((udp_buffer_bytes(window, parameters.parallel) as u64).min(most)),
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn whatever_is_asked_for_all_buffers_fit_the_limit() {
         for limit in [1 << 20, 64 << 20, 256 << 20] {
-            let limits = Limits { buffer_bytes: limit, ..Limits::default() };
+            let limits = Iperf3Limits { buffer_bytes: limit, ..Iperf3Limits::default() };
             for text in [
                 r#"{"udp":true,"time":1,"len":1000,"parallel":64}"#,
                 r#"{"udp":true,"time":1,"len":1000,"parallel":1,"window":500000000}"#,
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_receiver_under_a_rate_holds_little() {
-        let limits = Limits { bits_per_second: Some(80_000_000), ..Limits::default() };
+        let limits = Iperf3Limits { bits_per_second: Some(80_000_000), ..Iperf3Limits::default() };
         let parameters = asked(r#"{"tcp":true,"time":1,"parallel":2}"#);
         assert_eq!(wanted(&parameters, &limits, false), Some(250_000));
     }

@@ -13,14 +13,14 @@ mod admit;
 mod buffers;
 mod session;
 
-use super::figures::{Outcome, Progress};
+use super::figures::{IntervalProgress, TestOutcome};
 use super::parameters::{MOST_STREAMS, Parameters};
 use super::state::Cookie;
 use crate::admission::{self, PENDING_CONNECTIONS};
 use crate::lock::lock;
 use acceptor::Acceptor;
 use linerate_facts::failure::Failure;
-use session::Session;
+use session::ServerTest;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ const WAITING_STREAMS: usize = 256;
 
 /// What a client may ask for, and how long anything is waited for.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct Iperf3Limits {
     /// Longest test, seconds; also of one that ends by bytes.
     pub seconds: f64,
     /// Most streams each way.
@@ -55,9 +55,9 @@ pub struct Limits {
     pub idle: Duration,
 }
 
-impl Default for Limits {
+impl Default for Iperf3Limits {
     fn default() -> Self {
-        Limits {
+        Iperf3Limits {
             seconds: 3600.0,
             streams: MOST_STREAMS,
             bits_per_second: None,
@@ -72,21 +72,21 @@ impl Default for Limits {
 
 /// What a listener hears.
 #[derive(Debug)]
-pub enum Event {
+pub enum ServerEvent {
     /// A client's test begins.
-    Started { client: SocketAddr, parameters: Box<Asked> },
+    Started { client: SocketAddr, parameters: Box<TestRequest> },
     /// An interval is over.
-    Progress(Progress),
+    Progress(IntervalProgress),
     /// The test is over, wholly or in part: `Outcome::error` tells.
-    Ended(Box<Outcome>),
+    Ended(Box<TestOutcome>),
     /// A client got no test.
     Refused { client: SocketAddr, why: String },
 }
 
 /// What a client asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    pub test: super::Test,
+pub struct TestRequest {
+    pub test: super::Iperf3Test,
     pub client_version: Option<String>,
 }
 
@@ -128,17 +128,17 @@ fn cannot_start(error: io::Error) -> Failure {
 }
 
 /// Says whose connections are taken.
-pub type Admits = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+pub type AdmitsClient = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// The server, listening.
-pub struct Server {
+pub struct Iperf3Server {
     listeners: Vec<TcpListener>,
-    admits: Admits,
+    admits: AdmitsClient,
 }
 
-impl Server {
+impl Iperf3Server {
     /// Listens on the addresses; none: on every address, port 5201.
-    pub fn bind(addresses: &[SocketAddr]) -> Result<Server, Failure> {
+    pub fn bind(addresses: &[SocketAddr]) -> Result<Iperf3Server, Failure> {
         let sockets = admission::listen_or_at(addresses, super::DEFAULT_PORT);
         let sockets = sockets.map_err(|error| error.advise("--listen", IN_USE))?;
         let listeners = sockets.into_iter().map(|socket| {
@@ -146,11 +146,11 @@ impl Server {
             Ok(socket.into())
         });
         let listeners = listeners.collect::<io::Result<_>>().map_err(cannot_start)?;
-        Ok(Server { listeners, admits: Arc::new(|_| true) })
+        Ok(Iperf3Server { listeners, admits: Arc::new(|_| true) })
     }
 
     /// Takes connections of these hosts only; others are closed without a word.
-    pub fn admitting(mut self, admits: Admits) -> Server {
+    pub fn admitting(mut self, admits: AdmitsClient) -> Iperf3Server {
         self.admits = admits;
         self
     }
@@ -164,8 +164,8 @@ impl Server {
     pub fn serve(
         &self,
         stop: &AtomicBool,
-        limits: &Limits,
-        hear: &mut dyn FnMut(&Event),
+        limits: &Iperf3Limits,
+        hear: &mut dyn FnMut(&ServerEvent),
     ) -> Result<(), Failure> {
         let phase = Mutex::new(Phase::Idle);
         let (controls, clients) = sync_channel(1);
@@ -184,7 +184,7 @@ impl Server {
                     Err(RecvTimeoutError::Timeout) => continue,
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
-                Session::serve(client, limits, &phase, &streams, stop, hear);
+                ServerTest::serve(client, limits, &phase, &streams, stop, hear);
                 *lock(&phase) = Phase::Idle;
                 // Of a client that is gone.
                 while streams.try_recv().is_ok() {}
@@ -195,8 +195,8 @@ impl Server {
 }
 
 /// What the client asked for as a test of our own, seen from the client.
-fn asked(parameters: &Parameters) -> Asked {
-    let test = super::Test {
+fn asked(parameters: &Parameters) -> TestRequest {
+    let test = super::Iperf3Test {
         protocol: parameters.protocol,
         direction: parameters.direction,
         parallel: parameters.parallel,
@@ -207,7 +207,7 @@ fn asked(parameters: &Parameters) -> Asked {
         window_bytes: parameters.window_bytes,
         bits_per_second: (parameters.bits_per_second > 0).then_some(parameters.bits_per_second),
         congestion_control: parameters.congestion_control.clone(),
-        ..super::Test::default()
+        ..super::Iperf3Test::default()
     };
-    Asked { test, client_version: parameters.client_version.clone() }
+    TestRequest { test, client_version: parameters.client_version.clone() }
 }

@@ -1,18 +1,18 @@
 //! One client's test, from its parameters to its results.
 
 use super::admit::{Gate, NotAdmitted, admit, plain};
-use super::{Arrived, CookieShown, Event, Limits, SharedPhase, asked, buffers};
+use super::{Arrived, CookieShown, Iperf3Limits, ServerEvent, SharedPhase, asked, buffers};
 use crate::flow::allowance::{Allowance, CATCH_UP};
-use crate::iperf3::Direction;
+use crate::iperf3::TestDirection;
 use crate::iperf3::control::{Control, ControlError, PARAMETERS_BYTES, RESULTS_BYTES};
 use crate::iperf3::cpu::CpuMeter;
-use crate::iperf3::crew::{Crew, Order};
+use crate::iperf3::crew::{Iperf3StreamSpec, Iperf3Workers};
 use crate::iperf3::exchange::{results, take_results};
-use crate::iperf3::figures::Outcome;
-use crate::iperf3::parameters::{Parameters, Refusal, number};
+use crate::iperf3::figures::TestOutcome;
+use crate::iperf3::parameters::{Iperf3Refusal, Parameters, number};
 use crate::iperf3::results::Results;
 use crate::iperf3::running::Recorder;
-use crate::iperf3::state::{Cookie, State};
+use crate::iperf3::state::{Cookie, Iperf3State};
 use linerate_facts::protocol::Protocol;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,16 +43,16 @@ const UDP_BLOCK_BYTES: u32 = 1460;
 const BLOCK_MEMORY: u32 = 64 << 20;
 
 /// A client and its test.
-pub(super) struct Session<'a> {
+pub(super) struct ServerTest<'a> {
     control: Control,
     client: SocketAddr,
-    limits: &'a Limits,
+    limits: &'a Iperf3Limits,
     stop: &'a AtomicBool,
-    hear: &'a mut dyn FnMut(&Event),
+    hear: &'a mut dyn FnMut(&ServerEvent),
 }
 
 /// Why a test ended before its time: what the client is told, and words.
-struct Ended {
+struct TestEnd {
     tell: Tell,
     why: String,
 }
@@ -63,46 +63,46 @@ enum Tell {
     Error(i32, i32),
 }
 
-impl From<ControlError> for Ended {
-    fn from(error: ControlError) -> Ended {
-        Ended { tell: Tell::Nothing, why: error.to_string() }
+impl From<ControlError> for TestEnd {
+    fn from(error: ControlError) -> TestEnd {
+        TestEnd { tell: Tell::Nothing, why: error.to_string() }
     }
 }
 
-impl From<Refusal> for Ended {
-    fn from(refusal: Refusal) -> Ended {
-        Ended { tell: Tell::Error(refusal.number, 0), why: refusal.why }
+impl From<Iperf3Refusal> for TestEnd {
+    fn from(refusal: Iperf3Refusal) -> TestEnd {
+        TestEnd { tell: Tell::Error(refusal.number, 0), why: refusal.why }
     }
 }
 
-impl From<NotAdmitted> for Ended {
-    fn from(error: NotAdmitted) -> Ended {
-        Ended { tell: Tell::Error(error.number, error.errno), why: error.why }
+impl From<NotAdmitted> for TestEnd {
+    fn from(error: NotAdmitted) -> TestEnd {
+        TestEnd { tell: Tell::Error(error.number, error.errno), why: error.why }
     }
 }
 
-fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, Ended> {
-    Err(Ended { tell: Tell::Error(number, 0), why: why.into() })
+fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, TestEnd> {
+    Err(TestEnd { tell: Tell::Error(number, 0), why: why.into() })
 }
 
-impl Session<'_> {
+impl ServerTest<'_> {
     /// Serves one client to its end, whatever that is.
     pub(crate) fn serve(
         shown: CookieShown,
-        limits: &Limits,
+        limits: &Iperf3Limits,
         phase: &SharedPhase,
         streams: &Receiver<Arrived>,
         stop: &AtomicBool,
-        hear: &mut dyn FnMut(&Event),
+        hear: &mut dyn FnMut(&ServerEvent),
     ) {
         let CookieShown { stream, client, cookie } = shown;
         let client = plain(client);
         let Ok(control) = Control::new(stream) else { return };
-        let mut session = Session { control, client, limits, stop, hear };
+        let mut session = ServerTest { control, client, limits, stop, hear };
         if let Err(ended) = session.run(cookie, phase, streams) {
             tracing::info!(%client, why = ended.why, "iperf3 test refused");
             session.tell(&ended.tell);
-            (session.hear)(&Event::Refused { client, why: ended.why });
+            (session.hear)(&ServerEvent::Refused { client, why: ended.why });
         }
     }
 
@@ -110,44 +110,49 @@ impl Session<'_> {
         // Who is gone hears nothing.
         let _ = match tell {
             Tell::Nothing => Ok(()),
-            Tell::Terminated => self.control.send_state(State::ServerTerminate),
+            Tell::Terminated => self.control.send_state(Iperf3State::ServerTerminate),
             Tell::Error(number, errno) => self.control.send_error(*number, *errno),
         };
     }
 
     /// An error: no test took place.
-    fn run(&mut self, cookie: Cookie, phase: &SharedPhase, streams: &Receiver<Arrived>) -> Result<(), Ended> {
-        self.control.send_state(State::ParamExchange)?;
+    fn run(
+        &mut self,
+        cookie: Cookie,
+        phase: &SharedPhase,
+        streams: &Receiver<Arrived>,
+    ) -> Result<(), TestEnd> {
+        self.control.send_state(Iperf3State::ParamExchange)?;
         let message = self.control.read_json(PARAMETERS_BYTES, self.limits.message, self.stop)?;
         let parameters = self.within_limits(Parameters::from_json(&message)?)?;
         let gate = Gate::open(parameters.protocol, &self.control, cookie, streams, phase)?;
-        self.control.send_state(State::CreateStreams)?;
+        self.control.send_state(Iperf3State::CreateStreams)?;
         let streams = admit(gate, &mut self.control, &parameters, self.limits, self.stop)?;
         let wanted = asked(&parameters);
-        let mut outcome = Outcome {
+        let mut outcome = TestOutcome {
             cookie: cookie.text(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             addresses: self.control.local().ok().map(plain).zip(Some(self.client)),
             peer_version: wanted.client_version.clone(),
             segment_bytes: self.control.segment_bytes(),
             test: wanted.test.clone(),
-            ..Outcome::default()
+            ..TestOutcome::default()
         };
         tracing::info!(client = %self.client, "iperf3 test begins");
-        (self.hear)(&Event::Started { client: self.client, parameters: Box::new(wanted) });
-        self.control.send_state(State::TestStart)?;
-        self.control.send_state(State::TestRunning)?;
+        (self.hear)(&ServerEvent::Started { client: self.client, parameters: Box::new(wanted) });
+        self.control.send_state(Iperf3State::TestStart)?;
+        self.control.send_state(Iperf3State::TestRunning)?;
         let cpu = CpuMeter::start();
-        let crew = Crew::start(streams, &order(&parameters, self.limits));
+        let crew = Iperf3Workers::start(streams, &order(&parameters, self.limits));
         let crew =
             crew.or_else(|error| refuse(number::STREAM_ACCEPT, format!("streams cannot run: {error}")))?;
         self.measure(crew, &cpu, &parameters, &mut outcome);
-        (self.hear)(&Event::Ended(Box::new(outcome)));
+        (self.hear)(&ServerEvent::Ended(Box::new(outcome)));
         Ok(())
     }
 
     /// What is not allowed is refused by the number that iperf3 has for it.
-    fn within_limits(&self, parameters: Parameters) -> Result<Parameters, Ended> {
+    fn within_limits(&self, parameters: Parameters) -> Result<Parameters, TestEnd> {
         let limits = self.limits;
         if parameters.parallel > limits.streams {
             return refuse(
@@ -168,7 +173,13 @@ impl Session<'_> {
         Ok(parameters)
     }
 
-    fn measure(&mut self, mut crew: Crew, cpu: &CpuMeter, parameters: &Parameters, outcome: &mut Outcome) {
+    fn measure(
+        &mut self,
+        mut crew: Iperf3Workers,
+        cpu: &CpuMeter,
+        parameters: &Parameters,
+        outcome: &mut TestOutcome,
+    ) {
         let omit = Duration::from_secs_f64(parameters.omit_seconds);
         let recorder = Recorder::new(&crew, parameters.protocol, omit, Duration::from_secs(1));
         let mut recorder = recorder.keeping(MOST_INTERVALS);
@@ -183,7 +194,7 @@ impl Session<'_> {
         let arrived: Vec<Option<u64>> =
             crew.members.iter().map(|member| member.acknowledged_bytes()).collect();
         crew.close_senders();
-        if told.is_ok() && parameters.direction != Direction::Receive {
+        if told.is_ok() && parameters.direction != TestDirection::Receive {
             crew.drain(QUIET, SETTLE);
         }
         crew.end();
@@ -203,7 +214,12 @@ impl Session<'_> {
     }
 
     /// Until the client says that this was all.
-    fn watch(&mut self, crew: &Crew, recorder: &mut Recorder, parameters: &Parameters) -> Result<(), Ended> {
+    fn watch(
+        &mut self,
+        crew: &Iperf3Workers,
+        recorder: &mut Recorder,
+        parameters: &Parameters,
+    ) -> Result<(), TestEnd> {
         let asked = if parameters.seconds > 0.0 { parameters.seconds } else { self.limits.seconds };
         let longest = Duration::from_secs_f64((asked + parameters.omit_seconds).min(1e9)) + GRACE;
         let (mut moved, mut moved_at) = (0, Instant::now());
@@ -212,15 +228,15 @@ impl Session<'_> {
         loop {
             if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()))? {
                 return match state {
-                    State::TestEnd => Ok(()),
-                    State::ClientTerminate => {
-                        Err(Ended { tell: Tell::Nothing, why: "it was stopped".into() })
+                    Iperf3State::TestEnd => Ok(()),
+                    Iperf3State::ClientTerminate => {
+                        Err(TestEnd { tell: Tell::Nothing, why: "it was stopped".into() })
                     }
                     state => Err(ControlError::Unexpected(state).into()),
                 };
             }
             if let Some(progress) = recorder.tick(crew) {
-                (self.hear)(&Event::Progress(progress));
+                (self.hear)(&ServerEvent::Progress(progress));
             }
             let now: u64 = crew.counted().iter().map(|counted| counted.bytes).sum();
             if now != moved {
@@ -237,26 +253,26 @@ impl Session<'_> {
             }
             if self.stop.load(Ordering::Relaxed) || crew.start.elapsed() > longest {
                 let why = if self.stop.load(Ordering::Relaxed) { "stopped here" } else { "its time was up" };
-                return Err(Ended { tell: Tell::Terminated, why: why.into() });
+                return Err(TestEnd { tell: Tell::Terminated, why: why.into() });
             }
         }
     }
 
-    fn exchange(&mut self, outcome: &mut Outcome) -> Result<(), Ended> {
+    fn exchange(&mut self, outcome: &mut TestOutcome) -> Result<(), TestEnd> {
         let patience = self.limits.message.max(Duration::from_secs(1));
-        self.control.send_state(State::ExchangeResults)?;
+        self.control.send_state(Iperf3State::ExchangeResults)?;
         let theirs = self.control.read_json(RESULTS_BYTES, patience, self.stop)?;
         let theirs = Results::from_json(&theirs).or_else(|why| refuse(number::RECEIVE_RESULTS, why))?;
         self.control.send_json(&results(outcome).to_json())?;
         take_results(outcome, &theirs);
-        self.control.send_state(State::DisplayResults)?;
+        self.control.send_state(Iperf3State::DisplayResults)?;
         // IPERF_DONE, or nothing: the test is over in any case.
         let _ = self.control.read_state(FAREWELL, self.stop);
         Ok(())
     }
 }
 
-fn order(parameters: &Parameters, limits: &Limits) -> Order {
+fn order(parameters: &Parameters, limits: &Iperf3Limits) -> Iperf3StreamSpec {
     let streams = buffers::streams(parameters);
     let block_bytes = match parameters.protocol {
         Protocol::Tcp => {
@@ -274,7 +290,7 @@ fn order(parameters: &Parameters, limits: &Limits) -> Order {
         let rate = share as f64 / 8.0 * receivers;
         Arc::new(Allowance::new(rate, Instant::now()).with_credit(CATCH_UP))
     });
-    Order {
+    Iperf3StreamSpec {
         block_bytes: block_bytes as usize,
         bits_per_second,
         receive_pace,

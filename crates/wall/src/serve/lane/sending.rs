@@ -1,10 +1,10 @@
 //! A frame on its way out of its worker: when each of its trains is due, and what becomes of those that the
 //! network does not take.
 
-use super::{Door, LOOK, Step, Work};
-use crate::rtp::Stamp;
-use crate::serve::ahead::{Slot, State};
-use crate::serve::counters::{Stage, bump};
+use super::{LOOK, RouteSource, Step, Work};
+use crate::rtp::DatagramStamp;
+use crate::serve::ahead::{FrameState, Slot};
+use crate::serve::counters::{SenderStage, bump};
 use crate::serve::preview;
 use crate::serve::wire::{Sent, Wire, send_train};
 use linerate_system::queue::Queue;
@@ -38,7 +38,7 @@ pub(super) struct Sending {
     pub blocked_since: Option<u64>,
 }
 
-impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
+impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     pub(super) fn begin(&mut self, now: u64, due: u64) -> Step {
         let Some(slot) = self.ahead.pop() else { return Step::Now };
         let period = self.lane.beat.period;
@@ -58,7 +58,7 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
         let (Some(sending), Some((wire, layout))) = (&mut self.sending, &mut self.route) else {
             return self.give_up();
         };
-        let State::Ready(picture) = &sending.slot.state else { return self.give_up() };
+        let FrameState::Ready(picture) = &sending.slot.state else { return self.give_up() };
         let datagrams = layout.datagrams();
         let together = together(sending.span, datagrams, wire.most_datagrams(), wire.most_together());
         let begins = sending.next - sending.next % together;
@@ -68,7 +68,7 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
             return Step::Rest(due - now);
         }
         let end = datagrams.min(sending.next + wire.most_datagrams());
-        let stamp = Stamp {
+        let stamp = DatagramStamp {
             sequence: self.lane.sequence,
             timestamp: self.lane.beat.rate.timestamp_of(sending.slot.tick),
             ssrc: self.lane.ssrc,
@@ -107,7 +107,7 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
         let Some(sending) = self.sending.take() else { return Step::Now };
         let counters = self.lane.counters;
         bump(&counters.frames_sent, 1);
-        if let (State::Ready(picture), Some((_, layout))) = (&sending.slot.state, &self.route) {
+        if let (FrameState::Ready(picture), Some((_, layout))) = (&sending.slot.state, &self.route) {
             preview::paint(counters, layout.size(), picture.pixels(), now);
         }
         self.ahead.hand_on(sending.slot.state, self.pool);
@@ -122,7 +122,7 @@ impl<D: Door, Q: Queue + ?Sized> Work<'_, D, Q> {
             let rest = datagrams - sending.next.min(datagrams);
             self.lane.sequence = self.lane.sequence.wrapping_add(rest as u32);
             bump(&self.lane.counters.datagrams_lost, rest as u64);
-            self.lane.counters.drop_frame(Stage::Network);
+            self.lane.counters.drop_frame(SenderStage::Network);
             self.ahead.hand_on(sending.slot.state, self.pool);
         }
         Step::Now

@@ -4,8 +4,8 @@
 use super::awake::Awake;
 use super::canvas::Canvas;
 use super::display::{Display, Gone};
-use super::keys::{Keys, Wish};
-use super::mailbox::{Ended, Frame, Mailbox, Told};
+use super::keys::{Keys, WindowKey};
+use super::mailbox::{Frame, Mailbox, WindowEnd, WindowTitle};
 use super::pixels::Fit;
 use super::surface::Surface;
 use std::sync::Arc;
@@ -64,9 +64,9 @@ impl Keeper {
     /// Works until the window is closed, the display has gone or no more frames come.
     pub(crate) fn keep(mut self) {
         let ended = match self.work() {
-            Ok(()) if self.closed => Ended::Closed,
-            Ok(()) => Ended::Over,
-            Err(Gone(why)) => Ended::Failed(format!(
+            Ok(()) if self.closed => WindowEnd::Closed,
+            Ok(()) => WindowEnd::Over,
+            Err(Gone(why)) => WindowEnd::Failed(format!(
                 "the X display {} has gone while it showed frames ({why}): the session has ended, or \
                  somebody killed the window; what came until \
                  then was shown",
@@ -153,8 +153,8 @@ impl Keeper {
             }
             Event::MappingNotify(_) => self.keys = Keys::read(&self.display)?,
             Event::KeyPress(event) => match self.keys.wish(event.detail, event.state) {
-                Some(Wish::End) => self.closed = true,
-                Some(Wish::FullScreen) => self.surface.toggle_full_screen(&self.display)?,
+                Some(WindowKey::End) => self.closed = true,
+                Some(WindowKey::FullScreen) => self.surface.toggle_full_screen(&self.display)?,
                 None => {}
             },
             Event::ClientMessage(event) => self.closed |= self.asks_to_close(&event),
@@ -194,8 +194,8 @@ fn refused(error: &X11Error) -> Result<(), Gone> {
     if pixels { Err(Gone(format!("it refuses the pixels: {:?}", error.error_kind))) } else { Ok(()) }
 }
 
-fn title(told: &Told, rate: Option<f64>, dropped: u64) -> String {
-    let Told { name, rate: of, lost } = told;
+fn title(told: &WindowTitle, rate: Option<f64>, dropped: u64) -> String {
+    let WindowTitle { name, rate: of, lost } = told;
     let Some(rate) = rate else { return name.clone() };
     let of = of.as_ref().map_or(String::new(), |of| format!(" of {of}"));
     format!("{name}: {rate:.1}{of} frames/s, {} lost", lost + dropped)
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_title_reports_tile_rate_and_loss() {
-        let told = Told { name: "r0c1".into(), rate: Some("24".into()), lost: 2 };
+        let told = WindowTitle { name: "r0c1".into(), rate: Some("24".into()), lost: 2 };
         assert_eq!(title(&told, Some(23.96), 1), "r0c1: 24.0 of 24 frames/s, 3 lost");
         assert_eq!(title(&told, None, 1), "r0c1");
     }

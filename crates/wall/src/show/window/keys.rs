@@ -11,7 +11,7 @@ const FULL_SCREEN: [u32; 2] = [b'f' as u32, b'F' as u32];
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum WindowKey {
     End,
     FullScreen,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Wish {
 /// The keyboard's layout, as far as it matters.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    wishes: Vec<(u8, Wish)>,
+    wishes: Vec<(u8, WindowKey)>,
 }
 
 impl Keys {
@@ -31,14 +31,14 @@ impl Keys {
         let per_key = usize::from(mapping.keysyms_per_keycode).max(1);
         let wish = |symbols: &[u32]| {
             let any = |of: &[u32]| symbols.iter().any(|symbol| of.contains(symbol));
-            if any(&END) { Some(Wish::End) } else { any(&FULL_SCREEN).then_some(Wish::FullScreen) }
+            if any(&END) { Some(WindowKey::End) } else { any(&FULL_SCREEN).then_some(WindowKey::FullScreen) }
         };
         let keys = (first..=u8::MAX).zip(mapping.keysyms.chunks(per_key));
         Ok(Keys { wishes: keys.filter_map(|(key, symbols)| Some((key, wish(symbols)?))).collect() })
     }
 
     /// What pressing this key asks for; with Control or Alt it is somebody else's.
-    pub(crate) fn wish(&self, key: u8, held: KeyButMask) -> Option<Wish> {
+    pub(crate) fn wish(&self, key: u8, held: KeyButMask) -> Option<WindowKey> {
         let others = KeyButMask::CONTROL | KeyButMask::MOD1 | KeyButMask::MOD4;
         if u16::from(held) & u16::from(others) != 0 {
             return None;

@@ -23,7 +23,7 @@ pub(crate) struct Frame {
 
 /// What a window's title tells.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct WindowTitle {
     /// The tile, or where the screen listens.
     pub name: String,
     /// Frames a second that there should be, as it is written.
@@ -34,7 +34,7 @@ pub(crate) struct Told {
 
 /// How the window ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ended {
+pub(crate) enum WindowEnd {
     /// By anyone who looked: the window was closed, or q was pressed.
     Closed,
     /// The display has gone; a sentence.
@@ -72,9 +72,9 @@ struct Inside {
     frame: Option<Frame>,
     /// A buffer to give in exchange for the next frame.
     spare: Vec<u8>,
-    told: Told,
+    told: WindowTitle,
     over: bool,
-    ended: Option<Ended>,
+    ended: Option<WindowEnd>,
     done: Done,
     /// From given to taken by the display, microseconds.
     delays: Option<Histogram<u64>>,
@@ -82,7 +82,7 @@ struct Inside {
 
 impl Mailbox {
     /// An empty one.
-    pub(crate) fn new(told: Told) -> std::io::Result<Mailbox> {
+    pub(crate) fn new(told: WindowTitle) -> std::io::Result<Mailbox> {
         let (bell, heard) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         heard.set_nonblocking(true)?;
@@ -159,11 +159,11 @@ impl Mailbox {
     }
 
     /// What the title is to say.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, told: WindowTitle) {
         self.lock().told = told;
     }
 
-    pub(crate) fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> WindowTitle {
         self.lock().told.clone()
     }
 
@@ -178,11 +178,11 @@ impl Mailbox {
     }
 
     /// The window's thread has ended.
-    pub(crate) fn ended(&self, how: Ended) {
+    pub(crate) fn ended(&self, how: WindowEnd) {
         self.lock().ended.get_or_insert(how);
     }
 
-    pub(crate) fn how_it_ended(&self) -> Option<Ended> {
+    pub(crate) fn how_it_ended(&self) -> Option<WindowEnd> {
         self.lock().ended.clone()
     }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_newest_frame_wins_and_buffers_go_round() {
-        let mailbox = Mailbox::new(Told::default()).expect("a mailbox");
+        let mailbox = Mailbox::new(WindowTitle::default()).expect("a mailbox");
         let (mut bytes, mut current) = (vec![1; 6], None);
         assert!(!mailbox.take(&mut current));
         mailbox.give(&mut bytes, SIZE);

@@ -17,13 +17,13 @@ mod surface;
 
 pub use outputs::{DisplayOutput, outputs};
 
-use super::output::{Output, Shown};
+use super::output::{Output, ShowResult};
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
 use display::{Display, Gone};
 use keeper::Keeper;
 use linerate_facts::failure::Failure;
-use mailbox::{Ended, Mailbox, Told};
+use mailbox::{Mailbox, WindowEnd, WindowTitle};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a window goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum WindowPlacement {
     /// On the desktop, with this size or that of the frames.
     Desktop { size: Option<Size> },
     /// Over the whole of this output, or of the next one.
@@ -44,8 +44,8 @@ pub enum Place {
 
 /// One window.
 #[derive(Clone, Debug)]
-pub struct WindowOrder {
-    pub place: Place,
+pub struct ScreenWindowSpec {
+    pub place: WindowPlacement,
     /// In its title, until the tile is known.
     pub name: String,
     /// Pixels of the frames, where they are known beforehand.
@@ -74,21 +74,21 @@ pub struct WindowSummary {
 }
 
 /// A window that shows a screen's frames.
-pub struct Window {
+pub struct ScreenWindow {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
     name: String,
 }
 
-impl Window {
+impl ScreenWindow {
     /// Opens it, black.
-    pub fn open(order: WindowOrder) -> Result<Window, Failure> {
+    pub fn open(order: ScreenWindowSpec) -> Result<ScreenWindow, Failure> {
         let display = Display::connect()?;
         let display_name = display.name.clone();
         let told = |Gone(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
         let (size, output) = match &order.place {
-            Place::Desktop { size } => (*size, None),
-            Place::FullScreen { output } => {
+            WindowPlacement::Desktop { size } => (*size, None),
+            WindowPlacement::FullScreen { output } => {
                 let all = outputs::all(&display).map_err(&told)?;
                 let place = (order.index, order.screens);
                 (None, Some(outputs::chosen(&all, output.as_deref(), place)?))
@@ -96,12 +96,12 @@ impl Window {
         };
         let wanted = Wanted { size, frame: order.frame, output, index: order.index };
         let surface = Surface::open(&display, &wanted).map_err(&told)?;
-        let mailbox = Mailbox::new(Told { name: order.name.clone(), ..Told::default() });
+        let mailbox = Mailbox::new(WindowTitle { name: order.name.clone(), ..WindowTitle::default() });
         let mailbox = Arc::new(mailbox.map_err(|error| told(error.into()))?);
         let keeper = Keeper::new(display, surface, Arc::clone(&mailbox)).map_err(&told)?;
         let thread = std::thread::Builder::new().name("window".into()).spawn(move || keeper.keep());
         let thread = thread.map_err(|error| told(error.into()))?;
-        Ok(Window { mailbox, thread: Some(thread), name: order.name })
+        Ok(ScreenWindow { mailbox, thread: Some(thread), name: order.name })
     }
 
     /// Waits for the window's thread, not for ever.
@@ -114,28 +114,28 @@ impl Window {
     }
 }
 
-impl Output for Window {
-    fn show(&mut self, frame: &mut Vec<u8>, size: Size) -> Result<Shown, Failure> {
+impl Output for ScreenWindow {
+    fn show(&mut self, frame: &mut Vec<u8>, size: Size) -> Result<ShowResult, Failure> {
         self.mailbox.give(frame, size);
         self.look()
     }
 
-    fn look(&mut self) -> Result<Shown, Failure> {
+    fn look(&mut self) -> Result<ShowResult, Failure> {
         // In this order: the thread says how it ended before it does.
         let is_gone = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         match self.mailbox.how_it_ended() {
-            Some(Ended::Closed) => Ok(Shown::Closed),
-            Some(Ended::Failed(why)) => Err(Failure::Lacks(why)),
-            Some(Ended::Over) => Ok(Shown::Done),
+            Some(WindowEnd::Closed) => Ok(ShowResult::Closed),
+            Some(WindowEnd::Failed(why)) => Err(Failure::Lacks(why)),
+            Some(WindowEnd::Over) => Ok(ShowResult::Done),
             None if is_gone => Err(Failure::Lacks("the window's thread has ended".into())),
-            None => Ok(Shown::Done),
+            None => Ok(ShowResult::Done),
         }
     }
 
     fn tell(&mut self, report: &ScreenReport, rate: Option<FrameRate>) {
         let name = report.tile.map_or(self.name.clone(), |tile| tile.to_string());
         let lost = report.frames_torn + report.frames_missing;
-        self.mailbox.tell(Told { name, rate: rate.map(|rate| rate.to_string()), lost });
+        self.mailbox.tell(WindowTitle { name, rate: rate.map(|rate| rate.to_string()), lost });
     }
 
     fn finish(&mut self) {
@@ -158,7 +158,7 @@ impl Output for Window {
     }
 }
 
-impl Drop for Window {
+impl Drop for ScreenWindow {
     fn drop(&mut self) {
         self.await_thread();
     }

@@ -3,7 +3,7 @@
 
 use crate::cli::commands::print;
 use linerate_facts::failure::Failure;
-use linerate_wall::control::{Client, Message, Request};
+use linerate_wall::control::{Client, ControlMessage, ControlRequest};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub(super) fn relay(mut client: Client) -> Result<u8, Failure> {
         if ended.is_none() && spoken.elapsed() > SIGN_OF_LIFE {
             spoken = Instant::now();
             // Nobody asked for its answer.
-            client.ask(&Request::Status, LAST)?;
+            client.ask(&ControlRequest::Status, LAST)?;
         }
         while let Some(message) = client.next(Duration::ZERO)? {
             print(&format!("{}\n", json(&message)?))?;
@@ -56,10 +56,10 @@ fn say(client: &mut Client, line: &str) -> Result<(), Failure> {
     if line.trim().is_empty() {
         return Ok(());
     }
-    match serde_json::from_str::<Request>(line) {
+    match serde_json::from_str::<ControlRequest>(line) {
         Ok(request) => client.send(&request),
         Err(error) => {
-            let refused = Message::Refused { why: format!("the line is no request: {error}") };
+            let refused = ControlMessage::Refused { why: format!("the line is no request: {error}") };
             print(&format!("{}\n", json(&refused)?))
         }
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_wall::geometry::Size;
-use linerate_wall::show::{Place, ScreenOrder, Window, WindowOrder, outputs};
+use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlacement, outputs};
 
 /// Where a window goes.
 #[derive(Debug, Args)]
@@ -47,16 +47,16 @@ pub(super) fn check(words: &WindowArgs, screens: usize) -> Result<(), Failure> {
 /// Opens the window of one screen.
 pub(super) fn open(
     words: &WindowArgs,
-    order: &ScreenOrder,
+    order: &ScreenSpec,
     (index, screens): (usize, usize),
-) -> Result<Window, Failure> {
+) -> Result<ScreenWindow, Failure> {
     let output = words.full_screen.get(index).filter(|name| !name.is_empty()).cloned();
     let place = match words.full_screen.is_empty() {
-        true => Place::Desktop { size: words.window.flatten() },
-        false => Place::FullScreen { output },
+        true => WindowPlacement::Desktop { size: words.window.flatten() },
+        false => WindowPlacement::FullScreen { output },
     };
     let name = order.tile.map_or_else(|| order.listen.to_string(), |tile| tile.to_string());
-    Window::open(WindowOrder { place, name, frame: order.size, index, screens })
+    ScreenWindow::open(ScreenWindowSpec { place, name, frame: order.size, index, screens })
 }
 
 /// `--list-outputs`.

@@ -1,7 +1,7 @@
 //! PCI functions, NICs and disks of a topology.
 
 use super::super::link_rate;
-use super::objects::{Device, Function, Objects};
+use super::objects::{Function, Objects, OsDevice};
 use crate::probe::{Disk, DiskKind, Nic, PciDevice, in_order};
 use linerate_facts::fact::Fact;
 
@@ -76,7 +76,7 @@ fn node(nodes: &[u32]) -> Fact<u32> {
 
 /// hwloc 3 has bits (16 a network, 32 OpenFabrics, both for an RDMA device without an interface), before a
 /// number.
-fn is_network(found: &Objects, device: &Device) -> bool {
+fn is_network(found: &Objects, device: &OsDevice) -> bool {
     match found.version {
         0..=2 => device.kind == 2,
         _ => device.kind & (16 | 32) == 16,
@@ -84,7 +84,7 @@ fn is_network(found: &Objects, device: &Device) -> bool {
 }
 
 /// hwloc 3: 1 is storage, with 2 for memory (DAX); before, 0.
-fn is_disk(found: &Objects, device: &Device) -> bool {
+fn is_disk(found: &Objects, device: &OsDevice) -> bool {
     match found.version {
         0..=2 => device.kind == 0,
         _ => device.kind & (1 | 2) == 1,
@@ -120,7 +120,7 @@ pub(crate) fn disks(found: &Objects, pci: &[PciDevice]) -> Vec<Disk> {
     disks
 }
 
-fn disk(found: &Objects, device: &Device, pci: &[PciDevice]) -> Disk {
+fn disk(found: &Objects, device: &OsDevice, pci: &[PciDevice]) -> Disk {
     let told = |name: &str| {
         let info = device.infos.iter().find(|(key, _)| key == name);
         info.map(|(_, value)| value.trim().to_string()).filter(|value| !value.is_empty())
@@ -149,7 +149,7 @@ fn disk(found: &Objects, device: &Device, pci: &[PciDevice]) -> Disk {
 }
 
 /// The function that a device hangs on, and its node.
-fn place(found: &Objects, device: &Device, pci: &[PciDevice]) -> (Option<String>, Fact<u32>) {
+fn place(found: &Objects, device: &OsDevice, pci: &[PciDevice]) -> (Option<String>, Fact<u32>) {
     let Some(function) = device.function.map(|at| &found.functions[at]) else {
         return (None, Fact::unknown("lstopo shows it on no PCI function"));
     };

@@ -15,7 +15,7 @@ pub(crate) struct Pu {
 }
 
 /// A NUMA node.
-pub(crate) struct Memory {
+pub(crate) struct NodeMemory {
     pub id: u32,
     pub cpus: Vec<u32>,
     pub bytes: Option<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Function {
 }
 
 /// An OS device: an interface, a disk, an accelerator.
-pub(crate) struct Device {
+pub(crate) struct OsDevice {
     pub name: String,
     pub kind: u32,
     /// Place of the function it hangs on.
@@ -62,10 +62,10 @@ pub(crate) struct Objects {
     pub packages: usize,
     pub cores: usize,
     pub pus: Vec<Pu>,
-    pub memories: Vec<Memory>,
+    pub memories: Vec<NodeMemory>,
     pub caches: Vec<Cache>,
     pub functions: Vec<Function>,
-    pub devices: Vec<Device>,
+    pub devices: Vec<OsDevice>,
     /// Numbers of the nodes and the distances between them, row by row.
     pub distances: Option<(Vec<u32>, Vec<u32>)>,
     /// Processors that lstopo may use.
@@ -142,7 +142,7 @@ impl Objects {
             "NUMANode" | "Node" => {
                 let cpus = self.set(object.attribute("cpuset")).map_err(&say)?;
                 let bytes = object.attribute("local_memory").and_then(|bytes| bytes.trim().parse().ok());
-                self.memories.push(Memory { id: required()?, cpus, bytes });
+                self.memories.push(NodeMemory { id: required()?, cpus, bytes });
             }
             "Bridge" | "PCIDev" if object.has_attribute("pci_busid") => {
                 self.functions.push(function(object, &above));
@@ -262,8 +262,8 @@ fn function(object: Node, above: &Above) -> Function {
     }
 }
 
-fn device(object: Node, above: &Above) -> Option<Device> {
-    Some(Device {
+fn device(object: Node, above: &Above) -> Option<OsDevice> {
+    Some(OsDevice {
         name: object.attribute("name")?.to_string(),
         kind: object.attribute("osdev_type")?.trim().parse().ok()?,
         function: above.function,

@@ -2,14 +2,14 @@
 //! boards it is the socket, and the numbers go round the channels. `P1_DIMM3A`: Supermicro's third channel,
 //! Fujitsu's channel A, HP's third slot, filled first.
 
-use super::{Board, Partition, Reading, Slot};
+use super::{ChannelEvidence, Partition, Reading, Slot};
 use crate::probe::Confidence;
 use crate::probe::smbios::locator::Label;
 use crate::probe::smbios::processor::Channels;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads letters and numbers; the reason is empty where the slots have none.
-pub(super) fn read(board: &Board) -> Reading {
+pub(super) fn read(board: &ChannelEvidence) -> Reading {
     let populated = || board.slots.iter().filter(|slot| slot.populated);
     if populated().any(|slot| slot.name.letter.is_none()) {
         return Err(String::new());
@@ -25,7 +25,7 @@ pub(super) fn read(board: &Board) -> Reading {
 }
 
 /// Two slots of one name: the name does not report them apart, so it tells nothing.
-fn repeated(board: &Board) -> Option<String> {
+fn repeated(board: &ChannelEvidence) -> Option<String> {
     let sockets = board.sockets_by_words().or_else(|| board.sockets_by_groups());
     let mut seen = BTreeSet::new();
     for (at, slot) in board.slots.iter().enumerate().filter(|(_, slot)| slot.name.letter.is_some()) {
@@ -38,7 +38,7 @@ fn repeated(board: &Board) -> Option<String> {
 }
 
 /// Slots by socket (0 where no word tells it), with their places in the table.
-fn by_socket(board: &Board) -> BTreeMap<u32, Vec<(usize, &Slot)>> {
+fn by_socket(board: &ChannelEvidence) -> BTreeMap<u32, Vec<(usize, &Slot)>> {
     let sockets = board.sockets_by_words();
     let mut groups: BTreeMap<u32, Vec<(usize, &Slot)>> = BTreeMap::new();
     for (at, slot) in board.slots.iter().enumerate().filter(|(_, slot)| slot.name.letter.is_some()) {
@@ -68,7 +68,7 @@ fn count(set: &BTreeSet<u32>) -> u32 {
 }
 
 /// `A1`, `DIMM_A1`, `P1-DIMMA1`, `CPU0_DIMM_A`.
-fn letter_first(board: &Board) -> Reading {
+fn letter_first(board: &ChannelEvidence) -> Reading {
     let groups = by_socket(board);
     let worded = board.sockets_by_words().is_some();
     let all: BTreeSet<u32> = groups.values().flat_map(|slots| distinct(slots, letter)).collect();
@@ -100,7 +100,7 @@ fn most_of_a_letter(slots: &[(usize, &Slot)]) -> usize {
 /// The socket where the letter is the channel: by words, by nodes or arrays, or by letters that run on from
 /// socket to socket.
 fn letters_sockets<'a>(
-    board: &'a Board,
+    board: &'a ChannelEvidence,
     groups: &'a BTreeMap<u32, Vec<(usize, &'a Slot)>>,
     letters: &'a BTreeSet<u32>,
 ) -> impl Fn(usize, &Slot) -> Option<u32> + 'a {
@@ -129,14 +129,18 @@ fn rank(letters: &BTreeSet<u32>, letter: u32) -> u32 {
     u32::try_from(letters.range(..letter).count()).unwrap_or(u32::MAX)
 }
 
-fn place(board: &Board, at: impl Fn(usize, &Slot) -> Option<(u32, Label)>) -> Partition {
+fn place(board: &ChannelEvidence, at: impl Fn(usize, &Slot) -> Option<(u32, Label)>) -> Partition {
     let slots = board.slots.iter().enumerate();
     slots.map(|(index, slot)| at(index, slot).map(|(socket, label)| (socket, (0, 0, label)))).collect()
 }
 
 /// Dell: the letter is the socket; the first slot of each channel is numbered first (white levers), then the
 /// second ones. From the owner's manuals: R630 has A1, A5 and A9 on channel 0, R740 has A1 and A7.
-fn numbers_go_round(board: &Board, groups: &BTreeMap<u32, Vec<(usize, &Slot)>>, worded: bool) -> Reading {
+fn numbers_go_round(
+    board: &ChannelEvidence,
+    groups: &BTreeMap<u32, Vec<(usize, &Slot)>>,
+    worded: bool,
+) -> Reading {
     if !board.dell {
         return Err("the letters of the slots are the sockets', and the board does not say how the numbers \
                     map to the channels"
@@ -184,7 +188,7 @@ enum Meaning {
 }
 
 /// `P1_DIMM3A`, `DIMM-1B`, `PROC 1 DIMM 3A`.
-fn number_first(board: &Board) -> Reading {
+fn number_first(board: &ChannelEvidence) -> Reading {
     let Some(each) = board.channels.own() else {
         return Err(
             "the slots have a number and a letter; which of them is the channel's is unknown without \

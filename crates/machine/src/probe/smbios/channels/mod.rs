@@ -10,7 +10,7 @@ mod numbered;
 mod worded;
 
 use super::Firmware;
-use super::locator::{Label, Words, words};
+use super::locator::{Label, LocatorParts, words};
 use super::processor::{self, Channels};
 use crate::probe::{Confidence, MemoryChannel};
 use linerate_facts::fact::Fact;
@@ -23,7 +23,7 @@ const CHANNEL_BITS: u32 = 64;
 
 /// The channels of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct MemoryChannels {
     /// Channel of each module, in the order of [`Firmware::modules`].
     pub(super) of_modules: Vec<Fact<MemoryChannel>>,
     /// Channels that hold a module.
@@ -41,8 +41,8 @@ type Reading = Result<(Partition, Confidence), String>;
 
 /// One slot with its words.
 struct Slot {
-    name: Words,
-    bank: Words,
+    name: LocatorParts,
+    bank: LocatorParts,
     /// The bank locator is one letter and nothing else.
     bank_letter: Option<u32>,
     populated: bool,
@@ -51,7 +51,7 @@ struct Slot {
 }
 
 /// What the ways of reading look at.
-struct Board {
+struct ChannelEvidence {
     slots: Vec<Slot>,
     /// Sockets that the firmware lists, at least 1.
     sockets: u32,
@@ -65,8 +65,8 @@ struct Board {
 }
 
 /// Tells the channels.
-pub(super) fn tell(firmware: &Firmware) -> Told {
-    let board = Board::new(firmware);
+pub(super) fn tell(firmware: &Firmware) -> MemoryChannels {
+    let board = ChannelEvidence::new(firmware);
     if let Some(name) = &firmware.hypervisor {
         return board.untold(&format!("a virtual machine ({name}): its DIMMs are made up"));
     }
@@ -76,7 +76,7 @@ pub(super) fn tell(firmware: &Firmware) -> Told {
     if !board.slots.iter().any(|slot| slot.populated) {
         return board.untold("no slot holds a module");
     }
-    let readings: [fn(&Board) -> Reading; 3] = [worded::read, lettered::read, numbered::read];
+    let readings: [fn(&ChannelEvidence) -> Reading; 3] = [worded::read, lettered::read, numbered::read];
     // The first reason that is more than "not so" is the one to give.
     let mut why = String::new();
     let mut contradicted = false;
@@ -107,11 +107,11 @@ pub(super) fn tell(firmware: &Firmware) -> Told {
     told
 }
 
-impl Board {
+impl ChannelEvidence {
     fn new(firmware: &Firmware) -> Self {
         let announced: Option<u64> =
             firmware.arrays.iter().map(|array| array.slots.known().copied().map(u64::from)).sum();
-        Board {
+        ChannelEvidence {
             slots: firmware.modules.iter().map(Slot::new).collect(),
             sockets: u32::try_from(firmware.sockets.len()).unwrap_or(u32::MAX).max(1),
             channels: processor::of(&firmware.sockets),
@@ -122,8 +122,8 @@ impl Board {
         }
     }
 
-    fn untold(&self, why: &str) -> Told {
-        Told {
+    fn untold(&self, why: &str) -> MemoryChannels {
+        MemoryChannels {
             of_modules: vec![Fact::unknown(why); self.slots.len()],
             populated: Fact::unknown(why),
             confidence: Confidence::None,
@@ -201,7 +201,7 @@ impl Board {
     }
 
     /// The channels of each socket numbered from 0, by their own numbers where those are unambiguous.
-    fn numbered(&self, partition: Partition, confidence: Confidence) -> Told {
+    fn numbered(&self, partition: Partition, confidence: Confidence) -> MemoryChannels {
         let mut of_sockets: BTreeMap<u32, BTreeSet<Name>> = BTreeMap::new();
         for (socket, name) in partition.iter().flatten() {
             of_sockets.entry(*socket).or_default().insert(*name);
@@ -221,7 +221,7 @@ impl Board {
             .collect();
         let populated = self.slots.iter().zip(&of_modules).filter(|(slot, _)| slot.populated);
         let populated: BTreeSet<_> = populated.filter_map(|(_, channel)| channel.known()).collect();
-        Told {
+        MemoryChannels {
             populated: Fact::Known(u32::try_from(populated.len()).unwrap_or(u32::MAX)),
             of_modules,
             confidence,

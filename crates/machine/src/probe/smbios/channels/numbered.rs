@@ -1,13 +1,13 @@
 //! Slots with a running number only (`PROC 1 DIMM 9`, `CPU0_DIMM_3`), and what follows from full sockets
 //! where no name tells a channel.
 
-use super::{Board, Partition, Reading, Slot};
+use super::{ChannelEvidence, Partition, Reading, Slot};
 use crate::probe::Confidence;
 use crate::probe::smbios::locator::Label;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads running numbers; the reason is empty where the slots have none.
-pub(super) fn read(board: &Board) -> Reading {
+pub(super) fn read(board: &ChannelEvidence) -> Reading {
     let populated = || board.slots.iter().filter(|slot| slot.populated);
     if populated().any(|slot| slot.name.number.is_none() || slot.name.letter.is_some()) {
         return Err(String::new());
@@ -56,7 +56,7 @@ enum Sharing {
 /// One slot a channel needs no rule. HP numbers along the board, so that neighbours share a channel (user
 /// guides: DL380 Gen9 has 1–3, 4–6, …; Gen10 1–2, 3–4, …); Dell numbers the first slots of all channels
 /// first, as it does where it puts letters before them.
-fn sharing(board: &Board, on_a_channel: u32) -> Option<Sharing> {
+fn sharing(board: &ChannelEvidence, on_a_channel: u32) -> Option<Sharing> {
     match on_a_channel {
         1 => Some(Sharing::Neighbours(1)),
         _ if board.hewlett_packard => Some(Sharing::Neighbours(on_a_channel)),
@@ -66,7 +66,7 @@ fn sharing(board: &Board, on_a_channel: u32) -> Option<Sharing> {
 }
 
 /// Slots by socket, with their places in the table; `None` where the sockets cannot be told apart.
-fn by_socket(board: &Board) -> Option<BTreeMap<u32, Vec<(usize, &Slot)>>> {
+fn by_socket(board: &ChannelEvidence) -> Option<BTreeMap<u32, Vec<(usize, &Slot)>>> {
     let sockets = match board.sockets_by_words() {
         Some(sockets) => sockets,
         None if board.sockets == 1 => vec![Some(0); board.slots.len()],
@@ -83,7 +83,7 @@ fn by_socket(board: &Board) -> Option<BTreeMap<u32, Vec<(usize, &Slot)>>> {
 
 /// Channels that hold a module where each socket is full (then all of its channels do), has one module, or
 /// none. `None` elsewhere.
-pub(super) fn by_occupancy(board: &Board) -> Option<u32> {
+pub(super) fn by_occupancy(board: &ChannelEvidence) -> Option<u32> {
     if board.slots.iter().filter(|slot| slot.populated).count() == 1 {
         return Some(1);
     }

@@ -32,7 +32,7 @@ fn machine(maker: &str, processor: &str, sockets: usize, slots: &[&str]) -> Firm
 }
 
 /// `socket.channel` of each slot, `-` where it is not known.
-fn show(told: &Told) -> String {
+fn show(told: &MemoryChannels) -> String {
     let channels = told.of_modules.iter().map(|channel| match channel {
         Fact::Known(MemoryChannel { socket, channel }) => format!("{socket}.{channel}"),
         Fact::Unknown { .. } => "-".into(),

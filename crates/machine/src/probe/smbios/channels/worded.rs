@@ -1,17 +1,17 @@
 //! The channel in so many words: `P0_Node0_Channel1_Dimm0`, `P0 CHANNEL A`, `ChannelB-DIMM1`, `CPU0_C1D0`.
 
-use super::{Board, Name, Partition, Reading};
+use super::{ChannelEvidence, Name, Partition, Reading};
 use crate::probe::Confidence;
-use crate::probe::smbios::locator::{Label, Words};
+use crate::probe::smbios::locator::{Label, LocatorParts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads the channels' words; the reason is empty where there are none.
-pub(super) fn read(board: &Board) -> Reading {
+pub(super) fn read(board: &ChannelEvidence) -> Reading {
     let names: Vec<Option<Name>> = board
         .slots
         .iter()
         .map(|slot| {
-            let of = |words: &Words| {
+            let of = |words: &LocatorParts| {
                 Some((words.node.unwrap_or(0), words.controller.unwrap_or(0), words.channel?))
             };
             let by_letter = || Some((0, 0, Label::Letter(slot.bank_letter?)));
@@ -31,7 +31,7 @@ pub(super) fn read(board: &Board) -> Reading {
 
 /// Sockets by words, by nodes or arrays, or by the letters, which run on from socket to socket (channels A–D
 /// and E–H).
-fn sockets(board: &Board, names: &[Option<Name>]) -> Vec<Option<u32>> {
+fn sockets(board: &ChannelEvidence, names: &[Option<Name>]) -> Vec<Option<u32>> {
     if let Some(sockets) = board.sockets_by_words() {
         return sockets;
     }
@@ -53,7 +53,7 @@ fn sockets(board: &Board, names: &[Option<Name>]) -> Vec<Option<u32>> {
 }
 
 /// The letter of a slot's name that may be its channel's.
-fn letter(name: &Words) -> Option<u32> {
+fn letter(name: &LocatorParts) -> Option<u32> {
     match name.channel {
         Some(Label::Letter(letter)) => Some(letter),
         Some(Label::Number(_)) => None,
@@ -64,8 +64,8 @@ fn letter(name: &Words) -> Option<u32> {
 /// Some boards blank the words of empty slots (`NO DIMM`): there the letter of the slot's name tells, where
 /// the populated slots have shown which letter is which channel. False where letters and words contradict
 /// each other.
-fn empty_slots(board: &Board, partition: &mut Partition) -> bool {
-    let key = |name: &Words| Some((name.socket, name.controller, letter(name)?));
+fn empty_slots(board: &ChannelEvidence, partition: &mut Partition) -> bool {
+    let key = |name: &LocatorParts| Some((name.socket, name.controller, letter(name)?));
     let mut by_letter: BTreeMap<_, BTreeSet<(u32, Name)>> = BTreeMap::new();
     let mut letters: BTreeMap<(u32, Name), BTreeSet<u32>> = BTreeMap::new();
     for (slot, place) in board.slots.iter().zip(partition.iter()) {

@@ -9,7 +9,7 @@ mod tests;
 
 use super::super::product::{Finding, Severity};
 use super::map::misaligned;
-use crate::measure::access::{DeviceUse, Order};
+use crate::measure::access::{AccessOrder, DeviceUse};
 use crate::measure::{AccessResult, Measurement};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::probe::{Disk, Machine};
@@ -284,7 +284,7 @@ fn partial_sectors(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
 fn rotational_claim(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let median = |cell: &Cell| cell.access.reads.as_ref().map_or(f64::MAX, |reads| reads.latency.p50);
     let claims = |disk: &Disk, cell: &Cell| {
-        let random = cell.access.job.order != Order::Sequential && cell.access.job.direct;
+        let random = cell.access.job.order != AccessOrder::Sequential && cell.access.job.direct;
         let fast = median(cell) > 0.0 && median(cell) < FASTER_THAN_ANY_TURN;
         disk.rotational.known() == Some(&true) && random && fast && cell.of_devices()
     };

@@ -2,7 +2,7 @@
 
 use super::super::super::product::{Finding, Severity};
 use super::{Cell, finding, named};
-use crate::measure::access::{Job, Order};
+use crate::measure::access::{AccessJob, AccessOrder};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::probe::Machine;
 use serde_json::json;
@@ -19,7 +19,7 @@ const DIRECT_FASTER: f64 = 1.5;
 /// All pairs, in the order of the measurements.
 fn pairs<'a>(
     cells: &'a [Cell<'a>],
-    alike: impl Fn(&Job, &Job) -> bool,
+    alike: impl Fn(&AccessJob, &AccessJob) -> bool,
 ) -> impl Iterator<Item = (&'a Cell<'a>, &'a Cell<'a>)> {
     let all = cells.iter().enumerate();
     let all = all.flat_map(move |(at, one)| {
@@ -28,16 +28,17 @@ fn pairs<'a>(
     all.filter(move |(one, other)| alike(&one.access.job, &other.access.job))
 }
 
-fn in_flight(job: &Job) -> u32 {
+fn in_flight(job: &AccessJob) -> u32 {
     job.workers.saturating_mul(job.queue_depth)
 }
 
 /// `deeper-is-faster`: the same with more in flight brought more.
 pub(super) fn deeper_is_faster(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
-    let alike = |few: &Job, many: &Job| {
+    let alike = |few: &AccessJob, many: &AccessJob| {
         let (workers, queue_depth) = (many.workers, many.queue_depth);
         let block_bytes = many.block_bytes;
-        Job { workers, queue_depth, block_bytes, ..few.clone() } == *many && in_flight(few) < in_flight(many)
+        AccessJob { workers, queue_depth, block_bytes, ..few.clone() } == *many
+            && in_flight(few) < in_flight(many)
     };
     let gain = |few: &Cell, many: &Cell| many.figure.bytes_per_second / few.figure.bytes_per_second;
     let best = pairs(cells, alike)
@@ -70,9 +71,9 @@ pub(super) fn deeper_is_faster(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
 /// `request-limit`: as many requests a second whatever their size, as volumes of clouds and control groups
 /// count them.
 pub(super) fn request_limit(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
-    let alike = |small: &Job, large: &Job| {
+    let alike = |small: &AccessJob, large: &AccessJob| {
         let (transfer_bytes, block_bytes) = (large.transfer_bytes, large.block_bytes);
-        let other = Job { transfer_bytes, block_bytes, ..small.clone() } == *large;
+        let other = AccessJob { transfer_bytes, block_bytes, ..small.clone() } == *large;
         other && large.transfer_bytes as f64 >= UNLIKE * small.transfer_bytes as f64
     };
     let same = |small: &Cell, large: &Cell| {
@@ -108,9 +109,9 @@ pub(super) fn request_limit(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
 /// `read-ahead`: reading through the page cache is slower than the device, since too little is asked for
 /// ahead.
 pub(super) fn read_ahead(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
-    let alike = |buffered: &Job, direct: &Job| {
-        let reads = buffered.reads() && !buffered.writes() && buffered.order == Order::Sequential;
-        let same = direct.order == Order::Sequential && direct.reads() && !direct.writes();
+    let alike = |buffered: &AccessJob, direct: &AccessJob| {
+        let reads = buffered.reads() && !buffered.writes() && buffered.order == AccessOrder::Sequential;
+        let same = direct.order == AccessOrder::Sequential && direct.reads() && !direct.writes();
         reads && same && !buffered.direct && direct.direct && buffered.sources == direct.sources
     };
     let slower = pairs(cells, alike).find(|(buffered, direct)| {

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::measure::Stage;
-use crate::measure::access::{Access, Burst, Checks, Engine, Job, Latency, Layout, SideResult};
+use crate::measure::access::{Access, AccessJob, Burst, Checks, Engine, FileLayout, Latency, SideResult};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::DiskKind;
 
 /// Random reads of 4 KiB, 16 in flight, on one device that is busy 90 % of the time: nothing to say.
 struct Shape {
-    job: Job,
+    job: AccessJob,
     rate: f64,
     utilisation: f64,
     generator_cpu: f64,
@@ -18,12 +18,12 @@ struct Shape {
 }
 
 fn shape() -> Shape {
-    let job = Job {
+    let job = AccessJob {
         sources: vec!["/data".into()],
         workers: 1,
         access: Access::Read,
-        order: Order::Random,
-        layout: Layout::FilePerWorker,
+        order: AccessOrder::Random,
+        layout: FileLayout::FilePerWorker,
         transfer_bytes: 4096,
         block_bytes: 1 << 30,
         segments: 1,
@@ -207,7 +207,7 @@ fn more_in_flight_that_brought_more() {
     assert_eq!(ids(vec![of(1, 70e6), of(16, 80e6)]), Vec::<String>::new());
     // Another job is no deeper one.
     let mut other = of(64, 400e6);
-    other.job.order = Order::Sequential;
+    other.job.order = AccessOrder::Sequential;
     assert_eq!(ids(vec![of(16, 80e6), other]), Vec::<String>::new());
 }
 
@@ -267,7 +267,8 @@ fn a_misaligned_device_counts_where_it_was_measured() {
 fn reading_ahead_too_little_shows_beside_direct_reads() {
     let of = |direct: bool, rate: f64| {
         let mut shape = Shape { rate, ..shape() };
-        (shape.job.direct, shape.job.order, shape.job.transfer_bytes) = (direct, Order::Sequential, 1 << 20);
+        (shape.job.direct, shape.job.order, shape.job.transfer_bytes) =
+            (direct, AccessOrder::Sequential, 1 << 20);
         shape
     };
     let found = only(&machine(), vec![of(false, 400e6), of(true, 900e6)]);

@@ -4,7 +4,7 @@
 use super::super::super::product::{Finding, Severity};
 use super::{carries_bytes, devices, empty_slot, link, named, rate};
 use linerate_machine::probe::PciLink;
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate, raw_rate};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub(super) fn below_both_ends(tree: &Topology) -> Vec<Finding> {
 }
 
 fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target: Option<f64>) -> Finding {
-    let rates = |link| payload_rate(link, edge.device, Direction::ToMemory).unwrap_or(0.0);
+    let rates = |link| payload_rate(link, edge.device, PayloadDirection::ToMemory).unwrap_or(0.0);
     let wanted = tree.port_rate(edge.device).unwrap_or(f64::INFINITY);
     let gain = (rates(both).min(wanted) - rates(edge.now()).min(wanted)).max(0.0);
     let slot = edge.port.and_then(|port| port.express.slot.known());
@@ -114,7 +114,7 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
     let older = |edge: &LinkEnds| {
         let most = *edge.device.link_max.known()?;
         let slot = *edge.port?.link_max.known()?;
-        let own = payload_rate(edge.now(), edge.device, Direction::FromMemory)?;
+        let own = payload_rate(edge.now(), edge.device, PayloadDirection::FromMemory)?;
         let held = tree.port_rate(edge.device).is_none_or(|ports| ports > own);
         let fits = edge.now() == most && most.gt_per_second * 2.0 <= slot.gt_per_second;
         let real = edge.condition == LinkCondition::Full && !tree.is_bridge(edge.device);

@@ -3,7 +3,7 @@
 use super::super::super::product::{Finding, Severity};
 use super::{devices, listed, named};
 use linerate_machine::probe::{PciDevice, PciLink};
-use linerate_machine::rates::pcie::{self, Direction};
+use linerate_machine::rates::pcie::{self, PayloadDirection};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate};
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(super) fn max_payload(tree: &Topology) -> Vec<Finding> {
     let gain = |(edge, most): &(&LinkEnds, u32)| {
         let rate = |most| {
             let PciLink { gt_per_second, width } = edge.now();
-            pcie::payload_bytes_per_second(gt_per_second, width, Some(most), Direction::ToMemory)
+            pcie::payload_bytes_per_second(gt_per_second, width, Some(most), PayloadDirection::ToMemory)
                 .unwrap_or(0.0)
         };
         let wanted = tree.port_rate(edge.device).unwrap_or(0.0);
@@ -31,7 +31,9 @@ pub(super) fn max_payload(tree: &Topology) -> Vec<Finding> {
     };
     let gain: f64 = small.iter().map(gain).sum();
     let share = |most| {
-        100.0 * pcie::payload_share(first.now().gt_per_second, Some(most), Direction::ToMemory).unwrap_or(0.0)
+        100.0
+            * pcie::payload_share(first.now().gt_per_second, Some(most), PayloadDirection::ToMemory)
+                .unwrap_or(0.0)
     };
     let names: Vec<String> = small.iter().map(|(edge, _)| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -74,7 +76,7 @@ fn could(tree: &Topology, edge: &LinkEnds) -> Option<u32> {
 pub(super) fn max_read_request(tree: &Topology) -> Vec<Finding> {
     let asks = |edge: &LinkEnds| {
         let bytes = *edge.device.express.max_read_request_bytes.known()?;
-        let fast = payload_rate(edge.now(), edge.device, Direction::FromMemory)? >= FAST;
+        let fast = payload_rate(edge.now(), edge.device, PayloadDirection::FromMemory)? >= FAST;
         (bytes < USUAL_READ_REQUEST && fast && busy(tree, edge.device)).then_some(bytes)
     };
     let edges = tree.links();

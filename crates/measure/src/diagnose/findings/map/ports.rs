@@ -3,7 +3,7 @@
 use super::super::super::product::{Finding, Severity};
 use super::lanes::better_slot;
 use super::{carries_bytes, devices, link, named, rate};
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkEnds, Topology, payload_rate, raw_rate};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
     }
     let network = !tree.nics(edge.device).is_empty();
     // A NIC sends what it reads from memory; a controller writes to memory what its disks read.
-    let direction = if network { Direction::FromMemory } else { Direction::ToMemory };
+    let direction = if network { PayloadDirection::FromMemory } else { PayloadDirection::ToMemory };
     let has = payload_rate(edge.now(), edge.device, direction)?;
     let ports = tree.port_rate(edge.device)?;
     if ports <= has {

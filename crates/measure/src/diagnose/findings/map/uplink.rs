@@ -3,7 +3,7 @@
 use super::super::super::product::{Finding, Severity};
 use super::{devices, link, named, rate};
 use linerate_machine::probe::PciDevice;
-use linerate_machine::rates::pcie::Direction;
+use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, card, payload_rate};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ fn one<'a>(
     below: &[&'a PciDevice],
     network: bool,
 ) -> Option<(BTreeSet<&'a str>, f64, Finding)> {
-    let direction = if network { Direction::FromMemory } else { Direction::ToMemory };
+    let direction = if network { PayloadDirection::FromMemory } else { PayloadDirection::ToMemory };
     let has = payload_rate(edge.under_load()?, edge.device, direction)?;
     let busy: Vec<(&PciDevice, f64)> =
         below.iter().filter_map(|card| Some((*card, wants(tree, card, network)?))).collect();
@@ -73,7 +73,7 @@ fn one<'a>(
 
 /// What a card that is in use can move: its ports, and no more than its link.
 fn wants(tree: &Topology, device: &PciDevice, network: bool) -> Option<f64> {
-    let direction = if network { Direction::FromMemory } else { Direction::ToMemory };
+    let direction = if network { PayloadDirection::FromMemory } else { PayloadDirection::ToMemory };
     let own = device.link.known().and_then(|link| payload_rate(*link, device, direction));
     let ports = tree.port_rate(device);
     if network {

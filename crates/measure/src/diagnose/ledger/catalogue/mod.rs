@@ -28,17 +28,17 @@ pub(super) struct Family {
 
 /// One counter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct CounterEntry {
     pub family: &'static Family,
     pub name: &'static str,
     pub meaning: &'static str,
 }
 
 /// The counters of a table, one by one.
-pub(super) fn entries(table: &'static [Family]) -> impl Iterator<Item = Entry> {
-    table
-        .iter()
-        .flat_map(|family| family.counters.iter().map(move |(name, meaning)| Entry { family, name, meaning }))
+pub(super) fn entries(table: &'static [Family]) -> impl Iterator<Item = CounterEntry> {
+    table.iter().flat_map(|family| {
+        family.counters.iter().map(move |(name, meaning)| CounterEntry { family, name, meaning })
+    })
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     fn each_counter_is_once_and_names_its_cure() {
         let tables: [&'static [Family]; 6] =
             [&OF_UDP, &OF_IP, &OF_TCP, &OF_SOFTNET, &OF_INTERFACE, &OF_DRIVERS];
-        let all: Vec<Entry> = tables.into_iter().flat_map(entries).collect();
+        let all: Vec<CounterEntry> = tables.into_iter().flat_map(entries).collect();
         let names: BTreeSet<_> = all.iter().map(|entry| (entry.family.group, entry.name)).collect();
         assert_eq!(names.len(), all.len());
         assert!(all.len() > 50, "{}", all.len());

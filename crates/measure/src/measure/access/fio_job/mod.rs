@@ -8,7 +8,7 @@ mod keys;
 mod section;
 mod values;
 
-use super::{Access, Engine, Layout, Order};
+use super::{Access, AccessOrder, Engine, FileLayout};
 pub use keys::{FIO_KEYS, FioKey};
 use section::{Section, sections};
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ pub struct FioJob {
     /// Directories, files or block devices.
     pub sources: Vec<PathBuf>,
     pub access: Access,
-    pub order: Order,
+    pub order: AccessOrder,
     /// `filename` is one file for all workers, each of which gets a part; `directory` is a file for each.
-    pub layout: Layout,
+    pub layout: FileLayout,
     pub transfer_bytes: u64,
     /// Bytes of each worker; none: not told.
     pub amount_bytes: Option<u64>,
@@ -123,7 +123,7 @@ fn job(section: &Section) -> Result<FioJob, FioJobError> {
         sources,
         access,
         order,
-        layout: if shared { Layout::Segmented } else { Layout::FilePerWorker },
+        layout: if shared { FileLayout::Segmented } else { FileLayout::FilePerWorker },
         transfer_bytes: section.transfer()?,
         amount_bytes: size.map(|size| if shared { (size / u64::from(workers)).max(1) } else { size }),
         workers,

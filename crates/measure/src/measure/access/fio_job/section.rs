@@ -4,7 +4,7 @@
 use super::keys::taken_from_a_file;
 use super::values::{duration, named, size, switch};
 use super::{FioJobError, wrong};
-use crate::measure::access::{Access, Engine, Order};
+use crate::measure::access::{Access, AccessOrder, Engine};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -208,16 +208,16 @@ impl Section {
         }
     }
 
-    pub(super) fn pattern(&self) -> Result<(Order, Access), FioJobError> {
+    pub(super) fn pattern(&self) -> Result<(AccessOrder, Access), FioJobError> {
         let (value, line) = self.value("rw")?.unwrap_or(("read", self.line));
         let mixed = self.mixed()?;
         match value {
-            "read" => Ok((Order::Sequential, Access::Read)),
-            "write" => Ok((Order::Sequential, Access::Write)),
-            "randread" => Ok((Order::Random, Access::Read)),
-            "randwrite" => Ok((Order::Random, Access::Write)),
-            "rw" | "readwrite" => Ok((Order::Sequential, mixed)),
-            "randrw" => Ok((Order::Random, mixed)),
+            "read" => Ok((AccessOrder::Sequential, Access::Read)),
+            "write" => Ok((AccessOrder::Sequential, Access::Write)),
+            "randread" => Ok((AccessOrder::Random, Access::Read)),
+            "randwrite" => Ok((AccessOrder::Random, Access::Write)),
+            "rw" | "readwrite" => Ok((AccessOrder::Sequential, mixed)),
+            "randrw" => Ok((AccessOrder::Random, mixed)),
             other => Err(wrong(
                 line,
                 format!("rw={}: linerate has read, write, rw, randread, randwrite and randrw", shown(other)),

@@ -42,7 +42,7 @@ fn the_common_part_is_taken() {
     assert_eq!(write.sources, [PathBuf::from("/mnt/a"), PathBuf::from("/mnt/b")]);
     assert_eq!(
         (write.access, write.order, write.layout),
-        (Access::Write, Order::Sequential, Layout::FilePerWorker)
+        (Access::Write, AccessOrder::Sequential, FileLayout::FilePerWorker)
     );
     assert_eq!((write.transfer_bytes, write.amount_bytes, write.workers), (1 << 20, Some(2 << 30), 4));
     assert_eq!(
@@ -50,7 +50,7 @@ fn the_common_part_is_taken() {
         (Engine::IoUring, true, true, Some(60.0))
     );
     assert_eq!(write.notes, ["ioengine=libaio: done with io_uring, which took its place"]);
-    assert_eq!((random.access, random.order), (Access::Mixed { read_share: 0.7 }, Order::Random));
+    assert_eq!((random.access, random.order), (Access::Mixed { read_share: 0.7 }, AccessOrder::Random));
     assert_eq!((random.transfer_bytes, random.queue_depth, random.workers), (4096, 16, 1));
     assert_eq!((random.requests_per_second, random.fsync), (Some(500.0), false));
 }
@@ -70,7 +70,7 @@ fn what_is_not_reported_is_as_fio_has_it() {
 fn one_file_of_several_workers_is_parted_and_that_is_said() {
     let job = &parse("[job]\nfilename=/data/x\\:y\nnumjobs=4\nsize=1g\nrate=10m\n").expect("a job")[0];
     assert_eq!(job.sources, [PathBuf::from("/data/x:y")]);
-    assert_eq!((job.layout, job.amount_bytes), (Layout::Segmented, Some(256 << 20)));
+    assert_eq!((job.layout, job.amount_bytes), (FileLayout::Segmented, Some(256 << 20)));
     assert_eq!(job.limit_bytes_per_second, Some(40.0 * 1_048_576.0));
     assert!(job.notes[0].contains("each worker has a part of it"), "{:?}", job.notes);
 }

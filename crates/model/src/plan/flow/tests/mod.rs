@@ -7,12 +7,12 @@ use super::*;
 use crate::plan::machine_file::parse;
 use linerate_facts::protocol::Protocol;
 
-pub(super) fn flow(parts: &Parts, from: &str, to: &str) -> Flow {
+pub(super) fn flow(parts: &MachineParts, from: &str, to: &str) -> Flow {
     let end = |word| ends(parts, word).expect("an end");
     Flow { from: end(from), to: end(to), protocol: Protocol::Tcp, method: Method::Direct }
 }
 
-fn planned(parts: &Parts, from: &str, to: &str) -> FlowPlan {
+fn planned(parts: &MachineParts, from: &str, to: &str) -> FlowPlan {
     plan_flow(parts, &flow(parts, from, to))
 }
 
@@ -25,7 +25,7 @@ fn resource<'a>(plan: &'a FlowPlan, id: &str) -> &'a crate::plan::Resource {
 }
 
 /// Two sockets with a slow link between; a disk at each, and a NIC at node 1 only.
-fn lopsided(link: &str) -> Parts {
+fn lopsided(link: &str) -> MachineParts {
     parse(&format!(
         r#"
         [processor]

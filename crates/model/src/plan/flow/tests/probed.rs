@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::parts::from_machine;
-use crate::plan::whatif::{Change, apply};
+use crate::plan::whatif::{WhatIfChange, apply};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::{Disk, DiskKind, Machine, NumaNode, PciDevice, PciLink};
 use linerate_testing::{machine, nic};
@@ -107,7 +107,7 @@ fn a_card_in_a_narrow_port_is_moved_to_a_free_one() {
         "{}",
         before.sentence
     );
-    apply(&mut parts, &Change::Move("eth0=slot6".into())).expect("a free port");
+    apply(&mut parts, &WhatIfChange::Move("eth0=slot6".into())).expect("a free port");
     assert_eq!(planned(&parts, "memory", "nic").ceiling.cut, ["nic:eth0"]);
     let whole = planned(&parts, "disk", "nic");
     assert_eq!(
@@ -138,7 +138,7 @@ fn an_empty_machine_has_no_ends() {
 }
 
 /// 64 disks, 16 NICs, 16 GPUs behind eight switches of two sockets.
-fn large() -> Parts {
+fn large() -> MachineParts {
     let mut text = "[processor]\nsockets = 2\n[memory]\nrate = \"300GB/s\"\n[[socket_link]]\nbetween = [0, \
                     1]\nlink = \"upi 11.2\"\nlinks = 3\n\
         [[switch]]\nname = \"sw\"\ncount = 8\non = [\"node0\", \"node1\"]\npcie = \"5x16\"\n"

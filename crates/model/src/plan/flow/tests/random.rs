@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::capacity::{Model, Solution};
-use crate::plan::whatif::{Change, apply};
+use crate::plan::whatif::{WhatIfChange, apply};
 use crate::plan::{Origin, Resource};
 use proptest::prelude::*;
 use std::fmt::Write;
@@ -66,7 +66,7 @@ fn server() -> impl Strategy<Value = Server> {
 }
 
 impl Server {
-    fn parts(&self) -> Parts {
+    fn parts(&self) -> MachineParts {
         let mut text = format!("[processor]\nsockets = {}\ncores = 8\n", self.sockets);
         if self.cost {
             text.push_str("cpu_seconds_per_gb = 0.9\n");
@@ -133,7 +133,7 @@ fn any_flow() -> impl Strategy<Value = (&'static str, &'static str)> {
     ]
 }
 
-fn solved(parts: &Parts, (from, to): (&str, &str)) -> (Vec<Resource>, Model, Solution, f64) {
+fn solved(parts: &MachineParts, (from, to): (&str, &str)) -> (Vec<Resource>, Model, Solution, f64) {
     let resources = flow_resources(parts, &flow(parts, from, to));
     let model = Model::new(&resources);
     let solution = model.solve();
@@ -196,7 +196,7 @@ proptest! {
         let place = ["node", "hub", "switch"][node as usize % 3];
         let add = ["nic=2x25G:pcie3x8", "disk=3GB/s:pcie3x4", "gpu=pcie4x16", "disk=1GB/s/500MB/s:pcie2x8"][what];
         let place = if place == "node" { "hub" } else { place };
-        apply(&mut parts, &Change::Add(format!("{add}@{place}{}", node % server.sockets))).expect("it fits");
+        apply(&mut parts, &WhatIfChange::Add(format!("{add}@{place}{}", node % server.sockets))).expect("it fits");
         let (.., after) = solved(&parts, ends);
         prop_assert!(after + 1.0 >= before, "{before} {after}");
     }

@@ -1,7 +1,7 @@
 //! What came back: counted, checked, sent again where it was short, or kept as an error.
 
 use super::{Alike, Flight, READ, WRITE, Work};
-use crate::flow::access::{AccessError, Request};
+use crate::flow::access::{AccessError, AccessRequest};
 use linerate_system::buffers::Lease;
 use linerate_system::queue::{Done, Queue};
 use std::io;
@@ -92,7 +92,7 @@ impl<Q: Queue> Work<'_, Q> {
         }
     }
 
-    fn check(&mut self, lease: &Lease, request: Request) {
+    fn check(&mut self, lease: &Lease, request: AccessRequest) {
         let Some(stamper) = &self.stamper else { return };
         let (label, corrupt) = (&self.start.files[request.file].label, &mut self.corrupt);
         let more = &mut self.more_corrupt;

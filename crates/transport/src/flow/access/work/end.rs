@@ -1,7 +1,7 @@
 //! After the stop: what is under way comes home, files are flushed, what was owed is counted.
 
 use super::{TURN_WAIT, WRITE, Work};
-use crate::flow::access::Outcome;
+use crate::flow::access::AccessOutcome;
 use linerate_system::queue::{Action, Done, Queue, Transfer};
 use std::io;
 
@@ -95,7 +95,7 @@ impl<Q: Queue> Work<'_, Q> {
         }
     }
 
-    pub(super) fn outcome(mut self, started: u64, ended: u64, home: bool) -> Outcome {
+    pub(super) fn outcome(mut self, started: u64, ended: u64, home: bool) -> AccessOutcome {
         self.tell_cpu(ended);
         if self.more_corrupt > 0
             && let Some(last) = self.corrupt.last_mut()
@@ -105,7 +105,7 @@ impl<Q: Queue> Work<'_, Q> {
         let span = ended.saturating_sub(started).max(1);
         let cpu_seconds = self.cpu().as_secs_f64();
         let [reads, writes] = self.sides;
-        Outcome {
+        AccessOutcome {
             reads,
             writes,
             lateness: self.lateness,

@@ -1,7 +1,7 @@
 //! A bad network between the two ends: a relay that loses, doubles, puts off and forges datagrams by a seed,
 //! and knows what it did.
 
-use super::super::datagram::{MESSAGE_BYTES, Message, Tags};
+use super::super::datagram::{DatagramMessage, MESSAGE_BYTES, Tags};
 use super::*;
 use std::collections::HashSet;
 
@@ -82,7 +82,7 @@ impl Relay {
 
     fn forward(&mut self, datagram: &[u8]) {
         let Some(header) = self.tags.read(datagram) else {
-            if matches!(self.tags.read_message(datagram), Some(Message::End(_))) {
+            if matches!(self.tags.read_message(datagram), Some(DatagramMessage::End(_))) {
                 (0..self.held.len()).for_each(|_| self.pass_held(0));
             }
             if self.dice() >= self.mute {
@@ -133,7 +133,7 @@ impl Relay {
         let mut forged = datagram.to_vec();
         match self.dice() % 4 {
             0 => forged[(self.random % 8) as usize] ^= 1 + (self.random >> 8 & 0x7f) as u8,
-            1 => forged = Tags::of(&[43; 32]).message(Message::End(1)).to_vec(),
+            1 => forged = Tags::of(&[43; 32]).message(DatagramMessage::End(1)).to_vec(),
             2 => forged.truncate(23),
             _ => forged = vec![0; MESSAGE_BYTES],
         }
