@@ -3,7 +3,9 @@
 
 use super::Bytes;
 use linerate::counters::{NetworkCounters, from_netstat, read};
-use linerate::diagnose::ledger::{LedgerHost, Ledger, Offload, ReceiverAccount, Sent, Streams, drops, ledger};
+use linerate::diagnose::ledger::{
+    Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, drops, ledger,
+};
 use linerate::protocol::Protocol;
 use linerate::sysroot::Sysroot;
 use linerate_system::qdisc;
@@ -62,7 +64,12 @@ fn adds_up(input: &[u8], first: NetworkCounters, second: NetworkCounters) {
         datagram_bytes: 1472,
         seconds: 1.0,
         sent: Sent { bytes: number(), datagrams: number(), trains: number(), ..Sent::default() },
-        received: ReceiverAccount { bytes: number(), datagrams: number(), trains: number(), ..ReceiverAccount::default() },
+        received: ReceiverAccount {
+            bytes: number(),
+            datagrams: number(),
+            trains: number(),
+            ..ReceiverAccount::default()
+        },
     };
     let offload = Offload { segmented: flags & 1 != 0, coalesced: flags & 2 != 0 };
     let end = |counters| LedgerHost { counters, offload, ..LedgerHost::default() };

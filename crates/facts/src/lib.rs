@@ -6,7 +6,7 @@ pub mod counters;
 pub mod fact;
 pub mod failure;
 pub mod memory;
-pub mod order;
+pub mod natural_order;
 pub mod printable;
 pub mod protocol;
 pub mod sysroot;

@@ -25,12 +25,12 @@ pub struct Qdisc {
     pub bytes: Option<u64>,
     /// Packets that passed: segments of trains.
     pub packets: Option<u64>,
-    pub queue: Option<Queue>,
+    pub queue: Option<QdiscQueue>,
 }
 
 /// `struct gnet_stats_queue`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
+pub struct QdiscQueue {
     /// Waiting now.
     pub packets: u32,
     /// Waiting now.
@@ -155,8 +155,8 @@ fn statistics(nested: &[u8], found: &mut Qdisc) {
     found.packets = packets64.or(found.packets);
 }
 
-fn queue(value: &[u8]) -> Option<Queue> {
-    Some(Queue {
+fn queue(value: &[u8]) -> Option<QdiscQueue> {
+    Some(QdiscQueue {
         packets: u32_at(value, 0)?,
         bytes: u32_at(value, 4)?,
         drops: u32_at(value, 8)?,
@@ -235,7 +235,7 @@ mod tests {
         datagram.extend(message(NLMSG_DONE, &[0; 4]));
         let mut found = Vec::new();
         assert_eq!(parse(&datagram, &mut found).expect("a dump"), Dump::Ended);
-        let queue = Queue { packets: 1, bytes: 1500, drops: 42, requeues: 3, overlimits: 99 };
+        let queue = QdiscQueue { packets: 1, bytes: 1500, drops: 42, requeues: 3, overlimits: 99 };
         let expected = Qdisc {
             interface: 2,
             handle: 0x8001_0000,

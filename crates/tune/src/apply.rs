@@ -1,9 +1,9 @@
 //! Changes settings: all old values into the journal, then each setting announced, written, read back and
 //! noted.
 
-use super::door::{AccessRefusal, KernelAccess};
 use super::journal::{Bytes, Host, Journal, JournalEntry, Record};
-use super::place::{NamedDevice, SettingPlace};
+use super::kernel_access::{AccessRefusal, KernelAccess};
+use super::setting_place::{NamedDevice, SettingPlace};
 use super::shape::Shape;
 use linerate_facts::failure::Failure;
 use serde::Serialize;

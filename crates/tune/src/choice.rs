@@ -2,9 +2,9 @@
 
 use super::apply::WantedValue;
 use super::catalogue::{self, Risk, SettingStage};
-use super::place::DeviceClass;
 use super::plan::{Item, TunePlan};
 use super::process::{self, Own, OwnItem};
+use super::setting_place::DeviceClass;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::again::FigureKind;
 

@@ -10,14 +10,14 @@ pub mod advice;
 mod apply;
 pub mod catalogue;
 mod choice;
-pub mod door;
 mod goal;
 pub mod journal;
+pub mod kernel_access;
 pub mod measure;
 mod persist;
-mod place;
 mod plan;
 pub mod process;
+mod setting_place;
 mod shape;
 mod undo;
 
@@ -29,8 +29,8 @@ pub use choice::{SettingChoice, SettingTrial};
 pub use goal::TuneGoal;
 pub use persist::Persistence;
 pub use persist::persistence;
-pub use place::{DeviceClass, DevicePresence, Knob, NamedDevice, SettingPlace};
 pub use plan::{Item, SettingVerdict, TunePlan, plan};
+pub use setting_place::{DeviceClass, DevicePresence, Knob, NamedDevice, SettingPlace};
 pub use shape::Shape;
 pub use undo::{Leave, undo};
 

@@ -2,10 +2,10 @@
 
 use super::advice::{self, TuneNote};
 use super::catalogue::{self, Advice, CatalogueContext, Risk, Setting, SettingStage, Spot};
-use super::door::{AccessRefusal, KernelAccess};
 use super::goal::{GoalFacts, TuneGoal};
-use super::place::{NamedDevice, SettingPlace};
+use super::kernel_access::{AccessRefusal, KernelAccess};
 use super::process::{self, OwnItem};
+use super::setting_place::{NamedDevice, SettingPlace};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;

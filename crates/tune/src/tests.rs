@@ -3,9 +3,9 @@
 
 use super::apply::{ApplyResult, SettingOutcome, WantedValue, apply};
 use super::catalogue::{self, Where};
-use super::door::{AccessRefusal, KernelAccess};
 use super::journal::{Host, Journal, JournalState, Log, parse};
-use super::place::{DeviceClass, DevicePresence, NamedDevice, SettingPlace};
+use super::kernel_access::{AccessRefusal, KernelAccess};
+use super::setting_place::{DeviceClass, DevicePresence, NamedDevice, SettingPlace};
 use super::shape::Shape;
 use super::undo::{Leave, undo};
 use linerate_facts::failure::Failure;

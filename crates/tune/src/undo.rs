@@ -3,9 +3,9 @@
 
 use super::apply::{ApplyResult, SettingOutcome};
 use super::catalogue;
-use super::door::{AccessRefusal, KernelAccess};
 use super::journal::{Bytes, Host, How, Journal, JournalState, Record, SettingState};
-use super::place::{DevicePresence, SettingPlace};
+use super::kernel_access::{AccessRefusal, KernelAccess};
+use super::setting_place::{DevicePresence, SettingPlace};
 use linerate_facts::failure::Failure;
 
 /// What the user says about settings that others changed.

@@ -5,12 +5,12 @@
 
 #![forbid(unsafe_code)]
 
-pub mod board;
 pub mod bottleneck;
 mod build;
 pub mod flow;
 pub mod history;
 mod kept;
+pub mod latest_moment;
 pub mod lines;
 mod metrics;
 pub mod model;

@@ -3,7 +3,7 @@
 //! Who watches a machine keeps the list and reads the meters.
 
 use super::rates::Elapsed;
-use crate::order::in_order;
+use crate::natural_order::in_order;
 use crate::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
 

@@ -5,22 +5,22 @@
 //! recorded tree are resolved inside that tree, so that a reading never leaves it.
 
 mod archive;
-mod place;
 mod recording;
+mod tree_location;
 mod walk;
 mod write;
 
 use crate::fact::Fact;
 use crate::failure::Failure;
 pub use archive::{Archive, ArchiveLimits};
-pub use place::PieceReader;
-use place::{NodeKind, TreeLocation};
 pub use recording::Recorded;
 pub use recording::Recording;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+pub use tree_location::PieceReader;
+use tree_location::{NodeKind, TreeLocation};
 pub use write::Writer;
 
 /// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree

@@ -1,6 +1,6 @@
 //! A note of everything that readers asked a tree for: enough to lay down a tree that answers the same.
 
-use super::place::{NodeKind, TreeLocation};
+use super::tree_location::{NodeKind, TreeLocation};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

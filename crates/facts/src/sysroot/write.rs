@@ -2,7 +2,7 @@
 //! the user asked it to change; readers have no way to it but by [`Sysroot::writer`].
 
 use super::Sysroot;
-use super::place::TreeLocation;
+use super::tree_location::TreeLocation;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};

@@ -1,9 +1,9 @@
 //! `linerate agent`: its words, and what becomes of them.
 
 use super::agent_told::Teller;
+use super::arguments::values::{rate, seconds, size};
 use super::commands::{complain, print};
 use super::stop::stop_on_signals;
-use super::words::values::{rate, seconds, size};
 use clap::{Args, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;

@@ -1,7 +1,7 @@
 //! `linerate capture`: a tarball of this machine, without what reveals whose it is.
 
+use super::arguments::{CaptureArgs, sysroot_of};
 use super::commands::print;
-use super::words::{CaptureArgs, sysroot_of};
 use linerate_facts::failure::Failure;
 use linerate_machine::capture::{Capture, capture, write};
 use std::fs::{File, OpenOptions};

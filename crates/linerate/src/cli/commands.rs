@@ -1,5 +1,6 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
+use super::arguments::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs, StageArg};
 use super::capture::write_capture;
 use super::output::FormatArg;
 use super::probe::show_probe;
@@ -7,7 +8,6 @@ use super::progress::Progress;
 use super::progress::status_lines::aside;
 use super::saving::{SaveTarget, Saving};
 use super::stop::stop_on_signals;
-use super::words::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs, StageArg};
 use clap::CommandFactory;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;

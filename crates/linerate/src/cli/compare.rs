@@ -1,7 +1,7 @@
 //! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
 
+use super::arguments::EXIT_STATUS;
 use super::commands::{colour, print, width};
-use super::words::EXIT_STATUS;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;

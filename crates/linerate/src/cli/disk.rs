@@ -1,11 +1,11 @@
 //! `linerate disk`: the words made into a grid, the library called, the table printed and saved.
 
+use super::arguments::DiskArgs;
 use super::commands::complain;
 use super::fio_job::{self, joined};
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::DiskArgs;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};

@@ -1,7 +1,7 @@
 //! `linerate disk --fio-job FILE`: the sections of a job file as grids of one job each, done one after the
 //! other.
 
-use super::words::JobArgs;
+use super::arguments::JobArgs;
 use linerate_facts::failure::Failure;
 use linerate_measure::measure::access::fio_job::{self, FioJob};
 use linerate_measure::run::Run;

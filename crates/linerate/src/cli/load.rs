@@ -1,9 +1,9 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
+use super::arguments::LoadArgs;
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::LoadArgs;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::access::Permissions;

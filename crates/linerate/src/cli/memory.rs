@@ -1,12 +1,12 @@
 //! `linerate memory`: the words made into points, the sweep run, the table printed.
 
+use super::arguments::LiveArgs;
+use super::arguments::values::seconds;
 use super::commands::complain;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::LiveArgs;
-use super::words::values::seconds;
 use clap::{Args, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;

@@ -3,6 +3,7 @@
 
 mod agent;
 mod agent_told;
+mod arguments;
 mod capture;
 mod commands;
 mod compare;
@@ -24,7 +25,6 @@ mod stop;
 mod tune;
 mod wall;
 mod watch;
-mod words;
 
+pub use arguments::{Arguments, Command, parse};
 pub use commands::{complain, execute};
-pub use words::{Arguments, Command, parse};

@@ -1,9 +1,9 @@
 //! `linerate network`: the words made into an order, the library called, the result printed and saved.
 
+use super::arguments::NetworkArgs;
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use super::words::NetworkArgs;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::RunContext;
@@ -38,7 +38,7 @@ fn order(words: &NetworkArgs) -> NetworkSpec {
         directions: words.direction.iter().map(|word| word.direction()).collect(),
         streams: words.streams,
         source: words.source.clone(),
-        method: words.method.map(super::words::NetworkMethodArg::method),
+        method: words.method.map(super::arguments::NetworkMethodArg::method),
         write_bytes: words.write,
         datagram_bytes: words.datagram,
         bytes_per_second: words.rate,

@@ -1,7 +1,7 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
+use super::arguments::{PlanArgs, PlanWhat, machine_of};
 use super::commands::{colour, print, width};
-use super::words::{PlanArgs, PlanWhat, machine_of};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;

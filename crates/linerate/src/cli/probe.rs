@@ -1,7 +1,7 @@
 //! `linerate probe`: what the server is.
 
+use super::arguments::{ProbeArgs, machine_of};
 use super::commands::{print, print_json};
-use super::words::{ProbeArgs, machine_of};
 use linerate_facts::failure::Failure;
 use linerate_report as report;
 use linerate_report::tree::show_tree;

@@ -1,9 +1,9 @@
 //! `linerate plan raid`: chunk, stripe and command lines of an array, or a check of the arrays that are
 //! there.
 
+use super::arguments::sysroot_of;
+use super::arguments::values::size;
 use super::commands::{colour, print, print_json, width};
-use super::words::sysroot_of;
-use super::words::values::size;
 use clap::{Args, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::probe;

@@ -1,8 +1,8 @@
 //! `linerate rates`: the published rates as tables, and the goodput of a link.
 
+use super::arguments::values::{bytes, rate};
+use super::arguments::{EXIT_STATUS, ProtocolArg};
 use super::commands::{colour, print, print_json, width};
-use super::words::values::{bytes, rate};
-use super::words::{EXIT_STATUS, ProtocolArg};
 use clap::{Args, Subcommand, ValueEnum};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;

@@ -3,16 +3,16 @@
 mod measure;
 mod screen;
 
-use super::commands::{colour, complain, print, print_json, width};
-use super::words::{
+use super::arguments::{
     ApplyArgs, MachineArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, machine_of,
     sysroot_of,
 };
+use super::commands::{colour, complain, print, print_json, width};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
-use linerate_tune::door::LiveKernel;
 use linerate_tune::journal::{Host, Journal, JournalLock, JournalState};
+use linerate_tune::kernel_access::LiveKernel;
 use linerate_tune::{
     self as tune, JOURNAL_FOLDER, Leave, SettingChoice, SettingOutcome, TuneGoal, TunePlan, WantedValue,
 };
@@ -68,7 +68,7 @@ impl Target {
         &self,
         at: &TuneTarget,
         choice: &TuneChoice,
-        door: &dyn tune::door::KernelAccess,
+        door: &dyn tune::kernel_access::KernelAccess,
     ) -> Result<TunePlan, Failure> {
         let goal = TuneGoal { rate: choice.rate, round_trip: choice.rtt };
         Ok(tune::plan(&self.sysroot, machine(at)?, goal, door))
@@ -104,7 +104,9 @@ fn show(words: &TuneArgs) -> Result<u8, Failure> {
     // A recording in an archive can be read, too.
     let plan = match LiveKernel::of(&target.sysroot) {
         Ok(kernel) => target.plan(&words.at, &words.choice, &kernel)?,
-        Err(_) => target.plan(&words.at, &words.choice, &tune::door::Reader(target.sysroot.clone()))?,
+        Err(_) => {
+            target.plan(&words.at, &words.choice, &tune::kernel_access::Reader(target.sysroot.clone()))?
+        }
     };
     if words.json {
         let mut plan = plan.clone();

@@ -1,13 +1,13 @@
 //! `linerate watch`: moments of this machine or of a recording, printed and kept.
 
+use super::arguments::{WatchArgs, sysroot_of};
 use super::commands::{complain, print};
 use super::stop::stop_on_signals;
-use super::words::{WatchArgs, sysroot_of};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::sysroot::Sysroot;
 use linerate_transport::agent::Key;
-use linerate_watch::board::LatestMoment;
+use linerate_watch::latest_moment::LatestMoment;
 use linerate_watch::page::{Page, PageSettings, PageToken};
 use linerate_watch::{Moment, Recorder, Replay, Watch, WatchSpec, lines, terminal};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Walls of several servers, screens and hosts, as users run them: one clock, a barrier, servers that end and
 //! come back.
 
-use crate::support::wall_players::{self as players, WallServerProcess, Wall, screen, until};
+use crate::support::wall_players::{self as players, Wall, WallServerProcess, screen, until};
 use linerate::wall::control::ControlRequest;
 use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::picture::prove;
@@ -107,8 +107,9 @@ fn screens_prove_the_frames_of_two_servers_and_report_again_to_one_that_was_rest
     let left = WallServerProcess::start(&wall, "left");
     let mut right = WallServerProcess::start(&wall, "right");
     let screens = [screen(&wall, &left, "r0c0", &[]), screen(&wall, &right, "r0c1", &[])];
-    let shown =
-        |server: &WallServerProcess| server.status()?.tiles.first()?.report.as_ref().map(|report| report.frames_shown);
+    let shown = |server: &WallServerProcess| {
+        server.status()?.tiles.first()?.report.as_ref().map(|report| report.frames_shown)
+    };
     until("both report", || shown(&left) > Some(10) && shown(&right) > Some(10));
     drop(right);
     right = WallServerProcess::start(&wall, "right");

@@ -2,11 +2,11 @@
 //! ways in which it fails.
 
 use linerate::flow::counters::WorkerCounters;
-use linerate::flow::lane::WorkerError;
 use linerate::flow::receive::{Received, Terms, receive_tcp, receive_udp};
 use linerate::flow::source::{Cursor, Source};
 use linerate::flow::start::{Destination, RunningWorker, WorkerStart, start};
 use linerate::flow::udp::UdpSender;
+use linerate::flow::worker::WorkerError;
 use linerate_system::file::open_to_read;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};

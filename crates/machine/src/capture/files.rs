@@ -2,7 +2,7 @@
 //! own; any other text is searched for what tells whose it is.
 
 use super::names::{NameKind, Names};
-use super::words::{PrivateNames, is_owned};
+use super::private_names::{PrivateNames, is_owned};
 use super::{binary, identities, passing};
 use crate::probe::{boot, container_of};
 use linerate_facts::sysroot::Recorded;

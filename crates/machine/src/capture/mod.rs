@@ -11,9 +11,9 @@ mod files;
 mod identities;
 mod names;
 mod passing;
+mod private_names;
 mod tarball;
 mod text;
-mod words;
 
 use crate::probe::{ASKED, Machine, lacking, probe, route};
 use linerate_facts::sysroot::{Archive, ArchiveLimits, Recorded, Sysroot};
@@ -116,7 +116,7 @@ fn hold_back(value: &mut Value, names: &Names) -> bool {
 fn reasons(value: &mut Value, names: &Names) {
     match value {
         Value::Object(fields) => match fields.get_mut("unknown") {
-            Some(Value::String(why)) if words::is_kernels(why) => {}
+            Some(Value::String(why)) if private_names::is_kernels(why) => {}
             Some(Value::String(why)) => *why = names.words_in(why),
             _ => fields.values_mut().for_each(|value| reasons(value, names)),
         },

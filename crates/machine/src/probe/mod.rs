@@ -24,7 +24,7 @@ pub use kernel::boot;
 pub(crate) use kernel::host::container_of;
 pub use kernel::host::virtualisation;
 use kernel::{host, interrupt};
-pub(crate) use linerate_facts::order::in_order;
+pub(crate) use linerate_facts::natural_order::in_order;
 use linerate_facts::sysroot::Sysroot;
 pub use machine::*;
 pub use nic::{NicLink, drivers as nic_drivers, link as nic_link, route};

@@ -1,8 +1,8 @@
 //! The fourth step, pure: predicted, bottleneck, findings from the machine, the plan and the measurements
 //! alone.
 
+mod bottleneck;
 mod cost;
-mod cut;
 mod figures;
 mod findings;
 pub mod ledger;
@@ -43,7 +43,7 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
             protocol: prediction.protocol,
             predicted: prediction.solution.bound(),
             achieved: prediction.achieved(&figures),
-            bottleneck: cut::bottleneck(prediction, plan, &figures),
+            bottleneck: bottleneck::bottleneck(prediction, plan, &figures),
             resources: prediction.resources.clone(),
         })
         .collect();

@@ -1,7 +1,7 @@
 //! `linerate run`, from the probe to the diagnosis: each step takes the earlier products, gives one, and is
 //! saved.
 
-use super::cut::cut_at_stop;
+use super::interrupt::cut_at_stop;
 use super::{Run, RunContext, paths, sources};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};

@@ -9,8 +9,8 @@
 pub mod again;
 pub mod conduct;
 mod context;
-mod cut;
 pub mod disk;
+mod interrupt;
 pub mod load;
 pub mod network;
 mod paths;

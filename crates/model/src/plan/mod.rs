@@ -3,7 +3,6 @@
 
 pub mod capacity;
 pub mod flow;
-mod lanes;
 pub mod machine_file;
 pub mod parts;
 mod pool;
@@ -16,13 +15,14 @@ mod streams;
 mod touches;
 pub mod whatif;
 pub mod wording;
+mod workers;
 
-pub use lanes::spare_cores;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 pub use product::*;
 pub use resources::{memory_touches, path_rate};
 pub use streams::{Pin, Placed, place_streams};
+pub use workers::spare_cores;
 
 /// Bytes a read where neither the user nor the source says.
 pub const DEFAULT_BLOCK_BYTES: u64 = 1 << 20;
@@ -50,9 +50,9 @@ pub fn plan(
             path.rate = resources::path_rate(machine, path, protocol);
         }
     }
-    let mut lanes = lanes::place(machine, goal, &sources, &paths, loopback);
+    let mut lanes = workers::place(machine, goal, &sources, &paths, loopback);
     // Without a path there is no worker: the disk stage reads all the same, and its buffers must fit, too.
-    let mut readers = if lanes.is_empty() { lanes::readers(&sources) } else { Vec::new() };
+    let mut readers = if lanes.is_empty() { workers::readers(&sources) } else { Vec::new() };
     let pool = pool::fit(machine, if lanes.is_empty() { &mut readers } else { &mut lanes });
     for (index, source) in sources.iter_mut().enumerate() {
         let own = || lanes.iter().chain(&readers).filter(|lane| lane.source == index);

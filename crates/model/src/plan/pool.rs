@@ -5,8 +5,8 @@
 //! does not fit shrinks: first the reads in flight, down to 2 a worker, then the block, down to 128 KiB.
 //! Where even that is too much, the buffers stay unregistered: slower, not wrong.
 
-use super::lanes::FEWEST_READS;
 use super::product::WorkerPlan;
+use super::workers::FEWEST_READS;
 use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 

@@ -5,8 +5,8 @@
 mod evidence;
 mod judge;
 mod limit;
+mod sentences;
 pub mod thresholds;
-mod words;
 
 pub use evidence::{
     DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence, ReceiverEvidence, Route,

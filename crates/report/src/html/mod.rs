@@ -5,7 +5,6 @@
 
 mod cores;
 mod findings;
-mod lanes;
 mod ledger;
 mod machine;
 pub(super) mod pieces;
@@ -15,6 +14,7 @@ mod streams;
 mod style;
 pub(super) mod text;
 mod waterfall;
+mod workers;
 
 use super::figure::{Figure, Unit, percent};
 use super::map;
@@ -46,7 +46,7 @@ fn whole_path(run: &Run) -> String {
             (findings::section(run))
             (PreEscaped(stages::section(run, &verdict)))
             (cores::section(run))
-            (lanes::section(run))
+            (workers::section(run))
             (machine::section(&run.machine))
             (machine::reproduce(run))
         }

@@ -1,8 +1,8 @@
 //! Who looks after every stream of an agent, whether or not its client says anything: tokens that nobody
 //! used, time that is up, rates that are not kept.
 
-use super::lane::SessionStream;
 use super::server::Shared;
+use super::session_stream::SessionStream;
 use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};

@@ -1,10 +1,10 @@
 //! The agent's end of a data stream over TCP: admitted by its token, it is served on the thread of its
 //! connection.
 
-use super::lane::{Receive, SessionStream, Work};
 use super::pending::PendingEntry;
 use super::secret::SECRET_BYTES;
 use super::server::Shared;
+use super::session_stream::{Receive, SessionStream, Work};
 use super::wire::{ADMITTED, DeadlineStream};
 use crate::flow::stream::{self as engine, StreamSocket};
 use socket2::{SockRef, Socket};

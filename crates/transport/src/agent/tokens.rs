@@ -1,7 +1,7 @@
 //! One-time tokens: the right to open one data stream.
 
-use super::lane::SessionStream;
 use super::secret::{OneTimeToken, SECRET_BYTES, same};
+use super::session_stream::SessionStream;
 use crate::lock::lock;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -36,7 +36,7 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use super::super::clients::{ClientLimits, Clients, Rate};
-    use super::super::lane::{Receive, Work};
+    use super::super::session_stream::{Receive, Work};
     use super::*;
     use crate::admission::Permits;
     use crate::flow::receive::{Received, Terms};

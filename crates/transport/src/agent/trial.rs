@@ -3,11 +3,11 @@
 use super::clients::{Rate, Share};
 use super::deal::deal;
 use super::host::congestion_controls;
-use super::lane::{Receive, SessionStream, Work};
 use super::protocol::{OpenRequest, OpenedStreams, StreamTicket, WorkerTicket};
 use super::secret::OneTimeToken;
 use super::server::Shared;
-use super::{udp, wish};
+use super::session_stream::{Receive, SessionStream, Work};
+use super::{stream_request, udp};
 use crate::admission::{NoPermit, Permit};
 use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
@@ -118,12 +118,12 @@ impl<'a> AgentTest<'a> {
     fn open_streams(&mut self, specs: Vec<StreamSpec>, sysroot: &Sysroot) -> Vec<StreamTicket> {
         let controls = congestion_controls(sysroot);
         let checked: Vec<Result<(), String>> =
-            specs.iter().map(|spec| wish::check(spec, &controls)).collect();
+            specs.iter().map(|spec| stream_request::check(spec, &controls)).collect();
         let left = self.shared.clients.rate_left(self.whose.client).unwrap_or(f64::INFINITY);
         let wishes: Vec<f64> = specs
             .iter()
             .zip(&checked)
-            .map(|(spec, checked)| checked.as_ref().map_or(0.0, |()| wish::rate(spec, left)))
+            .map(|(spec, checked)| checked.as_ref().map_or(0.0, |()| stream_request::rate(spec, left)))
             .collect();
         let dealt = deal(left, &wishes);
         let rates = wishes.into_iter().zip(dealt).map(|(wish, dealt)| Rate { wish, dealt });
@@ -150,7 +150,7 @@ impl<'a> AgentTest<'a> {
         if !self.shared.settings.pin {
             spec.core = None;
         }
-        let share = self.share(wish::memory_bytes(&spec), rate)?;
+        let share = self.share(stream_request::memory_bytes(&spec), rate)?;
         // What was granted, which may be less than what was dealt: another session of the client may have
         // been faster.
         let bytes_per_second = share.bytes_per_second();

@@ -1,9 +1,9 @@
 //! The agent's end of a data stream over UDP: a socket and a thread for it, and whom it believes.
 
 use super::allow::AllowList;
-use super::lane::{SessionStream, Work};
 use super::secret::OneTimeToken;
 use super::server::Shared;
+use super::session_stream::{SessionStream, Work};
 use super::tcp::size_buffer;
 use crate::flow::stream::{self as engine, StreamRole, StreamSocket};
 use socket2::{Domain, SockRef, Socket, Type};

@@ -8,7 +8,6 @@
 pub mod access;
 pub mod allowance;
 pub mod counters;
-pub mod lane;
 mod moments;
 pub mod progress;
 pub mod receive;
@@ -18,3 +17,4 @@ pub mod stream;
 pub mod udp;
 pub mod window;
 pub mod wire;
+pub mod worker;

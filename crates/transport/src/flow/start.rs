@@ -2,9 +2,9 @@
 //! end.
 
 use super::counters::WorkerCounters;
-use super::lane::{Sink, Worker, WorkerError};
 use super::source::Source;
 use super::udp::UdpSender;
+use super::worker::{Sink, Worker, WorkerError};
 use linerate_system::affinity;
 use linerate_system::buffers::Pool;
 use linerate_system::queue::{self, Queue};

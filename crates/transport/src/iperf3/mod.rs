@@ -9,7 +9,6 @@ mod address;
 mod client;
 mod control;
 mod cpu;
-mod crew;
 mod errors;
 mod exchange;
 mod figures;
@@ -26,6 +25,7 @@ mod tally;
 mod tcp;
 mod test;
 mod udp;
+mod workers;
 
 pub use address::{DEFAULT_PORT, parse_address};
 pub use client::run_client;

@@ -15,7 +15,7 @@ pub use entry::{Advice, CatalogueContext, Risk, Setting, SettingStage};
 pub(crate) use spots::Spot;
 pub use spots::Where;
 
-use crate::place::SettingPlace;
+use crate::setting_place::SettingPlace;
 use std::path::Path;
 
 /// All entries, in the order in which they are changed: what re-creates queues stands before what is set for
@@ -39,7 +39,7 @@ pub(crate) fn knows(id: &str, place: &SettingPlace) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Knob;
+    use crate::setting_place::Knob;
 
     #[test]
     fn only_what_the_catalogue_has_is_known_and_only_in_its_place() {

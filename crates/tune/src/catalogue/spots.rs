@@ -1,7 +1,7 @@
 //! Where entries stand on a machine: once, or once for each NIC, queue, disk, CPU policy, interrupt.
 
 use super::super::goal::{GoalFacts, without_wire};
-use super::super::place::{DeviceClass, Knob, NamedDevice, SettingPlace};
+use super::super::setting_place::{DeviceClass, Knob, NamedDevice, SettingPlace};
 use linerate_machine::probe::{Disk, DiskKind, Nic};
 use std::path::{Component, Path, PathBuf};
 

@@ -15,7 +15,7 @@ pub use line::{Damage, parse};
 pub use state::Followed;
 pub use state::{JournalState, SettingState};
 
-use super::place::{NamedDevice, SettingPlace};
+use super::setting_place::{NamedDevice, SettingPlace};
 use super::shape::Shape;
 use linerate_facts::failure::Failure;
 use serde::{Deserialize, Serialize};

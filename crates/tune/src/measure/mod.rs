@@ -12,8 +12,8 @@ pub use subject::{Links, TrialMachine};
 pub use tried::{Tried, Try, ValueChange};
 pub use turns::{TwoStates, turns};
 
-use super::door::KernelAccess;
 use super::journal::{Host, Journal};
+use super::kernel_access::KernelAccess;
 use linerate_facts::failure::Failure;
 use linerate_measure::event::{Event, Listener};
 use linerate_measure::measure::Stage;

@@ -2,10 +2,10 @@
 //! differently.
 
 use super::super::apply::{ApplyResult, SettingOutcome, WantedValue, apply};
-use super::super::door::KernelAccess;
 use super::super::journal::{Host, Journal};
-use super::super::place::SettingPlace;
+use super::super::kernel_access::KernelAccess;
 use super::super::process::{Own, StateHold};
+use super::super::setting_place::SettingPlace;
 use super::super::undo::{Leave, undo_from};
 use linerate_facts::failure::Failure;
 use linerate_measure::run::again::ProcessOptions;

@@ -2,7 +2,7 @@
 
 use super::super::apply::WantedValue;
 use super::super::choice::SettingTrial;
-use super::super::door::KernelAccess;
+use super::super::kernel_access::KernelAccess;
 use super::super::process::Own;
 use super::TrialSpec;
 use super::judge::{Effect, StateWindows};

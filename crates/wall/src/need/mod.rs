@@ -4,7 +4,7 @@
 mod deal;
 mod judge;
 mod measured;
-mod places;
+mod tile_disks;
 
 use crate::geometry::{FrameRate, Size, WallGrid};
 use crate::rtp::FrameLayout;
@@ -13,8 +13,8 @@ pub use judge::{Fits, ServerVerdict};
 use linerate_machine::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
 use linerate_model::plan::Origin;
 pub use measured::{WallFigure, WallFigures};
-pub use places::{DiskShare, places_of};
 use serde::Serialize;
+pub use tile_disks::{DiskShare, places_of};
 
 /// CPU time of this program's own way from disk to NIC, seconds per GB: what does not depend on the
 /// datagrams, and each datagram's part. Rated: 0.36 at an MTU of 1500 and 0.17 at one of 9000 are the

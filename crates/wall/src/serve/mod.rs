@@ -15,9 +15,6 @@ mod counters;
 mod follow;
 mod health;
 mod keeper;
-mod lane;
-#[cfg(test)]
-mod lane_tests;
 mod nics;
 mod others;
 mod player;
@@ -30,6 +27,9 @@ mod setup;
 mod source;
 mod start;
 mod summary;
+mod tile_sender;
+#[cfg(test)]
+mod tile_sender_tests;
 mod tiles;
 mod view;
 mod wire;

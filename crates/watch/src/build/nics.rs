@@ -8,7 +8,7 @@ use linerate_facts::counters::NicCounters;
 use linerate_facts::counters::rates::{Elapsed, rounded};
 use linerate_facts::counters::{Counters, InterfaceCounters};
 use linerate_facts::fact::Fact;
-use linerate_facts::order::in_order;
+use linerate_facts::natural_order::in_order;
 use linerate_machine::probe::NicLink;
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@ use crate::model::{IrqLine, NicQueue};
 use crate::sources::Details;
 use linerate_facts::counters::Interrupts;
 use linerate_facts::counters::rates::rounded;
-use linerate_facts::order::in_order;
+use linerate_facts::natural_order::in_order;
 use std::collections::BTreeMap;
 
 /// Interrupts of no NIC and no disk: the busiest so many.

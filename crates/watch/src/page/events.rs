@@ -4,7 +4,7 @@
 //! closes on one that takes nothing for some seconds. The sampler knows of neither.
 
 use super::Shared;
-use crate::board::{EncodedMoment, LatestMoment};
+use crate::latest_moment::{EncodedMoment, LatestMoment};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, Sse};

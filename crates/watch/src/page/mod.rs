@@ -10,8 +10,8 @@ mod token;
 
 pub use self::token::PageToken;
 
-use super::board::LatestMoment;
 use super::history::Span;
+use super::latest_moment::LatestMoment;
 use super::{openmetrics, prometheus_text};
 use axum::Router;
 use axum::body::Bytes;

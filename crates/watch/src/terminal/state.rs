@@ -1,7 +1,7 @@
 //! What the person has chosen: page, span, pause, help, how far down.
 
-use crate::board::{EncodedMoment, LatestMoment};
 use crate::history::{History, Span};
+use crate::latest_moment::{EncodedMoment, LatestMoment};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ mod compression;
 mod members;
 mod tree;
 
-use super::place::NodeKind;
+use super::tree_location::NodeKind;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tree::{Node, Tree};

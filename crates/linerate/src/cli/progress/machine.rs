@@ -2,7 +2,7 @@
 
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::{looked_on, thread_cpu};
-use linerate_watch::board::LatestMoment;
+use linerate_watch::latest_moment::LatestMoment;
 use linerate_watch::{Watch, WatchSpec};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

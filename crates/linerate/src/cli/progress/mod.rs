@@ -6,7 +6,7 @@ mod machine;
 mod panel;
 pub(super) mod status_lines;
 
-use super::words::LiveArgs;
+use super::arguments::LiveArgs;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::event::{Event, Listener};

@@ -1,9 +1,9 @@
 //! `linerate tune measure`: tries settings in turns with the state before, and says of each what it did.
 
+use super::super::arguments::MeasureArgs;
 use super::super::commands::{complain, print, print_json};
 use super::super::progress::Progress;
 use super::super::stop::stop_on_signals;
-use super::super::words::MeasureArgs;
 use super::{Target, ask, choice, damaged, following, machine};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
@@ -71,7 +71,7 @@ fn asked(tries: &[Try], words: &MeasureArgs) -> String {
 
 fn carry_out(
     target: &Target,
-    kernel: &linerate_tune::door::LiveKernel,
+    kernel: &linerate_tune::kernel_access::LiveKernel,
     words: &MeasureArgs,
     order: &TrialSpec,
     tries: Vec<Try>,

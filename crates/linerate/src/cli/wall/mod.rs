@@ -8,7 +8,7 @@ mod serve;
 mod show;
 mod view;
 
-use super::words::EXIT_STATUS;
+use super::arguments::EXIT_STATUS;
 use clap::{Args, Subcommand};
 use linerate_facts::failure::Failure;
 

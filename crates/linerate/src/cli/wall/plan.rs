@@ -1,7 +1,7 @@
 //! `linerate wall plan`.
 
+use crate::cli::arguments::{MachineArgs, machine_of, sysroot_of};
 use crate::cli::commands::{colour, complain, print, print_json, width};
-use crate::cli::words::{MachineArgs, machine_of, sysroot_of};
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;

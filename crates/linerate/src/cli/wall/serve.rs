@@ -1,9 +1,9 @@
 //! `linerate wall serve`.
 
 use super::view::View;
+use crate::cli::arguments::values::{seconds, time};
 use crate::cli::commands::{complain, print, print_json, stay_awake, width};
 use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
-use crate::cli::words::values::{seconds, time};
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;

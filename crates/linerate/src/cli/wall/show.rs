@@ -3,9 +3,9 @@
 mod view;
 mod window;
 
+use super::super::arguments::values::{seconds, time};
 use super::super::commands::{complain, print, print_json};
 use super::super::stop::stop_on_signals;
-use super::super::words::values::{seconds, time};
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_system::counters::process_cpu;

@@ -4,6 +4,7 @@
 //!
 //! The program is run as a user runs it, each time in a directory of its own (`ground`).
 
+mod arguments;
 mod disks;
 mod files;
 mod floods;
@@ -15,4 +16,3 @@ mod peers;
 mod rights;
 mod sources;
 mod ssh;
-mod words;

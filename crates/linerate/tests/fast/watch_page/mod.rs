@@ -6,7 +6,7 @@ mod in_browser;
 use crate::support::browser::PATIENCE;
 use linerate::agent::Key;
 use linerate::watch::Moment;
-use linerate::watch::board::LatestMoment;
+use linerate::watch::latest_moment::LatestMoment;
 use linerate::watch::page::{Page, PageSettings, PageToken};
 use serde_json::Value;
 use std::io::{Read, Write};

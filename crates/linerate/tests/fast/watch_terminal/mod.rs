@@ -2,8 +2,8 @@
 //! is absent): it is taken, drawn on, and given back, whatever ends it. [`beside`] is the panel of the
 //! commands that measure.
 
-mod beside;
 mod emulated;
+mod status_panel;
 
 use std::io::{Read, Write};
 use std::path::Path;

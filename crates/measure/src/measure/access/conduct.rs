@@ -3,10 +3,10 @@
 
 use super::AccessJob;
 use super::burst::burst;
-use super::crew::WorkerPool;
 use super::figure::{Watched, measurement};
 use super::files::Prepared;
 use super::meter::{Boundary, WorkerMeter};
+use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
 use crate::measure::window::{Reading, WindowObservation, WindowSpec, fill_between, watch};
 use crate::measure::{Measurement, Stage};

@@ -3,9 +3,9 @@
 
 use super::checks::{self, Facts};
 use super::conduct::AccessBench;
-use super::crew::WorkersEnd;
 use super::files::Prepared;
 use super::meter::Boundary;
+use super::worker_pool::WorkersEnd;
 use super::{
     Access, AccessJob, AccessOrder, AccessResult, Burst, DeviceUse, Engine, FileLayout, Latency, SideResult,
 };

@@ -6,11 +6,11 @@
 
 use super::AccessJob;
 use super::conduct::AccessBench;
-use super::crew::check_memory;
 use super::lay_out::{Blank, lay_out};
 use super::made::{Made, PREFIX, not_made};
 use super::parts::files_of;
 use super::target::{Permissions, SourceKind, Target};
+use super::worker_pool::check_memory;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::space_at;

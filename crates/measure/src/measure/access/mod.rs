@@ -6,7 +6,6 @@
 mod burst;
 mod checks;
 mod conduct;
-mod crew;
 mod diskstats;
 mod figure;
 mod files;
@@ -24,6 +23,7 @@ mod steady;
 mod target;
 #[cfg(test)]
 mod tests;
+mod worker_pool;
 
 pub(crate) use conduct::AccessBench;
 pub use conduct::{WARM_UP_SECONDS, conduct};

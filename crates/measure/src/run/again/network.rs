@@ -1,7 +1,7 @@
 //! The network in windows: sessions to the peers stay, each window opens streams of its own, so that what
 //! holds for new sockets shows.
 
-use super::super::cut::cut_at_stop;
+use super::super::interrupt::cut_at_stop;
 use super::super::paths;
 use super::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;

@@ -1,6 +1,6 @@
 //! The whole path in windows: the workers of a run, from the disk to the peer.
 
-use super::super::cut::cut_at_stop;
+use super::super::interrupt::cut_at_stop;
 use super::super::{paths, sources};
 use super::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;

@@ -3,10 +3,10 @@
 //! counters before and after.
 
 mod iperf3;
-mod order;
+mod spec;
 mod steps;
 
-use super::cut::cut_at_stop;
+use super::interrupt::cut_at_stop;
 use super::{Run, RunContext, paths};
 use crate::diagnose::ledger::ledgers;
 use crate::measure::streams::StreamBench;
@@ -15,7 +15,7 @@ pub use iperf3::conduct_iperf3;
 use linerate_facts::failure::Failure;
 use linerate_model::plan::path_rate;
 use linerate_transport::agent::AgentSession;
-pub use order::NetworkSpec;
+pub use spec::NetworkSpec;
 use std::time::Duration;
 use steps::Steps;
 

@@ -3,8 +3,8 @@
 
 use super::Wrong;
 use super::numbers::{card, catalogue, link_rate, memory_rate, names, number, processors};
+use super::tables::{self, File};
 use super::values::{PlaceValue, Rate};
-use super::words::{self, File};
 use crate::plan::parts::{
     ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, SocketLink,
 };
@@ -197,7 +197,7 @@ impl Builder {
     }
 
     /// A disk with a link of its own is a card; one without is plugged into a controller or bus.
-    fn disk(&mut self, disk: &words::Disk, what: &DeviceKind) -> Result<(), Wrong> {
+    fn disk(&mut self, disk: &tables::Disk, what: &DeviceKind) -> Result<(), Wrong> {
         if disk.pcie.is_some() {
             let joint = card(JointKind::Card, &disk.pcie.as_ref(), &disk.max_payload)?;
             let cards = self.add("disk", &disk.name, &disk.count, &disk.on, joint)?;
@@ -220,7 +220,7 @@ impl Builder {
         Ok(())
     }
 
-    fn room_for_disk(&self, up: &str, disk: &words::Disk) -> Result<(), Wrong> {
+    fn room_for_disk(&self, up: &str, disk: &tables::Disk) -> Result<(), Wrong> {
         let span = disk.on.as_ref().map_or(disk.name.span(), Spanned::span);
         if self.kinds.get(up) == Some(&"slot") {
             let message =

@@ -30,10 +30,10 @@
 //! absent, the node of a machine that has only one. What is wrong is told with its line.
 
 mod build;
+mod names;
 mod numbers;
-mod places;
+mod tables;
 mod values;
-mod words;
 
 use super::parts::MachineParts;
 pub(super) use numbers::{is_max_payload, memory_rate};
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Result<MachineParts, MachineFileError> {
         let message = format!("{} bytes are no description of a machine: at most 1 MiB", text.len());
         return Err(MachineFileError { line: 1, column: 1, message });
     }
-    let words: words::File = toml::from_str(text).map_err(|error| {
+    let words: tables::File = toml::from_str(text).map_err(|error| {
         // The parser's own messages may have several lines.
         let message = error.message().lines().map(str::trim).collect::<Vec<_>>().join("; ");
         located(text, error.span().unwrap_or(0..0), message)

@@ -1,7 +1,7 @@
 //! Counts and figures of a machine file, held against what can be.
 
+use super::tables::{self, File};
 use super::values::{Link, Pcie, PlaceValue, Rate};
-use super::words::{self, File};
 use super::{MOST_OF_ONE, Wrong};
 use crate::plan::parts::{
     Catalogue, CatalogueController, CatalogueDisk, CatalogueNic, Joint, JointKind, PartPlace, show_link,
@@ -109,7 +109,7 @@ pub(super) fn processors(file: &File, sockets: u32, cores: Option<u32>) -> Strin
     words
 }
 
-pub(super) fn catalogue(words: &words::Catalogue) -> Result<Catalogue, Wrong> {
+pub(super) fn catalogue(words: &tables::Catalogue) -> Result<Catalogue, Wrong> {
     let mut catalogue = Catalogue::default();
     if let Some(nic) = &words.nic {
         let ports = number(&nic.ports, "ports", 1..=64)?.unwrap_or(1);

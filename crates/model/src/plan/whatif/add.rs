@@ -1,6 +1,6 @@
 //! A part that is added: `KIND=WHAT[@PLACE]`.
 
-use super::places::{find_place, for_disk};
+use super::slots::{find_place, for_disk};
 use crate::plan::machine_file::{pcie, rate};
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, PartPlace};
 use linerate_facts::fact::Fact;

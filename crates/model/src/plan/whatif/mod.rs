@@ -5,11 +5,11 @@
 //! is not.
 
 mod add;
-mod places;
 mod set;
+mod slots;
 
 use super::parts::{ByteDevice, JointKind, MachineParts, PartPlace};
-use places::find_place;
+use slots::find_place;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn shift(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, String> {
         return Ok(notes);
     }
     let device = parts.device(name).map(|device| device.id()).ok_or_else(|| nothing_called(parts, name))?;
-    let place = places::for_disk(parts, to)?;
+    let place = slots::for_disk(parts, to)?;
     let device = parts.devices.iter_mut().find(|other| other.id() == device);
     device.into_iter().for_each(|device| device.place = place.clone());
     Ok(Vec::new())

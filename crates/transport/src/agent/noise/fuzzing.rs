@@ -4,7 +4,7 @@
 use super::*;
 use crate::agent::deal::deal;
 use crate::agent::protocol::{AgentRequest, OpenRequest, Reply, StreamTicket};
-use crate::agent::wish;
+use crate::agent::stream_request;
 use crate::flow::stream::StreamSpec;
 use linerate_facts::counters::NetworkCounters;
 use serde::Serialize;
@@ -146,10 +146,11 @@ pub fn message(text: &[u8]) {
 fn wishes(request: &OpenRequest) {
     const LIMIT: f64 = 1e9;
     let controls = ["cubic".to_string()];
-    let passed: Vec<_> = request.streams.iter().filter(|spec| wish::check(spec, &controls).is_ok()).collect();
-    let wished: Vec<f64> = passed.iter().map(|spec| wish::rate(spec, LIMIT)).collect();
+    let passed: Vec<_> =
+        request.streams.iter().filter(|spec| stream_request::check(spec, &controls).is_ok()).collect();
+    let wished: Vec<f64> = passed.iter().map(|spec| stream_request::rate(spec, LIMIT)).collect();
     for (spec, wished) in passed.iter().zip(&wished) {
-        assert!(*wished > 0.0 && wish::memory_bytes(spec) < 4 << 30, "{spec:?}");
+        assert!(*wished > 0.0 && stream_request::memory_bytes(spec) < 4 << 30, "{spec:?}");
     }
     let dealt: f64 = deal(LIMIT, &wished).iter().sum();
     assert!(dealt <= LIMIT * 1.000_001, "{dealt}");

@@ -11,7 +11,6 @@
 
 pub mod account;
 mod ahead;
-mod ask;
 mod content;
 mod counters;
 pub mod datagram;
@@ -19,6 +18,7 @@ mod delay;
 mod hand;
 mod open;
 mod prepare;
+mod request_pacer;
 mod spec;
 mod tcp_receive;
 mod tcp_send;
@@ -97,8 +97,8 @@ fn run_tcp(
     let result = match spec.role {
         StreamRole::Send => tcp_send::send(spec, &stream, content, counters, stop, clock),
         StreamRole::Receive => tcp_receive::receive(spec, &stream, counters, stop, clock),
-        StreamRole::Ask => ask::ask_tcp(spec, &stream, counters, stop, clock),
-        StreamRole::Echo => ask::echo_tcp(spec, &stream, counters, stop, clock),
+        StreamRole::Ask => request_pacer::ask_tcp(spec, &stream, counters, stop, clock),
+        StreamRole::Echo => request_pacer::echo_tcp(spec, &stream, counters, stop, clock),
     };
     prepare::tell_buffers(&stream, counters);
     result
@@ -120,8 +120,8 @@ fn run_udp(
     match spec.role {
         StreamRole::Send => udp_send::send(spec, socket, token, content, counters, stop, clock),
         StreamRole::Receive => udp_receive::receive(&socket, &token, counters, stop, clock),
-        StreamRole::Ask => ask::ask_udp(spec, &socket, &token, counters, stop, clock),
-        StreamRole::Echo => ask::echo_udp(&socket, &token, counters, stop, clock),
+        StreamRole::Ask => request_pacer::ask_udp(spec, &socket, &token, counters, stop, clock),
+        StreamRole::Echo => request_pacer::echo_udp(&socket, &token, counters, stop, clock),
     }
 }
 

@@ -1,15 +1,15 @@
 //! A test of our own from the first byte to the results.
 
-use super::words::{ClientEnd, HURRY, SILENCE};
+use super::failure::{ClientEnd, HURRY, SILENCE};
 use super::{ClientSession, PATIENCE};
 use crate::iperf3::control::RESULTS_BYTES;
 use crate::iperf3::cpu::CpuMeter;
-use crate::iperf3::crew::Iperf3Workers;
 use crate::iperf3::exchange::{results, take_results};
 use crate::iperf3::figures::IntervalProgress;
 use crate::iperf3::results::Results;
 use crate::iperf3::running::Recorder;
 use crate::iperf3::state::Iperf3State;
+use crate::iperf3::workers::Iperf3Workers;
 use linerate_facts::protocol::Protocol;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,23 +1,23 @@
 //! iperf3's client: connects, asks, opens the streams, lets them run, and exchanges results.
 
+mod failure;
 mod measure;
-mod words;
 
 use super::control::Control;
 use super::cpu::CpuMeter;
-use super::crew::{DataStream, Iperf3StreamSpec, Iperf3Workers, stream_id};
 use super::figures::{IntervalProgress, TestOutcome};
 use super::open::Route;
 use super::parameters::Parameters;
 use super::state::{Cookie, Iperf3State};
+use super::workers::{DataStream, Iperf3StreamSpec, Iperf3Workers, stream_id};
 use super::{Iperf3Test, TestDirection};
+use failure::{refused, unreachable};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use words::{refused, unreachable};
 
 /// A server that is busy or gone is not waited for longer, before the test and after it.
 const PATIENCE: Duration = Duration::from_secs(10);

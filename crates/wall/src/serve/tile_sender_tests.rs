@@ -4,9 +4,9 @@
 use super::ahead::{FrameLocation, FrameStore};
 use super::clock::FrameClock;
 use super::counters::TileCounters;
-use super::lane::{RouteSource, TileSender};
 use super::program::{LatestProgram, Program};
 use super::source::slot_bytes;
+use super::tile_sender::{RouteSource, TileSender};
 use super::wire::{Sent, Wire};
 use crate::geometry::{FrameRate, Size};
 use crate::rtp::{FrameLayout, parse};

@@ -2,8 +2,8 @@
 
 use super::build::Builder;
 use super::numbers::{names, number};
+use super::tables::File;
 use super::values::PlaceValue;
-use super::words::File;
 use super::{LONGEST_NAME, MOST_PARTS, Wrong};
 use crate::plan::parts::{Joint, PartPlace};
 use linerate_machine::topology::DEEPEST;

@@ -1,7 +1,7 @@
 //! The door to the settings: read, write, find a device. The real one asks the kernel, on a thread with a
 //! deadline; tests have one with faults.
 
-use super::place::{DevicePresence, Knob, NamedDevice, SettingPlace};
+use super::setting_place::{DevicePresence, Knob, NamedDevice, SettingPlace};
 use super::shape::Shape;
 use linerate_facts::sysroot::{Sysroot, Writer};
 use linerate_system::Errno;
