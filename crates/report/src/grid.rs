@@ -1,5 +1,5 @@
-//! The one table of a terminal: each column is as wide as its widest cell. Where the screen is narrow, columns are dropped,
-//! the name is shortened, and the notes take what is left, in this order.
+//! The one table of a terminal: each column is as wide as its widest cell. Where the screen is narrow, columns
+//! are dropped, the name is shortened, and the notes take what is left, in this order.
 
 use crate::terminal::Style;
 use linerate_facts::printable::{columns, printable, shortened};
@@ -122,7 +122,7 @@ fn fitted(all: &[Column], rows: &[Vec<String>], width: usize) -> Vec<(usize, usi
     }
     let over = total(&shown).saturating_sub(width);
     if let Some((_, name)) = shown.iter_mut().find(|(index, _)| is(*index, Gives::Letters)) {
-        *name = name.saturating_sub(over).max(LEAST_NAME);
+        *name = name.saturating_sub(over).max(LEAST_NAME.min(*name));
     }
     let others = shown.iter().filter(|(index, _)| !is(*index, Gives::Rest));
     let room = width.saturating_sub(others.map(|(_, wide)| wide + GAP.len()).sum());

@@ -88,17 +88,19 @@ fn declared(resource: &Resource) -> Resource {
     resource
 }
 
+/// Samples so far apart say little: a throttled device that was held up catches up in one of them.
+fn wild(figure: &Measurement) -> bool {
+    figure.spread > WILD_SPREAD
+}
+
 /// Sets a device's capacity from its own measurement.
 fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
     let Some(figure) = figure else { return };
-    let best = figure.samples.iter().copied().fold(0.0, f64::max);
-    let wild = figure.spread > WILD_SPREAD && best > figure.bytes_per_second;
-    let rate = if wild { best } else { figure.bytes_per_second };
+    let rate = figure.bytes_per_second;
     if !held(figure) {
         set_measured(resource, rate);
-        if wild {
-            resource.why =
-                Some(format!("its samples are {:.0} % apart: the best one counts", figure.spread * 100.0));
+        if wild(figure) {
+            resource.why = Some(format!("its samples are {:.0} % apart", figure.spread * 100.0));
         }
         return;
     }
@@ -127,17 +129,19 @@ pub(super) fn set_lower_bound(resource: &mut Resource, rate: f64, why: String) {
     resource.why = Some(why);
 }
 
-/// A disk by its figure alone; else by its workers' part of all together.
+/// A disk by its figure alone, unless that is wild; else by its workers' part of all together.
 fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
-    if let Some(alone) = figures.disk_alone(&resource.id) {
+    let alone = figures.disk_alone(&resource.id);
+    if let Some(alone) = alone.filter(|alone| !wild(alone)) {
         return apply(resource, Some(alone));
     }
-    let Some(together) = figures.disks_together() else { return };
-    let only = plan.sources.iter().all(|source| source.resource == resource.id);
-    let part = lanes_rate(together, |lane| lane.source == resource.id);
-    if let Some(rate) = only.then_some(together.bytes_per_second).or(part) {
-        apply(resource, Some(&Measurement { bytes_per_second: rate, ..together.clone() }));
-    }
+    let together = figures.disks_together().and_then(|together| {
+        let only = plan.sources.iter().all(|source| source.resource == resource.id);
+        let part = lanes_rate(together, |lane| lane.source == resource.id);
+        let bytes_per_second = only.then_some(together.bytes_per_second).or(part)?;
+        Some(Measurement { bytes_per_second, ..together.clone() })
+    });
+    apply(resource, together.as_ref().or(alone));
 }
 
 /// A NIC by the best that it carried, alone or as its part of all together, whatever stood behind: what it

@@ -189,6 +189,21 @@ fn disks_that_share_a_controller() {
 }
 
 #[test]
+fn a_wild_figure_alone_makes_no_controller() {
+    let lab = Lab { disks: vec![100.0, 20.0], nics: vec![1237.5], ..Lab::default() };
+    let mut case = lab.measured();
+    let alone =
+        case.measurements.iter_mut().find(|figure| !figure.together && figure.resource == "disk:loop0");
+    let alone = alone.expect("loop0 alone");
+    (alone.bytes_per_second, alone.spread) = (188e6, 1.42);
+    alone.samples = vec![53e6, 188e6, 321e6];
+    let diagnosis = case.diagnose();
+    assert_eq!(bottleneck(&diagnosis).resources, ["disk:loop0", "disk:loop1"]);
+    let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop0").expect("a disk");
+    assert!((disk.capacity / 100e6 - 1.0).abs() < 0.02, "{}", disk.capacity);
+}
+
+#[test]
 fn a_link_through_which_more_was_measured_than_it_claims_never_binds() {
     let mut case = Lab { disks: vec![3600.0], nics: vec![UNSHAPED], ..Lab::default() }.measured();
     let mut link = case.plan.resources[0].clone();
