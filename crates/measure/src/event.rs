@@ -15,7 +15,7 @@ pub enum Event {
     /// A look at the running measurement.
     Progress { stage: Stage, bytes_per_second: f64 },
     /// What the workers of the running measurement did with their time since the last look.
-    Lanes(WorkerShares),
+    Workers(WorkerShares),
     /// A measurement ended.
     Measured(Box<Measurement>),
     /// Something the user should know; not an error.

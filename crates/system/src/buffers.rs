@@ -51,7 +51,7 @@ impl Drop for Region {
     }
 }
 
-/// Blocks of one region. A lane has its own pool; nothing is allocated after it is made.
+/// Blocks of one region. A worker has its own pool; nothing is allocated after it is made.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) region: Arc<Region>,

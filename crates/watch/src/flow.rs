@@ -40,12 +40,12 @@ fn limit(flow: &LiveFlow, moment: &Moment) -> Result<(String, String), String> {
 
 /// What the flow knows of itself and the moment of the machine, together.
 pub fn evidence(flow: &LiveFlow, moment: &Moment) -> Evidence {
-    let workers = flow.lanes.map(|lanes| WorkerEvidence {
-        count: lanes.count,
-        busy: lanes.busy,
-        busiest: lanes.busiest,
-        waiting_source: lanes.starved,
-        waiting_sink: lanes.blocked,
+    let workers = flow.workers.map(|workers| WorkerEvidence {
+        count: workers.count,
+        busy: workers.busy,
+        busiest: workers.busiest,
+        waiting_source: workers.starved,
+        waiting_sink: workers.blocked,
         paced: false,
     });
     Evidence {
@@ -73,11 +73,11 @@ mod tests {
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
 
-    fn flow(stage: FlowStage, lanes: Option<FlowWorkers>) -> LiveFlow {
-        LiveFlow { stage, lanes, bytes_per_second: Some(500e6), ..LiveFlow::default() }
+    fn flow(stage: FlowStage, workers: Option<FlowWorkers>) -> LiveFlow {
+        LiveFlow { stage, workers, bytes_per_second: Some(500e6), ..LiveFlow::default() }
     }
 
-    fn lanes(busy: f64, starved: f64, blocked: f64) -> Option<FlowWorkers> {
+    fn workers(busy: f64, starved: f64, blocked: f64) -> Option<FlowWorkers> {
         Some(FlowWorkers { count: 2, busy, starved, blocked, busiest: busy })
     }
 
@@ -116,16 +116,16 @@ mod tests {
     }
 
     #[test]
-    fn starved_lanes_are_held_by_the_disks_and_blocked_ones_by_the_network() {
+    fn starved_workers_are_held_by_the_disks_and_blocked_ones_by_the_network() {
         let calm = moment(0.3, disk(500e6, 15.8), 0.4);
-        let starved = told(flow(FlowStage::Path, lanes(0.1, 0.85, 0.05)), &calm);
+        let starved = told(flow(FlowStage::Path, workers(0.1, 0.85, 0.05)), &calm);
         assert_eq!(
             starved,
             "the disks: the workers wait for them 85 % of the time (nvme0n1 works on 15.8 requests at a \
              time, \
              0.50 ms each)"
         );
-        let blocked = lanes(0.1, 0.02, 0.88);
+        let blocked = workers(0.1, 0.02, 0.88);
         let link = told(flow(FlowStage::Path, blocked), &moment(0.3, disk(500e6, 2.0), 0.981));
         assert_eq!(
             link,
@@ -138,16 +138,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_without_rest_is_held_by_its_core_and_an_even_share_by_nothing() {
+    fn a_worker_without_rest_is_held_by_its_core_and_an_even_share_by_nothing() {
         let calm = moment(0.3, disk(500e6, 2.0), 0.4);
-        let full = told(flow(FlowStage::Path, lanes(0.97, 0.01, 0.02)), &calm);
+        let full = told(flow(FlowStage::Path, workers(0.97, 0.01, 0.02)), &calm);
         assert_eq!(full, "the CPU: a worker works 97 % of the time on its CPU");
-        let even = told(flow(FlowStage::Path, lanes(0.4, 0.3, 0.3)), &calm);
+        let even = told(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &calm);
         assert!(
             even.starts_with("none: no single part: the workers work 40 %, wait for the disks 30 %"),
             "{even}"
         );
-        let busy = told(flow(FlowStage::Path, lanes(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));
+        let busy = told(flow(FlowStage::Path, workers(0.4, 0.3, 0.3)), &moment(0.96, disk(500e6, 2.0), 0.4));
         assert_eq!(busy, "CPU 0 is 96 % busy", "the moment tells what the workers do not");
     }
 
@@ -206,7 +206,7 @@ mod tests {
     /// A flow and a moment with what they can show of a situation.
     fn shown(evidence: &Evidence) -> (LiveFlow, Moment) {
         let workers = evidence.workers.unwrap_or_default();
-        let lanes = FlowWorkers {
+        let workers = FlowWorkers {
             count: workers.count,
             busy: workers.busy,
             busiest: workers.busiest,
@@ -216,7 +216,7 @@ mod tests {
         let throttled_share = evidence.quota.map(|quota| quota.throttled);
         let cpus = Cpus { throttled_share, ..Cpus::default() };
         let moment = Moment { interval_ms: 1000.0, cpus, ..Moment::default() };
-        (flow(FlowStage::Network, Some(lanes)), moment)
+        (flow(FlowStage::Network, Some(workers)), moment)
     }
 
     /// As the result of a run and the wall answer; the receiver is seen by them alone.

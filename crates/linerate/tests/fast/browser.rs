@@ -163,7 +163,7 @@ fn odd_names() -> linerate::run::Run {
             if index % 2 == 0 { (long.clone(), odd.clone()) } else { (odd.clone(), long.clone()) };
         m.flags = vec![long.clone(), odd.clone()];
         m.receiver.iter_mut().for_each(|receiver| receiver.host = long.clone());
-        m.workers.iter_mut().for_each(|lane| lane.source = format!("disk:{odd}"));
+        m.workers.iter_mut().for_each(|worker| worker.source = format!("disk:{odd}"));
     }
     let diagnosis = run.diagnosis.as_mut().expect("a diagnosis");
     diagnosis.bottleneck.as_mut().expect("a diagnosis of the path").sentence = format!("{odd} {long}");

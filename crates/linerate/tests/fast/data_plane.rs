@@ -39,7 +39,7 @@ fn source(path: &Path, cursor: &Arc<Cursor>) -> Source {
 
 /// A worker at work, and what it counts.
 struct AtWork {
-    lane: RunningWorker,
+    worker: RunningWorker,
     counters: Arc<WorkerCounters>,
     stop: Arc<AtomicBool>,
 }
@@ -48,7 +48,7 @@ impl AtWork {
     fn start(source: Source, destination: Destination, io_uring: bool, patience: Duration) -> Self {
         let counters = Arc::new(WorkerCounters::new(Instant::now()));
         let stop = Arc::new(AtomicBool::new(false));
-        let lane = WorkerStart {
+        let worker = WorkerStart {
             core: None,
             source,
             destination,
@@ -59,17 +59,17 @@ impl AtWork {
             patience,
             io_uring,
         };
-        let lane = start(lane, Arc::clone(&counters), Arc::clone(&stop)).expect("a worker");
+        let worker = start(worker, Arc::clone(&counters), Arc::clone(&stop)).expect("a worker");
         if !io_uring {
-            assert!(lane.method().expect("a method").contains("threads"));
+            assert!(worker.method().expect("a method").contains("threads"));
         }
-        AtWork { lane, counters, stop }
+        AtWork { worker, counters, stop }
     }
 
     fn await_bytes(&self, bytes: u64) {
         let patience = Instant::now() + PATIENCE;
         while self.counters.progress.mark().bytes < bytes {
-            assert!(Instant::now() < patience && !self.lane.ended(), "{:?}", self.counters);
+            assert!(Instant::now() < patience && !self.worker.ended(), "{:?}", self.counters);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -77,18 +77,18 @@ impl AtWork {
     /// Waits for an end that nobody asked for.
     fn await_end(self, within: Duration) -> WorkerError {
         let patience = Instant::now() + within;
-        while !self.lane.ended() {
+        while !self.worker.ended() {
             assert!(Instant::now() < patience, "still running: {:?}", self.counters);
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.lane.join().expect_err("an error")
+        self.worker.join().expect_err("an error")
     }
 
     /// Stops it; it ends within a second, and well.
     fn stop(self) -> Arc<WorkerCounters> {
         self.stop.store(true, Ordering::Relaxed);
         let asked = Instant::now();
-        self.lane.join().expect("a good end");
+        self.worker.join().expect("a good end");
         assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
         assert!(self.counters.whole.load(Ordering::Relaxed));
         self.counters
@@ -135,9 +135,9 @@ fn a_file_over_tcp_arrives_as_it_was_sent() {
         let receiving = Receiving::start(move |received, stop| {
             receive_tcp(far, &Terms { verify: true, ..Terms::default() }, received, stop)
         });
-        let lane = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, PATIENCE);
-        lane.await_bytes(40 * BLOCK as u64);
-        let counters = lane.stop();
+        let worker = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, PATIENCE);
+        worker.await_bytes(40 * BLOCK as u64);
+        let counters = worker.stop();
         // The worker has ended the stream, so the receiver ends by itself.
         let received = Arc::clone(&receiving.received);
         receiving.thread.join().expect("the receiver").expect("the whole stream");
@@ -162,9 +162,10 @@ fn a_file_over_udp_arrives_whole() {
             receive_udp(socket, &token, &Terms::default(), received, stop)
         });
         let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
-        let lane = AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), io_uring, PATIENCE);
-        lane.await_bytes(40 * BLOCK as u64);
-        let counters = lane.stop();
+        let worker =
+            AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), io_uring, PATIENCE);
+        worker.await_bytes(40 * BLOCK as u64);
+        let counters = worker.stop();
         let received = receiving.end();
         let (sent, arrived) = (counters.progress.mark().bytes, received.progress.mark().bytes);
         let drops = received.socket_drops.load(Ordering::Relaxed);
@@ -175,24 +176,24 @@ fn a_file_over_udp_arrives_whole() {
 }
 
 #[test]
-fn lanes_that_share_a_cursor_send_each_block_once_a_round() {
+fn workers_that_share_a_cursor_send_each_block_once_a_round() {
     const BLOCKS: u64 = 64;
     for io_uring in [true, false] {
         let file = numbered_file(BLOCKS);
         let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
-        let mut lanes = Vec::new();
+        let mut workers = Vec::new();
         let mut readers = Vec::new();
         for _ in 0..2 {
             let (near, mut far) = tcp_pair();
             let source = source(file.path(), &cursor);
-            lanes.push(AtWork::start(source, Destination::Tcp(near), io_uring, PATIENCE));
+            workers.push(AtWork::start(source, Destination::Tcp(near), io_uring, PATIENCE));
             readers.push(std::thread::spawn(move || {
                 let mut stream = Vec::new();
                 far.read_to_end(&mut stream).map(|_| stream)
             }));
         }
-        lanes.iter().for_each(|lane| lane.await_bytes(40 * BLOCK as u64));
-        lanes.into_iter().for_each(|lane| drop(lane.stop()));
+        workers.iter().for_each(|worker| worker.await_bytes(40 * BLOCK as u64));
+        workers.into_iter().for_each(|worker| drop(worker.stop()));
         let mut sent = vec![0u32; BLOCKS as usize];
         for reader in readers {
             let stream = reader.join().expect("the reader").expect("received");
@@ -217,8 +218,8 @@ fn a_receiver_that_takes_nothing_is_a_stall_in_time() {
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
         let (near, _far) = tcp_pair();
         let patience = Duration::from_millis(500);
-        let lane = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, patience);
-        let error = lane.await_end(Duration::from_secs(5));
+        let worker = AtWork::start(source(file.path(), &cursor), Destination::Tcp(near), io_uring, patience);
+        let error = worker.await_end(Duration::from_secs(5));
         assert!(
             matches!(&error, WorkerError::Stalled { what, .. } if what.starts_with("the peer: ")),
             "{error}, io_uring: {io_uring}"
@@ -240,9 +241,9 @@ fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
         });
         let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
         receiving.end();
-        let lane =
+        let worker =
             AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, Duration::from_millis(500));
-        let error = lane.await_end(Duration::from_secs(5));
+        let error = worker.await_end(Duration::from_secs(5));
         assert!(
             matches!(&error, WorkerError::Stalled { what, .. } if what.starts_with("the peer's feedback")),
             "{error}, io_uring: {io_uring}"
@@ -254,12 +255,12 @@ fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
 fn a_receiver_that_is_gone_is_named() {
     for io_uring in [true, false] {
         let (near, far) = tcp_pair();
-        let lane = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
-        lane.await_bytes(1);
+        let worker = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
+        worker.await_bytes(1);
         // With bytes that nobody read, the close is a reset.
         far.shutdown(Shutdown::Both).expect("shut");
         drop(far);
-        let error = lane.await_end(Duration::from_secs(5)).to_string();
+        let error = worker.await_end(Duration::from_secs(5)).to_string();
         assert!(error.contains("did its agent end?"), "{error}, io_uring: {io_uring}");
 
         let token = [8; 32];
@@ -271,8 +272,8 @@ fn a_receiver_that_is_gone_is_named() {
         });
         let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
         receiving.end();
-        let lane = AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, PATIENCE);
-        let error = lane.await_end(Duration::from_secs(5)).to_string();
+        let worker = AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, PATIENCE);
+        let error = worker.await_end(Duration::from_secs(5)).to_string();
         assert!(error.contains("receiver is gone"), "{error}, io_uring: {io_uring}");
     }
 }
@@ -282,11 +283,11 @@ fn a_file_that_is_cut_short_is_named() {
     for io_uring in [true, false] {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
-        let lane = AtWork::start(source(file.path(), &cursor), Destination::Null, io_uring, PATIENCE);
-        lane.await_bytes(BLOCK as u64);
+        let worker = AtWork::start(source(file.path(), &cursor), Destination::Null, io_uring, PATIENCE);
+        worker.await_bytes(BLOCK as u64);
         // In the middle of a block and of a sector: its head is a short read, all after it is nothing.
         file.as_file().set_len(BLOCK as u64 / 2 + 100).expect("cut");
-        let error = lane.await_end(Duration::from_secs(5));
+        let error = worker.await_end(Duration::from_secs(5));
         assert!(
             matches!(&error, WorkerError::Source { what, why } if what == "the file" && why.contains("cut \
                 short")),
@@ -296,16 +297,16 @@ fn a_file_that_is_cut_short_is_named() {
 }
 
 #[test]
-fn a_lane_that_sends_into_a_full_connection_stops_within_a_second() {
+fn a_worker_that_sends_into_a_full_connection_stops_within_a_second() {
     for io_uring in [true, false] {
         let (near, _far) = tcp_pair();
-        let lane = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
+        let worker = AtWork::start(Source::Memory, Destination::Tcp(near), io_uring, PATIENCE);
         std::thread::sleep(Duration::from_millis(200));
-        lane.stop.store(true, Ordering::Relaxed);
+        worker.stop.store(true, Ordering::Relaxed);
         let asked = Instant::now();
-        let _ = lane.lane.join();
+        let _ = worker.worker.join();
         assert!(asked.elapsed() < Duration::from_secs(1), "{:?}, io_uring: {io_uring}", asked.elapsed());
         // What the connection took of the last block is not known: nothing to verify by.
-        assert!(!lane.counters.whole.load(Ordering::Relaxed));
+        assert!(!worker.counters.whole.load(Ordering::Relaxed));
     }
 }

@@ -47,10 +47,10 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
     let (key, _) = Key::find_or_make(Some(&key_file)).expect("a key");
     let agent = AgentProcess::start(&key_file, &log);
     let session = AgentSession::connect(agent.1, &key).expect("a session");
-    let lane = WorkerRequest { protocol: Protocol::Tcp };
-    let request = OpenRequest { lanes: vec![lane], ..OpenRequest::default() };
+    let worker = WorkerRequest { protocol: Protocol::Tcp };
+    let request = OpenRequest { workers: vec![worker], ..OpenRequest::default() };
     let opened = session.open(request).expect("a test");
-    drop(session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream"));
+    drop(session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream"));
     let other = Key::random().expect("a key");
     AgentSession::connect(agent.1, &other).map(drop).expect_err("another key");
     let mut garbage = TcpStream::connect(agent.1).expect("a connection");
@@ -68,7 +68,7 @@ fn a_log_has_connections_and_refusals_and_no_secret() {
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    let token: String = opened.lanes[0].token.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let token: String = opened.workers[0].token.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     for secret in [key.to_hex(), other.to_hex(), token] {
         // Not in parts either.
         for part in [&secret[..16], &secret[48..]] {

@@ -111,11 +111,11 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
     let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
     match cpu.granted {
         Granted::Quota(cores) => format!("The control group's CPU quota ({cores:.2} cores, {cost})"),
-        Granted::LaneCores(1) if plan.workers.len() > 1 => {
+        Granted::WorkerCores(1) if plan.workers.len() > 1 => {
             format!("The one core that all {} workers share ({cost})", plan.workers.len())
         }
-        Granted::LaneCores(1) => format!("The core of the one worker ({cost})"),
-        Granted::LaneCores(cores) => format!("The CPU ({cores} cores of the workers, {cost})"),
+        Granted::WorkerCores(1) => format!("The core of the one worker ({cost})"),
+        Granted::WorkerCores(cores) => format!("The CPU ({cores} cores of the workers, {cost})"),
         Granted::AllCores(cores) => format!("The CPU ({cores} cores for sender and receiver, {cost})"),
     }
 }
@@ -174,7 +174,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::Receiver => "more CPU for the receiver or a further peer",
         ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
             Some(Granted::Quota(_)) => "more cores in the quota",
-            Some(Granted::LaneCores(_)) => "workers on more cores",
+            Some(Granted::WorkerCores(_)) => "workers on more cores",
             _ => "more or faster cores",
         },
     }

@@ -23,7 +23,7 @@ const LARGEST_BYTES_PER_SECOND: f64 = 1e15;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Granted {
     /// The cores that workers are pinned to.
-    LaneCores(usize),
+    WorkerCores(usize),
     /// All cores, for sender and receiver on one machine.
     AllCores(usize),
     /// The control group's quota, in cores.
@@ -47,8 +47,8 @@ impl Granted {
     /// `0.40 cores of quota`, for a resource's `why`.
     pub(crate) fn words(self) -> String {
         match self {
-            Granted::LaneCores(1) => "1 core".into(),
-            Granted::LaneCores(cores) => format!("{cores} cores"),
+            Granted::WorkerCores(1) => "1 core".into(),
+            Granted::WorkerCores(cores) => format!("{cores} cores"),
             Granted::AllCores(cores) => format!("{cores} cores for sender and receiver"),
             Granted::Quota(cores) => format!("a quota of {cores:.2} cores"),
         }
@@ -108,11 +108,11 @@ fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Optio
 /// Of the cores of the workers, all cores (on loopback) and the quota: the one that allows least, with the
 /// CPU seconds per second that it grants and the cost per 10⁹ bytes that it pays for.
 fn tightest(machine: &Machine, plan: &Plan, cost: &Cost) -> (Granted, f64, f64) {
-    let lanes = plan.workers.iter().map(|lane| lane.core).collect::<BTreeSet<_>>().len().max(1);
-    let mut grants = vec![(Granted::LaneCores(lanes), lanes as f64, cost.sender)];
+    let workers = plan.workers.iter().map(|worker| worker.core).collect::<BTreeSet<_>>().len().max(1);
+    let mut grants = vec![(Granted::WorkerCores(workers), workers as f64, cost.sender)];
     if plan.loopback {
         let online = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
-        let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(lanes);
+        let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(workers);
         grants.push((Granted::AllCores(all), all as f64, cost.total()));
     }
     if let Some(quota) = machine.cpu.quota_cores.known().filter(|quota| quota.is_finite() && **quota > 0.0) {
@@ -120,7 +120,7 @@ fn tightest(machine: &Machine, plan: &Plan, cost: &Cost) -> (Granted, f64, f64) 
     }
     let flow = |grant: &(Granted, f64, f64)| grant.1 / grant.2;
     grants.into_iter().min_by(|a, b| flow(a).total_cmp(&flow(b))).unwrap_or((
-        Granted::LaneCores(1),
+        Granted::WorkerCores(1),
         1.0,
         cost.sender,
     ))

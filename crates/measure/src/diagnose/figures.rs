@@ -120,9 +120,9 @@ pub(super) fn holder(figure: &Measurement) -> &'static str {
 
 /// What the workers that fit moved in a measurement, bytes per second; none where it reports no workers of
 /// that kind.
-pub(super) fn lanes_rate(figure: &Measurement, of_it: impl Fn(&WorkerResult) -> bool) -> Option<f64> {
+pub(super) fn workers_rate(figure: &Measurement, of_it: impl Fn(&WorkerResult) -> bool) -> Option<f64> {
     let mut rates =
-        figure.workers.iter().filter(|lane| of_it(lane)).map(|lane| lane.bytes_per_second).peekable();
+        figure.workers.iter().filter(|worker| of_it(worker)).map(|worker| worker.bytes_per_second).peekable();
     rates.peek()?;
     Some(rates.sum()).filter(|rate: &f64| *rate > 0.0)
 }
@@ -134,10 +134,10 @@ fn clean(figure: &Measurement) -> Measurement {
     for value in [bytes_per_second, spread, cpu_seconds_per_gb, seconds, loss].into_iter().chain(samples) {
         number(value);
     }
-    for lane in &mut cleaned.workers {
+    for worker in &mut cleaned.workers {
         let WorkerResult {
             bytes_per_second, cpu_share, waiting_source, waiting_sink, receiver_limited, ..
-        } = lane;
+        } = worker;
         [bytes_per_second, cpu_share, waiting_source, waiting_sink, receiver_limited]
             .into_iter()
             .for_each(number);

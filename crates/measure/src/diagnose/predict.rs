@@ -5,7 +5,7 @@
 //! lower bound that never binds.
 
 use super::cost::{CpuCapacity, cpu_capacity};
-use super::figures::{Figures, held, holder, lanes_rate};
+use super::figures::{Figures, held, holder, workers_rate};
 use super::product::Achieved;
 use super::shared::{overrule_links, share_disks, share_nics};
 use crate::measure::{LimitedBy, Measurement};
@@ -137,7 +137,7 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
     }
     let together = figures.disks_together().and_then(|together| {
         let only = plan.sources.iter().all(|source| source.resource == resource.id);
-        let part = lanes_rate(together, |lane| lane.source == resource.id);
+        let part = workers_rate(together, |worker| worker.source == resource.id);
         let bytes_per_second = only.then_some(together.bytes_per_second).or(part)?;
         Some(Measurement { bytes_per_second, ..together.clone() })
     });
@@ -150,7 +150,7 @@ fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Pr
     let files = || [false, true].into_iter();
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
     let part = |figure: &Measurement| {
-        let part = lanes_rate(figure, |lane| lane.path.as_deref() == Some(&resource.id));
+        let part = workers_rate(figure, |worker| worker.path.as_deref() == Some(&resource.id));
         let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
         Some(Measurement { bytes_per_second, ..figure.clone() })
     };
@@ -198,8 +198,8 @@ fn set_receiver(resource: &mut Resource, plan: &Plan, figures: &Figures, protoco
         |nic: &str| plan.paths.iter().any(|path| path.resource == nic && path.receiver == resource.id);
     let only = plan.paths.iter().all(|path| path.receiver == resource.id);
     let part = |figure: &Measurement| {
-        let of_lanes = lanes_rate(figure, |lane| lane.path.as_deref().is_some_and(leads_here));
-        if only { Some(figure.bytes_per_second) } else { of_lanes }
+        let of_workers = workers_rate(figure, |worker| worker.path.as_deref().is_some_and(leads_here));
+        if only { Some(figure.bytes_per_second) } else { of_workers }
     };
     // A starved receiver pays more or less for a byte by how the bytes come, from start to start: the lower
     // figure is sure.
@@ -226,19 +226,19 @@ fn set_utilisation(prediction: &mut Prediction, plan: &Plan, figures: &Figures) 
         let expected = prediction.solution.through.get(&id).copied();
         let used = match (path, predicted) {
             (Some(path), _) => {
-                let of_lanes = lanes_rate(path, |lane| match resource.kind {
-                    ResourceKind::Disk => lane.source == id,
-                    ResourceKind::Nic => lane.path.as_deref() == Some(&id),
+                let of_workers = workers_rate(path, |worker| match resource.kind {
+                    ResourceKind::Disk => worker.source == id,
+                    ResourceKind::Nic => worker.path.as_deref() == Some(&id),
                     ResourceKind::Receiver => {
                         let leads = |nic: &str| {
                             plan.paths.iter().any(|path| path.resource == nic && path.receiver == id)
                         };
-                        lane.path.as_deref().is_some_and(leads)
+                        worker.path.as_deref().is_some_and(leads)
                     }
                     _ => false,
                 });
                 let part = expected.zip(predicted).map_or(1.0, |(part, whole)| part / whole);
-                of_lanes.unwrap_or(path.bytes_per_second * part)
+                of_workers.unwrap_or(path.bytes_per_second * part)
             }
             (None, _) => expected.unwrap_or(0.0),
         };

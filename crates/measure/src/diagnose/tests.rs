@@ -197,6 +197,13 @@ fn a_wild_figure_alone_makes_no_controller() {
     let alone = alone.expect("loop0 alone");
     (alone.bytes_per_second, alone.spread) = (188e6, 1.42);
     alone.samples = vec![53e6, 188e6, 321e6];
+    let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all disks");
+    let worker = |source: &str, bytes_per_second: f64| WorkerResult {
+        source: source.into(),
+        bytes_per_second,
+        ..idle_worker()
+    };
+    together.workers = vec![worker("disk:loop0", 100e6), worker("disk:loop1", 20e6)];
     let diagnosis = case.diagnose();
     assert_eq!(bottleneck(&diagnosis).resources, ["disk:loop0", "disk:loop1"]);
     let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop0").expect("a disk");
@@ -225,7 +232,7 @@ fn a_link_through_which_more_was_measured_than_it_claims_never_binds() {
 }
 
 #[test]
-fn the_cpu_of_one_lane_on_loopback() {
+fn the_cpu_of_one_worker_on_loopback() {
     let mut case =
         Lab { disks: vec![UNSHAPED], nics: vec![UNSHAPED], receiver: UNSHAPED, ..Lab::default() }.measured();
     case.plan.loopback = true;
@@ -271,24 +278,24 @@ fn polling_at_a_low_rate_does_not_make_the_cpu_the_bottleneck() {
 }
 
 #[test]
-fn what_was_measured_only_together_counts_by_its_lanes() {
+fn what_was_measured_only_together_counts_by_its_workers() {
     let mut case = Lab { disks: vec![50.0, 30.0], nics: vec![40.0, 20.0], ..Lab::default() }.measured();
-    let lane = |source: &str, path: Option<&str>, megabytes: f64| WorkerResult {
+    let worker = |source: &str, path: Option<&str>, megabytes: f64| WorkerResult {
         source: source.into(),
         path: path.map(str::to_string),
         bytes_per_second: megabytes * 1e6,
-        ..idle_lane()
+        ..idle_worker()
     };
     // The schedule left the second disk and the second NIC without a figure of their own.
     case.measurements.retain(|figure| !["loop1 alone", "eth1 tcp alone"].contains(&figure.name.as_str()));
     for figure in &mut case.measurements {
         match (figure.stage, figure.together) {
             (Stage::Disk, true) => {
-                figure.workers = vec![lane("disk:loop0", None, 50.0), lane("disk:loop1", None, 30.0)]
+                figure.workers = vec![worker("disk:loop0", None, 50.0), worker("disk:loop1", None, 30.0)]
             }
             (Stage::Network, true) => {
                 figure.workers =
-                    vec![lane("memory", Some("nic:eth0"), 40.0), lane("memory", Some("nic:eth1"), 20.0)];
+                    vec![worker("memory", Some("nic:eth0"), 40.0), worker("memory", Some("nic:eth1"), 20.0)];
             }
             _ => {}
         }
@@ -323,16 +330,16 @@ fn nothing_measured_is_a_diagnosis_with_gaps() {
 }
 
 #[test]
-fn use_of_each_resource_by_its_lanes() {
+fn use_of_each_resource_by_its_workers() {
     let mut case = Lab { disks: vec![50.0; 2], nics: vec![100.0, 100.0], ..Lab::default() }.measured();
-    let lane = |source: &str, path: &str, megabytes: f64| WorkerResult {
+    let worker = |source: &str, path: &str, megabytes: f64| WorkerResult {
         source: source.into(),
         path: Some(path.into()),
         bytes_per_second: megabytes * 1e6,
-        ..idle_lane()
+        ..idle_worker()
     };
     let path = case.measurements.iter_mut().find(|figure| figure.stage == Stage::Path).expect("a path");
-    path.workers = vec![lane("disk:loop0", "nic:eth0", 50.0), lane("disk:loop1", "nic:eth0", 25.0)];
+    path.workers = vec![worker("disk:loop0", "nic:eth0", 50.0), worker("disk:loop1", "nic:eth0", 25.0)];
     let diagnosis = case.diagnose();
     let used = |id: &str| {
         let found = diagnosis.resources.iter().find(|resource| resource.id == id);
@@ -341,7 +348,7 @@ fn use_of_each_resource_by_its_lanes() {
     assert_eq!((used("disk:loop0"), used("disk:loop1"), used("nic:eth0")), (100.0, 50.0, 75.0));
 }
 
-pub(super) fn idle_lane() -> WorkerResult {
+pub(super) fn idle_worker() -> WorkerResult {
     WorkerResult {
         worker: 0,
         source: String::new(),
@@ -443,7 +450,7 @@ prop_compose! {
         held_by in prop::option::of(prop_oneof![Just(LimitedBy::Cpu), Just(LimitedBy::Quota), Just(LimitedBy::Peer), Just(LimitedBy::Generator)]),
         protocol in prop::option::of(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)]),
         flags in prop::collection::vec(prop_oneof![Just("quota"), Just("steal"), Just("page-cache"), Just("short-file")], 0..3),
-        (socket_drops, segment_bytes, lane) in any::<(u64, u32, usize)>(),
+        (socket_drops, segment_bytes, worker) in any::<(u64, u32, usize)>(),
     ) -> Measurement {
         let core = |core| CoreUse { core, user: numbers[2], idle: numbers[3], steal: numbers[4], ..CoreUse::default() };
         Measurement {
@@ -456,7 +463,7 @@ prop_compose! {
             flags: flags.iter().map(|flag| flag.to_string()).collect(),
             seconds: numbers[6],
             workers: vec![WorkerResult {
-                worker: lane, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
+                worker: worker, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
                 waiting_source: numbers[9], waiting_sink: numbers[10], receiver_limited: 0.0, retransmits: 0, segment_bytes,
             }],
             receiver: told.then(|| ReceiverResult {

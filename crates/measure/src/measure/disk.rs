@@ -2,7 +2,7 @@
 
 use super::Stages;
 use super::product::{Measurement, Stage};
-use super::running::{RunningWorkers, lane_results};
+use super::running::{RunningWorkers, worker_results};
 use super::window::{OwnMeter, WindowSpec};
 use linerate_facts::units::show_size;
 use linerate_model::plan::SourcePlan;
@@ -67,7 +67,7 @@ fn run(
         let (source, cursor) = open(plan, &mut flags)?;
         let core = stages.core_for(position, *index);
         cores.extend(core);
-        let lane = WorkerStart {
+        let worker = WorkerStart {
             core,
             source,
             destination: Destination::Null,
@@ -78,7 +78,7 @@ fn run(
             patience: stages.patience(),
             io_uring: stages.io_uring,
         };
-        running.start(lane).map_err(|error| format!("{}: {error}", plan.path.display()))?;
+        running.start(worker).map_err(|error| format!("{}: {error}", plan.path.display()))?;
         cursors.push((plan, cursor));
     }
     let engine = running.method();
@@ -92,7 +92,7 @@ fn run(
     let mut measurement = Measurement::of(Stage::Disk, name, resource, &seen);
     measurement.together = sources.len() == stages.plan.sources.len();
     measurement.workers =
-        lane_results(&seen, |position| (stages.plan.sources[sources[position]].resource.clone(), None));
+        worker_results(&seen, |position| (stages.plan.sources[sources[position]].resource.clone(), None));
     let first = &stages.plan.sources[sources[0]];
     measurement.method = format!(
         "sequential reads, {}, {} × {}, {engine}",

@@ -119,9 +119,9 @@ impl<'a> Stages<'a> {
 
     /// The core for a reader of this source: its first worker's; sources without a worker are dealt round.
     fn core_for(&self, position: usize, source: usize) -> Option<u32> {
-        let lane = self.plan.workers.iter().find(|lane| lane.source == source);
+        let worker = self.plan.workers.iter().find(|worker| worker.source == source);
         let cores = self.cores();
-        lane.map(|lane| lane.core).or_else(|| cores.get(position % cores.len().max(1)).copied())
+        worker.map(|worker| worker.core).or_else(|| cores.get(position % cores.len().max(1)).copied())
     }
 
     /// How long a worker may make no progress: shorter than a user's patience, longer than any slow disk's
@@ -192,7 +192,7 @@ impl<'a> Stages<'a> {
         let mut tick = |_| {
             if let Some((bytes_per_second, shares)) = glance.look(&counters) {
                 listener.hear(&Event::Progress { stage, bytes_per_second });
-                listener.hear(&Event::Lanes(shares));
+                listener.hear(&Event::Workers(shares));
             }
             running.alive()
         };

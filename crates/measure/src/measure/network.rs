@@ -28,7 +28,7 @@ pub(super) struct Flow {
     pub stage: Stage,
     pub name: String,
     pub resource: String,
-    pub lanes: Vec<WorkerPlan>,
+    pub workers: Vec<WorkerPlan>,
     pub protocol: Protocol,
     pub behind: WorkerSource,
     pub together: bool,
@@ -90,7 +90,7 @@ pub(crate) fn measure_path(stages: &mut Stages<'_>, peers: &mut Peers) {
             stage: Stage::Path,
             name: protocol.to_string(),
             resource: "all".into(),
-            lanes: stages.plan.workers.clone(),
+            workers: stages.plan.workers.clone(),
             protocol,
             behind: WorkerSource::Disk,
             together: true,
@@ -114,8 +114,8 @@ fn windows(stages: &Stages<'_>, seconds: f64) -> WindowSpec {
 fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, behind: WorkerSource) -> Flow {
     let schedule = stages.plan.schedule;
     let only = path.or((stages.plan.paths.len() == 1).then_some(0));
-    let mut lanes = stages.plan.workers.clone();
-    lanes.retain(|lane| path.is_none_or(|path| lane.path == path));
+    let mut workers = stages.plan.workers.clone();
+    workers.retain(|worker| path.is_none_or(|path| worker.path == path));
     let kind = if behind == WorkerSource::Cached { ", cached file" } else { "" };
     let name = match (path, only) {
         (Some(path), _) => format!("{} {protocol} alone{kind}", stages.plan.paths[path].name),
@@ -126,7 +126,7 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
         stage: Stage::Network,
         name,
         resource: only.map_or("all".into(), |path| stages.plan.paths[path].resource.clone()),
-        lanes,
+        workers,
         protocol,
         behind,
         together: path.is_none(),

@@ -63,26 +63,26 @@ impl Peers {
     /// Opens a test with these workers; a ticket for each, in order, or why there is none.
     pub fn open(
         &mut self,
-        lanes: &[WorkerPlan],
+        workers: &[WorkerPlan],
         protocol: Protocol,
         verify: bool,
     ) -> Vec<Result<WorkerTicket, String>> {
         let mut tickets: Vec<Result<WorkerTicket, String>> =
-            lanes.iter().map(|_| Err("not opened".into())).collect();
+            workers.iter().map(|_| Err("not opened".into())).collect();
         for (path, session) in self.sessions.iter().enumerate() {
-            let mine: Vec<usize> = (0..lanes.len()).filter(|index| lanes[*index].path == path).collect();
+            let mine: Vec<usize> = (0..workers.len()).filter(|index| workers[*index].path == path).collect();
             self.opened[path] = mine.len();
             if mine.is_empty() {
                 continue;
             }
             let request = OpenRequest {
-                lanes: mine.iter().map(|_| WorkerRequest { protocol }).collect(),
+                workers: mine.iter().map(|_| WorkerRequest { protocol }).collect(),
                 verify,
                 ..OpenRequest::default()
             };
             match session.open(request) {
                 Ok(opened) => {
-                    mine.iter().zip(opened.lanes).for_each(|(index, ticket)| tickets[*index] = Ok(ticket))
+                    mine.iter().zip(opened.workers).for_each(|(index, ticket)| tickets[*index] = Ok(ticket))
                 }
                 Err(failure) => {
                     self.opened[path] = 0;
@@ -97,12 +97,12 @@ impl Peers {
     pub fn connect(
         &self,
         ticket: &WorkerTicket,
-        lane: &WorkerPlan,
+        worker: &WorkerPlan,
         plan: &Plan,
         goal: &Goal,
     ) -> Result<Destination, String> {
-        let path = &plan.paths[lane.path];
-        let session = &self.sessions[lane.path];
+        let path = &plan.paths[worker.path];
+        let session = &self.sessions[worker.path];
         let Some(address) = session.udp_address(ticket) else {
             let stream = session.connect_tcp(ticket, |socket| {
                 if let Some(name) = &goal.congestion_control {
@@ -130,7 +130,7 @@ impl Peers {
     }
 
     /// After the workers have ended: the receivers' checksums against ours. None where one cannot be had.
-    pub fn verify(&self, lanes: &[WorkerPlan], counters: &[Arc<WorkerCounters>]) -> Option<bool> {
+    pub fn verify(&self, workers: &[WorkerPlan], counters: &[Arc<WorkerCounters>]) -> Option<bool> {
         // A send that did not come back before the worker's end is at the receiver, or is not: nothing to
         // compare.
         if !counters.iter().all(|counters| counters.whole.load(Ordering::Relaxed)) {
@@ -139,7 +139,7 @@ impl Peers {
         let patience = Instant::now() + Duration::from_secs(3);
         loop {
             let samples = self.samples().ok()?;
-            let received: Vec<_> = lane_samples(&samples, lanes);
+            let received: Vec<_> = worker_samples(&samples, workers);
             if received.iter().all(|sample| sample.ended) || Instant::now() > patience {
                 let equal = received.iter().zip(counters).all(|(sample, counters)| {
                     sample.ended
@@ -181,17 +181,17 @@ pub(super) fn largest_datagram_bytes(path: &linerate_model::plan::PathPlan) -> u
 }
 
 /// The samples of the plan's workers, in their order; each session counts its own workers from 0.
-fn lane_samples(
+fn worker_samples(
     samples: &[Option<TestSample>],
-    lanes: &[WorkerPlan],
+    workers: &[WorkerPlan],
 ) -> Vec<linerate_transport::agent::WorkerSample> {
-    let paths = lanes.iter().map(|lane| lane.path + 1).max().unwrap_or(0);
+    let paths = workers.iter().map(|worker| worker.path + 1).max().unwrap_or(0);
     let mut next = vec![0; paths];
-    let each = lanes.iter().map(|lane| {
-        let number = next[lane.path];
-        next[lane.path] += 1;
-        let sample = samples.get(lane.path).and_then(Option::as_ref);
-        sample.and_then(|sample| sample.lanes.get(number)).cloned().unwrap_or_default()
+    let each = workers.iter().map(|worker| {
+        let number = next[worker.path];
+        next[worker.path] += 1;
+        let sample = samples.get(worker.path).and_then(Option::as_ref);
+        sample.and_then(|sample| sample.workers.get(number)).cloned().unwrap_or_default()
     });
     each.collect()
 }
@@ -199,7 +199,7 @@ fn lane_samples(
 /// Reads the rates at the receivers.
 pub(crate) struct PeerMeter<'a> {
     peers: &'a Peers,
-    lanes: &'a [WorkerPlan],
+    workers: &'a [WorkerPlan],
     first: Vec<Option<TestSample>>,
     last: Vec<Option<TestSample>>,
     hosts: Vec<(String, String)>,
@@ -207,28 +207,29 @@ pub(crate) struct PeerMeter<'a> {
 
 impl<'a> PeerMeter<'a> {
     /// A meter over the running test of these workers.
-    pub(crate) fn new(peers: &'a Peers, lanes: &'a [WorkerPlan]) -> Self {
+    pub(crate) fn new(peers: &'a Peers, workers: &'a [WorkerPlan]) -> Self {
         let hosts = peers.sessions.iter().map(|session| {
             let hello = session.hello();
             (hello.instance.clone(), hello.host.clone())
         });
-        PeerMeter { peers, lanes, first: Vec::new(), last: Vec::new(), hosts: hosts.collect() }
+        PeerMeter { peers, workers, first: Vec::new(), last: Vec::new(), hosts: hosts.collect() }
     }
 
     /// What the other ends told between the first and the last marks.
     pub(crate) fn far(self) -> Far {
-        let lanes =
-            lane_samples(&self.last, self.lanes).into_iter().zip(lane_samples(&self.first, self.lanes));
-        Far { lanes: lanes.collect(), first: self.first, last: self.last, hosts: self.hosts }
+        let workers = worker_samples(&self.last, self.workers)
+            .into_iter()
+            .zip(worker_samples(&self.first, self.workers));
+        Far { workers: workers.collect(), first: self.first, last: self.last, hosts: self.hosts }
     }
 }
 
 impl Meter for PeerMeter<'_> {
     fn marks(&mut self) -> Result<Vec<Mark>, String> {
         let samples = self.peers.samples()?;
-        let lanes = lane_samples(&samples, self.lanes);
+        let workers = worker_samples(&samples, self.workers);
         self.last = samples;
-        Ok(lanes.iter().map(|lane| Mark { bytes: lane.bytes, nanos: lane.bytes_nanos }).collect())
+        Ok(workers.iter().map(|worker| Mark { bytes: worker.bytes, nanos: worker.bytes_nanos }).collect())
     }
 
     fn boundary(&mut self) {
@@ -240,7 +241,7 @@ impl Meter for PeerMeter<'_> {
 
 /// The receivers' side of a measurement: samples at its begin and end, by path.
 pub(crate) struct Far {
-    lanes: Vec<(linerate_transport::agent::WorkerSample, linerate_transport::agent::WorkerSample)>,
+    workers: Vec<(linerate_transport::agent::WorkerSample, linerate_transport::agent::WorkerSample)>,
     first: Vec<Option<TestSample>>,
     last: Vec<Option<TestSample>>,
     hosts: Vec<(String, String)>,
@@ -272,7 +273,7 @@ impl Far {
         if counted.is_empty() {
             return None;
         }
-        for (last, first) in &self.lanes {
+        for (last, first) in &self.workers {
             let busy = last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9 / seen.seconds.max(1e-9);
             result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
             result.datagrams =
@@ -296,7 +297,7 @@ mod tests {
         let boast = WorkerSample { datagrams: u64::MAX, socket_drops: u64::MAX, ..WorkerSample::default() };
         let sample = || Some(TestSample { process_cpu_nanos: u64::MAX, ..TestSample::default() });
         let far = Far {
-            lanes: vec![(boast.clone(), WorkerSample::default()), (boast, WorkerSample::default())],
+            workers: vec![(boast.clone(), WorkerSample::default()), (boast, WorkerSample::default())],
             first: vec![Some(TestSample::default()), Some(TestSample::default())],
             last: vec![sample(), sample()],
             hosts: vec![("one".into(), "a".into()), ("other".into(), "b".into())],

@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(crate) struct RunningWorkers<'a> {
     /// One for each worker, in order of their start.
     pub counters: Vec<Arc<WorkerCounters>>,
-    lanes: Vec<RunningWorker>,
+    workers: Vec<RunningWorker>,
     end: Arc<AtomicBool>,
     begin: Instant,
     interrupted: &'a AtomicBool,
@@ -23,33 +23,35 @@ impl<'a> RunningWorkers<'a> {
     /// No workers yet.
     pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
         let end = Arc::new(AtomicBool::new(false));
-        RunningWorkers { counters: Vec::new(), lanes: Vec::new(), end, begin: Instant::now(), interrupted }
+        RunningWorkers { counters: Vec::new(), workers: Vec::new(), end, begin: Instant::now(), interrupted }
     }
 
     /// Starts one more worker.
-    pub(crate) fn start(&mut self, lane: WorkerStart) -> std::io::Result<()> {
+    pub(crate) fn start(&mut self, worker: WorkerStart) -> std::io::Result<()> {
         let counters = Arc::new(WorkerCounters::new(self.begin));
-        let running = start(lane, Arc::clone(&counters), Arc::clone(&self.end))?;
+        let running = start(worker, Arc::clone(&counters), Arc::clone(&self.end))?;
         self.counters.push(counters);
-        self.lanes.push(running);
+        self.workers.push(running);
         Ok(())
     }
 
     /// What moves the bytes of the first worker.
     pub(crate) fn method(&self) -> String {
-        self.lanes.first().and_then(RunningWorker::method).unwrap_or_else(|| "worker did not start".into())
+        self.workers.first().and_then(RunningWorker::method).unwrap_or_else(|| "worker did not start".into())
     }
 
     /// There is something left to watch.
     pub(crate) fn alive(&self) -> bool {
-        !self.interrupted.load(Ordering::Relaxed) && !self.lanes.iter().all(RunningWorker::ended)
+        !self.interrupted.load(Ordering::Relaxed) && !self.workers.iter().all(RunningWorker::ended)
     }
 
     /// Stops all workers, waits for them, and gives the errors by worker.
     pub(crate) fn finish(&mut self) -> Vec<(usize, String)> {
         self.end.store(true, Ordering::Relaxed);
-        let ended = self.lanes.drain(..).enumerate();
-        ended.filter_map(|(index, lane)| lane.join().err().map(|error| (index, error.to_string()))).collect()
+        let ended = self.workers.drain(..).enumerate();
+        ended
+            .filter_map(|(index, worker)| worker.join().err().map(|error| (index, error.to_string())))
+            .collect()
     }
 }
 
@@ -60,7 +62,7 @@ impl Drop for RunningWorkers<'_> {
 }
 
 /// What was seen of each worker, with the names of its ends.
-pub(crate) fn lane_results(
+pub(crate) fn worker_results(
     seen: &WindowObservation,
     ends: impl Fn(usize) -> (String, Option<String>),
 ) -> Vec<WorkerResult> {

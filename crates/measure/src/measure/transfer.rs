@@ -7,7 +7,7 @@ use super::disk::open_with;
 use super::network::{Flow, WorkerSource};
 use super::peers::{Far, PeerMeter, Peers};
 use super::product::Measurement;
-use super::running::{RunningWorkers, lane_results};
+use super::running::{RunningWorkers, worker_results};
 use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
@@ -30,7 +30,7 @@ const EXTRA_BLOCKS: usize = 2;
 
 /// What was seen of a flow, with what is needed to describe it.
 struct Observed {
-    lanes: Vec<WorkerPlan>,
+    workers: Vec<WorkerPlan>,
     seen: WindowObservation,
     far: Far,
     tcp: Vec<TcpAtEnd>,
@@ -63,29 +63,29 @@ fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
 /// Opens a data stream for each worker. All connect before the first sends: the UDP window takes the round
 /// trip of an idle path from the admission.
 fn connect(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> (Vec<WorkerPlan>, Vec<Destination>) {
-    let opened = peers.open(&flow.lanes, flow.protocol, verifies(stages, flow));
+    let opened = peers.open(&flow.workers, flow.protocol, verifies(stages, flow));
     let mut connected = Vec::new();
     let mut lost = Vec::new();
-    for (lane, ticket) in flow.lanes.iter().zip(opened) {
-        match ticket.and_then(|ticket| peers.connect(&ticket, lane, stages.plan, stages.goal)) {
-            Ok(destination) => connected.push((lane.clone(), destination)),
+    for (worker, ticket) in flow.workers.iter().zip(opened) {
+        match ticket.and_then(|ticket| peers.connect(&ticket, worker, stages.plan, stages.goal)) {
+            Ok(destination) => connected.push((worker.clone(), destination)),
             // The other paths go on without this one.
             Err(why) => {
-                lost.push(lane.path);
-                let way = way(stages, lane);
+                lost.push(worker.path);
+                let way = way(stages, worker);
                 stages.failed(format!("{} {} {way}: {why}", flow.stage, flow.name));
             }
         }
     }
     // Its other workers end with it: the agent counts the workers of a path by number.
-    connected.into_iter().filter(|(lane, _)| !lost.contains(&lane.path)).unzip()
+    connected.into_iter().filter(|(worker, _)| !lost.contains(&worker.path)).unzip()
 }
 
 fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Option<Observed>, String> {
     let mut flags = Vec::new();
     let cursors = cursors(stages, flow);
-    let (lanes, destinations) = connect(stages, peers, flow);
-    if lanes.is_empty() {
+    let (workers, destinations) = connect(stages, peers, flow);
+    if workers.is_empty() {
         peers.close();
         return Ok(None);
     }
@@ -99,27 +99,27 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
     let mut running = RunningWorkers::new(stages.stop);
-    for (lane, destination) in lanes.iter().zip(destinations) {
-        let start = lane_start(stages, flow, lane, destination, &cursors, &mut flags)?;
+    for (worker, destination) in workers.iter().zip(destinations) {
+        let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
     let engine = running.method();
-    let mut meter = PeerMeter::new(peers, &lanes);
+    let mut meter = PeerMeter::new(peers, &workers);
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage);
     let far = meter.far();
     let tcp = streams.iter().map(|stream| TcpAtEnd::read(stream.as_ref())).collect();
     let errors = running.finish();
-    let verified = verifies(stages, flow).then(|| peers.verify(&lanes, &running.counters)).flatten();
+    let verified = verifies(stages, flow).then(|| peers.verify(&workers, &running.counters)).flatten();
     peers.close();
     if flow.behind == WorkerSource::Cached {
         drop_again(&stages.plan.sources);
     }
     for (position, error) in errors {
-        let way = way(stages, &lanes[position]);
+        let way = way(stages, &workers[position]);
         stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
     Ok(Some(Observed {
-        lanes,
+        workers,
         seen: seen?,
         far,
         tcp,
@@ -132,23 +132,23 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
 }
 
 fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement {
-    let Observed { lanes, seen, far, tcp, verified, engine, segmentation, flags, rate_limit } = observed;
+    let Observed { workers, seen, far, tcp, verified, engine, segmentation, flags, rate_limit } = observed;
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), &seen);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
     measurement.with_file = flow.behind == WorkerSource::Cached;
     measurement.method = method(stages, flow, &engine, segmentation);
-    measurement.workers = lane_results(&seen, |position| {
-        let lane = &lanes[position];
+    measurement.workers = worker_results(&seen, |position| {
+        let worker = &workers[position];
         let source = match flow.behind {
             WorkerSource::Memory => "memory".to_string(),
             WorkerSource::Cached => "page cache".to_string(),
-            WorkerSource::Disk => stages.plan.sources[lane.source].resource.clone(),
+            WorkerSource::Disk => stages.plan.sources[worker.source].resource.clone(),
         };
-        (source, Some(stages.plan.paths[lane.path].resource.clone()))
+        (source, Some(stages.plan.paths[worker.path].resource.clone()))
     });
-    for ((result, tcp), lane) in measurement.workers.iter_mut().zip(&tcp).zip(&lanes) {
-        result.worker = lane.index;
+    for ((result, tcp), worker) in measurement.workers.iter_mut().zip(&tcp).zip(&workers) {
+        result.worker = worker.index;
         result.receiver_limited = tcp.receiver_limited;
         result.retransmits = tcp.retransmits;
         result.segment_bytes = tcp.segment_bytes;
@@ -164,14 +164,14 @@ fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement
     }
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags.extend(flags);
-    let cores: Vec<u32> = lanes.iter().map(|lane| lane.core).collect();
+    let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
     trust::flag(&mut measurement, &seen, &cores);
     measurement
 }
 
 /// Interface and peer of a worker, for a sentence.
-fn way(stages: &Stages<'_>, lane: &WorkerPlan) -> String {
-    let path = &stages.plan.paths[lane.path];
+fn way(stages: &Stages<'_>, worker: &WorkerPlan) -> String {
+    let path = &stages.plan.paths[worker.path];
     format!("on {} to {}", path.name, path.peer)
 }
 
@@ -180,7 +180,7 @@ fn way(stages: &Stages<'_>, lane: &WorkerPlan) -> String {
 fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
     let patience = Instant::now() + CACHING_TIME;
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
-        let used = flow.lanes.iter().any(|lane| lane.source == index);
+        let used = flow.workers.iter().any(|worker| worker.source == index);
         let length = match flow.behind {
             WorkerSource::Cached if used => bring_in(source, patience),
             _ => source.length_bytes,
@@ -190,16 +190,16 @@ fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
     sources.collect()
 }
 
-fn lane_start(
+fn worker_start(
     stages: &Stages<'_>,
     flow: &Flow,
-    lane: &WorkerPlan,
+    worker: &WorkerPlan,
     destination: Destination,
     cursors: &[Arc<Cursor>],
     flags: &mut Vec<String>,
 ) -> Result<WorkerStart, String> {
-    let plan = &stages.plan.sources[lane.source];
-    let cursor = &cursors[lane.source];
+    let plan = &stages.plan.sources[worker.source];
+    let cursor = &cursors[worker.source];
     let source = match flow.behind {
         WorkerSource::Memory => Source::Memory,
         WorkerSource::Disk => open_with(plan, flags, cursor)?,
@@ -211,12 +211,12 @@ fn lane_start(
         },
     };
     let (block_bytes, depth, extra_blocks) = match flow.behind {
-        WorkerSource::Memory => (MEMORY_BLOCK_BYTES.min(lane.block_bytes), MEMORY_BLOCKS, 0),
-        WorkerSource::Cached => (lane.block_bytes, MEMORY_BLOCKS, 0),
-        WorkerSource::Disk => (lane.block_bytes, lane.queue_depth, EXTRA_BLOCKS),
+        WorkerSource::Memory => (MEMORY_BLOCK_BYTES.min(worker.block_bytes), MEMORY_BLOCKS, 0),
+        WorkerSource::Cached => (worker.block_bytes, MEMORY_BLOCKS, 0),
+        WorkerSource::Disk => (worker.block_bytes, worker.queue_depth, EXTRA_BLOCKS),
     };
     Ok(WorkerStart {
-        core: Some(lane.core),
+        core: Some(worker.core),
         source,
         destination,
         block_bytes: block_bytes as usize,
@@ -233,9 +233,9 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
         WorkerSource::Memory => format!("{} from memory", show_size(MEMORY_BLOCK_BYTES)),
         WorkerSource::Cached => "cached file".to_string(),
         WorkerSource::Disk => {
-            let first = &stages.plan.sources[flow.lanes[0].source];
+            let first = &stages.plan.sources[flow.workers[0].source];
             let how = if first.direct { "O_DIRECT" } else { "buffered" };
-            format!("{how} {} × {}", show_size(first.block_bytes), flow.lanes[0].queue_depth)
+            format!("{how} {} × {}", show_size(first.block_bytes), flow.workers[0].queue_depth)
         }
     };
     let sink = match flow.protocol {
@@ -246,9 +246,12 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
         Protocol::Udp if segmentation => "UDP with segmentation offload, window by feedback".into(),
         Protocol::Udp => "UDP datagram by datagram (no segmentation offload), window by feedback".into(),
     };
-    let lanes =
-        if flow.lanes.len() == 1 { "1 worker".to_string() } else { format!("{} workers", flow.lanes.len()) };
-    format!("{source} → {sink}, {lanes}, {engine}")
+    let workers = if flow.workers.len() == 1 {
+        "1 worker".to_string()
+    } else {
+        format!("{} workers", flow.workers.len())
+    };
+    format!("{source} → {sink}, {workers}, {engine}")
 }
 
 /// Share of what was sent in the windows that did not arrive.

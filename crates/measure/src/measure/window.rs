@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_reports_what_lanes_wait_for() {
+    fn a_glance_reports_what_workers_wait_for() {
         let workers = [(); 2].map(|()| Arc::new(WorkerCounters::new(Instant::now())));
         let mut glance = WorkerWatch::new(&workers);
         assert!(glance.look(&workers).is_none(), "too early");
@@ -302,8 +302,8 @@ mod tests {
         let passed = glance.at.elapsed();
         workers[0].progress.add(1_000_000);
         workers[0].cpu_nanos.store(passed.as_nanos() as u64 / 5, Ordering::Relaxed);
-        for lane in &workers {
-            WorkerCounters::waited(&lane.waiting_source_nanos, passed / 2);
+        for worker in &workers {
+            WorkerCounters::waited(&worker.waiting_source_nanos, passed / 2);
         }
         workers[1].lost_bytes.store(500, Ordering::Relaxed);
         let (rate, shares) = glance.look(&workers).expect("a look");

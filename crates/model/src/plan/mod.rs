@@ -50,14 +50,14 @@ pub fn plan(
             path.rate = resources::path_rate(machine, path, protocol);
         }
     }
-    let mut lanes = workers::place(machine, goal, &sources, &paths, loopback);
+    let mut workers = workers::place(machine, goal, &sources, &paths, loopback);
     // Without a path there is no worker: the disk stage reads all the same, and its buffers must fit, too.
-    let mut readers = if lanes.is_empty() { workers::readers(&sources) } else { Vec::new() };
-    let pool = pool::fit(machine, if lanes.is_empty() { &mut readers } else { &mut lanes });
+    let mut readers = if workers.is_empty() { workers::readers(&sources) } else { Vec::new() };
+    let pool = pool::fit(machine, if workers.is_empty() { &mut readers } else { &mut workers });
     for (index, source) in sources.iter_mut().enumerate() {
-        let own = || lanes.iter().chain(&readers).filter(|lane| lane.source == index);
-        source.block_bytes = own().map(|lane| lane.block_bytes).min().unwrap_or(source.block_bytes);
-        source.queue_depth = own().map(|lane| lane.queue_depth).sum();
+        let own = || workers.iter().chain(&readers).filter(|worker| worker.source == index);
+        source.block_bytes = own().map(|worker| worker.block_bytes).min().unwrap_or(source.block_bytes);
+        source.queue_depth = own().map(|worker| worker.queue_depth).sum();
     }
     let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
     let resources::RunGraph { mut resources, solution } =
@@ -71,7 +71,7 @@ pub fn plan(
         resources,
         sources,
         paths,
-        workers: lanes,
+        workers: workers,
         schedule,
         pool_bytes: pool.bytes,
         pool_wished_bytes: pool.wished_bytes,

@@ -30,38 +30,38 @@ pub(super) struct Pool {
 }
 
 /// Buffer memory of one worker, bytes: its reads in flight, the block that is being sent and the next.
-pub(crate) fn lane_pool_bytes(lane: &WorkerPlan) -> u64 {
-    (u64::from(lane.queue_depth) + SEND_SLACK).saturating_mul(lane.block_bytes)
+pub(crate) fn worker_pool_bytes(worker: &WorkerPlan) -> u64 {
+    (u64::from(worker.queue_depth) + SEND_SLACK).saturating_mul(worker.block_bytes)
 }
 
 /// Shrinks the workers' depth and block until the pool fits, and says what was done.
-pub(super) fn fit(machine: &Machine, lanes: &mut [WorkerPlan]) -> Pool {
-    let mut pool = Pool { wished_bytes: total(lanes), registered: true, ..Pool::default() };
+pub(super) fn fit(machine: &Machine, workers: &mut [WorkerPlan]) -> Pool {
+    let mut pool = Pool { wished_bytes: total(workers), registered: true, ..Pool::default() };
     let memory_bytes = machine.memory.total_bytes.known().map_or(u64::MAX, |bytes| bytes / MEMORY_DIVISOR);
     let memlock_bytes = machine.kernel.memlock_bytes.known().copied().unwrap_or(u64::MAX);
-    if !shrink(lanes, memory_bytes) {
+    if !shrink(workers, memory_bytes) {
         pool.notes.push(format!(
             "the smallest buffer pool of {} workers, {}, is more than a tenth of the memory ({})",
-            lanes.len(),
-            show_size(total(lanes)),
+            workers.len(),
+            show_size(total(workers)),
             show_size(memory_bytes)
         ));
     }
-    let mut locked = lanes.to_vec();
+    let mut locked = workers.to_vec();
     if shrink(&mut locked, memlock_bytes) {
-        lanes.clone_from_slice(&locked);
+        workers.clone_from_slice(&locked);
     } else {
         pool.registered = false;
         pool.notes.push(format!(
             "buffers are not registered with the kernel: the smallest pool of {} workers is {}, and \
              RLIMIT_MEMLOCK allows {} (raise it with `ulimit -l {}`)",
-            lanes.len(),
+            workers.len(),
             show_size(total(&locked)),
             show_size(memlock_bytes),
             pool.wished_bytes.div_ceil(1024)
         ));
     }
-    pool.bytes = total(lanes);
+    pool.bytes = total(workers);
     if pool.bytes < pool.wished_bytes {
         let limit = if pool.registered && memlock_bytes < memory_bytes {
             format!(
@@ -72,9 +72,9 @@ pub(super) fn fit(machine: &Machine, lanes: &mut [WorkerPlan]) -> Pool {
         } else {
             format!("a tenth of the memory, {}", show_size(memory_bytes))
         };
-        let shape = lanes.iter().max_by_key(|lane| lane_pool_bytes(lane));
-        let shape = shape.map_or(String::new(), |lane| {
-            format!(": {} x {} a worker", show_size(lane.block_bytes), lane.queue_depth)
+        let shape = workers.iter().max_by_key(|worker| worker_pool_bytes(worker));
+        let shape = shape.map_or(String::new(), |worker| {
+            format!(": {} x {} a worker", show_size(worker.block_bytes), worker.queue_depth)
         });
         pool.notes.push(format!(
             "the buffer pool shrank from {} to {}{shape}, to fit {limit}",
@@ -85,24 +85,24 @@ pub(super) fn fit(machine: &Machine, lanes: &mut [WorkerPlan]) -> Pool {
     pool
 }
 
-fn total(lanes: &[WorkerPlan]) -> u64 {
-    lanes.iter().fold(0, |sum, lane| sum.saturating_add(lane_pool_bytes(lane)))
+fn total(workers: &[WorkerPlan]) -> u64 {
+    workers.iter().fold(0, |sum, worker| sum.saturating_add(worker_pool_bytes(worker)))
 }
 
 /// Shrinks depth, then block; false where the smallest is still too large (then the workers have the
 /// smallest).
-fn shrink(lanes: &mut [WorkerPlan], bound_bytes: u64) -> bool {
-    let mut depth = lanes.iter().map(|lane| lane.queue_depth).max().unwrap_or(0);
-    while total(lanes) > bound_bytes && depth > FEWEST_READS {
+fn shrink(workers: &mut [WorkerPlan], bound_bytes: u64) -> bool {
+    let mut depth = workers.iter().map(|worker| worker.queue_depth).max().unwrap_or(0);
+    while total(workers) > bound_bytes && depth > FEWEST_READS {
         depth = (depth - 1).clamp(FEWEST_READS, depth);
-        lanes.iter_mut().for_each(|lane| lane.queue_depth = lane.queue_depth.min(depth));
+        workers.iter_mut().for_each(|worker| worker.queue_depth = worker.queue_depth.min(depth));
     }
-    while total(lanes) > bound_bytes {
+    while total(workers) > bound_bytes {
         let mut halved = false;
-        for lane in lanes.iter_mut() {
-            let half = lane.block_bytes / 2;
+        for worker in workers.iter_mut() {
+            let half = worker.block_bytes / 2;
             if half >= SMALLEST_BLOCK_BYTES && half.is_multiple_of(ALIGNMENT_BYTES) {
-                lane.block_bytes = half;
+                worker.block_bytes = half;
                 halved = true;
             }
         }

@@ -62,11 +62,11 @@ fn way(plan: &Plan) -> Vec<&str> {
 }
 
 fn cores_of(plan: &Plan) -> Vec<u32> {
-    plan.workers.iter().map(|lane| lane.core).collect()
+    plan.workers.iter().map(|worker| worker.core).collect()
 }
 
 #[test]
-fn one_file_to_loopback_is_one_lane_that_leaves_a_core_to_the_receiver() {
+fn one_file_to_loopback_is_one_worker_that_leaves_a_core_to_the_receiver() {
     let mut way_to_self = paths(1);
     way_to_self[0].resource = "nic:lo".into();
     way_to_self[0].nic = Some("lo".into());
@@ -86,7 +86,7 @@ fn one_file_to_loopback_is_one_lane_that_leaves_a_core_to_the_receiver() {
 }
 
 #[test]
-fn lanes_spread_over_physical_cores_first_and_stay_local() {
+fn workers_spread_over_physical_cores_first_and_stay_local() {
     let mut machine = machine(8);
     // Cores 0 to 3 are physical, 4 to 7 their second threads; even ones are node 0, odd ones node 1.
     for cpu in &mut machine.cpu.logical {
@@ -94,7 +94,7 @@ fn lanes_spread_over_physical_cores_first_and_stay_local() {
         cpu.node = Fact::Known(cpu.id % 2);
     }
     let spread = plan(&machine, &goal(), sources(3), paths(2), false);
-    let cores = |plan: &Plan| plan.workers.iter().map(|lane| lane.core).collect::<Vec<_>>();
+    let cores = |plan: &Plan| plan.workers.iter().map(|worker| worker.core).collect::<Vec<_>>();
     assert_eq!(cores(&spread), [0, 1, 2, 3, 4, 5]);
     let mut local = paths(2);
     local[0].node = Fact::Known(1);
@@ -113,7 +113,7 @@ fn only_allowed_cores_are_taken() {
     machine.cpu.allowed = Fact::Known(vec![5, 6]);
     machine.cpu.logical[6].online = false;
     let plan = plan(&machine, &goal(), sources(4), paths(1), false);
-    assert!(plan.workers.iter().all(|lane| lane.core == 5));
+    assert!(plan.workers.iter().all(|worker| worker.core == 5));
     assert_eq!(spare_cores(&machine, &cores_of(&plan)), [5]);
 }
 
@@ -123,7 +123,7 @@ fn unequal_nics_get_unequal_shares_and_an_unknown_one_makes_them_equal() {
     machine.nics = vec![nic("eth0", Some(100), None), nic("eth1", Some(25), None)];
     let split = plan(&machine, &goal(), sources(2), paths(2), false);
     assert!((split.workers[0].share - 0.8).abs() < 1e-9 && (split.workers[1].share - 0.2).abs() < 1e-9);
-    assert_eq!(split.workers[0].queue_depth, 4, "the depth of a source is divided over its lanes");
+    assert_eq!(split.workers[0].queue_depth, 4, "the depth of a source is divided over its workers");
     assert_eq!(split.sources[0].queue_depth, 8);
     let eth1 = resource(&split, "nic:eth1");
     assert_eq!(eth1.rated, Some(25e9 / 8.0));
@@ -135,7 +135,7 @@ fn unequal_nics_get_unequal_shares_and_an_unknown_one_makes_them_equal() {
     assert!((eth1.utilisation - 1.0).abs() < 1e-6);
     machine.nics[1].driver = Fact::Known("veth".into());
     let equal = plan(&machine, &goal(), sources(2), paths(2), false);
-    assert!(equal.workers.iter().all(|lane| lane.share == 0.5));
+    assert!(equal.workers.iter().all(|worker| worker.share == 0.5));
     assert!(
         resource(&equal, "nic:eth1").why.as_deref().is_some_and(|why| why.contains("constant of the driver"))
     );

@@ -20,7 +20,7 @@ pub(super) struct Core {
     /// 0 for the first thread of its physical core, 1 for the second, …
     thread: usize,
     /// Workers that are pinned to it.
-    lanes: usize,
+    workers: usize,
 }
 
 /// One worker per source × path, pinned.
@@ -36,13 +36,13 @@ pub(super) fn place(
         cores = first_half(cores);
     }
     let shares = shares(paths);
-    let mut lanes = Vec::with_capacity(sources.len() * paths.len());
+    let mut workers = Vec::with_capacity(sources.len() * paths.len());
     for (source_index, source) in sources.iter().enumerate() {
         let divided = source.queue_depth / (paths.len() as u32).max(1);
         for (path_index, path) in paths.iter().enumerate() {
             let (core, node) = take_core(&mut cores, &path.node, &source.node);
-            lanes.push(WorkerPlan {
-                index: lanes.len(),
+            workers.push(WorkerPlan {
+                index: workers.len(),
                 source: source_index,
                 path: path_index,
                 core,
@@ -53,7 +53,7 @@ pub(super) fn place(
             });
         }
     }
-    lanes
+    workers
 }
 
 /// One for each source where there is no path: what the disk stage needs. They are pinned to nothing.
@@ -96,12 +96,12 @@ pub(super) fn usable_cores(machine: &Machine) -> Vec<Core> {
             let earlier =
                 |siblings: &Vec<u32>| siblings.iter().filter(|id| **id < cpu.id && ids.contains(id)).count();
             let thread = cpu.siblings.known().map_or(0, earlier);
-            Core { id: cpu.id, node: cpu.node.clone(), thread, lanes: 0 }
+            Core { id: cpu.id, node: cpu.node.clone(), thread, workers: 0 }
         })
         .collect();
     if cores.is_empty() {
         let id = machine.cpu.allowed.known().and_then(|allowed| allowed.first().copied()).unwrap_or(0);
-        cores.push(Core { id, node: Fact::unknown("no processor could be read"), thread: 0, lanes: 0 });
+        cores.push(Core { id, node: Fact::unknown("no processor could be read"), thread: 0, workers: 0 });
     }
     cores.sort_by_key(|core| core.id);
     cores
@@ -128,10 +128,10 @@ pub(super) fn take_core(cores: &mut [Core], nic_node: &Fact<u32>, disk_node: &Fa
     let chosen = cores
         .iter_mut()
         .filter(|core| node.is_none_or(|node| on(core, node)))
-        .min_by_key(|core| (core.lanes, core.thread, core.id));
+        .min_by_key(|core| (core.workers, core.thread, core.id));
     match chosen {
         Some(core) => {
-            core.lanes += 1;
+            core.workers += 1;
             (core.id, core.node.clone())
         }
         None => (0, Fact::unknown("no processor could be read")),

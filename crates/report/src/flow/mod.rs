@@ -69,7 +69,7 @@ impl FlowReport {
             "sentence": plan.sentence,
             "next": plan.next,
             "gains": plan.gains,
-            "workers": plan.lanes,
+            "workers": plan.shares,
             "placement": plan.placement,
             "resources": plan.resources,
             "findings": self.findings,

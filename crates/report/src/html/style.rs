@@ -77,7 +77,7 @@ tbody th{font-weight:500}
 td.r{white-space:nowrap}
 td b{font-weight:650}
 table.stages{min-width:1010px}
-table.lanes{min-width:820px}
+table.workers{min-width:820px}
 table.plain,table.protocols{min-width:640px}
 tr.stage th{padding-top:14px;font-weight:650;text-transform:capitalize;border-bottom-color:var(--line)}
 tr.cut>*{background:var(--cutbg)}
@@ -141,7 +141,7 @@ section{padding:10px 0;margin-top:10px;border-width:1px 0 0;border-radius:0}
 .errors{border-width:2px;padding:10px}
 .scroll{overflow:visible}
 .map{max-width:100%;height:auto}
-table,table.stages,table.lanes,table.plain,table.protocols{min-width:0;font-size:.82rem}
+table,table.stages,table.workers,table.plain,table.protocols{min-width:0;font-size:.82rem}
 th,td{padding:2px 7px 2px 0;line-height:1.3}
 .strip{height:12px}
 thead{display:table-header-group}

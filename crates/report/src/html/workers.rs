@@ -10,10 +10,10 @@ use linerate_measure::run::Run;
 use linerate_model::plan::{Origin, WorkerPlan};
 
 /// Workers shown at once; more are behind a heading that opens.
-const LANES_SHOWN: usize = 24;
+const WORKERS_SHOWN: usize = 24;
 
 /// Workers in the page at all; the rest is in `run.json`.
-const LANES_LISTED: usize = 512;
+const WORKERS_LISTED: usize = 512;
 
 /// The section: the headline path, then the other protocols' behind headings that open.
 pub(super) fn section(run: &Run) -> Markup {
@@ -22,7 +22,7 @@ pub(super) fn section(run: &Run) -> Markup {
     let Some((first, others)) = paths.split_first() else { return html! {} };
     let body = html! {
         (summary(first))
-        @if first.workers.len() <= LANES_SHOWN { (table(run, first)) } @else { (details(run, first)) }
+        @if first.workers.len() <= WORKERS_SHOWN { (table(run, first)) } @else { (details(run, first)) }
         @for m in others { (details(run, m)) }
     };
     let intro = html! {
@@ -39,16 +39,17 @@ fn details(run: &Run, m: &Measurement) -> Markup {
 /// The workers together: their waiting weighed by nothing, as each is one thread's time.
 fn summary(m: &Measurement) -> Markup {
     let count = m.workers.len() as f64;
-    let mean =
-        |part: fn(&WorkerResult) -> f64| m.workers.iter().map(|lane| share(part(lane))).sum::<f64>() / count;
-    let (source, sink) = (mean(|lane| lane.waiting_source), mean(|lane| lane.waiting_sink));
-    let lanes = match m.workers.len() {
+    let mean = |part: fn(&WorkerResult) -> f64| {
+        m.workers.iter().map(|worker| share(part(worker))).sum::<f64>() / count
+    };
+    let (source, sink) = (mean(|worker| worker.waiting_source), mean(|worker| worker.waiting_sink));
+    let workers = match m.workers.len() {
         1 => "The worker".to_string(),
         several => format!("The {several} workers together"),
     };
     html! {
         p class="lead" {
-            (lanes) " (" (m.name) ") waited " (percent(source)) " of the time for the source \
+            (workers) " (" (m.name) ") waited " (percent(source)) " of the time for the source \
                                                                  and " (percent(sink))
             " for the sink."
         }
@@ -69,13 +70,14 @@ const HEADS: [(bool, &str); 9] = [
 ];
 
 fn table(run: &Run, m: &Measurement) -> Markup {
-    let fastest = m.workers.iter().filter_map(|lane| rate(lane.bytes_per_second)).fold(0.0, f64::max);
-    let planned =
-        |lane: &WorkerResult| run.plan.as_ref()?.workers.iter().find(|planned| planned.index == lane.worker);
-    let left = m.workers.len().saturating_sub(LANES_LISTED);
+    let fastest = m.workers.iter().filter_map(|worker| rate(worker.bytes_per_second)).fold(0.0, f64::max);
+    let planned = |worker: &WorkerResult| {
+        run.plan.as_ref()?.workers.iter().find(|planned| planned.index == worker.worker)
+    };
+    let left = m.workers.len().saturating_sub(WORKERS_LISTED);
     let head = html! { @for (numbers, name) in HEADS { (heading(numbers, html! { (name) })) } };
     let rows = html! {
-        tbody { @for lane in m.workers.iter().take(LANES_LISTED) { (row(lane, planned(lane), fastest)) } }
+        tbody { @for worker in m.workers.iter().take(WORKERS_LISTED) { (row(worker, planned(worker), fastest)) } }
     };
     html! {
         (super::pieces::table("workers", head, rows))
@@ -83,24 +85,24 @@ fn table(run: &Run, m: &Measurement) -> Markup {
     }
 }
 
-fn row(lane: &WorkerResult, planned: Option<&WorkerPlan>, fastest: f64) -> Markup {
+fn row(worker: &WorkerResult, planned: Option<&WorkerPlan>, fastest: f64) -> Markup {
     let core = planned.map_or("–".into(), |planned| planned.core.to_string());
     let node = planned.and_then(|planned| planned.node.known()).map_or("–".into(), u32::to_string);
-    let rate = rate(lane.bytes_per_second);
+    let rate = rate(worker.bytes_per_second);
     let class = if rate.is_some_and(|rate| rate < fastest * 0.7) { "r num slow" } else { "r num" };
-    let window = share(lane.receiver_limited);
-    let retransmits = lane.path.as_ref().map_or("–".into(), |_| lane.retransmits.to_string());
+    let window = share(worker.receiver_limited);
+    let retransmits = worker.path.as_ref().map_or("–".into(), |_| worker.retransmits.to_string());
     html! {
         tr {
-            td class="r num" { (lane.worker) }
+            td class="r num" { (worker.worker) }
             td class="r num" { (core) }
             td class="r num" { (node) }
-            td { (device(&lane.source)) }
-            td { (lane.path.as_ref().map_or("–".into(), |path| device(path))) }
+            td { (device(&worker.source)) }
+            td { (worker.path.as_ref().map_or("–".into(), |path| device(path))) }
             td class=(class) { (rate.map_or("unknown".into(), |rate| Unit::Bytes.show(rate))) }
-            td class="r num" { (percent(lane.cpu_share)) }
+            td class="r num" { (percent(worker.cpu_share)) }
             td {
-                (time(lane))
+                (time(worker))
                 @if window >= 0.01 { " " span class="chip warn" { "receiver’s window " (percent(window)) } }
             }
             td class="r num" { (retransmits) }
@@ -109,9 +111,9 @@ fn row(lane: &WorkerResult, planned: Option<&WorkerPlan>, fastest: f64) -> Marku
 }
 
 /// Three parts of the worker's time as a bar with its numbers.
-fn time(lane: &WorkerResult) -> Markup {
-    let source = share(lane.waiting_source);
-    let sink = share(lane.waiting_sink).min(1.0 - source);
+fn time(worker: &WorkerResult) -> Markup {
+    let source = share(worker.waiting_source);
+    let sink = share(worker.waiting_sink).min(1.0 - source);
     let work = (1.0 - source - sink).max(0.0);
     let parts = [("t-source", 0.0, source), ("t-work", source, work), ("t-sink", source + work, sink)];
     html! {

@@ -100,9 +100,9 @@ impl AgentSession {
 
     /// Begins a test; its tickets must be used within ten seconds. One test at a time.
     pub fn open(&self, request: OpenRequest) -> Result<OpenedStreams, Failure> {
-        let wanted = (request.lanes.len(), request.streams.len());
+        let wanted = (request.workers.len(), request.streams.len());
         match self.ask(&AgentRequest::Open(request))? {
-            Reply::Opened(opened) if (opened.lanes.len(), opened.streams.len()) == wanted => Ok(opened),
+            Reply::Opened(opened) if (opened.workers.len(), opened.streams.len()) == wanted => Ok(opened),
             _ => Err(out_of_turn(self.address)),
         }
     }

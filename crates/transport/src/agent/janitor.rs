@@ -17,18 +17,18 @@ pub(crate) struct Watched(Mutex<Vec<Weak<SessionStream>>>);
 
 impl Watched {
     /// One more; it leaves by itself.
-    pub(crate) fn add(&self, lane: &Arc<SessionStream>) {
-        lock(&self.0).push(Arc::downgrade(lane));
+    pub(crate) fn add(&self, stream: &Arc<SessionStream>) {
+        lock(&self.0).push(Arc::downgrade(stream));
     }
 
     /// Each in turn, and held no longer than it is looked at: who holds the last of a stream keeps its place
     /// from the next one.
     fn each(&self, look: impl Fn(&SessionStream)) {
         let mut watched = lock(&self.0);
-        watched.retain(|lane| lane.strong_count() > 0);
-        let lanes = watched.clone();
+        watched.retain(|stream| stream.strong_count() > 0);
+        let streams = watched.clone();
         drop(watched);
-        lanes.iter().filter_map(Weak::upgrade).for_each(|lane| look(&lane));
+        streams.iter().filter_map(Weak::upgrade).for_each(|stream| look(&stream));
     }
 }
 
@@ -42,12 +42,12 @@ pub(crate) fn watch(shared: &Shared, stop: &AtomicBool) {
 
 fn look_after(shared: &Shared, now: Instant) {
     // All are charged before one is judged: its client's other streams count.
-    shared.watched.each(|lane| lane.charge(now));
-    shared.watched.each(|lane| {
-        lane.expire();
-        lane.hold_to_time(now);
-        lane.hold_to_share(now);
+    shared.watched.each(|stream| stream.charge(now));
+    shared.watched.each(|stream| {
+        stream.expire();
+        stream.hold_to_time(now);
+        stream.hold_to_share(now);
     });
-    shared.tokens.withdraw(|lane| lane.expires <= now);
+    shared.tokens.withdraw(|stream| stream.expires <= now);
     shared.clients.forget(now);
 }

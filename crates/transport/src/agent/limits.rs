@@ -39,7 +39,7 @@ pub struct AgentLimits {
     /// Tests at once; each session has one at most, and one client half of all.
     pub tests: usize,
     /// Data streams of one test. All tests together may have four times as many.
-    pub lanes: usize,
+    pub streams: usize,
     /// Time in which a token must be used.
     pub token_life: Duration,
     /// Time between two requests after which a session is dropped.
@@ -59,7 +59,7 @@ impl Default for AgentLimits {
             admission: TIME_TO_PROVE,
             sessions: 128,
             tests: 64,
-            lanes: 256,
+            streams: 256,
             token_life: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             idle_sending: Duration::from_secs(10),

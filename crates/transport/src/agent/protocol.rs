@@ -111,8 +111,8 @@ pub struct Hello {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpenRequest {
     /// One for each data stream of a `linerate run`.
-    #[serde(default)]
-    pub lanes: Vec<WorkerRequest>,
+    #[serde(default, rename = "lanes")]
+    pub workers: Vec<WorkerRequest>,
     /// One for each stream of a `linerate network`: what the agent's end does.
     #[serde(default)]
     pub streams: Vec<StreamSpec>,
@@ -133,8 +133,8 @@ pub struct WorkerRequest {
 /// The right to one data stream for each worker and each stream, in the order of the request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpenedStreams {
-    #[serde(default)]
-    pub lanes: Vec<WorkerTicket>,
+    #[serde(default, rename = "lanes")]
+    pub workers: Vec<WorkerTicket>,
     #[serde(default)]
     pub streams: Vec<StreamTicket>,
 }
@@ -174,7 +174,8 @@ pub struct TestSample {
     /// The agent's monotonic clock, nanoseconds since the session began.
     pub nanos: u64,
     /// Each worker, in the order of the request; empty between tests.
-    pub lanes: Vec<WorkerSample>,
+    #[serde(rename = "lanes")]
+    pub workers: Vec<WorkerSample>,
     /// Each stream, likewise; one that was refused has ended, with the reason.
     #[serde(default)]
     pub streams: Vec<StreamSample>,

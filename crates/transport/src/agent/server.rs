@@ -77,7 +77,7 @@ pub(super) struct Shared {
     pub sessions: Arc<Permits>,
     pub tests: Arc<Permits>,
     pub clients: Arc<Clients>,
-    pub lanes: Arc<Permits>,
+    pub streams: Arc<Permits>,
     pub watched: Watched,
     pending: Arc<PendingThreads>,
     stopping: AtomicBool,
@@ -135,7 +135,7 @@ impl Agent {
             tests: Permits::shared(limits.tests),
             clients: Clients::new(limits.client),
             // What one client takes of them is bounded by `ClientLimits::streams`.
-            lanes: Permits::open(limits.lanes.saturating_mul(STREAMS_OF_ALL)),
+            streams: Permits::open(limits.streams.saturating_mul(STREAMS_OF_ALL)),
             watched: Watched::default(),
             pending: Arc::new(PendingThreads::new(limits.unknown_connections, limits.admission)),
             stopping: AtomicBool::new(false),
@@ -150,7 +150,7 @@ impl Agent {
 
     /// Sessions, receiving workers and unknown connections that there are now.
     pub fn load(&self) -> (usize, usize, usize) {
-        (self.shared.sessions.taken(), self.shared.lanes.taken(), self.shared.pending.len())
+        (self.shared.sessions.taken(), self.shared.streams.taken(), self.shared.pending.len())
     }
 
     /// Serves until `stop`; then ends every session and worker within about three seconds.

@@ -129,8 +129,8 @@ impl ServerSession<'_> {
         let request = channel.receive(DeadlineStream::new(stream, MESSAGE), REQUEST_LIMIT_BYTES);
         let reply = match request {
             Ok(AgentRequest::Open(request)) => {
-                let (lanes, streams) = (request.lanes.len(), request.streams.len());
-                tracing::info!(client = %self.whose.client, lanes, streams, "test requested");
+                let (workers, streams) = (request.workers.len(), request.streams.len());
+                tracing::info!(client = %self.whose.client, workers, streams, "test requested");
                 self.open(request).map_or_else(|text| refusal(&self.whose, text), Reply::Opened)
             }
             Ok(AgentRequest::Sample) => Reply::Sample(self.sample()),
@@ -169,9 +169,9 @@ impl ServerSession<'_> {
     }
 
     fn sample(&self) -> TestSample {
-        let (lanes, streams) = self.trial.as_ref().map(AgentTest::samples).unwrap_or_default();
+        let (workers, streams) = self.trial.as_ref().map(AgentTest::samples).unwrap_or_default();
         TestSample {
-            lanes,
+            workers,
             streams,
             process_cpu_nanos: nanos(linerate_system::counters::process_cpu()),
             throttle: Throttle::read(&self.sysroot),

@@ -14,45 +14,46 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A data stream: its token admits it to its worker, and this thread becomes the worker's.
-pub(crate) fn data(stream: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
+pub(crate) fn data(connection: Arc<TcpStream>, entry: PendingEntry, shared: &Shared) {
     let mut token = [0; SECRET_BYTES];
-    if DeadlineStream::until(&stream, entry.deadline()).read_exact(&mut token).is_err() || !entry.admit() {
+    if DeadlineStream::until(&connection, entry.deadline()).read_exact(&mut token).is_err() || !entry.admit()
+    {
         return;
     }
-    let peer = stream.peer_addr().ok();
-    let Some(lane) = shared.tokens.claim(&token) else {
+    let peer = connection.peer_addr().ok();
+    let Some(stream) = shared.tokens.claim(&token) else {
         tracing::info!(?peer, "data connection refused: no such token");
         return;
     };
     tracing::debug!(?peer, "data connection admitted");
     // The list of the pending let go of it: nobody else holds it.
-    let Ok(stream) = Arc::try_unwrap(stream) else { return };
-    if let Err(error) = serve_tcp(stream, &lane, shared) {
+    let Ok(connection) = Arc::try_unwrap(connection) else { return };
+    if let Err(error) = serve_tcp(connection, &stream, shared) {
         tracing::warn!(?peer, %error, "data connection lost");
-        lane.finish(Some(format!("its connection failed at the start: {error}")));
+        stream.finish(Some(format!("its connection failed at the start: {error}")));
     }
 }
 
-fn serve_tcp(stream: TcpStream, lane: &SessionStream, shared: &Shared) -> io::Result<()> {
-    let stream = match &lane.work {
+fn serve_tcp(connection: TcpStream, stream: &SessionStream, shared: &Shared) -> io::Result<()> {
+    let connection = match &stream.work {
         Work::Receive(receive) => {
-            size_buffer(SockRef::from(&stream), receive)?;
-            stream
+            size_buffer(SockRef::from(&connection), receive)?;
+            connection
         }
         Work::Stream { spec, .. } => {
-            let socket = Socket::from(stream);
+            let socket = Socket::from(connection);
             engine::prepare(spec, &socket)?;
             socket.into()
         }
     };
-    let handle = stream.try_clone()?;
-    DeadlineStream::new(&stream, shared.settings.limits.admission).write_all(&[ADMITTED])?;
-    stream.set_read_timeout(None)?;
-    stream.set_write_timeout(None)?;
-    lane.run(Some(handle), |stop| match &lane.work {
-        Work::Receive(receive) => (shared.receivers.tcp)(stream, &receive.terms, &receive.received, stop),
+    let handle = connection.try_clone()?;
+    DeadlineStream::new(&connection, shared.settings.limits.admission).write_all(&[ADMITTED])?;
+    connection.set_read_timeout(None)?;
+    connection.set_write_timeout(None)?;
+    stream.run(Some(handle), |stop| match &stream.work {
+        Work::Receive(receive) => (shared.receivers.tcp)(connection, &receive.terms, &receive.received, stop),
         Work::Stream { spec, counters } => {
-            (shared.receivers.stream)(spec, StreamSocket::Tcp(stream), counters, stop)
+            (shared.receivers.stream)(spec, StreamSocket::Tcp(connection), counters, stop)
         }
     });
     Ok(())

@@ -12,8 +12,8 @@ pub(crate) struct Tokens(Mutex<Vec<(OneTimeToken, Arc<SessionStream>)>>);
 
 impl Tokens {
     /// Hands out the right to a worker.
-    pub(crate) fn issue(&self, token: OneTimeToken, lane: Arc<SessionStream>) {
-        lock(&self.0).push((token, lane));
+    pub(crate) fn issue(&self, token: OneTimeToken, stream: Arc<SessionStream>) {
+        lock(&self.0).push((token, stream));
     }
 
     /// Takes the right that a connection shows. Each works once, and not after its time.
@@ -23,13 +23,13 @@ impl Tokens {
         let place = tokens.iter().enumerate().fold(None, |found, (index, (token, _))| {
             if same(token.bytes(), shown) { Some(index) } else { found }
         })?;
-        let (_, lane) = tokens.swap_remove(place);
-        (Instant::now() < lane.expires).then_some(lane)
+        let (_, stream) = tokens.swap_remove(place);
+        (Instant::now() < stream.expires).then_some(stream)
     }
 
     /// Forgets the rights to some workers.
     pub(crate) fn withdraw(&self, withdrawn: impl Fn(&SessionStream) -> bool) {
-        lock(&self.0).retain(|(_, lane)| !withdrawn(lane));
+        lock(&self.0).retain(|(_, stream)| !withdrawn(stream));
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_token_works_once_and_not_after_its_time() {
         let (permits, clients) = (Permits::open(8), Clients::new(ClientLimits::default()));
-        let lane = |time| {
+        let stream = |time| {
             let client = "192.0.2.1".parse().expect("an address");
             let permit = permits.take(client).expect("a permit");
             let share = clients.take(client, 0, Rate::UNBOUND).expect("a share");
@@ -58,15 +58,15 @@ mod tests {
         let tokens = Tokens::default();
         let (one, late, never) = (OneTimeToken::random(), OneTimeToken::random(), OneTimeToken::random());
         let (one, late, never) = (one.expect("a token"), late.expect("a token"), never.expect("a token"));
-        let first = lane(Duration::from_secs(60));
+        let first = stream(Duration::from_secs(60));
         tokens.issue(one.clone(), first.clone());
-        tokens.issue(late.clone(), lane(Duration::ZERO));
+        tokens.issue(late.clone(), stream(Duration::ZERO));
         assert!(tokens.claim(never.bytes()).is_none());
-        assert!(tokens.claim(one.bytes()).is_some_and(|lane| Arc::ptr_eq(&lane, &first)));
+        assert!(tokens.claim(one.bytes()).is_some_and(|stream| Arc::ptr_eq(&stream, &first)));
         assert!(tokens.claim(one.bytes()).is_none(), "used");
         assert!(tokens.claim(late.bytes()).is_none(), "expired");
         tokens.issue(one.clone(), first.clone());
-        tokens.withdraw(|lane| std::ptr::eq(lane, &*first));
+        tokens.withdraw(|stream| std::ptr::eq(stream, &*first));
         assert!(tokens.claim(one.bytes()).is_none(), "withdrawn");
     }
 }

@@ -23,7 +23,7 @@ const GENTLE_END: Duration = Duration::from_millis(700);
 const END: Duration = Duration::from_millis(1700);
 /// What TCP's buffer of a worker may grow to where nobody says (tcp(7): tcp_rmem), or may be asked for by the
 /// client without being told so.
-const TCP_LANE_BYTES: u64 = 16 << 20;
+const TCP_WORKER_BYTES: u64 = 16 << 20;
 /// What the receiving thread of a worker has besides: the blocks that it reads into, its stack.
 const THREAD_BYTES: u64 = 2 << 20;
 /// A worker under a rate limit has a buffer for so much of a second: more would only hide from the sender
@@ -46,7 +46,7 @@ pub(crate) struct Whose {
 pub(crate) struct AgentTest<'a> {
     shared: &'a Shared,
     whose: Whose,
-    lanes: Vec<Arc<SessionStream>>,
+    workers: Vec<Arc<SessionStream>>,
     /// A stream, or why there is none.
     streams: Vec<Result<Arc<SessionStream>, String>>,
     began: Instant,
@@ -62,8 +62,8 @@ impl<'a> AgentTest<'a> {
         whose: Whose,
         request: OpenRequest,
     ) -> Result<(AgentTest<'a>, OpenedStreams), String> {
-        let bound = shared.settings.limits.lanes;
-        let wanted = request.lanes.len() + request.streams.len();
+        let bound = shared.settings.limits.streams;
+        let wanted = request.workers.len() + request.streams.len();
         if !(1..=bound).contains(&wanted) {
             return Err(format!("{wanted} streams were asked for; it takes 1 to {bound} in one test"));
         }
@@ -79,10 +79,10 @@ impl<'a> AgentTest<'a> {
         })?;
         let began = Instant::now();
         let mut trial =
-            AgentTest { shared, whose, lanes: Vec::new(), streams: Vec::new(), began, _permit: permit };
+            AgentTest { shared, whose, workers: Vec::new(), streams: Vec::new(), began, _permit: permit };
         let mut opened = OpenedStreams::default();
-        for lane in &request.lanes {
-            opened.lanes.push(trial.open_lane(lane.protocol, &request)?);
+        for worker in &request.workers {
+            opened.workers.push(trial.open_worker(worker.protocol, &request)?);
         }
         opened.streams = trial.open_streams(request.streams, sysroot);
         Ok((trial, opened))
@@ -90,12 +90,12 @@ impl<'a> AgentTest<'a> {
 
     /// A worker of a run: it is dealt no rate. Under a limit all workers of a client read by one pace, which
     /// makes their senders wait.
-    fn open_lane(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<WorkerTicket, String> {
+    fn open_worker(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<WorkerTicket, String> {
         let limit = self.shared.clients.limits().bytes_per_second;
-        let buffer = lane_buffer(protocol, request.receive_buffer_bytes, limit, request.lanes.len());
+        let buffer = worker_buffer(protocol, request.receive_buffer_bytes, limit, request.workers.len());
         let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
-        let share =
-            self.share(buffer.map_or(TCP_LANE_BYTES, |bytes| 2 * bytes).saturating_add(THREAD_BYTES), rate)?;
+        let share = self
+            .share(buffer.map_or(TCP_WORKER_BYTES, |bytes| 2 * bytes).saturating_add(THREAD_BYTES), rate)?;
         let allow = self.shared.settings.allow.clone();
         let terms = Terms {
             verify: request.verify,
@@ -105,8 +105,8 @@ impl<'a> AgentTest<'a> {
         };
         let received = Received::new(self.whose.start);
         let receive = Receive { protocol, receive_buffer_bytes: buffer, terms, received };
-        let (lane, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
-        self.lanes.push(lane);
+        let (stream, token, udp_port) = self.admit(Work::Receive(Box::new(receive)), share)?;
+        self.workers.push(stream);
         Ok(WorkerTicket { token, udp_port })
     }
 
@@ -130,8 +130,8 @@ impl<'a> AgentTest<'a> {
         let tickets = specs.into_iter().zip(checked).zip(rates).map(|((spec, checked), rate)| match checked
             .and_then(|()| self.open_stream(spec, rate))
         {
-            Ok((lane, ticket)) => {
-                self.streams.push(Ok(lane));
+            Ok((stream, ticket)) => {
+                self.streams.push(Ok(stream));
                 ticket
             }
             Err(why) => {
@@ -158,8 +158,8 @@ impl<'a> AgentTest<'a> {
             spec.bytes_per_second = bytes_per_second.or(spec.bytes_per_second);
         }
         let counters = Box::new(StreamCounters::new(self.whose.start));
-        let (lane, token, udp_port) = self.admit(Work::Stream { spec: Box::new(spec), counters }, share)?;
-        Ok((lane, StreamTicket::Granted { token, udp_port, bytes_per_second }))
+        let (stream, token, udp_port) = self.admit(Work::Stream { spec: Box::new(spec), counters }, share)?;
+        Ok((stream, StreamTicket::Granted { token, udp_port, bytes_per_second }))
     }
 
     /// Takes a permit for a data stream, and makes its token; over UDP also its socket and thread.
@@ -169,20 +169,20 @@ impl<'a> AgentTest<'a> {
         share: Share,
     ) -> Result<(Arc<SessionStream>, OneTimeToken, Option<u16>), String> {
         let full = |_| "all its streams are taken; wait until another client has finished";
-        let permit = self.shared.lanes.take(self.whose.client).map_err(full)?;
+        let permit = self.shared.streams.take(self.whose.client).map_err(full)?;
         let life = self.shared.settings.limits.token_life;
-        let lane = SessionStream::new(work, self.whose.client, life, share, permit);
-        let lane = Arc::new(lane.ending(self.began, self.shared.settings.limits.test_time));
-        self.shared.watched.add(&lane);
+        let stream = SessionStream::new(work, self.whose.client, life, share, permit);
+        let stream = Arc::new(stream.ending(self.began, self.shared.settings.limits.test_time));
+        self.shared.watched.add(&stream);
         let token =
             OneTimeToken::random().map_err(|error| format!("its kernel gives no random bytes: {error}"))?;
-        let udp_port = match lane.protocol() {
+        let udp_port = match stream.protocol() {
             Protocol::Tcp => {
-                self.shared.tokens.issue(token.clone(), lane.clone());
+                self.shared.tokens.issue(token.clone(), stream.clone());
                 None
             }
             Protocol::Udp => {
-                let started = udp::start(&lane, token.clone(), self.whose.local, self.shared);
+                let started = udp::start(&stream, token.clone(), self.whose.local, self.shared);
                 Some(started.map_err(|error| {
                     format!(
                         "no UDP socket for it there: {error}; too many open files? Raise `ulimit -n` there"
@@ -190,16 +190,16 @@ impl<'a> AgentTest<'a> {
                 })?)
             }
         };
-        Ok((lane, token, udp_port))
+        Ok((stream, token, udp_port))
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<SessionStream>> {
-        self.lanes.iter().chain(self.streams.iter().flatten())
+        self.workers.iter().chain(self.streams.iter().flatten())
     }
 
     /// Datagrams go out of this host, to somebody who may be gone.
     pub(crate) fn sends_datagrams(&self) -> bool {
-        self.streams.iter().flatten().any(|lane| match &lane.work {
+        self.streams.iter().flatten().any(|stream| match &stream.work {
             Work::Stream { spec, counters } => {
                 spec.protocol == Protocol::Udp
                     && matches!(spec.role, StreamRole::Send | StreamRole::Ask)
@@ -211,25 +211,25 @@ impl<'a> AgentTest<'a> {
 
     /// How far workers and streams are, each in the order of the request.
     pub(crate) fn samples(&self) -> (Vec<super::WorkerSample>, Vec<StreamSample>) {
-        let lanes = self.lanes.iter().filter_map(|lane| match &lane.work {
-            Work::Receive(receive) => Some(lane.sample(receive)),
+        let workers = self.workers.iter().filter_map(|worker| match &worker.work {
+            Work::Receive(receive) => Some(worker.sample(receive)),
             Work::Stream { .. } => None,
         });
         let streams = self.streams.iter().map(|stream| match stream {
-            Ok(lane) => lane.stream_sample(),
+            Ok(stream) => stream.stream_sample(),
             Err(why) => StreamSample { ended: true, error: Some(why.clone()), ..StreamSample::default() },
         });
-        (lanes.collect(), streams.collect())
+        (workers.collect(), streams.collect())
     }
 
     /// Takes back unused tokens, stops all threads, and cuts the streams of those that do not stop.
     pub(crate) fn end(&self) {
         let began = Instant::now();
-        self.shared.tokens.withdraw(|lane| self.all().any(|ours| std::ptr::eq(&**ours, lane)));
-        self.all().for_each(|lane| lane.stop());
-        let all_ended = |deadline| self.all().all(|lane| lane.await_end(deadline));
+        self.shared.tokens.withdraw(|stream| self.all().any(|ours| std::ptr::eq(&**ours, stream)));
+        self.all().for_each(|stream| stream.stop());
+        let all_ended = |deadline| self.all().all(|stream| stream.await_end(deadline));
         if !all_ended(began + GENTLE_END) {
-            self.all().for_each(|lane| lane.cut());
+            self.all().for_each(|stream| stream.cut());
             all_ended(began + END);
         }
     }
@@ -243,14 +243,14 @@ impl Drop for AgentTest<'_> {
 
 /// What the receiver of a worker asks for as its socket's buffer, bytes; none: TCP's sizes itself. Never more
 /// than the kernel's C int.
-fn lane_buffer(protocol: Protocol, asked: Option<u64>, limit: Option<f64>, lanes: usize) -> Option<u64> {
+fn worker_buffer(protocol: Protocol, asked: Option<u64>, limit: Option<f64>, workers: usize) -> Option<u64> {
     const MOST: u64 = 1 << 30;
     let free = match protocol {
         Protocol::Tcp => asked,
         Protocol::Udp => Some(asked.unwrap_or(0).max(UDP_BUFFER_BYTES)),
     };
     let Some(limit) = limit else { return free.map(|bytes| bytes.min(MOST)) };
-    let held = (limit / lanes.max(1) as f64 * HELD_SECONDS) as u64;
+    let held = (limit / workers.max(1) as f64 * HELD_SECONDS) as u64;
     Some(free.unwrap_or(MOST).min(held.max(LEAST_HELD_BYTES)).min(MOST))
 }
 
@@ -259,8 +259,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buffer_of_a_lane_is_what_will_be_asked_for() {
-        let buffer = lane_buffer;
+    fn the_buffer_of_a_worker_is_what_will_be_asked_for() {
+        let buffer = worker_buffer;
         assert_eq!(buffer(Protocol::Tcp, None, None, 1), None);
         assert_eq!(buffer(Protocol::Tcp, Some(1 << 20), None, 1), Some(1 << 20));
         assert_eq!(buffer(Protocol::Udp, Some(1 << 20), None, 1), Some(UDP_BUFFER_BYTES));

@@ -14,32 +14,32 @@ use std::sync::atomic::AtomicBool;
 
 /// A socket and a thread for it; gives its port.
 pub(crate) fn start(
-    lane: &Arc<SessionStream>,
+    stream: &Arc<SessionStream>,
     token: OneTimeToken,
     local: SocketAddr,
     shared: &Shared,
 ) -> io::Result<u16> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
-    if let Work::Stream { spec, .. } = &lane.work {
+    if let Work::Stream { spec, .. } = &stream.work {
         engine::prepare(spec, &socket)?;
     }
     let mut address = local;
     address.set_port(0);
     socket.bind(&address.into())?;
     let socket = UdpSocket::from(socket);
-    if let Work::Receive(receive) = &lane.work {
+    if let Work::Receive(receive) = &stream.work {
         size_buffer(SockRef::from(&socket), receive)?;
     }
     let port = socket.local_addr()?.port();
-    let (lane, receivers) = (lane.clone(), shared.receivers);
+    let (stream, receivers) = (stream.clone(), shared.receivers);
     let door = UdpAcceptor { token, allow: shared.settings.allow.clone() };
     std::thread::Builder::new().name("udp stream".into()).spawn(move || {
-        lane.run(None, |stop| match &lane.work {
+        stream.run(None, |stop| match &stream.work {
             Work::Receive(receive) => {
                 (receivers.udp)(socket, door.token.bytes(), &receive.terms, &receive.received, stop)
             }
             Work::Stream { spec, counters } => {
-                if !door.admit(&lane, spec.role, &socket, stop)? {
+                if !door.admit(&stream, spec.role, &socket, stop)? {
                     return Ok(());
                 }
                 let socket = StreamSocket::Udp { socket, token: *door.token.bytes() };
@@ -64,7 +64,7 @@ impl UdpAcceptor {
     /// control connection.
     fn admit(
         &self,
-        lane: &SessionStream,
+        stream: &SessionStream,
         role: StreamRole,
         socket: &UdpSocket,
         stop: &AtomicBool,
@@ -76,15 +76,15 @@ impl UdpAcceptor {
         if !self.allow.admits(from) {
             return Err(io::Error::other(format!("{from} is not on the agent's --allow list")));
         }
-        if role != StreamRole::Receive && from != lane.client {
+        if role != StreamRole::Receive && from != stream.client {
             return Err(io::Error::other(format!(
                 "its token came from {from}, its control connection from {}: the agent sends datagrams to \
                  the latter only; use a \
                  session from the address that shall receive",
-                lane.client
+                stream.client
             )));
         }
-        lane.met();
+        stream.met();
         Ok(true)
     }
 }

@@ -78,25 +78,25 @@ impl RunningWorker {
 
 /// Starts a worker's thread.
 pub fn start(
-    lane: WorkerStart,
+    worker: WorkerStart,
     counters: Arc<WorkerCounters>,
     stop: Arc<AtomicBool>,
 ) -> io::Result<RunningWorker> {
     let (tell, method) = channel();
     let thread = std::thread::Builder::new().name("worker".into()).spawn(move || {
-        if let Some(core) = lane.core {
+        if let Some(core) = worker.core {
             // A core that went offline meanwhile: run anywhere rather than not at all.
             let _ = affinity::pin_to(core);
         }
-        let blocks = lane.depth + lane.extra_blocks;
-        let mut pool = Pool::new(blocks, lane.block_bytes)?;
-        fill(&mut pool, &lane.source);
-        let files = descriptors(&lane.source, &lane.destination)?;
-        let (mut queue, method) = queue::open(lane.io_uring, files, &pool)?;
+        let blocks = worker.depth + worker.extra_blocks;
+        let mut pool = Pool::new(blocks, worker.block_bytes)?;
+        fill(&mut pool, &worker.source);
+        let files = descriptors(&worker.source, &worker.destination)?;
+        let (mut queue, method) = queue::open(worker.io_uring, files, &pool)?;
         tracing::debug!(%method, "a worker reads and sends");
         // anyone who started it may not want to know.
         let _ = tell.send(method);
-        run(lane, &counters, &stop, &mut *queue, &mut pool)
+        run(worker, &counters, &stop, &mut *queue, &mut pool)
     })?;
     Ok(RunningWorker { thread, method })
 }
@@ -114,8 +114,8 @@ fn run(
         Destination::Tcp(stream) => (Sink::Tcp, Some(stream)),
         Destination::Udp(sender) => (Sink::Udp(sender), None),
     };
-    let lane = Worker { source: &source, sink, block_bytes, depth, verify, patience, counters, stop };
-    let result = lane.run(queue, pool);
+    let worker = Worker { source: &source, sink, block_bytes, depth, verify, patience, counters, stop };
+    let result = worker.run(queue, pool);
     if let Some(stream) = stream {
         // The queue holds copies of the descriptor: end the stream for the receiver all the same.
         let _ = stream.shutdown(std::net::Shutdown::Write);

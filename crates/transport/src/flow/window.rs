@@ -9,7 +9,7 @@
 use super::wire::Feedback;
 use std::time::Duration;
 
-/// The window is never smaller: many lanes may share a slow link, and the sum of theirs must fit its queue.
+/// The window is never smaller: many workers may share a slow link, and the sum of theirs must fit its queue.
 const SMALLEST_BYTES: u64 = 16 << 10;
 /// A round trip longer than the shortest by this much means that the path is full and queues. A sender that
 /// is held up for less leaves no gap.

@@ -108,7 +108,7 @@ struct Sending {
 
 /// The working state of `Worker::run`.
 struct Work<'a, Q: Queue + ?Sized> {
-    lane: Worker<'a>,
+    worker: Worker<'a>,
     queue: &'a mut Q,
     pool: &'a mut Pool,
     blocks: VecDeque<Block>,
@@ -129,7 +129,7 @@ impl<'a> Worker<'a> {
         let offsets = vec![0; pool.blocks()];
         let (blocks, cpu_start) = (VecDeque::with_capacity(self.depth + 2), thread_cpu());
         let mut work = Work {
-            lane: self,
+            worker: self,
             queue,
             pool,
             blocks,
@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
         };
         let result = work.turn_until_stopped();
         let drained = work.drain();
-        let settled = match &mut work.lane.sink {
+        let settled = match &mut work.worker.sink {
             Sink::Udp(udp) if result.is_ok() => udp.settle(),
             _ => Ok(()),
         };
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
 impl<Q: Queue + ?Sized> Work<'_, Q> {
     fn turn_until_stopped(&mut self) -> Result<(), WorkerError> {
         let mut done = Vec::with_capacity(self.pool.blocks());
-        while !self.lane.stop.load(Ordering::Relaxed) {
+        while !self.worker.stop.load(Ordering::Relaxed) {
             self.ask_for_blocks();
             let window_closed = self.send_next();
             if window_closed && self.sending.is_none() {
@@ -170,8 +170,8 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     /// Keeps `depth` reads in flight, as far as blocks of the pool are free.
     fn ask_for_blocks(&mut self) {
         while let Some(lease) = self.pool.take() {
-            let length = self.lane.block_bytes.min(lease.len());
-            match self.lane.source {
+            let length = self.worker.block_bytes.min(lease.len());
+            match self.worker.source {
                 Source::Memory => self.blocks.push_back(Block::Ready { lease, length, sent: 0 }),
                 Source::File { cursor, .. } => {
                     let (number, offset) = (lease.number(), cursor.next_offset());
@@ -180,7 +180,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
                         lease,
                         Transfer { action: Action::Read, file: FILE, offset, from: 0, length },
                     );
-                    if !matches!(self.lane.sink, Sink::Null) {
+                    if !matches!(self.worker.sink, Sink::Null) {
                         self.blocks.push_back(Block::Reading { number });
                     }
                 }
@@ -195,7 +195,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
         let Some(Block::Ready { length, sent, .. }) = self.blocks.front() else { return false };
         let (from, left) = (*sent, length - sent);
-        let (allowed, train_bytes) = match &self.lane.sink {
+        let (allowed, train_bytes) = match &self.worker.sink {
             Sink::Null => return false,
             Sink::Tcp => (left.min(MOST_SEND_BYTES), 0),
             Sink::Udp(udp) => (udp.may_send(left).min(8 * udp.train_bytes()), udp.train_bytes()),
@@ -204,7 +204,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
             return true;
         }
         let Some(Block::Ready { lease, length, .. }) = self.blocks.pop_front() else { return false };
-        let file = if matches!(self.lane.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
+        let file = if matches!(self.worker.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
         let action = Action::Send { train_bytes };
         self.sending = Some(Sending { number: lease.number(), length, from });
         self.queue.submit(lease, Transfer { action, file, offset: 0, from, length: allowed });
@@ -212,13 +212,13 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     }
 
     fn wait_for_window(&mut self) -> Result<(), WorkerError> {
-        let Sink::Udp(udp) = &mut self.lane.sink else { return Ok(()) };
+        let Sink::Udp(udp) = &mut self.worker.sink else { return Ok(()) };
         let before = self.queue.now();
         udp.wait_for_room().map_err(|error| sink_error(&error))?;
-        self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+        self.worker.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         let silent = udp.silent_for();
-        WorkerCounters::waited(&self.lane.counters.waiting_sink_nanos, self.queue.now() - before);
-        if silent > self.lane.patience {
+        WorkerCounters::waited(&self.worker.counters.waiting_sink_nanos, self.queue.now() - before);
+        if silent > self.worker.patience {
             return Err(self
                 .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
         }
@@ -229,14 +229,14 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let before = self.queue.now();
         self.queue.turn(Some(TURN_WAIT), done)?;
         let now = self.queue.now();
-        let counters = self.lane.counters;
+        let counters = self.worker.counters;
         // With something to send, or being sent, it is the sink that holds the worker.
         let held_by_sink = self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. }));
         let counter =
             if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
         WorkerCounters::waited(counter, now - before);
         if done.is_empty() {
-            if now - self.last_completion > self.lane.patience {
+            if now - self.last_completion > self.worker.patience {
                 return Err(self.stalled(if held_by_sink {
                     "the peer: is its host up, the link plugged in and its agent running?"
                 } else {
@@ -273,8 +273,8 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     }
 
     fn arrived(&mut self, lease: Lease, length: usize) {
-        if matches!(self.lane.sink, Sink::Null) {
-            self.lane.counters.progress.add(length as u64);
+        if matches!(self.worker.sink, Sink::Null) {
+            self.worker.counters.progress.add(length as u64);
             self.pool.give_back(lease);
             return;
         }
@@ -291,21 +291,21 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     /// before Linux 5.19 io_uring's sends on TCP are often short.
     fn sent(&mut self, sending: Sending, lease: Lease, result: io::Result<usize>) -> Result<(), WorkerError> {
         let Sending { length, from, .. } = sending;
-        let moved = match result.or_else(|error| self.lane.sink.go_on_after(error)) {
+        let moved = match result.or_else(|error| self.worker.sink.go_on_after(error)) {
             Ok(moved) => moved,
             Err(error) => {
                 self.pool.give_back(lease);
                 return Err(sink_error(&error));
             }
         };
-        self.lane.counters.progress.add(moved as u64);
+        self.worker.counters.progress.add(moved as u64);
         if let Some(digest) = &mut self.digest {
             digest.update(&lease.bytes()[from..from + moved]);
         }
-        if let Sink::Udp(udp) = &mut self.lane.sink {
+        if let Sink::Udp(udp) = &mut self.worker.sink {
             udp.sent(moved).map_err(|error| sink_error(&error))?;
             udp.listen(Duration::ZERO).map_err(|error| sink_error(&error))?;
-            self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+            self.worker.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         } else if moved == 0 {
             self.pool.give_back(lease);
             return Err(WorkerError::Sink {
@@ -344,22 +344,22 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     fn store_cpu(&self) {
         let used = thread_cpu().saturating_sub(self.cpu_start) + self.queue.helpers_cpu();
-        self.lane.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
+        self.worker.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 
     fn store_results(&mut self) {
         self.store_cpu();
-        self.lane.counters.whole.store(self.queue.in_flight() == 0, Ordering::Relaxed);
+        self.worker.counters.whole.store(self.queue.in_flight() == 0, Ordering::Relaxed);
         if let Some(digest) = self.digest.take() {
-            self.lane.counters.checksum.store(digest.finalize(), Ordering::Relaxed);
+            self.worker.counters.checksum.store(digest.finalize(), Ordering::Relaxed);
         }
-        if let Sink::Udp(udp) = &self.lane.sink {
-            self.lane.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+        if let Sink::Udp(udp) = &self.worker.sink {
+            self.worker.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
         }
     }
 
     fn source_label(&self) -> &str {
-        match self.lane.source {
+        match self.worker.source {
             Source::File { label, .. } => label,
             Source::Memory => "memory",
         }
@@ -370,7 +370,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     }
 
     fn stalled(&self, what: &str) -> WorkerError {
-        WorkerError::Stalled { what: what.to_string(), seconds: self.lane.patience.as_secs() }
+        WorkerError::Stalled { what: what.to_string(), seconds: self.worker.patience.as_secs() }
     }
 }
 

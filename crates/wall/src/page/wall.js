@@ -135,7 +135,7 @@ function fill(kept, tile, health, why, skew) {
     number(report?.datagrams_lost), number(report?.frames_late), number(report?.frames_torn),
     element('td', { class: 'r' }, Number.isFinite(shift) ? `${shift.toFixed(1)} ms` : '–'),
     number(tile.dropped_by_disk), number(tile.dropped_by_network), number(tile.dropped_by_cpu),
-    element('td', {}, element('div', { class: 'lane', role: 'img', 'aria-label': shares, title: shares },
+    element('td', {}, element('div', { class: 'shares', role: 'img', 'aria-label': shares, title: shares },
       share('busy', tile.busy), share('starved', tile.starved), share('blocked', tile.blocked))),
   );
 }

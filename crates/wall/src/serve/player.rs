@@ -44,7 +44,7 @@ pub struct Player {
     pub(super) rate: FrameRate,
     pub(super) size: Size,
     pub(super) began: Instant,
-    lanes: Mutex<Vec<JoinHandle<()>>>,
+    senders: Mutex<Vec<JoinHandle<()>>>,
     notes: Vec<String>,
     /// The other servers of the wall.
     pub(super) others: Others,
@@ -91,7 +91,7 @@ impl Player {
             rate,
             size,
             began: Instant::now(),
-            lanes: Mutex::default(),
+            senders: Mutex::default(),
             notes,
             others: Others::new(&settings),
             predicted,
@@ -99,12 +99,12 @@ impl Player {
             board,
             keeper,
         };
-        player.start_lanes(files, &cores, memory)?;
+        player.start_senders(files, &cores, memory)?;
         let (keeper, board) = (Arc::clone(&player.keeper), Arc::clone(&player.board));
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || keeper.run(&board));
         let thread =
             thread.map_err(|error| Failure::Lacks(format!("no thread to watch the NICs: {error}")))?;
-        player.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        player.senders.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         // One that follows plays nothing before it knows what: out of step it would be worse than dark.
         if player.settings.leader.is_none() {
             player.begin();
@@ -125,7 +125,7 @@ impl Player {
         });
     }
 
-    fn start_lanes(&self, files: Files, cores: &[Option<u32>], memory: usize) -> Result<(), Failure> {
+    fn start_senders(&self, files: Files, cores: &[Option<u32>], memory: usize) -> Result<(), Failure> {
         let bytes = random::<8>().map_err(|error| Failure::Lacks(format!("no random bytes: {error}")))?;
         let period = self.rate.frame_nanos();
         let count = self.keeper.tiles.iter().filter(|tile| tile.plays).count().max(1) as u64;
@@ -135,7 +135,7 @@ impl Player {
                 continue;
             }
             let seed = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-            let lane = TileSenderStart {
+            let sender = TileSenderStart {
                 core: cores.get(index).copied().flatten(),
                 files,
                 movies: self.settings.movies.clone(),
@@ -150,10 +150,10 @@ impl Player {
             };
             place += 1;
             let started =
-                start(lane, Arc::clone(&self.board), Arc::clone(&tile.gate), Arc::clone(&tile.counters));
+                start(sender, Arc::clone(&self.board), Arc::clone(&tile.gate), Arc::clone(&tile.counters));
             match started {
                 Ok(thread) => {
-                    self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+                    self.senders.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
                 }
                 Err(error) => {
                     self.board.stop();
@@ -221,7 +221,7 @@ impl Player {
     /// Ends it: the wire is silent when this returns.
     pub fn stop(&self) {
         self.board.stop();
-        let threads = std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.senders.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             let _ = thread.join();
         }

@@ -180,13 +180,13 @@ pub(crate) fn cores(machine: &Machine, keeper: &Keeper) -> Vec<Option<u32>> {
         }
     };
     let paths: Vec<PathPlan> = keeper.tiles.iter().map(path).collect();
-    let lanes = paths.len() as u32;
+    let senders = paths.len() as u32;
     let allowed = machine.cpu.allowed.known().map_or(machine.cpu.logical.len(), Vec::len);
     if paths.len() > allowed {
         return vec![None; paths.len()];
     }
     let mut cores = vec![None; paths.len()];
-    for placed in place_streams(machine, &paths, lanes, 1, &Pin::Auto, false).into_iter().flatten() {
+    for placed in place_streams(machine, &paths, senders, 1, &Pin::Auto, false).into_iter().flatten() {
         cores[placed.path] = placed.core;
     }
     cores

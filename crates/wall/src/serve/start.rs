@@ -90,13 +90,13 @@ pub(crate) struct TileSenderStart {
 
 /// Starts a worker's thread.
 pub(crate) fn start(
-    lane: TileSenderStart,
+    sender: TileSenderStart,
     board: Arc<LatestProgram>,
     gate: Arc<Gate>,
     counters: Arc<TileCounters>,
 ) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(format!("tile {}", lane.tile)).spawn(move || {
-        if let Err(error) = run(lane, &board, gate, &counters) {
+    std::thread::Builder::new().name(format!("tile {}", sender.tile)).spawn(move || {
+        if let Err(error) = run(sender, &board, gate, &counters) {
             counters.tell_problem(format!("its worker ended: {error}"));
         }
         counters.ended.store(true, Ordering::Release);
@@ -104,31 +104,31 @@ pub(crate) fn start(
 }
 
 fn run(
-    lane: TileSenderStart,
+    sender: TileSenderStart,
     board: &LatestProgram,
     gate: Arc<Gate>,
     counters: &Arc<TileCounters>,
 ) -> io::Result<()> {
     // Before this thread is pinned, so that the other one has a core of its own.
-    let composer = Composer::start(lane.movies.clone(), lane.tile, lane.size, lane.memory).ok();
-    if let Some(core) = lane.core {
+    let composer = Composer::start(sender.movies.clone(), sender.tile, sender.size, sender.memory).ok();
+    if let Some(core) = sender.core {
         // A core that went offline meanwhile: run anywhere rather than not at all.
         let _ = affinity::pin_to(core);
     }
     affinity::wake_on_time();
-    let mut pool = Pool::new(lane.memory, slot_bytes(lane.size.frame_bytes()))?;
+    let mut pool = Pool::new(sender.memory, slot_bytes(sender.size.frame_bytes()))?;
     touch(&mut pool);
-    let (mut queue, method) = queue::open(lane.io_uring, descriptors(&lane.files)?, &pool)?;
-    let directly = lane.files.iter().flatten().all(|file| file.direct);
+    let (mut queue, method) = queue::open(sender.io_uring, descriptors(&sender.files)?, &pool)?;
+    let directly = sender.files.iter().flatten().all(|file| file.direct);
     let tile = TileSender {
         board,
         counters,
-        door: GateRoutes { gate, seen: 0, burst: lane.burst, counters: Arc::clone(counters) },
-        reel: reel(&lane),
-        beat: lane.beat,
-        ssrc: lane.ssrc,
-        sequence: lane.sequence,
-        memory: lane.memory,
+        door: GateRoutes { gate, seen: 0, burst: sender.burst, counters: Arc::clone(counters) },
+        reel: reel(&sender),
+        beat: sender.beat,
+        ssrc: sender.ssrc,
+        sequence: sender.sequence,
+        memory: sender.memory,
         composer,
     };
     let past_the_cache = if directly { ", O_DIRECT" } else { "" };
@@ -151,7 +151,7 @@ fn descriptors(files: &[Option<TileFile>]) -> io::Result<Vec<Arc<File>>> {
 }
 
 /// Which of its files is which movie's.
-fn reel(lane: &TileSenderStart) -> FrameStore {
+fn reel(sender: &TileSenderStart) -> FrameStore {
     let mut next = 0;
     let place = |file: &Option<TileFile>| {
         file.as_ref().map(|_| {
@@ -159,8 +159,12 @@ fn reel(lane: &TileSenderStart) -> FrameStore {
             FrameLocation { file: next - 1 }
         })
     };
-    let files = lane.files.iter().map(place).collect();
-    let label =
-        lane.files.iter().flatten().next().map_or_else(|| lane.tile.to_string(), |file| file.label.clone());
-    FrameStore { frame_bytes: lane.size.frame_bytes(), files, label }
+    let files = sender.files.iter().map(place).collect();
+    let label = sender
+        .files
+        .iter()
+        .flatten()
+        .next()
+        .map_or_else(|| sender.tile.to_string(), |file| file.label.clone());
+    FrameStore { frame_bytes: sender.size.frame_bytes(), files, label }
 }

@@ -67,7 +67,7 @@ enum Step {
 }
 
 struct Work<'a, D: RouteSource, Q: Queue + ?Sized> {
-    lane: TileSender<'a, D>,
+    sender: TileSender<'a, D>,
     queue: &'a mut Q,
     pool: &'a mut Pool,
     ahead: Ahead,
@@ -108,9 +108,9 @@ impl<'a, D: RouteSource> TileSender<'a, D> {
             cpu_read: now,
             cpu_start: thread_cpu(),
             reaped: now,
-            lane: self,
+            sender: self,
         };
-        work.lane.counters.stands.store(true, Ordering::Release);
+        work.sender.counters.stands.store(true, Ordering::Release);
         let result = work.play();
         let drained = work.drain();
         work.store_cpu();
@@ -123,7 +123,7 @@ const LONGEST_END: u64 = 500_000_000;
 
 impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     fn play(&mut self) -> io::Result<()> {
-        while !self.lane.board.stopped() || self.is_to_be_finished() {
+        while !self.sender.board.stopped() || self.is_to_be_finished() {
             let now = clock::now();
             self.look_around(now);
             self.account_cpu(now);
@@ -132,7 +132,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
                 Step::Rest(time) => self.wait(time)?,
                 Step::Starve(time) => {
                     let waited = self.timed_wait(time, now)?;
-                    bump(&self.lane.counters.starved_nanos, waited);
+                    bump(&self.sender.counters.starved_nanos, waited);
                     self.starved += waited;
                 }
                 Step::Block(time) => {
@@ -140,7 +140,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
                         wire.wait_for_room(Duration::from_nanos(time));
                     }
                     let waited = clock::now().saturating_sub(now);
-                    bump(&self.lane.counters.blocked_nanos, waited);
+                    bump(&self.sender.counters.blocked_nanos, waited);
                     self.blocked += waited;
                     self.reap_sometimes(now)?;
                 }
@@ -161,33 +161,33 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     /// to be read.
     fn look_around(&mut self, now: u64) {
         if self.ahead.is_composing() {
-            self.ahead.take_composed(now, self.pool, self.lane.counters);
+            self.ahead.take_composed(now, self.pool, self.sender.counters);
         }
-        let generation = self.lane.board.generation();
+        let generation = self.sender.board.generation();
         if generation != self.generation {
-            self.program = self.lane.board.program();
+            self.program = self.sender.board.program();
             self.generation = generation;
             self.ahead.replan();
         }
         if self.sending.is_some() {
             return;
         }
-        if let Some(route) = self.lane.door.look() {
+        if let Some(route) = self.sender.door.look() {
             self.route = route;
         }
         self.plan(now);
     }
 
     fn plan(&mut self, now: u64) {
-        let beat = self.lane.beat;
+        let beat = self.sender.beat;
         // A clock that was put back would let the wall wait for the time that it was.
-        let far = self.lane.memory as u64 * 2 + 2 + 2_000_000_000 / beat.period;
+        let far = self.sender.memory as u64 * 2 + 2 + 2_000_000_000 / beat.period;
         let first = beat.first_in_time(now);
         if self.ahead.next_tick() > first + far {
             self.ahead.begin_again(first);
         }
         let moment = Moment { beat, now, culprit: self.culprit() };
-        self.ahead.plan(&self.program, moment, self.queue, self.pool, self.lane.counters);
+        self.ahead.plan(&self.program, moment, self.queue, self.pool, self.sender.counters);
     }
 
     /// Who held the worker most since a frame last began in time.
@@ -195,7 +195,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         if self.route.is_none() {
             return SenderStage::Network;
         }
-        let enough = self.lane.beat.grace() / 2;
+        let enough = self.sender.beat.grace() / 2;
         match (self.starved, self.blocked) {
             (starved, blocked) if starved.max(blocked) < enough => SenderStage::Cpu,
             (starved, blocked) if blocked >= starved => SenderStage::Network,
@@ -207,10 +207,10 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         if self.sending.is_some() {
             return self.go_on_sending(now);
         }
-        let beat = self.lane.beat;
+        let beat = self.sender.beat;
         let Some(slot) = self.ahead.front() else {
             let over = self.program.timeline.is_over(beat.first_in_time(now));
-            self.lane.counters.over.store(over, Ordering::Relaxed);
+            self.sender.counters.over.store(over, Ordering::Relaxed);
             return Step::Rest(LOOK.min(beat.period / 2).max(100_000));
         };
         let due = beat.due(slot.tick);
@@ -237,7 +237,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
 
     fn leave_out(&mut self, stage: SenderStage) -> Step {
         if let Some(slot) = self.ahead.pop() {
-            self.lane.counters.drop_frame(stage);
+            self.sender.counters.drop_frame(stage);
             self.ahead.hand_on(slot.state, self.pool);
         }
         Step::Now
@@ -273,7 +273,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         self.reaped = now;
         let mut all_done = std::mem::take(&mut self.done);
         for done in all_done.drain(..) {
-            self.ahead.complete(done, now, self.queue, self.pool, self.lane.counters);
+            self.ahead.complete(done, now, self.queue, self.pool, self.sender.counters);
         }
         self.done = all_done;
         Ok(())
@@ -288,7 +288,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
 
     fn store_cpu(&self) {
         let used = thread_cpu().saturating_sub(self.cpu_start) + self.queue.helpers_cpu();
-        self.lane.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
+        self.sender.counters.cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// After the end: what is in flight comes home.

@@ -129,12 +129,12 @@ fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u6
     let sent = Arc::default();
     let wire = TestWire { sent: Arc::clone(&sent), state: seed, hesitates };
     let layout = Arc::new(FrameLayout::new(SIZE, 120).expect("a layout"));
-    let lane = {
+    let sender = {
         let (board, counters, layout) = (Arc::clone(&board), Arc::clone(&counters), Arc::clone(&layout));
         std::thread::spawn(move || {
             let mut pool = Pool::new(memory, slot_bytes(SIZE.frame_bytes())).expect("a pool");
             let mut queue = FakeQueue::new(seed, files(), faults).in_real_time();
-            let lane = TileSender {
+            let sender = TileSender {
                 board: &board,
                 counters: &counters,
                 door: Once(Some((wire, layout))),
@@ -149,11 +149,11 @@ fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u6
                 memory,
                 composer: None,
             };
-            lane.run(&mut queue, &mut pool).expect("the worker");
+            sender.run(&mut queue, &mut pool).expect("the worker");
             pool.free() == memory
         })
     };
-    while !counters.stands.load(Ordering::Acquire) && !lane.is_finished() {
+    while !counters.stands.load(Ordering::Acquire) && !sender.is_finished() {
         std::thread::sleep(Duration::from_micros(200));
     }
     let first = RATE.tick_at(std::time::SystemTime::now() + Duration::from_millis(15));
@@ -185,7 +185,7 @@ fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u6
         std::thread::sleep(Duration::from_millis(1));
     }
     board.stop();
-    let pool_is_whole = lane.join().expect("the worker's thread");
+    let pool_is_whole = sender.join().expect("the worker's thread");
     let (mut frames, mut sequences) = (BTreeMap::new(), Vec::new());
     for datagram in sent.lock().expect("the wire").iter() {
         let packet = parse(datagram).expect("ours");

@@ -51,7 +51,8 @@ pub struct LiveFlow {
     /// Until all of it is done, as far as that is known.
     pub seconds_left: Option<f64>,
     /// Where it has workers, and they have said how they spend their time.
-    pub lanes: Option<FlowWorkers>,
+    #[serde(rename = "lanes")]
+    pub workers: Option<FlowWorkers>,
     /// What the flow itself says that holds it: a wall does.
     pub held_by: Option<String>,
     /// What holds it now, in one sentence; none where that cannot be told.

@@ -93,7 +93,7 @@ pub fn panel(panel: &Panel<'_>, width: usize, rows: usize) -> Vec<Line<'static>>
     let sentence_rows = if rows >= 8 { 2 } else { 1 };
     lines.extend(limit(panel, width).into_iter().take(sentence_rows));
     if rows >= 8 {
-        lines.extend(lanes(panel, width));
+        lines.extend(workers(panel, width));
     }
     match (panel.moment, panel.blind) {
         (Some(moment), _) => {
@@ -254,15 +254,15 @@ pub fn near_limit(what: &str, theme: Theme, width: usize) -> Line<'static> {
 }
 
 /// What the workers do with their time.
-fn lanes(panel: &Panel<'_>, width: usize) -> Option<Line<'static>> {
+fn workers(panel: &Panel<'_>, width: usize) -> Option<Line<'static>> {
     let Panel { flow, theme, .. } = *panel;
-    let lanes = flow.lanes.as_ref()?;
-    let word = if lanes.count == 1 { "worker" } else { "workers" };
+    let workers = flow.workers.as_ref()?;
+    let word = if workers.count == 1 { "worker" } else { "workers" };
     let parts = [
-        (TextRole::Plain, format!(" {} {word}", lanes.count)),
-        (TextRole::Soft, format!("  work {}", percent(Some(lanes.busy)))),
-        (TextRole::In, format!("  wait for disks {}", percent(Some(lanes.starved)))),
-        (TextRole::Out, format!("  for network {}", percent(Some(lanes.blocked)))),
+        (TextRole::Plain, format!(" {} {word}", workers.count)),
+        (TextRole::Soft, format!("  work {}", percent(Some(workers.busy)))),
+        (TextRole::In, format!("  wait for disks {}", percent(Some(workers.starved)))),
+        (TextRole::Out, format!("  for network {}", percent(Some(workers.blocked)))),
     ];
     let line = Line::from(parts.map(|(role, text)| piece(theme, role, text)).to_vec());
     (line.width() <= width).then_some(line)
@@ -305,13 +305,13 @@ mod tests {
     }
 
     fn flow() -> LiveFlow {
-        let lanes = FlowWorkers { count: 4, busy: 0.12, starved: 0.05, blocked: 0.81, busiest: 0.2 };
+        let workers = FlowWorkers { count: 4, busy: 0.12, starved: 0.05, blocked: 0.81, busiest: 0.2 };
         LiveFlow {
             stage: FlowStage::Path,
             name: "TCP from four disks to two peers, the longest of names that a plan gives".into(),
             bytes_per_second: Some(12.05e9),
             seconds_left: Some(28.0),
-            lanes: Some(lanes),
+            workers: Some(workers),
             ..LiveFlow::default()
         }
     }

@@ -157,9 +157,9 @@ impl Said {
                 let rate = Some(*bytes_per_second).filter(|rate| *rate > 0.0);
                 self.flow.bytes_per_second = rate.or(self.flow.bytes_per_second);
             }
-            Event::Lanes(WorkerShares { count, busy, starved, blocked, busiest }) => {
+            Event::Workers(WorkerShares { count, busy, starved, blocked, busiest }) => {
                 let (count, busy, starved, blocked, busiest) = (*count, *busy, *starved, *blocked, *busiest);
-                self.flow.lanes = Some(FlowWorkers { count, busy, starved, blocked, busiest });
+                self.flow.workers = Some(FlowWorkers { count, busy, starved, blocked, busiest });
             }
             Event::Measured(measurement) => self.lines.push(done(measurement)),
             Event::Note(note) => self.lines.push(format!("  note: {}", printable(note))),
@@ -266,14 +266,18 @@ mod tests {
         // The first look of the next window: nothing is known, which is not that nothing moves.
         said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 0.0 });
         let shares = WorkerShares { count: 2, busy: 0.1, starved: 0.8, blocked: 0.1, busiest: 0.2 };
-        said.hear(&Event::Lanes(shares));
+        said.hear(&Event::Workers(shares));
         assert_eq!((said.flow.stage, said.flow.name.as_str()), (FlowStage::Path, "TCP (2.0 s)"));
         assert_eq!(said.flow.bytes_per_second, Some(5e8));
-        assert_eq!(said.flow.lanes.map(|lanes| (lanes.count, lanes.starved)), Some((2, 0.8)));
+        assert_eq!(said.flow.workers.map(|workers| (workers.count, workers.starved)), Some((2, 0.8)));
         said.hear(&Event::Failed("a \x1b[2J peer".into()));
         said.hear(&Event::Step("scratch"));
         assert_eq!(said.flow.name, "writing a scratch file");
-        assert_eq!((said.flow.lanes, said.flow.bytes_per_second), (None, None), "another thing is done now");
+        assert_eq!(
+            (said.flow.workers, said.flow.bytes_per_second),
+            (None, None),
+            "another thing is done now"
+        );
         assert_eq!(said.flow.command, "run");
         assert!(said.lines.len() == 1 && !said.lines[0].contains('\x1b'), "{:?}", said.lines);
     }

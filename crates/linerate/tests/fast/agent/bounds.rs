@@ -1,7 +1,7 @@
 //! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
 
 use super::running::{
-    COUNTING, PATIENCE, RunningAgent, heard, lanes, refusal, sample_when, spec, streams, until,
+    COUNTING, PATIENCE, RunningAgent, heard, refusal, sample_when, spec, streams, until, workers,
 };
 use linerate::agent::{
     AgentLimits, AgentSession, AgentSettings, AllowList, ClientLimits, LocalBinding, Receivers, StreamTicket,
@@ -42,7 +42,7 @@ fn so_many_tests_run_at_once_and_half_of_them_at_most_are_of_one_client() {
     let running =
         RunningAgent::with(AgentLimits { tests: 4, ..AgentLimits::default() }, COUNTING, "127.0.0.1:0");
     let sessions: Vec<AgentSession> = (0..3).map(|_| running.connect()).collect();
-    sessions[0].open(lanes(&[Protocol::Tcp])).expect("the first");
+    sessions[0].open(workers(&[Protocol::Tcp])).expect("the first");
     sessions[1].open(streams(sends(1))).expect("the second");
     let text = sessions[2].open(streams(sends(1))).expect_err("a third").to_string();
     assert!(text.contains("2 of its 4 tests") && text.contains("--tests"), "{text}");
@@ -90,7 +90,7 @@ fn buffers_of_a_client_are_bounded() {
     let opened = session.open(streams(vec![greedy.clone(), greedy])).expect("opened");
     assert!(matches!(opened.streams[0], StreamTicket::Granted { .. }));
     assert!(refused(&opened.streams[1]).contains("--memory-limit"), "{opened:?}");
-    let usual = linerate::agent::OpenRequest { receive_buffer_bytes: None, ..lanes(&[Protocol::Tcp; 2]) };
+    let usual = linerate::agent::OpenRequest { receive_buffer_bytes: None, ..workers(&[Protocol::Tcp; 2]) };
     let text = running.connect().open(usual.clone()).expect_err("too much").to_string();
     assert!(text.contains("--memory-limit"), "{text}");
     let other = connect_as(&running, [127, 0, 0, 2]).expect("a session");
@@ -99,16 +99,16 @@ fn buffers_of_a_client_are_bounded() {
 }
 
 #[test]
-fn a_lane_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
+fn a_worker_over_udp_counts_with_the_buffer_that_it_really_asks_for() {
     let limits = client_limits(ClientLimits { memory_bytes: 60 << 20, ..ClientLimits::default() });
     let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     // 128 KiB are asked for, and 16 MiB are what a receiver of datagrams takes, which the kernel doubles.
-    let text = running.connect().open(lanes(&[Protocol::Udp; 2])).expect_err("too much").to_string();
+    let text = running.connect().open(workers(&[Protocol::Udp; 2])).expect_err("too much").to_string();
     assert!(text.contains("--memory-limit"), "{text}");
-    running.connect().open(lanes(&[Protocol::Udp])).expect("one fits");
+    running.connect().open(workers(&[Protocol::Udp])).expect("one fits");
     running.awaits_load((0, 0, 0));
     let session = connect_as(&running, [127, 0, 0, 2]).expect("a session");
-    session.open(lanes(&[Protocol::Tcp; 20])).expect("over TCP the client's word is the buffer");
+    session.open(workers(&[Protocol::Tcp; 20])).expect("over TCP the client's word is the buffer");
 }
 
 fn rate_limit(bytes_per_second: f64) -> AgentLimits {
@@ -173,22 +173,25 @@ fn a_test_that_takes_too_long_is_ended_with_its_reason() {
     let session = running.connect();
     assert_eq!(session.hello().time_limit_seconds, Some(0.4));
     let request =
-        linerate::agent::OpenRequest { streams: sends(1), ..lanes(&[Protocol::Tcp, Protocol::Udp]) };
+        linerate::agent::OpenRequest { streams: sends(1), ..workers(&[Protocol::Tcp, Protocol::Udp]) };
     let opened = session.open(request).expect("opened");
-    let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a worker");
+    let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
     let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
     let sample = sample_when(&session, |sample| {
-        sample.lanes.iter().all(|lane| lane.ended) && sample.streams.iter().all(|stream| stream.ended)
+        sample.workers.iter().all(|worker| worker.ended) && sample.streams.iter().all(|stream| stream.ended)
     });
-    let reasons =
-        sample.lanes.iter().map(|lane| &lane.error).chain(sample.streams.iter().map(|stream| &stream.error));
+    let reasons = sample
+        .workers
+        .iter()
+        .map(|worker| &worker.error)
+        .chain(sample.streams.iter().map(|stream| &stream.error));
     for reason in reasons {
         assert!(reason.as_deref().is_some_and(|why| why.contains("--time-limit")), "{sample:?}");
     }
-    assert_eq!(heard(&mut lane), b"");
+    assert_eq!(heard(&mut worker), b"");
     drop(stream);
     session.close().expect("closed");
-    session.open(lanes(&[Protocol::Tcp])).expect("the next test has its own time");
+    session.open(workers(&[Protocol::Tcp])).expect("the next test has its own time");
 }
 
 #[test]
@@ -198,11 +201,11 @@ fn who_is_not_on_the_list_gets_no_answer() {
     let running = RunningAgent::with(settings, COUNTING, "[::]:0");
     let target = std::net::SocketAddr::from(([127, 0, 0, 1], running.address.port()));
     let session = AgentSession::connect(target, &running.key).expect("on the list");
-    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
     for opening in [
         linerate::agent::CONTROL_MAGIC.as_slice(),
         b"LRc9",
-        &[linerate::agent::DATA_MAGIC.as_slice(), opened.lanes[0].token.bytes()].concat(),
+        &[linerate::agent::DATA_MAGIC.as_slice(), opened.workers[0].token.bytes()].concat(),
     ] {
         let mut stranger = super::strangers::connect_from([127, 0, 0, 2], target);
         let _ = stranger.write_all(opening);
@@ -214,7 +217,7 @@ fn who_is_not_on_the_list_gets_no_answer() {
     let text = refusal(AgentSession::connect_by(target, &running.key, way));
     assert!(text.contains("--allow"), "{text}");
     assert_eq!(running.agent.load().2, 0, "no thread was spent on them");
-    session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("the token was not taken by the stranger");
+    session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("the token was not taken by the stranger");
 }
 
 #[test]
@@ -281,26 +284,27 @@ fn who_says_nothing_is_held_to_the_rate_all_the_same() {
 }
 
 #[test]
-fn the_lanes_of_a_run_are_read_no_faster_than_the_rate() {
+fn the_workers_of_a_run_are_read_no_faster_than_the_rate() {
     let limit = 8e6;
     let running = RunningAgent::with(rate_limit(limit), Receivers::default(), "127.0.0.1:0");
     let (one, two) = (running.connect(), running.connect());
     let began = Instant::now();
     let mut held = Vec::new();
     for session in [&one, &two] {
-        let opened = session.open(lanes(&[Protocol::Tcp; 2])).expect("workers of two paths under one limit");
-        for ticket in &opened.lanes {
+        let opened =
+            session.open(workers(&[Protocol::Tcp; 2])).expect("workers of two paths under one limit");
+        for ticket in &opened.workers {
             held.push(session.connect_tcp(ticket, |_| Ok(())).expect("a worker"));
         }
     }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for mut lane in held {
+        for mut worker in held {
             let stop = &stop;
             scope.spawn(move || {
-                lane.set_write_timeout(Some(Duration::from_millis(50))).expect("a timeout");
+                worker.set_write_timeout(Some(Duration::from_millis(50))).expect("a timeout");
                 while !stop.load(Ordering::Relaxed) {
-                    let _ = lane.write(&[1; 64 << 10]);
+                    let _ = worker.write(&[1; 64 << 10]);
                 }
             });
         }
@@ -308,32 +312,34 @@ fn the_lanes_of_a_run_are_read_no_faster_than_the_rate() {
         let samples = [one.sample().expect("a sample"), two.sample().expect("a sample")];
         let most = limit * (began.elapsed().as_secs_f64() + 0.02);
         stop.store(true, Ordering::Relaxed);
-        let lanes: Vec<_> = samples.iter().flat_map(|sample| &sample.lanes).collect();
-        let moved: u64 = lanes.iter().map(|lane| lane.bytes).sum();
+        let workers: Vec<_> = samples.iter().flat_map(|sample| &sample.workers).collect();
+        let moved: u64 = workers.iter().map(|worker| worker.bytes).sum();
         // Each worker may have read one block that is not paid yet.
         assert!((moved as f64) < most + 4.0 * 65_536.0, "{moved} bytes of at most {most}");
         assert!(moved as f64 > 0.5 * limit, "{moved} bytes: held, and not stopped");
-        assert!(lanes.iter().all(|lane| !lane.ended && lane.bytes > 0), "{lanes:?}");
+        assert!(workers.iter().all(|worker| !worker.ended && worker.bytes > 0), "{workers:?}");
     });
 }
 
 #[test]
-fn datagrams_of_a_lane_come_from_who_is_on_the_list_only() {
+fn datagrams_of_a_worker_come_from_who_is_on_the_list_only() {
     let only = AllowList::new(["127.0.0.1".parse().expect("a network")]);
     let settings = AgentSettings { allow: only, ..AgentSettings::default() };
     let running = RunningAgent::with(settings, Receivers::default(), "127.0.0.1:0");
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Udp; 2])).expect("opened");
-    let show = |from: &str, lane: usize| {
+    let opened = session.open(workers(&[Protocol::Udp; 2])).expect("opened");
+    let show = |from: &str, worker: usize| {
         let socket = UdpSocket::bind((from, 0)).expect("a socket");
-        let to = session.udp_address(&opened.lanes[lane]).expect("a port");
+        let to = session.udp_address(&opened.workers[worker]).expect("a port");
         socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-        socket.send_to(&linerate::flow::wire::admission(opened.lanes[lane].token.bytes()), to).expect("sent");
+        socket
+            .send_to(&linerate::flow::wire::admission(opened.workers[worker].token.bytes()), to)
+            .expect("sent");
         socket.recv(&mut [0; 64]).is_ok()
     };
     assert!(!show("127.0.0.2", 0), "its token was shown from elsewhere");
-    let sample = sample_when(&session, |sample| sample.lanes[0].ended);
-    let why = sample.lanes[0].error.as_deref().expect("a reason");
+    let sample = sample_when(&session, |sample| sample.workers[0].ended);
+    let why = sample.workers[0].error.as_deref().expect("a reason");
     assert!(why.contains("127.0.0.2") && why.contains("--allow"), "{why}");
     // A thread that has not started yet answers the next time.
     assert!((0..20).any(|_| show("127.0.0.1", 1)), "who is on the list is let in");

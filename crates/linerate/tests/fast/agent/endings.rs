@@ -1,7 +1,7 @@
 //! How things end: a client or an agent that dies, freezes or idles, a receiver that does not stop, a defect.
 
 use super::running::{
-    COUNTING, RunningAgent, careless_stream, count_udp, heard, lanes, refusal, sample_when, until,
+    COUNTING, RunningAgent, careless_stream, count_udp, heard, refusal, sample_when, until, workers,
 };
 use linerate::agent::{Agent, AgentLimits, AgentSession, InterfaceOf, Key, Receivers};
 use linerate::flow::receive::{Received, Terms};
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_client_that_dies_takes_its_lanes_with_it() {
+fn a_client_that_dies_takes_its_workers_with_it() {
     let running = RunningAgent::start();
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp, Protocol::Tcp])).expect("opened");
-    let mut stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
+    let opened = session.open(workers(&[Protocol::Tcp, Protocol::Udp, Protocol::Tcp])).expect("opened");
+    let mut stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
     assert_eq!(running.agent.load().1, 3);
     drop(session);
     let died = Instant::now();
@@ -41,11 +41,11 @@ fn a_receiver_that_does_not_stop_is_cut() {
         "127.0.0.1:0",
     );
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
-    let _stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
+    let _stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
     until("the receiver runs", || running.agent.load() == (1, 1, 0));
     let last = session.close().expect("closed within the time of a call");
-    assert!(last.lanes[0].ended);
+    assert!(last.workers[0].ended);
 }
 
 fn panicking(_: TcpStream, _: &Terms, _: &Received, _: &AtomicBool) -> io::Result<()> {
@@ -53,17 +53,17 @@ fn panicking(_: TcpStream, _: &Terms, _: &Received, _: &AtomicBool) -> io::Resul
 }
 
 #[test]
-fn a_panic_ends_its_lane_or_session_and_nothing_else() {
+fn a_panic_ends_its_worker_or_session_and_nothing_else() {
     let running = RunningAgent::with(
         AgentLimits::default(),
         Receivers { tcp: panicking, udp: count_udp, stream: careless_stream },
         "127.0.0.1:0",
     );
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
-    session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("admitted");
-    let sample = sample_when(&session, |sample| sample.lanes[0].ended);
-    assert!(sample.lanes[0].error.as_deref().is_some_and(|why| why.contains("defect")), "{sample:?}");
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
+    session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("admitted");
+    let sample = sample_when(&session, |sample| sample.workers[0].ended);
+    assert!(sample.workers[0].error.as_deref().is_some_and(|why| why.contains("defect")), "{sample:?}");
     session.close().expect("closed");
 
     let key = Key::random().expect("a key");
@@ -100,7 +100,7 @@ fn an_agent_that_stops_or_freezes_in_the_middle_is_named_within_seconds() {
     let running = RunningAgent::start();
     let address = running.address;
     let session = running.connect();
-    session.open(lanes(&[Protocol::Udp])).expect("opened");
+    session.open(workers(&[Protocol::Udp])).expect("opened");
     drop(running);
     let text = session.sample().expect_err("gone").to_string();
     assert!(

@@ -157,9 +157,9 @@ pub fn until(what: &str, reached: impl Fn() -> bool) {
     }
 }
 
-pub fn lanes(protocols: &[Protocol]) -> OpenRequest {
-    let lanes = protocols.iter().map(|protocol| WorkerRequest { protocol: *protocol }).collect();
-    OpenRequest { lanes, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
+pub fn workers(protocols: &[Protocol]) -> OpenRequest {
+    let workers = protocols.iter().map(|protocol| WorkerRequest { protocol: *protocol }).collect();
+    OpenRequest { workers, verify: true, receive_buffer_bytes: Some(128 << 10), ..OpenRequest::default() }
 }
 
 /// The agent's end of a stream.

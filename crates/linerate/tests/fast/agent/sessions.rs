@@ -1,7 +1,7 @@
 //! What a session does: tests one after another, tokens, bounds.
 
 use super::bounds::connect_as;
-use super::running::{COUNTING, PATIENCE, RunningAgent, heard, lanes, refusal, sample_when, until};
+use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal, sample_when, until, workers};
 use linerate::agent::{AgentLimits, AgentSession, DATA_MAGIC, OpenedStreams};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Write};
@@ -18,27 +18,30 @@ fn tests_over_tcp_and_udp_follow_one_another_on_one_session() {
     assert_eq!(running.connect().hello().instance, hello.instance, "one agent, two connections");
 
     for round in 1..=3u64 {
-        let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
+        let opened = session.open(workers(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
         let mut tcp =
-            session.connect_tcp(&opened.lanes[0], |socket| socket.set_tcp_nodelay(true)).expect("a stream");
+            session.connect_tcp(&opened.workers[0], |socket| socket.set_tcp_nodelay(true)).expect("a stream");
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        udp.connect(session.udp_address(&opened.lanes[1]).expect("a port")).expect("connected");
+        udp.connect(session.udp_address(&opened.workers[1]).expect("a port")).expect("connected");
         udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        udp.send(opened.lanes[1].token.bytes()).expect("the token");
+        udp.send(opened.workers[1].token.bytes()).expect("the token");
         udp.recv(&mut [0; 16]).expect("admitted");
         tcp.write_all(&vec![1; 100_000 * round as usize]).expect("bytes");
         tcp.shutdown(std::net::Shutdown::Write).expect("the end");
         for _ in 0..10 {
             udp.send(&[2; 100]).expect("a datagram");
         }
-        let sample = sample_when(&session, |sample| sample.lanes[0].ended && sample.lanes[1].datagrams == 10);
-        assert_eq!((sample.lanes[0].bytes, sample.lanes[0].checksum), (100_000 * round, 100_000 * round));
-        assert_eq!((sample.lanes[1].bytes, sample.lanes[1].ended), (1000, false));
-        assert!(sample.lanes.iter().all(|lane| lane.buffer_bytes >= 128 << 10 && lane.error.is_none()));
-        assert!(sample.lanes[0].bytes_nanos <= sample.nanos && sample.process_cpu_nanos > 0);
+        let sample =
+            sample_when(&session, |sample| sample.workers[0].ended && sample.workers[1].datagrams == 10);
+        assert_eq!((sample.workers[0].bytes, sample.workers[0].checksum), (100_000 * round, 100_000 * round));
+        assert_eq!((sample.workers[1].bytes, sample.workers[1].ended), (1000, false));
+        assert!(
+            sample.workers.iter().all(|worker| worker.buffer_bytes >= 128 << 10 && worker.error.is_none())
+        );
+        assert!(sample.workers[0].bytes_nanos <= sample.nanos && sample.process_cpu_nanos > 0);
         let last = session.close().expect("closed");
-        assert!(last.lanes.iter().all(|lane| lane.ended), "{last:?}");
-        assert!(session.sample().expect("a sample").lanes.is_empty());
+        assert!(last.workers.iter().all(|worker| worker.ended), "{last:?}");
+        assert!(session.sample().expect("a sample").workers.is_empty());
     }
 }
 
@@ -57,11 +60,11 @@ fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
             Some("lo"),
             "mapped addresses are looked up as IPv4"
         );
-        let opened = session.open(lanes(&[Protocol::Udp])).expect("opened");
+        let opened = session.open(workers(&[Protocol::Udp])).expect("opened");
         let udp = UdpSocket::bind((local, 0)).expect("a socket");
         udp.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let to = session.udp_address(&opened.lanes[0]).expect("a port");
-        udp.send_to(opened.lanes[0].token.bytes(), to).expect("the token");
+        let to = session.udp_address(&opened.workers[0]).expect("a port");
+        udp.send_to(opened.workers[0].token.bytes(), to).expect("the token");
         udp.recv(&mut [0; 16]).expect("admitted");
     }
 }
@@ -69,7 +72,7 @@ fn ipv4_and_ipv6_reach_an_agent_on_every_address() {
 fn try_token(running: &RunningAgent, opened: &OpenedStreams) -> Vec<u8> {
     let mut stream = TcpStream::connect(running.address).expect("a connection");
     stream.write_all(&DATA_MAGIC).expect("the magic");
-    stream.write_all(opened.lanes[0].token.bytes()).expect("the token");
+    stream.write_all(opened.workers[0].token.bytes()).expect("the token");
     heard(&mut stream)
 }
 
@@ -77,14 +80,14 @@ fn try_token(running: &RunningAgent, opened: &OpenedStreams) -> Vec<u8> {
 fn a_token_works_once_and_only_while_its_test_is_open() {
     let running = RunningAgent::start();
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
-    let stream = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
-    let text = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect_err("used").to_string();
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
+    let stream = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
+    let text = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect_err("used").to_string();
     assert!(text.contains("used before"), "{text}");
     assert_eq!(try_token(&running, &opened), b"");
     drop(stream);
     session.close().expect("closed");
-    let unused = session.open(lanes(&[Protocol::Tcp])).expect("opened");
+    let unused = session.open(workers(&[Protocol::Tcp])).expect("opened");
     session.close().expect("closed");
     assert_eq!(try_token(&running, &unused), b"");
 }
@@ -94,28 +97,28 @@ fn an_unused_token_expires_also_under_forged_datagrams() {
     let limits = AgentLimits { token_life: Duration::from_millis(400), ..AgentLimits::default() };
     let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
+    let opened = session.open(workers(&[Protocol::Tcp, Protocol::Udp])).expect("opened");
     let forger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let target = session.udp_address(&opened.lanes[1]).expect("a port");
+    let target = session.udp_address(&opened.workers[1]).expect("a port");
     for length in [0, 1, 31, 32, 33, 1400] {
         forger.send_to(&vec![0xa5; length], target).expect("a datagram");
     }
-    let sample = sample_when(&session, |sample| sample.lanes.iter().all(|lane| lane.ended));
-    for lane in &sample.lanes {
-        assert!(lane.error.as_deref().is_some_and(|why| why.contains("not used in time")), "{lane:?}");
-        assert_eq!((lane.bytes, lane.datagrams), (0, 0));
+    let sample = sample_when(&session, |sample| sample.workers.iter().all(|worker| worker.ended));
+    for worker in &sample.workers {
+        assert!(worker.error.as_deref().is_some_and(|why| why.contains("not used in time")), "{worker:?}");
+        assert_eq!((worker.bytes, worker.datagrams), (0, 0));
     }
     forger.set_nonblocking(true).expect("non-blocking");
     let answer = forger.recv(&mut [0; 64]).expect_err("nothing is sent to who did not show the token");
     assert_eq!(answer.kind(), ErrorKind::WouldBlock);
-    assert!(session.connect_tcp(&opened.lanes[0], |_| Ok(())).is_err(), "too late");
+    assert!(session.connect_tcp(&opened.workers[0], |_| Ok(())).is_err(), "too late");
     session.close().expect("closed");
     assert_eq!(running.agent.load(), (1, 0, 0));
 }
 
 #[test]
-fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
-    let limits = AgentLimits { sessions: 4, lanes: 3, ..AgentLimits::default() };
+fn sessions_and_streams_are_bounded_and_the_refusal_says_so() {
+    let limits = AgentLimits { sessions: 4, streams: 3, ..AgentLimits::default() };
     let running = RunningAgent::with(limits, COUNTING, "127.0.0.1:0");
     let (one, two) = (running.connect(), running.connect());
     let text = refusal(AgentSession::connect(running.address, &running.key));
@@ -125,13 +128,13 @@ fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
     let text = refusal(connect_as(&running, [127, 0, 0, 3]));
     assert!(text.contains("4 clients already"), "{text}");
     drop(others);
-    let text = one.open(lanes(&[Protocol::Tcp; 4])).expect_err("too many").to_string();
+    let text = one.open(workers(&[Protocol::Tcp; 4])).expect_err("too many").to_string();
     assert!(text.contains("1 to 3"), "{text}");
-    assert!(one.open(lanes(&[])).is_err());
-    one.open(lanes(&[Protocol::Udp; 3])).expect("as many as allowed");
-    let text = one.open(lanes(&[Protocol::Tcp])).expect_err("one test at a time").to_string();
+    assert!(one.open(workers(&[])).is_err());
+    one.open(workers(&[Protocol::Udp; 3])).expect("as many as allowed");
+    let text = one.open(workers(&[Protocol::Tcp])).expect_err("one test at a time").to_string();
     assert!(text.contains("close it first"), "{text}");
-    two.open(lanes(&[Protocol::Tcp; 3])).expect("each session has its own");
+    two.open(workers(&[Protocol::Tcp; 3])).expect("each session has its own");
     drop(one);
     until("a place is free", || running.agent.load() == (1, 3, 0));
     running.connect();
@@ -141,8 +144,8 @@ fn sessions_and_lanes_are_bounded_and_the_refusal_says_so() {
 fn the_largest_test_fits() {
     let running = RunningAgent::start();
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp; 256])).expect("opened");
-    assert_eq!(opened.lanes.len(), 256);
-    assert_eq!(session.sample().expect("a sample").lanes.len(), 256);
+    let opened = session.open(workers(&[Protocol::Tcp; 256])).expect("opened");
+    assert_eq!(opened.workers.len(), 256);
+    assert_eq!(session.sample().expect("a sample").workers.len(), 256);
     session.close().expect("closed");
 }

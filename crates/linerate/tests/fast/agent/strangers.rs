@@ -1,6 +1,6 @@
 //! Who does not get in: wrong keys, other services, random bytes, half-open connections, a flood of them.
 
-use super::running::{COUNTING, PATIENCE, RunningAgent, heard, lanes, refusal};
+use super::running::{COUNTING, PATIENCE, RunningAgent, heard, refusal, workers};
 use linerate::agent::{Agent, AgentLimits, AgentSession, CONTROL_MAGIC, DATA_MAGIC, Key};
 use linerate::protocol::Protocol;
 use std::io::{ErrorKind, Read, Write};
@@ -128,8 +128,8 @@ fn a_thousand_connections_admit_nobody_and_keep_no_owner_out() {
         if held.len() > 300 {
             held.pop_front();
         }
-        let (sessions, lanes, unknown) = running.agent.load();
-        assert!(sessions == 0 && lanes == 0 && unknown <= 64);
+        let (sessions, streams, unknown) = running.agent.load();
+        assert!(sessions == 0 && streams == 0 && unknown <= 64);
     }
     // In the middle of a flood from elsewhere.
     let flooding = AtomicBool::new(true);
@@ -150,8 +150,8 @@ fn a_thousand_connections_admit_nobody_and_keep_no_owner_out() {
         held.push_back(connect_from([127, 0, 0, 1], running.address));
     }
     let session = running.connect();
-    let opened = session.open(lanes(&[Protocol::Tcp])).expect("opened");
-    session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a stream");
+    let opened = session.open(workers(&[Protocol::Tcp])).expect("opened");
+    session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a stream");
     for mut stream in held {
         stream.set_nonblocking(true).expect("non-blocking");
         match stream.read(&mut [0; 16]) {

@@ -29,17 +29,17 @@ fn nonsense(origin: [u8; 4], target: SocketAddr, words: &[u8]) -> std::io::Resul
 }
 
 /// A client that comes in the middle of it gets its measurement: a mebibyte arrives whole.
-fn measure_a_lane(session: &AgentSession) {
-    let lanes = vec![WorkerRequest { protocol: Protocol::Tcp }];
-    let opened = session.open(OpenRequest { lanes, ..OpenRequest::default() }).expect("opened");
-    let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a worker");
-    lane.write_all(&vec![1; 1 << 20]).expect("sent");
-    lane.shutdown(std::net::Shutdown::Write).expect("the end");
+fn measure_a_worker(session: &AgentSession) {
+    let workers = vec![WorkerRequest { protocol: Protocol::Tcp }];
+    let opened = session.open(OpenRequest { workers, ..OpenRequest::default() }).expect("opened");
+    let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
+    worker.write_all(&vec![1; 1 << 20]).expect("sent");
+    worker.shutdown(std::net::Shutdown::Write).expect("the end");
     let patience = Instant::now() + Duration::from_secs(20);
     loop {
         let sample = session.sample().expect("a sample");
-        if sample.lanes[0].ended {
-            assert_eq!((sample.lanes[0].bytes, &sample.lanes[0].error), (1 << 20, &None));
+        if sample.workers[0].ended {
+            assert_eq!((sample.workers[0].bytes, &sample.workers[0].error), (1 << 20, &None));
             break;
         }
         assert!(Instant::now() < patience, "{sample:?}");
@@ -69,9 +69,9 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
     let agent = AgentProcess::start();
     let key = Key::read_file(std::path::Path::new(&agent.key())).expect("the key");
     let session = AgentSession::connect(agent.address, &key).expect("a session");
-    let lanes = vec![WorkerRequest { protocol: Protocol::Tcp }];
-    let opened = session.open(OpenRequest { lanes, ..OpenRequest::default() }).expect("opened");
-    let mut lane = session.connect_tcp(&opened.lanes[0], |_| Ok(())).expect("a worker");
+    let workers = vec![WorkerRequest { protocol: Protocol::Tcp }];
+    let opened = session.open(OpenRequest { workers, ..OpenRequest::default() }).expect("opened");
+    let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
     let (threads_before, memory_before) = size_of(agent.child.id());
     let (flooding, connections) = (AtomicBool::new(true), AtomicU64::new(0));
     let openings: [&[u8]; 6] = [
@@ -99,10 +99,10 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         }
         scope.spawn(|| {
             while flooding.load(Ordering::Relaxed) {
-                lane.write_all(&[1; 64 << 10]).expect("the worker goes on");
+                worker.write_all(&[1; 64 << 10]).expect("the worker goes on");
                 std::thread::sleep(Duration::from_millis(1));
             }
-            lane.shutdown(std::net::Shutdown::Write).expect("the end");
+            worker.shutdown(std::net::Shutdown::Write).expect("the end");
         });
         let _ends = Ends(&flooding);
         let began = Instant::now();
@@ -110,8 +110,8 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         while began.elapsed() < time {
             std::thread::sleep(Duration::from_millis(250));
             let sample = session.sample().expect("a sample");
-            assert!(sample.lanes[0].bytes > bytes, "the test stands still at {bytes} bytes");
-            bytes = sample.lanes[0].bytes;
+            assert!(sample.workers[0].bytes > bytes, "the test stands still at {bytes} bytes");
+            bytes = sample.workers[0].bytes;
             let (threads, memory) = size_of(agent.child.id());
             most = (most.0.max(threads), most.1.max(memory));
             // One for each place of the waiting room, and one that takes the place of another.
@@ -119,7 +119,7 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
             assert!(memory <= memory_before + (64 << 10), "{memory} kB");
         }
         let another = AgentSession::connect(agent.address, &key).expect("a session in the middle of it");
-        measure_a_lane(&another);
+        measure_a_worker(&another);
         flooding.store(false, Ordering::Relaxed);
         let rate = connections.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
         println!(
@@ -130,10 +130,10 @@ fn a_flood_of_nonsense_does_not_stop_a_test() {
         assert!(rate > 100.0, "no flood: {rate:.0} connections a second");
     });
     let patience = Instant::now() + Duration::from_secs(10);
-    while !session.sample().expect("a sample").lanes[0].ended {
+    while !session.sample().expect("a sample").workers[0].ended {
         assert!(Instant::now() < patience, "the worker does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
     let last = session.close().expect("closed");
-    assert_eq!(last.lanes[0].error, None);
+    assert_eq!(last.workers[0].error, None);
 }

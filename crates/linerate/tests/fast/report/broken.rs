@@ -107,8 +107,8 @@ fn numbers_that_are_none_are_not_shown() {
             m.loss = wrong;
             m.cpu_seconds_per_gb = wrong;
             m.cpu_by_core.iter_mut().for_each(|core| (core.user, core.idle) = (wrong, wrong));
-            m.workers.iter_mut().for_each(|lane| {
-                (lane.bytes_per_second, lane.waiting_sink, lane.cpu_share) = (wrong, wrong, wrong)
+            m.workers.iter_mut().for_each(|worker| {
+                (worker.bytes_per_second, worker.waiting_sink, worker.cpu_share) = (wrong, wrong, wrong)
             });
             m.receiver
                 .iter_mut()

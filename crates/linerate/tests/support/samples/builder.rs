@@ -240,7 +240,7 @@ impl Spec {
             self.nics.iter().map(|n| n.bits.map(|b| b as f64 / 8.0 * 0.9906)).sum::<Option<f64>>();
         let ceiling = rated.zip(bits).map(|(a, b)| a.min(b).round());
         let paths = self.nics.len();
-        let lanes: Vec<WorkerPlan> = (0..self.disks.len().max(paths))
+        let workers: Vec<WorkerPlan> = (0..self.disks.len().max(paths))
             .map(|index| WorkerPlan {
                 index,
                 source: index % self.disks.len(),
@@ -263,10 +263,10 @@ impl Spec {
             resources: self.resources(0.0, false),
             sources: self.disks.iter().map(|disk| self.source(disk)).collect(),
             paths: self.nics.iter().enumerate().map(|(index, nic)| self.path(nic, index)).collect(),
-            pool_bytes: lanes.len() as u64 * (8 << 20),
-            pool_wished_bytes: lanes.len() as u64 * (8 << 20),
+            pool_bytes: workers.len() as u64 * (8 << 20),
+            pool_wished_bytes: workers.len() as u64 * (8 << 20),
             registered: true,
-            workers: lanes,
+            workers: workers,
             schedule: Schedule {
                 warm_up_seconds: 0.3,
                 alone_seconds: 0.5,

@@ -53,7 +53,7 @@ impl Spec {
             let mut m = self.one(Stage::Path, &protocol.to_string(), "all", achieved, all.len());
             self.receive(&mut m, protocol);
             m.together = true;
-            m.workers = self.lanes(plan, achieved);
+            m.workers = self.workers(plan, achieved);
             all.push(m);
         }
         if self.cores > 16 {
@@ -166,23 +166,23 @@ impl Spec {
         });
     }
 
-    fn lanes(&self, plan: &Plan, achieved: f64) -> Vec<WorkerResult> {
+    fn workers(&self, plan: &Plan, achieved: f64) -> Vec<WorkerResult> {
         let disks_hold = self.kind == ResourceKind::Disk;
         let count = plan.workers.len() as f64;
         plan.workers
             .iter()
-            .map(|lane| {
-                let idle = 0.62 + 0.05 * noise(lane.index);
+            .map(|worker| {
+                let idle = 0.62 + 0.05 * noise(worker.index);
                 WorkerResult {
-                    worker: lane.index,
-                    source: plan.sources[lane.source].resource.clone(),
-                    path: Some(plan.paths[lane.path].resource.clone()),
-                    bytes_per_second: (achieved / count * (1.0 + 0.02 * noise(lane.index + 7))).round(),
-                    cpu_share: short(0.3 + 0.05 * noise(lane.index + 3)),
+                    worker: worker.index,
+                    source: plan.sources[worker.source].resource.clone(),
+                    path: Some(plan.paths[worker.path].resource.clone()),
+                    bytes_per_second: (achieved / count * (1.0 + 0.02 * noise(worker.index + 7))).round(),
+                    cpu_share: short(0.3 + 0.05 * noise(worker.index + 3)),
                     waiting_source: short(if disks_hold { idle } else { 0.08 }),
                     waiting_sink: short(if disks_hold { 0.05 } else { idle }),
                     receiver_limited: 0.0,
-                    retransmits: lane.index as u64 * 3,
+                    retransmits: worker.index as u64 * 3,
                     segment_bytes: 8948,
                 }
             })

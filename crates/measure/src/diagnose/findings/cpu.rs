@@ -15,8 +15,13 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
     if path.held_by == Some(LimitedBy::Quota) || flagged(path, "quota") {
         return Vec::new();
     }
-    let full: BTreeSet<u32> =
-        seen.plan.workers.iter().map(|lane| lane.core).filter(|core| is_full(seen, path, *core)).collect();
+    let full: BTreeSet<u32> = seen
+        .plan
+        .workers
+        .iter()
+        .map(|worker| worker.core)
+        .filter(|core| is_full(seen, path, *core))
+        .collect();
     let allowed = |core: u32| seen.machine.cpu.allowed.known().is_none_or(|allowed| allowed.contains(&core));
     let idle: Vec<u32> = path
         .cpu_by_core
@@ -57,11 +62,11 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
 /// The core did nothing but work: by `/proc/stat`, or by the CPU time of the workers on it.
 fn is_full(seen: &Context, path: &Measurement, core: u32) -> bool {
     let by_stat = path.cpu_by_core.iter().any(|other| other.core == core && verdict::is_full(other));
-    let of_core = |lane: usize| seen.plan.workers.get(lane).is_some_and(|lane| lane.core == core);
-    let by_lanes: f64 =
-        path.workers.iter().filter(|lane| of_core(lane.worker)).map(|lane| lane.cpu_share).sum();
+    let of_core = |worker: usize| seen.plan.workers.get(worker).is_some_and(|worker| worker.core == core);
+    let by_workers: f64 =
+        path.workers.iter().filter(|worker| of_core(worker.worker)).map(|worker| worker.cpu_share).sum();
     // A core that others fill is their affair, unless our workers want a good part of it.
-    by_stat && by_lanes >= CPU_WANTED || verdict::is_full_thread(by_lanes)
+    by_stat && by_workers >= CPU_WANTED || verdict::is_full_thread(by_workers)
 }
 
 /// `steal`: the hypervisor ran others on our cores.

@@ -127,8 +127,8 @@ fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
 /// The largest TCP segment that any connection of a NIC used.
 fn largest_segment(seen: &Context, nic: &str) -> Option<u32> {
     let tcp = seen.figures.all.iter().filter(|figure| figure.protocol == Some(Protocol::Tcp));
-    let lanes = tcp.flat_map(|figure| &figure.workers).filter(|lane| lane.path.as_deref() == Some(nic));
-    lanes.map(|lane| lane.segment_bytes).max().filter(|bytes| *bytes > 0)
+    let workers = tcp.flat_map(|figure| &figure.workers).filter(|worker| worker.path.as_deref() == Some(nic));
+    workers.map(|worker| worker.segment_bytes).max().filter(|bytes| *bytes > 0)
 }
 
 /// `nic-down`: an interface of a path is down.

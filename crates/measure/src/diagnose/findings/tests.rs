@@ -1,6 +1,6 @@
 //! Each finding with the figures that make it speak, and with those that do not.
 
-use crate::diagnose::tests::{Case, Lab, figure, idle_lane};
+use crate::diagnose::tests::{Case, Lab, figure, idle_worker};
 use crate::diagnose::{Finding, Severity};
 use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
@@ -26,7 +26,7 @@ fn of(case: &mut Case, stage: Stage, protocol: Option<Protocol>) -> &mut Measure
     all.find(|figure| figure.stage == stage && figure.protocol == protocol).expect("a measurement")
 }
 
-fn lane(path: &str, segment_bytes: u32, cpu_share: f64) -> WorkerResult {
+fn worker(path: &str, segment_bytes: u32, cpu_share: f64) -> WorkerResult {
     WorkerResult {
         worker: 0,
         source: "memory".into(),
@@ -111,9 +111,9 @@ fn mtu_of_the_ends_and_of_what_is_between() {
         found.gain
     );
     case.plan.paths[0].peer_mtu = Fact::Known(9000);
-    of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![lane("nic:eth0", 1448, 0.1)];
+    of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![worker("nic:eth0", 1448, 0.1)];
     assert!(only(&case).text.contains("segments of 1448 bytes, not 8948"));
-    of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![lane("nic:eth0", 8948, 0.1)];
+    of(&mut case, Stage::Network, Some(Protocol::Tcp)).workers = vec![worker("nic:eth0", 8948, 0.1)];
     assert_eq!(ids(&case), Vec::<String>::new());
     case.plan.paths[0].peer_mtu = Fact::unknown("an older agent does not say");
     assert_eq!(ids(&case), Vec::<String>::new());
@@ -165,10 +165,10 @@ fn one_full_core_beside_idle_ones() {
     let mut case = healthy();
     let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
     path.cpu_by_core = vec![core(0, 0.99, 0.0), core(1, 0.1, 0.0)];
-    path.workers = vec![WorkerResult { cpu_share: 0.01, ..idle_lane() }];
+    path.workers = vec![WorkerResult { cpu_share: 0.01, ..idle_worker() }];
     assert_eq!(ids(&case), Vec::<String>::new(), "others fill that core");
     let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
-    path.workers = vec![WorkerResult { cpu_share: 0.4, ..idle_lane() }];
+    path.workers = vec![WorkerResult { cpu_share: 0.4, ..idle_worker() }];
     let found = only(&case);
     assert_eq!((found.id.as_str(), found.severity, found.gain), ("one-core-saturated", Severity::Note, 0.0));
     assert!(found.text.starts_with("core 0 was full while 1 of 2 cores"), "{}", found.text);
@@ -207,10 +207,10 @@ fn figures_that_are_not_to_be_trusted() {
 }
 
 #[test]
-fn a_path_below_its_prediction_says_what_its_lanes_waited_for() {
+fn a_path_below_its_prediction_says_what_its_workers_waited_for() {
     let mut case = healthy();
     let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
-    (path.bytes_per_second, path.workers) = (80e6, vec![lane("nic:eth0", 8948, 0.1)]);
+    (path.bytes_per_second, path.workers) = (80e6, vec![worker("nic:eth0", 8948, 0.1)]);
     let found = only(&case);
     assert_eq!(found.id, "path-below-prediction");
     assert!(found.text.contains("65 % of the 124 MB/s") && found.text.contains("70 %"), "{}", found.text);

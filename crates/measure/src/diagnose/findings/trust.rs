@@ -163,5 +163,5 @@ fn waiting(path: &Measurement) -> (f64, f64) {
     let mean = |of: fn(&crate::measure::WorkerResult) -> f64| {
         (path.workers.iter().map(of).sum::<f64>() / count).min(1.0)
     };
-    (mean(|lane| lane.waiting_source), mean(|lane| lane.waiting_sink))
+    (mean(|worker| worker.waiting_source), mean(|worker| worker.waiting_sink))
 }

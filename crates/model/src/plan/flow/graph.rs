@@ -1,7 +1,7 @@
 //! The resources of a flow over parts, in the order of the bytes: source → joints → (link between sockets →)
 //! memory → CPU → (link between sockets →) joints → sink.
 //!
-//! Buffers lie on the node of the NIC, where its lane runs, whether it sends or receives; without a NIC at
+//! Buffers lie on the node of the NIC, where its worker runs, whether it sends or receives; without a NIC at
 //! the sink, so that a byte crosses between nodes at most once, and each direction of a link is one resource.
 //! What both directions of the flow use has a second resource with `/out` at its end; where both share the
 //! rate (a parallel bus), each has half: every byte passes twice.

@@ -47,7 +47,7 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
         ceiling,
         next,
         gains,
-        lanes: split.lanes,
+        shares: split.shares,
         placement: split.placement,
         resources,
     }

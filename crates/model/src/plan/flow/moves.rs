@@ -1,4 +1,4 @@
-//! What to move where less crosses between the sockets, or more flows: each card at an end of a crossing lane
+//! What to move where less crosses between the sockets, or more flows: each card at an end of a crossing share
 //! is tried in a slot of the other end's node.
 
 use super::flow_resources;
@@ -20,7 +20,8 @@ pub(super) fn best_move(parts: &MachineParts, flow: &Flow, now: &Split, ceiling:
     let mut tried: Vec<(String, u32)> = Vec::new();
     let mut hindrance: Option<String> = None;
     let mut best: Option<(f64, f64, String, u32)> = None;
-    for (card, node) in now.lanes.iter().filter(|lane| lane.crosses).flat_map(|lane| moves(parts, lane)) {
+    for (card, node) in now.shares.iter().filter(|share| share.crosses).flat_map(|share| moves(parts, share))
+    {
         if tried.contains(&(card.clone(), node)) || tried.len() >= MOST_TRIES {
             continue;
         }
@@ -59,8 +60,8 @@ pub(super) fn best_move(parts: &MachineParts, flow: &Flow, now: &Split, ceiling:
     }
 }
 
-/// Both cards of a lane, each with the node of the other.
-fn moves(parts: &MachineParts, lane: &FlowShare) -> Vec<(String, u32)> {
+/// Both cards of a share, each with the node of the other.
+fn moves(parts: &MachineParts, share: &FlowShare) -> Vec<(String, u32)> {
     let end = |id: &str| {
         let device = parts.device(id)?;
         let PartPlace::Joint(_) = &device.place else { return None };
@@ -69,7 +70,7 @@ fn moves(parts: &MachineParts, lane: &FlowShare) -> Vec<(String, u32)> {
         let card = above.iter().find(|joint| joint.link.is_some())?;
         Some((card.name.clone(), parts.node_of(&device.place)?))
     };
-    match (end(&lane.source), end(&lane.sink)) {
+    match (end(&share.source), end(&share.sink)) {
         (Some((source, here)), Some((sink, there))) if here != there => vec![(source, there), (sink, here)],
         _ => Vec::new(),
     }

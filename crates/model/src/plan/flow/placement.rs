@@ -19,15 +19,15 @@ const SAME: f64 = 1e-6;
 pub(super) struct Split {
     /// Bytes per second through each resource.
     pub through: BTreeMap<String, f64>,
-    pub lanes: Vec<FlowShare>,
+    pub shares: Vec<FlowShare>,
     pub placement: Placement,
 }
 
 /// Splits the flow that the solution found.
 pub(super) fn split(resources: &[Resource], solution: &Solution) -> Split {
     let Some(most) = solution.bytes_per_second.known().copied() else {
-        let (through, lanes, placement) = (BTreeMap::new(), Vec::new(), Placement::default());
-        return Split { through, lanes, placement };
+        let (through, shares, placement) = (BTreeMap::new(), Vec::new(), Placement::default());
+        return Split { through, shares, placement };
     };
     let links: BTreeSet<String> = between_nodes(resources).map(|resource| resource.id.clone()).collect();
     let base =
@@ -39,11 +39,11 @@ pub(super) fn split(resources: &[Resource], solution: &Solution) -> Split {
     least(&mut limited, most, |resource| is_first.contains(&resource.id), base);
     least(&mut limited, most, |resource| resource.next.is_empty(), base);
     let model = Model::new(&limited);
-    let lanes = lanes(&model.ways(), &links);
-    let crossing = lanes.iter().filter(|lane| lane.crosses).map(|lane| lane.bytes_per_second).sum();
-    let advice = advice(&lanes, crossing, !links.is_empty());
+    let shares = shares(&model.ways(), &links);
+    let crossing = shares.iter().filter(|share| share.crosses).map(|share| share.bytes_per_second).sum();
+    let advice = advice(&shares, crossing, !links.is_empty());
     let placement = Placement { crossing_bytes_per_second: crossing, advice };
-    Split { through: model.solve().through, lanes, placement }
+    Split { through: model.solve().through, shares, placement }
 }
 
 /// Where bytes start: what no other leads to.
@@ -90,7 +90,7 @@ fn least(
 }
 
 /// The ways of the bytes by their ends.
-fn lanes(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShare> {
+fn shares(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShare> {
     let mut sums: BTreeMap<(String, String, Option<u32>, bool), f64> = BTreeMap::new();
     for (way, bytes) in ways {
         let end = |id: Option<&String>| {
@@ -100,14 +100,14 @@ fn lanes(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShare
         let crosses = way.iter().any(|id| links.contains(id));
         *sums.entry((end(way.first()), end(way.last()), memory, crosses)).or_default() += bytes;
     }
-    let lane = |((source, sink, node, crosses), bytes_per_second)| FlowShare {
+    let share = |((source, sink, node, crosses), bytes_per_second)| FlowShare {
         source,
         sink,
         node,
         crosses,
         bytes_per_second,
     };
-    sums.into_iter().map(lane).collect()
+    sums.into_iter().map(share).collect()
 }
 
 fn between_nodes(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
@@ -118,7 +118,7 @@ fn between_nodes(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     })
 }
 
-fn advice(lanes: &[FlowShare], crossing: f64, several_nodes: bool) -> Vec<String> {
+fn advice(shares: &[FlowShare], crossing: f64, several_nodes: bool) -> Vec<String> {
     if !several_nodes {
         return Vec::new();
     }
@@ -130,10 +130,10 @@ fn advice(lanes: &[FlowShare], crossing: f64, several_nodes: bool) -> Vec<String
         ];
     }
     let mut sources: Vec<&str> =
-        lanes.iter().filter(|lane| lane.crosses).map(|lane| lane.source.as_str()).collect();
+        shares.iter().filter(|share| share.crosses).map(|share| share.source.as_str()).collect();
     sources.dedup();
     let mut sinks: Vec<&str> =
-        lanes.iter().filter(|lane| lane.crosses).map(|lane| lane.sink.as_str()).collect();
+        shares.iter().filter(|share| share.crosses).map(|share| share.sink.as_str()).collect();
     sinks.sort_unstable();
     sinks.dedup();
     vec![format!(

@@ -55,7 +55,7 @@ pub struct FlowPlan {
     /// What each change to the cut gains.
     pub gains: Vec<Gain>,
     /// Who feeds whom at that flow, with as little as possible over the links between sockets.
-    pub lanes: Vec<FlowShare>,
+    pub shares: Vec<FlowShare>,
     /// What crosses between nodes, and how to place it better.
     pub placement: Placement,
     /// Everything on the way, sources first.

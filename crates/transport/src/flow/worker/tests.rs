@@ -41,7 +41,7 @@ fn run_on_fake(
             stop.store(true, Ordering::Relaxed);
         })
     };
-    let lane = Worker {
+    let worker = Worker {
         source: &source,
         sink,
         block_bytes: BLOCK,
@@ -51,7 +51,7 @@ fn run_on_fake(
         counters: &counters,
         stop: &stop,
     };
-    let result = lane.run(&mut fake, &mut pool);
+    let result = worker.run(&mut fake, &mut pool);
     stop.store(true, Ordering::Relaxed);
     stopper.join().expect("the stopper");
     let free = pool.free();
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn a_read_error_ends_the_lane_and_names_the_source(seed: u64) {
+    fn a_read_error_ends_the_worker_and_names_the_source(seed: u64) {
         let faults = Faults { read_errors: 200, ..Faults::default() };
         let (result, fake, _, free) = run_on_fake(seed, faults, Sink::Null, 500);
         prop_assert!(matches!(result, Err(WorkerError::Source { ref what, .. }) if what == "fake"), "{result:?}");
@@ -124,7 +124,7 @@ fn a_lost_completion_is_a_stall_not_a_hang() {
 }
 
 #[test]
-fn a_failed_send_ends_the_lane() {
+fn a_failed_send_ends_the_worker() {
     let faults = Faults { send_errors: 1000, ..Faults::default() };
     let (result, ..) = run_on_fake(1, faults, Sink::Tcp, 1000);
     assert!(matches!(result, Err(WorkerError::Sink { ref why }) if why.contains("agent")), "{result:?}");
@@ -132,7 +132,7 @@ fn a_failed_send_ends_the_lane() {
 
 /// Trains to a NIC that cannot cut them, a full queue, a datagram larger than the MTU.
 #[test]
-fn a_refused_train_ends_the_lane_only_where_nothing_else_helps() {
+fn a_refused_train_ends_the_worker_only_where_nothing_else_helps() {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let segmentation = Segmentation::new(&socket, 1000, 8);
     let path = Path { receiver_buffer_bytes: 1 << 20, trip: Duration::from_micros(100) };

@@ -41,14 +41,14 @@ pub(super) struct Sending {
 impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     pub(super) fn begin(&mut self, now: u64, due: u64) -> Step {
         let Some(slot) = self.ahead.pop() else { return Step::Now };
-        let period = self.lane.beat.period;
+        let period = self.sender.beat.period;
         let late = now.saturating_sub(due);
         if late < period / 10 {
             (self.starved, self.blocked) = (0, 0);
         }
         let share = |(part, of): (u64, u64)| period * part / of;
         let span = share(SPREAD).saturating_sub(late).max(share(LEAST_SPREAD));
-        self.lane.counters.tick.store(slot.tick, Ordering::Relaxed);
+        self.sender.counters.tick.store(slot.tick, Ordering::Relaxed);
         self.sending = Some(Sending { slot, next: 0, began: now, span, blocked_since: None });
         Step::Now
     }
@@ -69,12 +69,12 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         }
         let end = datagrams.min(sending.next + wire.most_datagrams());
         let stamp = DatagramStamp {
-            sequence: self.lane.sequence,
-            timestamp: self.lane.beat.rate.timestamp_of(sending.slot.tick),
-            ssrc: self.lane.ssrc,
+            sequence: self.sender.sequence,
+            timestamp: self.sender.beat.rate.timestamp_of(sending.slot.tick),
+            ssrc: self.sender.ssrc,
         };
         let range = sending.next..end;
-        let counters = self.lane.counters;
+        let counters = self.sender.counters;
         match send_train(wire, layout, picture.pixels(), range.clone(), stamp, &mut self.headers) {
             Sent::All => {
                 bump(&counters.bytes, range.map(|datagram| layout.bytes_of(datagram) as u64).sum());
@@ -98,14 +98,14 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
                 counters.tell_network(error.to_string(), now);
             }
         }
-        self.lane.sequence = self.lane.sequence.wrapping_add((end - sending.next) as u32);
+        self.sender.sequence = self.sender.sequence.wrapping_add((end - sending.next) as u32);
         (sending.next, sending.blocked_since) = (end, None);
         if end == datagrams { self.finish(now) } else { Step::Now }
     }
 
     fn finish(&mut self, now: u64) -> Step {
         let Some(sending) = self.sending.take() else { return Step::Now };
-        let counters = self.lane.counters;
+        let counters = self.sender.counters;
         bump(&counters.frames_sent, 1);
         if let (FrameState::Ready(picture), Some((_, layout))) = (&sending.slot.state, &self.route) {
             preview::paint(counters, layout.size(), picture.pixels(), now);
@@ -120,9 +120,9 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         if let Some(sending) = self.sending.take() {
             let datagrams = self.route.as_ref().map_or(sending.next, |(_, layout)| layout.datagrams());
             let rest = datagrams - sending.next.min(datagrams);
-            self.lane.sequence = self.lane.sequence.wrapping_add(rest as u32);
-            bump(&self.lane.counters.datagrams_lost, rest as u64);
-            self.lane.counters.drop_frame(SenderStage::Network);
+            self.sender.sequence = self.sender.sequence.wrapping_add(rest as u32);
+            bump(&self.sender.counters.datagrams_lost, rest as u64);
+            self.sender.counters.drop_frame(SenderStage::Network);
             self.ahead.hand_on(sending.slot.state, self.pool);
         }
         Step::Now

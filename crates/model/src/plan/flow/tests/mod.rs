@@ -95,16 +95,16 @@ fn bytes_between_disk_and_memory_stay_on_the_disks_node() {
     let plan = planned(&lopsided(SLOW_LINK), "disk", "memory");
     assert!((rate(&plan) - 3e9).abs() < 2.0 && plan.placement.crossing_bytes_per_second == 0.0);
     assert!(plan.resources.iter().all(|resource| !resource.id.starts_with("socket-link")));
-    let lanes: Vec<(&str, Option<u32>)> =
-        plan.lanes.iter().map(|lane| (lane.source.as_str(), lane.node)).collect();
-    assert_eq!(lanes, [("disk:here", Some(1)), ("disk:there", Some(0))]);
+    let shares: Vec<(&str, Option<u32>)> =
+        plan.shares.iter().map(|share| (share.source.as_str(), share.node)).collect();
+    assert_eq!(shares, [("disk:here", Some(1)), ("disk:there", Some(0))]);
 }
 
 #[test]
 fn a_gpu_at_the_other_socket_is_fed_over_the_link() {
     let plan = planned(&lopsided(SLOW_LINK), "nic", "gpu");
     assert_eq!(plan.ceiling.cut, ["socket-link:1>0"]);
-    assert_eq!(plan.lanes.iter().map(|lane| lane.sink.as_str()).collect::<Vec<_>>(), ["gpu:gpu0"]);
+    assert_eq!(plan.shares.iter().map(|share| share.sink.as_str()).collect::<Vec<_>>(), ["gpu:gpu0"]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn ends_that_are_not_there_are_reported_with_those_that_are() {
 fn what_is_not_known_is_reported_with_the_remedy() {
     let parts = parse("[[disk]]\nname = \"d\"\n[[gpu]]\nname = \"g\"\npcie = \"3x8\"").expect("a machine");
     let plan = planned(&parts, "disk", "memory");
-    assert!(plan.ceiling.bytes_per_second.why().is_some() && plan.lanes.is_empty());
+    assert!(plan.ceiling.bytes_per_second.why().is_some() && plan.shares.is_empty());
     assert!(
         plan.sentence.contains("disk:d → memory") && plan.sentence.contains("linerate run"),
         "{}",

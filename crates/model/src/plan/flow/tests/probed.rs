@@ -53,7 +53,7 @@ fn the_uplink_of_a_clouds_switch_does_not_hold_its_nic() {
     assert!((rate(&plan) * 8.0 / 1e9 - 400.0 * 8948.0 / 9038.0).abs() < 0.1, "{}", plan.sentence);
     let gpu = planned(&parts, "nic", "gpu");
     assert!(gpu.ceiling.cut.iter().all(|id| id.starts_with("nic:")), "{}", gpu.sentence);
-    assert_eq!(gpu.lanes.iter().map(|lane| lane.sink.as_str()).next(), Some("gpu:0000:05:00.0"));
+    assert_eq!(gpu.shares.iter().map(|share| share.sink.as_str()).next(), Some("gpu:0000:05:00.0"));
 }
 
 /// The on-chip X722 of a Skylake server shows 2.5 GT/s x1.
