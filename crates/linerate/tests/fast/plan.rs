@@ -98,7 +98,7 @@ fn twelve_cards_of_a_uv_300_are_twelve_times_one() {
     close(ceiling(&write), 12.0 * 2.05e9, 2.5);
     close(ceiling(&write), 24.1e9, 0.5);
     assert_eq!((read.ceiling.cut.len(), write.ceiling.cut.len()), (12, 12));
-    assert!(read.sentence.contains("The 12 disks (nvme0–nvme11"), "{}", read.sentence);
+    assert!(read.sentence.contains("the 12 disks (nvme0–nvme11"), "{}", read.sentence);
     // With the single card's own measurement in place of its data sheet.
     for figure in ["nvme.read=2.78GB/s", "nvme.write=2.05GB/s"] {
         apply(&mut parts, &WhatIfChange::Set(figure.into())).expect("a figure");
@@ -240,12 +240,12 @@ fn the_screen_shows_before_and_after() {
     let (status, screen, complaint) = linerate(&words);
     assert_eq!((status, complaint.as_str()), (Some(0), ""));
     for line in [
-        "before    26.7 Gb/s, limited by pcie:eth0 and nic:eth1 and eth2",
-        "what if   remove eth2: 16.8 Gb/s (−9.93 Gb/s)",
-        "what if   move eth0=slot3: 19.9 Gb/s (+3.04 Gb/s)",
-        "what if   set mtu=1500: 19.1 Gb/s (−712 Mb/s)",
-        "gain      26.7 Gb/s → 19.1 Gb/s (−7.60 Gb/s)",
-        "ceiling   19.1 Gb/s (2.39 GB/s), payload, by the data sheets less protocol overhead",
+        "before      26.7 Gb/s, limited by pcie:eth0 and nic:eth1 and eth2",
+        "what if     remove eth2: 16.8 Gb/s (−9.93 Gb/s)",
+        "what if     move eth0=slot3: 19.9 Gb/s (+3.04 Gb/s)",
+        "what if     set mtu=1500: 19.1 Gb/s (−712 Mb/s)",
+        "gain        26.7 Gb/s → 19.1 Gb/s (−7.60 Gb/s)",
+        "ceiling     19.1 Gb/s (2.39 GB/s), payload, by the data sheets less protocol overhead",
     ] {
         assert!(screen.contains(line), "no “{line}” in\n{screen}");
     }
@@ -317,7 +317,7 @@ fn a_probed_machine_reads_as_one_and_wrong_use_is_reported() {
         let (status, screen, complaint) =
             linerate(&["--machine", &path(name), "--flow", "memory-to-network"]);
         assert_eq!(status, Some(0), "{complaint}");
-        assert!(screen.contains("ceiling   23.5 Gb/s"), "{screen}");
+        assert!(screen.contains("ceiling     23.5 Gb/s"), "{screen}");
     }
     std::fs::write(path("wrong.toml"), "[[nic]]\nname = \"a\"\nrate = 10\n").expect("a file");
     std::fs::write(path("wrong.json"), "{\"machine\": 3}").expect("a file");

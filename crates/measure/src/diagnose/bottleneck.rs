@@ -1,4 +1,4 @@
-//! The bottleneck in one sentence: the minimum cut of the prediction, what comes next, and what lifts it.
+//! The bottleneck in two sentences: the minimum cut of the prediction; what raises the flow, and how far.
 
 use super::cost::Granted;
 use super::figures::Figures;
@@ -6,7 +6,7 @@ use super::predict::Prediction;
 use super::product::Bottleneck;
 use crate::measure::{ReceiverResult, receiver_evidence};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
-use linerate_model::plan::wording::{counted, listed, name};
+use linerate_model::plan::wording::{counted, in_words, listed, name};
 use linerate_model::plan::{Plan, Resource, ResourceKind};
 use linerate_model::verdict::{Evidence, Limit, judge};
 use std::collections::BTreeMap;
@@ -26,17 +26,19 @@ pub(super) fn bottleneck(prediction: &Prediction, plan: &Plan, figures: &Figures
     let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == kind).collect();
     let others: Vec<&str> =
         cut.iter().filter(|part| part.kind != kind).map(|part| part.id.as_str()).collect();
-    let (mut subject, mut plural) = subject(kind, &main, prediction, plan, figures);
+    let mut subject = subject(kind, &main, prediction, plan, figures);
     if !others.is_empty() {
-        subject = format!("{subject}, together with {},", listed(&others, 3));
-        plural = true;
+        subject = format!("{subject}, together with {}", in_words(&others));
     }
-    let verb = if plural { "limit" } else { "limits" };
-    let tail = what_next(prediction, kind, main.len(), flow, plan.loopback);
+    let verb = if cut.len() > 1 { "limit" } else { "limits" };
+    let headroom = headroom(prediction, kind, main.len(), flow, plan.loopback);
     Bottleneck {
         kind,
         resources: prediction.solution.cut.clone(),
-        sentence: format!("{subject} {verb} the flow to {}; {tail}.", show_bytes_rate(flow)),
+        sentence: format!(
+            "The bottleneck is {subject}, which {verb} the flow to {}. {headroom}.",
+            show_bytes_rate(flow)
+        ),
         gain: prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
     }
 }
@@ -66,116 +68,118 @@ fn largest_kind(cut: &[&Resource]) -> Option<ResourceKind> {
     sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| kind)
 }
 
-/// What limits the flow, capital first, and whether it is more than one.
+/// What limits the flow, with the evidence.
 fn subject(
     kind: ResourceKind,
     parts: &[&Resource],
     prediction: &Prediction,
     plan: &Plan,
     figures: &Figures,
-) -> (String, bool) {
-    let plural = parts.len() > 1;
-    let subject = match kind {
+) -> String {
+    match kind {
         ResourceKind::Disk => counted("disk", "disks", parts, show_bytes_rate),
         ResourceKind::Nic if plan.loopback => {
-            format!("The host's own stack (loopback, {}, measured)", show_bits_rate(parts[0].capacity))
+            format!("the host's own stack (loopback, {}, measured)", show_bits_rate(parts[0].capacity))
         }
         ResourceKind::Nic => counted("NIC", "NICs", parts, show_bits_rate),
-        ResourceKind::Pcie => counted("PCIe link", "PCIe links", parts, show_bytes_rate),
+        ResourceKind::Pcie => counted("the PCIe link", "PCIe links", parts, show_bytes_rate),
         ResourceKind::SocketLink => {
-            counted("link between the sockets", "links between the sockets", parts, show_bytes_rate)
+            counted("the link between the sockets", "links between the sockets", parts, show_bytes_rate)
         }
-        ResourceKind::Memory => format!("The memory ({})", parts[0].why.as_deref().unwrap_or("measured")),
+        ResourceKind::Memory => format!("the memory ({})", parts[0].why.as_deref().unwrap_or("measured")),
         ResourceKind::Controller => controller(parts[0]),
         ResourceKind::Cpu => cpu(prediction, plan),
         ResourceKind::Receiver => {
-            let told =
+            let report =
                 figures.whole_network(prediction.protocol, false).and_then(|figure| figure.receiver.as_ref());
-            receiver(parts, told)
+            receiver(parts, report)
         }
-    };
-    (subject, plural)
+    }
 }
 
 fn controller(part: &Resource) -> String {
     if part.id == "controller:network" {
-        "What the NICs share (all together send less than the sum of each alone)".into()
+        "what the NICs share (all together send less than the sum of each alone)".into()
     } else {
-        "What the disks share, a controller or a link (all together read less than the sum of each alone),"
+        "what the disks share, a controller or a link (all together read less than the sum of each alone)"
             .into()
     }
 }
 
 fn cpu(prediction: &Prediction, plan: &Plan) -> String {
-    let Some(cpu) = &prediction.cpu else { return "The CPU".into() };
+    let Some(cpu) = &prediction.cpu else { return "the CPU".into() };
     let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
     match cpu.granted {
-        Granted::Quota(cores) => format!("The control group's CPU quota ({cores:.2} cores, {cost})"),
+        Granted::Quota(cores) => format!("the control group's CPU quota ({cores:.2} cores, {cost})"),
         Granted::WorkerCores(1) if plan.workers.len() > 1 => {
-            format!("The one core that all {} workers share ({cost})", plan.workers.len())
+            format!("the one core that all {} workers share ({cost})", plan.workers.len())
         }
-        Granted::WorkerCores(1) => format!("The core of the one worker ({cost})"),
-        Granted::WorkerCores(cores) => format!("The CPU ({cores} cores of the workers, {cost})"),
-        Granted::AllCores(cores) => format!("The CPU ({cores} cores for sender and receiver, {cost})"),
+        Granted::WorkerCores(1) => format!("the core of the one worker ({cost})"),
+        Granted::WorkerCores(cores) => format!("the CPU ({cores} cores of the workers, {cost})"),
+        Granted::AllCores(cores) => format!("the CPU ({cores} cores for sender and receiver, {cost})"),
     }
 }
 
-fn receiver(parts: &[&Resource], told: Option<&ReceiverResult>) -> String {
+fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
-    let limit = told.and_then(|told| {
-        let receiver = Some(receiver_evidence(told));
+    let limit = report.and_then(|report| {
+        let receiver = Some(receiver_evidence(report));
         judge(&Evidence { receiver, ..Evidence::default() }).limits.into_iter().next()
     });
-    let why = match (told, limit) {
-        (Some(told), Some(Limit::ReceiverQuota { .. })) => {
-            format!("its CPU quota of {:.2} cores, measured; ", told.quota_cores)
+    let why = match (report, limit) {
+        (Some(report), Some(Limit::ReceiverQuota { .. })) => {
+            format!("its CPU quota of {:.2} cores, measured; ", report.quota_cores)
         }
         (_, Some(Limit::ReceiverThread { .. })) => "one of its threads fills a core, measured; ".into(),
         _ => "measured; ".into(),
     };
-    format!("The receiver on {} ({why}not the NIC, not the disks)", listed(&names, 3))
+    format!("the receiver on {} ({why}not the NIC, not the disks)", listed(&names, 3))
 }
 
-/// What limits next, and what lifts the cut.
-fn what_next(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64, loopback: bool) -> String {
-    let lift = remedy(prediction, kind, parts, loopback);
+/// What raises the flow, how far, and what limits it there.
+fn headroom(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64, loopback: bool) -> String {
+    let remedy = remedy(prediction, kind, parts, loopback);
     let lifted = prediction.model.solve_without(&prediction.solution.cut);
     let Some(next) = lifted.bytes_per_second.known().copied() else {
-        return format!("no other limit is known: {lift} raise it");
+        return format!("{remedy} would raise it; no other limit is known");
     };
     let ids: Vec<&str> = lifted.cut.iter().map(String::as_str).collect();
-    let by = if ids.len() > 1 { "limits are" } else { "limit is" };
-    let limit = format!("the next {by} {} at {}", listed(&ids, 2), show_bytes_rate(next));
+    let (names, rate) = (in_words(&ids), show_bytes_rate(next));
     if next < flow * HARDLY {
-        return format!("{limit}, nearly the same: raising only the one gains little");
+        return format!("{remedy} alone would gain little: at {rate} {names} {} next", is(&ids));
     }
     let times = next / flow;
     let gain = if flow <= 0.0 {
-        "raise it to that".to_string()
+        String::new()
     } else if times >= 1.95 {
-        format!("raise it up to {times:.0} times")
+        format!(" ({times:.0} times)")
     } else {
-        format!("raise it by up to {:.0} %", (times - 1.0) * 100.0)
+        format!(" (+{:.0} %)", (times - 1.0) * 100.0)
     };
-    format!("{limit}: {lift} {gain}")
+    let verb = if ids.len() > 1 { "limit" } else { "limits" };
+    format!("{remedy} would raise it to {rate}{gain}, where {names} {verb}")
+}
+
+fn is(ids: &[&str]) -> &'static str {
+    if ids.len() > 1 { "are" } else { "is" }
 }
 
 fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: bool) -> &'static str {
     match kind {
-        ResourceKind::Disk if parts > 1 => "faster or more disks",
-        ResourceKind::Disk => "a faster disk or further ones",
-        ResourceKind::Nic if loopback => "faster cores or more workers",
-        ResourceKind::Nic if parts > 1 => "faster or more NICs",
-        ResourceKind::Nic => "a faster NIC or further ones",
-        ResourceKind::Pcie => "wider or faster slots",
+        ResourceKind::Disk if parts > 1 => "Faster or more disks",
+        ResourceKind::Disk => "A faster disk or further ones",
+        ResourceKind::Nic if loopback => "Faster cores or more workers",
+        ResourceKind::Nic if parts > 1 => "Faster or more NICs",
+        ResourceKind::Nic => "A faster NIC or further ones",
+        ResourceKind::Pcie => "Wider or faster slots",
         ResourceKind::SocketLink => "NICs and disks on one socket",
-        ResourceKind::Memory => "more memory channels or fewer copies",
-        ResourceKind::Controller => "further controllers or links",
-        ResourceKind::Receiver => "more CPU for the receiver or a further peer",
+        ResourceKind::Memory => "More memory channels or fewer copies",
+        ResourceKind::Controller => "Further controllers or links",
+        ResourceKind::Receiver => "More CPU for the receiver or a further peer",
         ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
-            Some(Granted::Quota(_)) => "more cores in the quota",
-            Some(Granted::WorkerCores(_)) => "workers on more cores",
-            _ => "more or faster cores",
+            Some(Granted::Quota(_)) => "More cores in the quota",
+            Some(Granted::WorkerCores(_)) => "Workers on more cores",
+            _ => "More or faster cores",
         },
     }
 }

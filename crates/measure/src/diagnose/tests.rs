@@ -84,19 +84,22 @@ fn the_sentences() {
     let sentences: Vec<String> =
         rows().into_iter().map(|row| bottleneck(&row.1.measured().diagnose()).sentence.clone()).collect();
     let expected = [
-        "The four disks (loop0–loop3, 50.0 MB/s each, measured) limit the flow to 200 MB/s; the next limit \
-         is nic:eth0 at 1.24 GB/s: faster or more disks raise it up to 6 times.",
-        "The NIC eth0 (990 Mb/s, measured) limits the flow to 124 MB/s; the next limits are disk:loop0, \
-         disk:loop1 and 2 more at 800 MB/s: a faster NIC or further ones raise it up to 6 times.",
-        "Both NICs (eth0 990 Mb/s and eth1 495 Mb/s, measured) limit the flow to 186 MB/s; the next limits \
-         are disk:loop0 and disk:loop1 at 400 MB/s: faster or more NICs raise it up to 2 times.",
-        "Both disks (loop0 100 MB/s and loop1 20.0 MB/s, measured) limit the flow to 120 MB/s; the next \
-         limit is nic:eth0 at 1.24 GB/s: faster or more disks raise it up to 10 times.",
-        "The control group's CPU quota (0.40 cores, 0.33 CPU seconds per GB) limits the flow to 1.21 GB/s; \
-         the next limit is disk:loop0 at 2.00 GB/s: more cores in the quota raise it by up to 65 %.",
-        "The receiver on peer (its CPU quota of 0.10 cores, measured; not the NIC, not the disks) limits the \
-         flow to 140 MB/s; the next limits are disk:loop0, disk:loop1 and 2 more at 800 MB/s: more CPU for \
-         the receiver or a further peer raise it up to 6 times.",
+        "The bottleneck is the four disks (loop0–loop3, 50.0 MB/s each, measured), which limit the flow to \
+         200 MB/s. Faster or more disks would raise it to 1.24 GB/s (6 times), where NIC eth0 limits.",
+        "The bottleneck is NIC eth0 (990 Mb/s, measured), which limits the flow to 124 MB/s. A faster NIC or \
+         further ones would raise it to 800 MB/s (6 times), where disks loop0–loop3 limit.",
+        "The bottleneck is the two NICs (eth0 990 Mb/s and eth1 495 Mb/s, measured), which limit the flow to \
+         186 MB/s. Faster or more NICs would raise it to 400 MB/s (2 times), where disks loop0 and loop1 \
+         limit.",
+        "The bottleneck is the two disks (loop0 100 MB/s and loop1 20.0 MB/s, measured), which limit the \
+         flow to 120 MB/s. Faster or more disks would raise it to 1.24 GB/s (10 times), where NIC eth0 \
+         limits.",
+        "The bottleneck is the control group's CPU quota (0.40 cores, 0.33 CPU seconds per GB), which limits \
+         the flow to 1.21 GB/s. More cores in the quota would raise it to 2.00 GB/s (+65 %), where disk \
+         loop0 limits.",
+        "The bottleneck is the receiver on peer (its CPU quota of 0.10 cores, measured; not the NIC, not the \
+         disks), which limits the flow to 140 MB/s. More CPU for the receiver or a further peer would raise \
+         it to 800 MB/s (6 times), where disks loop0–loop3 limit.",
     ];
     assert_eq!(sentences, expected);
 }
@@ -116,7 +119,7 @@ fn what_was_held_is_a_lower_bound_and_labelled_so() {
     assert!(
         bottleneck(&diagnosis)
             .sentence
-            .ends_with("no other limit is known: more cores in the quota raise it.")
+            .ends_with("More cores in the quota would raise it; no other limit is known.")
     );
     for id in ["disk:loop0", "nic:eth0"] {
         let resource = diagnosis.resources.iter().find(|resource| resource.id == id).expect("a resource");
@@ -254,7 +257,9 @@ fn the_cpu_of_one_worker_on_loopback() {
             < 0.01
     );
     assert!(
-        bottleneck(&diagnosis).sentence.starts_with("The core of the one worker (0.33 CPU seconds per GB)")
+        bottleneck(&diagnosis).sentence.starts_with(
+            "The bottleneck is the core of the one worker (0.33 CPU seconds per GB), which limits"
+        )
     );
     case.machine.cpu.quota_cores = Fact::Known(1.0);
     let quota = case.diagnose();
@@ -313,7 +318,9 @@ fn loopback_is_called_the_hosts_own_stack() {
     case.plan.loopback = true;
     let sentence = bottleneck(&case.diagnose()).sentence.clone();
     assert!(
-        sentence.starts_with("The host's own stack (loopback, 5.60 Gb/s, measured) limits the flow"),
+        sentence.starts_with(
+            "The bottleneck is the host's own stack (loopback, 5.60 Gb/s, measured), which limits the flow"
+        ),
         "{sentence}"
     );
 }

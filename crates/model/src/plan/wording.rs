@@ -1,4 +1,4 @@
-//! Resources in words: `The four disks (loop0–loop3, 50.0 MB/s each, measured)`.
+//! Resources in words: `the four disks (loop0–loop3, 50.0 MB/s each, measured)`.
 
 pub use linerate_facts::wording::listed;
 
@@ -7,7 +7,7 @@ use super::product::{Origin, Resource};
 /// Rates of like devices within this share of each other are shown as one.
 const LIKE: f64 = 0.05;
 
-/// `The four disks (loop0–loop3, 50.0 MB/s each, measured)`.
+/// `the four disks (loop0–loop3, 50.0 MB/s each, measured)`; one: `disk vda (3.83 GB/s, measured)`.
 pub fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) -> String {
     let Some(first) = parts.first() else { return String::new() };
     let origin = match first.origin {
@@ -18,7 +18,7 @@ pub fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> Stri
     };
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
     if let [part] = parts {
-        return format!("The {one} {} ({}, {origin})", names[0], show(part.capacity));
+        return format!("{one} {} ({}, {origin})", names[0], show(part.capacity));
     }
     let mut rates: Vec<f64> = parts.iter().map(|part| part.capacity).collect();
     rates.sort_by(f64::total_cmp);
@@ -33,13 +33,10 @@ pub fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> Stri
         format!("{}, {} to {}", ranged(&names), show(least), show(most))
     };
     let count = match parts.len() {
-        2 => "Both".to_string(),
-        count @ 3..=9 => {
-            format!("The {}", ["three", "four", "five", "six", "seven", "eight", "nine"][count - 3])
-        }
-        count => format!("The {count}"),
+        count @ 2..=9 => ["two", "three", "four", "five", "six", "seven", "eight", "nine"][count - 2].into(),
+        count => count.to_string(),
     };
-    format!("{count} {many} ({each}, {origin})")
+    format!("the {count} {many} ({each}, {origin})")
 }
 
 /// The part of an id after its kind.
@@ -86,6 +83,44 @@ pub fn ids(all: &[&str]) -> String {
     listed(&words.iter().map(String::as_str).collect::<Vec<_>>(), 4)
 }
 
+/// Ids as a sentence names them: `disks ssd0–ssd5 and the CPU`.
+pub fn in_words(all: &[&str]) -> String {
+    // The two ways of a link are one link.
+    fn part(id: &str) -> &str {
+        name(id).trim_end_matches("/out")
+    }
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for id in all {
+        let kind = id.split_once(':').map_or(*id, |(kind, _)| kind);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, names)) if names.contains(&part(id)) => {}
+            Some((_, names)) => names.push(part(id)),
+            None => kinds.push((kind, vec![part(id)])),
+        }
+    }
+    let words: Vec<String> = kinds
+        .iter()
+        .map(|(kind, names)| {
+            let several = if names.len() > 1 { "s" } else { "" };
+            let these = ranged(names);
+            match *kind {
+                "disk" => format!("disk{several} {these}"),
+                "nic" => format!("NIC{several} {these}"),
+                "pcie" => format!("the PCIe link{several} of {these}"),
+                "socket-link" => format!("the socket link{several} {these}"),
+                "controller" if these == "network" => "what the NICs share".into(),
+                "controller" if these == "disks" => "what the disks share".into(),
+                "controller" => format!("controller{several} {these}"),
+                "receiver" => format!("the receiver{several} on {these}"),
+                "cpu" => "the CPU".into(),
+                "memory" => "the memory".into(),
+                _ => format!("{kind} {these}"),
+            }
+        })
+        .collect();
+    listed(&words.iter().map(String::as_str).collect::<Vec<_>>(), 4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +130,15 @@ mod tests {
         assert_eq!(ids(&["disk:ssd0", "disk:ssd1", "disk:ssd2", "memory"]), "disk:ssd0–ssd2 and memory");
         assert_eq!(ids(&["nic:eth0", "pcie:eth1", "nic:eth2"]), "nic:eth0 and eth2 and pcie:eth1");
         assert_eq!(ids(&[]), "");
+    }
+
+    #[test]
+    fn a_sentence_names_parts_as_a_person_does() {
+        assert_eq!(
+            in_words(&["disk:ssd0", "disk:ssd1", "disk:ssd2", "cpu:workers"]),
+            "disks ssd0–ssd2 and the CPU"
+        );
+        assert_eq!(in_words(&["nic:eth0", "pcie:eth1/out"]), "NIC eth0 and the PCIe link of eth1");
+        assert_eq!(in_words(&["memory", "receiver:peer"]), "the memory and the receiver on peer");
     }
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 pub(super) use wall::screen as wall_screen;
 
 /// Columns of the words before each text.
-const INDENT: usize = 10;
+const INDENT: usize = 12;
 
 /// What a plan prints.
 #[derive(Clone, Debug)]
@@ -96,7 +96,8 @@ impl FlowReport {
         lines.push(String::new());
         self.changes(&mut lines, width, style);
         put(&mut lines, "ceiling", &self.ceiling(), width, |text| style.bold(text));
-        put(&mut lines, "limited by", &plan.sentence, width, str::to_string);
+        let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
+        put(&mut lines, "limited by", bottleneck, width, str::to_string);
         self.gains(&mut lines, width);
         self.left_out(&mut lines, width);
         lines.push(String::new());

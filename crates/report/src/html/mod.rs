@@ -19,7 +19,7 @@ mod workers;
 use super::figure::{Figure, Unit, percent};
 use super::map;
 use super::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
-use super::verdict::{RunVerdict, named, resources, subject, verdict};
+use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 use pieces::{card, kept_together, letter_tag, with_code, word_tag};
@@ -91,7 +91,12 @@ fn header(run: &Run, verdict: &RunVerdict) -> Markup {
                 @for fact in facts.iter().filter(|fact| !fact.is_empty()) { span { (fact) } }
             }
             p class="subject" { (subject(run)) }
-            h1 class=[long.then_some("long")] { (kept_together(&verdict.sentence)) }
+            @if verdict.achieved.value.is_some() {
+                h1 { (kept_together(&both(&verdict.achieved))) " from disk to network" }
+                p class="lead" { (kept_together(&verdict.sentence)) }
+            } @else {
+                h1 class=[long.then_some("long")] { (kept_together(&verdict.sentence)) }
+            }
             (tiles(run, verdict))
             (legend())
         }
@@ -111,11 +116,14 @@ fn server(run: &Run, verdict: &RunVerdict) -> Markup {
     card("map", "The server and the flow", html! {}, body)
 }
 
-/// Ceiling, predicted, achieved; and what lifting the cut would gain.
+/// Ceiling, predicted, achieved; and the headroom without the bottleneck.
 fn tiles(run: &Run, verdict: &RunVerdict) -> Markup {
     let known = resources(run);
-    let held =
-        if verdict.cut.is_empty() { String::new() } else { format!("cut: {}", named(&verdict.cut, &known)) };
+    let held = if verdict.cut.is_empty() {
+        String::new()
+    } else {
+        format!("limited by {}", named(&verdict.cut, &known))
+    };
     let share = verdict.of_predicted.map(|share| format!("{} of predicted", percent(share)));
     let protocol = run.goal.protocols.first().map(|protocol| protocol.to_string());
     let reached: Vec<String> = share.into_iter().chain(protocol).collect();
@@ -126,7 +134,7 @@ fn tiles(run: &Run, verdict: &RunVerdict) -> Markup {
             (tile("tile", "Ceiling", &verdict.ceiling, "what the parts allow"))
             @if let Some(gain) = verdict.gain {
                 @let gain = Figure::of(Some(gain), Origin::Measured);
-                (tile("tile", "Gain without the cut", &gain, "from the prediction"))
+                (tile("tile", "Headroom", &gain, "more without the bottleneck, by the prediction"))
             }
         }
     }

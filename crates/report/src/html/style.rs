@@ -20,6 +20,7 @@ h1.long{font-size:clamp(1.25rem,.95rem + 1.1vw,1.65rem);max-width:64ch}
 h2{font-size:1.2rem;font-weight:650;letter-spacing:-.01em;margin:0 0 10px}
 h3{font-size:.95rem;font-weight:650;margin:20px 0 6px}
 p{margin:0 0 10px}
+.lead{font-size:1.12rem;line-height:1.45;max-width:72ch;margin:-.4em 0 1.2em;text-wrap:pretty}
 .kicker{color:var(--soft);font-size:.85rem;margin:0}
 .kicker span+span::before{content:"·";margin:0 .55em}
 .subject{font-weight:600;margin:4px 0 0}

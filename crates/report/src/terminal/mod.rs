@@ -1,5 +1,5 @@
-//! One screen: what was run, a line per stage, ceiling – predicted – achieved, the bottleneck, findings,
-//! errors.
+//! One screen: what was run, what was achieved and what limits it, a line per stage, ceiling and prediction,
+//! findings, errors.
 
 mod access;
 mod ledger;
@@ -87,8 +87,9 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
     let mut lines = Vec::new();
     for (findings, text_lines, rows, errors) in detail {
         lines = head(run, width, style);
-        lines.extend(table::lines(run, width, rows, style));
         lines.extend(result(run, &verdict, text_lines, width, style));
+        lines.extend(table::lines(run, width, rows, style));
+        lines.extend(bounds(run, &verdict, text_lines, width, style));
         lines.extend(finding_lines(run, findings, text_lines, width, style));
         lines.extend(error_lines(run, errors, text_lines.clamp(1, 3), width, style));
         if lines.len() <= SCREEN_LINES {
@@ -109,39 +110,45 @@ fn head(run: &Run, width: usize, style: Style) -> Vec<String> {
     lines
 }
 
-/// The three figures and why the flow is no faster; with no `text_lines` in as few words as can be.
+/// What was achieved, what limits it, what raises it: with no `text_lines` in as few words as can be.
 fn result(run: &Run, verdict: &RunVerdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    let known = resources(run);
-    let mut lines = vec![String::new()];
-    let mut line = |word: &str, figure: &Figure, note: String| {
-        let note = match (&figure.why, figure.value) {
-            (Some(why), None) => format!("({})", printable(why)),
-            _ => note,
-        };
-        let head = format!("{word:<11}{:<26}", both(figure));
-        let room = width.saturating_sub(columns(&head));
-        let note = shortened(&note, room);
-        lines.push(format!("{}{}", style.bold(&head), style.dim(&note)).trim_end().to_string());
-    };
-    line("ceiling", &verdict.ceiling, "rated and effective: what the parts allow".into());
-    let cut = if verdict.cut.is_empty() {
-        String::new()
-    } else {
-        format!(", cut: {}", named(&verdict.cut, &known))
-    };
-    line("predicted", &verdict.predicted, format!("from measured stages{cut}"));
     let of_predicted = verdict.of_predicted.map(|share| format!("{} of predicted, ", percent(share)));
     let protocol = run.goal.protocols.first().map(|protocol| format!(", {protocol}")).unwrap_or_default();
-    line("achieved", &verdict.achieved, format!("{}measured{protocol}", of_predicted.unwrap_or_default()));
-    lines.extend(other_protocols(run, text_lines.min(2), width, style));
+    let note = format!("{}measured{protocol}", of_predicted.unwrap_or_default());
+    let mut lines = vec![figure("achieved", &verdict.achieved, note, width, style)];
+    let most = if text_lines == 0 { 2 } else { 4 };
+    lines.extend(limited(&verdict.sentence, width, most).iter().map(|line| style.cut(line)));
     lines.push(String::new());
-    let sentence = if text_lines == 0 {
-        limited(&verdict.sentence, width, 2)
-    } else {
-        limited(&verdict.sentence, width, 4)
-    };
-    lines.extend(sentence.iter().map(|line| style.cut(line)));
     lines
+}
+
+/// What the parts allow, what was predicted, and the protocols that are not the headline.
+fn bounds(run: &Run, verdict: &RunVerdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+    let allowed = "rated and effective: what the parts allow".into();
+    let bottleneck = if verdict.cut.is_empty() {
+        String::new()
+    } else {
+        format!(", limited by {}", named(&verdict.cut, &resources(run)))
+    };
+    let predicted = format!("from measured stages{bottleneck}");
+    let mut lines = vec![
+        String::new(),
+        figure("ceiling", &verdict.ceiling, allowed, width, style),
+        figure("predicted", &verdict.predicted, predicted, width, style),
+    ];
+    lines.extend(other_protocols(run, text_lines.min(2), width, style));
+    lines
+}
+
+/// A figure in both units, and a note or why it is unknown.
+fn figure(word: &str, figure: &Figure, note: String, width: usize, style: Style) -> String {
+    let note = match (&figure.why, figure.value) {
+        (Some(why), None) => format!("({})", printable(why)),
+        _ => note,
+    };
+    let head = format!("{word:<11}{:<26}", both(figure));
+    let note = shortened(&note, width.saturating_sub(columns(&head)));
+    format!("{}{}", style.bold(&head), style.dim(&note)).trim_end().to_string()
 }
 
 /// The protocols that are not the headline: a line each, and their own sentence where something else holds

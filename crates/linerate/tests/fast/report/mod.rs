@@ -149,7 +149,7 @@ fn the_page_has_its_parts() {
         for id in ["map", "waterfall", "stages", "cores", "machine", "again"] {
             assert!(page.contains(&format!("<section id=\"{id}\"")), "{name}: {id}");
         }
-        assert!(page.contains(&run.host) && page.contains("CUT"), "{name}");
+        assert!(page.contains(&run.host) && page.contains(">bottleneck</span>"), "{name}");
         assert!(
             page.contains("<svg class=\"map\"") && page.contains("aria-labelledby=\"map-t map-d\""),
             "{name}"

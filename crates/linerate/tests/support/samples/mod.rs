@@ -32,8 +32,9 @@ pub fn loopback() -> Run {
     spec.tcp = (1.90e9, 1.83e9);
     spec.udp = (1.12e9, 1.08e9);
     spec.sentence =
-        "The disk vda limits the flow to 1.90 GB/s: both cores still have time and loopback could carry \
-         three times as much. A second disk would raise it to 2.4 GB/s, where the CPU is next."
+        "The bottleneck is disk vda, which limits the flow to 1.90 GB/s: both cores still have time and \
+         loopback could carry three times as much. A second disk would raise it to 2.4 GB/s, where the \
+         CPU limits."
             .into();
     spec.gain = 5e8;
     spec.flagged = vec![("vda", "steal"), ("lo", "core-saturated")];
@@ -84,8 +85,8 @@ pub fn lab_disks() -> Run {
     spec.tcp = (199.4e6, 197.1e6);
     spec.udp = (199.4e6, 196.2e6);
     spec.sentence =
-        "The four disks together limit the flow to 199 MB/s; the NIC is used to 16 %. Each further disk of \
-         this kind adds 50 MB/s."
+        "The bottleneck is the four disks, which together limit the flow to 199 MB/s; the NIC is used to \
+         16 %. Each further disk of this kind adds 50 MB/s."
             .into();
     spec.gain = 1.01e9;
     spec.build()
@@ -111,8 +112,8 @@ pub fn unequal_nics() -> Run {
     spec.tcp = (185.4e6, 182.9e6);
     spec.udp = (185.4e6, 180.1e6);
     spec.sentence =
-        "Both NICs limit the flow: 1.48 Gb/s of payload is what their 1.5 Gb/s leave at MTU 9000. The disks \
-         are used to 46 %."
+        "The bottleneck is the two NICs, which limit the flow to 1.48 Gb/s of payload: that is what their \
+         1.5 Gb/s leave at MTU 9000. The disks are used to 46 %."
             .into();
     spec.gain = 212e6;
     spec.finding(
@@ -164,8 +165,8 @@ pub fn big_server() -> Run {
     spec.tcp = (196.6e9, 188.2e9);
     spec.udp = (171.0e9, 165.3e9);
     spec.sentence =
-        "All 16 NICs together limit the flow to 1.57 Tb/s; the disks are used to 47 %, memory to \
-                     64 %. More or faster NICs would raise it to 246 GB/s, where the CPU is next."
+        "The bottleneck is the 16 NICs, which together limit the flow to 1.57 Tb/s; the disks are used to \
+         47 %, memory to 64 %. More or faster NICs would raise it to 246 GB/s, where the CPU limits."
             .into();
     spec.gain = 49.4e9;
     spec.finding("straggler", Severity::Slow, "nvme17n1 reads 1.62 GB/s where the other 63 read 6.61 to 6.75 \

@@ -1,7 +1,7 @@
-//! The cut in a sentence: what limits the flow and why, what binds next.
+//! The bottleneck in words: what limits the flow and why, and what would limit it next.
 
 use crate::plan::parts::{JointKind, MachineParts, PartPlace};
-use crate::plan::wording::{counted, ids, listed, name};
+use crate::plan::wording::{counted, in_words, listed, name};
 use crate::plan::{Bound, Resource, ResourceKind};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use std::collections::BTreeMap;
@@ -29,17 +29,19 @@ pub(super) fn sentence(
             );
         }
     };
-    let (subjects, plural) = subjects(parts, &members(resources, &ceiling.cut), show);
-    let verb = if plural { "limit" } else { "limits" };
-    format!("{subjects} {verb} the flow to {}; {}.", show(flow), what_next(resources, flow, next, show))
+    let cut = members(resources, &ceiling.cut);
+    let verb = if cut.len() > 1 { "limit" } else { "limits" };
+    let subjects = subjects(parts, &cut, show);
+    let next = what_next(resources, flow, next, show);
+    format!("The bottleneck is {subjects}, which {verb} the flow to {}. {next}.", show(flow))
 }
 
 fn members<'a>(resources: &'a [Resource], cut: &[String]) -> Vec<&'a Resource> {
     cut.iter().filter_map(|id| resources.iter().find(|resource| resource.id == *id)).collect()
 }
 
-/// The parts of a cut by kind, the largest first, and whether they are several.
-fn subjects(parts: &MachineParts, cut: &[&Resource], show: fn(f64) -> String) -> (String, bool) {
+/// The parts of a cut by kind, the largest first.
+fn subjects(parts: &MachineParts, cut: &[&Resource], show: fn(f64) -> String) -> String {
     let mut kinds: BTreeMap<ResourceKind, Vec<&Resource>> = BTreeMap::new();
     for part in cut {
         kinds.entry(part.kind).or_default().push(part);
@@ -47,16 +49,9 @@ fn subjects(parts: &MachineParts, cut: &[&Resource], show: fn(f64) -> String) ->
     let sum = |group: &[&Resource]| group.iter().map(|part| part.capacity).sum::<f64>();
     let mut groups: Vec<_> = kinds.into_iter().collect();
     groups.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
-    let words: Vec<String> = groups
-        .iter()
-        .enumerate()
-        .map(|(index, (kind, group))| {
-            let words = subject(parts, *kind, group, show);
-            if index == 0 { words } else { lower_first(&words) }
-        })
-        .collect();
+    let words: Vec<String> = groups.iter().map(|(kind, group)| subject(parts, *kind, group, show)).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    (listed(&words, 4), cut.len() > 1)
+    listed(&words, 4)
 }
 
 fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: fn(f64) -> String) -> String {
@@ -65,8 +60,8 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
         ResourceKind::Nic => counted("NIC", "NICs", group, show_bits_rate),
         ResourceKind::Pcie => pcie(parts, group, show),
         ResourceKind::SocketLink => match group {
-            [one] => format!("The link {} ({}, {})", name(&one.id), why(one), show(one.capacity)),
-            _ => counted("link between sockets", "links between sockets", group, show),
+            [one] => format!("the link {} ({}, {})", name(&one.id), why(one), show(one.capacity)),
+            _ => counted("the link between sockets", "links between sockets", group, show),
         },
         ResourceKind::Controller => match group {
             [one] if one.why.is_some() => {
@@ -75,20 +70,20 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
             _ => counted("controller", "controllers", group, show),
         },
         ResourceKind::Memory => match group {
-            [one] => format!("The memory ({}; {})", show(one.capacity), why(one)),
+            [one] => format!("the memory ({}; {})", show(one.capacity), why(one)),
             _ => counted("node's memory", "nodes' memories", group, show),
         },
         ResourceKind::Cpu => match group {
-            [one] => format!("The CPU ({})", why(one)),
+            [one] => format!("the CPU ({})", why(one)),
             _ => counted("node's CPU", "nodes' CPUs", group, show),
         },
-        ResourceKind::Receiver => counted("receiver", "receivers", group, show),
+        ResourceKind::Receiver => counted("the receiver", "receivers", group, show),
     }
 }
 
 /// A card's link with the slot that it is in, where that makes it slower than the card could be.
 fn pcie(parts: &MachineParts, group: &[&Resource], show: fn(f64) -> String) -> String {
-    let [one] = group else { return counted("PCIe link", "PCIe links", group, show) };
+    let [one] = group else { return counted("the PCIe link", "PCIe links", group, show) };
     let card = name(&one.id).trim_end_matches("/out");
     let joint = parts.joint(card);
     let slot = joint.and_then(|joint| match &joint.up {
@@ -109,25 +104,20 @@ fn pcie(parts: &MachineParts, group: &[&Resource], show: fn(f64) -> String) -> S
         }
         _ => String::new(),
     };
-    format!("The PCIe link of {card}{place} ({}, {}{narrowed})", show(one.capacity), why(one))
+    format!("the PCIe link of {card}{place} ({}, {}{narrowed})", show(one.capacity), why(one))
 }
 
 fn why(resource: &Resource) -> &str {
     resource.why.as_deref().unwrap_or("by its data sheet")
 }
 
-fn lower_first(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
-}
-
 fn what_next(resources: &[Resource], flow: f64, next: Option<&Bound>, show: fn(f64) -> String) -> String {
-    let Some(next) = next else { return "nothing else is known to bind".into() };
+    let Some(next) = next else { return "Nothing else is known to limit it".into() };
     let Some(rate) = next.bytes_per_second.known().copied() else {
-        return "lifted, no other limit is known".into();
+        return "Without it, no other limit is known".into();
     };
     let cut: Vec<&str> = members(resources, &next.cut).iter().map(|part| part.id.as_str()).collect();
     let by = if cut.len() > 1 { "limits are" } else { "limit is" };
-    let limit = format!("the next {by} {} at {}", ids(&cut), show(rate));
+    let limit = format!("The next {by} {} at {}", in_words(&cut), show(rate));
     if rate < flow * HARDLY { format!("{limit}, nearly the same") } else { limit }
 }

@@ -162,8 +162,8 @@ fn the_cpu_holds_where_its_cost_is_known() {
     assert_eq!((rate(&plan), plan.ceiling.cut.as_slice()), (2e9, ["cpu".to_string()].as_slice()));
     assert!(
         plan.sentence.starts_with(
-            "The CPU (4 cores at 2 CPU seconds per GB) limits the flow to 16.0 Gb/s; the next limit is \
-             disk:d at 72.0 Gb/s"
+            "The bottleneck is the CPU (4 cores at 2 CPU seconds per GB), which limits the flow to 16.0 Gb/s. \
+             The next limit is disk d at 72.0 Gb/s"
         ),
         "{}",
         plan.sentence
