@@ -209,13 +209,13 @@ fn is_set(socket: &impl AsFd) -> io::Result<bool> {
 }
 
 /// Sends `first..=last` are done.
-struct Done {
+struct CompletedSends {
     first: u32,
     last: u32,
     copied: bool,
 }
 
-fn read_done(socket: &impl AsFd) -> io::Result<Option<Done>> {
+fn read_done(socket: &impl AsFd) -> io::Result<Option<CompletedSends>> {
     let mut control = [0u64; 16];
     // SAFETY: msghdr is plain data for which all zeros is a valid value.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -241,7 +241,7 @@ fn read_done(socket: &impl AsFd) -> io::Result<Option<Done>> {
                 let error = libc::CMSG_DATA(message).cast::<libc::sock_extended_err>().read_unaligned();
                 if error.ee_errno == 0 && error.ee_origin == SO_EE_ORIGIN_ZEROCOPY {
                     let copied = error.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0;
-                    return Ok(Some(Done { first: error.ee_info, last: error.ee_data, copied }));
+                    return Ok(Some(CompletedSends { first: error.ee_info, last: error.ee_data, copied }));
                 }
             }
             message = libc::CMSG_NXTHDR(&header, message);

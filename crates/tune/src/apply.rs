@@ -42,7 +42,7 @@ pub enum ApplyResult {
     /// It has its old value again.
     Restored { now: String },
     /// It has its old value, or was never changed: nothing was written.
-    Untouched { how: super::journal::How },
+    Untouched { how: super::journal::UndoResult },
     /// Somebody else changed it since: left as it is.
     Foreign { before: String, ours: String, now: String },
     /// It cannot be restored now; the journal keeps it.

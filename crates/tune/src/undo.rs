@@ -3,7 +3,7 @@
 
 use super::apply::{ApplyResult, SettingOutcome};
 use super::catalogue;
-use super::journal::{Bytes, Host, How, Journal, JournalState, Record, SettingState};
+use super::journal::{Bytes, Host, Journal, JournalState, Record, SettingState, UndoResult};
 use super::kernel_access::{AccessRefusal, KernelAccess};
 use super::setting_place::{DevicePresence, SettingPlace};
 use linerate_facts::failure::Failure;
@@ -34,7 +34,7 @@ impl Leave {
 
 /// What is to be done about one setting.
 enum Decision {
-    Close(How),
+    Close(UndoResult),
     Restore(SettingPlace),
     Leave(ApplyResult),
 }
@@ -88,13 +88,13 @@ fn decide(
     let followed = &state.steps[n];
     let entry = &followed.entry;
     if leave.forget.contains(&entry.id) {
-        return Ok(Decision::Close(How::Forgotten));
+        return Ok(Decision::Close(UndoResult::Forgotten));
     }
     let Some(ours) = followed.ours() else { return unwritten(followed) };
     let same_boot = followed.host.boot == host.boot;
     let gone = |why: String| match same_boot {
         // What the device was told went with the boot.
-        false => Decision::Close(How::Gone),
+        false => Decision::Close(UndoResult::Gone),
         true => Decision::Leave(ApplyResult::Kept {
             why: format!("{why}: undo again when it is back, or drop it with --forget {}", entry.id),
         }),
@@ -128,7 +128,7 @@ fn decide(
     };
     let now = now.as_deref();
     if now == old {
-        return Ok(Decision::Close(How::Already));
+        return Ok(Decision::Close(UndoResult::Already));
     }
     // The old value otherwise spaced: writing it byte for byte takes nothing from anybody.
     if same(now, old) || same(now, Some(ours)) || forced {
@@ -141,8 +141,8 @@ fn decide(
 /// A setting that we never wrote, or whose write was refused and that could not be read.
 fn unwritten(followed: &super::journal::Followed) -> Result<Decision, Failure> {
     Ok(match followed.step {
-        SettingState::Announced | SettingState::Failed(_) => Decision::Close(How::Untouched),
-        _ => Decision::Close(How::Already),
+        SettingState::Announced | SettingState::Failed(_) => Decision::Close(UndoResult::Untouched),
+        _ => Decision::Close(UndoResult::Already),
     })
 }
 
@@ -175,7 +175,7 @@ fn restore(
         let why = format!("the kernel took the old value of {place} without an error and has {shown}");
         return Ok(ApplyResult::Kept { why });
     }
-    journal.append(Record::Undone { n, how: How::Restored })?;
+    journal.append(Record::Undone { n, how: UndoResult::Restored })?;
     Ok(ApplyResult::Restored { now: shown })
 }
 

@@ -264,7 +264,7 @@ fn ask(what: &str, question: &str, yes: bool) -> Result<bool, Failure> {
 
 /// What was done, as JSON.
 #[derive(Serialize)]
-struct Done<'a> {
+struct OutcomesOutput<'a> {
     schema: u32,
     journal: String,
     outcomes: &'a [SettingOutcome],
@@ -272,7 +272,7 @@ struct Done<'a> {
 
 fn tell(target: &Target, outcomes: &[SettingOutcome], json: bool) -> Result<u8, Failure> {
     if json {
-        print_json(&Done { schema: 1, journal: target.folder.display().to_string(), outcomes })?;
+        print_json(&OutcomesOutput { schema: 1, journal: target.folder.display().to_string(), outcomes })?;
     } else {
         print(&screen::outcomes(outcomes))?;
     }

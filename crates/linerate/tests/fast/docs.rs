@@ -139,7 +139,7 @@ fn commands_and_options_named_in_the_text_exist() {
 }
 
 /// The help of every command in one text.
-fn all_help() -> String {
+pub fn all_help() -> String {
     use clap::CommandFactory;
     let mut command = Arguments::command();
     let mut text = command.render_help().to_string();

@@ -42,3 +42,4 @@ mod wall_window;
 mod watch;
 mod watch_page;
 mod watch_terminal;
+mod words;

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_reports_what_workers_wait_for() {
+    fn a_snapshot_reports_what_workers_wait_for() {
         let workers = [(); 2].map(|()| Arc::new(WorkerCounters::new(Instant::now())));
         let mut glance = WorkerWatch::new(&workers);
         assert!(glance.look(&workers).is_none(), "too early");

@@ -41,7 +41,7 @@ fn facts(results: &[(&Measurement, &StreamsResult)]) -> Vec<(&'static str, Strin
                 .push(("Tried", format!("{}: {}", measurement.name, stream_words::methods(&result.methods))));
         }
         for (word, trips) in [("idle", result.idle_latency), ("beside the bulk", result.loaded_latency)] {
-            facts.extend(trips.map(|trips| ("Round trips", told(&measurement.name, word, &trips))));
+            facts.extend(trips.map(|trips| ("Round-trip times", told(&measurement.name, word, &trips))));
         }
         facts.extend(stream_words::search(measurement, result).map(|text| ("Rate", text)));
     }

@@ -4,7 +4,7 @@
 //! Its files are in memory, so that a test can look at what was written and damage what is read; its clock
 //! moves only within `turn`, so that ten seconds of a test take none.
 
-use super::{Action, Done, Queue, Transfer, check};
+use super::{Action, Completion, Queue, Transfer, check};
 use crate::buffers::Lease;
 use std::io;
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub struct FakeQueue {
     /// Everything that was sent, by socket, in order. A socket is a file of no bytes.
     pub sent: Vec<(usize, Vec<u8>)>,
     /// When each ends, and how; none for what is lost.
-    pending: Vec<(Option<Duration>, Done)>,
+    pending: Vec<(Option<Duration>, Completion)>,
     faults: Faults,
     state: u64,
     begin: Instant,
@@ -153,10 +153,10 @@ impl Queue for FakeQueue {
             end = stall.end + takes;
         }
         let end = if self.strikes(self.faults.lost) { None } else { Some(end) };
-        self.pending.push((end, Done { lease, result }));
+        self.pending.push((end, Completion { lease, result }));
     }
 
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
         self.pass(self.clock);
         let first = self.pending.iter().filter_map(|(end, _)| *end).min();
         // A call takes some time, too.

@@ -53,7 +53,7 @@ pub struct Transfer {
 
 /// A request that is over; its block is yours again.
 #[derive(Debug)]
-pub struct Done {
+pub struct Completion {
     pub lease: Lease,
     /// Bytes moved, or the error.
     pub result: io::Result<usize>,
@@ -68,7 +68,7 @@ pub trait Queue {
 
     /// Hands what is queued to the kernel and appends what is over. With `wait` it waits for that long at
     /// most until something is; with nothing under way it waits for just that long.
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()>;
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()>;
 
     /// Lets a turn that waits do so for this many completions rather than for the first, where that spares
     /// calls of the kernel.
@@ -136,7 +136,7 @@ mod tests {
         Arc::new(file)
     }
 
-    fn all_done(queue: &mut dyn Queue) -> Vec<Done> {
+    fn all_done(queue: &mut dyn Queue) -> Vec<Completion> {
         let mut done = Vec::new();
         let patience = Instant::now() + Duration::from_secs(20);
         while queue.in_flight() > 0 {
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    fn one(queue: &mut dyn Queue, lease: Lease, transfer: Transfer) -> Done {
+    fn one(queue: &mut dyn Queue, lease: Lease, transfer: Transfer) -> Completion {
         queue.submit(lease, transfer);
         let mut done = all_done(queue);
         assert_eq!(done.len(), 1);
@@ -188,7 +188,7 @@ mod tests {
         }
         let lease = pool.take().expect("a free block");
         let flush = Transfer { action: Action::Flush, file: 0, offset: 0, from: 0, length: 0 };
-        let Done { mut lease, result } = one(queue, lease, flush);
+        let Completion { mut lease, result } = one(queue, lease, flush);
         assert!(result.is_ok(), "{}: {result:?}", queue.method());
         for place in (0..BLOCKS).rev() {
             // The second half only, into the second half of the block.

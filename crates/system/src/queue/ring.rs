@@ -4,7 +4,7 @@
 //!
 //! Each feature is tried and given up in steps (an old kernel, RLIMIT_MEMLOCK); `method()` says what is left.
 
-use super::{Action, Done, Queue, Transfer, check};
+use super::{Action, Completion, Queue, Transfer, check};
 use crate::buffers::{Lease, Pool, Region};
 use io_uring::{IoUring, opcode, squeue, types};
 use std::collections::VecDeque;
@@ -257,7 +257,7 @@ impl RingQueue {
         under_way.map(|request| request.entries_left as usize).sum()
     }
 
-    fn collect(&mut self, done: &mut Vec<Done>) {
+    fn collect(&mut self, done: &mut Vec<Completion>) {
         for entry in self.ring.completion() {
             let Some(request) = self.under_way.get_mut(entry.user_data() as usize) else { continue };
             match entry.result() {
@@ -274,7 +274,7 @@ impl RingQueue {
             let failed = request.errno != 0 && request.moved == 0;
             let result =
                 if failed { Err(io::Error::from_raw_os_error(request.errno)) } else { Ok(request.moved) };
-            done.push(Done { lease, result });
+            done.push(Completion { lease, result });
         }
     }
 }
@@ -328,7 +328,7 @@ impl Queue for RingQueue {
         self.in_flight += 1;
     }
 
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
         self.hand_over_waiting()?;
         self.hand_over(wait)?;
         self.collect(done);

@@ -1,7 +1,7 @@
 //! One request at a time, done by the caller's own thread within `turn`: what `pread` and a mapping have in
 //! common.
 
-use super::{Done, Queue, Transfer, check};
+use super::{Completion, Queue, Transfer, check};
 use crate::buffers::Lease;
 use std::io;
 use std::time::Duration;
@@ -38,11 +38,11 @@ impl<P: Perform> Queue for SingleQueue<P> {
         self.asked = Some((lease, transfer));
     }
 
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
         match self.asked.take() {
             Some((mut lease, transfer)) => {
                 let result = self.by.perform(&transfer, &mut lease);
-                done.push(Done { lease, result });
+                done.push(Completion { lease, result });
             }
             None => std::thread::sleep(wait.unwrap_or_default()),
         }

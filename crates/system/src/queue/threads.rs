@@ -1,7 +1,7 @@
 //! The same depth without io_uring (it is off in many containers): blocking calls on threads.
 
 use super::sync::perform;
-use super::{Done, Queue, Transfer, check};
+use super::{Completion, Queue, Transfer, check};
 use crate::buffers::{Lease, Pool, Region};
 use crate::counters::thread_cpu;
 use std::fs::File;
@@ -20,7 +20,7 @@ type Work = (Lease, Transfer);
 #[derive(Debug)]
 pub struct ThreadQueue {
     work: Option<Sender<Work>>,
-    finished: Receiver<Done>,
+    finished: Receiver<Completion>,
     workers: Vec<std::thread::JoinHandle<()>>,
     region: Arc<Region>,
     files: usize,
@@ -56,7 +56,12 @@ impl ThreadQueue {
     }
 }
 
-fn serve(todo: &Mutex<Receiver<Work>>, finished: &Sender<Done>, files: &[Arc<File>], cpu_nanos: &AtomicU64) {
+fn serve(
+    todo: &Mutex<Receiver<Work>>,
+    finished: &Sender<Completion>,
+    files: &[Arc<File>],
+    cpu_nanos: &AtomicU64,
+) {
     let mut told = thread_cpu();
     loop {
         let next = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -65,7 +70,7 @@ fn serve(todo: &Mutex<Receiver<Work>>, finished: &Sender<Done>, files: &[Arc<Fil
         let used = thread_cpu();
         cpu_nanos.fetch_add(used.saturating_sub(told).as_nanos() as u64, Ordering::Relaxed);
         told = used;
-        if finished.send(Done { lease, result }).is_err() {
+        if finished.send(Completion { lease, result }).is_err() {
             return;
         }
     }
@@ -82,7 +87,7 @@ impl Queue for ThreadQueue {
         }
     }
 
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> io::Result<()> {
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> io::Result<()> {
         let gone = || io::Error::other("the I/O threads are gone: please report this");
         if self.in_flight == 0 {
             std::thread::sleep(wait.unwrap_or_default());

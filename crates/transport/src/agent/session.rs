@@ -4,7 +4,7 @@ use super::host;
 use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
 use super::protocol::{AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, Reply, TestSample};
 use super::server::Shared;
-use super::trial::{AgentTest, Whose};
+use super::trial::{AgentTest, TestOwner};
 use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit};
 use linerate_facts::counters;
@@ -21,7 +21,7 @@ const MESSAGE: Duration = Duration::from_secs(5);
 
 struct ServerSession<'a> {
     shared: &'a Shared,
-    whose: Whose,
+    whose: TestOwner,
     sysroot: Sysroot,
     trial: Option<AgentTest<'a>>,
     _permit: Permit,
@@ -83,7 +83,7 @@ fn welcome<'a>(
     let sysroot = Sysroot::live();
     let interface = (shared.interface_of)(local.ip());
     let hello = host::hello(&sysroot, local.ip(), interface, &shared.instance, &shared.settings);
-    let whose = Whose { local, client, start: Instant::now() };
+    let whose = TestOwner { local, client, start: Instant::now() };
     Ok((ServerSession { shared, whose, sysroot, trial: None, _permit: permit }, hello))
 }
 
@@ -181,7 +181,7 @@ impl ServerSession<'_> {
     }
 }
 
-fn refusal(whose: &Whose, text: String) -> Reply {
+fn refusal(whose: &TestOwner, text: String) -> Reply {
     tracing::info!(client = %whose.client, text, "test refused");
     Reply::Error { text }
 }

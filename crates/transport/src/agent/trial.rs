@@ -33,7 +33,7 @@ const LEAST_HELD_BYTES: u64 = 128 << 10;
 
 /// Whose test it is, and on which clock and address.
 #[derive(Clone, Copy)]
-pub(crate) struct Whose {
+pub(crate) struct TestOwner {
     /// Our end of the control connection, as the client knows it.
     pub local: SocketAddr,
     /// The client's address.
@@ -45,7 +45,7 @@ pub(crate) struct Whose {
 /// A test. Dropping it ends everything that it began.
 pub(crate) struct AgentTest<'a> {
     shared: &'a Shared,
-    whose: Whose,
+    whose: TestOwner,
     workers: Vec<Arc<SessionStream>>,
     /// A stream, or why there is none.
     streams: Vec<Result<Arc<SessionStream>, String>>,
@@ -59,7 +59,7 @@ impl<'a> AgentTest<'a> {
     pub(crate) fn open(
         shared: &'a Shared,
         sysroot: &Sysroot,
-        whose: Whose,
+        whose: TestOwner,
         request: OpenRequest,
     ) -> Result<(AgentTest<'a>, OpenedStreams), String> {
         let bound = shared.settings.limits.streams;

@@ -10,7 +10,7 @@ use super::udp::UdpSender;
 use linerate_system::Errno;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
-use linerate_system::queue::{Action, Done, Queue, Transfer};
+use linerate_system::queue::{Action, Completion, Queue, Transfer};
 use linerate_system::segmentation::SendRefusal;
 use std::collections::VecDeque;
 use std::io;
@@ -225,7 +225,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         Ok(())
     }
 
-    fn turn(&mut self, done: &mut Vec<Done>) -> Result<(), WorkerError> {
+    fn turn(&mut self, done: &mut Vec<Completion>) -> Result<(), WorkerError> {
         let before = self.queue.now();
         self.queue.turn(Some(TURN_WAIT), done)?;
         let now = self.queue.now();
@@ -254,8 +254,8 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         result
     }
 
-    fn complete(&mut self, done: Done) -> Result<(), WorkerError> {
-        let Done { lease, result } = done;
+    fn complete(&mut self, done: Completion) -> Result<(), WorkerError> {
+        let Completion { lease, result } = done;
         if let Some(sending) = self.sending.take_if(|sending| sending.number == lease.number()) {
             return self.sent(sending, lease, result);
         }

@@ -87,7 +87,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
                 ),
                 Ok(_) => look.at_least(
                     1 << 20,
-                    "100 Gb/s and more have so many zerocopy sends open that 128 KiB run out",
+                    "at 100 Gb/s and more, the open zerocopy sends need more than 128 KiB",
                 ),
             },
             Risk::Low,

@@ -59,7 +59,7 @@ fn sum(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bytes, How};
+    use super::super::{Bytes, UndoResult};
     use super::*;
     use proptest::prelude::*;
 
@@ -68,7 +68,7 @@ mod tests {
             0 => Record::Intent { n },
             1 => Record::Done { n, now: Bytes::of(bytes) },
             2 => Record::Failed { n, why: "no\n".into(), now: Some(Bytes::of(bytes)) },
-            _ => Record::Undone { n, how: How::Restored },
+            _ => Record::Undone { n, how: UndoResult::Restored },
         }
     }
 

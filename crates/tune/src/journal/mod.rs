@@ -103,13 +103,13 @@ pub enum Record {
     /// It is about to be restored.
     Undoing { n: usize },
     /// It needs nothing more.
-    Undone { n: usize, how: How },
+    Undone { n: usize, how: UndoResult },
 }
 
 /// How a setting came to need nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum UndoResult {
     /// The old value was written and reads so.
     Restored,
     /// It had its old value.

@@ -1,6 +1,6 @@
 //! What the lines of a journal come to: for each setting, what may stand there by our hand.
 
-use super::{Bytes, Damage, Host, How, JournalEntry, MOST_ENTRIES, Record};
+use super::{Bytes, Damage, Host, JournalEntry, MOST_ENTRIES, Record, UndoResult};
 
 /// How far a setting has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum SettingState {
     /// The write was refused; read back like this, where it could be read.
     Failed(Option<Bytes>),
     /// It needs nothing more.
-    Closed(How),
+    Closed(UndoResult),
 }
 
 /// One setting of the journal.
@@ -81,7 +81,7 @@ impl JournalState {
         if let (SettingState::Failed(Some(now)), Some(old)) = (&followed.step, &followed.entry.old)
             && followed.entry.shape.same(now.as_slice(), old.as_slice())
         {
-            followed.step = SettingState::Closed(How::Untouched);
+            followed.step = SettingState::Closed(UndoResult::Untouched);
         }
         Ok(())
     }

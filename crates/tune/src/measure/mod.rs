@@ -9,7 +9,7 @@ mod turns;
 pub use judge::{Effect, StateWindows, judge};
 pub(crate) use subject::Subject;
 pub use subject::{Links, TrialMachine};
-pub use tried::{Tried, Try, ValueChange};
+pub use tried::{TrialResult, Try, ValueChange};
 pub use turns::{TwoStates, turns};
 
 use super::journal::{Host, Journal};
@@ -46,7 +46,7 @@ pub fn measure(
     order: &TrialSpec,
     tries: Vec<Try>,
     listener: &mut dyn Listener,
-) -> (Vec<Tried>, Option<Failure>) {
+) -> (Vec<TrialResult>, Option<Failure>) {
     let mut all = Vec::new();
     let mut left: Vec<Try> = tries;
     while let Some(first) = left.first() {
@@ -75,7 +75,7 @@ pub fn measure(
             Err(failure) => {
                 let why = failure.to_string();
                 let failed =
-                    |one: &Try| Tried { failed: true, ..one.without_figure(target.door, why.clone()) };
+                    |one: &Try| TrialResult { failed: true, ..one.without_figure(target.door, why.clone()) };
                 all.extend(can.iter().map(failed));
                 None
             }
@@ -97,7 +97,11 @@ struct TrialSession<'a, 'j, 'l> {
 }
 
 impl TrialSession<'_, '_, '_> {
-    fn each(&mut self, station: &mut dyn PreparedFigure, tries: &[Try]) -> (Vec<Tried>, Option<Failure>) {
+    fn each(
+        &mut self,
+        station: &mut dyn PreparedFigure,
+        tries: &[Try],
+    ) -> (Vec<TrialResult>, Option<Failure>) {
         let mut all = Vec::new();
         for (index, one) in tries.iter().enumerate() {
             let windows = 2 * self.order.rounds + 2;
@@ -112,7 +116,7 @@ impl TrialSession<'_, '_, '_> {
         (all, None)
     }
 
-    fn one(&mut self, station: &mut dyn PreparedFigure, one: &Try) -> (Tried, Option<Failure>) {
+    fn one(&mut self, station: &mut dyn PreparedFigure, one: &Try) -> (TrialResult, Option<Failure>) {
         let begun = one.begun(self.target.door);
         let first = self.journal.state().steps.len();
         let stage = if one.figure().has_network() { Stage::Network } else { Stage::Disk };
@@ -154,13 +158,13 @@ impl TrialSession<'_, '_, '_> {
                     Failure::Interrupted => "interrupted".to_string(),
                     failure => failure.to_string(),
                 };
-                let tried = Tried { why: Some(why), failed: true, ..begun };
+                let tried = TrialResult { why: Some(why), failed: true, ..begun };
                 let ends = open || matches!(failure, Failure::Interrupted);
                 return (tried, ends.then_some(failure));
             }
         };
         let (effect, share) = judge(&before, &wanted);
-        let mut tried = Tried {
+        let mut tried = TrialResult {
             effect: Some(effect),
             change: Some(share),
             before: Some(before),

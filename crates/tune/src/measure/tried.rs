@@ -21,7 +21,7 @@ pub enum Try {
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tried {
+pub struct TrialResult {
     /// `rmem-max`, `read-ahead:vda`, `pinning`.
     pub name: String,
     pub figure: String,
@@ -91,12 +91,12 @@ impl Try {
         }
     }
 
-    pub(super) fn without_figure(&self, door: &dyn KernelAccess, why: String) -> Tried {
-        Tried { why: Some(why), ..self.begun(door) }
+    pub(super) fn without_figure(&self, door: &dyn KernelAccess, why: String) -> TrialResult {
+        TrialResult { why: Some(why), ..self.begun(door) }
     }
 
     /// What is known before the first window.
-    pub(super) fn begun(&self, door: &dyn KernelAccess) -> Tried {
+    pub(super) fn begun(&self, door: &dyn KernelAccess) -> TrialResult {
         let (settings, given_by) = match self {
             Try::Process(own) => {
                 let change = ValueChange {
@@ -108,7 +108,7 @@ impl Try {
             }
             Try::Machine(trial) => (trial.wishes.iter().map(|wish| change(door, wish)).collect(), None),
         };
-        Tried {
+        TrialResult {
             name: self.name().to_string(),
             figure: self.figure().to_string(),
             settings,

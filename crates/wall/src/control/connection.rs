@@ -17,12 +17,12 @@ const MOST_SUMS: u32 = 4096;
 const REPEATED_CHARS: usize = 200;
 
 /// The connection has ended.
-pub(crate) struct Gone;
+pub(crate) struct Disconnected;
 
 /// What carries the messages. `receive` may be dropped while it waits, and loses nothing.
 pub(crate) trait Wire {
-    fn receive(&mut self) -> impl Future<Output = Result<Vec<u8>, Gone>> + Send;
-    fn send(&mut self, item: Item) -> impl Future<Output = Result<(), Gone>> + Send;
+    fn receive(&mut self) -> impl Future<Output = Result<Vec<u8>, Disconnected>> + Send;
+    fn send(&mut self, item: Item) -> impl Future<Output = Result<(), Disconnected>> + Send;
     /// Lets the last words arrive.
     fn end(&mut self) -> impl Future<Output = ()> + Send;
 }
@@ -60,7 +60,7 @@ pub(crate) async fn serve(wire: &mut impl Wire, mut connection: ControlConnectio
             }
             heard = wire.receive(), if !outbox.closed() => match heard {
                 Ok(text) => connection.hear(&text),
-                Err(Gone) => return,
+                Err(Disconnected) => return,
             },
             () = tokio::time::sleep_until(due) => connection.on_time(),
         }

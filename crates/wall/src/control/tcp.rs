@@ -3,7 +3,7 @@
 //! Who does not know the key never gets a byte, but for one exception: a linerate whose channel has another
 //! version is told this one's.
 
-use super::connection::{ControlConnection, Gone, Wire, serve};
+use super::connection::{ControlConnection, Disconnected, Wire, serve};
 use super::frames::{Frames, MAGIC, respond};
 use super::limits::REQUEST_BYTES;
 use super::outbox::Item;
@@ -153,15 +153,15 @@ struct TcpWire {
 }
 
 impl Wire for TcpWire {
-    async fn receive(&mut self) -> Result<Vec<u8>, Gone> {
-        receive(&mut self.stream, &mut self.frames).await.map_err(|_| Gone)
+    async fn receive(&mut self) -> Result<Vec<u8>, Disconnected> {
+        receive(&mut self.stream, &mut self.frames).await.map_err(|_| Disconnected)
     }
 
-    async fn send(&mut self, item: Item) -> Result<(), Gone> {
+    async fn send(&mut self, item: Item) -> Result<(), Disconnected> {
         // Previews are for the page.
         let Item::Text(text) = item else { return Ok(()) };
-        let sealed = self.frames.seal(text.as_bytes()).map_err(|_| Gone)?;
-        self.stream.write_all(&sealed).await.map_err(|_| Gone)
+        let sealed = self.frames.seal(text.as_bytes()).map_err(|_| Disconnected)?;
+        self.stream.write_all(&sealed).await.map_err(|_| Disconnected)
     }
 
     /// To close with unread bytes would reset the connection (RFC 1122, 4.2.2.13), and the last words would

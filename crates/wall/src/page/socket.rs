@@ -2,7 +2,7 @@
 //! ones.
 
 use super::Shared;
-use crate::control::connection::{self, ControlConnection, Gone, Wire};
+use crate::control::connection::{self, ControlConnection, Disconnected, Wire};
 use crate::control::limits::{REQUEST_BYTES, SEND};
 use crate::control::outbox::Item;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
@@ -95,31 +95,31 @@ struct PageWire {
 }
 
 impl PageWire {
-    async fn say(&mut self, opening: &Opening) -> Result<(), Gone> {
-        let text = serde_json::to_string(opening).map_err(|_| Gone)?;
+    async fn say(&mut self, opening: &Opening) -> Result<(), Disconnected> {
+        let text = serde_json::to_string(opening).map_err(|_| Disconnected)?;
         self.send(Item::Text(text.into())).await
     }
 }
 
 impl Wire for PageWire {
-    async fn receive(&mut self) -> Result<Vec<u8>, Gone> {
+    async fn receive(&mut self) -> Result<Vec<u8>, Disconnected> {
         loop {
             match self.socket.recv().await {
                 Some(Ok(Message::Text(text))) => return Ok(text.as_str().as_bytes().to_vec()),
                 Some(Ok(Message::Binary(bytes))) => return Ok(bytes.to_vec()),
                 // Answered by the library.
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Disconnected),
             }
         }
     }
 
-    async fn send(&mut self, item: Item) -> Result<(), Gone> {
+    async fn send(&mut self, item: Item) -> Result<(), Disconnected> {
         let message = match item {
             Item::Text(text) => Message::text(&*text),
             Item::Binary(bytes) => Message::binary(bytes),
         };
-        self.socket.send(message).await.map_err(|_| Gone)
+        self.socket.send(message).await.map_err(|_| Disconnected)
     }
 
     /// The reason stands in the refusal that was sent before.

@@ -6,7 +6,7 @@
 //! evenly between them.
 
 use super::clock::FrameClock;
-use super::compose::{Composer, Done, Job};
+use super::compose::{ComposedJob, Composer, Job};
 use super::counters::{SenderStage, TileCounters, bump};
 use super::program::{Program, Shot};
 use super::source::read_range;
@@ -314,7 +314,7 @@ impl Ahead {
 
     /// Takes over what was put together since.
     pub(crate) fn take_composed(&mut self, now: u64, pool: &mut Pool, counters: &TileCounters) {
-        while let Some(Done { lease, result }) = self.composer.as_mut().and_then(Composer::poll) {
+        while let Some(ComposedJob { lease, result }) = self.composer.as_mut().and_then(Composer::poll) {
             let Some(slot) = self.slots.iter_mut().chain(&mut self.kept).find(|slot| slot.waits_for(&lease))
             else {
                 pool.give_back(lease);
@@ -341,13 +341,13 @@ impl Ahead {
     /// A read has come to its end.
     pub(crate) fn complete(
         &mut self,
-        done: queue::Done,
+        done: queue::Completion,
         now: u64,
         queue: &mut (impl Queue + ?Sized),
         pool: &mut Pool,
         counters: &TileCounters,
     ) {
-        let queue::Done { lease, result } = done;
+        let queue::Completion { lease, result } = done;
         if let Ok(moved) = &result {
             bump(&counters.read_bytes, *moved as u64);
         }

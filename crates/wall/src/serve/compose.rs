@@ -26,7 +26,7 @@ pub(crate) struct Job {
 
 /// A job that is over.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct ComposedJob {
     pub lease: Lease,
     /// Bytes that were read, or why the frame is not there.
     pub result: Result<u64, String>,
@@ -36,7 +36,7 @@ pub(crate) struct Done {
 #[derive(Debug)]
 pub(crate) struct Composer {
     jobs: SyncSender<Job>,
-    done: Receiver<Done>,
+    done: Receiver<ComposedJob>,
     in_flight: usize,
 }
 
@@ -51,7 +51,7 @@ impl Composer {
         std::thread::Builder::new().name(format!("compose {tile}")).spawn(move || {
             for Job { shot, mut lease } in todo {
                 let result = darkroom.compose(shot, lease.bytes_mut());
-                if tell.send(Done { lease, result }).is_err() {
+                if tell.send(ComposedJob { lease, result }).is_err() {
                     return;
                 }
             }
@@ -71,7 +71,7 @@ impl Composer {
     }
 
     /// A frame that is over, if there is one.
-    pub(crate) fn poll(&mut self) -> Option<Done> {
+    pub(crate) fn poll(&mut self) -> Option<ComposedJob> {
         match self.done.try_recv() {
             Ok(done) => {
                 self.in_flight -= 1;

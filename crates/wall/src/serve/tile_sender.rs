@@ -15,7 +15,7 @@ use super::wire::{Headers, Wire};
 use crate::rtp::FrameLayout;
 use linerate_system::buffers::Pool;
 use linerate_system::counters::thread_cpu;
-use linerate_system::queue::{Done, Queue};
+use linerate_system::queue::{Completion, Queue};
 use sending::Sending;
 use std::io;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ struct Work<'a, D: RouteSource, Q: Queue + ?Sized> {
     route: Option<(D::Wire, Arc<FrameLayout>)>,
     sending: Option<Sending>,
     headers: Headers,
-    done: Vec<Done>,
+    done: Vec<Completion>,
     /// Sums of waiting since a frame last began in time, to find who is to blame for a late one.
     starved: u64,
     blocked: u64,

@@ -8,7 +8,7 @@ use FamilyKind::{Counter, Gauge};
 /// A name, a help text, a figure of `T`.
 type Count<T> = (&'static str, &'static str, fn(&T) -> u64);
 type Real<T> = (&'static str, &'static str, fn(&T) -> f64);
-type State<T> = (&'static str, &'static str, fn(&T) -> Option<bool>);
+type StateGauge<T> = (&'static str, &'static str, fn(&T) -> Option<bool>);
 /// A word for a label, and the part that it stands for.
 type Labelled<T, P> = (&'static str, fn(&T) -> P);
 type LabelledRef<T, P> = (&'static str, fn(&T) -> &P);
@@ -61,7 +61,7 @@ pub(crate) fn nics(page: &mut Page, moment: &Moment) {
     for nic in &moment.nics {
         family.sample(&[("device", &nic.name)], nic.link_bits_per_second.known().map(|bits| bits / 8.0));
     }
-    let states: [State<NicRates>; 2] = [
+    let states: [StateGauge<NicRates>; 2] = [
         ("network_up", "1 while the interface is up.", |nic| nic.up),
         ("network_carrier", "1 while it has a link partner.", |nic| nic.carrier),
     ];
@@ -200,7 +200,7 @@ pub(crate) fn network(page: &mut Page, moment: &Moment) {
     page.family(Gauge, "tcp_connections", "TCP connections now.").count(&[], tcp.established);
     page.family(Counter, "tcp_segments_in", "TCP segments received.").count(&[], tcp.segments_in);
     page.family(Counter, "tcp_segments_out", "TCP segments sent.").count(&[], tcp.segments_out);
-    page.family(Counter, "tcp_retransmits", "TCP segments sent again.").count(&[], tcp.retransmits);
+    page.family(Counter, "tcp_retransmits", "TCP segments retransmitted.").count(&[], tcp.retransmits);
     page.family(Counter, "udp_datagrams_in", "UDP datagrams taken by programs.").count(&[], udp.datagrams_in);
     page.family(Counter, "udp_datagrams_out", "UDP datagrams sent.").count(&[], udp.datagrams_out);
     let mut family =

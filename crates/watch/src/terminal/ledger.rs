@@ -64,7 +64,7 @@ fn protocols(view: &View<'_>) -> Vec<Line<'static>> {
         ),
         part(
             format!(
-                "sent again {}/s ({})  ",
+                "retransmitted {}/s ({})  ",
                 count(tcp.retransmits_per_second),
                 percent(tcp.retransmit_share)
             ),

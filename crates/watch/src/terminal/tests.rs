@@ -159,7 +159,7 @@ fn pages_show_their_figures() {
                 "io 14 % (all 9 %)",
             ],
         ),
-        (Page::Ledger, &["cure:", "TCP", "212 connections", "sent again 140/s", "UDP", "PCIe"]),
+        (Page::Ledger, &["cure:", "TCP", "212 connections", "retransmitted 140/s", "UDP", "PCIe"]),
         (Page::Power, &["W", "J per GB moved", "idle"]),
     ];
     for (page, expected) in pages {

@@ -41,7 +41,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// What the measuring thread has said.
 #[derive(Debug)]
-struct Said {
+struct ProgressState {
     flow: LiveFlow,
     begin: Instant,
     /// When all of it will be done, as far as that is known.
@@ -53,7 +53,7 @@ struct Said {
 
 #[derive(Debug)]
 struct Shared {
-    said: Mutex<Said>,
+    said: Mutex<ProgressState>,
     woken: Condvar,
 }
 
@@ -69,7 +69,7 @@ impl StatusPanel {
     /// Starts its threads; none where the system gives none.
     pub(in crate::cli) fn start(command: &'static str, shows: Shows) -> Option<StatusPanel> {
         let flow = LiveFlow { command: command.into(), stage: FlowStage::Step, ..LiveFlow::default() };
-        let said = Said { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
+        let said = ProgressState { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
         let shared = Arc::new(Shared { said: Mutex::new(said), woken: Condvar::new() });
         let resumed = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGCONT, Arc::clone(&resumed)).ok()?;
@@ -138,7 +138,7 @@ fn stage_of(stage: Stage) -> FlowStage {
     }
 }
 
-impl Said {
+impl ProgressState {
     /// Another thing is done now; what was known of the one before is not of this one.
     fn begins(&mut self, stage: FlowStage, name: String) {
         let command = std::mem::take(&mut self.flow.command);
@@ -203,7 +203,7 @@ impl Drawing {
     /// What is to be drawn, at the next tick or as soon as there is something that stays.
     fn said(&self) -> (LiveFlow, Duration, Vec<String>, bool) {
         let said = locked(&self.shared.said);
-        let waiting = |said: &mut Said| !said.over && said.lines.is_empty();
+        let waiting = |said: &mut ProgressState| !said.over && said.lines.is_empty();
         let waited = self.shared.woken.wait_timeout_while(said, DRAW, waiting);
         let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut flow = said.flow.clone();
@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn the_words_of_a_measurement_become_its_flow() {
         let flow = LiveFlow { command: "run".into(), ..LiveFlow::default() };
-        let mut said = Said { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
+        let mut said =
+            ProgressState { flow, begin: Instant::now(), end: None, lines: Vec::new(), over: false };
         said.hear(&Event::Started { stage: Stage::Path, name: "TCP".into(), seconds: 2.0 });
         said.hear(&Event::Progress { stage: Stage::Path, bytes_per_second: 5e8 });
         // The first look of the next window: nothing is known, which is not that nothing moves.

@@ -10,7 +10,7 @@ use linerate_facts::printable::printable;
 use linerate_facts::units::show_bytes_rate;
 use linerate_measure::run::again::{FigureContext, FigureSpec};
 use linerate_tune::journal::{Journal, JournalLock};
-use linerate_tune::measure::{Effect, StateWindows, TrialSpec, Tried, Try, measure as try_all};
+use linerate_tune::measure::{Effect, StateWindows, TrialResult, TrialSpec, Try, measure as try_all};
 use linerate_tune::{SettingChoice, TunePlan, process};
 use serde::Serialize;
 use std::fmt::Write;
@@ -130,15 +130,15 @@ impl linerate_tune::journal::Log for Nowhere {
 
 /// What was tried, as JSON.
 #[derive(Serialize)]
-struct Done<'a> {
+struct TrialsOutput<'a> {
     schema: u32,
     journal: String,
-    tried: &'a [Tried],
+    tried: &'a [TrialResult],
 }
 
-fn tell(target: &Target, tried: &[Tried], json: bool) -> Result<(), Failure> {
+fn tell(target: &Target, tried: &[TrialResult], json: bool) -> Result<(), Failure> {
     if json {
-        return print_json(&Done { schema: 1, journal: target.folder.display().to_string(), tried });
+        return print_json(&TrialsOutput { schema: 1, journal: target.folder.display().to_string(), tried });
     }
     let mut out: String = tried.iter().map(show).collect();
     let kept: Vec<&str> = tried.iter().filter(|one| one.kept).map(|one| one.name.as_str()).collect();
@@ -156,7 +156,7 @@ fn tell(target: &Target, tried: &[Tried], json: bool) -> Result<(), Failure> {
     print(&out)
 }
 
-fn show(tried: &Tried) -> String {
+fn show(tried: &TrialResult) -> String {
     let mut out = format!("{} ({})\n", printable(&tried.name), tried.figure);
     for change in &tried.settings {
         let line = format!("{}: {} → {}", change.place, change.before, change.wanted);

@@ -212,7 +212,7 @@ pub(super) fn outcomes(outcomes: &[SettingOutcome]) -> String {
 }
 
 fn became(what: &ApplyResult, place: &str, id: &str) -> String {
-    use linerate_tune::journal::How;
+    use linerate_tune::journal::UndoResult;
     let file = id.starts_with("drop-in:");
     match what {
         ApplyResult::Changed { .. } if file => format!("{place} is written"),
@@ -226,12 +226,12 @@ fn became(what: &ApplyResult, place: &str, id: &str) -> String {
         ApplyResult::Restored { .. } if file => format!("{place} is as it was"),
         ApplyResult::Restored { now } => format!("{place} is {now} again"),
         ApplyResult::Untouched { how } => match how {
-            How::Already | How::Restored => format!("{place} has its old value already"),
-            How::Untouched => format!("{place} was never changed"),
-            How::Gone => format!(
+            UndoResult::Already | UndoResult::Restored => format!("{place} has its old value already"),
+            UndoResult::Untouched => format!("{place} was never changed"),
+            UndoResult::Gone => format!(
                 "{place}: its device is gone since the machine was restarted, and the setting with it"
             ),
-            How::Forgotten => format!("{place} is left as it is"),
+            UndoResult::Forgotten => format!("{place} is left as it is"),
         },
         ApplyResult::Foreign { before, ours, now } => format!(
             "{place} was changed by somebody else and stays: before {before}, by linerate {ours}, now {now}; \

@@ -38,7 +38,7 @@ pub fn connect_as(
 }
 
 #[test]
-fn so_many_tests_run_at_once_and_half_of_them_at_most_are_of_one_client() {
+fn tests_at_once_are_bounded_and_one_client_has_half_of_them_at_most() {
     let running =
         RunningAgent::with(AgentLimits { tests: 4, ..AgentLimits::default() }, COUNTING, "127.0.0.1:0");
     let sessions: Vec<AgentSession> = (0..3).map(|_| running.connect()).collect();

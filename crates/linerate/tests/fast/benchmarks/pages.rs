@@ -138,7 +138,7 @@ fn a_benchmark_of_schema_1_reads_as_the_same_of_today() {
 }
 
 #[test]
-fn findings_of_schema_1_stood_beside_the_figures() {
+fn findings_of_schema_1_were_beside_the_figures() {
     let text = std::fs::read_to_string(fixture("schema-1/stage-load")).expect("a fixture");
     let finding = r#""findings": [{ "id": "load-levels-off", "severity": "slow", "text": "It levels off early.",
         "evidence": {}, "remedy": "Add a disk.", "gain": 0.0 }],"#;

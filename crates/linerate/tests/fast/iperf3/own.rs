@@ -46,7 +46,7 @@ fn udp_numbers_and_trains_lose_nothing_at_a_modest_rate() {
 }
 
 #[test]
-fn a_test_by_bytes_moves_so_many() {
+fn a_test_by_bytes_moves_that_number() {
     let server = Ours::start(Iperf3Limits::default());
     let test = Iperf3Test { bytes: Some(3_000_001), parallel: 3, ..short(Protocol::Tcp) };
     let outcome = our_client(server.address, &test);

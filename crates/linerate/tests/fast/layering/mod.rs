@@ -1,7 +1,7 @@
 //! What the manifests of the crates cannot say: who may open `/sys` and `/proc`, who may write settings, and
 //! that only `system` may be unsafe.
 
-mod source;
+pub mod source;
 
 use source::{calls, proc_or_sys_opened};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn crates() -> PathBuf {
 }
 
 /// All product files, by their path below `crates/`, with their text.
-fn sources() -> Vec<(PathBuf, String)> {
+pub fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let packages = std::fs::read_dir(crates()).expect("crates").flatten();
     let mut pending: Vec<PathBuf> = packages.map(|entry| entry.path().join("src")).collect();

@@ -48,6 +48,34 @@ pub fn calls(file: &Path, text: &str, name: &str) -> Vec<usize> {
     words(&code, name).filter(called).map(|at| line_of(&code, at)).collect()
 }
 
+/// Texts within quotes, each with its line; comments hold none.
+pub fn texts(text: &str) -> Vec<(usize, &str)> {
+    let code = blank(text, false);
+    let bytes = code.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match text_literal(&bytes[at..], at.checked_sub(1).map(|before| bytes[before])) {
+            Some(length) => {
+                let literal = &text[at..at + length];
+                let body = literal.trim_start_matches(['r', '#']).trim_end_matches('#');
+                if let Some(body) = body.strip_prefix('"') {
+                    found.push((line_of(text, at), body.strip_suffix('"').unwrap_or(body)));
+                }
+                at += length;
+            }
+            None => at += 1,
+        }
+    }
+    found
+}
+
+/// Lines of test modules.
+pub fn in_tests(text: &str) -> Vec<std::ops::RangeInclusive<usize>> {
+    let code = blank(text, true);
+    test_modules(&code).iter().map(|part| line_of(&code, part.start)..=line_of(&code, part.end)).collect()
+}
+
 /// Replaces comments, and texts if asked, by spaces; line breaks and positions stay.
 fn blank(text: &str, texts_too: bool) -> String {
     let bytes = text.as_bytes();
@@ -126,18 +154,27 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     (at + 1).min(rest.len())
 }
 
-/// Blanks what stands in `mod tests { … }`.
+/// Blanks what is in `mod tests { … }`.
 fn blank_tests(code: &str) -> String {
     let mut out = code.to_string();
-    for at in words(code, "mod") {
-        let after = code[at + 3..].trim_start();
-        if after.strip_prefix("tests").is_some_and(|after| after.trim_start().starts_with('{')) {
-            let open = at + code[at..].find('{').unwrap_or(0);
-            let blanked: String = code[open..block_end(code, open)].chars().map(blank_char).collect();
-            out.replace_range(open..open + blanked.len(), &blanked);
-        }
+    for part in test_modules(code) {
+        let blanked: String = code[part.clone()].chars().map(blank_char).collect();
+        out.replace_range(part, &blanked);
     }
     out
+}
+
+/// Where the braces of `mod tests { … }` are.
+fn test_modules(code: &str) -> Vec<std::ops::Range<usize>> {
+    let is_of_tests = |at: &usize| {
+        let after = code[at + 3..].trim_start();
+        after.strip_prefix("tests").is_some_and(|after| after.trim_start().starts_with('{'))
+    };
+    let braces = |at: usize| {
+        let open = at + code[at..].find('{').unwrap_or(0);
+        open..block_end(code, open)
+    };
+    words(code, "mod").filter(is_of_tests).map(braces).collect()
 }
 
 /// A space for every byte, so that positions stay.

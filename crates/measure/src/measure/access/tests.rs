@@ -10,18 +10,18 @@ use linerate_machine::probe::{Machine, probe};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-struct Room {
+struct TestBench {
     sysroot: Sysroot,
     machine: Machine,
     stop: AtomicBool,
     listener: Kept,
 }
 
-impl Room {
+impl TestBench {
     fn new() -> Self {
         let sysroot = Sysroot::live();
         let machine = probe(&sysroot);
-        Room { sysroot, machine, stop: AtomicBool::new(false), listener: Kept::default() }
+        TestBench { sysroot, machine, stop: AtomicBool::new(false), listener: Kept::default() }
     }
 
     fn bench(&mut self) -> AccessBench<'_> {
@@ -72,7 +72,8 @@ fn each_worker_does_its_part_once() {
     for layout in [FileLayout::FilePerWorker, FileLayout::Segmented, FileLayout::Strided] {
         for access in [Access::Read, Access::Write] {
             let job = AccessJob { access, ..in_directory(directory.path(), 3, layout) };
-            let (measurement, _prepared) = Room::new().run(&job, Permissions::default()).expect("a figure");
+            let (measurement, _prepared) =
+                TestBench::new().run(&job, Permissions::default()).expect("a figure");
             let result = measurement.access.expect("of access");
             let side = if job.reads() { &result.reads } else { &result.writes };
             let side = side.as_ref().expect("the side that was asked for");
@@ -94,7 +95,7 @@ fn a_timed_job_has_its_windows_and_writes_over_what_is_there() {
         seconds: Some(0.1),
         ..in_directory(directory.path(), 2, FileLayout::FilePerWorker)
     };
-    let (measurement, _prepared) = Room::new().run(&job, Permissions::default()).expect("a figure");
+    let (measurement, _prepared) = TestBench::new().run(&job, Permissions::default()).expect("a figure");
     assert_eq!(measurement.samples.len(), 2);
     assert!(measurement.bytes_per_second > 0.0 && measurement.seconds >= 0.2);
     let result = measurement.access.expect("of access");
@@ -109,7 +110,7 @@ fn kept_files_are_named_and_stay() {
     let Some(directory) = roomy() else { return };
     let job = in_directory(directory.path(), 2, FileLayout::FilePerWorker);
     let keep = Permissions { keep: true, ..Permissions::default() };
-    let (_, prepared) = Room::new().run(&job, keep).expect("a figure");
+    let (_, prepared) = TestBench::new().run(&job, keep).expect("a figure");
     assert_eq!(prepared.kept().len(), 2);
     drop(prepared);
     let names = names(directory.path());
@@ -123,12 +124,12 @@ fn a_file_of_the_user_is_read_as_it_is_and_never_written() {
     let content: Vec<u8> = (0..1_000_000u32).map(|index| index as u8).collect();
     std::fs::write(&file, &content).expect("written");
     let job = in_directory(&file, 2, FileLayout::Segmented);
-    let (measurement, _prepared) = Room::new().run(&job, Permissions::default()).expect("a figure");
+    let (measurement, _prepared) = TestBench::new().run(&job, Permissions::default()).expect("a figure");
     let read = measurement.access.and_then(|result| result.reads).expect("reads");
     assert_eq!(read.bytes, 2 * 7 * (64 << 10), "whole requests of half the file each");
     assert!(measurement.flags.iter().any(|flag| flag == "short-file"), "{:?}", measurement.flags);
     let write = AccessJob { access: Access::Write, ..job };
-    let refused = Room::new().run(&write, Permissions::default()).map(drop).expect_err("refused");
+    let refused = TestBench::new().run(&write, Permissions::default()).map(drop).expect_err("refused");
     assert_eq!(refused.exit_status(), 2);
     assert_eq!(std::fs::read(&file).expect("read"), content);
 }
@@ -160,7 +161,7 @@ fn a_job_that_cannot_be_is_one_sentence() {
         ),
     ];
     for (job, status, says) in jobs {
-        let failure = Room::new().run(&job, Permissions::default()).map(drop).expect_err(says);
+        let failure = TestBench::new().run(&job, Permissions::default()).map(drop).expect_err(says);
         assert_eq!(failure.exit_status(), status, "{failure}");
         assert!(failure.to_string().contains(says), "{failure}");
     }
@@ -179,7 +180,7 @@ fn buffers_beyond_the_memory_are_refused_before_anything_starts() {
         segments: 1,
         ..in_directory(&file, 512, FileLayout::Segmented)
     };
-    let failure = Room::new().run(&job, Permissions::default()).map(drop).expect_err("too much");
+    let failure = TestBench::new().run(&job, Permissions::default()).map(drop).expect_err("too much");
     assert_eq!(failure.exit_status(), 3);
     assert!(failure.to_string().contains("with their buffers"), "{failure}");
 }
@@ -187,7 +188,7 @@ fn buffers_beyond_the_memory_are_refused_before_anything_starts() {
 #[test]
 fn a_stop_keeps_what_was_measured() {
     let Some(directory) = roomy() else { return };
-    let mut room = Room::new();
+    let mut room = TestBench::new();
     let job =
         AccessJob { seconds: Some(0.05), ..in_directory(directory.path(), 1, FileLayout::FilePerWorker) };
     let mut bench = room.bench();

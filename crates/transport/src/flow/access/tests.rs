@@ -4,7 +4,7 @@ use super::work::{Work, blocks};
 use super::*;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::fake::{FakeQueue, Faults};
-use linerate_system::queue::{Done, Queue, Transfer};
+use linerate_system::queue::{Completion, Queue, Transfer};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -200,7 +200,7 @@ impl Queue for Scripted {
         self.inner.submit(lease, transfer);
     }
 
-    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Done>) -> std::io::Result<()> {
+    fn turn(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) -> std::io::Result<()> {
         let now = self.inner.now() - self.inner.begin();
         if let Some((_, time)) = self.freeze.take_if(|(at, _)| *at <= now) {
             self.inner.freeze(time);

@@ -14,7 +14,7 @@ use super::{AccessCounters, AccessError, AccessOutcome, AccessRequest, AccessSta
 use hdrhistogram::Histogram;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::counters::thread_cpu;
-use linerate_system::queue::{Action, Done, Queue, Transfer};
+use linerate_system::queue::{Action, Completion, Queue, Transfer};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -271,7 +271,7 @@ impl<'a, Q: Queue> Work<'a, Q> {
     }
 
     /// One call of the kernel and what came of it; the time after it.
-    fn turn(&mut self, wait: Option<Duration>, before: u64, done: &mut Vec<Done>) -> io::Result<u64> {
+    fn turn(&mut self, wait: Option<Duration>, before: u64, done: &mut Vec<Completion>) -> io::Result<u64> {
         let in_flight = self.queue.in_flight();
         self.queue.turn(wait, done)?;
         let now = self.nanos();

@@ -3,7 +3,7 @@
 
 use super::content::Range;
 use linerate_system::buffers::{Lease, Pool};
-use linerate_system::queue::{self, Action, Done, Queue, Transfer};
+use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct ReadAhead {
     next: u64,
     wanted: u64,
     blocks: VecDeque<Block>,
-    done: Vec<Done>,
+    done: Vec<Completion>,
 }
 
 /// Bytes `from .. to` of a read are of the range, the rest is there to keep it aligned.
@@ -93,7 +93,7 @@ impl ReadAhead {
 
     /// What has come finds its place.
     fn take(&mut self) -> io::Result<()> {
-        for Done { lease, result } in self.done.drain(..) {
+        for Completion { lease, result } in self.done.drain(..) {
             let number = lease.number();
             let Some(block) = self.blocks.iter_mut().find(|block| block.number == number) else {
                 self.pool.give_back(lease);

@@ -53,11 +53,11 @@ pub(super) struct ServerTest<'a> {
 
 /// Why a test ended before its time: what the client is told, and words.
 struct TestEnd {
-    tell: Tell,
+    tell: LastMessage,
     why: String,
 }
 
-enum Tell {
+enum LastMessage {
     Nothing,
     Terminated,
     Error(i32, i32),
@@ -65,24 +65,24 @@ enum Tell {
 
 impl From<ControlError> for TestEnd {
     fn from(error: ControlError) -> TestEnd {
-        TestEnd { tell: Tell::Nothing, why: error.to_string() }
+        TestEnd { tell: LastMessage::Nothing, why: error.to_string() }
     }
 }
 
 impl From<Iperf3Refusal> for TestEnd {
     fn from(refusal: Iperf3Refusal) -> TestEnd {
-        TestEnd { tell: Tell::Error(refusal.number, 0), why: refusal.why }
+        TestEnd { tell: LastMessage::Error(refusal.number, 0), why: refusal.why }
     }
 }
 
 impl From<NotAdmitted> for TestEnd {
     fn from(error: NotAdmitted) -> TestEnd {
-        TestEnd { tell: Tell::Error(error.number, error.errno), why: error.why }
+        TestEnd { tell: LastMessage::Error(error.number, error.errno), why: error.why }
     }
 }
 
 fn refuse<T>(number: i32, why: impl Into<String>) -> Result<T, TestEnd> {
-    Err(TestEnd { tell: Tell::Error(number, 0), why: why.into() })
+    Err(TestEnd { tell: LastMessage::Error(number, 0), why: why.into() })
 }
 
 impl ServerTest<'_> {
@@ -106,12 +106,12 @@ impl ServerTest<'_> {
         }
     }
 
-    fn tell(&mut self, tell: &Tell) {
+    fn tell(&mut self, tell: &LastMessage) {
         // Who is gone hears nothing.
         let _ = match tell {
-            Tell::Nothing => Ok(()),
-            Tell::Terminated => self.control.send_state(Iperf3State::ServerTerminate),
-            Tell::Error(number, errno) => self.control.send_error(*number, *errno),
+            LastMessage::Nothing => Ok(()),
+            LastMessage::Terminated => self.control.send_state(Iperf3State::ServerTerminate),
+            LastMessage::Error(number, errno) => self.control.send_error(*number, *errno),
         };
     }
 
@@ -230,7 +230,7 @@ impl ServerTest<'_> {
                 return match state {
                     Iperf3State::TestEnd => Ok(()),
                     Iperf3State::ClientTerminate => {
-                        Err(TestEnd { tell: Tell::Nothing, why: "it was stopped".into() })
+                        Err(TestEnd { tell: LastMessage::Nothing, why: "it was stopped".into() })
                     }
                     state => Err(ControlError::Unexpected(state).into()),
                 };
@@ -253,7 +253,7 @@ impl ServerTest<'_> {
             }
             if self.stop.load(Ordering::Relaxed) || crew.start.elapsed() > longest {
                 let why = if self.stop.load(Ordering::Relaxed) { "stopped here" } else { "its time was up" };
-                return Err(TestEnd { tell: Tell::Terminated, why: why.into() });
+                return Err(TestEnd { tell: LastMessage::Terminated, why: why.into() });
             }
         }
     }

@@ -3,7 +3,7 @@
 //! By X's own extension: the server counts again by itself once we ask it to or are gone, also after `kill
 //! -9`.
 
-use super::display::{Display, Gone};
+use super::display::{Display, DisplayLost};
 use std::time::{Duration, Instant};
 use x11rb::protocol::screensaver::{self, ConnectionExt};
 
@@ -20,7 +20,7 @@ pub(crate) struct Awake {
 
 impl Awake {
     /// Holds nothing yet.
-    pub(crate) fn new(display: &Display) -> Result<Awake, Gone> {
+    pub(crate) fn new(display: &Display) -> Result<Awake, DisplayLost> {
         let mut is_possible = display.has(screensaver::X11_EXTENSION_NAME)?;
         if is_possible {
             let version = display.connection.screensaver_query_version(1, 1)?.reply()?;
@@ -35,7 +35,7 @@ impl Awake {
     }
 
     /// Asks the display to stay awake, or lets it sleep again.
-    pub(crate) fn look(&mut self, display: &Display) -> Result<(), Gone> {
+    pub(crate) fn look(&mut self, display: &Display) -> Result<(), DisplayLost> {
         let wanted = self.is_possible && self.newest.is_some_and(|newest| newest.elapsed() < PATIENCE);
         if wanted != self.holds {
             display.connection.screensaver_suspend(u32::from(wanted))?;

@@ -5,7 +5,7 @@
 //! requests one frame is sent after the other, each answered before the next, so that a slow connection drops
 //! frames instead of filling up.
 
-use super::display::{Display, Gone};
+use super::display::{Display, DisplayLost};
 use super::pixels::{Brush, Fit};
 use linerate_system::mapping::{Mapping, memory_file};
 use std::os::fd::OwnedFd;
@@ -58,7 +58,7 @@ pub(crate) struct Strip {
 
 impl Canvas {
     /// The best way to this display.
-    pub(crate) fn new(display: &Display) -> Result<Canvas, Gone> {
+    pub(crate) fn new(display: &Display) -> Result<Canvas, DisplayLost> {
         let mut shares = display.is_local && display.has(shm::X11_EXTENSION_NAME)?;
         if shares {
             let version = display.connection.shm_query_version()?.reply()?;
@@ -96,7 +96,7 @@ impl Canvas {
         fit: &Fit,
         frame: &[u8],
         given: Option<Instant>,
-    ) -> Result<bool, Gone> {
+    ) -> Result<bool, DisplayLost> {
         if let Canvas::Shared(shared) = self {
             if shared.put(display, target, fit, frame, given)? {
                 return Ok(false);
@@ -130,7 +130,7 @@ impl Shared {
         fit: &Fit,
         frame: &[u8],
         given: Option<Instant>,
-    ) -> Result<bool, Gone> {
+    ) -> Result<bool, DisplayLost> {
         let Shared { segments, brush } = self;
         let Some(place) = segments.iter_mut().find(|segment| !is_busy(segment)) else { return Ok(true) };
         let bytes = fit.line_bytes() * fit.size.height as usize;
@@ -171,7 +171,7 @@ impl Shared {
 }
 
 /// A new segment; none where the server does not take it.
-fn attach(display: &Display, bytes: usize) -> Result<Option<Segment>, Gone> {
+fn attach(display: &Display, bytes: usize) -> Result<Option<Segment>, DisplayLost> {
     let Ok((file, mapping)) = memory_file(bytes as u64).and_then(|file| {
         let mapping = Mapping::new(&file, true)?;
         Ok((file, mapping))
@@ -187,7 +187,7 @@ fn attach(display: &Display, bytes: usize) -> Result<Option<Segment>, Gone> {
 }
 
 impl Strip {
-    fn put(&mut self, display: &Display, target: Target, fit: &Fit, frame: &[u8]) -> Result<(), Gone> {
+    fn put(&mut self, display: &Display, target: Target, fit: &Fit, frame: &[u8]) -> Result<(), DisplayLost> {
         let Strip { bytes, brush } = self;
         let connection = &display.connection;
         let most = connection.maximum_request_bytes().min(MOST_REQUEST_BYTES) - HEADER_BYTES;
@@ -207,7 +207,7 @@ impl Strip {
                 display.depth,
                 bytes,
             );
-            failed = sent.map(drop).err().map(Gone::from).or(failed.take());
+            failed = sent.map(drop).err().map(DisplayLost::from).or(failed.take());
             *first += height;
             bytes.clear();
         };

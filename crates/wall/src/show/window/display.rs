@@ -29,13 +29,13 @@ const REMEDY: &str = "leave the window out with --headless, --verify or --write 
 
 /// The display does not go on; why.
 #[derive(Debug)]
-pub(crate) struct Gone(pub String);
+pub(crate) struct DisplayLost(pub String);
 
 macro_rules! gone_from {
     ($($error:ty),*) => {
-        $(impl From<$error> for Gone {
-            fn from(error: $error) -> Gone {
-                Gone(error.to_string())
+        $(impl From<$error> for DisplayLost {
+            fn from(error: $error) -> DisplayLost {
+                DisplayLost(error.to_string())
             }
         })*
     };
@@ -73,8 +73,8 @@ impl Display {
         }
         let refused = |error| Failure::Lacks(sentence(&name, &error));
         let (connection, screen) = RustConnection::connect(None).map_err(refused)?;
-        let gone = |Gone(why)| Failure::Lacks(format!("no window: the X display {name}: {why}"));
-        let atoms = Atoms::new(&connection).map_err(Gone::from).and_then(|atoms| Ok(atoms.reply()?));
+        let gone = |DisplayLost(why)| Failure::Lacks(format!("no window: the X display {name}: {why}"));
+        let atoms = Atoms::new(&connection).map_err(DisplayLost::from).and_then(|atoms| Ok(atoms.reply()?));
         let atoms = atoms.map_err(gone)?;
         let setup = connection.setup();
         let screen = &setup.roots[screen];
@@ -108,9 +108,9 @@ impl Display {
 
     /// A window manager is at work: it names a window of its own, which names itself (EWMH). One that died
     /// leaves only the first name.
-    fn has_manager(&self) -> Result<bool, Gone> {
+    fn has_manager(&self) -> Result<bool, DisplayLost> {
         let Atoms { _NET_SUPPORTING_WM_CHECK: check, _NET_SUPPORTED: supported, .. } = self.atoms;
-        let named = |window: u32| -> Result<Option<u32>, Gone> {
+        let named = |window: u32| -> Result<Option<u32>, DisplayLost> {
             Ok(self.numbers(window, check, AtomEnum::WINDOW.into())?.first().copied())
         };
         let Some(window) = named(self.root)? else { return Ok(false) };
@@ -119,7 +119,7 @@ impl Display {
     }
 
     /// A property's numbers; none where the window or the property is not there.
-    pub(crate) fn numbers(&self, window: u32, property: u32, kind: u32) -> Result<Vec<u32>, Gone> {
+    pub(crate) fn numbers(&self, window: u32, property: u32, kind: u32) -> Result<Vec<u32>, DisplayLost> {
         let cookie = self.connection.get_property(false, window, property, kind, 0, 1024)?;
         match cookie.reply() {
             Ok(reply) => Ok(reply.value32().map(Iterator::collect).unwrap_or_default()),
@@ -129,13 +129,13 @@ impl Display {
     }
 
     /// An extension is there.
-    pub(crate) fn has(&self, extension: &'static str) -> Result<bool, Gone> {
+    pub(crate) fn has(&self, extension: &'static str) -> Result<bool, DisplayLost> {
         use x11rb::connection::RequestConnection;
         Ok(self.connection.extension_information(extension)?.is_some())
     }
 
     /// Waits for a word of the server or for a bell.
-    pub(crate) fn wait(&self, bell: BorrowedFd<'_>, patience: Duration) -> Result<(), Gone> {
+    pub(crate) fn wait(&self, bell: BorrowedFd<'_>, patience: Duration) -> Result<(), DisplayLost> {
         wait_readable(&[self.connection.stream().as_fd(), bell], patience)?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::awake::Awake;
 use super::canvas::Canvas;
-use super::display::{Display, Gone};
+use super::display::{Display, DisplayLost};
 use super::keys::{Keys, WindowKey};
 use super::mailbox::{Frame, Mailbox, WindowEnd, WindowTitle};
 use super::pixels::Fit;
@@ -41,7 +41,11 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn new(display: Display, surface: Surface, mailbox: Arc<Mailbox>) -> Result<Keeper, Gone> {
+    pub(crate) fn new(
+        display: Display,
+        surface: Surface,
+        mailbox: Arc<Mailbox>,
+    ) -> Result<Keeper, DisplayLost> {
         let (canvas, keys, awake) = (Canvas::new(&display)?, Keys::read(&display)?, Awake::new(&display)?);
         surface.set_title(&display, &title(&mailbox.told(), None, 0))?;
         let (current, fit, titled) = (None, None, Instant::now());
@@ -66,7 +70,7 @@ impl Keeper {
         let ended = match self.work() {
             Ok(()) if self.closed => WindowEnd::Closed,
             Ok(()) => WindowEnd::Over,
-            Err(Gone(why)) => WindowEnd::Failed(format!(
+            Err(DisplayLost(why)) => WindowEnd::Failed(format!(
                 "the X display {} has gone while it showed frames ({why}): the session has ended, or \
                  somebody killed the window; what came until \
                  then was shown",
@@ -80,7 +84,7 @@ impl Keeper {
         mailbox.ended(ended);
     }
 
-    fn work(&mut self) -> Result<(), Gone> {
+    fn work(&mut self) -> Result<(), DisplayLost> {
         let mut over_since = None;
         loop {
             while let Some(event) = self.display.connection.poll_for_event()? {
@@ -112,7 +116,7 @@ impl Keeper {
 
     /// Puts the newest frame, or what was there, where the display can have one; false: there is nothing to
     /// do.
-    fn draw(&mut self) -> Result<bool, Gone> {
+    fn draw(&mut self) -> Result<bool, DisplayLost> {
         if !self.canvas.is_free() {
             return Ok(false);
         }
@@ -138,7 +142,7 @@ impl Keeper {
         Ok(true)
     }
 
-    fn hear(&mut self, event: Event) -> Result<(), Gone> {
+    fn hear(&mut self, event: Event) -> Result<(), DisplayLost> {
         match event {
             Event::ShmCompletion(event) => {
                 if let Some(given) = self.canvas.taken(event.shmseg) {
@@ -171,7 +175,7 @@ impl Keeper {
     }
 
     /// Once in a while: the title, and word of how the window is.
-    fn tell(&mut self) -> Result<(), Gone> {
+    fn tell(&mut self) -> Result<(), DisplayLost> {
         self.awake.look(&self.display)?;
         let Surface { size, full_screen, .. } = self.surface;
         self.mailbox.is_now(size, full_screen, self.canvas.is_shared());
@@ -189,9 +193,9 @@ impl Keeper {
 
 /// The server refuses pixels: no frame would ever be seen. Other requests are no matter: a window that was
 /// closed, a manager that has gone.
-fn refused(error: &X11Error) -> Result<(), Gone> {
+fn refused(error: &X11Error) -> Result<(), DisplayLost> {
     let pixels = error.request_name.is_some_and(|name| name.contains("PutImage"));
-    if pixels { Err(Gone(format!("it refuses the pixels: {:?}", error.error_kind))) } else { Ok(()) }
+    if pixels { Err(DisplayLost(format!("it refuses the pixels: {:?}", error.error_kind))) } else { Ok(()) }
 }
 
 fn title(told: &WindowTitle, rate: Option<f64>, dropped: u64) -> String {

@@ -1,6 +1,6 @@
 //! Keys of a window: q and Escape end it, f is full screen or not.
 
-use super::display::{Display, Gone};
+use super::display::{Display, DisplayLost};
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{ConnectionExt, KeyButMask};
 
@@ -24,7 +24,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// As the keyboard is laid out now.
-    pub(crate) fn read(display: &Display) -> Result<Keys, Gone> {
+    pub(crate) fn read(display: &Display) -> Result<Keys, DisplayLost> {
         let setup = display.connection.setup();
         let (first, count) = (setup.min_keycode, setup.max_keycode - setup.min_keycode + 1);
         let mapping = display.connection.get_keyboard_mapping(first, count)?.reply()?;

@@ -45,7 +45,7 @@ pub(crate) enum WindowEnd {
 
 /// What the window has done so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Done {
+pub(crate) struct WindowProgress {
     pub given: u64,
     /// Frames that the display has taken.
     pub shown: u64,
@@ -75,7 +75,7 @@ struct Inside {
     told: WindowTitle,
     over: bool,
     ended: Option<WindowEnd>,
-    done: Done,
+    done: WindowProgress,
     /// From given to taken by the display, microseconds.
     delays: Option<Histogram<u64>>,
 }
@@ -87,7 +87,7 @@ impl Mailbox {
         bell.set_nonblocking(true)?;
         heard.set_nonblocking(true)?;
         let delays = Histogram::new_with_bounds(1, MOST_MICROS, 3).ok();
-        let (over, ended, done) = (false, None, Done::default());
+        let (over, ended, done) = (false, None, WindowProgress::default());
         let inside = Mutex::new(Inside { frame: None, spare: Vec::new(), told, over, ended, done, delays });
         Ok(Mailbox { inside, bell, heard })
     }
@@ -147,7 +147,7 @@ impl Mailbox {
         (done.size, done.full_screen, done.shared) = (Some(size), full_screen, shared);
     }
 
-    pub(crate) fn done(&self) -> Done {
+    pub(crate) fn done(&self) -> WindowProgress {
         self.lock().done.clone()
     }
 

@@ -20,7 +20,7 @@ pub use outputs::{DisplayOutput, outputs};
 use super::output::{Output, ShowResult};
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
-use display::{Display, Gone};
+use display::{Display, DisplayLost};
 use keeper::Keeper;
 use linerate_facts::failure::Failure;
 use mailbox::{Mailbox, WindowEnd, WindowTitle};
@@ -85,7 +85,8 @@ impl ScreenWindow {
     pub fn open(order: ScreenWindowSpec) -> Result<ScreenWindow, Failure> {
         let display = Display::connect()?;
         let display_name = display.name.clone();
-        let told = |Gone(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
+        let told =
+            |DisplayLost(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
         let (size, output) = match &order.place {
             WindowPlacement::Desktop { size } => (*size, None),
             WindowPlacement::FullScreen { output } => {

@@ -4,7 +4,7 @@
 //! else somebody has declared to be one (`xrandr --setmonitor`), so that a large display can be cut into
 //! several screens of a wall.
 
-use super::display::{Display, Gone};
+use super::display::{Display, DisplayLost};
 use crate::geometry::Size;
 use linerate_facts::failure::Failure;
 use serde::Serialize;
@@ -29,11 +29,12 @@ pub struct DisplayOutput {
 /// The outputs of the display that `DISPLAY` names, row by row.
 pub fn outputs() -> Result<Vec<DisplayOutput>, Failure> {
     let display = Display::connect()?;
-    all(&display).map_err(|Gone(why)| Failure::Lacks(format!("the outputs of {}: {why}", display.name)))
+    all(&display)
+        .map_err(|DisplayLost(why)| Failure::Lacks(format!("the outputs of {}: {why}", display.name)))
 }
 
 /// The outputs of a display, row by row; the whole of it where it cannot tell (RandR before 1.5).
-pub(crate) fn all(display: &Display) -> Result<Vec<DisplayOutput>, Gone> {
+pub(crate) fn all(display: &Display) -> Result<Vec<DisplayOutput>, DisplayLost> {
     let connection = &display.connection;
     let mut outputs = Vec::new();
     if display.has(randr::X11_EXTENSION_NAME)? {

@@ -4,7 +4,7 @@
 //! output by itself, as one that no manager would touch (override-redirect).
 
 use super::canvas::Target;
-use super::display::{Atoms, Display, Gone};
+use super::display::{Atoms, Display, DisplayLost};
 use super::outputs::{self, DisplayOutput};
 use super::pixels::largest;
 use crate::geometry::Size;
@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
 
 impl Surface {
     /// Makes and shows it.
-    pub(crate) fn open(display: &Display, wanted: &Wanted) -> Result<Surface, Gone> {
+    pub(crate) fn open(display: &Display, wanted: &Wanted) -> Result<Surface, DisplayLost> {
         let connection = &display.connection;
         let (window, context) = (connection.generate_id()?, connection.generate_id()?);
         let size = wanted.size.or(wanted.frame.map(|frame| fitting(display, frame)));
@@ -106,7 +106,7 @@ impl Surface {
     }
 
     /// What a window manager reads before it shows a window.
-    fn introduce(&self, display: &Display, output: Option<&DisplayOutput>) -> Result<(), Gone> {
+    fn introduce(&self, display: &Display, output: Option<&DisplayOutput>) -> Result<(), DisplayLost> {
         let (connection, atoms, window) = (&display.connection, &display.atoms, self.target.window);
         let replace = PropMode::REPLACE;
         let class = b"linerate\0linerate\0";
@@ -127,7 +127,7 @@ impl Surface {
     }
 
     /// Tells the window manager which output to cover.
-    fn name_output(&self, display: &Display, output: &DisplayOutput) -> Result<(), Gone> {
+    fn name_output(&self, display: &Display, output: &DisplayOutput) -> Result<(), DisplayLost> {
         if !display.managed {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl Surface {
         )
     }
 
-    fn ask_manager(&self, display: &Display, what: u32, data: [u32; 5]) -> Result<(), Gone> {
+    fn ask_manager(&self, display: &Display, what: u32, data: [u32; 5]) -> Result<(), DisplayLost> {
         let message = ClientMessageEvent::new(32, self.target.window, what, data);
         let mask = EventMask::SUBSTRUCTURE_REDIRECT | EventMask::SUBSTRUCTURE_NOTIFY;
         display.connection.send_event(false, display.root, mask, message)?;
@@ -147,7 +147,7 @@ impl Surface {
     }
 
     /// Becomes full screen on the output that it lies on, or normal again.
-    pub(crate) fn toggle_full_screen(&mut self, display: &Display) -> Result<(), Gone> {
+    pub(crate) fn toggle_full_screen(&mut self, display: &Display) -> Result<(), DisplayLost> {
         let on = !self.full_screen;
         if display.managed {
             // The manager answers by changing the window's property.
@@ -177,7 +177,7 @@ impl Surface {
         self.set_full_screen(display, on)
     }
 
-    fn set_full_screen(&mut self, display: &Display, on: bool) -> Result<(), Gone> {
+    fn set_full_screen(&mut self, display: &Display, on: bool) -> Result<(), DisplayLost> {
         self.full_screen = on;
         let cursor = ChangeWindowAttributesAux::new().cursor(if on { self.blank } else { x11rb::NONE });
         display.connection.change_window_attributes(self.target.window, &cursor)?;
@@ -185,7 +185,7 @@ impl Surface {
     }
 
     /// The window manager may have changed its state.
-    pub(crate) fn look_at_state(&mut self, display: &Display) -> Result<(), Gone> {
+    pub(crate) fn look_at_state(&mut self, display: &Display) -> Result<(), DisplayLost> {
         let Atoms { _NET_WM_STATE: state, _NET_WM_STATE_FULLSCREEN: full, .. } = display.atoms;
         if !display.managed {
             return Ok(());
@@ -195,7 +195,7 @@ impl Surface {
     }
 
     /// It is on the screen: above all others and with the keyboard, where no manager sees to that.
-    pub(crate) fn is_mapped(&self, display: &Display) -> Result<(), Gone> {
+    pub(crate) fn is_mapped(&self, display: &Display) -> Result<(), DisplayLost> {
         if display.managed || !self.full_screen {
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl Surface {
     }
 
     /// A frame has this size: the window takes it, if nobody has told another.
-    pub(crate) fn follow(&mut self, display: &Display, frame: Size) -> Result<(), Gone> {
+    pub(crate) fn follow(&mut self, display: &Display, frame: Size) -> Result<(), DisplayLost> {
         if !std::mem::take(&mut self.follows) {
             return Ok(());
         }
@@ -240,13 +240,13 @@ impl Surface {
     }
 
     /// Black again, where no frame lies.
-    pub(crate) fn clear(&self, display: &Display) -> Result<(), Gone> {
+    pub(crate) fn clear(&self, display: &Display) -> Result<(), DisplayLost> {
         display.connection.clear_area(false, self.target.window, 0, 0, 0, 0)?;
         Ok(())
     }
 
     /// Shows a title.
-    pub(crate) fn set_title(&self, display: &Display, title: &str) -> Result<(), Gone> {
+    pub(crate) fn set_title(&self, display: &Display, title: &str) -> Result<(), DisplayLost> {
         let (window, atoms, replace) = (self.target.window, &display.atoms, PropMode::REPLACE);
         let connection = &display.connection;
         connection.change_property8(
@@ -289,7 +289,7 @@ fn spot(display: &Display, size: Size, index: usize) -> (i32, i32) {
 }
 
 /// A cursor of which nothing is seen.
-fn blank_cursor(display: &Display, window: u32) -> Result<u32, Gone> {
+fn blank_cursor(display: &Display, window: u32) -> Result<u32, DisplayLost> {
     let connection = &display.connection;
     let [pixmap, context, cursor] =
         [connection.generate_id()?, connection.generate_id()?, connection.generate_id()?];

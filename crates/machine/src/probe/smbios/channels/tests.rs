@@ -52,7 +52,7 @@ const GOLD: &str = "Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz";
 const E3: &str = "Intel(R) Xeon(R) CPU E3-1230 V2 @ 3.30GHz";
 
 #[test]
-fn channels_in_so_many_words() {
+fn channels_that_are_written_out() {
     let slots = [
         "P1-DIMMA1|P0_Node0_Channel0_Dimm0*",
         "P1-DIMMA2|NO DIMM",

@@ -134,7 +134,7 @@ pub(in super::super) const OF_TCP: [Family; 7] = [
         unit: Packets,
         finding: "tcp-retransmits",
         cure: "find where packets are dropped (the other lines), or send slower",
-        counters: &[("RetransSegs", "segments were sent again")],
+        counters: &[("RetransSegs", "segments were retransmitted")],
     },
     Family {
         group: "TcpExt",
@@ -144,7 +144,7 @@ pub(in super::super) const OF_TCP: [Family; 7] = [
         cure: "find where packets are dropped (the other lines); look for a path that is interrupted",
         counters: &[
             ("TCPTimeouts", "nothing was acknowledged for so long that a timer had to fire"),
-            ("TCPLostRetransmit", "segments were lost, sent again, and lost again"),
+            ("TCPLostRetransmit", "segments were lost, retransmitted, and lost again"),
             ("TCPSynRetrans", "opening a connection took more than one try"),
         ],
     },

@@ -3,7 +3,7 @@
 use super::{Alike, Flight, READ, WRITE, Work};
 use crate::flow::access::{AccessError, AccessRequest};
 use linerate_system::buffers::Lease;
-use linerate_system::queue::{Done, Queue};
+use linerate_system::queue::{Completion, Queue};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ const MOST_ERRORS: usize = 8;
 const MOST_CORRUPT: usize = 100;
 
 impl<Q: Queue> Work<'_, Q> {
-    pub(super) fn complete_all(&mut self, done: &mut Vec<Done>, now: u64) {
+    pub(super) fn complete_all(&mut self, done: &mut Vec<Completion>, now: u64) {
         let mut completed = 0;
         for ended in done.drain(..) {
             completed += u64::from(self.complete(ended, now));
@@ -28,8 +28,8 @@ impl<Q: Queue> Work<'_, Q> {
     }
 
     /// True if a request is over in full.
-    fn complete(&mut self, ended: Done, now: u64) -> bool {
-        let Done { lease, result } = ended;
+    fn complete(&mut self, ended: Completion, now: u64) -> bool {
+        let Completion { lease, result } = ended;
         let number = lease.number();
         let side = usize::from(number >= self.read_blocks);
         let flight = &mut self.flights[number];

@@ -2,7 +2,7 @@
 
 use super::{TURN_WAIT, WRITE, Work};
 use crate::flow::access::AccessOutcome;
-use linerate_system::queue::{Action, Done, Queue, Transfer};
+use linerate_system::queue::{Action, Completion, Queue, Transfer};
 use std::io;
 
 /// After a stop, what is under way is waited for as long as something comes back within so many times the
@@ -18,7 +18,7 @@ const MOST_OVERDUE: usize = 1_000_000;
 
 impl<Q: Queue> Work<'_, Q> {
     /// After the stop: what is under way comes home, as long as the device shows life.
-    pub(super) fn drain(&mut self, stopped: u64, done: &mut Vec<Done>) -> io::Result<u64> {
+    pub(super) fn drain(&mut self, stopped: u64, done: &mut Vec<Completion>) -> io::Result<u64> {
         let mut now = stopped;
         while self.queue.in_flight() > 0 {
             let silence = now.saturating_sub(self.life.max(stopped));
@@ -61,7 +61,7 @@ impl<Q: Queue> Work<'_, Q> {
     }
 
     /// Every file that may have been written goes to its device.
-    pub(super) fn flush(&mut self, mut now: u64, done: &mut Vec<Done>) -> io::Result<u64> {
+    pub(super) fn flush(&mut self, mut now: u64, done: &mut Vec<Completion>) -> io::Result<u64> {
         let mut block = self.free[WRITE].pop();
         for file in 0..self.start.files.len() {
             let Some(lease) = block.take() else { break };
@@ -75,7 +75,7 @@ impl<Q: Queue> Work<'_, Q> {
                 self.queue.turn(Some(TURN_WAIT), done)?;
                 now = self.nanos();
             }
-            if let Some(Done { lease, result }) = done.pop() {
+            if let Some(Completion { lease, result }) = done.pop() {
                 block = Some(lease);
                 if let Err(error) = result {
                     self.error(file, 0, format!("flush: {error}"));
