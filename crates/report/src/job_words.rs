@@ -37,7 +37,7 @@ pub(super) fn transfer(job: &AccessJob) -> String {
 }
 
 /// How it is done, where that is not the usual: depth, layout, engine, page cache, pace.
-pub(super) fn manner(job: &AccessJob) -> Vec<String> {
+pub(super) fn method(job: &AccessJob) -> Vec<String> {
     let mut words = Vec::new();
     if job.queue_depth != 1 {
         words.push(format!("depth {}", job.queue_depth));
@@ -73,7 +73,7 @@ fn pace(job: &AccessJob) -> Option<String> {
 /// The whole job in one line; the same words mean the same job wherever its files lie.
 pub(super) fn job(job: &AccessJob) -> String {
     let mut words = vec![pattern(job), workers(job), transfer(job)];
-    words.extend(manner(job));
+    words.extend(method(job));
     words.join(", ")
 }
 

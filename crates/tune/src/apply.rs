@@ -59,7 +59,7 @@ impl ApplyResult {
 /// Changes what differs from the wishes, in their order. The error is the journal's, or a driver that hangs;
 /// what was done until then is in the journal.
 pub fn apply(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     host: &Host,
     started: &str,
@@ -68,7 +68,7 @@ pub fn apply(
     let mut outcomes: Vec<Option<SettingOutcome>> = Vec::new();
     let mut entries = Vec::new();
     for wish in wishes {
-        let (outcome, entry) = look(door, wish)?;
+        let (outcome, entry) = look(access, wish)?;
         outcomes.push(outcome);
         entries.extend(entry);
     }
@@ -78,7 +78,7 @@ pub fn apply(
     let first = journal.begin(started.to_string(), host, entries.clone())?;
     let mut changed = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        changed.push(outcome(entry, change(door, journal, first + index, entry)?));
+        changed.push(outcome(entry, change(access, journal, first + index, entry)?));
     }
     let mut changed = changed.into_iter();
     Ok(outcomes.into_iter().filter_map(|outcome| outcome.or_else(|| changed.next())).collect())
@@ -86,12 +86,12 @@ pub fn apply(
 
 /// What needs no write or cannot have one; else the entry for the journal.
 fn look(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     wish: &WantedValue,
 ) -> Result<(Option<SettingOutcome>, Option<JournalEntry>), Failure> {
     let told = |what| SettingOutcome { id: wish.id.clone(), place: wish.place.to_string(), what };
     let wanted = wish.shape.asking(&wish.value);
-    Ok(match door.read(&wish.place) {
+    Ok(match access.read(&wish.place) {
         Err(AccessRefusal::Hung(why)) => return Err(Failure::Lacks(format!("{why}; nothing was changed"))),
         Err(refusal) => (Some(told(ApplyResult::Failed { why: refusal.to_string() })), None),
         Ok(Some(now)) if wish.shape.same(&now, &wanted) => {
@@ -116,14 +116,14 @@ fn outcome(entry: &JournalEntry, what: ApplyResult) -> SettingOutcome {
 }
 
 fn change(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     n: usize,
     entry: &JournalEntry,
 ) -> Result<ApplyResult, Failure> {
     let old = entry.old.as_ref().map(Bytes::as_slice);
     // Between the journal's first line and now others may have written.
-    let now = door.read(&entry.place);
+    let now = access.read(&entry.place);
     if now.as_ref().ok().map(Option::as_deref) != Some(old) {
         let why = match now {
             Err(refusal) => refusal.to_string(),
@@ -133,13 +133,13 @@ fn change(
         return Ok(ApplyResult::Failed { why });
     }
     journal.append(Record::Intent { n })?;
-    let written = door.write(&entry.place, entry.shape, Some(entry.wanted.as_slice()));
+    let written = access.write(&entry.place, entry.shape, Some(entry.wanted.as_slice()));
     if let Err(AccessRefusal::Hung(why)) = &written {
         return Err(Failure::Lacks(format!(
             "{why}. What was changed before is in the journal: linerate tune undo"
         )));
     }
-    let now = match door.read(&entry.place) {
+    let now = match access.read(&entry.place) {
         Err(AccessRefusal::Hung(why)) => {
             return Err(Failure::Lacks(format!(
                 "{why}. What was changed before is in the journal: linerate tune undo"

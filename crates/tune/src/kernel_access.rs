@@ -55,7 +55,7 @@ pub struct LiveKernel {
 }
 
 impl LiveKernel {
-    /// The door of a tree; the error is a sentence.
+    /// The access to the settings of a tree; the error is a sentence.
     pub fn of(sysroot: &Sysroot) -> Result<LiveKernel, String> {
         Ok(LiveKernel { sysroot: sysroot.clone(), writer: sysroot.writer()?, deadline: DEADLINE })
     }

@@ -1,7 +1,7 @@
 //! Changes a machine's settings safely: a catalogue of settings, what each should be for this machine's
 //! rates, and a journal that brings all of it back.
 //!
-//! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write, through [`door::Door`],
+//! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write, through [`access::Door`],
 //! what the user named and nothing else.
 
 #![forbid(unsafe_code)]

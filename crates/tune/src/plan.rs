@@ -85,11 +85,11 @@ pub enum SettingVerdict {
 }
 
 /// Reads all settings and says what to do about each.
-pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, door: &dyn KernelAccess) -> TunePlan {
+pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, access: &dyn KernelAccess) -> TunePlan {
     let seen = GoalFacts { sysroot: sysroot.clone(), machine, goal };
     let mut settings = Vec::new();
     for entry in catalogue::all() {
-        settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, door, entry, spot)));
+        settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, access, entry, spot)));
     }
     let irqbalance = seen.machine.kernel.irqbalance.known().copied().unwrap_or(false);
     let moved = settings.iter().any(|item| item.at.entry == "irq-affinity" && item.wanted.is_some());
@@ -109,8 +109,8 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, door: &dyn Kern
     }
 }
 
-fn item(seen: &GoalFacts, door: &dyn KernelAccess, entry: &'static Setting, spot: Spot) -> Item {
-    let now = match door.read(&spot.place) {
+fn item(seen: &GoalFacts, access: &dyn KernelAccess, entry: &'static Setting, spot: Spot) -> Item {
+    let now = match access.read(&spot.place) {
         Ok(raw) => Fact::Known(entry.shape.value(&raw.unwrap_or_default())),
         Err(AccessRefusal::Absent(_)) => Fact::unknown("this kernel or device does not have it"),
         Err(AccessRefusal::Refused(why) | AccessRefusal::Hung(why)) => Fact::unknown(why),

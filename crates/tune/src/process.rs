@@ -190,7 +190,7 @@ impl Own {
     }
 
     /// How bytes are moved in a state.
-    pub fn manner(&self, wanted: bool, rate: Option<f64>) -> ProcessOptions {
+    pub fn options(&self, wanted: bool, rate: Option<f64>) -> ProcessOptions {
         let plain = ProcessOptions::default();
         match self.kind {
             Which::Pinning => ProcessOptions { pin: if wanted { Pin::Auto } else { Pin::None }, ..plain },
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn each_differs_in_something() {
         for own in ALL {
-            let (off, on) = (own.manner(false, Some(1e6)), own.manner(true, Some(1e6)));
+            let (off, on) = (own.options(false, Some(1e6)), own.options(true, Some(1e6)));
             let of_the_process = matches!(own.kind, Which::Latency | Which::Locked);
             assert_eq!(off == on, of_the_process, "{}", own.id);
             assert!(own.source.starts_with("https://") && !own.given_by.is_empty());

@@ -80,12 +80,12 @@ impl KernelAccess for Machine {
         }
         let cut = world.cut();
         let done = !cut || world.share.is_multiple_of(2);
-        let Some((value, manner)) = world.values.get_mut(&key(place)) else {
+        let Some((value, mode)) = world.values.get_mut(&key(place)) else {
             return Err(AccessRefusal::Absent("not there".into()));
         };
         let bytes = bytes.expect("no drop-ins here");
         let asked: u64 = String::from_utf8_lossy(bytes).trim().parse().expect("a number");
-        match manner.unwrap_or(WriteMode::Takes) {
+        match mode.unwrap_or(WriteMode::Takes) {
             WriteMode::Refuses => {
                 return if cut { Err(dark()) } else { Err(AccessRefusal::Refused("EACCES".into())) };
             }
@@ -140,14 +140,14 @@ fn id(n: usize) -> String {
 }
 
 impl Machine {
-    fn new(manners: &[WriteMode]) -> Machine {
+    fn new(modes: &[WriteMode]) -> Machine {
         let machine = Machine::default();
-        for (n, manner) in manners.iter().enumerate() {
+        for (n, mode) in modes.iter().enumerate() {
             machine
                 .0
                 .borrow_mut()
                 .values
-                .insert(key(&place(n)), (format!("{n}\n").into_bytes(), Some(*manner)));
+                .insert(key(&place(n)), (format!("{n}\n").into_bytes(), Some(*mode)));
         }
         machine
     }
@@ -206,7 +206,7 @@ fn original(count: usize) -> Vec<String> {
     (0..count).map(|n| n.to_string()).collect()
 }
 
-fn manner() -> impl Strategy<Value = WriteMode> {
+fn mode() -> impl Strategy<Value = WriteMode> {
     prop_oneof![
         4 => Just(WriteMode::Takes),
         1 => Just(WriteMode::Refuses),
@@ -323,8 +323,8 @@ fn a_device_that_is_gone_is_kept_in_this_boot_and_dropped_in_the_next() {
     };
     machine.with(|journal| apply(&machine, journal, &host("one"), "now", &[wish])).expect("applied");
     let undo_in = |boot: &str| {
-        let door = Empty(machine.clone());
-        machine.with(|journal| undo(&door, journal, &host(boot), &Leave::default())).expect("undone")
+        let access = Empty(machine.clone());
+        machine.with(|journal| undo(&access, journal, &host(boot), &Leave::default())).expect("undone")
     };
     assert!(
         matches!(&undo_in("one")[0].what, ApplyResult::Kept { why } if why.contains("eth0 is not there"))
@@ -339,11 +339,11 @@ proptest! {
     /// The power is cut in apply, then in one undo after the other; the last one has power to the end.
     #[test]
     fn a_power_cut_anywhere_leaves_nothing_that_undo_does_not_bring_back(
-        manners in proptest::collection::vec(manner(), 1..6),
+        modes in proptest::collection::vec(mode(), 1..6),
         cut in 0usize..24, share in any::<usize>(),
         cuts in proptest::collection::vec((0usize..16, any::<usize>()), 0..4),
     ) {
-        let machine = Machine::new(&manners);
+        let machine = Machine::new(&modes);
         machine.power(Some(cut), share);
         let _ = machine.apply(1000);
         for (cut, share) in &cuts {
@@ -356,11 +356,11 @@ proptest! {
         // somebody else's: it is shown.
         let shown: Vec<String> = outcomes.iter().filter(|outcome| outcome.what.is_trouble()).map(|outcome| outcome.id.clone()).collect();
         for id in &shown {
-            let n = (0..manners.len()).find(|n| setting(*n).0 == id).expect("one of them");
-            prop_assert!(matches!(manners[n], WriteMode::Clamps(_)), "{id}: {outcomes:?}");
+            let n = (0..modes.len()).find(|n| setting(*n).0 == id).expect("one of them");
+            prop_assert!(matches!(modes[n], WriteMode::Clamps(_)), "{id}: {outcomes:?}");
         }
         machine.undo(&shown).expect("forced");
-        prop_assert_eq!(machine.values(), original(manners.len()));
+        prop_assert_eq!(machine.values(), original(modes.len()));
         prop_assert!(machine.open().is_empty());
     }
 

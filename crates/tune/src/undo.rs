@@ -41,17 +41,17 @@ enum Decision {
 
 /// Restores all that is open. The error is the journal's, or a driver that hangs.
 pub fn undo(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     host: &Host,
     leave: &Leave,
 ) -> Result<Vec<SettingOutcome>, Failure> {
-    undo_from(door, journal, host, leave, 0)
+    undo_from(access, journal, host, leave, 0)
 }
 
 /// As [`undo`], of the settings from this number of the journal on: what was changed before stays as it is.
 pub(super) fn undo_from(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     host: &Host,
     leave: &Leave,
@@ -61,13 +61,13 @@ pub(super) fn undo_from(
     let mut outcomes = Vec::new();
     for n in open {
         let followed = journal.state().steps[n].clone();
-        let what = match decide(door, journal.state(), n, host, leave)? {
+        let what = match decide(access, journal.state(), n, host, leave)? {
             Decision::Leave(what) => what,
             Decision::Close(how) => {
                 journal.append(Record::Undone { n, how })?;
                 ApplyResult::Untouched { how }
             }
-            Decision::Restore(place) => restore(door, journal, n, &place)?,
+            Decision::Restore(place) => restore(access, journal, n, &place)?,
         };
         outcomes.push(SettingOutcome {
             id: followed.entry.id,
@@ -79,7 +79,7 @@ pub(super) fn undo_from(
 }
 
 fn decide(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     state: &JournalState,
     n: usize,
     host: &Host,
@@ -101,7 +101,7 @@ fn decide(
     };
     let place = match &entry.device {
         None => entry.place.clone(),
-        Some(device) => match door.find(device, same_boot) {
+        Some(device) => match access.find(device, same_boot) {
             DevicePresence::Named(name) => entry.place.renamed(device.kind, &device.name, &name),
             DevicePresence::Gone(why) => return Ok(gone(why)),
         },
@@ -115,7 +115,7 @@ fn decide(
         );
         return Ok(Decision::Leave(ApplyResult::Kept { why }));
     }
-    let now = match door.read(&place) {
+    let now = match access.read(&place) {
         Ok(now) => now,
         Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
         Err(AccessRefusal::Absent(why)) => return Ok(gone(why)),
@@ -147,7 +147,7 @@ fn unwritten(followed: &super::journal::Followed) -> Result<Decision, Failure> {
 }
 
 fn restore(
-    door: &dyn KernelAccess,
+    access: &dyn KernelAccess,
     journal: &mut Journal<'_>,
     n: usize,
     place: &SettingPlace,
@@ -156,12 +156,12 @@ fn restore(
     let old = entry.old.as_ref().map(Bytes::as_slice);
     journal.append(Record::Undoing { n })?;
     let restoring = old.map(|old| entry.shape.restoring(old));
-    match door.write(place, entry.shape, restoring.as_deref()) {
+    match access.write(place, entry.shape, restoring.as_deref()) {
         Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
         Err(refusal) => return Ok(ApplyResult::Kept { why: refusal.to_string() }),
         Ok(()) => {}
     }
-    let now = match door.read(place) {
+    let now = match access.read(place) {
         Ok(now) => now,
         Err(AccessRefusal::Hung(why)) => return Err(hangs(&why)),
         Err(refusal) => return Ok(ApplyResult::Kept { why: refusal.to_string() }),

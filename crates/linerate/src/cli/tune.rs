@@ -68,10 +68,10 @@ impl Target {
         &self,
         at: &TuneTarget,
         choice: &TuneChoice,
-        door: &dyn tune::kernel_access::KernelAccess,
+        access: &dyn tune::kernel_access::KernelAccess,
     ) -> Result<TunePlan, Failure> {
         let goal = TuneGoal { rate: choice.rate, round_trip: choice.rtt };
-        Ok(tune::plan(&self.sysroot, machine(at)?, goal, door))
+        Ok(tune::plan(&self.sysroot, machine(at)?, goal, access))
     }
 
     /// What the journal has open, where it can be read.

@@ -26,15 +26,15 @@ const LONGEST_GAP: Duration = Duration::from_secs(60);
 /// Shows what goes on until the user stops it.
 pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
-    let board = Arc::new(LatestMoment::default());
-    let page = words.listen.map(|listen| page(words, listen, board.clone())).transpose()?;
+    let latest = Arc::new(LatestMoment::default());
+    let page = words.listen.map(|listen| page(words, listen, latest.clone())).transpose()?;
     let full = !words.json && !words.lines && words.samples().is_none() && std::io::stdout().is_terminal();
-    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, board.clone()) };
+    let mut screen = Screen { page: page.is_some(), full, ..Screen::new(words, latest.clone()) };
     if !full {
         page.iter().for_each(|page| complain(&format!("page at {0}, metrics at {0}metrics", page.url())));
         let done = moments(words, &mut screen, &stop)?;
         if page.is_some() && words.replay.is_some() && words.samples().is_none() {
-            stay(&board, &stop);
+            stay(&latest, &stop);
         }
         return Ok(done);
     }
@@ -46,12 +46,12 @@ pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
             let done = moments(words, &mut screen, &stop);
             // What has ended well stays on the screen; what has not is told once that is given back.
             match done {
-                Ok(_) => board.end(),
+                Ok(_) => latest.end(),
                 Err(_) => stop.store(true, Ordering::Relaxed),
             }
             done
         });
-        let shown = terminal::show(&board, &stop, &note);
+        let shown = terminal::show(&latest, &stop, &note);
         stop.store(true, Ordering::Relaxed);
         let done = sampler.join().unwrap_or_else(|_| Err(Failure::Lacks("the sampler has panicked".into())));
         shown.and(done)
@@ -61,8 +61,8 @@ pub(super) fn watch(words: &WatchArgs) -> Result<u8, Failure> {
 }
 
 /// A page that shows a recording says that it has ended, and goes with the user.
-fn stay(board: &LatestMoment, stop: &AtomicBool) {
-    board.end();
+fn stay(latest: &LatestMoment, stop: &AtomicBool) {
+    latest.end();
     if !stop.load(Ordering::Relaxed) {
         complain("the recording has ended; the page shows it until Ctrl-C");
     }
@@ -80,7 +80,7 @@ fn moments(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<
 }
 
 /// The page, with the token where one is given.
-fn page(words: &WatchArgs, listen: SocketAddr, board: Arc<LatestMoment>) -> Result<Page, Failure> {
+fn page(words: &WatchArgs, listen: SocketAddr, latest: Arc<LatestMoment>) -> Result<Page, Failure> {
     let mut token = None;
     if let Some(path) = &words.token_file {
         let (key, made) = Key::find_or_make(Some(path))?;
@@ -89,7 +89,7 @@ fn page(words: &WatchArgs, listen: SocketAddr, board: Arc<LatestMoment>) -> Resu
         }
         token = Some(PageToken::of(&key));
     }
-    Page::start(board, PageSettings { listen, token })
+    Page::start(latest, PageSettings { listen, token })
 }
 
 fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
@@ -166,7 +166,7 @@ fn named(sysroot: &Sysroot, folder: &str, names: &[String], what: &str) -> Resul
     }
 }
 
-/// Where moments go: the board of the views, lines on standard output, and a file.
+/// Where moments go: the latest of the views, lines on standard output, and a file.
 struct Screen {
     json: bool,
     left: Option<u64>,
@@ -174,24 +174,24 @@ struct Screen {
     /// What was told of already: once is enough.
     bottleneck: Option<String>,
     unknown: BTreeMap<String, String>,
-    board: Arc<LatestMoment>,
-    /// The page is served from the board.
+    latest: Arc<LatestMoment>,
+    /// The page is served from the latest.
     page: bool,
-    /// The full screen is drawn from the board, and nothing else may write on it.
+    /// The full screen is drawn from the latest, and nothing else may write on it.
     full: bool,
     /// What is to be told when the full screen is gone.
     late: Vec<String>,
 }
 
 impl Screen {
-    fn new(words: &WatchArgs, board: Arc<LatestMoment>) -> Self {
+    fn new(words: &WatchArgs, latest: Arc<LatestMoment>) -> Self {
         Screen {
             json: words.json,
             left: words.samples(),
             recorder: None,
             bottleneck: None,
             unknown: BTreeMap::new(),
-            board,
+            latest,
             page: false,
             full: false,
             late: Vec::new(),
@@ -215,7 +215,7 @@ impl Screen {
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
         if self.full || self.page {
-            self.board.tell(moment.clone());
+            self.latest.tell(moment.clone());
         }
         if self.full {
             return Ok(());

@@ -24,10 +24,10 @@ impl Cell<'_> {
     }
 
     /// Everything of the job that is no place on an axis.
-    fn manner(&self) -> String {
+    fn method(&self) -> String {
         let mut words = vec![job_words::pattern(self.job())];
         let without_depth = AccessJob { queue_depth: 1, ..self.job().clone() };
-        words.extend(job_words::manner(&without_depth));
+        words.extend(job_words::method(&without_depth));
         words.join(", ")
     }
 
@@ -81,20 +81,20 @@ pub(super) fn charts(runs: &[Named]) -> Vec<Chart> {
         })
         .collect();
     let mut charts = Vec::new();
-    for manner in distinct(cells.iter().map(Cell::manner)) {
-        let group: Vec<Cell> = cells.iter().copied().filter(|cell| cell.manner() == manner).collect();
-        charts.extend(throughput(&manner, &group, runs.len() > 1));
+    for method in distinct(cells.iter().map(Cell::method)) {
+        let group: Vec<Cell> = cells.iter().copied().filter(|cell| cell.method() == method).collect();
+        charts.extend(throughput(&method, &group, runs.len() > 1));
     }
-    for manner in distinct(cells.iter().map(Cell::manner)) {
-        let group: Vec<Cell> = cells.iter().copied().filter(|cell| cell.manner() == manner).collect();
-        charts.extend(percentiles(&manner, &group, runs.len() > 1));
+    for method in distinct(cells.iter().map(Cell::method)) {
+        let group: Vec<Cell> = cells.iter().copied().filter(|cell| cell.method() == method).collect();
+        charts.extend(percentiles(&method, &group, runs.len() > 1));
     }
     charts
 }
 
 /// The rate over what varies; the other things that vary are lines, or charts of their own where the lines
 /// are runs.
-fn throughput(manner: &str, group: &[Cell], several: bool) -> Vec<Chart> {
+fn throughput(method: &str, group: &[Cell], several: bool) -> Vec<Chart> {
     let varied: Vec<Varied> = [Varied::Workers, Varied::Depth, Varied::Transfer]
         .into_iter()
         .filter(|varied| distinct(group.iter().map(|cell| varied.value(cell.job()))).len() > 1)
@@ -117,7 +117,7 @@ fn throughput(manner: &str, group: &[Cell], several: bool) -> Vec<Chart> {
             let name = if wanted.is_empty() { only_name(&cells, &varied) } else { wanted };
             Series { name, points, ideal: false }
         });
-        let title = if part.is_empty() { manner.to_string() } else { format!("{manner}, {part}") };
+        let title = if part.is_empty() { method.to_string() } else { format!("{method}, {part}") };
         charts.push(chart(title, *x, small, series.collect(), &cells));
     }
     charts
@@ -149,7 +149,7 @@ fn chart(title: String, x: Varied, small: bool, series: Vec<Series>, cells: &[&C
 }
 
 /// The percentiles of each job; where runs are compared, a chart for each job with a line for each run.
-fn percentiles(manner: &str, group: &[Cell], several: bool) -> Vec<Chart> {
+fn percentiles(method: &str, group: &[Cell], several: bool) -> Vec<Chart> {
     let mut lines: Vec<(String, Series)> = Vec::new();
     for cell in group {
         let job = cell.job();
@@ -169,7 +169,7 @@ fn percentiles(manner: &str, group: &[Cell], several: bool) -> Vec<Chart> {
     let of = |part: &String| {
         lines.iter().filter(|(other, _)| other == part).map(|(_, series)| series.clone()).collect()
     };
-    parts.iter().map(|part| latency_chart(manner, part, of(part))).collect()
+    parts.iter().map(|part| latency_chart(method, part, of(part))).collect()
 }
 
 /// Reads and writes that were measured; named only where there are both.
@@ -193,11 +193,11 @@ fn latency_points(latency: &Latency) -> Vec<Point> {
     values.into_iter().filter(|(_, seconds)| *seconds > 0.0).map(|(x, y)| Point::at(x, y)).collect()
 }
 
-fn latency_chart(manner: &str, part: &str, series: Vec<Series>) -> Chart {
+fn latency_chart(method: &str, part: &str, series: Vec<Series>) -> Chart {
     let part = if part.is_empty() { String::new() } else { format!(", {part}") };
     let far = spans_far(series.iter().flat_map(|series| &series.points).map(|point| point.y), 8.0);
     Chart {
-        title: capitalised(&format!("latency of {manner}{part}")),
+        title: capitalised(&format!("latency of {method}{part}")),
         x: Axis { title: "percentile of the requests", quantity: Quantity::Percentile, logarithmic: false },
         y: Axis { title: "latency", quantity: Quantity::Seconds, logarithmic: far },
         series,

@@ -32,17 +32,17 @@ pub(crate) fn start(
     }
     let port = socket.local_addr()?.port();
     let (stream, receivers) = (stream.clone(), shared.receivers);
-    let door = UdpAcceptor { token, allow: shared.settings.allow.clone() };
+    let acceptor = UdpAcceptor { token, allow: shared.settings.allow.clone() };
     std::thread::Builder::new().name("udp stream".into()).spawn(move || {
         stream.run(None, |stop| match &stream.work {
             Work::Receive(receive) => {
-                (receivers.udp)(socket, door.token.bytes(), &receive.terms, &receive.received, stop)
+                (receivers.udp)(socket, acceptor.token.bytes(), &receive.terms, &receive.received, stop)
             }
             Work::Stream { spec, counters } => {
-                if !door.admit(&stream, spec.role, &socket, stop)? {
+                if !acceptor.admit(&stream, spec.role, &socket, stop)? {
                     return Ok(());
                 }
-                let socket = StreamSocket::Udp { socket, token: *door.token.bytes() };
+                let socket = StreamSocket::Udp { socket, token: *acceptor.token.bytes() };
                 (receivers.stream)(spec, socket, counters, stop)
             }
         });

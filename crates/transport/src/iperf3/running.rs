@@ -18,7 +18,7 @@ struct Sample {
     tcp: Option<TcpSample>,
 }
 
-/// Who takes the figures of a crew.
+/// Who takes the figures of a workers.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     protocol: Protocol,
@@ -38,22 +38,22 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(
-        crew: &Iperf3Workers,
+        workers: &Iperf3Workers,
         protocol: Protocol,
         omit: Duration,
         interval: Duration,
     ) -> Recorder {
-        let nothing = vec![Sample::default(); crew.members.len()];
+        let nothing = vec![Sample::default(); workers.members.len()];
         Recorder {
             protocol,
-            start: crew.start,
+            start: workers.start,
             omit,
             interval,
             since: Duration::ZERO,
             last: nothing.clone(),
             base: nothing,
             base_at: Duration::ZERO,
-            intervals: vec![Vec::new(); crew.members.len()],
+            intervals: vec![Vec::new(); workers.members.len()],
             most: usize::MAX,
         }
     }
@@ -80,9 +80,9 @@ impl Recorder {
     }
 
     /// Bytes since the warm-up, sent and received.
-    pub(crate) fn bytes(&self, crew: &Iperf3Workers) -> (u64, u64) {
+    pub(crate) fn bytes(&self, workers: &Iperf3Workers) -> (u64, u64) {
         let (mut sent, mut received) = (0, 0);
-        for ((member, now), base) in crew.members.iter().zip(crew.counted()).zip(&self.base) {
+        for ((member, now), base) in workers.members.iter().zip(workers.counted()).zip(&self.base) {
             *(if member.sender { &mut sent } else { &mut received }) +=
                 now.bytes.saturating_sub(base.counted.bytes);
         }
@@ -90,13 +90,13 @@ impl Recorder {
     }
 
     /// Closes the interval where it is over.
-    pub(crate) fn tick(&mut self, crew: &Iperf3Workers) -> Option<IntervalProgress> {
+    pub(crate) fn tick(&mut self, workers: &Iperf3Workers) -> Option<IntervalProgress> {
         let now = self.start.elapsed();
         if now < self.due() {
             return None;
         }
         let omitted = self.warming_up();
-        let progress = self.close(crew, now);
+        let progress = self.close(workers, now);
         if omitted && now >= self.omit {
             (self.base, self.base_at) = (self.last.clone(), now);
         }
@@ -104,14 +104,14 @@ impl Recorder {
     }
 
     /// Closes the running interval at this moment.
-    fn close(&mut self, crew: &Iperf3Workers, now: Duration) -> IntervalProgress {
+    fn close(&mut self, workers: &Iperf3Workers, now: Duration) -> IntervalProgress {
         let omitted = self.warming_up();
         let origin = if omitted { Duration::ZERO } else { self.base_at };
         let seconds = |moment: Duration| moment.saturating_sub(origin).as_secs_f64();
         let (start, end) = (seconds(self.since), seconds(now));
         let mut progress = IntervalProgress { start, end, omitted, ..IntervalProgress::default() };
         let length = (end - start).max(1e-9);
-        for (place, (member, counted)) in crew.members.iter().zip(crew.counted()).enumerate() {
+        for (place, (member, counted)) in workers.members.iter().zip(workers.counted()).enumerate() {
             let sample = Sample { counted, tcp: member.tcp() };
             let mut interval = self.between(&self.last[place], &sample, member);
             (interval.start, interval.end, interval.omitted) = (start, end, omitted);
@@ -150,18 +150,18 @@ impl Recorder {
 
     /// The last interval and the totals, when nothing moves any more. `ended`: when the test was over, since
     /// the start.
-    pub(crate) fn finish(mut self, crew: &Iperf3Workers, ended: Duration) -> Vec<StreamFigures> {
+    pub(crate) fn finish(mut self, workers: &Iperf3Workers, ended: Duration) -> Vec<StreamFigures> {
         // What came after the end was sent before it.
-        let received = crew.members.iter().zip(crew.counted()).filter(|(member, _)| !member.sender);
+        let received = workers.members.iter().zip(workers.counted()).filter(|(member, _)| !member.sender);
         let last = Duration::from_nanos(received.map(|(_, counted)| counted.nanos).max().unwrap_or(0));
         let receivers_end = ended.max(last);
         let stub = ended.saturating_sub(self.since) < self.interval.mul_f64(STUB);
-        self.close(crew, ended.max(self.since));
+        self.close(workers, ended.max(self.since));
         if stub {
             self.intervals.iter_mut().for_each(join_last);
         }
         let Recorder { base, last, base_at, mut intervals, protocol, .. } = self;
-        let streams = crew.members.iter().zip(&base).zip(&last).zip(&mut intervals);
+        let streams = workers.members.iter().zip(&base).zip(&last).zip(&mut intervals);
         streams
             .map(|(((member, base), last), intervals)| {
                 let end = if member.sender { ended } else { receivers_end };

@@ -68,20 +68,21 @@ impl Iperf3Workers {
     /// Starts a thread for each stream.
     pub(crate) fn start(streams: Vec<DataStream>, order: &Iperf3StreamSpec) -> io::Result<Iperf3Workers> {
         let flags = Arc::new(Flags::new(order.bytes));
-        let mut crew =
+        let mut workers =
             Iperf3Workers { members: Vec::with_capacity(streams.len()), start: Instant::now(), flags };
         for (place, stream) in streams.into_iter().enumerate() {
             let core = order.cores.get(place % order.cores.len().max(1)).copied();
-            let member = Member::start(stream, order.clone(), core, Arc::clone(&crew.flags), crew.start);
+            let member =
+                Member::start(stream, order.clone(), core, Arc::clone(&workers.flags), workers.start);
             match member {
-                Ok(member) => crew.members.push(member),
+                Ok(member) => workers.members.push(member),
                 Err(error) => {
-                    crew.end();
+                    workers.end();
                     return Err(error);
                 }
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     pub(crate) fn counted(&self) -> Vec<Counted> {
@@ -117,8 +118,9 @@ impl Iperf3Workers {
             }
         }
         let start = Instant::now();
-        let waiting =
-            |crew: &Iperf3Workers| crew.members.iter().any(|member| member.sender && !member.acknowledged());
+        let waiting = |workers: &Iperf3Workers| {
+            workers.members.iter().any(|member| member.sender && !member.acknowledged())
+        };
         while start.elapsed() < patience && waiting(self) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -151,7 +153,7 @@ impl Iperf3Workers {
         }
     }
 
-    /// Ends everything. The sockets stay open until the crew is dropped.
+    /// Ends everything. The sockets stay open until the workers is dropped.
     pub(crate) fn end(&mut self) {
         self.flags.end_all();
         self.members.iter_mut().for_each(Member::join);

@@ -17,7 +17,9 @@ use super::kernel_access::KernelAccess;
 use linerate_facts::failure::Failure;
 use linerate_measure::event::{Event, Listener};
 use linerate_measure::measure::Stage;
-use linerate_measure::run::again::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions, with_station};
+use linerate_measure::run::again::{
+    FigureContext, FigureSpec, PreparedFigure, ProcessOptions, with_prepared,
+};
 
 /// On what, how often, by which rate.
 #[derive(Clone, Debug)]
@@ -31,13 +33,13 @@ pub struct TrialSpec {
 
 /// Whose settings, and where they are noted.
 pub struct Target<'a> {
-    pub door: &'a dyn KernelAccess,
+    pub access: &'a dyn KernelAccess,
     pub host: &'a Host,
     /// RFC 3339, for the journal.
     pub started: &'a str,
 }
 
-/// Tries all in their order, those of one figure on one station. What stops all of it (Ctrl-C, a setting that
+/// Tries all in their order, those of one figure on one prepared. What stops all of it (Ctrl-C, a setting that
 /// cannot be restored) is the second value.
 pub fn measure(
     target: &Target<'_>,
@@ -55,17 +57,17 @@ pub fn measure(
         let (now, later) = left.into_iter().partition::<Vec<Try>, _>(|one| same(one));
         left = later;
         let (can, cannot): (Vec<Try>, Vec<Try>) =
-            now.into_iter().partition(|one| one.untried(target.door, place, order).is_none());
+            now.into_iter().partition(|one| one.untried(target.access, place, order).is_none());
         for one in cannot {
-            let why = one.untried(target.door, place, order).unwrap_or_default();
-            all.push(one.without_figure(target.door, why));
+            let why = one.untried(target.access, place, order).unwrap_or_default();
+            all.push(one.without_figure(target.access, why));
         }
         if can.is_empty() {
             continue;
         }
         let mut session =
             TrialSession { target, journal: &mut *journal, place, order, listener: &mut *listener };
-        let done = with_station(place, figure, &order.ground, |station| session.each(station, &can));
+        let done = with_prepared(place, figure, &order.ground, |prepared| session.each(prepared, &can));
         let stopped = match done {
             Ok((tried, stopped)) => {
                 all.extend(tried);
@@ -74,8 +76,10 @@ pub fn measure(
             Err(Failure::Interrupted) => Some(Failure::Interrupted),
             Err(failure) => {
                 let why = failure.to_string();
-                let failed =
-                    |one: &Try| TrialResult { failed: true, ..one.without_figure(target.door, why.clone()) };
+                let failed = |one: &Try| TrialResult {
+                    failed: true,
+                    ..one.without_figure(target.access, why.clone())
+                };
                 all.extend(can.iter().map(failed));
                 None
             }
@@ -99,7 +103,7 @@ struct TrialSession<'a, 'j, 'l> {
 impl TrialSession<'_, '_, '_> {
     fn each(
         &mut self,
-        station: &mut dyn PreparedFigure,
+        prepared: &mut dyn PreparedFigure,
         tries: &[Try],
     ) -> (Vec<TrialResult>, Option<Failure>) {
         let mut all = Vec::new();
@@ -107,7 +111,7 @@ impl TrialSession<'_, '_, '_> {
             let windows = 2 * self.order.rounds + 2;
             let seconds = (tries.len() - index) as f64 * windows as f64 * self.order.ground.seconds * 1.4;
             self.listener.hear(&Event::Remaining { seconds });
-            let (tried, stopped) = self.one(station, one);
+            let (tried, stopped) = self.one(prepared, one);
             all.push(tried);
             if stopped.is_some() {
                 return (all, stopped);
@@ -116,8 +120,8 @@ impl TrialSession<'_, '_, '_> {
         (all, None)
     }
 
-    fn one(&mut self, station: &mut dyn PreparedFigure, one: &Try) -> (TrialResult, Option<Failure>) {
-        let begun = one.begun(self.target.door);
+    fn one(&mut self, prepared: &mut dyn PreparedFigure, one: &Try) -> (TrialResult, Option<Failure>) {
+        let begun = one.begun(self.target.access);
         let first = self.journal.state().steps.len();
         let stage = if one.figure().has_network() { Stage::Network } else { Stage::Disk };
         let seconds = self.order.ground.seconds;
@@ -130,7 +134,7 @@ impl TrialSession<'_, '_, '_> {
             Try::Machine(trial) => Subject::Machine {
                 first,
                 machine: TrialMachine {
-                    door: self.target.door,
+                    access: self.target.access,
                     journal: &mut *self.journal,
                     host: self.target.host,
                     started: self.target.started,
@@ -140,7 +144,7 @@ impl TrialSession<'_, '_, '_> {
             },
         };
         let mut scene = SwitchedFigure {
-            station,
+            prepared,
             subject,
             wanted: false,
             rate: self.order.rate,
@@ -181,9 +185,9 @@ impl TrialSession<'_, '_, '_> {
     }
 }
 
-/// A station whose machine can be switched.
+/// A prepared whose machine can be switched.
 struct SwitchedFigure<'s, 'a, 'j> {
-    station: &'s mut dyn PreparedFigure,
+    prepared: &'s mut dyn PreparedFigure,
     subject: Subject<'a, 'j>,
     wanted: bool,
     rate: Option<f64>,
@@ -193,8 +197,8 @@ struct SwitchedFigure<'s, 'a, 'j> {
 
 impl TwoStates for SwitchedFigure<'_, '_, '_> {
     fn window(&mut self) -> Result<f64, Failure> {
-        let manner: ProcessOptions = self.subject.manner(self.wanted, self.rate);
-        self.station.take(&manner, self.wanted)
+        let options: ProcessOptions = self.subject.options(self.wanted, self.rate);
+        self.prepared.take(&options, self.wanted)
     }
 
     fn switch(&mut self, wanted: bool) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The settings of one trial, and where they are noted.
 pub struct TrialMachine<'a, 'j> {
-    pub door: &'a dyn KernelAccess,
+    pub access: &'a dyn KernelAccess,
     pub journal: &'a mut Journal<'j>,
     pub host: &'a Host,
     /// RFC 3339, for the journal.
@@ -36,7 +36,7 @@ impl TrialMachine<'_, '_> {
     pub(crate) fn apply_wanted(&mut self) -> Result<Vec<SettingOutcome>, Failure> {
         let first = self.journal.state().steps.len();
         let up = self.interfaces_with_link();
-        let outcomes = apply(self.door, self.journal, self.host, self.started, &self.wishes)?;
+        let outcomes = apply(self.access, self.journal, self.host, self.started, &self.wishes)?;
         let trouble = outcomes.iter().find_map(|outcome| match &outcome.what {
             ApplyResult::Failed { why } => Some(why.clone()),
             _ => None,
@@ -52,7 +52,7 @@ impl TrialMachine<'_, '_> {
     /// Restores everything from this number of the journal on.
     pub(crate) fn back_to(&mut self, first: usize) -> Result<(), Failure> {
         let up = self.interfaces_with_link();
-        let outcomes = undo_from(self.door, self.journal, self.host, &Leave::default(), first)?;
+        let outcomes = undo_from(self.access, self.journal, self.host, &Leave::default(), first)?;
         let trouble = outcomes.iter().find_map(|outcome| match &outcome.what {
             ApplyResult::Kept { why } => Some(format!("{} could not be restored: {why}", outcome.place)),
             ApplyResult::Foreign { now, .. } => {
@@ -109,10 +109,10 @@ impl Subject<'_, '_> {
     }
 
     /// How this process moves bytes in the state.
-    pub(crate) fn manner(&self, wanted: bool, rate: Option<f64>) -> ProcessOptions {
+    pub(crate) fn options(&self, wanted: bool, rate: Option<f64>) -> ProcessOptions {
         match self {
             Subject::Machine { .. } => ProcessOptions::default(),
-            Subject::Process { own, .. } => own.manner(wanted, rate),
+            Subject::Process { own, .. } => own.options(wanted, rate),
         }
     }
 }

@@ -69,13 +69,13 @@ impl Try {
     /// Why there is no use in trying it here.
     pub(super) fn untried(
         &self,
-        door: &dyn KernelAccess,
+        access: &dyn KernelAccess,
         place: FigureContext<'_>,
         order: &TrialSpec,
     ) -> Option<String> {
         match self {
             Try::Process(own) => own.untried(order.rate),
-            Try::Machine(trial) if trial.wishes.iter().all(|wish| has(door, wish)) => {
+            Try::Machine(trial) if trial.wishes.iter().all(|wish| has(access, wish)) => {
                 Some("it has this value already".into())
             }
             Try::Machine(trial) => {
@@ -91,12 +91,12 @@ impl Try {
         }
     }
 
-    pub(super) fn without_figure(&self, door: &dyn KernelAccess, why: String) -> TrialResult {
-        TrialResult { why: Some(why), ..self.begun(door) }
+    pub(super) fn without_figure(&self, access: &dyn KernelAccess, why: String) -> TrialResult {
+        TrialResult { why: Some(why), ..self.begun(access) }
     }
 
     /// What is known before the first window.
-    pub(super) fn begun(&self, door: &dyn KernelAccess) -> TrialResult {
+    pub(super) fn begun(&self, access: &dyn KernelAccess) -> TrialResult {
         let (settings, given_by) = match self {
             Try::Process(own) => {
                 let change = ValueChange {
@@ -106,7 +106,7 @@ impl Try {
                 };
                 (vec![change], Some(own.given_by))
             }
-            Try::Machine(trial) => (trial.wishes.iter().map(|wish| change(door, wish)).collect(), None),
+            Try::Machine(trial) => (trial.wishes.iter().map(|wish| change(access, wish)).collect(), None),
         };
         TrialResult {
             name: self.name().to_string(),
@@ -125,13 +125,13 @@ impl Try {
 }
 
 /// The setting is as it is wished.
-fn has(door: &dyn KernelAccess, wish: &WantedValue) -> bool {
-    let now = door.read(&wish.place).ok().flatten();
+fn has(access: &dyn KernelAccess, wish: &WantedValue) -> bool {
+    let now = access.read(&wish.place).ok().flatten();
     now.is_some_and(|now| wish.shape.same(&now, &wish.shape.asking(&wish.value)))
 }
 
-fn change(door: &dyn KernelAccess, wish: &WantedValue) -> ValueChange {
-    let now = door.read(&wish.place).ok().flatten();
+fn change(access: &dyn KernelAccess, wish: &WantedValue) -> ValueChange {
+    let now = access.read(&wish.place).ok().flatten();
     ValueChange {
         place: wish.place.to_string(),
         before: now.map_or("?".into(), |now| wish.shape.value(&now)),

@@ -98,7 +98,7 @@ fn read(place: FrameLocation, range: &Range<u64>) -> Transfer {
 /// When it is planned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    pub beat: FrameClock,
+    pub clock: FrameClock,
     /// Nanoseconds since 1970.
     pub now: u64,
     /// Who is to blame for ticks that passed by.
@@ -108,7 +108,7 @@ pub(crate) struct Moment {
 /// The frames to come of one tile.
 #[derive(Debug)]
 pub(crate) struct Ahead {
-    reel: FrameStore,
+    frames: FrameStore,
     slots: VecDeque<Slot>,
     /// From before a change of the program: what may still be of use.
     kept: Vec<Slot>,
@@ -126,9 +126,14 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Nothing is read yet; `memory` frames fit the pool.
-    pub(crate) fn new(reel: FrameStore, memory: usize, first_tick: u64, composer: Option<Composer>) -> Self {
+    pub(crate) fn new(
+        frames: FrameStore,
+        memory: usize,
+        first_tick: u64,
+        composer: Option<Composer>,
+    ) -> Self {
         Ahead {
-            reel,
+            frames,
             slots: VecDeque::with_capacity(memory * 4),
             kept: Vec::with_capacity(memory * 4),
             next_tick: first_tick,
@@ -193,14 +198,14 @@ impl Ahead {
     pub(crate) fn plan(
         &mut self,
         program: &Program,
-        Moment { beat, now, culprit }: Moment,
+        Moment { clock, now, culprit }: Moment,
         queue: &mut (impl Queue + ?Sized),
         pool: &mut Pool,
         counters: &TileCounters,
     ) {
-        let first = beat.first_in_time(now);
+        let first = clock.first_in_time(now);
         self.skip_missed(program, first, culprit);
-        let horizon = first + self.memory as u64 + self.latency / beat.period + 1;
+        let horizon = first + self.memory as u64 + self.latency / clock.period + 1;
         self.forget_unwanted(program, horizon, pool);
         let most_reading = (self.memory / READING_DIVISOR).max(FEWEST_READING);
         // (A tick that shows nothing now may show something after a change: it does not count as planned.)
@@ -212,7 +217,7 @@ impl Ahead {
                 FrameState::Same
             } else if let Some(kept) = self.kept.iter().position(|kept| kept.shot == shot) {
                 self.kept.swap_remove(kept).state
-            } else if beat.due(tick) + beat.grace() < now + self.latency {
+            } else if clock.due(tick) + clock.grace() < now + self.latency {
                 FrameState::Skipped(SenderStage::Disk)
             } else if self.reading() >= most_reading {
                 break;
@@ -273,19 +278,19 @@ impl Ahead {
         pool: &mut Pool,
         counters: &TileCounters,
     ) -> Option<FrameState> {
-        let Some(place) = self.reel.files.get(shot.movie).copied().flatten() else {
+        let Some(place) = self.frames.files.get(shot.movie).copied().flatten() else {
             return Some(FrameState::Skipped(SenderStage::Disk));
         };
         if shot.view != View::WHOLE {
             return self.compose(shot, now, pool);
         }
         let lease = pool.take()?;
-        let range = read_range(shot.frame, self.reel.frame_bytes);
+        let range = read_range(shot.frame, self.frames.frame_bytes);
         let length = (range.end - range.start) as usize;
         if length > lease.len() {
             pool.give_back(lease);
             counters
-                .tell_problem(format!("{}: its frames are larger than the pool's blocks", self.reel.label));
+                .tell_problem(format!("{}: its frames are larger than the pool's blocks", self.frames.label));
             return Some(FrameState::Skipped(SenderStage::Disk));
         }
         let block = lease.number();
@@ -325,7 +330,7 @@ impl Ahead {
                 Ok(read) => {
                     bump(&counters.read_bytes, read);
                     slot.state =
-                        FrameState::Ready(Picture { lease, bytes: 0..self.reel.frame_bytes, at: now });
+                        FrameState::Ready(Picture { lease, bytes: 0..self.frames.frame_bytes, at: now });
                     self.learn(now.saturating_sub(asked), counters);
                 }
                 Err(why) => {
@@ -358,7 +363,7 @@ impl Ahead {
             return;
         };
         let FrameState::Reading { block, asked, tries } = slot.state else { return };
-        let frame_bytes = self.reel.frame_bytes;
+        let frame_bytes = self.frames.frame_bytes;
         let range = read_range(slot.shot.frame, frame_bytes);
         let from = (u64::from(slot.shot.frame) * frame_bytes as u64 - range.start) as usize;
         let wanted = from..from + frame_bytes;
@@ -369,7 +374,7 @@ impl Ahead {
             }
             result => {
                 bump(&counters.read_errors, 1);
-                if let Some(place) = self.reel.files.get(slot.shot.movie).copied().flatten()
+                if let Some(place) = self.frames.files.get(slot.shot.movie).copied().flatten()
                     && tries < TRIES
                 {
                     queue.submit(lease, read(place, &range));
@@ -381,7 +386,7 @@ impl Ahead {
                     Ok(moved) => format!("only {moved} of {} bytes came", wanted.end),
                     Err(error) => error.to_string(),
                 };
-                counters.tell_problem(format!("{}: frame {}: {why}", self.reel.label, slot.shot.frame));
+                counters.tell_problem(format!("{}: frame {}: {why}", self.frames.label, slot.shot.frame));
                 slot.state = FrameState::Skipped(SenderStage::Disk);
             }
         }

@@ -13,7 +13,7 @@ pub(crate) fn nanos(time: SystemTime) -> u64 {
     u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The beat of one tile: the ticks of the movie, a little later by its place in the order of the tiles.
+/// The clock of one tile: the ticks of the movie, a little later by its place in the order of the tiles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameClock {
     pub rate: FrameRate,
@@ -58,10 +58,10 @@ mod tests {
             now in 1_600_000_000_000_000_000u64..1_900_000_000_000_000_000, share in 0.0f64..1.0, rate in 1u32..1000,
         ) {
             let rate = FrameRate { numerator: rate, denominator: 1 };
-            let beat = FrameClock::new(rate, (share * rate.frame_nanos() as f64) as u64);
-            let first = beat.first_in_time(now);
-            prop_assert!(beat.due(first) + beat.grace() >= now);
-            prop_assert!(beat.due(first - 1) + beat.grace() < now);
+            let clock = FrameClock::new(rate, (share * rate.frame_nanos() as f64) as u64);
+            let first = clock.first_in_time(now);
+            prop_assert!(clock.due(first) + clock.grace() >= now);
+            prop_assert!(clock.due(first - 1) + clock.grace() < now);
         }
     }
 }

@@ -39,7 +39,7 @@ impl Player {
             ));
         }
         let scene = ProgramScene { from_tick, movie: index, view };
-        self.board.change(|program| program.with_scene(scene).with_timeline(timeline));
+        self.latest.change(|program| program.with_scene(scene).with_timeline(timeline));
         Ok(())
     }
 
@@ -53,13 +53,13 @@ impl Player {
 
     fn change(&self, change: impl FnOnce(&Timeline, u64) -> Timeline) {
         let tick = self.soon();
-        self.board.change(|program| program.with_timeline(change(&program.timeline, tick)));
+        self.latest.change(|program| program.with_timeline(change(&program.timeline, tick)));
     }
 
     /// Shows another part of the movie.
     fn look(&self, look: impl FnOnce(View, Size, Size) -> View) {
         let tick = self.soon();
-        self.board.change(|program| {
+        self.latest.change(|program| {
             let now = program.scene_at(tick);
             let movie = self.settings.movies[now.movie].size();
             let view = look(now.view, self.settings.wall.pixels(self.size), movie);
@@ -74,7 +74,7 @@ impl Player {
         })?;
         let manifest = &self.settings.movies[index].manifest;
         let tick = self.soon();
-        self.board.change(|program| {
+        self.latest.change(|program| {
             let old = &program.timeline;
             let now = old.segment_at(tick);
             let mut new = Timeline::new(manifest.frames_per_second, manifest.frames, tick, now.looping);
@@ -121,11 +121,11 @@ impl Conductor for Player {
     }
 
     fn timeline(&self) -> Timeline {
-        self.board.program().timeline.clone()
+        self.latest.program().timeline.clone()
     }
 
     fn lead(&self) -> Lead {
-        let program = self.board.program();
+        let program = self.latest.program();
         // Also what was announced and does not hold yet: the followers get it when all workers here do.
         let scene = program.scene_at(u64::MAX);
         Lead {
@@ -153,7 +153,7 @@ impl Conductor for Player {
     }
 
     fn movies(&self) -> Vec<MovieLine> {
-        let playing = self.board.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
+        let playing = self.latest.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
         let line = |(index, movie): (usize, &Movie)| MovieLine {
             name: movie.name(),
             size: movie.size(),
@@ -186,7 +186,7 @@ impl Conductor for Player {
     }
 
     fn sums(&self, tile: TileId, from: u32, count: u32) -> Vec<u32> {
-        let playing = self.board.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
+        let playing = self.latest.program().scene_at(self.rate.tick_at(SystemTime::now())).movie;
         self.settings.movies.get(playing).map_or(Vec::new(), |movie| movie.sums(tile, from, count))
     }
 

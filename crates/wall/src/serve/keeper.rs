@@ -101,10 +101,10 @@ impl Keeper {
         }
     }
 
-    /// Looks and samples until the board says stop.
-    pub(crate) fn run(self: &Arc<Self>, board: &LatestProgram) {
+    /// Looks and samples until the latest says stop.
+    pub(crate) fn run(self: &Arc<Self>, latest: &LatestProgram) {
         let mut tried = Instant::now();
-        while !board.stopped() {
+        while !latest.stopped() {
             let (lost, found) = self.look_at_nics();
             let homeless = self.tiles.iter().any(|tile| tile.plays && tile.place().way.is_none());
             if found {

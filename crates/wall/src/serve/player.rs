@@ -39,7 +39,7 @@ fn has_group(screen: &ServedScreen) -> bool {
 #[derive(Debug)]
 pub struct Player {
     pub(super) settings: ServeSettings,
-    pub(super) board: Arc<LatestProgram>,
+    pub(super) latest: Arc<LatestProgram>,
     pub(super) keeper: Arc<Keeper>,
     pub(super) rate: FrameRate,
     pub(super) size: Size,
@@ -83,7 +83,7 @@ impl Player {
         }
         // It begins when all workers stand: memory of many gigabytes takes its time.
         let timeline = Timeline::new(rate, movie.manifest.frames, u64::MAX, settings.looping);
-        let board = Arc::new(LatestProgram::new(Program::new(timeline, 0)));
+        let latest = Arc::new(LatestProgram::new(Program::new(timeline, 0)));
         let keeper = Arc::new(Keeper::new(sysroot.clone(), tiles, nics, size, settings.sending));
         let predicted = predict(machine, &settings, &keeper)?;
         let cores = cores(machine, &keeper);
@@ -96,12 +96,12 @@ impl Player {
             others: Others::new(&settings),
             predicted,
             settings,
-            board,
+            latest,
             keeper,
         };
         player.start_senders(files, &cores, memory)?;
-        let (keeper, board) = (Arc::clone(&player.keeper), Arc::clone(&player.board));
-        let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || keeper.run(&board));
+        let (keeper, latest) = (Arc::clone(&player.keeper), Arc::clone(&player.latest));
+        let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || keeper.run(&latest));
         let thread =
             thread.map_err(|error| Failure::Lacks(format!("no thread to watch the NICs: {error}")))?;
         player.senders.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
@@ -119,7 +119,7 @@ impl Player {
             std::thread::sleep(Duration::from_millis(2));
         }
         let first = self.rate.tick_at(SystemTime::now() + LEAD) + 1;
-        self.board.change(|program| {
+        self.latest.change(|program| {
             let Timeline { frames_per_second, frames, .. } = program.timeline;
             program.with_timeline(Timeline::new(frames_per_second, frames, first, self.settings.looping))
         });
@@ -141,7 +141,7 @@ impl Player {
                 movies: self.settings.movies.clone(),
                 tile: tile.id,
                 size: self.size,
-                beat: FrameClock::new(self.rate, period * place / count),
+                clock: FrameClock::new(self.rate, period * place / count),
                 ssrc: tile.ssrc,
                 sequence: seed.wrapping_mul(index as u32 | 1),
                 memory,
@@ -150,13 +150,13 @@ impl Player {
             };
             place += 1;
             let started =
-                start(sender, Arc::clone(&self.board), Arc::clone(&tile.gate), Arc::clone(&tile.counters));
+                start(sender, Arc::clone(&self.latest), Arc::clone(&tile.gate), Arc::clone(&tile.counters));
             match started {
                 Ok(thread) => {
                     self.senders.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
                 }
                 Err(error) => {
-                    self.board.stop();
+                    self.latest.stop();
                     return Err(Failure::Lacks(format!("no thread for tile {}: {error}", tile.id)));
                 }
             }
@@ -167,7 +167,7 @@ impl Player {
     /// The movie has come to its end on all tiles.
     pub fn is_over(&self) -> bool {
         let tick = self.rate.tick_at(SystemTime::now());
-        self.board.program().timeline.is_over(tick) && self.keeper.is_over()
+        self.latest.program().timeline.is_over(tick) && self.keeper.is_over()
     }
 
     /// What the user may want to know about how it was set up.
@@ -220,7 +220,7 @@ impl Player {
 
     /// Ends it: the wire is silent when this returns.
     pub fn stop(&self) {
-        self.board.stop();
+        self.latest.stop();
         let threads = std::mem::take(&mut *self.senders.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             let _ = thread.join();
@@ -229,6 +229,6 @@ impl Player {
 
     /// It was told to end.
     pub fn stopped(&self) -> bool {
-        self.board.stopped()
+        self.latest.stopped()
     }
 }

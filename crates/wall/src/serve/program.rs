@@ -130,19 +130,19 @@ mod tests {
     #[test]
     fn a_scene_holds_from_its_tick() {
         let rate = FrameRate { numerator: 24, denominator: 1 };
-        let board = LatestProgram::new(Program::new(Timeline::new(rate, 10, 100, true), 0));
-        let before = board.generation();
+        let latest = LatestProgram::new(Program::new(Timeline::new(rate, 10, 100, true), 0));
+        let before = latest.generation();
         let view = View { left: 5.0, top: 6.0, zoom: 2.0 };
-        board.change(|program| program.with_scene(ProgramScene { from_tick: 105, movie: 1, view }));
-        assert!(board.generation() > before);
-        let program = board.program();
+        latest.change(|program| program.with_scene(ProgramScene { from_tick: 105, movie: 1, view }));
+        assert!(latest.generation() > before);
+        let program = latest.program();
         assert_eq!(program.shot(99), None);
         assert_eq!(program.shot(104), Some(Shot { movie: 0, frame: 4, view: View::WHOLE }));
         assert_eq!(program.shot(105), Some(Shot { movie: 1, frame: 5, view }));
         for tick in 106..200 {
-            board.change(|program| program.with_scene(ProgramScene { from_tick: tick, movie: 0, view }));
+            latest.change(|program| program.with_scene(ProgramScene { from_tick: tick, movie: 0, view }));
         }
-        assert!(board.program().scenes.len() <= MOST_SCENES);
-        assert_eq!(board.program().shot(199).map(|shot| shot.movie), Some(0));
+        assert!(latest.program().scenes.len() <= MOST_SCENES);
+        assert_eq!(latest.program().shot(199).map(|shot| shot.movie), Some(0));
     }
 }

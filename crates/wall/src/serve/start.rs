@@ -78,7 +78,7 @@ pub(crate) struct TileSenderStart {
     pub movies: Vec<Movie>,
     pub tile: TileId,
     pub size: Size,
-    pub beat: FrameClock,
+    pub clock: FrameClock,
     pub ssrc: u32,
     pub sequence: u32,
     /// Frames that fit its memory.
@@ -91,12 +91,12 @@ pub(crate) struct TileSenderStart {
 /// Starts a worker's thread.
 pub(crate) fn start(
     sender: TileSenderStart,
-    board: Arc<LatestProgram>,
+    latest: Arc<LatestProgram>,
     gate: Arc<Gate>,
     counters: Arc<TileCounters>,
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("tile {}", sender.tile)).spawn(move || {
-        if let Err(error) = run(sender, &board, gate, &counters) {
+        if let Err(error) = run(sender, &latest, gate, &counters) {
             counters.tell_problem(format!("its worker ended: {error}"));
         }
         counters.ended.store(true, Ordering::Release);
@@ -105,7 +105,7 @@ pub(crate) fn start(
 
 fn run(
     sender: TileSenderStart,
-    board: &LatestProgram,
+    latest: &LatestProgram,
     gate: Arc<Gate>,
     counters: &Arc<TileCounters>,
 ) -> io::Result<()> {
@@ -121,11 +121,11 @@ fn run(
     let (mut queue, method) = queue::open(sender.io_uring, descriptors(&sender.files)?, &pool)?;
     let directly = sender.files.iter().flatten().all(|file| file.direct);
     let tile = TileSender {
-        board,
+        latest,
         counters,
-        door: GateRoutes { gate, seen: 0, burst: sender.burst, counters: Arc::clone(counters) },
-        reel: reel(&sender),
-        beat: sender.beat,
+        routes: GateRoutes { gate, seen: 0, burst: sender.burst, counters: Arc::clone(counters) },
+        frames: frames(&sender),
+        clock: sender.clock,
         ssrc: sender.ssrc,
         sequence: sender.sequence,
         memory: sender.memory,
@@ -151,7 +151,7 @@ fn descriptors(files: &[Option<TileFile>]) -> io::Result<Vec<Arc<File>>> {
 }
 
 /// Which of its files is which movie's.
-fn reel(sender: &TileSenderStart) -> FrameStore {
+fn frames(sender: &TileSenderStart) -> FrameStore {
     let mut next = 0;
     let place = |file: &Option<TileFile>| {
         file.as_ref().map(|_| {

@@ -18,7 +18,7 @@ impl Player {
     }
 
     pub(super) fn status_of(&self, health: Health) -> WallStatus {
-        let program = self.board.program();
+        let program = self.latest.program();
         let tick = self.rate.tick_at(SystemTime::now());
         let (segment, scene) = (program.timeline.segment_at(tick), program.scene_at(tick));
         let movie = self.settings.movies.get(scene.movie).or(self.settings.movies.first());

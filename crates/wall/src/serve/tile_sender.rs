@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The worker looks at the board and at its route at least this often, nanoseconds.
+/// The worker looks at the latest and at its route at least this often, nanoseconds.
 const LOOK: u64 = 10_000_000;
 /// So often while somebody puts frames together for it, who cannot wake it up.
 const LOOK_COMPOSING: u64 = 2_000_000;
@@ -41,11 +41,11 @@ pub(crate) trait RouteSource {
 /// One tile's worker.
 #[derive(Debug)]
 pub(crate) struct TileSender<'a, D: RouteSource> {
-    pub board: &'a LatestProgram,
+    pub latest: &'a LatestProgram,
     pub counters: &'a TileCounters,
-    pub door: D,
-    pub reel: FrameStore,
-    pub beat: FrameClock,
+    pub routes: D,
+    pub frames: FrameStore,
+    pub clock: FrameClock,
     pub ssrc: u32,
     /// The first sequence number.
     pub sequence: u32,
@@ -86,12 +86,12 @@ struct Work<'a, D: RouteSource, Q: Queue + ?Sized> {
 }
 
 impl<'a, D: RouteSource> TileSender<'a, D> {
-    /// Plays until the board says stop.
+    /// Plays until the latest says stop.
     pub(crate) fn run<Q: Queue + ?Sized>(mut self, queue: &'a mut Q, pool: &'a mut Pool) -> io::Result<()> {
         let now = clock::now();
-        let (program, generation) = (self.board.program(), self.board.generation());
+        let (program, generation) = (self.latest.program(), self.latest.generation());
         let ahead =
-            Ahead::new(self.reel.clone(), self.memory, self.beat.first_in_time(now), self.composer.take());
+            Ahead::new(self.frames.clone(), self.memory, self.clock.first_in_time(now), self.composer.take());
         let done = Vec::with_capacity(pool.blocks());
         let mut work = Work {
             ahead,
@@ -123,7 +123,7 @@ const LONGEST_END: u64 = 500_000_000;
 
 impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     fn play(&mut self) -> io::Result<()> {
-        while !self.sender.board.stopped() || self.is_to_be_finished() {
+        while !self.sender.latest.stopped() || self.is_to_be_finished() {
             let now = clock::now();
             self.look_around(now);
             self.account_cpu(now);
@@ -157,36 +157,36 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         })
     }
 
-    /// The board, the route (between frames only, so that none is cut otherwise than it began), and what is
+    /// The latest, the route (between frames only, so that none is cut otherwise than it began), and what is
     /// to be read.
     fn look_around(&mut self, now: u64) {
         if self.ahead.is_composing() {
             self.ahead.take_composed(now, self.pool, self.sender.counters);
         }
-        let generation = self.sender.board.generation();
+        let generation = self.sender.latest.generation();
         if generation != self.generation {
-            self.program = self.sender.board.program();
+            self.program = self.sender.latest.program();
             self.generation = generation;
             self.ahead.replan();
         }
         if self.sending.is_some() {
             return;
         }
-        if let Some(route) = self.sender.door.look() {
+        if let Some(route) = self.sender.routes.look() {
             self.route = route;
         }
         self.plan(now);
     }
 
     fn plan(&mut self, now: u64) {
-        let beat = self.sender.beat;
+        let clock = self.sender.clock;
         // A clock that was put back would let the wall wait for the time that it was.
-        let far = self.sender.memory as u64 * 2 + 2 + 2_000_000_000 / beat.period;
-        let first = beat.first_in_time(now);
+        let far = self.sender.memory as u64 * 2 + 2 + 2_000_000_000 / clock.period;
+        let first = clock.first_in_time(now);
         if self.ahead.next_tick() > first + far {
             self.ahead.begin_again(first);
         }
-        let moment = Moment { beat, now, culprit: self.culprit() };
+        let moment = Moment { clock, now, culprit: self.culprit() };
         self.ahead.plan(&self.program, moment, self.queue, self.pool, self.sender.counters);
     }
 
@@ -195,7 +195,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         if self.route.is_none() {
             return SenderStage::Network;
         }
-        let enough = self.sender.beat.grace() / 2;
+        let enough = self.sender.clock.grace() / 2;
         match (self.starved, self.blocked) {
             (starved, blocked) if starved.max(blocked) < enough => SenderStage::Cpu,
             (starved, blocked) if blocked >= starved => SenderStage::Network,
@@ -207,14 +207,14 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         if self.sending.is_some() {
             return self.go_on_sending(now);
         }
-        let beat = self.sender.beat;
+        let clock = self.sender.clock;
         let Some(slot) = self.ahead.front() else {
-            let over = self.program.timeline.is_over(beat.first_in_time(now));
+            let over = self.program.timeline.is_over(clock.first_in_time(now));
             self.sender.counters.over.store(over, Ordering::Relaxed);
-            return Step::Rest(LOOK.min(beat.period / 2).max(100_000));
+            return Step::Rest(LOOK.min(clock.period / 2).max(100_000));
         };
-        let due = beat.due(slot.tick);
-        let latest = due + beat.grace();
+        let due = clock.due(slot.tick);
+        let latest = due + clock.grace();
         match &slot.state {
             FrameState::Skipped(stage) => {
                 let stage = *stage;

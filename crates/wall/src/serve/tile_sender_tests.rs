@@ -124,26 +124,26 @@ struct Outcome {
 fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u64, u32)]) -> Outcome {
     // As the player does: it begins when the worker stands. What a worker could not see is none of its
     // frames.
-    let board = Arc::new(LatestProgram::new(Program::new(Timeline::new(RATE, FRAMES, u64::MAX, false), 0)));
+    let latest = Arc::new(LatestProgram::new(Program::new(Timeline::new(RATE, FRAMES, u64::MAX, false), 0)));
     let counters: Arc<TileCounters> = Arc::default();
     let sent = Arc::default();
     let wire = TestWire { sent: Arc::clone(&sent), state: seed, hesitates };
     let layout = Arc::new(FrameLayout::new(SIZE, 120).expect("a layout"));
     let sender = {
-        let (board, counters, layout) = (Arc::clone(&board), Arc::clone(&counters), Arc::clone(&layout));
+        let (latest, counters, layout) = (Arc::clone(&latest), Arc::clone(&counters), Arc::clone(&layout));
         std::thread::spawn(move || {
             let mut pool = Pool::new(memory, slot_bytes(SIZE.frame_bytes())).expect("a pool");
             let mut queue = FakeQueue::new(seed, files(), faults).in_real_time();
             let sender = TileSender {
-                board: &board,
+                latest: &latest,
                 counters: &counters,
-                door: Once(Some((wire, layout))),
-                reel: FrameStore {
+                routes: Once(Some((wire, layout))),
+                frames: FrameStore {
                     frame_bytes: SIZE.frame_bytes(),
                     files: vec![Some(FrameLocation { file: FILE })],
                     label: "fake".into(),
                 },
-                beat: FrameClock::new(RATE, 300_000),
+                clock: FrameClock::new(RATE, 300_000),
                 ssrc: 7,
                 sequence: u32::MAX - 5,
                 memory,
@@ -157,34 +157,35 @@ fn play(seed: u64, faults: Faults, hesitates: u64, memory: usize, changes: &[(u6
         std::thread::sleep(Duration::from_micros(200));
     }
     let first = RATE.tick_at(std::time::SystemTime::now() + Duration::from_millis(15));
-    board.change(|program| program.with_timeline(Timeline::new(RATE, FRAMES, first, false)));
-    let mut programs = vec![(*board.program()).clone()];
+    latest.change(|program| program.with_timeline(Timeline::new(RATE, FRAMES, first, false)));
+    let mut programs = vec![(*latest.program()).clone()];
     let began = Instant::now();
     for (millis, frame) in changes {
         std::thread::sleep(Duration::from_millis(*millis));
         let tick = RATE.tick_at(std::time::SystemTime::now()) + 3;
-        board.change(|program| {
+        latest.change(|program| {
             let timeline = &program.timeline;
             program.with_timeline(match frame {
                 0 => timeline.pause(tick),
                 frame => timeline.play(tick).seek(tick, *frame),
             })
         });
-        programs.push((*board.program()).clone());
+        programs.push((*latest.program()).clone());
     }
     if !changes.is_empty() {
         let tick = RATE.tick_at(std::time::SystemTime::now()) + 1;
-        board.change(|program| program.with_timeline(program.timeline.play(tick)));
-        programs.push((*board.program()).clone());
+        latest.change(|program| program.with_timeline(program.timeline.play(tick)));
+        programs.push((*latest.program()).clone());
     }
     while began.elapsed() < Duration::from_secs(10) {
         let tick = RATE.tick_at(std::time::SystemTime::now());
-        if board.program().timeline.is_over(tick.saturating_sub(2)) && counters.over.load(Ordering::Relaxed) {
+        if latest.program().timeline.is_over(tick.saturating_sub(2)) && counters.over.load(Ordering::Relaxed)
+        {
             break;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    board.stop();
+    latest.stop();
     let pool_is_whole = sender.join().expect("the worker's thread");
     let (mut frames, mut sequences) = (BTreeMap::new(), Vec::new());
     for datagram in sent.lock().expect("the wire").iter() {

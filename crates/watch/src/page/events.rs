@@ -22,7 +22,7 @@ const PULSE: Duration = Duration::from_secs(5);
 
 /// One reader.
 struct Reader {
-    board: Arc<LatestMoment>,
+    latest: Arc<LatestMoment>,
     moments: Receiver<Option<Arc<EncodedMoment>>>,
     greeted: bool,
     told_end: bool,
@@ -45,11 +45,11 @@ pub(crate) async fn events(
         );
     };
     client.is_known();
-    let mut moments = shared.board.listen();
+    let mut moments = shared.latest.listen();
     // The newest one is sent at once.
     moments.mark_changed();
-    let board = shared.board.clone();
-    let reader = Reader { board, moments, greeted: false, told_end: false, _permit: permit };
+    let latest = shared.latest.clone();
+    let reader = Reader { latest, moments, greeted: false, told_end: false, _permit: permit };
     let mut response = Sse::new(stream::unfold(reader, next)).into_response();
     let kind = response.headers().get(axum::http::header::CONTENT_TYPE).cloned();
     linerate_web::protect(response.headers_mut());
@@ -65,8 +65,8 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
         return Some((Ok(hello), reader));
     }
     loop {
-        // anyone who ends the board has left its last moment before.
-        let ended = reader.board.has_ended();
+        // anyone who ends the latest has left its last moment before.
+        let ended = reader.latest.has_ended();
         if ended && !reader.told_end && !reader.moments.has_changed().unwrap_or(false) {
             reader.told_end = true;
             // Browsers drop an event without data.
@@ -74,7 +74,7 @@ async fn next(mut reader: Reader) -> Option<(Result<Event, Infallible>, Reader)>
             return Some((Ok(event), reader));
         }
         match tokio::time::timeout(PULSE, reader.moments.changed()).await {
-            // The board is gone.
+            // The latest is gone.
             Ok(Err(_)) => return None,
             Ok(Ok(())) => {
                 let newest = reader.moments.borrow_and_update().clone();

@@ -58,7 +58,7 @@ pub struct Page {
 
 /// What all requests share.
 struct Shared {
-    board: Arc<LatestMoment>,
+    latest: Arc<LatestMoment>,
     guard: Guard,
     token: Option<PageToken>,
     streams: Arc<Permits>,
@@ -67,7 +67,7 @@ struct Shared {
 
 impl Page {
     /// Listens.
-    pub fn start(board: Arc<LatestMoment>, settings: PageSettings) -> Result<Page, Failure> {
+    pub fn start(latest: Arc<LatestMoment>, settings: PageSettings) -> Result<Page, Failure> {
         let PageSettings { listen, token } = settings;
         if !listen.ip().to_canonical().is_loopback() && token.is_none() {
             return Err(Failure::Usage(format!(
@@ -87,7 +87,7 @@ impl Page {
         drop(inside);
         let streams = Permits::shared(STREAMS);
         let port = address.port();
-        let shared = Shared { board, guard: Guard::of_this_host(), token, streams, port };
+        let shared = Shared { latest, guard: Guard::of_this_host(), token, streams, port };
         let accepted = PageListener::new(listener, Permits::shared(CONNECTIONS));
         let routes = routes(Arc::new(shared)).into_make_service_with_connect_info::<PageClient>();
         let stop = Arc::new(Notify::new());
@@ -209,7 +209,7 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
             "There is a span of a minute, an hour and a day: ?span=minute.",
         );
     };
-    let told = shared.board.history().told(span);
+    let told = shared.latest.history().told(span);
     match serde_json::to_string(&told) {
         Ok(text) => linerate_web::answer(StatusCode::OK, JSON, text),
         Err(error) => linerate_web::sentence(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
@@ -218,7 +218,7 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
 
 /// The newest moment, as it also stands in recordings.
 async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    match (shared.refusal(&headers), shared.board.newest()) {
+    match (shared.refusal(&headers), shared.latest.newest()) {
         (Some(refused), _) => refused,
         (None, Some(shown)) => linerate_web::answer(StatusCode::OK, JSON, shown.json().to_string()),
         (None, None) => not_yet(),
@@ -227,7 +227,7 @@ async fn moment(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
 
 /// The newest moment for Prometheus, in the form that it asks for.
 async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    let Some(shown) = shared.board.newest() else { return shared.refusal(&headers).unwrap_or_else(not_yet) };
+    let Some(shown) = shared.latest.newest() else { return shared.refusal(&headers).unwrap_or_else(not_yet) };
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let open = accepted.into_iter().any(|kinds| kinds.contains("application/openmetrics-text"));
     match (shared.refusal(&headers), open) {

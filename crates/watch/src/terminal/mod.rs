@@ -40,18 +40,18 @@ use std::time::Duration;
 /// Keys and moments are looked for so often.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Shows the board until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
+/// Shows the latest until somebody quits (`q`, Ctrl-C) or `stop` is set. `note` says where the moments come
 /// from or go to; it may be empty.
-pub fn show(board: &LatestMoment, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
+pub fn show(latest: &LatestMoment, stop: &AtomicBool, note: &str) -> Result<(), Failure> {
     let mut place = OwnedTerminal::take()?;
-    let shown = turn(&mut place, board, stop, note);
+    let shown = turn(&mut place, latest, stop, note);
     drop(place);
     shown.map_err(|error| Failure::Lacks(format!("the terminal is gone: {error}")))
 }
 
-fn turn(place: &mut OwnedTerminal, board: &LatestMoment, stop: &AtomicBool, note: &str) -> io::Result<()> {
+fn turn(place: &mut OwnedTerminal, latest: &LatestMoment, stop: &AtomicBool, note: &str) -> io::Result<()> {
     let (mut state, theme) = (ViewState::default(), Theme::of_environment());
-    let mut moments = board.listen();
+    let mut moments = latest.listen();
     let mut stale = true;
     while !stop.load(Ordering::Relaxed) && !place.is_lost() {
         if moments.has_changed().unwrap_or(false) {
@@ -59,7 +59,7 @@ fn turn(place: &mut OwnedTerminal, board: &LatestMoment, stop: &AtomicBool, note
             stale |= state.paused.is_none();
         }
         if stale {
-            draw(place, board, &state, theme, note)?;
+            draw(place, latest, &state, theme, note)?;
             stale = false;
         }
         // A changed size is no key: crossterm is asked each time.
@@ -68,7 +68,7 @@ fn turn(place: &mut OwnedTerminal, board: &LatestMoment, stop: &AtomicBool, note
             continue;
         }
         match read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key, board) {
+            Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key, latest) {
                 KeyAction::Quit => return Ok(()),
                 KeyAction::Suspend => place.suspend()?,
                 KeyAction::Redraw => place.terminal.clear()?,
@@ -86,22 +86,22 @@ fn turn(place: &mut OwnedTerminal, board: &LatestMoment, stop: &AtomicBool, note
 /// the history.
 fn draw(
     place: &mut OwnedTerminal,
-    board: &LatestMoment,
+    latest: &LatestMoment,
     state: &ViewState,
     theme: Theme,
     note: &str,
 ) -> io::Result<()> {
     place.terminal.autoresize()?;
     let size = place.terminal.size()?;
-    let ended = board.has_ended();
-    let lines = match (&state.paused, board.newest()) {
+    let ended = latest.has_ended();
+    let lines = match (&state.paused, latest.newest()) {
         (Some((shown, history)), _) => compose(
             &View { moment: &shown.moment, history, state, theme, note, ended },
             size.width,
             size.height,
         ),
         (None, newest) => {
-            let history = board.history();
+            let history = latest.history();
             let nothing = Moment { host: "the first look".into(), ..Moment::default() };
             let moment = newest.as_ref().map_or(&nothing, |shown| &shown.moment);
             compose(&View { moment, history: &history, state, theme, note, ended }, size.width, size.height)

@@ -64,7 +64,7 @@ impl Default for ViewState {
 
 impl ViewState {
     /// A key went down.
-    pub(crate) fn key(&mut self, key: KeyEvent, board: &LatestMoment) -> KeyAction {
+    pub(crate) fn key(&mut self, key: KeyEvent, latest: &LatestMoment) -> KeyAction {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c' | 'd') => KeyAction::Quit,
@@ -86,7 +86,7 @@ impl ViewState {
             KeyCode::Char('m') => self.span = Span::Minute,
             KeyCode::Char('h') => self.span = Span::Hour,
             KeyCode::Char('d') => self.span = Span::Day,
-            KeyCode::Char('p' | ' ') => self.pause(board),
+            KeyCode::Char('p' | ' ') => self.pause(latest),
             KeyCode::Down | KeyCode::Char('j') => self.down = self.down.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') => self.down = self.down.saturating_sub(1),
             KeyCode::PageDown => self.down = self.down.saturating_add(10),
@@ -107,10 +107,10 @@ impl ViewState {
         self.down = 0;
     }
 
-    fn pause(&mut self, board: &LatestMoment) {
+    fn pause(&mut self, latest: &LatestMoment) {
         self.paused = match self.paused.take() {
             Some(_) => None,
-            None => board.newest().map(|shown| (shown, board.history().clone())),
+            None => latest.newest().map(|shown| (shown, latest.history().clone())),
         };
     }
 }
@@ -120,47 +120,47 @@ mod tests {
     use super::*;
     use crate::model::Moment;
 
-    fn press(state: &mut ViewState, board: &LatestMoment, code: KeyCode) -> KeyAction {
-        state.key(KeyEvent::from(code), board)
+    fn press(state: &mut ViewState, latest: &LatestMoment, code: KeyCode) -> KeyAction {
+        state.key(KeyEvent::from(code), latest)
     }
 
     #[test]
     fn keys_turn_pages_choose_spans_and_quit() {
-        let (mut state, board) = (ViewState::default(), LatestMoment::default());
+        let (mut state, latest) = (ViewState::default(), LatestMoment::default());
         for (place, page) in Page::ALL.into_iter().enumerate() {
-            press(&mut state, &board, KeyCode::Char(char::from(b'1' + place as u8)));
+            press(&mut state, &latest, KeyCode::Char(char::from(b'1' + place as u8)));
             assert_eq!(state.page, page);
         }
-        press(&mut state, &board, KeyCode::Tab);
+        press(&mut state, &latest, KeyCode::Tab);
         assert_eq!(state.page, Page::Overview, "around");
-        press(&mut state, &board, KeyCode::BackTab);
+        press(&mut state, &latest, KeyCode::BackTab);
         assert_eq!(state.page, Page::Power);
         for (key, span) in [('h', Span::Hour), ('d', Span::Day), ('m', Span::Minute)] {
-            press(&mut state, &board, KeyCode::Char(key));
+            press(&mut state, &latest, KeyCode::Char(key));
             assert_eq!(state.span, span);
         }
-        press(&mut state, &board, KeyCode::Char('?'));
+        press(&mut state, &latest, KeyCode::Char('?'));
         assert!(state.help);
-        assert_eq!(press(&mut state, &board, KeyCode::Char('4')), KeyAction::Nothing, "closes the help");
+        assert_eq!(press(&mut state, &latest, KeyCode::Char('4')), KeyAction::Nothing, "closes the help");
         assert!(!state.help && state.page == Page::Power);
-        assert_eq!(press(&mut state, &board, KeyCode::Esc), KeyAction::Nothing);
-        assert_eq!(press(&mut state, &board, KeyCode::Esc), KeyAction::Quit);
-        assert_eq!(press(&mut state, &board, KeyCode::Char('q')), KeyAction::Quit);
+        assert_eq!(press(&mut state, &latest, KeyCode::Esc), KeyAction::Nothing);
+        assert_eq!(press(&mut state, &latest, KeyCode::Esc), KeyAction::Quit);
+        assert_eq!(press(&mut state, &latest, KeyCode::Char('q')), KeyAction::Quit);
         let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-        assert_eq!(state.key(control('c'), &board), KeyAction::Quit);
-        assert_eq!(state.key(control('z'), &board), KeyAction::Suspend);
+        assert_eq!(state.key(control('c'), &latest), KeyAction::Quit);
+        assert_eq!(state.key(control('z'), &latest), KeyAction::Suspend);
     }
 
     #[test]
     fn a_pause_keeps_what_was_there() {
-        let (mut state, board) = (ViewState::default(), LatestMoment::default());
-        press(&mut state, &board, KeyCode::Char('p'));
+        let (mut state, latest) = (ViewState::default(), LatestMoment::default());
+        press(&mut state, &latest, KeyCode::Char('p'));
         assert!(state.paused.is_none(), "there is nothing to keep yet");
-        board.tell(Moment { at_ms: 1, ..Moment::default() });
-        press(&mut state, &board, KeyCode::Char('p'));
-        board.tell(Moment { at_ms: 2, ..Moment::default() });
+        latest.tell(Moment { at_ms: 1, ..Moment::default() });
+        press(&mut state, &latest, KeyCode::Char('p'));
+        latest.tell(Moment { at_ms: 2, ..Moment::default() });
         assert_eq!(state.paused.as_ref().map(|(shown, _)| shown.moment.at_ms), Some(1));
-        press(&mut state, &board, KeyCode::Char('p'));
+        press(&mut state, &latest, KeyCode::Char('p'));
         assert!(state.paused.is_none());
     }
 }

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 /// `linerate network`.
 #[derive(Debug, Args)]
 pub struct NetworkArgs {
-    /// Address of an agent, one for each path; repeat for several NICs or hosts [default: a receiver of our
-    /// own on loopback]
+    /// Address of an agent, one for each path; repeat for several NICs or hosts [default: a built-in
+    /// receiver on loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
     /// File with the agents' key [default: the digits in LINERATE_KEY]

@@ -35,7 +35,7 @@ pub enum TuneWhat {
     /// --setting or --finding names it.
     #[command(after_help = EXIT_STATUS)]
     Apply(ApplyArgs),
-    /// Try settings in turns with what stands there now, and keep only what helped beyond noise
+    /// Try settings in turns with their current values, and keep only what helped beyond noise
     ///
     /// Without --setting, --finding and --stage: everything that the plan advises, what belongs to a process
     /// first. Windows of the state as it is and of the wanted one alternate, and a setting helped where the
@@ -45,7 +45,7 @@ pub enum TuneWhat {
     /// back.
     #[command(after_help = EXIT_STATUS)]
     Measure(MeasureArgs),
-    /// Bring back what stood before, also after a crash or a reboot
+    /// Bring back the values from before, also after a crash or a reboot
     ///
     /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it
     /// until it is forced or forgotten.

@@ -13,7 +13,7 @@ pub struct WatchArgs {
     /// Time between two samples, such as 1s or 250ms
     #[arg(long, value_name = "TIME", value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)), default_value = "1s")]
     pub interval: Duration,
-    /// End after so many samples [default: until Ctrl-C]
+    /// End after this number of samples [default: until Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// One sample, of one interval: the same as --count 1

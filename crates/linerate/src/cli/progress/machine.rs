@@ -15,7 +15,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// The newest sample, and the past.
 #[derive(Clone)]
 pub(in crate::cli) struct MachineView {
-    pub(in crate::cli) board: Arc<LatestMoment>,
+    pub(in crate::cli) latest: Arc<LatestMoment>,
     /// Why there are no samples.
     blind: Arc<Mutex<Option<String>>>,
     stop: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ impl fmt::Debug for MachineView {
 impl MachineView {
     /// Samples once a second, on a thread of its own; none where the system gives none.
     pub(in crate::cli) fn start() -> Option<MachineView> {
-        let view = MachineView { board: Arc::default(), blind: Arc::default(), stop: Arc::default() };
+        let view = MachineView { latest: Arc::default(), blind: Arc::default(), stop: Arc::default() };
         let theirs = view.clone();
         std::thread::Builder::new().name("watch".into()).spawn(move || theirs.sample()).ok()?;
         Some(view)
@@ -60,7 +60,7 @@ impl MachineView {
             Err(why) => return *self.blind.lock().unwrap_or_else(PoisonError::into_inner) = Some(why),
         };
         while let Some(moment) = watch.next(&self.stop) {
-            self.board.tell(moment);
+            self.latest.tell(moment);
             count_as_onlooker(&mut counted);
         }
     }

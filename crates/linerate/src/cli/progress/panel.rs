@@ -182,7 +182,7 @@ impl Drawing {
         let (theme, mut counted, mut seen_ms) = (Theme::of_environment(), thread_cpu(), 0);
         loop {
             let (flow, elapsed, above, over) = self.said();
-            let newest = self.machine.as_ref().and_then(|machine| machine.board.newest());
+            let newest = self.machine.as_ref().and_then(|machine| machine.latest.newest());
             let moment = newest.as_ref().map(|shown| &shown.moment);
             if let Some(moment) = moment.filter(|moment| moment.at_ms != seen_ms) {
                 seen_ms = moment.at_ms;
@@ -246,7 +246,7 @@ impl Drawing {
             )
         };
         let lines = match &self.machine {
-            Some(machine) => shown(&machine.board.history()),
+            Some(machine) => shown(&machine.latest.history()),
             None => shown(&History::default()),
         };
         let _ = status_lines::draw(above, &lines);

@@ -84,7 +84,7 @@ fn carry_out(
     let (tried, stopped) = {
         let place = FigureContext { sysroot: &target.sysroot, machine: &machine, stop: &stop };
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let whose = linerate_tune::measure::Target { door: kernel, host: &target.host, started: &started };
+        let whose = linerate_tune::measure::Target { access: kernel, host: &target.host, started: &started };
         if changes {
             let held = JournalLock::lock(&target.folder, &target.name)?;
             let (mut log, records) = following(&held, target)?;

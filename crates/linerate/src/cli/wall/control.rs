@@ -36,7 +36,7 @@ pub struct ControlArgs {
 /// on standard output.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Go on from where it stands
+    /// Go on from the current frame
     Play,
     /// Stand still
     Pause,

@@ -36,7 +36,7 @@ pub struct ImportArgs {
     /// Frames a second [default: those of the film; of pictures 24]
     #[arg(long, value_name = "RATE")]
     pub fps: Option<FrameRate>,
-    /// At most so many frames [default: all]
+    /// At most this number of frames [default: all]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub frames: Option<u32>,
     /// How a film of another shape fills the wall; pixels that are no squares (DVDs, anamorphic film) are

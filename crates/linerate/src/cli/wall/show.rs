@@ -41,7 +41,7 @@ pub struct ShowArgs {
     /// Tile of each screen, such as r0c0, in the order of --listen
     #[arg(long, value_name = "TILE", requires = "server")]
     pub tile: Vec<TileId>,
-    /// Control channel of the server: it says what to expect and is told how this screen does
+    /// Control channel of the server: it says what to expect, and this screen reports its health to it
     #[arg(long, value_name = "HOST[:PORT]", requires = "tile")]
     pub server: Option<String>,
     /// File with the server's key [default: the digits in LINERATE_KEY]
@@ -83,7 +83,7 @@ pub struct ShowArgs {
     /// End after this time, such as 90 (seconds) or 5m
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// End after so many frames were shown
+    /// End after this number of frames was shown
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     pub frames: Option<u64>,
     /// End when a stream has come and then nothing for this long

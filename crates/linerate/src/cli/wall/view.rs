@@ -51,7 +51,7 @@ impl View {
     /// The parts of the machine; what is at its limit is told here only while the wall itself has no word on
     /// what holds it.
     fn machine(&mut self, status: &WallStatus, width: usize, rows: usize) -> Vec<Line<'static>> {
-        let Some(newest) = self.machine.as_ref().and_then(|machine| machine.board.newest()) else {
+        let Some(newest) = self.machine.as_ref().and_then(|machine| machine.latest.newest()) else {
             return Vec::new();
         };
         let (moment, width) = (&newest.moment, width.saturating_sub(1));
@@ -61,7 +61,7 @@ impl View {
             lines.push(near_limit(what, self.theme, width));
         }
         if let Some(machine) = &self.machine {
-            let history = machine.board.history();
+            let history = machine.latest.history();
             let room = rows.saturating_sub(lines.len());
             lines.extend(machine_lines(moment, &history, &self.busy, self.theme, width, room));
         }

@@ -13,7 +13,7 @@ fn now_ms() -> i64 {
 }
 
 /// A minute of moments, up to now.
-fn fill(board: &LatestMoment) {
+fn fill(latest: &LatestMoment) {
     let now = now_ms();
     for second in 0..60 {
         let mut moment = rich();
@@ -25,16 +25,16 @@ fn fill(board: &LatestMoment) {
         for disk in &mut moment.disks {
             disk.read.bytes_per_second = disk.read.bytes_per_second.map(|rate| rate * wave);
         }
-        board.tell(moment);
+        latest.tell(moment);
     }
-    tell(board);
+    tell(latest);
 }
 
 /// The rich moment, now.
-fn tell(board: &LatestMoment) {
+fn tell(latest: &LatestMoment) {
     let mut moment = rich();
     moment.at_ms = now_ms();
-    board.tell(moment);
+    latest.tell(moment);
 }
 
 const LIVE: &str =
@@ -46,19 +46,19 @@ fn the_page_in_a_real_browser() {
         println!("skipped: no chromium");
         return;
     };
-    let board = Arc::new(LatestMoment::default());
-    fill(&board);
-    let server = Page::start(board.clone(), settings("127.0.0.1:0", false)).expect("a page");
+    let latest = Arc::new(LatestMoment::default());
+    fill(&latest);
+    let server = Page::start(latest.clone(), settings("127.0.0.1:0", false)).expect("a page");
     let mut browser = Browser::start(&program);
     let tab = browser.open(&server.url(), 1200, 900);
     browser.until(&tab, LIVE);
     everything_is_shown(&mut browser, &tab);
     browser.picture(&tab, "watch-light", true);
     nothing_comes_from_elsewhere(&mut browser, &tab, &server);
-    spans_and_keys(&mut browser, &tab, &board);
+    spans_and_keys(&mut browser, &tab, &latest);
     the_keyboard_alone(&mut browser, &tab);
-    names_are_text_and_what_leaves_is_gone(&mut browser, &tab, &board);
-    an_old_tab_does_not_grow(&mut browser, &tab, &board);
+    names_are_text_and_what_leaves_is_gone(&mut browser, &tab, &latest);
+    an_old_tab_does_not_grow(&mut browser, &tab, &latest);
     dark_and_narrow(&mut browser, &tab);
     assert_eq!(browser.complaints, Vec::<String>::new(), "no errors, no violations of the policy");
     // A server that comes back is found again, with its past; that it was gone is all that the browser
@@ -66,9 +66,9 @@ fn the_page_in_a_real_browser() {
     let again = settings(&server.address().to_string(), false);
     drop(server);
     browser.until(&tab, "document.getElementById('state').textContent === 'reconnecting'");
-    let _server = Page::start(board.clone(), again).expect("a page");
+    let _server = Page::start(latest.clone(), again).expect("a page");
     browser.until(&tab, LIVE);
-    tell(&board);
+    tell(&latest);
     browser.until(&tab, "document.getElementById('sum-send').textContent === '96.6 Gb/s'");
     browser.complaints.clear();
     the_login(&mut browser);
@@ -132,7 +132,7 @@ fn nothing_comes_from_elsewhere(browser: &mut Browser, tab: &Tab, server: &Page)
     }
 }
 
-fn spans_and_keys(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
+fn spans_and_keys(browser: &mut Browser, tab: &Tab, latest: &LatestMoment) {
     let label = |span: &str| {
         format!(
             "document.getElementById('chart-send').getAttribute('aria-label').startsWith('Sent, last {span}: \
@@ -155,14 +155,14 @@ fn spans_and_keys(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
     let mut other = rich();
     other.at_ms = now_ms();
     other.nics[0].send.bits_per_second = Some(1e9);
-    board.tell(other.clone());
+    latest.tell(other.clone());
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(browser.value(tab, "document.getElementById('sum-send').textContent"), "96.6 Gb/s");
     browser.click(tab, "#pause");
     other.at_ms = now_ms() + 5;
-    board.tell(other);
+    latest.tell(other);
     browser.until(tab, "document.getElementById('sum-send').textContent === '1.00 Gb/s'");
-    tell(board);
+    tell(latest);
     browser.press(tab, "?");
     browser.until(tab, "document.getElementById('help').open");
     browser.press(tab, "Escape");
@@ -203,14 +203,14 @@ fn the_keyboard_alone(browser: &mut Browser, tab: &Tab) {
     browser.value(tab, "document.activeElement.blur(); true");
 }
 
-fn names_are_text_and_what_leaves_is_gone(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
+fn names_are_text_and_what_leaves_is_gone(browser: &mut Browser, tab: &Tab, latest: &LatestMoment) {
     let mut moment = rich();
     moment.at_ms = now_ms() + 10;
     moment.nics[1].name = "<img src=x onerror=alert(1)>".into();
     moment.host = "<b>host</b>".into();
     moment.disks.remove(1);
     moment.drops[0].cure = "<script>alert(2)</script>".into();
-    board.tell(moment);
+    latest.tell(moment);
     browser.until(tab, "document.getElementById('host').textContent === '<b>host</b>'");
     assert_eq!(browser.value(tab, "document.querySelectorAll('#nic-list img, #drop-list script').length"), 0);
     assert_eq!(browser.value(tab, "document.querySelectorAll('#nic-list > .nic').length"), 2);
@@ -220,20 +220,20 @@ fn names_are_text_and_what_leaves_is_gone(browser: &mut Browser, tab: &Tab, boar
     assert_eq!(queues, 4, "by queue");
     assert_eq!(browser.value(tab, "document.querySelectorAll('#core-list tr').length"), 4);
     assert_eq!(browser.value(tab, "document.querySelectorAll('#irq-list tr').length"), 5);
-    tell(board);
+    tell(latest);
     browser.until(tab, "document.querySelectorAll('#disk-list tr').length === 3");
 }
 
-fn an_old_tab_does_not_grow(browser: &mut Browser, tab: &Tab, board: &LatestMoment) {
+fn an_old_tab_does_not_grow(browser: &mut Browser, tab: &Tab, latest: &LatestMoment) {
     let elements = "document.getElementsByTagName('*').length";
-    tell(board);
+    tell(latest);
     browser.until(tab, "document.getElementById('host').textContent === 'streamer7'");
     let before = browser.value(tab, elements);
     for number in 0..400 {
         let mut moment = rich();
         moment.at_ms = now_ms() + number;
         moment.interval_ms = 5.0;
-        board.tell(moment);
+        latest.tell(moment);
         std::thread::sleep(std::time::Duration::from_millis(4));
     }
     assert_eq!(browser.value(tab, elements), before);
@@ -277,10 +277,10 @@ fn dark_and_narrow(browser: &mut Browser, tab: &Tab) {
 
 /// It is said, also to a page that is opened afterwards; figures and graphs stay.
 fn the_end_of_a_recording(browser: &mut Browser) {
-    let (board, server, _) = page(false);
+    let (latest, server, _) = page(false);
     let early = browser.open(&server.url(), 900, 700);
     browser.until(&early, LIVE);
-    board.end();
+    latest.end();
     let said = "document.getElementById('state').textContent === 'the recording has ended' && \
         document.getElementById('sum-send').textContent === '96.6 Gb/s'";
     browser.until(&early, said);

@@ -29,13 +29,13 @@ fn settings(listen: &str, token: bool) -> PageSettings {
     PageSettings { listen, token }
 }
 
-/// A page with a moment on its board.
+/// A page with a moment on its latest.
 fn page(token: bool) -> (Arc<LatestMoment>, Page, String) {
-    let board = Arc::new(LatestMoment::default());
-    board.tell(rich());
-    let page = Page::start(board.clone(), settings("127.0.0.1:0", token)).expect("a page");
+    let latest = Arc::new(LatestMoment::default());
+    latest.tell(rich());
+    let page = Page::start(latest.clone(), settings("127.0.0.1:0", token)).expect("a page");
     let address = page.address().to_string();
-    (board, page, address)
+    (latest, page, address)
 }
 
 fn connect(address: &str) -> TcpStream {
@@ -145,9 +145,9 @@ fn on_loopback_foreign_names_and_foreign_pages_get_nothing() {
 
 #[test]
 fn the_newest_moment_the_past_and_metrics_are_served() {
-    let board = Arc::new(LatestMoment::default());
-    let page = Page::start(board.clone(), settings("[::1]:0", false))
-        .or_else(|_| Page::start(board.clone(), settings("127.0.0.1:0", false)));
+    let latest = Arc::new(LatestMoment::default());
+    let page = Page::start(latest.clone(), settings("[::1]:0", false))
+        .or_else(|_| Page::start(latest.clone(), settings("127.0.0.1:0", false)));
     let page = page.expect("a page");
     let address = page.address().to_string();
     for path in ["/moment", "/metrics"] {
@@ -156,7 +156,7 @@ fn the_newest_moment_the_past_and_metrics_are_served() {
     let mut moment = rich();
     for _ in 0..3 {
         moment.at_ms += 1000;
-        board.tell(moment.clone());
+        latest.tell(moment.clone());
     }
     let told: Moment = serde_json::from_str(body(&get(&address, "/moment"))).expect("a moment");
     assert_eq!(told, moment);
@@ -263,7 +263,7 @@ fn with_a_token_nothing_is_shown_without_it() {
 
 #[test]
 fn every_moment_comes_as_an_event_and_a_slow_reader_holds_nobody() {
-    let (board, _page, address) = page(false);
+    let (latest, _page, address) = page(false);
     let mut reader = listen(&address);
     let begin = until(&mut reader, "streamer7");
     assert!(begin.contains("content-type: text/event-stream") && begin.contains("event: hello"), "{begin}");
@@ -274,10 +274,10 @@ fn every_moment_comes_as_an_event_and_a_slow_reader_holds_nobody() {
     // More than all buffers on the way of the deaf one hold: 3000 moments of 12 KB.
     for number in 1..=3000 {
         moment.at_ms = number;
-        board.tell(moment.clone());
+        latest.tell(moment.clone());
     }
     moment.host = "the last one".into();
-    board.tell(moment);
+    latest.tell(moment);
     assert!(start.elapsed() < Duration::from_secs(8), "the sampler waited: {:?}", start.elapsed());
     let rest = until(&mut reader, "the last one");
     assert!(rest.matches("streamer7").count() < 3000, "moments were lost, not kept");

@@ -68,19 +68,19 @@ pub fn conduct(
     prepared: &Prepared,
 ) -> Result<Measurement, Failure> {
     let devices = prepared.devices_of(job);
-    let crew = WorkerPool::start(bench, job, prepared)?;
+    let pool = WorkerPool::start(bench, job, prepared)?;
     let expected =
         job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
     let name = super::figure::title(job);
     bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: expected });
     let mut watched = match job.seconds {
-        Some(seconds) => in_windows(bench, &crew, job, seconds, &devices)?,
-        None => once(bench, &crew, &devices),
+        Some(seconds) => in_windows(bench, &pool, job, seconds, &devices)?,
+        None => once(bench, &pool, &devices),
     };
-    watched.area_bytes = crew.area_bytes;
-    watched.asked_bytes = crew.asked_bytes;
-    watched.cores.clone_from(&crew.cores);
-    let ended = crew.finish(bench.stop);
+    watched.area_bytes = pool.area_bytes;
+    watched.asked_bytes = pool.asked_bytes;
+    watched.cores.clone_from(&pool.cores);
+    let ended = pool.finish(bench.stop);
     if ended.outcomes.is_empty() && !bench.stopped() {
         let why = ended.errors.first().cloned().unwrap_or_else(|| "no worker could start".into());
         return Err(Failure::Lacks(why));
@@ -90,7 +90,7 @@ pub fn conduct(
 
 fn in_windows(
     bench: &mut AccessBench<'_>,
-    crew: &WorkerPool,
+    pool: &WorkerPool,
     job: &AccessJob,
     seconds: f64,
     devices: &[String],
@@ -101,10 +101,10 @@ fn in_windows(
         repeats: bench.windows.max(1),
     };
     let mut meter = WorkerMeter {
-        counters: &crew.counters,
+        counters: &pool.counters,
         sysroot: bench.sysroot,
         devices,
-        begin: crew.begin,
+        begin: pool.begin,
         transfer_bytes: job.transfer_bytes,
         queue_depth: u64::from(job.queue_depth),
         totals: Vec::new(),
@@ -113,17 +113,17 @@ fn in_windows(
         boundaries: Vec::new(),
     };
     let mut glance = RateSnapshot::new();
-    let mut series = Series::new(crew);
+    let mut series = Series::new(pool);
     let listener = &mut *bench.listener;
     let mut tick = |_: f64| {
-        glance.look(crew, listener);
-        series.look(crew);
-        crew.alive()
+        glance.look(pool, listener);
+        series.look(pool);
+        pool.alive()
     };
     let seen = watch(bench.sysroot, &[], &mut meter, windows, bench.stop, &mut tick);
     let mut seen = seen.map_err(Failure::Lacks)?;
     let WorkerMeter { totals, first, boundaries, .. } = meter;
-    let completions = seldom(crew, &first, seen.samples.len());
+    let completions = seldom(pool, &first, seen.samples.len());
     if completions < LEAST_COMPLETIONS {
         seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
     }
@@ -136,8 +136,8 @@ fn in_windows(
 }
 
 /// Completions of the slowest worker in a window.
-fn seldom(crew: &WorkerPool, first: &[linerate_transport::flow::progress::Mark], windows: usize) -> f64 {
-    let moved = crew.counters.iter().zip(first).map(|(counters, first)| {
+fn seldom(pool: &WorkerPool, first: &[linerate_transport::flow::progress::Mark], windows: usize) -> f64 {
+    let moved = pool.counters.iter().zip(first).map(|(counters, first)| {
         let operations = counters.operations.load(Ordering::Relaxed).max(1);
         let now = counters.progress.mark().bytes.max(1);
         now.saturating_sub(first.bytes) as f64 * operations as f64 / now as f64
@@ -146,23 +146,23 @@ fn seldom(crew: &WorkerPool, first: &[linerate_transport::flow::progress::Mark],
 }
 
 /// Each worker does its part once: as long as it takes.
-fn once(bench: &mut AccessBench<'_>, crew: &WorkerPool, devices: &[String]) -> Watched {
+fn once(bench: &mut AccessBench<'_>, pool: &WorkerPool, devices: &[String]) -> Watched {
     let before = Reading::now(bench.sysroot, &[]);
-    let begin = Boundary::now(bench.sysroot, devices, &crew.counters);
+    let begin = Boundary::now(bench.sysroot, devices, &pool.counters);
     let mut glance = RateSnapshot::new();
     let mut watched = Watched::default();
-    while crew.alive() && !bench.stopped() {
-        glance.look(crew, bench.listener);
-        if watched.first_done.is_none() && crew.first_ended() {
-            watched.first_done = Some((crew.begin.elapsed().as_secs_f64(), crew.bytes()));
+    while pool.alive() && !bench.stopped() {
+        glance.look(pool, bench.listener);
+        if watched.first_done.is_none() && pool.first_ended() {
+            watched.first_done = Some((pool.begin.elapsed().as_secs_f64(), pool.bytes()));
         }
         std::thread::sleep(LOOK);
     }
     let mut seen =
-        WindowObservation { bytes: crew.bytes(), cut_short: bench.stopped(), ..WindowObservation::default() };
+        WindowObservation { bytes: pool.bytes(), cut_short: bench.stopped(), ..WindowObservation::default() };
     fill_between(&mut seen, &before, &Reading::now(bench.sysroot, &[]));
     watched.seen = seen;
-    watched.between(&begin, &Boundary::now(bench.sysroot, devices, &crew.counters));
+    watched.between(&begin, &Boundary::now(bench.sysroot, devices, &pool.counters));
     watched
 }
 
@@ -177,12 +177,12 @@ impl RateSnapshot {
         RateSnapshot { at: Instant::now(), bytes: 0 }
     }
 
-    fn look(&mut self, crew: &WorkerPool, listener: &mut dyn Listener) {
+    fn look(&mut self, pool: &WorkerPool, listener: &mut dyn Listener) {
         let passed = self.at.elapsed();
         if passed < GLANCE {
             return;
         }
-        let bytes = crew.bytes();
+        let bytes = pool.bytes();
         let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
         *self = RateSnapshot { at: Instant::now(), bytes };
         listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
@@ -198,17 +198,17 @@ struct Series {
 }
 
 impl Series {
-    fn new(crew: &WorkerPool) -> Self {
+    fn new(pool: &WorkerPool) -> Self {
         let window = Duration::from_secs_f64(SHORT_WINDOW_SECONDS);
-        Series { begin: crew.begin, window, bytes: vec![(Duration::ZERO, 0)] }
+        Series { begin: pool.begin, window, bytes: vec![(Duration::ZERO, 0)] }
     }
 
-    fn look(&mut self, crew: &WorkerPool) {
+    fn look(&mut self, pool: &WorkerPool) {
         let now = self.begin.elapsed();
         if now < self.window * self.bytes.len() as u32 {
             return;
         }
-        self.bytes.push((now, crew.bytes()));
+        self.bytes.push((now, pool.bytes()));
         if self.bytes.len() > MOST_SHORT_WINDOWS {
             // Twice as long, half as many: the memory that it takes has an end.
             let mut index = 0;

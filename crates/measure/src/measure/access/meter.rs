@@ -1,4 +1,4 @@
-//! Reads a crew's progress for the windows: marks between completions, devices and CPU time at the
+//! Reads a pool's progress for the windows: marks between completions, devices and CPU time at the
 //! boundaries.
 
 use super::diskstats::Diskstats;

@@ -38,7 +38,7 @@ pub(crate) struct WorkerPool {
     stop: Arc<AtomicBool>,
 }
 
-/// What the crew did.
+/// What the pool did.
 #[derive(Debug, Default)]
 pub(crate) struct WorkersEnd {
     pub outcomes: Vec<AccessOutcome>,
@@ -61,7 +61,7 @@ impl WorkerPool {
             parts.push(prepared.open_part(job, place(job, whose), job.writes())?);
         }
         let begin = Instant::now();
-        let mut crew = WorkerPool {
+        let mut pool = WorkerPool {
             counters: Vec::new(),
             begin,
             area_bytes: parts.iter().map(|part| part.area.block_bytes * part.area.blocks).sum(),
@@ -77,7 +77,7 @@ impl WorkerPool {
             let walk = Walk::new(vec![part.area], job.order, job.transfer_bytes, seed)
                 .ok_or_else(|| Failure::Lacks(format!("{label}: no request fits into it")))?;
             let start = AccessStart {
-                core: crew.cores.get(worker).copied(),
+                core: pool.cores.get(worker).copied(),
                 files: vec![part.file],
                 walk,
                 read_share: read_share(job.access),
@@ -95,13 +95,13 @@ impl WorkerPool {
             };
             let counters = Arc::new(AccessCounters::new(begin));
             let running =
-                access::start(start, Arc::clone(&counters), Arc::clone(&crew.stop)).map_err(|error| {
+                access::start(start, Arc::clone(&counters), Arc::clone(&pool.stop)).map_err(|error| {
                     Failure::Lacks(format!("worker {worker} of {}: {error}; fewer --workers", job.workers))
                 })?;
-            crew.counters.push(counters);
-            crew.running.push((running, label));
+            pool.counters.push(counters);
+            pool.running.push((running, label));
         }
-        Ok(crew)
+        Ok(pool)
     }
 
     /// There is something left to watch.

@@ -68,11 +68,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn job(&self, manner: &ProcessOptions, amount: u64) -> AccessJob {
+    fn job(&self, options: &ProcessOptions, amount: u64) -> AccessJob {
         let buffered = self.figure == FigureKind::BufferedReads;
         let transfer = if buffered { BUFFERED_BYTES } else { DIRECT_BYTES }.min(self.length);
         let whole = |bytes: u64| (bytes / transfer * transfer).max(transfer);
-        let engine = if buffered || !manner.io_uring { Engine::Psync } else { Engine::IoUring };
+        let engine = if buffered || !options.io_uring { Engine::Psync } else { Engine::IoUring };
         AccessJob {
             sources: vec![self.source.clone()],
             workers: 1,
@@ -91,18 +91,18 @@ impl<'a> Reader<'a> {
             // A second pass of a buffered reader would come from the page cache.
             seconds: (!buffered).then_some(self.seconds),
             requests_per_second: None,
-            limit_bytes_per_second: manner.bytes_per_second,
+            limit_bytes_per_second: options.bytes_per_second,
             seed: 1,
         }
     }
 
-    fn once(&mut self, manner: &ProcessOptions, amount: u64) -> Result<f64, Failure> {
-        let job = self.job(manner, amount);
+    fn once(&mut self, options: &ProcessOptions, amount: u64) -> Result<f64, Failure> {
+        let job = self.job(options, amount);
         if !job.direct {
             forget(&self.source)?;
         }
         let mut silent = Silent;
-        let mut bench = bench(self.place, &mut silent, manner.io_uring);
+        let mut bench = bench(self.place, &mut silent, options.io_uring);
         self.prepared.ready_for(&mut bench, &job)?;
         let measured = conduct(&mut bench, &job, &self.prepared)?;
         let failed = measured.access.as_ref().and_then(|access| access.errors.first());
@@ -115,22 +115,22 @@ impl<'a> Reader<'a> {
 }
 
 impl PreparedFigure for Reader<'_> {
-    fn take(&mut self, manner: &ProcessOptions, other: bool) -> Result<f64, Failure> {
+    fn take(&mut self, options: &ProcessOptions, other: bool) -> Result<f64, Failure> {
         if self.figure != FigureKind::BufferedReads {
-            return self.once(manner, self.length);
+            return self.once(options, self.length);
         }
         if let Some(amount) = self.amounts[usize::from(other)] {
-            return self.once(manner, amount);
+            return self.once(options, amount);
         }
         // From a short window to one of the length that was asked for.
         let mut amount = FIRST_BYTES;
         loop {
-            let rate = self.once(manner, amount)?;
+            let rate = self.once(options, amount)?;
             let fitting = ((rate * self.seconds) as u64).clamp(FIRST_BYTES, self.length);
             let grown = fitting.min(amount.saturating_mul(8));
             if grown <= amount {
                 self.amounts[usize::from(other)] = Some(amount);
-                return self.once(manner, amount);
+                return self.once(options, amount);
             }
             amount = grown;
         }

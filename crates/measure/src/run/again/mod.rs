@@ -79,7 +79,7 @@ impl Default for ProcessOptions {
 pub trait PreparedFigure {
     /// Measures one window; bytes per second. `other`: in the second of the two states, which may be many
     /// times as fast as the first.
-    fn take(&mut self, manner: &ProcessOptions, other: bool) -> Result<f64, Failure>;
+    fn take(&mut self, options: &ProcessOptions, other: bool) -> Result<f64, Failure>;
 }
 
 /// Where all of it happens.
@@ -92,7 +92,7 @@ pub struct FigureContext<'a> {
 }
 
 /// Makes a figure ready, lets `work` take it as often as it likes, and takes down what was made.
-pub fn with_station<T>(
+pub fn with_prepared<T>(
     place: FigureContext<'_>,
     figure: FigureKind,
     ground: &FigureSpec,

@@ -24,14 +24,14 @@ struct Streams<'a> {
 }
 
 impl PreparedFigure for Streams<'_> {
-    fn take(&mut self, manner: &ProcessOptions, _: bool) -> Result<f64, Failure> {
+    fn take(&mut self, options: &ProcessOptions, _: bool) -> Result<f64, Failure> {
         for session in self.bench.sessions {
             // An agent that heard nothing for long hangs up; one that is gone shows below.
             let _ = session.sample();
         }
         let job = StreamsJob {
-            pin: manner.pin.clone(),
-            bytes_per_second: manner.bytes_per_second,
+            pin: options.pin.clone(),
+            bytes_per_second: options.bytes_per_second,
             ..self.job.clone()
         };
         let measured = measure(&mut self.bench, &job);

@@ -19,7 +19,7 @@ struct PathWorkers<'a> {
 }
 
 impl PreparedFigure for PathWorkers<'_> {
-    fn take(&mut self, manner: &ProcessOptions, _: bool) -> Result<f64, Failure> {
+    fn take(&mut self, options: &ProcessOptions, _: bool) -> Result<f64, Failure> {
         let FigureContext { sysroot, machine, stop } = self.place;
         let (mut silent, mut unsaved) = (Silent, |_: &Measurements| ());
         let stages = Stages::new(
@@ -30,7 +30,7 @@ impl PreparedFigure for PathWorkers<'_> {
             stop,
             &mut silent,
             &mut unsaved,
-            manner.io_uring,
+            options.io_uring,
         );
         let measured = measure(stages, &[Stage::Path], &mut self.peers);
         match (measured.measurements.first(), measured.errors.into_iter().next()) {

@@ -30,35 +30,35 @@ impl ClientSession<'_> {
     /// From the first byte to the results.
     pub(super) fn measure(
         &mut self,
-        mut crew: Iperf3Workers,
+        mut workers: Iperf3Workers,
         cpu: CpuMeter,
         hear: &mut dyn FnMut(&IntervalProgress),
     ) {
         let test = self.outcome.test.clone();
         let omit = Duration::from_secs_f64(test.omit_seconds);
         let interval = Duration::from_secs_f64(test.interval_seconds.clamp(0.1, 3600.0));
-        let mut recorder = Recorder::new(&crew, test.protocol, omit, interval);
-        self.outcome.buffer_bytes = crew.members.first().and_then(|member| member.buffer_bytes());
-        let sender = crew.members.first().and_then(|member| member.tcp());
+        let mut recorder = Recorder::new(&workers, test.protocol, omit, interval);
+        self.outcome.buffer_bytes = workers.members.first().and_then(|member| member.buffer_bytes());
+        let sender = workers.members.first().and_then(|member| member.tcp());
         self.outcome.congestion_local =
             sender.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
-        let told = self.watch(&mut crew, &mut recorder, hear);
+        let told = self.watch(&mut workers, &mut recorder, hear);
         let ended = match test.bytes {
-            Some(_) if test.sends() && crew.senders_ended() => crew.last_sent(),
-            _ => crew.start.elapsed(),
+            Some(_) if test.sends() && workers.senders_ended() => workers.last_sent(),
+            _ => workers.start.elapsed(),
         };
         let stopped = self.route.stop.load(Ordering::Relaxed);
-        crew.stop_sending(if stopped || told.is_err() { Duration::ZERO } else { SETTLE });
+        workers.stop_sending(if stopped || told.is_err() { Duration::ZERO } else { SETTLE });
         if test.protocol == Protocol::Udp && test.sends() && told.is_ok() {
             std::thread::sleep(UDP_SETTLE);
         }
         self.outcome.cpu_local = cpu.used();
         let told = told.and_then(|()| Ok(self.control.send_state(Iperf3State::TestEnd)?));
         if test.receives() {
-            crew.drain(QUIET, SETTLE);
+            workers.drain(QUIET, SETTLE);
         }
-        crew.end();
-        self.outcome.local = recorder.finish(&crew, ended);
+        workers.end();
+        self.outcome.local = recorder.finish(&workers, ended);
         let told = told.and_then(|()| self.exchange());
         if stopped {
             self.outcome.warnings.push("stopped before its time: the figures are those until then".into());
@@ -72,7 +72,7 @@ impl ClientSession<'_> {
     /// Lets it run until its time or its bytes are up, or something ends it.
     fn watch(
         &mut self,
-        crew: &mut Iperf3Workers,
+        workers: &mut Iperf3Workers,
         recorder: &mut Recorder,
         hear: &mut dyn FnMut(&IntervalProgress),
     ) -> Result<(), ClientEnd> {
@@ -81,25 +81,25 @@ impl ClientSession<'_> {
         let (bytes, only_receives) = (test.bytes, !test.sends());
         let (mut moved, mut moved_at) = ((0, 0), Instant::now());
         loop {
-            if let Some(progress) = recorder.tick(crew) {
+            if let Some(progress) = recorder.tick(workers) {
                 hear(&progress);
             }
-            let now = recorder.bytes(crew);
+            let now = recorder.bytes(workers);
             if now != moved {
                 (moved, moved_at) = (now, Instant::now());
             }
             let over = match bytes {
                 Some(bytes) if only_receives => moved.1 >= bytes,
-                Some(_) => crew.senders_ended(),
-                None => crew.start.elapsed() >= end,
+                Some(_) => workers.senders_ended(),
+                None => workers.start.elapsed() >= end,
             };
-            if over || crew.ended() || self.route.stop.load(Ordering::Relaxed) {
+            if over || workers.ended() || self.route.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
             if moved_at.elapsed() > SILENCE {
                 return Err(ClientEnd::Silence);
             }
-            let left = if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(crew.start.elapsed()) };
+            let left = if bytes.is_some() { BYTES_LOOK } else { end.saturating_sub(workers.start.elapsed()) };
             if let Some(state) = self.control.poll_state(LOOK.min(left).min(recorder.time_left()))? {
                 return Err(ClientEnd::State(state));
             }

@@ -84,9 +84,10 @@ impl<'a> ClientSession<'a> {
         let streams = self.set_up()?;
         let order = order(&self.outcome.test);
         let cpu = CpuMeter::start();
-        let crew = Iperf3Workers::start(streams, &order);
-        let crew = crew.map_err(|error| Failure::Lacks(format!("iperf3's streams cannot run: {error}")))?;
-        self.measure(crew, cpu, hear);
+        let workers = Iperf3Workers::start(streams, &order);
+        let workers =
+            workers.map_err(|error| Failure::Lacks(format!("iperf3's streams cannot run: {error}")))?;
+        self.measure(workers, cpu, hear);
         Ok(self.outcome)
     }
 

@@ -143,10 +143,10 @@ impl ServerTest<'_> {
         self.control.send_state(Iperf3State::TestStart)?;
         self.control.send_state(Iperf3State::TestRunning)?;
         let cpu = CpuMeter::start();
-        let crew = Iperf3Workers::start(streams, &order(&parameters, self.limits));
-        let crew =
-            crew.or_else(|error| refuse(number::STREAM_ACCEPT, format!("streams cannot run: {error}")))?;
-        self.measure(crew, &cpu, &parameters, &mut outcome);
+        let workers = Iperf3Workers::start(streams, &order(&parameters, self.limits));
+        let workers =
+            workers.or_else(|error| refuse(number::STREAM_ACCEPT, format!("streams cannot run: {error}")))?;
+        self.measure(workers, &cpu, &parameters, &mut outcome);
         (self.hear)(&ServerEvent::Ended(Box::new(outcome)));
         Ok(())
     }
@@ -175,30 +175,30 @@ impl ServerTest<'_> {
 
     fn measure(
         &mut self,
-        mut crew: Iperf3Workers,
+        mut workers: Iperf3Workers,
         cpu: &CpuMeter,
         parameters: &Parameters,
         outcome: &mut TestOutcome,
     ) {
         let omit = Duration::from_secs_f64(parameters.omit_seconds);
-        let recorder = Recorder::new(&crew, parameters.protocol, omit, Duration::from_secs(1));
+        let recorder = Recorder::new(&workers, parameters.protocol, omit, Duration::from_secs(1));
         let mut recorder = recorder.keeping(MOST_INTERVALS);
-        outcome.buffer_bytes = crew.members.first().and_then(|member| member.buffer_bytes());
-        let tcp = crew.members.first().and_then(|member| member.tcp());
+        outcome.buffer_bytes = workers.members.first().and_then(|member| member.buffer_bytes());
+        let tcp = workers.members.first().and_then(|member| member.tcp());
         outcome.congestion_local = tcp.map(|tcp| tcp.congestion_control).filter(|name| !name.is_empty());
-        let told = self.watch(&crew, &mut recorder, parameters);
-        let ended = crew.start.elapsed();
+        let told = self.watch(&workers, &mut recorder, parameters);
+        let ended = workers.start.elapsed();
         outcome.cpu_local = cpu.used();
-        crew.stop_sending(Duration::ZERO);
+        workers.stop_sending(Duration::ZERO);
         // What lies in our buffers the client will not read any more: sent is what arrived.
         let arrived: Vec<Option<u64>> =
-            crew.members.iter().map(|member| member.acknowledged_bytes()).collect();
-        crew.close_senders();
+            workers.members.iter().map(|member| member.acknowledged_bytes()).collect();
+        workers.close_senders();
         if told.is_ok() && parameters.direction != TestDirection::Receive {
-            crew.drain(QUIET, SETTLE);
+            workers.drain(QUIET, SETTLE);
         }
-        crew.end();
-        outcome.local = recorder.finish(&crew, ended);
+        workers.end();
+        outcome.local = recorder.finish(&workers, ended);
         for (stream, arrived) in outcome.local.iter_mut().zip(arrived) {
             if let Some(arrived) = arrived.filter(|_| stream.sender && parameters.omit_seconds == 0.0) {
                 stream.bytes = stream.bytes.min(arrived);
@@ -216,7 +216,7 @@ impl ServerTest<'_> {
     /// Until the client says that this was all.
     fn watch(
         &mut self,
-        crew: &Iperf3Workers,
+        workers: &Iperf3Workers,
         recorder: &mut Recorder,
         parameters: &Parameters,
     ) -> Result<(), TestEnd> {
@@ -224,7 +224,7 @@ impl ServerTest<'_> {
         let longest = Duration::from_secs_f64((asked + parameters.omit_seconds).min(1e9)) + GRACE;
         let (mut moved, mut moved_at) = (0, Instant::now());
         let limit = self.limits.bits_per_second;
-        let allowance = limit.map(|limit| Allowance::new(limit as f64 / 8.0 * OVER_RATE, crew.start));
+        let allowance = limit.map(|limit| Allowance::new(limit as f64 / 8.0 * OVER_RATE, workers.start));
         loop {
             if let Some(state) = self.control.poll_state(LOOK.min(recorder.time_left()))? {
                 return match state {
@@ -235,10 +235,10 @@ impl ServerTest<'_> {
                     state => Err(ControlError::Unexpected(state).into()),
                 };
             }
-            if let Some(progress) = recorder.tick(crew) {
+            if let Some(progress) = recorder.tick(workers) {
                 (self.hear)(&ServerEvent::Progress(progress));
             }
-            let now: u64 = crew.counted().iter().map(|counted| counted.bytes).sum();
+            let now: u64 = workers.counted().iter().map(|counted| counted.bytes).sum();
             if now != moved {
                 let more = now.saturating_sub(moved);
                 if let (Some(allowance), Some(limit)) = (&allowance, limit)
@@ -251,7 +251,7 @@ impl ServerTest<'_> {
             if moved_at.elapsed() > self.limits.idle {
                 return refuse(number::IDLE, "no stream moved a byte for too long");
             }
-            if self.stop.load(Ordering::Relaxed) || crew.start.elapsed() > longest {
+            if self.stop.load(Ordering::Relaxed) || workers.start.elapsed() > longest {
                 let why = if self.stop.load(Ordering::Relaxed) { "stopped here" } else { "its time was up" };
                 return Err(TestEnd { tell: LastMessage::Terminated, why: why.into() });
             }

@@ -41,7 +41,7 @@ pub(super) struct Sending {
 impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
     pub(super) fn begin(&mut self, now: u64, due: u64) -> Step {
         let Some(slot) = self.ahead.pop() else { return Step::Now };
-        let period = self.sender.beat.period;
+        let period = self.sender.clock.period;
         let late = now.saturating_sub(due);
         if late < period / 10 {
             (self.starved, self.blocked) = (0, 0);
@@ -70,7 +70,7 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
         let end = datagrams.min(sending.next + wire.most_datagrams());
         let stamp = DatagramStamp {
             sequence: self.sender.sequence,
-            timestamp: self.sender.beat.rate.timestamp_of(sending.slot.tick),
+            timestamp: self.sender.clock.rate.timestamp_of(sending.slot.tick),
             ssrc: self.sender.ssrc,
         };
         let range = sending.next..end;
