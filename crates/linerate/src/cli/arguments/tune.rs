@@ -45,7 +45,7 @@ pub enum TuneWhat {
     /// back.
     #[command(after_help = EXIT_STATUS)]
     Measure(MeasureArgs),
-    /// Bring back the values from before, also after a crash or a reboot
+    /// Restore the earlier values, also after a crash or a reboot
     ///
     /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it
     /// until it is forced or forgotten.
