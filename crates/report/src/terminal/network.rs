@@ -1,12 +1,12 @@
 //! The screen of `linerate network`: a line for each figure and for each of its paths, what was chosen and
 //! why, what the paths carry, round trips, buffers, the use of the cores, findings, errors.
 
-use super::{Style, error_text, finding_text};
+use super::{FINDING_LINES, Style, error_text, finding_lines};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, notes as remarks_of, number, styled};
 use crate::stage::seconds_word;
 use crate::stream_words;
-use linerate_facts::printable::{printable, wrapped};
+use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_facts::wording::counted;
@@ -27,8 +27,6 @@ const FIGURES: [Column; 8] = [
     number("peer", 1),
     remarks_of("notes"),
 ];
-/// Findings are shortened to so many lines each.
-const FINDING_LINES: usize = 4;
 
 /// The whole screen, a newline at its end.
 pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
@@ -53,12 +51,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     }
     text.extend(super::pinning::table(&run.measurements, width, style));
     text.extend(ledgers(run, width, style));
-    if !run.findings().is_empty() {
-        text.extend([String::new(), style.bold("findings")]);
-        text.extend(
-            run.findings().iter().flat_map(|finding| finding_text(finding, FINDING_LINES, width, style)),
-        );
-    }
+    text.extend(finding_lines(run, usize::MAX, FINDING_LINES, width, style));
     text.extend(error_text(&run.errors, 5, 3, width, style));
     text.join("\n") + "\n"
 }
@@ -221,11 +214,5 @@ fn ledgers(run: &Run, width: usize, style: Style) -> Vec<String> {
 
 /// `label  text`, wrapped under the text.
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
-    const LABEL: usize = 9;
-    let all = wrapped(text, width.saturating_sub(LABEL));
-    let line = |(index, line): (usize, &String)| {
-        let head = if index == 0 { label } else { "" };
-        format!("{head:LABEL$}{line}")
-    };
-    all.iter().enumerate().map(line).collect()
+    hanging(&format!("{label:9}"), text, width)
 }
