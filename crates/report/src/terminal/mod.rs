@@ -15,7 +15,7 @@ mod table;
 use super::figure::{Figure, Unit, percent, quantity, rate};
 use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
 use linerate_facts::printable::{columns, printable, shortened, wrapped};
-use linerate_measure::diagnose::{Finding, Severity};
+use linerate_measure::diagnose::Finding;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
@@ -198,11 +198,7 @@ fn finding_lines(run: &Run, limit: usize, text_lines: usize, width: usize, style
 }
 
 fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    let severity = match finding.severity {
-        Severity::Loss => "loss",
-        Severity::Slow => "slow",
-        Severity::Note => "note",
-    };
+    let severity: &str = finding.severity.into();
     let indent = 7;
     let mut lines = Vec::new();
     let text = format!("{}: {}", printable(&finding.id), printable(&finding.text));

@@ -113,7 +113,13 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
     for (measurement, _) in results() {
         let method = printable(&measurement.method);
         if !told.contains(&method) {
-            notes.push(("method", format!("{}: {method}", measurement.protocol.map_or("", word))));
+            notes.push((
+                "method",
+                format!(
+                    "{}: {method}",
+                    measurement.protocol.map_or_else(String::new, |protocol| protocol.to_string())
+                ),
+            ));
             told.push(method);
         }
     }
@@ -128,13 +134,6 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
     notes.extend(results().filter_map(|(m, result)| Some(("buffers", buffers(m, result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("search", stream_words::search(m, result)?))));
     notes
-}
-
-fn word(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
 }
 
 /// What arrived whole on a path.

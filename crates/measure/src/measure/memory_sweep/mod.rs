@@ -33,7 +33,8 @@ use worker::Work;
 const WINDOWS_LONGER: [u32; 3] = [1, 4, 16];
 
 /// What is done with the words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum MemoryKernel {
     Read,
     Write,
@@ -46,13 +47,7 @@ pub enum MemoryKernel {
 impl MemoryKernel {
     /// As in `MemoryPoint::kernel` and on the command line.
     pub fn word(self) -> &'static str {
-        match self {
-            MemoryKernel::Read => "read",
-            MemoryKernel::Write => "write",
-            MemoryKernel::Copy => "copy",
-            MemoryKernel::Triad => "triad",
-            MemoryKernel::Latency => "latency",
-        }
+        self.into()
     }
 
     /// Arrays that it works on.
