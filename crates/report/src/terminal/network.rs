@@ -66,7 +66,7 @@ fn rows(measurement: &Measurement) -> Vec<Vec<String>> {
         bound.to_string() + &show_bits_rate(measurement.bytes_per_second),
         if several { percent(measurement.spread) } else { "–".into() },
         lost(measurement.protocol, measurement.loss),
-        streams.and_then(retransmits).unwrap_or_default(),
+        streams.and_then(stream_words::retransmits).map(|count| count.to_string()).unwrap_or_default(),
         quantity(measurement.cpu_seconds_per_gb),
         measurement.receiver.as_ref().map_or(String::new(), |peer| quantity(peer.cpu_seconds_per_gb)),
         stream_words::remarks(measurement).join(", "),
@@ -95,11 +95,6 @@ fn lost(protocol: Option<Protocol>, loss: f64) -> String {
         Some(Protocol::Udp) => percent(loss),
         _ => "–".into(),
     }
-}
-
-fn retransmits(result: &StreamsResult) -> Option<String> {
-    let told: Vec<u64> = result.streams.iter().filter_map(|s| Some(s.tcp.as_ref()?.retransmits)).collect();
-    (!told.is_empty()).then(|| told.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)).to_string())
 }
 
 /// What stands below the table, each with its label.
