@@ -79,7 +79,7 @@ pub enum Command {
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next,
     /// and what each change gains.
     #[command(after_help = EXIT_STATUS)]
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// Measure disks and file systems: patterns, sizes, depths, many workers, many devices
     ///
     /// Without options: a scratch file in the current directory, read and written in sequence and at random,

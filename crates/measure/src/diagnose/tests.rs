@@ -470,7 +470,7 @@ prop_compose! {
             flags: flags.iter().map(|flag| flag.to_string()).collect(),
             seconds: numbers[6],
             workers: vec![WorkerResult {
-                worker: worker, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
+                worker, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
                 waiting_source: numbers[9], waiting_sink: numbers[10], receiver_limited: 0.0, retransmits: 0, segment_bytes,
             }],
             receiver: told.then(|| ReceiverResult {

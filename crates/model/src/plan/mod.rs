@@ -71,7 +71,7 @@ pub fn plan(
         resources,
         sources,
         paths,
-        workers: workers,
+        workers,
         schedule,
         pool_bytes: pool.bytes,
         pool_wished_bytes: pool.wished_bytes,

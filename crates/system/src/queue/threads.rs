@@ -65,7 +65,7 @@ fn serve(
 ) {
     let mut told = thread_cpu();
     loop {
-        let next = lock(&todo).recv();
+        let next = lock(todo).recv();
         let Ok((mut lease, transfer)) = next else { return };
         let result = perform(&transfer, &mut lease, files);
         let used = thread_cpu();

@@ -193,7 +193,7 @@ fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
 fn listen(mut words: impl Read, said: &Mutex<String>) {
     let mut bytes = [0; 4096];
     while let Ok(length @ 1..) = words.read(&mut bytes) {
-        let mut said = lock(&said);
+        let mut said = lock(said);
         said.push_str(&String::from_utf8_lossy(&bytes[..length]));
         let over = said.len().saturating_sub(MOST_SAID_BYTES);
         let from = (over..=said.len()).find(|at| said.is_char_boundary(*at)).unwrap_or(0);

@@ -266,7 +266,7 @@ impl Spec {
             pool_bytes: workers.len() as u64 * (8 << 20),
             pool_wished_bytes: workers.len() as u64 * (8 << 20),
             registered: true,
-            workers: workers,
+            workers,
             schedule: Schedule {
                 warm_up_seconds: 0.3,
                 alone_seconds: 0.5,

@@ -70,7 +70,7 @@ fn of(end: &LedgerHost, one: &DropReading, streams: &Streams) -> Option<Finding>
         Protocol::Tcp => return None,
     };
     Some(
-        Finding::new(severity, one.finding.into(), text)
+        Finding::new(severity, one.finding, text)
             .evidence(json!({
                 "host": end.host, "interface": one.interface, "layer": one.layer, "counter": one.drop.counter,
                 "counted": one.drop.counted, "datagrams": one.drop.datagrams,
@@ -103,7 +103,7 @@ fn sockets(receiver: &LedgerHost, received: &[DropReading], streams: &Streams) -
     let causes = socket::causes(receiver, streams);
     let finding = |(index, cause): (usize, socket::Cause)| {
         Finding::loss(
-            cause.id.into(),
+            cause.id,
             format!(
                 "socket: {} dropped {datagrams} datagrams, {:.2} % of all: {}",
                 host(receiver),

@@ -44,7 +44,7 @@ fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target
         "look for a link speed fixed in the BIOS, a riser or cable that is too old for it, and errors \
          (`dmesg | grep -i aer`); reseat the card"
     };
-    Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, if narrower { "pcie-width" } else { "pcie-speed" }.into(), format!(
+    Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, if narrower { "pcie-width" } else { "pcie-speed" }, format!(
             "the link of {} runs at {} ({}); the card and {slot} can both do {} ({}){set}{enough}",
             named(tree, edge.device),
             link(edge.now()),
@@ -61,7 +61,7 @@ fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding
     let narrower = edge.now().width < most.width;
     (narrower || edge.now().gt_per_second < most.gt_per_second).then(|| {
         Finding::note(
-            if narrower { "pcie-width" } else { "pcie-speed" }.into(),
+            if narrower { "pcie-width" } else { "pcie-speed" },
             format!(
                 "the link of {} runs at {} and the card could do {}; what its slot can do is not known here",
                 named(tree, edge.device),
