@@ -54,7 +54,7 @@ pub enum Verb {
     /// Begin again after the last frame, or not
     Loop {
         #[arg(value_name = "SWITCH", value_parser = one_of(&[("on", "", true), ("off", "", false)]), action = ArgAction::Set)]
-        on: bool,
+        switch: bool,
     },
     /// Which part of the movie the wall shows: its left and upper edge in movie pixels, and wall pixels for
     /// each movie pixel
@@ -96,7 +96,7 @@ impl Verb {
             Verb::Pause => ControlRequest::Pause,
             Verb::Seek { frame } => ControlRequest::Seek { frame: *frame },
             Verb::Speed { speed } => ControlRequest::Speed { speed: *speed },
-            Verb::Loop { on } => ControlRequest::Loop { on: *on },
+            Verb::Loop { switch } => ControlRequest::Loop { on: *switch },
             Verb::View { view } => ControlRequest::View(*view),
             Verb::Movies => ControlRequest::Movies,
             Verb::Open { movie } => ControlRequest::Open { movie: movie.clone() },
