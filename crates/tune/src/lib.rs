@@ -2,7 +2,7 @@
 //! rates, and a journal that brings all of it back.
 //!
 //! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write what the
-//! user named and nothing else, through [`access::Door`].
+//! user named and nothing else, through [`kernel_access::KernelAccess`].
 
 #![forbid(unsafe_code)]
 
