@@ -107,15 +107,15 @@ fn goal(plan: &TunePlan) -> String {
     format!("Settings for {rate} over a round trip of {} ms\n\n", plan.round_trip_seconds * 1e3)
 }
 
-/// A row, and what is said below it.
-type Told = (Vec<String>, String);
+/// A row, and the words below it.
+type SettingRow = (Vec<String>, String);
 
 /// The head, and the rows with what is said of each.
-fn table(rows: &[Told], width: usize) -> (String, String) {
+fn table(rows: &[SettingRow], width: usize) -> (String, String) {
     let cells: Vec<Vec<String>> = rows.iter().map(|(cells, _)| cells.clone()).collect();
     let mut lines = grid::lines(&COLUMNS, &cells, width).into_iter();
     let head = lines.next().unwrap_or_default();
-    let with_words = |(line, (_, said)): (String, &Told)| {
+    let with_words = |(line, (_, said)): (String, &SettingRow)| {
         std::iter::once(line)
             .chain(hanging("    ", &printable(said), width))
             .map(|line| line + "\n")
@@ -124,7 +124,7 @@ fn table(rows: &[Told], width: usize) -> (String, String) {
     (head, lines.zip(rows).map(with_words).collect::<Vec<String>>().concat())
 }
 
-fn advised(item: &Item) -> Told {
+fn advised(item: &Item) -> SettingRow {
     let risk = match item.risk {
         Risk::Low => "low",
         Risk::Medium => "medium",
