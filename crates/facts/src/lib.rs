@@ -1,4 +1,7 @@
-//! What every step stands on.
+//! What every other crate stands on: a [`fact::Fact`] is known or says why it is not; a [`sysroot::Sysroot`]
+//! reads the live or a recorded `/sys` and `/proc`, and [`counters`] and [`usage`] what the kernel counts there.
+//! [`units`], [`wording`] and [`printable`] write values, counts and foreign text for people; [`failure`] has the
+//! exit statuses.
 
 #![forbid(unsafe_code)]
 

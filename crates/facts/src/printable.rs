@@ -75,6 +75,16 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Wrapped behind a head; the lines after the first are indented as far.
+pub fn hanging(head: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = columns(head);
+    let mut lines = wrapped(text, width.saturating_sub(indent));
+    for (index, line) in lines.iter_mut().enumerate() {
+        *line = if index == 0 { format!("{head}{line}") } else { format!("{:indent$}{line}", "") };
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,6 @@
-//! What a server is.
+//! What a server is: [`probe`] makes a `Machine` of a live system, a recorded one, or what other tools wrote about
+//! one; [`topology`] is the one judge of its PCIe links; [`rates`] has what links and memory carry by their
+//! standards; [`capture`] records a machine without what reveals whose it is.
 
 #![forbid(unsafe_code)]
 

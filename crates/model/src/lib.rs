@@ -1,4 +1,5 @@
-//! What a server could carry.
+//! What a server could carry, before and after measuring: [`plan`] chooses workers and times and solves the graph
+//! of capacities; [`verdict`] is the one place that says what limits a flow, by which threshold.
 
 #![forbid(unsafe_code)]
 

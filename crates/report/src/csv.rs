@@ -5,162 +5,120 @@
 //! renamed.
 
 use super::stage::name;
+use super::stream_words::retransmits;
 use linerate_measure::measure::Measurement;
-use linerate_measure::measure::access::{AccessJob, AccessResult, Latency, MemoryPoint, SideResult};
+use linerate_measure::measure::access::{AccessJob, AccessResult, MemoryPoint, SideResult};
+use linerate_measure::measure::streams::StreamsResult;
 use linerate_measure::run::Run;
 
+/// A column: its head, and what a measurement has there.
+type Column = (&'static str, fn(&Run, &Measurement) -> String);
+
 /// Columns of every line, in their order.
-const HEADS: [&str; 54] = [
-    "stage",
-    "run",
-    "measurement",
-    "bytes_per_second",
-    "spread",
-    "samples",
-    "cpu_seconds_per_gb",
-    "flags",
-    "workers",
-    "transfer_bytes",
-    "queue_depth",
-    "engine",
-    "direct",
-    "first_done_bytes_per_second",
-    "last_done_bytes_per_second",
-    "read_iops",
-    "read_bytes_per_second",
-    "read_mean_seconds",
-    "read_p50_seconds",
-    "read_p90_seconds",
-    "read_p95_seconds",
-    "read_p99_seconds",
-    "read_p99_9_seconds",
-    "read_p99_99_seconds",
-    "read_max_seconds",
-    "write_iops",
-    "write_bytes_per_second",
-    "write_mean_seconds",
-    "write_p50_seconds",
-    "write_p90_seconds",
-    "write_p95_seconds",
-    "write_p99_seconds",
-    "write_p99_9_seconds",
-    "write_p99_99_seconds",
-    "write_max_seconds",
-    "kernel",
-    "store",
-    "stride_bytes",
-    "working_set_bytes",
-    "cores",
-    "level",
-    "latency_seconds",
-    "requests_per_second_asked",
-    "method",
-    "sources",
-    "protocol",
-    "direction",
-    "streams",
-    "congestion_control",
-    "loss",
-    "retransmits",
-    "jitter_seconds",
-    "peer_cpu_seconds_per_gb",
-    "loaded_p99_seconds",
+const COLUMNS: [Column; 54] = [
+    ("stage", |_, m| m.stage.to_string()),
+    ("run", |run, _| run.name.clone()),
+    ("measurement", |_, m| name(m)),
+    ("bytes_per_second", |_, m| m.bytes_per_second.to_string()),
+    ("spread", |_, m| m.spread.to_string()),
+    ("samples", |_, m| m.samples.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")),
+    ("cpu_seconds_per_gb", |_, m| m.cpu_seconds_per_gb.to_string()),
+    ("flags", |_, m| m.flags.join(" ")),
+    ("workers", |_, m| job(m, |job| job.workers.to_string())),
+    ("transfer_bytes", |_, m| job(m, |job| job.transfer_bytes.to_string())),
+    ("queue_depth", |_, m| job(m, |job| job.queue_depth.to_string())),
+    ("engine", |_, m| job(m, |job| format!("{:?}", job.engine).to_lowercase())),
+    ("direct", |_, m| job(m, |job| job.direct.to_string())),
+    ("first_done_bytes_per_second", |_, m| {
+        access(m, |access| access.first_done_bytes_per_second.to_string())
+    }),
+    ("last_done_bytes_per_second", |_, m| access(m, |access| access.last_done_bytes_per_second.to_string())),
+    ("read_iops", |_, m| read(m, |side| side.operations_per_second)),
+    ("read_bytes_per_second", |_, m| read(m, |side| side.bytes_per_second)),
+    ("read_mean_seconds", |_, m| read(m, |side| side.latency.mean)),
+    ("read_p50_seconds", |_, m| read(m, |side| side.latency.p50)),
+    ("read_p90_seconds", |_, m| read(m, |side| side.latency.p90)),
+    ("read_p95_seconds", |_, m| read(m, |side| side.latency.p95)),
+    ("read_p99_seconds", |_, m| read(m, |side| side.latency.p99)),
+    ("read_p99_9_seconds", |_, m| read(m, |side| side.latency.p99_9)),
+    ("read_p99_99_seconds", |_, m| read(m, |side| side.latency.p99_99)),
+    ("read_max_seconds", |_, m| read(m, |side| side.latency.maximum)),
+    ("write_iops", |_, m| write(m, |side| side.operations_per_second)),
+    ("write_bytes_per_second", |_, m| write(m, |side| side.bytes_per_second)),
+    ("write_mean_seconds", |_, m| write(m, |side| side.latency.mean)),
+    ("write_p50_seconds", |_, m| write(m, |side| side.latency.p50)),
+    ("write_p90_seconds", |_, m| write(m, |side| side.latency.p90)),
+    ("write_p95_seconds", |_, m| write(m, |side| side.latency.p95)),
+    ("write_p99_seconds", |_, m| write(m, |side| side.latency.p99)),
+    ("write_p99_9_seconds", |_, m| write(m, |side| side.latency.p99_9)),
+    ("write_p99_99_seconds", |_, m| write(m, |side| side.latency.p99_99)),
+    ("write_max_seconds", |_, m| write(m, |side| side.latency.maximum)),
+    ("kernel", |_, m| memory(m, |point| point.kernel.clone())),
+    ("store", |_, m| memory(m, |point| point.store.clone().unwrap_or_default())),
+    ("stride_bytes", |_, m| memory(m, |point| point.stride_bytes.to_string())),
+    ("working_set_bytes", |_, m| memory(m, |point| point.working_set_bytes.to_string())),
+    ("cores", |_, m| memory(m, |point| point.cores.to_string())),
+    ("level", |_, m| memory(m, |point| point.level.clone())),
+    ("latency_seconds", |_, m| memory(m, |point| known(point.latency_seconds))),
+    ("requests_per_second_asked", |_, m| job(m, |job| known(job.requests_per_second))),
+    ("method", |_, m| m.method.clone()),
+    ("sources", |_, m| job(m, sources)),
+    ("protocol", |_, m| streams(m, |result| result.job.protocol.to_string())),
+    ("direction", |_, m| streams(m, |result| result.job.direction.to_string())),
+    ("streams", |_, m| streams(m, |result| result.streams.len().to_string())),
+    ("congestion_control", |_, m| {
+        streams(m, |result| result.job.congestion_control.clone().unwrap_or_default())
+    }),
+    ("loss", |_, m| streams(m, |_| m.loss.to_string())),
+    ("retransmits", |_, m| streams(m, |result| known(retransmits(result)))),
+    ("jitter_seconds", |_, m| streams(m, |result| jitter(result).to_string())),
+    ("peer_cpu_seconds_per_gb", |_, m| {
+        streams(m, |_| known(m.receiver.as_ref().map(|peer| peer.cpu_seconds_per_gb)))
+    }),
+    ("loaded_p99_seconds", |_, m| streams(m, |result| known(result.loaded_latency.map(|trips| trips.p99)))),
 ];
 
 /// The whole benchmark.
 pub(super) fn csv(run: &Run) -> String {
-    let mut text = line(&HEADS.map(String::from));
-    for measurement in &run.measurements {
-        text += &line(&fields(run, measurement));
-    }
-    text
+    let heads = line(&COLUMNS.map(|(head, _)| head.to_string()));
+    let lines = run.measurements.iter().map(|m| line(&COLUMNS.map(|(_, field)| field(run, m))));
+    heads + &lines.collect::<String>()
 }
 
-fn fields(run: &Run, m: &Measurement) -> Vec<String> {
-    let samples: Vec<String> = m.samples.iter().map(f64::to_string).collect();
-    let mut fields = vec![
-        m.stage.to_string(),
-        run.name.clone(),
-        name(m),
-        m.bytes_per_second.to_string(),
-        m.spread.to_string(),
-        samples.join(" "),
-        m.cpu_seconds_per_gb.to_string(),
-        m.flags.join(" "),
-    ];
-    let access = m.access.as_deref();
-    fields.extend(of_job(access.map(|access| &access.job)));
-    fields.extend(of_rates(access));
-    fields.extend(of_side(access.and_then(|access| access.reads.as_ref())));
-    fields.extend(of_side(access.and_then(|access| access.writes.as_ref())));
-    fields.extend(of_memory(m.memory.as_ref()));
-    let job = access.map(|access| &access.job);
-    fields.push(job.and_then(|job| job.requests_per_second).map(|rate| rate.to_string()).unwrap_or_default());
-    fields.push(m.method.clone());
-    let sources =
-        job.map(|job| job.sources.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
-    fields.push(sources.unwrap_or_default().join(" "));
-    fields.extend(of_streams(m));
-    fields
+fn known(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn of_streams(m: &Measurement) -> Vec<String> {
-    let Some(result) = m.streams.as_deref() else { return vec![String::new(); 9] };
-    let told: Vec<u64> = result.streams.iter().filter_map(|s| Some(s.tcp.as_ref()?.retransmits)).collect();
-    let retransmits = if told.is_empty() {
-        String::new()
-    } else {
-        told.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)).to_string()
-    };
-    let jitter = result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max);
-    vec![
-        result.job.protocol.to_string(),
-        result.job.direction.to_string(),
-        result.streams.len().to_string(),
-        result.job.congestion_control.clone().unwrap_or_default(),
-        m.loss.to_string(),
-        retransmits,
-        jitter.to_string(),
-        m.receiver.as_ref().map(|peer| peer.cpu_seconds_per_gb.to_string()).unwrap_or_default(),
-        result.loaded_latency.map(|trips| trips.p99.to_string()).unwrap_or_default(),
-    ]
+fn access(m: &Measurement, field: impl Fn(&AccessResult) -> String) -> String {
+    m.access.as_deref().map(field).unwrap_or_default()
 }
 
-fn of_job(job: Option<&AccessJob>) -> Vec<String> {
-    let Some(job) = job else { return vec![String::new(); 5] };
-    vec![
-        job.workers.to_string(),
-        job.transfer_bytes.to_string(),
-        job.queue_depth.to_string(),
-        format!("{:?}", job.engine).to_lowercase(),
-        job.direct.to_string(),
-    ]
+fn job(m: &Measurement, field: impl Fn(&AccessJob) -> String) -> String {
+    access(m, |access| field(&access.job))
 }
 
-fn of_rates(access: Option<&AccessResult>) -> Vec<String> {
-    let Some(access) = access else { return vec![String::new(); 2] };
-    vec![access.first_done_bytes_per_second.to_string(), access.last_done_bytes_per_second.to_string()]
+fn read(m: &Measurement, figure: fn(&SideResult) -> f64) -> String {
+    access(m, |access| known(access.reads.as_ref().map(figure)))
 }
 
-fn of_side(side: Option<&SideResult>) -> Vec<String> {
-    let Some(side) = side else { return vec![String::new(); 10] };
-    let Latency { mean, maximum, p50, p90, p95, p99, p99_9, p99_99, .. } = side.latency;
-    let rates = [side.operations_per_second, side.bytes_per_second];
-    let all = rates.into_iter().chain([mean, p50, p90, p95, p99, p99_9, p99_99, maximum]);
-    all.map(|value| value.to_string()).collect()
+fn write(m: &Measurement, figure: fn(&SideResult) -> f64) -> String {
+    access(m, |access| known(access.writes.as_ref().map(figure)))
 }
 
-fn of_memory(point: Option<&MemoryPoint>) -> Vec<String> {
-    let Some(point) = point else { return vec![String::new(); 7] };
-    vec![
-        point.kernel.clone(),
-        point.store.clone().unwrap_or_default(),
-        point.stride_bytes.to_string(),
-        point.working_set_bytes.to_string(),
-        point.cores.to_string(),
-        point.level.clone(),
-        point.latency_seconds.map(|seconds| seconds.to_string()).unwrap_or_default(),
-    ]
+fn memory(m: &Measurement, field: fn(&MemoryPoint) -> String) -> String {
+    m.memory.as_ref().map(field).unwrap_or_default()
+}
+
+fn streams(m: &Measurement, field: impl Fn(&StreamsResult) -> String) -> String {
+    m.streams.as_deref().map(field).unwrap_or_default()
+}
+
+fn sources(job: &AccessJob) -> String {
+    job.sources.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn jitter(result: &StreamsResult) -> f64 {
+    result.streams.iter().map(|stream| stream.jitter_seconds).fold(0.0, f64::max)
 }
 
 /// One line: fields with commas, quotes or line ends in quotes. A field that a spreadsheet would take for a

@@ -158,16 +158,6 @@ pub(super) fn count(value: u64) -> String {
     text
 }
 
-/// The word for an origin.
-pub(super) fn origin_word(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Rated => "rated",
-        Origin::Effective => "effective",
-        Origin::Measured => "measured",
-        Origin::Unknown => "unknown",
-    }
-}
-
 /// A rate that can be shown and drawn.
 pub(super) fn rate(value: f64) -> Option<f64> {
     (value.is_finite() && (0.0..=LARGEST_RATE).contains(&value)).then_some(value)

@@ -17,11 +17,8 @@ pub(super) fn place(line: &LedgerLine) -> String {
 /// What a counter counts.
 pub(super) fn unit(unit: Unit) -> String {
     match unit {
-        Unit::Datagrams => "datagrams".into(),
         Unit::Trains { datagrams_each } => format!("trains of {datagrams_each:.1}"),
-        Unit::Packets => "packets".into(),
-        Unit::Fragments => "fragments".into(),
-        Unit::Bytes => "bytes".into(),
+        other => <&str>::from(other).to_string(),
     }
 }
 

@@ -121,3 +121,9 @@ pub(super) fn search(measurement: &Measurement, result: &StreamsResult) -> Optio
         None => format!("{name}: no rate passed without loss{above} ({} trials)", search.trials.len()),
     })
 }
+
+/// Segments that were retransmitted, over all streams whose end reports it; none where no end does.
+pub(super) fn retransmits(result: &StreamsResult) -> Option<u64> {
+    let counts = result.streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits));
+    counts.reduce(u64::saturating_add)
+}

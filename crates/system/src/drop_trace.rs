@@ -6,13 +6,14 @@
 //! A thread takes the records out while they come (`trace_pipe`), so that a buffer of a moment is enough;
 //! what the kernel had to overwrite all the same it counts, and so do we.
 
+use crate::lock;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Where distributions mount it.
@@ -124,10 +125,6 @@ impl Drop for DropTrace {
 pub fn remove_all() {
     let running = std::mem::take(&mut *lock(&RUNNING));
     running.iter().filter_map(Weak::upgrade).for_each(|trace| trace.remove());
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Until the trace is over.

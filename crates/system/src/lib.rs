@@ -17,6 +17,7 @@ pub mod file;
 pub mod handover;
 pub mod latency;
 pub mod limits;
+mod lock;
 pub mod mapping;
 pub mod memory;
 pub mod namespace;
@@ -31,4 +32,5 @@ pub mod trains;
 pub mod zerocopy;
 
 /// The kernel's error numbers by name.
+pub use lock::lock;
 pub use rustix::io::Errno;

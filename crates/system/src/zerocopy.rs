@@ -5,11 +5,12 @@
 //! reach.
 
 use crate::buffers::Lease;
+use crate::lock;
 use std::collections::VecDeque;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The newest sends that were not told of yet are waited for this long at the end.
@@ -66,7 +67,7 @@ impl<S: AsFd> ZeroCopy<S> {
     /// of a socket from 0 through all its life and tells of them once, so a second one would take word of the
     /// first one's sends for word of its own, and give back blocks that the kernel still reads from.
     pub fn new(socket: S) -> io::Result<Self> {
-        let _one_at_a_time = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&SETTING);
         if is_set(&socket)? {
             let why = "zerocopy sends were set up on this socket before, and it has one count of them";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));

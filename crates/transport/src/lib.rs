@@ -1,4 +1,6 @@
-//! How bytes move.
+//! How bytes move between hosts: [`flow`] has the workers, streams and UDP trains; [`agent`] is the other end and
+//! the way to it; [`admission`] decides who is let in, for every server here; [`iperf3`] speaks that tool's
+//! protocol from both ends.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +10,4 @@ pub mod agent;
 mod closed_port;
 pub mod flow;
 pub mod iperf3;
-mod lock;
 mod pace;
-
-pub use lock::lock;

@@ -1,8 +1,8 @@
 //! Changes a machine's settings safely: a catalogue of settings, what each should be for this machine's
 //! rates, and a journal that brings all of it back.
 //!
-//! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write, through [`access::Door`],
-//! what the user named and nothing else.
+//! [`plan()`] only reads. [`apply()`], [`undo()`] and [`measure::measure`] write what the
+//! user named and nothing else, through [`kernel_access::KernelAccess`].
 
 #![forbid(unsafe_code)]
 

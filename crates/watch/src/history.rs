@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 const SERIES: usize = 512;
 
 /// How much of the past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Span {
     Minute,
     Hour,
@@ -25,11 +26,7 @@ impl Span {
 
     /// Its word.
     pub fn word(self) -> &'static str {
-        match self {
-            Span::Minute => "minute",
-            Span::Hour => "hour",
-            Span::Day => "day",
-        }
+        self.into()
     }
 
     /// By its word.

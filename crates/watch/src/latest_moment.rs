@@ -5,8 +5,9 @@
 
 use super::history::History;
 use super::model::Moment;
+use linerate_system::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::watch;
 
 /// A moment, and its JSON once for all who read it.
@@ -70,6 +71,6 @@ impl LatestMoment {
 
     /// The past. Hold it briefly: the sampler waits for it.
     pub fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.history)
     }
 }

@@ -1,6 +1,7 @@
 //! A note of everything that readers asked a tree for: enough to lay down a tree that answers the same.
 
 use super::tree_location::{NodeKind, TreeLocation};
+use linerate_system::lock;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -80,6 +81,6 @@ impl Recording {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Recorded>> {
         // Nothing panics while it is held; a poisoned note is as good as another.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -1,10 +1,10 @@
 //! `linerate agent`: its words, and what becomes of them.
 
 use super::agent_told::Teller;
-use super::arguments::values::{rate, seconds, size};
+use super::arguments::values::{one_of, rate, seconds, size};
 use super::commands::{complain, print};
 use super::stop::stop_on_signals;
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args};
 use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
 use linerate_facts::sysroot::Sysroot;
@@ -50,8 +50,8 @@ pub struct AgentArgs {
     #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 60))]
     pub memory_limit: Option<u64>,
     /// Pin the threads of streams to the cores that the client names, or let the kernel place them
-    #[arg(long, value_enum, default_value_t = PinArg::Auto)]
-    pub pin: PinArg,
+    #[arg(long, value_parser = one_of(&[("auto", "", true), ("none", "", false)]), action = ArgAction::Set, default_value = "auto")]
+    pub pin: bool,
     /// Answer iperf3's clients as well, on port 5201 of the same addresses, one test at a time. Its protocol
     /// knows no key: anyone who can connect can test, within the limits above
     #[arg(long)]
@@ -59,13 +59,6 @@ pub struct AgentArgs {
     /// For linerate's own use: key from standard input, ends with it
     #[arg(long, hide = true, conflicts_with = "key_file")]
     pub own: bool,
-}
-
-/// `--pin` of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PinArg {
-    Auto,
-    None,
 }
 
 fn network(text: &str) -> Result<Network, String> {
@@ -90,7 +83,7 @@ impl AgentArgs {
             ..AgentLimits::default()
         };
         let allow = AllowList::new(self.allow.iter().copied());
-        AgentSettings { limits, allow, pin: self.pin == PinArg::Auto }
+        AgentSettings { limits, allow, pin: self.pin }
     }
 }
 

@@ -12,19 +12,19 @@ mod tune;
 pub(super) mod values;
 mod watch;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 pub(super) use disk::DiskArgs;
 pub(super) use job::JobArgs;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
 pub(super) use load::LoadArgs;
 pub(super) use machine::{MachineArgs, machine_of, sysroot_of};
-pub(super) use network::{NetworkArgs, NetworkMethodArg};
+pub(super) use network::NetworkArgs;
 use std::path::PathBuf;
 
 pub(super) use plan::*;
 pub(super) use tune::*;
-use values::{bytes, seconds, size};
+use values::{Choices, bytes, one_of, seconds, size};
 pub(super) use watch::WatchArgs;
 
 /// Told at the end of every help text.
@@ -79,7 +79,7 @@ pub enum Command {
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next,
     /// and what each change gains.
     #[command(after_help = EXIT_STATUS)]
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// Measure disks and file systems: patterns, sizes, depths, many workers, many devices
     ///
     /// Without options: a scratch file in the current directory, read and written in sequence and at random,
@@ -180,11 +180,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// What to measure over the network; the first is the headline
-    #[arg(long, value_enum, default_value_t = ProtocolArg::Both)]
-    pub protocol: ProtocolArg,
+    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
+    pub protocol: &'static [Protocol],
     /// Stages to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StageArg::Memory, StageArg::Disk, StageArg::Network, StageArg::Path])]
-    pub stages: Vec<StageArg>,
+    #[arg(long, value_parser = one_of(STAGES), value_delimiter = ',', default_values = ["memory", "disk", "network", "path"])]
+    pub stages: Vec<Stage>,
     /// Length of one sample, such as 2 (seconds) or 500ms [default: fitted to --budget]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
@@ -300,46 +300,20 @@ pub enum Generate {
     },
 }
 
-/// `--protocol`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProtocolArg {
-    Tcp,
-    Udp,
-    /// TCP first
-    Both,
-}
-
-impl ProtocolArg {
-    /// The protocols, headline first.
-    pub fn protocols(self) -> Vec<Protocol> {
-        match self {
-            ProtocolArg::Tcp => vec![Protocol::Tcp],
-            ProtocolArg::Udp => vec![Protocol::Udp],
-            ProtocolArg::Both => vec![Protocol::Tcp, Protocol::Udp],
-        }
-    }
-}
+/// `--protocol`: the headline first.
+pub(super) const PROTOCOLS: Choices<&[Protocol]> = &[
+    ("tcp", "", &[Protocol::Tcp]),
+    ("udp", "", &[Protocol::Udp]),
+    ("both", "TCP first", &[Protocol::Tcp, Protocol::Udp]),
+];
 
 /// `--stages`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StageArg {
-    Memory,
-    Disk,
-    Network,
-    Path,
-}
-
-impl StageArg {
-    /// The stage.
-    pub fn stage(self) -> Stage {
-        match self {
-            StageArg::Memory => Stage::Memory,
-            StageArg::Disk => Stage::Disk,
-            StageArg::Network => Stage::Network,
-            StageArg::Path => Stage::Path,
-        }
-    }
-}
+const STAGES: Choices<Stage> = &[
+    ("memory", "", Stage::Memory),
+    ("disk", "", Stage::Disk),
+    ("network", "", Stage::Network),
+    ("path", "", Stage::Path),
+];
 
 /// Direct I/O wants whole sectors; a block larger than 1 GiB is no transfer size.
 fn sectors(text: &str) -> Result<u64, String> {

@@ -1,17 +1,13 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
-use super::arguments::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs, StageArg};
+use super::arguments::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs};
 use super::capture::write_capture;
 use super::output::FormatArg;
 use super::probe::show_probe;
-use super::progress::Progress;
 use super::progress::status_lines::aside;
-use super::saving::{SaveTarget, Saving};
-use super::stop::stop_on_signals;
+use super::saving::{SaveTarget, conducted};
 use clap::CommandFactory;
 use linerate_facts::failure::Failure;
-use linerate_facts::sysroot::Sysroot;
-use linerate_measure::run::RunContext;
 use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::Goal;
 use linerate_report as report;
@@ -70,12 +66,11 @@ pub(super) fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
 }
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
-    let stop = stop_on_signals()?;
     let _awake = stay_awake(words.awake)?;
     let goal = Goal {
         sources: words.source,
         peers: words.peer,
-        protocols: words.protocol.protocols(),
+        protocols: words.protocol.to_vec(),
         seconds: words.seconds,
         repeats: words.repeats,
         budget_seconds: words.budget,
@@ -86,24 +81,14 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         verify: words.verify,
     };
     let order = RunSpec {
-        stages: words.stages.iter().copied().map(StageArg::stage).collect(),
+        stages: words.stages,
         scratch: words.scratch,
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };
     let place = words.output.as_deref().map_or(SaveTarget::New, SaveTarget::Named);
     let format = if words.json { FormatArg::Json } else { FormatArg::Text };
-    let mut saving = Saving::begin(place, format, &stop)?;
-    let mut progress = Progress::new("run", &words.live);
-    let context = RunContext {
-        sysroot: &Sysroot::live(),
-        stop: &stop,
-        listener: &mut progress,
-        save: &mut |run| saving.save(run),
-    };
-    let conducted = conduct(context, goal, &order);
-    progress.finish();
-    saving.finish(conducted?)
+    conducted((place, format), "run", &words.live, |context| conduct(context, goal, &order))
 }
 
 /// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing

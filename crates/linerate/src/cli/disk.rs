@@ -3,14 +3,11 @@
 use super::arguments::DiskArgs;
 use super::commands::complain;
 use super::fio_job::{self, joined};
-use super::progress::Progress;
-use super::saving::Saving;
-use super::stop::stop_on_signals;
+use super::saving::conducted;
 use linerate_facts::failure::Failure;
-use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::disk::{DiskGrid, DiskSpec, conduct_disk};
 use linerate_measure::run::{Run, RunContext};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
 /// less than a minute.
@@ -18,13 +15,8 @@ const USUAL_SECONDS: f64 = 2.0;
 
 /// Measures, prints, saves.
 pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
-    let stop = stop_on_signals()?;
     let parts = parts(words)?;
-    let mut saving = Saving::as_told(&words.output, &stop)?;
-    let mut progress = Progress::new("disk", &words.live);
-    let conducted = conduct_all(&parts, &stop, &mut progress, &mut |run| saving.save(run));
-    progress.finish();
-    saving.finish(conducted?)
+    conducted(words.output.target(), "disk", &words.live, |context| conduct_all(context, &parts))
 }
 
 /// What is done one after the other: the grid of the command line, or each section of a job file under its
@@ -60,19 +52,14 @@ fn order(words: &DiskArgs, grid: DiskGrid) -> DiskSpec {
 }
 
 /// All parts into one result. What fails after the first figure is told in it.
-fn conduct_all(
-    parts: &[(Option<String>, DiskSpec)],
-    stop: &AtomicBool,
-    progress: &mut Progress,
-    save: &mut dyn FnMut(&Run) -> Result<(), Failure>,
-) -> Result<Run, Failure> {
+fn conduct_all(context: RunContext, parts: &[(Option<String>, DiskSpec)]) -> Result<Run, Failure> {
+    let RunContext { sysroot, stop, listener, save } = context;
     let mut whole: Option<Run> = None;
     for (section, order) in parts {
         let section = section.as_deref();
         let before = whole.clone();
         let mut save_all = |run: &Run| save(&joined(before.as_ref(), run, section));
-        let context =
-            RunContext { sysroot: &Sysroot::live(), stop, listener: &mut *progress, save: &mut save_all };
+        let context = RunContext { sysroot, stop, listener: &mut *listener, save: &mut save_all };
         match (conduct_disk(context, order), &mut whole) {
             (Ok(run), _) => whole = Some(joined(before.as_ref(), &run, section)),
             (Err(failure), None) => return Err(failure),

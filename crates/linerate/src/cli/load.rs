@@ -1,13 +1,9 @@
 //! `linerate load`: the words made into a search, the library called, the curve printed and saved.
 
 use super::arguments::LoadArgs;
-use super::progress::Progress;
-use super::saving::Saving;
-use super::stop::stop_on_signals;
+use super::saving::conducted;
 use linerate_facts::failure::Failure;
-use linerate_facts::sysroot::Sysroot;
 use linerate_measure::measure::access::Permissions;
-use linerate_measure::run::RunContext;
 use linerate_measure::run::load::{LoadSpec, Search, conduct_load};
 use std::path::PathBuf;
 
@@ -16,19 +12,8 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 
 /// Measures, prints, saves.
 pub(super) fn load(words: &LoadArgs) -> Result<u8, Failure> {
-    let stop = stop_on_signals()?;
     let order = order(words)?;
-    let mut saving = Saving::as_told(&words.output, &stop)?;
-    let mut progress = Progress::new("load", &words.live);
-    let context = RunContext {
-        sysroot: &Sysroot::live(),
-        stop: &stop,
-        listener: &mut progress,
-        save: &mut |run| saving.save(run),
-    };
-    let conducted = conduct_load(context, &order);
-    progress.finish();
-    saving.finish(conducted?)
+    conducted(words.output.target(), "load", &words.live, |context| conduct_load(context, &order))
 }
 
 fn order(words: &LoadArgs) -> Result<LoadSpec, Failure> {

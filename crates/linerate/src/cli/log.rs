@@ -68,7 +68,7 @@ impl Subscriber for Log {
         let line = line_of(event, SystemTime::now());
         match &self.file {
             // A full disk ends the log, not the work.
-            Some(file) => drop(writeln!(linerate_transport::lock(file), "{line}")),
+            Some(file) => drop(writeln!(linerate_system::lock(file), "{line}")),
             None => tell(&line),
         }
     }

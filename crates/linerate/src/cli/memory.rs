@@ -1,13 +1,13 @@
 //! `linerate memory`: the words made into points, the sweep run, the table printed.
 
 use super::arguments::LiveArgs;
-use super::arguments::values::seconds;
+use super::arguments::values::{Choices, one_of, seconds};
 use super::commands::complain;
 use super::output::OutputArgs;
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::parse_size;
@@ -27,11 +27,11 @@ const LARGEST_STRIDE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Args)]
 pub struct MemoryArgs {
     /// What is done with the words of the arrays [default: all]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "KERNEL,…")]
-    pub kernels: Vec<KernelArg>,
+    #[arg(long, value_parser = one_of(KERNELS), value_delimiter = ',', value_name = "KERNEL,…")]
+    pub kernels: Vec<MemoryKernel>,
     /// How results are stored: through the caches (plain) or past them (streaming) [default: both]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "STORE,…")]
-    pub stores: Vec<StoreArg>,
+    #[arg(long, value_parser = one_of(STORES), value_delimiter = ',', value_name = "STORE,…")]
+    pub stores: Vec<Store>,
     /// Distance of the words that are touched: 4 is each, 64 one in each cache line, 4k one in each page
     #[arg(long, value_parser = stride, value_delimiter = ',', value_name = "SIZE,…")]
     pub stride: Vec<u64>,
@@ -55,44 +55,22 @@ pub struct MemoryArgs {
 }
 
 /// `--kernels`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum KernelArg {
-    /// Load each word
-    Read,
-    /// Store each word
-    Write,
-    /// a = b
-    Copy,
-    /// a = b + 3c, in double precision
-    Triad,
-    /// Follow a chain of links in random order, one in each cache line
-    Latency,
-}
-
-impl KernelArg {
-    fn kernel(self) -> MemoryKernel {
-        match self {
-            KernelArg::Read => MemoryKernel::Read,
-            KernelArg::Write => MemoryKernel::Write,
-            KernelArg::Copy => MemoryKernel::Copy,
-            KernelArg::Triad => MemoryKernel::Triad,
-            KernelArg::Latency => MemoryKernel::Latency,
-        }
-    }
-}
+const KERNELS: Choices<MemoryKernel> = &[
+    ("read", "Load each word", MemoryKernel::Read),
+    ("write", "Store each word", MemoryKernel::Write),
+    ("copy", "a = b", MemoryKernel::Copy),
+    ("triad", "a = b + 3c, in double precision", MemoryKernel::Triad),
+    ("latency", "Follow a chain of links in random order, one in each cache line", MemoryKernel::Latency),
+];
 
 /// `--stores`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StoreArg {
-    Plain,
-    Streaming,
-}
+const STORES: Choices<Store> = &[("plain", "", Store::Plain), ("streaming", "", Store::Streaming)];
 
 /// Does `linerate memory`.
 pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let order = order(words)?;
-    let mut saving = Saving::as_told(&words.output, &stop)?;
+    let mut saving = Saving::begin(words.output.target(), &stop)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
     let points = points(&machine, &order).map_err(Failure::Usage)?;
@@ -100,7 +78,7 @@ pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
     let mut progress = Progress::new("memory", &words.live);
-    if words.stores.contains(&StoreArg::Streaming) && !linerate_system::memory::has_streaming() {
+    if words.stores.contains(&Store::Streaming) && !linerate_system::memory::has_streaming() {
         progress
             .hear(&Event::Note("this processor's streaming stores are not known: plain ones only".into()));
     }
@@ -133,11 +111,7 @@ pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
 }
 
 fn order(words: &MemoryArgs) -> Result<MemorySpec, Failure> {
-    let stores = words.stores.iter().map(|store| match store {
-        StoreArg::Plain => Store::Plain,
-        StoreArg::Streaming => Store::Streaming,
-    });
-    if words.stores == [StoreArg::Streaming] && !linerate_system::memory::has_streaming() {
+    if words.stores == [Store::Streaming] && !linerate_system::memory::has_streaming() {
         return Err(Failure::Lacks(
             "--stores streaming: this processor's streaming stores are not known to linerate; measure \
              --stores plain"
@@ -145,8 +119,8 @@ fn order(words: &MemoryArgs) -> Result<MemorySpec, Failure> {
         ));
     }
     Ok(MemorySpec {
-        kernels: words.kernels.iter().map(|word| word.kernel()).collect(),
-        stores: stores.collect(),
+        kernels: words.kernels.clone(),
+        stores: words.stores.clone(),
         strides: words.stride.clone(),
         working_sets: words.working_set.clone(),
         cores: words.cores.clone(),

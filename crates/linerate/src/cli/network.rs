@@ -1,32 +1,17 @@
 //! `linerate network`: the words made into an order, the library called, the result printed and saved.
 
 use super::arguments::NetworkArgs;
-use super::progress::Progress;
-use super::saving::Saving;
-use super::stop::stop_on_signals;
+use super::saving::conducted;
 use linerate_facts::failure::Failure;
-use linerate_facts::sysroot::Sysroot;
-use linerate_measure::run::RunContext;
 use linerate_measure::run::network::{NetworkSpec, conduct_iperf3, conduct_network};
 
 /// Measures, prints, saves.
 pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
-    let stop = stop_on_signals()?;
     let order = order(words);
-    let mut saving = Saving::as_told(&words.output, &stop)?;
-    let mut progress = Progress::new("network", &words.live);
-    let context = RunContext {
-        sysroot: &Sysroot::live(),
-        stop: &stop,
-        listener: &mut progress,
-        save: &mut |run| saving.save(run),
-    };
-    let conducted = match &words.iperf3 {
+    conducted(words.output.target(), "network", &words.live, |context| match &words.iperf3 {
         Some(server) => conduct_iperf3(context, &order, server),
         None => conduct_network(context, &order),
-    };
-    progress.finish();
-    saving.finish(conducted?)
+    })
 }
 
 fn order(words: &NetworkArgs) -> NetworkSpec {
@@ -34,11 +19,11 @@ fn order(words: &NetworkArgs) -> NetworkSpec {
         name: words.name.clone(),
         peers: words.peer.clone(),
         key_file: words.key_file.clone(),
-        protocols: words.protocol.protocols(),
-        directions: words.direction.iter().map(|word| word.direction()).collect(),
+        protocols: words.protocol.to_vec(),
+        directions: words.direction.clone(),
         streams: words.streams,
         source: words.source.clone(),
-        method: words.method.map(super::arguments::NetworkMethodArg::method),
+        method: words.method,
         write_bytes: words.write,
         datagram_bytes: words.datagram,
         bytes_per_second: words.rate,

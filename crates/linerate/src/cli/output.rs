@@ -1,6 +1,7 @@
 //! How a benchmark is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a
 //! folder.
 
+use super::saving::SaveTarget;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,11 @@ impl OutputArgs {
     /// Where the result is saved.
     pub fn folder(&self) -> Option<&Path> {
         self.output.as_deref().filter(|_| self.asked_by_output().is_none())
+    }
+
+    /// Where it is saved and how it is printed.
+    pub(super) fn target(&self) -> (SaveTarget<'_>, FormatArg) {
+        (self.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named), self.format())
     }
 
     fn asked_by_output(&self) -> Option<FormatArg> {

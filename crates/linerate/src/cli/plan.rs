@@ -81,7 +81,7 @@ fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, F
 }
 
 fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
-    let (from, to) = words.flow.ends();
+    let (from, to) = words.flow;
     let one_of = |given: &[String], default: &str| -> Result<Vec<FlowEnd>, Failure> {
         let own = [default.to_string()];
         let named = if given.is_empty() { &own } else { given };
@@ -101,8 +101,8 @@ fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
     let flow = Flow {
         from: one_of(&words.from, from)?,
         to: one_of(&words.to, to)?,
-        protocol: words.protocol.protocol(),
-        method: words.method.method(),
+        protocol: words.protocol,
+        method: words.method,
     };
     if flow.from == [FlowEnd::Memory] && flow.to == [FlowEnd::Memory] {
         return Err(Failure::Usage("from memory to memory nothing moves: name a device at one end".into()));

@@ -2,9 +2,9 @@
 //! there.
 
 use super::arguments::sysroot_of;
-use super::arguments::values::size;
+use super::arguments::values::{Choices, one_of, size};
 use super::commands::{colour, print, print_json, width};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::probe;
 use linerate_model::plan::raid::{Pattern, RaidLevel, RaidSpec, check, raid as layout_of};
@@ -15,8 +15,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct RaidArgs {
     /// How data is spread over the disks
-    #[arg(long, value_enum, required_unless_present = "check", conflicts_with = "check")]
-    pub level: Option<LevelArg>,
+    #[arg(long, value_parser = one_of(LEVELS), required_unless_present = "check", conflicts_with = "check")]
+    pub level: Option<RaidLevel>,
     /// Number of disks, spares not counted [default: the number of --device]
     #[arg(long, value_name = "DISKS", required_unless_present_any = ["check", "device"], conflicts_with = "check")]
     pub disks: Option<u32>,
@@ -24,8 +24,8 @@ pub struct RaidArgs {
     #[arg(long, value_name = "SIZE", value_parser = size(0..=1 << 60))]
     pub request: Option<u64>,
     /// In which order, and whether it reads or writes
-    #[arg(long, value_enum, default_value_t = PatternArg::SequentialRead)]
-    pub pattern: PatternArg,
+    #[arg(long, value_parser = one_of(PATTERNS), default_value = "sequential-read")]
+    pub pattern: Pattern,
     /// Physical block of the disks; of an SSD for writes, what it erases at once
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = size(0..=1 << 60), conflicts_with = "check")]
     pub block: u64,
@@ -49,84 +49,29 @@ pub struct RaidArgs {
     pub json: bool,
 }
 
-/// `--level`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LevelArg {
-    /// One disk after the other
-    Linear,
-    /// Striped, nothing spare
-    #[value(name = "raid0", alias = "0")]
-    Raid0,
-    /// Mirrored
-    #[value(name = "raid1", alias = "1")]
-    Raid1,
-    /// Striped, one disk of parity
-    #[value(name = "raid5", alias = "5")]
-    Raid5,
-    /// Striped, two disks of parity
-    #[value(name = "raid6", alias = "6")]
-    Raid6,
-    /// Striped over mirrors
-    #[value(name = "raid10", alias = "10")]
-    Raid10,
-    /// ZFS, one disk of parity
-    #[value(name = "raidz1", alias = "raidz")]
-    Raidz1,
-    /// ZFS, two disks of parity
-    #[value(name = "raidz2")]
-    Raidz2,
-    /// ZFS, three disks of parity
-    #[value(name = "raidz3")]
-    Raidz3,
-    /// btrfs, striped
-    #[value(name = "btrfs-raid0")]
-    BtrfsRaid0,
-    /// btrfs, two copies
-    #[value(name = "btrfs-raid1")]
-    BtrfsRaid1,
-    /// btrfs, striped, two copies
-    #[value(name = "btrfs-raid10")]
-    BtrfsRaid10,
-}
-
-impl LevelArg {
-    fn level(self) -> RaidLevel {
-        match self {
-            LevelArg::Linear => RaidLevel::Linear,
-            LevelArg::Raid0 => RaidLevel::Raid0,
-            LevelArg::Raid1 => RaidLevel::Raid1,
-            LevelArg::Raid5 => RaidLevel::Raid5,
-            LevelArg::Raid6 => RaidLevel::Raid6,
-            LevelArg::Raid10 => RaidLevel::Raid10,
-            LevelArg::Raidz1 => RaidLevel::Raidz1,
-            LevelArg::Raidz2 => RaidLevel::Raidz2,
-            LevelArg::Raidz3 => RaidLevel::Raidz3,
-            LevelArg::BtrfsRaid0 => RaidLevel::BtrfsRaid0,
-            LevelArg::BtrfsRaid1 => RaidLevel::BtrfsRaid1,
-            LevelArg::BtrfsRaid10 => RaidLevel::BtrfsRaid10,
-        }
-    }
-}
+/// `--level`, and after `|` what it is called elsewhere.
+const LEVELS: Choices<RaidLevel> = &[
+    ("linear", "One disk after the other", RaidLevel::Linear),
+    ("raid0|0", "Striped, nothing spare", RaidLevel::Raid0),
+    ("raid1|1", "Mirrored", RaidLevel::Raid1),
+    ("raid5|5", "Striped, one disk of parity", RaidLevel::Raid5),
+    ("raid6|6", "Striped, two disks of parity", RaidLevel::Raid6),
+    ("raid10|10", "Striped over mirrors", RaidLevel::Raid10),
+    ("raidz1|raidz", "ZFS, one disk of parity", RaidLevel::Raidz1),
+    ("raidz2", "ZFS, two disks of parity", RaidLevel::Raidz2),
+    ("raidz3", "ZFS, three disks of parity", RaidLevel::Raidz3),
+    ("btrfs-raid0", "btrfs, striped", RaidLevel::BtrfsRaid0),
+    ("btrfs-raid1", "btrfs, two copies", RaidLevel::BtrfsRaid1),
+    ("btrfs-raid10", "btrfs, striped, two copies", RaidLevel::BtrfsRaid10),
+];
 
 /// `--pattern`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PatternArg {
-    SequentialRead,
-    SequentialWrite,
-    RandomRead,
-    RandomWrite,
-}
-
-impl PatternArg {
-    fn pattern(self) -> Pattern {
-        match self {
-            PatternArg::SequentialRead => Pattern::SequentialRead,
-            PatternArg::SequentialWrite => Pattern::SequentialWrite,
-            PatternArg::RandomRead => Pattern::RandomRead,
-            PatternArg::RandomWrite => Pattern::RandomWrite,
-        }
-    }
-}
+const PATTERNS: Choices<Pattern> = &[
+    ("sequential-read", "", Pattern::SequentialRead),
+    ("sequential-write", "", Pattern::SequentialWrite),
+    ("random-read", "", Pattern::RandomRead),
+    ("random-write", "", Pattern::RandomWrite),
+];
 
 /// What an application asks for at once where the user does not say, bytes: what linerate itself reads.
 const DEFAULT_REQUEST_BYTES: u64 = linerate_model::plan::DEFAULT_BLOCK_BYTES;
@@ -142,12 +87,12 @@ pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
         ));
     };
     let layout = layout_of(&RaidSpec {
-        level: level.level(),
+        level,
         disks: words.disks.unwrap_or(u32::try_from(words.device.len()).unwrap_or(u32::MAX)),
         block_bytes: words.block,
         file_system_block_bytes: words.file_system_block,
         request_bytes: words.request.unwrap_or(DEFAULT_REQUEST_BYTES.max(words.block)),
-        pattern: words.pattern.pattern(),
+        pattern: words.pattern,
         chunk_bytes: words.chunk,
         devices: words.device.clone(),
     })
@@ -162,7 +107,7 @@ pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
 
 fn check_arrays(words: &RaidArgs) -> Result<u8, Failure> {
     let machine = probe(&sysroot_of(words.root.as_deref())?);
-    let requests = words.request.map(|bytes| (bytes, words.pattern.pattern()));
+    let requests = words.request.map(|bytes| (bytes, words.pattern));
     let arrays = check(&machine, requests);
     if arrays.is_empty() {
         let place = words.root.as_ref().map_or("this machine".to_string(), |root| root.display().to_string());

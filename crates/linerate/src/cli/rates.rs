@@ -1,9 +1,9 @@
 //! `linerate rates`: the published rates as tables, and the goodput of a link.
 
-use super::arguments::values::{bytes, rate};
-use super::arguments::{EXIT_STATUS, ProtocolArg};
+use super::arguments::values::{Choices, bytes, one_of, rate};
+use super::arguments::{EXIT_STATUS, PROTOCOLS};
 use super::commands::{colour, print, print_json, width};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::Stack;
@@ -22,8 +22,8 @@ pub struct RatesArgs {
     #[command(subcommand)]
     pub what: Option<RatesWhat>,
     /// What to show the rates of [default: everything]
-    #[arg(value_enum, value_name = "TABLE")]
-    pub table: Option<TableArg>,
+    #[arg(value_parser = one_of(TABLES), value_name = "TABLE")]
+    pub table: Option<TableKind>,
     /// Print the tables as JSON, bytes per second unless a field says otherwise
     #[arg(long)]
     pub json: bool,
@@ -50,8 +50,8 @@ pub struct GoodputArgs {
     #[arg(long, value_name = "TAGS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=2))]
     pub vlan_tags: u32,
     /// What the packets carry
-    #[arg(long, value_enum, default_value_t = ProtocolArg::Both)]
-    pub protocol: ProtocolArg,
+    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
+    pub protocol: &'static [Protocol],
     /// IPv6 instead of IPv4
     #[arg(long)]
     pub ipv6: bool,
@@ -64,34 +64,14 @@ pub struct GoodputArgs {
 }
 
 /// `linerate rates TABLE`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableArg {
-    /// PCI Express 1 to 7, PCI, PCI-X
-    Pcie,
-    /// DDR to DDR5, channels and DIMMs of server processors
-    Memory,
-    /// QPI, UPI, HyperTransport, xGMI, DMI, CXL
-    Interconnect,
-    /// 1G to 800G: physical layers, media, reaches, goodput
-    Ethernet,
-    /// G.709 and SDH
-    Otn,
-    /// SATA, SAS, NVMe, SCSI, Fibre Channel, InfiniBand, USB
-    Storage,
-}
-
-impl TableArg {
-    fn kind(self) -> TableKind {
-        match self {
-            TableArg::Pcie => TableKind::Pcie,
-            TableArg::Memory => TableKind::Memory,
-            TableArg::Interconnect => TableKind::Interconnect,
-            TableArg::Ethernet => TableKind::Ethernet,
-            TableArg::Otn => TableKind::Otn,
-            TableArg::Storage => TableKind::Storage,
-        }
-    }
-}
+const TABLES: Choices<TableKind> = &[
+    ("pcie", "PCI Express 1 to 7, PCI, PCI-X", TableKind::Pcie),
+    ("memory", "DDR to DDR5, channels and DIMMs of server processors", TableKind::Memory),
+    ("interconnect", "QPI, UPI, HyperTransport, xGMI, DMI, CXL", TableKind::Interconnect),
+    ("ethernet", "1G to 800G: physical layers, media, reaches, goodput", TableKind::Ethernet),
+    ("otn", "G.709 and SDH", TableKind::Otn),
+    ("storage", "SATA, SAS, NVMe, SCSI, Fibre Channel, InfiniBand, USB", TableKind::Storage),
+];
 
 /// Does `linerate rates`.
 pub(super) fn rates(words: &RatesArgs) -> Result<u8, Failure> {
@@ -100,12 +80,12 @@ pub(super) fn rates(words: &RatesArgs) -> Result<u8, Failure> {
             link_bytes_per_second: words.link,
             mtu: words.mtu,
             tags: words.vlan_tags,
-            stacks: words.protocol.protocols().into_iter().map(|protocol| stack(words, protocol)).collect(),
+            stacks: words.protocol.iter().map(|protocol| stack(words, *protocol)).collect(),
         };
         let table = goodput(&ask).map_err(|why| Failure::Usage(format!("--mtu: {why}")))?;
         return show(&[table], words.json);
     }
-    let kinds = words.table.map_or(KINDS.to_vec(), |word| vec![word.kind()]);
+    let kinds = words.table.map_or(KINDS.to_vec(), |kind| vec![kind]);
     show(&kinds.into_iter().flat_map(tables).collect::<Vec<_>>(), words.json)
 }
 

@@ -1,11 +1,14 @@
 //! A run from its first figure to its end: saved as it goes where that was asked for, printed, and on
 //! standard error what failed. The same for the whole path and for one stage.
 
+use super::arguments::LiveArgs;
 use super::commands::{colour, complain, print, summary, tell, width};
-use super::output::{FormatArg, OutputArgs};
-use super::stop::{Saved, end_what_hangs};
+use super::output::FormatArg;
+use super::progress::Progress;
+use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use linerate_facts::failure::Failure;
-use linerate_measure::run::Run;
+use linerate_facts::sysroot::Sysroot;
+use linerate_measure::run::{Run, RunContext};
 use linerate_report::{self as report, Folder};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -29,12 +32,31 @@ pub(super) struct Saving<'a> {
     folder: Option<Folder>,
 }
 
+/// Measures this machine with a line of progress or the panel, saves what there is after each figure, and prints.
+pub(super) fn conducted(
+    target: (SaveTarget<'_>, FormatArg),
+    command: &'static str,
+    live: &LiveArgs,
+    conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
+) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let mut saving = Saving::begin(target, &stop)?;
+    let mut progress = Progress::new(command, live);
+    let run = conduct(RunContext {
+        sysroot: &Sysroot::live(),
+        stop: &stop,
+        listener: &mut progress,
+        save: &mut |run| saving.save(run),
+    });
+    progress.finish();
+    saving.finish(run?)
+}
+
 impl<'a> Saving<'a> {
     /// Refuses a folder that cannot be written, before anything is measured (the folder itself is made with
     /// the first result, minutes later where disks are slow); from now on a Ctrl-C ends what hangs.
     pub(super) fn begin(
-        place: SaveTarget<'a>,
-        format: FormatArg,
+        (place, format): (SaveTarget<'a>, FormatArg),
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
         match place {
@@ -45,11 +67,6 @@ impl<'a> Saving<'a> {
         let saved = Saved::default();
         end_what_hangs(stop, &saved)?;
         Ok(Saving { place, format, saved, folder: None })
-    }
-
-    /// As the options of a stage's command say.
-    pub(super) fn as_told(words: &'a OutputArgs, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        Saving::begin(words.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named), words.format(), stop)
     }
 
     /// All that is known after each figure; the folder is made with the first.

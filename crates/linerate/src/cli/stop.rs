@@ -5,10 +5,11 @@
 //! longer than any patience is cut off.
 
 use linerate_facts::failure::Failure;
+use linerate_system::lock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How often the flag is looked at.
@@ -37,7 +38,7 @@ pub(super) struct Saved(Arc<Mutex<Option<PathBuf>>>);
 impl Saved {
     /// Held while the folder is made: so either the run ends before there is one, or it is known.
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

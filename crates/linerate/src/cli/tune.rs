@@ -90,7 +90,7 @@ fn machine(at: &TuneTarget) -> Result<Machine, Failure> {
 
 fn choice(words: &TuneChoice) -> Result<SettingChoice, Failure> {
     let choice = SettingChoice {
-        stage: words.stage.map(|stage| stage.stage()),
+        stage: words.stage,
         findings: words.finding.clone(),
         settings: words.setting.clone(),
     };

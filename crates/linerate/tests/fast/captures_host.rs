@@ -2,6 +2,7 @@
 //! Without the captures (`LINERATE_CAPTURES`, or `../shared/captures` beside the workspace) this is skipped
 //! and says so.
 
+use crate::captures::unpack_without;
 use crate::support::place::captures;
 use linerate::fact::Fact;
 use linerate::probe::cpu_list::parse_mask;
@@ -9,29 +10,17 @@ use linerate::probe::{Machine, probe};
 use linerate::sysroot::Sysroot;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Unpacks what of an archive tells of processors and nodes; `None` (and a message) where `tar` cannot.
 fn unpack(archive: &Path) -> Option<(tempfile::TempDir, PathBuf)> {
-    let place = tempfile::tempdir().expect("a temporary directory");
     // Making files is what takes the time. Of lists and masks the masks stay, which lstopo reads, too: in one
     // tree the two contradict each other.
     let unread = "pci[0-9]* device-tree hugepages bus class access? ve memory[0-9]* crash_notes* cpuidle \
                   cpufreq power \
         coherency_line_size *_list number_of_sets ways_of_associativity physical_line_partition id uevent \
         die_* cluster_* thermal_throttle microcode";
-    let status = Command::new("tar")
-        .args(unread.split_ascii_whitespace().map(|name| format!("--exclude=*/{name}")))
-        .args(["--extract", "--no-same-owner", "--no-same-permissions", "--mode=u+rwX", "--file"])
-        .arg(archive)
-        .arg("--directory")
-        .arg(place.path())
-        .stderr(Stdio::null())
-        .status();
-    if !status.is_ok_and(|status| status.success()) {
-        println!("skipped: tar cannot unpack {}", archive.display());
-        return None;
-    }
+    let place = unpack_without(archive, unread)?;
     let entries = std::fs::read_dir(place.path()).expect("the unpacked archive");
     let root = entries.flatten().map(|entry| entry.path()).find(|path| path.join("sys").is_dir());
     Some((place, root.expect("a tree in the archive")))

@@ -241,7 +241,7 @@ fn every_finding_and_flag_is_documented() {
     for entry in entries("diagnose/findings").chain(entries("diagnose/findings/map")) {
         let path = entry.path();
         if path.is_file() && !path.ends_with("tests.rs") {
-            ids.extend(quoted_after(&std::fs::read_to_string(path).expect("a finding's file"), "id: \""));
+            ids.extend(finding_ids(&std::fs::read_to_string(path).expect("a finding's file")));
         }
     }
     assert!(ids.len() > 10, "{ids:?}");
@@ -257,8 +257,12 @@ fn every_finding_and_flag_is_documented() {
     }
 }
 
-fn quoted_after(text: &str, before: &str) -> Vec<String> {
-    text.split(before).skip(1).filter_map(|rest| Some(rest.split('"').next()?.to_string())).collect()
+/// The first text of each `Finding::loss("…`, `slow`, `note` or `new`.
+fn finding_ids(text: &str) -> Vec<String> {
+    let made = text.split("Finding::").skip(1);
+    let made =
+        made.filter(|rest| ["loss(", "slow(", "note(", "new("].iter().any(|name| rest.starts_with(name)));
+    made.filter_map(|rest| rest.split('"').nth(1).map(String::from)).collect()
 }
 
 mod the_search_itself {

@@ -3,9 +3,9 @@
 //! ends a trial in its middle leaves nothing behind.
 
 use crate::support::neighbours::{Neighbours, TOO_MUCH_STOLEN};
-use crate::support::tune_place::{Journals, LoopDevice, Namespace, journal_size};
+use crate::support::tune_place::{Journals, LoopDevice, Namespace, journal_size, linerate, ran, said};
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,21 +26,6 @@ const TOO_MUCH_WORK: f64 = 0.15;
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn linerate(words: &[&str]) -> Command {
-    let mut command = Command::new(crate::support::program());
-    command.args(["tune"]).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn ran(words: &[&str]) -> (i32, String) {
-    let output = linerate(words).output().expect("linerate starts");
-    (output.status.code().unwrap_or(-1), said(&output))
 }
 
 /// The `tried` of `tune measure --json`; the words come last.

@@ -5,8 +5,26 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `linerate tune` with these words.
+pub fn linerate(words: &[&str]) -> Command {
+    let mut command = Command::new(super::program());
+    command.arg("tune").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// All that it said.
+pub fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs it to its end; gives the exit status and all that it said.
+pub fn ran(words: &[&str]) -> (i32, String) {
+    let output = linerate(words).output().expect("linerate starts");
+    (output.status.code().unwrap_or(-1), said(&output))
+}
 
 /// What a tree is made of.
 const FILES: [(&str, &str); 16] = [

@@ -29,7 +29,8 @@ pub struct LinkEnds<'a> {
 }
 
 /// How a link runs beside what its ends can do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum LinkCondition {
     /// As fast and as wide as both ends can.
     Full,
@@ -70,14 +71,7 @@ pub enum WeakerEnd {
 impl LinkCondition {
     /// The one word for it on every screen.
     pub fn word(&self) -> &'static str {
-        match self {
-            LinkCondition::Full => "full",
-            LinkCondition::Below { .. } => "below",
-            LinkCondition::Idle => "idle",
-            LinkCondition::Formality(_) => "formality",
-            LinkCondition::Down => "down",
-            LinkCondition::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 

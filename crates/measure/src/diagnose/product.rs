@@ -70,8 +70,11 @@ pub struct Bottleneck {
 }
 
 /// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Data is lost.
     Loss,
@@ -95,4 +98,46 @@ pub struct Finding {
     pub remedy: String,
     /// Expected gain, bytes per second; 0 where it cannot be said.
     pub gain: f64,
+}
+
+impl Finding {
+    /// One without figures, remedy and gain as yet.
+    pub(super) fn new(severity: Severity, id: &str, text: impl Into<String>) -> Finding {
+        let evidence = serde_json::Value::Null;
+        Finding {
+            id: id.to_string(),
+            severity,
+            text: text.into(),
+            evidence,
+            remedy: String::new(),
+            gain: 0.0,
+        }
+    }
+
+    pub(super) fn loss(id: &str, text: impl Into<String>) -> Finding {
+        Finding::new(Severity::Loss, id, text)
+    }
+
+    pub(super) fn slow(id: &str, text: impl Into<String>) -> Finding {
+        Finding::new(Severity::Slow, id, text)
+    }
+
+    pub(super) fn note(id: &str, text: impl Into<String>) -> Finding {
+        Finding::new(Severity::Note, id, text)
+    }
+
+    /// The figures behind it.
+    pub(super) fn evidence(self, evidence: serde_json::Value) -> Finding {
+        Finding { evidence, ..self }
+    }
+
+    /// What to do.
+    pub(super) fn remedy(self, remedy: impl Into<String>) -> Finding {
+        Finding { remedy: remedy.into(), ..self }
+    }
+
+    /// Expected gain, bytes per second.
+    pub(super) fn gain(self, gain: f64) -> Finding {
+        Finding { gain, ..self }
+    }
 }

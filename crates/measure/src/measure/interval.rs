@@ -89,8 +89,9 @@ fn rank(count: usize) -> usize {
 }
 
 /// What two sets of samples say of each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum SampleComparison {
     Higher,
     Lower,

@@ -250,29 +250,11 @@ pub(crate) struct Far {
 impl Far {
     /// One result for all receivers; with several hosts the busiest one's CPU is told.
     pub(crate) fn result(&self, seen: &WindowObservation) -> Option<ReceiverResult> {
-        let mut result = ReceiverResult::default();
-        let mut counted: Vec<&str> = Vec::new();
-        let mut cpu_nanos = 0u64;
-        for ((first, last), (instance, host)) in self.first.iter().zip(&self.last).zip(&self.hosts) {
-            let (Some(first), Some(last)) = (first, last) else { continue };
-            if counted.contains(&instance.as_str()) {
-                continue; // another address of the same agent
-            }
-            counted.push(instance);
-            // Sums of what peers tell: those that cannot be true must not overflow either.
-            cpu_nanos =
-                cpu_nanos.saturating_add(last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos));
-            let throttled = last.throttle.share_since(&first.throttle);
-            if throttled >= result.throttled {
-                result.throttled = throttled;
-                result.quota_cores = last.throttle.quota_cores;
-                result.cpu_by_core = last.cpu_times.since(&first.cpu_times);
-                result.host.clone_from(host);
-            }
-        }
-        if counted.is_empty() {
-            return None;
-        }
+        let hosts = self.first.iter().zip(&self.last).zip(&self.hosts);
+        let told = hosts.filter_map(|((first, last), (instance, host))| {
+            Some((instance.as_str(), host.as_str(), first.as_ref()?, last.as_ref()?))
+        });
+        let mut result = ReceiverResult::of_hosts(told, seen.bytes)?;
         for (last, first) in &self.workers {
             let busy = last.cpu_nanos.saturating_sub(first.cpu_nanos) as f64 * 1e-9 / seen.seconds.max(1e-9);
             result.busiest_thread = result.busiest_thread.max(busy.min(1.0));
@@ -282,8 +264,40 @@ impl Far {
                 result.socket_drops.saturating_add(last.socket_drops.saturating_sub(first.socket_drops));
             result.receive_buffer_bytes = result.receive_buffer_bytes.max(last.buffer_bytes);
         }
-        result.cpu_seconds_per_gb = if seen.bytes == 0 { 0.0 } else { cpu_nanos as f64 / seen.bytes as f64 };
         Some(result)
+    }
+}
+
+impl ReceiverResult {
+    /// What agents reported of their hosts: instance, host, first and last sample. Several addresses of one agent count
+    /// once; of several hosts the one whose quota holds it most is shown. None where there is no agent.
+    pub(super) fn of_hosts<'a>(
+        told: impl Iterator<Item = (&'a str, &'a str, &'a TestSample, &'a TestSample)>,
+        bytes: u64,
+    ) -> Option<ReceiverResult> {
+        let mut result = ReceiverResult::default();
+        let mut counted: Vec<&str> = Vec::new();
+        let mut cpu_nanos = 0u64;
+        for (instance, host, first, last) in told {
+            if counted.contains(&instance) {
+                continue;
+            }
+            counted.push(instance);
+            // Sums of what peers report: those that cannot be true must not overflow either.
+            cpu_nanos =
+                cpu_nanos.saturating_add(last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos));
+            let throttled = last.throttle.share_since(&first.throttle);
+            if throttled >= result.throttled {
+                result.throttled = throttled;
+                result.quota_cores = last.throttle.quota_cores;
+                result.cpu_by_core = last.cpu_times.since(&first.cpu_times);
+                result.host = host.to_string();
+            }
+        }
+        if bytes > 0 {
+            result.cpu_seconds_per_gb = cpu_nanos as f64 / bytes as f64;
+        }
+        (!counted.is_empty()).then_some(result)
     }
 }
 

@@ -11,26 +11,17 @@ use serde::{Deserialize, Serialize};
 pub type Measurements = Vec<Measurement>;
 
 /// Stage of the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Stage {
     Memory,
     Disk,
     Load,
     Network,
     Path,
-}
-
-impl std::fmt::Display for Stage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Stage::Memory => "memory",
-            Stage::Disk => "disk",
-            Stage::Load => "load",
-            Stage::Network => "network",
-            Stage::Path => "path",
-        })
-    }
 }
 
 /// One figure: a stage, alone or together.

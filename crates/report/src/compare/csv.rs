@@ -1,6 +1,6 @@
 //! The comparison as CSV (RFC 4180): a line for each rate of each run.
 
-use super::{Comparison, Quantity, SampleComparison};
+use super::{Comparison, Quantity};
 use crate::csv::line;
 
 /// Rates in bytes per second; empty where there is none.
@@ -36,7 +36,7 @@ pub(crate) fn csv(comparison: &Comparison) -> String {
                 figure.samples.to_string(),
                 figure.flags.join(" "),
                 against.map(|against| against.ratio.to_string()).unwrap_or_default(),
-                against.map(|against| word(against.verdict).to_string()).unwrap_or_default(),
+                against.map(|against| <&str>::from(against.verdict).to_string()).unwrap_or_default(),
                 "bytes_per_second".into(),
                 figure.bytes_per_second.to_string(),
             ]);
@@ -63,7 +63,7 @@ fn details(comparison: &Comparison) -> String {
                 figure.samples.to_string(),
                 String::new(),
                 against.map(|against| against.ratio.to_string()).unwrap_or_default(),
-                against.map(|against| word(against.verdict).to_string()).unwrap_or_default(),
+                against.map(|against| <&str>::from(against.verdict).to_string()).unwrap_or_default(),
                 quantity(detail.quantity).into(),
                 figure.median.to_string(),
             ]);
@@ -78,15 +78,5 @@ fn quantity(quantity: Quantity) -> &'static str {
         Quantity::P99 => "p99_seconds",
         Quantity::Cpu => "cpu_seconds_per_gb",
         Quantity::Knee => "knee_operations_per_second",
-    }
-}
-
-/// The same words as in the JSON.
-fn word(verdict: SampleComparison) -> &'static str {
-    match verdict {
-        SampleComparison::Higher => "higher",
-        SampleComparison::Lower => "lower",
-        SampleComparison::NoDifferenceShown => "no-difference-shown",
-        SampleComparison::TooFewSamples => "too-few-samples",
     }
 }

@@ -12,7 +12,6 @@ mod stage;
 mod stages;
 mod streams;
 mod style;
-pub(super) mod text;
 mod waterfall;
 mod workers;
 
@@ -44,7 +43,7 @@ fn whole_path(run: &Run) -> String {
             (server(run, &verdict))
             (waterfall::section(run, &verdict))
             (findings::section(run))
-            (PreEscaped(stages::section(run, &verdict)))
+            (stages::section(run, &verdict))
             (cores::section(run))
             (workers::section(run))
             (machine::section(&run.machine))

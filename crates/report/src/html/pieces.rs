@@ -1,6 +1,6 @@
 //! Pieces of every page: cards, and numbers with the tag that says where they come from.
 
-use crate::figure::{Figure, Unit, origin_word};
+use crate::figure::{Figure, Unit};
 use crate::markup::{Markup, html};
 use linerate_model::plan::Origin;
 
@@ -35,13 +35,13 @@ pub(crate) fn heading(numbers: bool, name: Markup) -> Markup {
 
 /// A small tag with the whole word.
 pub(super) fn word_tag(origin: Origin) -> Markup {
-    let word = origin_word(origin);
+    let word: &str = origin.into();
     html! { span class={ "tag " (word) } { (word) } }
 }
 
 /// A small tag with the letter; the word is there for pointers and screen readers, and the legend explains it.
 pub(super) fn letter_tag(origin: Origin) -> Markup {
-    let word = origin_word(origin);
+    let word: &str = origin.into();
     let letter = match origin {
         Origin::Rated => "R",
         Origin::Effective => "E",

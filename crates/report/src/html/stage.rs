@@ -1,14 +1,14 @@
 //! The page of one stage's benchmark: the answer, its charts, every measurement, what is to be changed, the
 //! machine.
 
-use super::text::{escape, kept_together, section as card};
+use super::pieces::{card, heading, kept_together, table};
 use super::{document, errors, findings, machine};
 use crate::charts::{self, Named, Quantity, with_unit};
 use crate::figure::{Unit, percent, quantity};
-use crate::markup::PreEscaped;
+use crate::markup::{Markup, html};
 use crate::stage::{StageRow, operations_word, rows, seconds_word, sentence};
 use linerate_measure::measure::Stage;
-use linerate_measure::measure::access::DeviceUse;
+use linerate_measure::measure::access::{AccessResult, DeviceUse};
 use linerate_measure::run::Run;
 
 /// Rows shown at once; more are behind a heading that opens.
@@ -16,146 +16,135 @@ const ROWS_SHOWN: usize = 40;
 
 /// The whole page.
 pub(super) fn page(run: &Run, stage: Stage) -> String {
-    let mut body = header(run, stage);
-    body += "<main>\n";
-    body += &errors(&run.errors).into_string();
-    let charts = charts::html(&[Named { name: &run.name, run }]).into_string();
-    if !charts.is_empty() {
-        body += &card("charts", "Charts", "", &charts);
-    }
-    body += &measurements(run);
-    body += &checks(run);
-    body += &super::streams::section(run).into_string();
-    body += &super::ledger::section(run).into_string();
-    if !run.findings().is_empty() {
-        body += &findings::cards(run.findings()).into_string();
-    }
-    body += &machine::section(&run.machine).into_string();
-    body += &left(run);
-    body += "</main>\n";
+    let charts = charts::html(&[Named { name: &run.name, run }]);
+    let body = html! {
+        (header(run, stage))
+        main {
+            (errors(&run.errors))
+            @if !charts.0.is_empty() { (card("charts", "Charts", html! {}, charts)) }
+            (measurements(run))
+            (checks(run))
+            (super::streams::section(run))
+            (super::ledger::section(run))
+            @if !run.findings().is_empty() { (findings::cards(run.findings())) }
+            (machine::section(&run.machine))
+            (left(run))
+        }
+    };
     let title = format!("{}: {} on {} – linerate", run.name, stage, run.host);
-    document(&title, charts::SHEET, PreEscaped(body))
+    document(&title, charts::SHEET, body)
 }
 
-fn header(run: &Run, stage: Stage) -> String {
+fn header(run: &Run, stage: Stage) -> Markup {
     let facts = [format!("linerate {} {}", run.version, stage), run.host.clone(), run.started.clone()];
-    let facts: Vec<String> = facts.iter().map(|fact| format!("<span>{}</span>", escape(fact))).collect();
     let sentence = sentence(run);
-    format!(
-        "<header>\n<p class=\"kicker\">{}</p>\n<p class=\"subject\">{}</p>\n<h1{}>{}</h1>\n</header>\n",
-        facts.join(""),
-        escape(&run.name),
-        if sentence.chars().count() > 100 { " class=\"long\"" } else { "" },
-        escape(&kept_together(&sentence))
-    )
+    let long = sentence.chars().count() > 100;
+    html! {
+        header {
+            p class="kicker" { @for fact in facts { span { (fact) } } }
+            p class="subject" { (run.name) }
+            h1 class=[long.then_some("long")] { (kept_together(&sentence)) }
+        }
+    }
 }
 
-fn measurements(run: &Run) -> String {
+fn measurements(run: &Run) -> Markup {
     let rows = rows(run);
     if rows.is_empty() {
-        return card("measurements", "Measurements", "", "<p class=\"empty\">Nothing was measured.</p>");
+        let empty = html! { p class="empty" { "Nothing was measured." } };
+        return card("measurements", "Measurements", html! {}, empty);
     }
     let timed = rows.iter().any(|row| row.latency.is_some());
-    let head = |words: &[&str]| -> String {
-        let cell = |word: &&str| format!("<th scope=\"col\" class=\"r\">{word}</th>");
-        words.iter().map(cell).collect()
+    let times = if timed { &["IOPS", "mean", "p50", "p99", "p99.9", "p99.99"][..] } else { &[] };
+    let numbers = ["rate", "spread"].iter().chain(times).chain(&["CPU s/GB"]);
+    let head = html! {
+        (heading(false, html! { "measurement" }))
+        @for number in numbers { (heading(true, html! { (number) })) }
+        (heading(false, html! { "notes; how" }))
     };
-    let times = if timed { head(&["IOPS", "mean", "p50", "p99", "p99.9", "p99.99"]) } else { String::new() };
-    let table = format!(
-        "<div class=\"scroll\"><table class=\"stages\"><thead><tr><th \
-         scope=\"col\">measurement</th>{}{times}{}<th scope=\"col\">notes; \
-         how</th></tr></thead><tbody>{}</tbody></table></div>",
-        head(&["rate", "spread"]),
-        head(&["CPU s/GB"]),
-        rows.iter().map(|row| line(row, timed)).collect::<String>()
-    );
-    let body = if rows.len() > ROWS_SHOWN {
-        format!("<details><summary>{} measurements</summary>{table}</details>", rows.len())
-    } else {
-        table
+    let table = table("stages", head, html! { tbody { @for row in &rows { (line(row, timed)) } } });
+    let intro = html! {
+        "Medians of the repeats; spread is (highest − lowest) ÷ median. CPU seconds are those of our process for 10⁹ \
+         bytes."
     };
-    let intro = "Medians of the repeats; spread is (highest − lowest) ÷ median. CPU seconds are those of our \
-                 process for 10⁹ bytes.";
-    card("measurements", "Measurements", intro, &body)
+    let body = html! {
+        @if rows.len() > ROWS_SHOWN {
+            details { summary { (rows.len()) " measurements" } (table) }
+        } @else {
+            (table)
+        }
+    };
+    card("measurements", "Measurements", intro, body)
 }
 
-fn line(row: &StageRow, timed: bool) -> String {
-    let number = |text: String| format!("<td class=\"r num\">{text}</td>");
-    let mut html = format!(
-        "<tr><th scope=\"row\">{}</th><td class=\"r\"><b>{}</b></td>{}",
-        escape(&row.name),
-        row.measured(),
-        number(row.spread())
-    );
+fn line(row: &StageRow, timed: bool) -> Markup {
+    let mut numbers = vec![row.spread()];
     if timed {
-        html += &number(row.operations.map(operations_word).unwrap_or_default());
-        let of = |latency: &linerate_measure::measure::access::Latency| {
-            [latency.mean, latency.p50, latency.p99, latency.p99_9, latency.p99_99]
-        };
-        let times = row.latency.map(of).map(|times| times.map(seconds_word));
-        html += &times.unwrap_or_default().map(number).concat();
+        numbers.push(row.operations.map(operations_word).unwrap_or_default());
+        let times = row.latency.map(|of| [of.mean, of.p50, of.p99, of.p99_9, of.p99_99].map(seconds_word));
+        numbers.extend(times.unwrap_or_default());
     }
     let cpu = row.measurement.cpu_seconds_per_gb;
-    html += &number(if cpu > 0.0 { quantity(cpu) } else { "–".into() });
-    let remarks = row.remarks();
-    let chips: String = remarks
-        .iter()
-        .map(|remark| format!("<span class=\"chip warn\">{}</span> ", escape(remark)))
-        .collect();
-    html + &format!("<td class=\"how\">{chips}{}</td></tr>", escape(&row.measurement.method))
+    numbers.push(if cpu > 0.0 { quantity(cpu) } else { "–".into() });
+    html! {
+        tr {
+            th scope="row" { (row.name) }
+            td class="r" { b { (row.measured()) } }
+            @for number in numbers { td class="r num" { (number) } }
+            td class="how" {
+                @for remark in row.remarks() { span class="chip warn" { (remark) } " " }
+                (row.measurement.method)
+            }
+        }
+    }
 }
 
 /// Devices beside each measurement, and whether depth, rate and latency fit together.
-fn checks(run: &Run) -> String {
-    let rows: Vec<String> = rows(run)
-        .iter()
-        .filter_map(|row| Some((row, row.measurement.access.as_ref()?)))
-        .map(|(row, access)| {
-            let checks = &access.checks;
-            let depth = format!(
-                "{} asked, {} reached, {} by Little’s law",
-                quantity(checks.asked_depth),
-                quantity(checks.reached_depth),
-                quantity(checks.little_depth)
-            );
-            let late = if checks.lateness_maximum > 0.0 {
-                format!(
-                    "{} p99, {} at \
-                         most",
-                    seconds_word(checks.lateness_p99),
-                    seconds_word(checks.lateness_maximum)
-                )
-            } else {
-                "–".into()
-            };
-            format!(
-                "<tr><th scope=\"row\">{}</th><td>{depth}</td><td class=\"r num\">{}</td><td class=\"r \
-                 num\">{late}</td><td>{}</td></tr>",
-                escape(&row.name),
-                percent(checks.generator_cpu),
-                escape(&devices(&access.devices))
-            )
-        })
-        .collect();
-    if rows.is_empty() {
-        return String::new();
+fn checks(run: &Run) -> Markup {
+    let rows = rows(run);
+    let accesses: Vec<(&StageRow, &AccessResult)> =
+        rows.iter().filter_map(|row| Some((row, row.measurement.access.as_deref()?))).collect();
+    if accesses.is_empty() {
+        return html! {};
     }
-    let body = format!(
-        "<details{}><summary>{} measurements</summary><div class=\"scroll\"><table \
-         class=\"stages\"><thead><tr><th scope=\"col\">measurement</th>\
-         <th scope=\"col\">requests in flight</th><th scope=\"col\" class=\"r\">generator’s CPU</th>\
-         <th scope=\"col\" class=\"r\">sent late</th><th scope=\"col\">devices \
-         (diskstats)</th></tr></thead><tbody>{}</tbody></table></div></details>",
-        if rows.len() <= 12 { " open" } else { "" },
-        rows.len(),
-        rows.concat()
-    );
-    card(
-        "checks",
-        "Whether to believe it",
-        "Rate × mean latency has to be the number of requests in flight.",
-        &body,
-    )
+    let head = html! {
+        (heading(false, html! { "measurement" }))
+        (heading(false, html! { "requests in flight" }))
+        (heading(true, html! { "generator’s CPU" }))
+        (heading(true, html! { "sent late" }))
+        (heading(false, html! { "devices (diskstats)" }))
+    };
+    let rows = html! { tbody { @for (row, access) in &accesses { (check(row, access)) } } };
+    let body = html! {
+        details open[accesses.len() <= 12] {
+            summary { (accesses.len()) " measurements" }
+            (table("stages", head, rows))
+        }
+    };
+    let intro = html! { "Rate × mean latency has to be the number of requests in flight." };
+    card("checks", "Whether to believe it", intro, body)
+}
+
+fn check(row: &StageRow, access: &AccessResult) -> Markup {
+    let checks = &access.checks;
+    let [asked, reached, little] =
+        [checks.asked_depth, checks.reached_depth, checks.little_depth].map(quantity);
+    let late = match checks.lateness_maximum > 0.0 {
+        true => {
+            let [p99, most] = [checks.lateness_p99, checks.lateness_maximum].map(seconds_word);
+            format!("{p99} p99, {most} at most")
+        }
+        false => "–".into(),
+    };
+    html! {
+        tr {
+            th scope="row" { (row.name) }
+            td { (asked) " asked, " (reached) " reached, " (little) " by Little’s law" }
+            td class="r num" { (percent(checks.generator_cpu)) }
+            td class="r num" { (late) }
+            td { (devices(&access.devices)) }
+        }
+    }
 }
 
 fn devices(devices: &[DeviceUse]) -> String {
@@ -175,25 +164,17 @@ fn devices(devices: &[DeviceUse]) -> String {
 }
 
 /// Files that are still there, and where the figures come from.
-fn left(run: &Run) -> String {
-    let files = machine::list("Files that were made and are still there", &run.changes).into_string();
-    let bytes: f64 = run
-        .measurements
-        .iter()
-        .filter_map(|m| m.access.as_ref())
-        .flat_map(|access| [&access.reads, &access.writes])
-        .flatten()
-        .map(|side| side.bytes as f64)
-        .sum();
-    let moved = if bytes > 0.0 {
-        format!("{} were moved. ", with_unit(Quantity::Size, bytes))
-    } else {
-        String::new()
+fn left(run: &Run) -> Markup {
+    let sides = run.measurements.iter().filter_map(|m| m.access.as_ref());
+    let sides = sides.flat_map(|access| [&access.reads, &access.writes]).flatten();
+    let bytes: f64 = sides.map(|side| side.bytes as f64).sum();
+    let body = html! {
+        (machine::list("Files that were made and are still there", &run.changes))
+        p {
+            @if bytes > 0.0 { (with_unit(Quantity::Size, bytes)) " were moved. " }
+            "The same page from the file alone: " code { "linerate report run.json" }
+            "; beside other runs: " code { "linerate compare" } "."
+        }
     };
-    let body = format!(
-        "{files}<p>{moved}The same page from the file alone: <code>linerate report run.json</code>; beside \
-         other runs: \
-         <code>linerate compare</code>.</p>"
-    );
-    card("again", "Of this run", "", &body)
+    card("again", "Of this run", html! {}, body)
 }

@@ -145,7 +145,7 @@ fn row(bar: &Bar, before: Option<f64>, longest: f64) -> Markup {
     let note = bar.figure.why.as_deref().filter(|_| bar.figure.value.is_none()).unwrap_or(&bar.note);
     let class = match bar.name {
         "Achieved" => "achieved",
-        _ => crate::figure::origin_word(bar.figure.origin),
+        _ => bar.figure.origin.into(),
     };
     let scaled = |value: f64| (value / longest * 1000.0).clamp(0.0, 1000.0);
     let width = bar.figure.value.map_or(0.0, scaled);

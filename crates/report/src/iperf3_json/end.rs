@@ -1,6 +1,6 @@
 //! `end`: each stream and each direction in total, as both ends counted them.
 
-use super::{Ends, Stream, bits_per_second, directions, of_direction, percent, socket};
+use super::{Ends, Stream, directions, loss, of_direction, socket};
 use linerate_transport::iperf3::{CpuUse, StreamFigures};
 use serde_json::{Map, Value, json};
 
@@ -43,18 +43,7 @@ fn cpu(local: CpuUse, remote: CpuUse) -> Value {
 
 /// Bytes in a time from 0 on.
 fn figures(bytes: u64, seconds: f64, sends: bool) -> Map<String, Value> {
-    let mut keys = Map::new();
-    for (key, value) in [
-        ("start", json!(0)),
-        ("end", json!(seconds)),
-        ("seconds", json!(seconds)),
-        ("bytes", json!(bytes)),
-        ("bits_per_second", json!(bits_per_second(bytes, seconds))),
-        ("sender", json!(sends)),
-    ] {
-        keys.insert(key.into(), value);
-    }
-    keys
+    super::figures(json!(0), (seconds, seconds), bytes, sends)
 }
 
 /// A stream whose end did not tell has moved nothing that is known.
@@ -99,13 +88,6 @@ fn windows(keys: &mut Map<String, Value>, stream: &Stream) {
     ] {
         keys.insert(key.into(), json!(value));
     }
-}
-
-fn loss(keys: &mut Map<String, Value>, jitter_seconds: f64, lost: u64, packets: u64) {
-    keys.insert("jitter_ms".into(), json!(jitter_seconds * 1e3));
-    keys.insert("lost_packets".into(), json!(lost));
-    keys.insert("packets".into(), json!(packets));
-    keys.insert("lost_percent".into(), json!(percent(lost, packets)));
 }
 
 /// Bytes and the longest time of one end of a direction.

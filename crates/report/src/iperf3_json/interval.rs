@@ -1,6 +1,6 @@
 //! `intervals`: each stream by itself, and each direction in sum.
 
-use super::{Ends, bits_per_second, directions, of_direction, percent, socket};
+use super::{Ends, directions, loss, of_direction, socket};
 use linerate_transport::iperf3::IntervalReport;
 use serde_json::{Map, Value, json};
 
@@ -26,28 +26,12 @@ fn one(ends: &Ends, index: usize) -> Value {
     Value::Object(keys)
 }
 
-/// What every part of the document tells of a time.
+/// What every part of the document tells of an interval.
 fn figures(interval: &IntervalReport, bytes: u64, sends: bool) -> Map<String, Value> {
-    let seconds = interval.end - interval.start;
-    let mut keys = Map::new();
-    for (key, value) in [
-        ("start", json!(interval.start)),
-        ("end", json!(interval.end)),
-        ("seconds", json!(seconds)),
-        ("bytes", json!(bytes)),
-        ("bits_per_second", json!(bits_per_second(bytes, seconds))),
-        ("omitted", json!(interval.omitted)),
-        ("sender", json!(sends)),
-    ] {
-        keys.insert(key.into(), value);
-    }
+    let times = (interval.end, interval.end - interval.start);
+    let mut keys = super::figures(json!(interval.start), times, bytes, sends);
+    keys.insert("omitted".into(), json!(interval.omitted));
     keys
-}
-
-fn loss(keys: &mut Map<String, Value>, jitter_seconds: f64, lost: u64, packets: u64) {
-    keys.insert("jitter_ms".into(), json!(jitter_seconds * 1e3));
-    keys.insert("lost_packets".into(), json!(lost));
-    keys.insert("lost_percent".into(), json!(percent(lost, packets)));
 }
 
 fn stream(ends: &Ends, place: usize, interval: &IntervalReport, sends: bool) -> Value {

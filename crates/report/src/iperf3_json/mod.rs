@@ -130,6 +130,26 @@ fn percent(part: u64, of: u64) -> f64 {
     if of > 0 { part as f64 * 100.0 / of as f64 } else { 0.0 }
 }
 
+/// Bytes in a time, with its end and its length.
+fn figures(start: Value, (end, seconds): (f64, f64), bytes: u64, sends: bool) -> Map<String, Value> {
+    let all = [
+        ("start", start),
+        ("end", json!(end)),
+        ("seconds", json!(seconds)),
+        ("bytes", json!(bytes)),
+        ("bits_per_second", json!(bits_per_second(bytes, seconds))),
+        ("sender", json!(sends)),
+    ];
+    all.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+}
+
+fn loss(keys: &mut Map<String, Value>, jitter_seconds: f64, lost: u64, packets: u64) {
+    keys.insert("jitter_ms".into(), json!(jitter_seconds * 1e3));
+    keys.insert("lost_packets".into(), json!(lost));
+    keys.insert("packets".into(), json!(packets));
+    keys.insert("lost_percent".into(), json!(percent(lost, packets)));
+}
+
 /// The streams of one direction, with their places among all.
 fn of_direction(ends: &Ends, sends: bool) -> impl Iterator<Item = (usize, &Stream)> {
     ends.streams.iter().enumerate().filter(move |(_, stream)| stream.sends == sends)

@@ -1,6 +1,6 @@
 //! The placed picture as SVG.
 
-use super::edge::{Edge, EdgeStyle};
+use super::edge::Edge;
 use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, MARGIN, MapLayout, Placed, PlacedNode};
 use super::machine::bandwidth;
 use super::picture::{Chip, Leaf, NodeBox, Part, Picture};
@@ -182,13 +182,7 @@ fn branch(placed: &Placed) -> Markup {
 /// in use.
 fn edge(edge: &Edge, count: usize, from: f64, to: Rect) -> Markup {
     let (y, width) = (to.middle(), width_of(edge.rate));
-    let look = match edge.look {
-        EdgeStyle::Full => "full",
-        EdgeStyle::Below => "below",
-        EdgeStyle::Idle => "idle",
-        EdgeStyle::Formality => "formality",
-        EdgeStyle::Unknown => "unknown",
-    };
+    let look: &str = edge.look.into();
     let each = if count > 1 && !edge.below.is_empty() { "each " } else { "" };
     let used = edge.used.as_ref();
     let below = used.map_or_else(|| format!("{each}{}", edge.below), |used| used.words.clone());

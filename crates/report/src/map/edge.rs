@@ -8,7 +8,8 @@ use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, card, payload_rate, raw_rate};
 
 /// How an edge is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum EdgeStyle {
     /// As fast as both ends can.
     Full,

@@ -1,7 +1,7 @@
 //! What a flow does with the parts of the picture: how much of each is in use, and which of them are the bottleneck.
 
 use super::picture::{Branch, Chip, Picture, Strip, joined};
-use crate::figure::{Figure, Unit, origin_word, percent, rate, share};
+use crate::figure::{Figure, Unit, percent, rate, share};
 use crate::stages::device;
 use crate::verdict::{natural, plural};
 use linerate_facts::printable::shortened;
@@ -60,7 +60,7 @@ impl<'a> Flow<'a> {
         let capacity = match (total.value, low.zip(high)) {
             (None, _) => "capacity unknown".to_string(),
             (Some(_), Some((low, high))) if parts.len() > 1 => format!("{} each", unit.show_range(low, high)),
-            _ => format!("{}, {}", total.show(unit), origin_word(total.origin)),
+            _ => format!("{}, {}", total.show(unit), <&str>::from(total.origin)),
         };
         let words = if used > 0.0 { format!("{} of {capacity}", percent(used)) } else { capacity };
         let odd = slowest(parts).map(|slow| format!("; slowest {slow}"));

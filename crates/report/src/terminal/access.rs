@@ -1,11 +1,11 @@
 //! Benchmarks of file access on a screen: a line for each figure with its latencies, its self-checks below
 //! it; the scaling curve.
 
-use super::finding_text;
 use super::style::Style;
+use super::{FINDING_LINES, finding_lines};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, number, styled};
-use linerate_facts::printable::{printable, wrapped};
+use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_measure::measure::access::ScalingStep;
 use linerate_measure::measure::{AccessResult, Measurement, Scaling};
@@ -27,8 +27,6 @@ const CURVE: [Column; 4] =
     [number("sources", 0), number("rate", 0), number("of the sum alone", 0), number("spread", 0)];
 /// With more figures than this, only checks that failed are told below them.
 const MOST_WITH_CHECKS: usize = 24;
-/// Of each finding's text; the page has all of it.
-const FINDING_LINES: usize = 4;
 
 /// The screen, no line wider than `width`.
 pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
@@ -47,12 +45,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
         lines.push(String::new());
         lines.extend(curve(scaling, width, style));
     }
-    if !run.findings().is_empty() {
-        lines.extend([String::new(), style.bold("findings")]);
-        lines.extend(
-            run.findings().iter().flat_map(|finding| finding_text(finding, FINDING_LINES, width, style)),
-        );
-    }
+    lines.extend(finding_lines(run, usize::MAX, FINDING_LINES, width, style));
     for change in &run.changes {
         lines.extend(labelled("changed", change, width));
     }
@@ -140,7 +133,7 @@ fn below(measurement: &Measurement, all: bool, common: bool, width: usize, style
     let mut lines = Vec::new();
     if all {
         let method = (!common).then(|| printable(&measurement.method));
-        lines.extend(indented(&checked(access, method), width).iter().map(|line| style.dim(line)));
+        lines.extend(hanging("    ", &checked(access, method), width).iter().map(|line| style.dim(line)));
     }
     let mut told: Vec<String> = Vec::new();
     if let Some(burst) = &access.burst {
@@ -172,7 +165,7 @@ fn below(measurement: &Measurement, all: bool, common: bool, width: usize, style
     if !flags.is_empty() {
         told.push(format!("flags: {}", flags.join(", ")));
     }
-    lines.extend(told.iter().flat_map(|text| indented(text, width)));
+    lines.extend(told.iter().flat_map(|text| hanging("    ", text, width)));
     lines
 }
 
@@ -236,10 +229,6 @@ fn curve(scaling: &Scaling, width: usize, style: Style) -> Vec<String> {
     };
     lines.extend(wrapped(&end, width));
     lines
-}
-
-fn indented(text: &str, width: usize) -> Vec<String> {
-    wrapped(text, width.saturating_sub(4)).into_iter().map(|line| format!("    {line}")).collect()
 }
 
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {

@@ -2,10 +2,10 @@
 //! it dropped, and the cure.
 
 use super::style::Style;
-use super::{printable, wrapped};
 use crate::figure::count;
 use crate::grid::{Column, name, number, styled, text};
 use crate::ledger_words::{cured, dropped, others, place, reasons, result, unit};
+use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_measure::diagnose::ledger::{Drop, Ledger, LedgerLine};
 
 const COLUMNS: [Column; 6] = [
@@ -49,7 +49,7 @@ fn row(line: &LedgerLine) -> Vec<String> {
 fn told(drop: &Drop, line: &LedgerLine, width: usize) -> Vec<String> {
     let cure = if cured(drop, line) { format!(". Cure: {}", drop.cure) } else { String::new() };
     let text = printable(&format!("{}{cure}", dropped(drop)));
-    wrapped(&text, width.saturating_sub(4)).into_iter().map(|line| format!("    {line}")).collect()
+    hanging("    ", &text, width)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! `linerate memory` on a screen: a row for each working set, number of cores, stride and node pair, a column
 //! for each kernel.
 
-use super::finding_text;
 use super::style::Style;
+use super::{FINDING_LINES, finding_text};
+use crate::figure::quantity;
 use linerate_facts::printable::{columns, printable, wrapped};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_measure::measure::memory_sweep::bus_factor;
@@ -74,7 +75,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     }
     lines.extend(notes(run, &seen, width).iter().map(|line| style.dim(line)));
     for finding in run.findings() {
-        lines.extend(finding_text(finding, 4, width, style));
+        lines.extend(finding_text(finding, FINDING_LINES, width, style));
     }
     lines.join("\n") + "\n"
 }
@@ -198,29 +199,15 @@ impl<'a> MemoryRow<'a> {
 fn cell(figure: &Measurement, point: &MemoryPoint) -> String {
     let star = if figure.flags.is_empty() { " " } else { "*" };
     let value = match point.latency_seconds {
-        Some(seconds) => digits(seconds * 1e9),
-        None => digits(figure.bytes_per_second / 1e9),
+        Some(seconds) => quantity(seconds * 1e9),
+        None => quantity(figure.bytes_per_second / 1e9),
     };
     let text = format!("{:>1$}{star}", value, FIGURE - 1);
     if point.stride_bytes == 4 {
         return text;
     }
     let lines = figure.bytes_per_second / WORD_BYTES * LINE_BYTES.min(point.stride_bytes as f64);
-    format!("{text}{:>LINES_FIGURE$}", format!("({})", digits(lines / 1e9)))
-}
-
-/// Three digits that say something; a dash for what no memory gives.
-fn digits(value: f64) -> String {
-    if !(0.0..1e9).contains(&value) {
-        return "–".into();
-    }
-    let decimals = match value {
-        v if v >= 100.0 => 0,
-        v if v >= 10.0 => 1,
-        v if v >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{value:.decimals$}")
+    format!("{text}{:>LINES_FIGURE$}", format!("({})", quantity(lines / 1e9)))
 }
 
 /// What crossed the bus beside what it is rated for, and what the stars mean.

@@ -15,7 +15,7 @@ mod table;
 use super::figure::{Figure, Unit, percent, quantity, rate};
 use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
 use linerate_facts::printable::{columns, printable, shortened, wrapped};
-use linerate_measure::diagnose::{Finding, Severity};
+use linerate_measure::diagnose::Finding;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
@@ -23,6 +23,8 @@ pub(super) use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
 const SCREEN_LINES: usize = 40;
+/// Lines of each finding on the screen of one stage; the page has all of it.
+const FINDING_LINES: usize = 4;
 
 /// Tables of rates, one below the other.
 pub(super) fn rates(tables: &[linerate_machine::rates::table::Table], width: usize, colour: bool) -> String {
@@ -91,7 +93,7 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
         lines.extend(table::lines(run, width, rows, style));
         lines.extend(bounds(run, &verdict, text_lines, width, style));
         lines.extend(finding_lines(run, findings, text_lines, width, style));
-        lines.extend(error_lines(run, errors, text_lines.clamp(1, 3), width, style));
+        lines.extend(error_text(&run.errors, errors, text_lines.clamp(1, 3), width, style));
         if lines.len() <= SCREEN_LINES {
             return lines.join("\n") + "\n";
         }
@@ -180,15 +182,15 @@ fn other_protocols(run: &Run, text_lines: usize, width: usize, style: Style) -> 
 }
 
 fn finding_lines(run: &Run, limit: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    let Some(diagnosis) = &run.diagnosis else { return Vec::new() };
-    if diagnosis.findings.is_empty() {
+    let findings = run.findings();
+    if findings.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![String::new(), style.bold("findings")];
-    for finding in diagnosis.findings.iter().take(limit) {
+    for finding in findings.iter().take(limit) {
         lines.extend(finding_text(finding, text_lines, width, style));
     }
-    let left = diagnosis.findings.len().saturating_sub(limit);
+    let left = findings.len().saturating_sub(limit);
     if left > 0 {
         lines.push(style.dim(&format!("  and {left} more, in report.html and run.json")));
     }
@@ -196,11 +198,7 @@ fn finding_lines(run: &Run, limit: usize, text_lines: usize, width: usize, style
 }
 
 fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    let severity = match finding.severity {
-        Severity::Loss => "loss",
-        Severity::Slow => "slow",
-        Severity::Note => "note",
-    };
+    let severity: &str = finding.severity.into();
     let indent = 7;
     let mut lines = Vec::new();
     let text = format!("{}: {}", printable(&finding.id), printable(&finding.text));
@@ -217,10 +215,6 @@ fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style
         }
     }
     lines
-}
-
-fn error_lines(run: &Run, shown: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    error_text(&run.errors, shown, text_lines, width, style)
 }
 
 /// What failed, in red; nothing where nothing did.

@@ -1,12 +1,12 @@
 //! The screen of `linerate network`: a line for each figure and for each of its paths, what was chosen and
 //! why, what the paths carry, round trips, buffers, the use of the cores, findings, errors.
 
-use super::{Style, error_text, finding_text};
+use super::{FINDING_LINES, Style, error_text, finding_lines};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, notes as remarks_of, number, styled};
 use crate::stage::seconds_word;
 use crate::stream_words;
-use linerate_facts::printable::{printable, wrapped};
+use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_facts::wording::counted;
@@ -27,8 +27,6 @@ const FIGURES: [Column; 8] = [
     number("peer", 1),
     remarks_of("notes"),
 ];
-/// Findings are shortened to so many lines each.
-const FINDING_LINES: usize = 4;
 
 /// The whole screen, a newline at its end.
 pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
@@ -53,12 +51,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     }
     text.extend(super::pinning::table(&run.measurements, width, style));
     text.extend(ledgers(run, width, style));
-    if !run.findings().is_empty() {
-        text.extend([String::new(), style.bold("findings")]);
-        text.extend(
-            run.findings().iter().flat_map(|finding| finding_text(finding, FINDING_LINES, width, style)),
-        );
-    }
+    text.extend(finding_lines(run, usize::MAX, FINDING_LINES, width, style));
     text.extend(error_text(&run.errors, 5, 3, width, style));
     text.join("\n") + "\n"
 }
@@ -73,7 +66,7 @@ fn rows(measurement: &Measurement) -> Vec<Vec<String>> {
         bound.to_string() + &show_bits_rate(measurement.bytes_per_second),
         if several { percent(measurement.spread) } else { "–".into() },
         lost(measurement.protocol, measurement.loss),
-        streams.and_then(retransmits).unwrap_or_default(),
+        streams.and_then(stream_words::retransmits).map(|count| count.to_string()).unwrap_or_default(),
         quantity(measurement.cpu_seconds_per_gb),
         measurement.receiver.as_ref().map_or(String::new(), |peer| quantity(peer.cpu_seconds_per_gb)),
         stream_words::remarks(measurement).join(", "),
@@ -104,11 +97,6 @@ fn lost(protocol: Option<Protocol>, loss: f64) -> String {
     }
 }
 
-fn retransmits(result: &StreamsResult) -> Option<String> {
-    let told: Vec<u64> = result.streams.iter().filter_map(|s| Some(s.tcp.as_ref()?.retransmits)).collect();
-    (!told.is_empty()).then(|| told.iter().fold(0, |sum: u64, one| sum.saturating_add(*one)).to_string())
-}
-
 /// What stands below the table, each with its label.
 fn notes(run: &Run) -> Vec<(&'static str, String)> {
     let mut notes = Vec::new();
@@ -120,7 +108,13 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
     for (measurement, _) in results() {
         let method = printable(&measurement.method);
         if !told.contains(&method) {
-            notes.push(("method", format!("{}: {method}", measurement.protocol.map_or("", word))));
+            notes.push((
+                "method",
+                format!(
+                    "{}: {method}",
+                    measurement.protocol.map_or_else(String::new, |protocol| protocol.to_string())
+                ),
+            ));
             told.push(method);
         }
     }
@@ -135,13 +129,6 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
     notes.extend(results().filter_map(|(m, result)| Some(("buffers", buffers(m, result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("search", stream_words::search(m, result)?))));
     notes
-}
-
-fn word(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-    }
 }
 
 /// What arrived whole on a path.
@@ -221,11 +208,5 @@ fn ledgers(run: &Run, width: usize, style: Style) -> Vec<String> {
 
 /// `label  text`, wrapped under the text.
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
-    const LABEL: usize = 9;
-    let all = wrapped(text, width.saturating_sub(LABEL));
-    let line = |(index, line): (usize, &String)| {
-        let head = if index == 0 { label } else { "" };
-        format!("{head:LABEL$}{line}")
-    };
-    all.iter().enumerate().map(line).collect()
+    hanging(&format!("{label:9}"), text, width)
 }

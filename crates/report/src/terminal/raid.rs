@@ -3,7 +3,7 @@
 
 use super::style::Style;
 use crate::grid::{Column, lines, number, text};
-use linerate_facts::printable::{columns, printable, wrapped};
+use linerate_facts::printable::{columns, hanging, printable, wrapped};
 use linerate_model::plan::raid::{
     Checked, ChunkChoice, Pattern, RaidCommand, RaidLayout, RaidLevel, System, exact_size, quoted,
 };
@@ -138,17 +138,12 @@ fn choices(layout: &RaidLayout, width: usize, style: Style) -> Vec<String> {
 
 /// `  label   text`, the text wrapped in its column.
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
-    let parts = wrapped(text, width.saturating_sub(LABEL + 2));
-    let head = |index: usize| if index == 0 { label } else { "" };
-    parts.iter().enumerate().map(|(index, part)| format!("  {:<LABEL$}{part}", head(index))).collect()
+    hanging(&format!("  {label:LABEL$}"), text, width)
 }
 
 /// A sentence behind its mark, wrapped.
 fn bulleted(mark: &str, text: &str, width: usize) -> Vec<String> {
-    let indent = columns(mark) + 2;
-    let parts = wrapped(text, width.saturating_sub(indent));
-    let before = |index: usize| if index == 0 { format!("  {mark}") } else { " ".repeat(indent) };
-    parts.iter().enumerate().map(|(index, part)| before(index) + part).collect()
+    hanging(&format!("  {mark}"), text, width)
 }
 
 /// A command line as it can be pasted: broken between words, with a backslash.

@@ -4,11 +4,12 @@ use super::sync::perform;
 use super::{Completion, Queue, Transfer, check};
 use crate::buffers::{Lease, Pool, Region};
 use crate::counters::thread_cpu;
+use crate::lock;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// One thread a request in flight, but no more than this: what is queued above it waits.
@@ -64,7 +65,7 @@ fn serve(
 ) {
     let mut told = thread_cpu();
     loop {
-        let next = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = lock(todo).recv();
         let Ok((mut lease, transfer)) = next else { return };
         let result = perform(&transfer, &mut lease, files);
         let used = thread_cpu();

@@ -2,9 +2,10 @@
 //! gets one.
 
 use super::origin;
+use linerate_system::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Counted permits.
 pub struct Permits {
@@ -63,7 +64,7 @@ impl Permits {
 
     /// Every change under the lock is one step: the counts are whole even if a holder panics.
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.taken)
     }
 }
 

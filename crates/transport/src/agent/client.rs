@@ -10,8 +10,8 @@ use super::protocol::{
 use super::secret::OneTimeToken;
 use super::wire::{ADMITTED, CONTROL_MAGIC, DATA_MAGIC, DeadlineStream};
 use crate::admission::prepare_control;
-use crate::lock::lock;
 use linerate_facts::failure::Failure;
+use linerate_system::lock;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

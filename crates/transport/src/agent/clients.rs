@@ -6,8 +6,8 @@
 
 use crate::admission::origin;
 use crate::flow::allowance::{Allowance, CATCH_UP};
-use crate::lock::lock;
 use linerate_facts::units::{show_bits_rate, show_size};
+use linerate_system::lock;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

@@ -3,7 +3,7 @@
 
 use super::server::Shared;
 use super::session_stream::SessionStream;
-use crate::lock::lock;
+use linerate_system::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};

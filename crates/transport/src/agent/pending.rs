@@ -1,7 +1,7 @@
 //! The agent's pending connections, each with a thread of its own: they have shown neither key nor token yet.
 
 use crate::admission::Pending;
-use crate::lock::lock;
+use linerate_system::lock;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,7 @@
 
 use super::secret::{OneTimeToken, SECRET_BYTES, same};
 use super::session_stream::SessionStream;
-use crate::lock::lock;
+use linerate_system::lock;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 

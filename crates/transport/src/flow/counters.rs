@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// One worker's counters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WorkerCounters {
     /// Bytes that reached the sink (for UDP: that left this host) and when the last did.
     pub progress: Progress,
@@ -28,15 +28,7 @@ pub struct WorkerCounters {
 impl WorkerCounters {
     /// Nothing done yet; `start` is common to all workers of a measurement.
     pub fn new(start: Instant) -> Self {
-        WorkerCounters {
-            progress: Progress::new(start),
-            waiting_source_nanos: AtomicU64::new(0),
-            waiting_sink_nanos: AtomicU64::new(0),
-            cpu_nanos: AtomicU64::new(0),
-            lost_bytes: AtomicU64::new(0),
-            checksum: AtomicU64::new(0),
-            whole: AtomicBool::new(false),
-        }
+        WorkerCounters { progress: Progress::new(start), ..WorkerCounters::default() }
     }
 
     /// Adds time waited.

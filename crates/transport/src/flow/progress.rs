@@ -27,6 +27,12 @@ pub struct Mark {
     pub nanos: u64,
 }
 
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::new(Instant::now())
+    }
+}
+
 impl Progress {
     /// Nothing done yet; `start` is common to all that are summed.
     pub fn new(start: Instant) -> Self {

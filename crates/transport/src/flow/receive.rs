@@ -57,7 +57,7 @@ impl Terms {
 }
 
 /// Counters of one receiving worker: written by its thread, read by the control channel.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Received {
     /// Payload bytes and when the last came.
     pub progress: Progress,
@@ -78,15 +78,7 @@ pub struct Received {
 impl Received {
     /// Nothing received yet.
     pub fn new(start: Instant) -> Self {
-        Received {
-            progress: Progress::new(start),
-            datagrams: AtomicU64::new(0),
-            socket_drops: AtomicU64::new(0),
-            cpu_nanos: AtomicU64::new(0),
-            checksum: AtomicU64::new(0),
-            buffer_bytes: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-        }
+        Received { progress: Progress::new(start), ..Received::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// One stream's counters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Payload bytes, and when the last of them moved.
     pub progress: Progress,
@@ -37,17 +37,7 @@ pub(crate) struct Counted {
 
 impl Tally {
     pub(crate) fn new(start: Instant) -> Tally {
-        Tally {
-            progress: Progress::new(start),
-            packets: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            reordered: AtomicU64::new(0),
-            foreign: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            jitter_bits: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            error: Mutex::new(None),
-        }
+        Tally { progress: Progress::new(start), ..Tally::default() }
     }
 
     /// Datagrams went out; `packets` in all.

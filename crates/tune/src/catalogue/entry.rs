@@ -154,6 +154,12 @@ impl CatalogueContext<'_> {
         self.now.split(' ').map(|word| word.parse().ok()).collect()
     }
 
+    /// An interface here takes larger packets.
+    pub(super) fn has_mtu_above(&self, bytes: u64) -> bool {
+        let mut nics = self.seen.machine.nics.iter();
+        nics.any(|nic| !nic.loopback && nic.mtu.known().is_some_and(|mtu| u64::from(*mtu) > bytes))
+    }
+
     /// At least so much, for the reason; smaller values are raised, larger ones stay.
     pub fn at_least(&self, wanted: u64, why: impl Into<String>) -> Advice {
         match self.number() {

@@ -158,14 +158,8 @@ pub(crate) const ENTRIES: &[Setting] = &[
 /// Receive rings of jumbo frames want runs of pages, which must be there when an interrupt asks.
 fn free_for_frames(look: &CatalogueContext<'_>) -> Advice {
     const WANTED_KIB: u64 = 262_144;
-    let jumbo = look
-        .seen
-        .machine
-        .nics
-        .iter()
-        .any(|nic| !nic.loopback && nic.mtu.known().is_some_and(|mtu| *mtu > 4096));
     let memory = look.seen.machine.memory.total_bytes.known().copied().unwrap_or(0) >> 10;
-    match jumbo && WANTED_KIB < memory / 50 {
+    match look.has_mtu_above(4096) && WANTED_KIB < memory / 50 {
         true => look.at_least(
             WANTED_KIB,
             "an interface here has jumbo frames, whose buffers are runs of \

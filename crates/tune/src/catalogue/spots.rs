@@ -57,8 +57,8 @@ impl Where {
     /// The places on this machine.
     pub(crate) fn spots(self, seen: &GoalFacts) -> Vec<Spot> {
         match self {
-            Where::Sysctl(name) => vec![alone(Path::new("/proc/sys").join(name.replace('.', "/")))],
-            Where::File(path) => vec![alone(path.into())],
+            Where::Sysctl(name) => vec![spot("", Path::new("/proc/sys").join(name.replace('.', "/")))],
+            Where::File(path) => vec![spot("", path.into())],
             Where::Nic(attribute) => each_nic(seen, |nic| {
                 vec![of_nic(seen, nic, None, SettingPlace::Attribute(nic_folder(nic).join(attribute)))]
             }),
@@ -72,17 +72,8 @@ impl Where {
             | Where::TxPause
             | Where::Feature(_) => self.knob().map_or_else(Vec::new, |knob| knobs(seen, &knob)),
             Where::NicInterrupt => interrupts(seen),
-            Where::Disk(attribute) => seen
-                .machine
-                .disks
-                .iter()
-                .filter(|disk| whole(disk))
-                .map(|disk| of_disk(seen, disk, attribute))
-                .collect(),
-            Where::Md(attribute) => {
-                let arrays = seen.machine.disks.iter().filter(|disk| disk.kind == DiskKind::Md);
-                arrays.map(|disk| of_disk(seen, disk, attribute)).collect()
-            }
+            Where::Disk(attribute) => disks(seen, |kind| kind != DiskKind::Partition, attribute),
+            Where::Md(attribute) => disks(seen, |kind| kind == DiskKind::Md, attribute),
             Where::CpuPolicy(attribute) => policies(seen, attribute),
             Where::Each(folder, attribute) => each(seen, folder, attribute),
             Where::Pci(attribute) => functions(seen, attribute),
@@ -143,10 +134,11 @@ fn fits(pattern: &Path, path: &Path) -> bool {
             .all(|(wanted, part)| wanted == part || wanted == any && matches!(part, Component::Normal(_)))
 }
 
-fn alone(path: PathBuf) -> Spot {
+/// A file of one device that nothing else names; an empty name for the whole machine.
+fn spot(name: &str, path: PathBuf) -> Spot {
     Spot {
-        name: String::new(),
-        of: String::new(),
+        name: name.into(),
+        of: name.into(),
         queue: None,
         place: SettingPlace::Attribute(path),
         device: None,
@@ -228,31 +220,18 @@ fn is_queue(name: &str, nic: &str, single: bool) -> bool {
     names_queue && (single || name.contains(&nic.to_ascii_lowercase()))
 }
 
-fn whole(disk: &Disk) -> bool {
-    !matches!(disk.kind, DiskKind::Partition)
-}
-
-fn of_disk(seen: &GoalFacts, disk: &Disk, attribute: &str) -> Spot {
-    Spot {
-        name: disk.name.clone(),
-        of: disk.name.clone(),
-        queue: None,
-        place: SettingPlace::Attribute(Path::new("/sys/block").join(&disk.name).join(attribute)),
+fn disks(seen: &GoalFacts, wanted: impl Fn(DiskKind) -> bool, attribute: &str) -> Vec<Spot> {
+    let of_disk = |disk: &Disk| Spot {
         device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Disk, &disk.name)),
-    }
+        ..spot(&disk.name, Path::new("/sys/block").join(&disk.name).join(attribute))
+    };
+    seen.machine.disks.iter().filter(|disk| wanted(disk.kind)).map(of_disk).collect()
 }
 
 fn policies(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
     let folder = Path::new("/sys/devices/system/cpu/cpufreq");
     let names = seen.sysroot.list(folder).into_iter().filter(|name| name.starts_with("policy"));
-    let spot = |name: String| Spot {
-        place: SettingPlace::Attribute(folder.join(&name).join(attribute)),
-        of: name.clone(),
-        name,
-        queue: None,
-        device: None,
-    };
-    names.map(spot).collect()
+    names.map(|name| spot(&name, folder.join(&name).join(attribute))).collect()
 }
 
 fn each(seen: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
@@ -260,26 +239,13 @@ fn each(seen: &GoalFacts, folder: &str, attribute: &str) -> Vec<Spot> {
     let mut names = seen.sysroot.list(folder);
     names.retain(|name| seen.sysroot.exists(folder.join(name).join(attribute)));
     names.sort();
-    let spot = |name: String| Spot {
-        place: SettingPlace::Attribute(folder.join(&name).join(attribute)),
-        of: name.clone(),
-        name,
-        queue: None,
-        device: None,
-    };
-    names.into_iter().map(spot).collect()
+    names.iter().map(|name| spot(name, folder.join(name).join(attribute))).collect()
 }
 
 fn functions(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
-    let nics = seen.machine.nics.iter().filter_map(|nic| nic.pci.clone());
-    let disks = seen.machine.controllers.iter().filter_map(|controller| controller.pci.clone());
-    let addresses: std::collections::BTreeSet<String> = nics.chain(disks).collect();
-    let spot = |address: String| Spot {
-        place: SettingPlace::Attribute(Path::new("/sys/bus/pci/devices").join(&address).join(attribute)),
-        of: address.clone(),
-        name: address,
-        queue: None,
-        device: None,
-    };
-    addresses.into_iter().map(spot).collect()
+    let nics = seen.machine.nics.iter().filter_map(|nic| nic.pci.as_ref());
+    let disks = seen.machine.controllers.iter().filter_map(|controller| controller.pci.as_ref());
+    let addresses: std::collections::BTreeSet<&String> = nics.chain(disks).collect();
+    let folder = Path::new("/sys/bus/pci/devices");
+    addresses.into_iter().map(|address| spot(address, folder.join(address).join(attribute))).collect()
 }

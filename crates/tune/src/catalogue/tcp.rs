@@ -82,13 +82,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
         "find the path's MTU where no message reports it: 0 off, 1 after a black hole, 2 always",
         "net.ipv4.tcp_mtu_probing",
         |look| {
-            let jumbo = look
-                .seen
-                .machine
-                .nics
-                .iter()
-                .any(|nic| !nic.loopback && nic.mtu.known().is_some_and(|mtu| *mtu > 1500));
-            if jumbo && look.now == "0" {
+            if look.has_mtu_above(1500) && look.now == "0" {
                 return Advice::change(
                     "1",
                     "an interface here has jumbo frames: a smaller link on the way would swallow them in \

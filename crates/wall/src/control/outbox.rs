@@ -3,7 +3,7 @@
 //! them is closed.
 
 use crate::geometry::TileId;
-use linerate_transport::lock;
+use linerate_system::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;

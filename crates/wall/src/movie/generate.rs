@@ -4,6 +4,7 @@ use super::NewMovie;
 use crate::geometry::TileId;
 use crate::picture::TestPicture;
 use linerate_facts::failure::Failure;
+use linerate_system::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -71,7 +72,7 @@ impl Work<'_> {
     fn all(&self) {
         if let Err(failure) = self.until_done() {
             self.next.store(self.runs, Ordering::Relaxed);
-            let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut first = lock(&self.failure);
             first.get_or_insert(failure);
         }
     }

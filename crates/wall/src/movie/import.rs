@@ -6,6 +6,7 @@ use super::film::{argument, is_sequence, last_line, not_started};
 use crate::geometry::Size;
 use crate::picture::{Proof, stamp_and_sum, sum};
 use linerate_facts::failure::Failure;
+use linerate_system::lock;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -137,7 +138,7 @@ struct ImportChild(Mutex<Child>);
 
 impl ImportChild {
     fn child(&self) -> MutexGuard<'_, Child> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn kill(&self) {
@@ -192,7 +193,7 @@ fn filter(fit: Fit, Size { width, height }: Size, rate: &str) -> String {
 fn listen(mut words: impl Read, said: &Mutex<String>) {
     let mut bytes = [0; 4096];
     while let Ok(length @ 1..) = words.read(&mut bytes) {
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = lock(said);
         said.push_str(&String::from_utf8_lossy(&bytes[..length]));
         let over = said.len().saturating_sub(MOST_SAID_BYTES);
         let from = (over..=said.len()).find(|at| said.is_char_boundary(*at)).unwrap_or(0);

@@ -7,13 +7,14 @@ use crate::geometry::TileId;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::{drop_pages, space_at};
+use linerate_system::lock;
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// So much of a file may wait in the page cache: more takes the memory of others, and the disk's turn only
 /// comes later.
@@ -106,7 +107,7 @@ impl NewMovie {
         tile.file
             .write_all_at(bytes, u64::from(from) * frame_bytes)
             .map_err(|error| not_written(&tile.path, &error))?;
-        let mut kept = tile.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&tile.sums);
         let end = from as usize + sums.len();
         if kept.len() < end {
             kept.resize(end, 0);
@@ -125,7 +126,7 @@ impl NewMovie {
     pub fn finish(mut self, frames: u32) -> Result<Movie, Failure> {
         for tile in &self.tiles {
             tile.flush()?;
-            let sums = tile.sums.lock().unwrap_or_else(PoisonError::into_inner);
+            let sums = lock(&tile.sums);
             write_new(&sums_path(&self.folder, tile.id), &as_bytes(&sums), &mut self.made)?;
         }
         self.manifest.frames = frames;

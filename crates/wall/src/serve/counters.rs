@@ -1,8 +1,9 @@
 //! What a tile's worker counts while it works: bumped by its thread, read by the sampler.
 
 use crate::control::Preview;
+use linerate_system::lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// What keeps a worker from its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,33 +92,33 @@ impl TileCounters {
 
     /// Says what is wrong; the last word counts. Only where something fails: it takes a lock.
     pub(crate) fn tell_problem(&self, problem: String) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+        *lock(&self.problem) = Some(problem);
     }
 
     /// What is wrong.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.problem).clone()
     }
 
     /// Says that the network did not take something, and why; it may well take the next. Only where it fails:
     /// it takes a lock.
     pub(crate) fn tell_network(&self, why: String, at: u64) {
-        *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Some((why, at));
+        *lock(&self.network) = Some((why, at));
     }
 
     /// What the network said last, and when, nanoseconds since 1970.
     pub(crate) fn network(&self) -> Option<(String, u64)> {
-        self.network.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.network).clone()
     }
 
     /// Says what moves the bytes.
     pub(crate) fn tell_method(&self, method: String) {
-        *self.method.lock().unwrap_or_else(PoisonError::into_inner) = method;
+        *lock(&self.method) = method;
     }
 
     /// What moves the bytes.
     pub(crate) fn method(&self) -> String {
-        self.method.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.method).clone()
     }
 
     /// Shows a small picture, if nobody is looking at the old one this very moment.
@@ -129,6 +130,6 @@ impl TileCounters {
 
     /// The newest small picture.
     pub(crate) fn preview(&self) -> Option<Preview> {
-        self.preview.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.preview).clone()
     }
 }

@@ -9,10 +9,11 @@ use super::tiles::Tile;
 use crate::geometry::Size;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
+use linerate_system::lock;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// So often it looks.
@@ -33,10 +34,6 @@ pub(crate) struct Keeper {
     size: Size,
     sending: Sending,
     first: ServerSample,
-}
-
-fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Keeper {

@@ -4,7 +4,8 @@
 use super::settings::ServeSettings;
 use crate::geometry::TileId;
 use crate::status::ServerStatus;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use linerate_system::lock;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Each is heard every second: so long without a word, and it is gone.
@@ -58,7 +59,7 @@ impl Others {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Other>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.all)
     }
 
     /// One that follows is there.
@@ -112,7 +113,7 @@ impl Others {
     }
 
     fn held(&self) -> MutexGuard<'_, BarrierScreens> {
-        self.barrier.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.barrier)
     }
 
     /// How they do.

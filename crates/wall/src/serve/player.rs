@@ -16,10 +16,11 @@ use crate::timeline::Timeline;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::Machine;
+use linerate_system::lock;
 use linerate_transport::agent::random;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -104,7 +105,7 @@ impl Player {
         let thread = std::thread::Builder::new().name("keeper".into()).spawn(move || keeper.run(&latest));
         let thread =
             thread.map_err(|error| Failure::Lacks(format!("no thread to watch the NICs: {error}")))?;
-        player.senders.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        lock(&player.senders).push(thread);
         // One that follows plays nothing before it knows what: out of step it would be worse than dark.
         if player.settings.leader.is_none() {
             player.begin();
@@ -153,7 +154,7 @@ impl Player {
                 start(sender, Arc::clone(&self.latest), Arc::clone(&tile.gate), Arc::clone(&tile.counters));
             match started {
                 Ok(thread) => {
-                    self.senders.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+                    lock(&self.senders).push(thread);
                 }
                 Err(error) => {
                     self.latest.stop();
@@ -221,7 +222,7 @@ impl Player {
     /// Ends it: the wire is silent when this returns.
     pub fn stop(&self) {
         self.latest.stop();
-        let threads = std::mem::take(&mut *self.senders.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *lock(&self.senders));
         for thread in threads {
             let _ = thread.join();
         }

@@ -3,8 +3,9 @@
 
 use crate::control::View;
 use crate::timeline::Timeline;
+use linerate_system::lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Scenes that are kept: the one that holds, and what was announced behind it.
 const MOST_SCENES: usize = 4;
@@ -99,12 +100,12 @@ impl LatestProgram {
 
     /// What hangs there now.
     pub(crate) fn program(&self) -> Arc<Program> {
-        Arc::clone(&self.program.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.program))
     }
 
     /// Hangs up another made from this one; two who change at once come one after the other.
     pub(crate) fn change(&self, change: impl FnOnce(&Program) -> Program) {
-        let mut held = self.program.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = lock(&self.program);
         let mut new = change(&held);
         new.timeline.generation = new.timeline.generation.max(held.timeline.generation + 1);
         self.generation.store(new.timeline.generation, Ordering::Release);

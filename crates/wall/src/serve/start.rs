@@ -14,11 +14,12 @@ use crate::movie::Movie;
 use crate::rtp::FrameLayout;
 use linerate_system::affinity;
 use linerate_system::buffers::Pool;
+use linerate_system::lock;
 use linerate_system::queue;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Where routes are left for a worker.
@@ -31,7 +32,7 @@ pub(crate) struct Gate {
 impl Gate {
     /// From its next frame on the worker takes this route; without one its frames are dropped.
     pub(crate) fn set(&self, route: Option<Route>) {
-        *self.route.lock().unwrap_or_else(PoisonError::into_inner) = route;
+        *lock(&self.route) = route;
         self.version.fetch_add(1, Ordering::Release);
     }
 }
@@ -55,7 +56,7 @@ impl RouteSource for GateRoutes {
             return None;
         }
         self.seen = version;
-        let route = self.gate.route.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let route = lock(&self.gate.route).take();
         let Some(Route { socket, layout, .. }) = route else { return Some(None) };
         match UdpWire::new(socket, layout.datagram_bytes(), self.burst) {
             Ok(wire) => Some(Some((wire, layout))),

@@ -9,8 +9,9 @@ use super::start::Gate;
 use crate::control::ScreenReport;
 use crate::geometry::{Size, TileId};
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::lock;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// One tile.
@@ -55,10 +56,6 @@ pub(crate) struct LastReport {
     pub heard_at: u64,
     /// Datagrams that were lost between this report and the one before.
     pub newly_lost: u64,
-}
-
-fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a tile is made of.

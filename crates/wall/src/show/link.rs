@@ -3,12 +3,13 @@
 
 use crate::control::{Client, ControlMessage, ControlRequest, ScreenReport};
 use crate::geometry::TileId;
+use linerate_system::lock;
 use linerate_transport::agent::Key;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -110,10 +111,6 @@ impl Drop for Link {
             }
         }
     }
-}
-
-fn lock(between: &Mutex<Between>) -> MutexGuard<'_, Between> {
-    between.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Keeper {

@@ -8,9 +8,10 @@ use super::link::Link;
 use super::screen::Screen;
 use crate::control::ScreenReport;
 use crate::geometry::{FrameRate, Size};
+use linerate_system::lock;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Rates are of this time.
@@ -65,11 +66,11 @@ pub struct Glass(Arc<Mutex<Option<Live>>>);
 impl Glass {
     /// The newest; none before the first.
     pub fn newest(&self) -> Option<Live> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn show(&self, live: Live) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(live);
+        *lock(&self.0) = Some(live);
     }
 }
 

@@ -25,7 +25,8 @@ const MOST_BUFFER_BYTES: usize = 4 << 30;
 const BUFFERS: std::ops::RangeInclusive<usize> = 4..=24;
 
 /// Where a size or a rate comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Origin {
     Told,
     Server,

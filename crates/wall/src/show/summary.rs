@@ -97,9 +97,9 @@ impl ScreenSummary {
             report: screen.report(),
             seconds: tally.span.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9),
             size: size_told.map(|(size, _)| size),
-            size_from: size_told.map(|(_, origin)| word(origin)),
+            size_from: size_told.map(|(_, origin)| origin.to_string()),
             frames_per_second: rate.map(|(rate, _)| rate),
-            rate_from: rate.map(|(_, origin)| word(origin)),
+            rate_from: rate.map(|(_, origin)| origin.to_string()),
             ssrc: stream.map(|stream| stream.ssrc),
             source: stream.map(|stream| stream.from),
             timing: match screen.deadlines.timing() {
@@ -264,15 +264,6 @@ fn window_line(window: &WindowSummary) -> String {
     let by = if window.pixels_by == "requests" { " by requests, without shared memory" } else { "" };
     let WindowSummary { frames_shown, frames_dropped, .. } = window;
     format!("  window      {size}{full}{frames_shown} shown{by}, {frames_dropped} dropped{taken}")
-}
-
-fn word(origin: Origin) -> String {
-    match origin {
-        Origin::Told => "told",
-        Origin::Server => "server",
-        Origin::Stream => "stream",
-    }
-    .into()
 }
 
 impl ShowSummary {

@@ -7,7 +7,7 @@ use crate::sources::{DriverReading, NetworkReading};
 use linerate_facts::counters::NetworkCounters;
 use linerate_facts::counters::rates::Elapsed;
 use linerate_facts::fact::Fact;
-use linerate_measure::diagnose::ledger::{Drop, Layer, Unit, drops_by_interface};
+use linerate_measure::diagnose::ledger::{Drop, Layer, drops_by_interface};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -78,13 +78,7 @@ impl Side {
 }
 
 fn line(layer: Layer, interface: Option<String>, drop: Drop, per_second: Option<f64>) -> DropLine {
-    let unit = match drop.unit {
-        Unit::Datagrams => "datagrams",
-        Unit::Trains { .. } => "trains",
-        Unit::Packets => "packets",
-        Unit::Fragments => "fragments",
-        Unit::Bytes => "bytes",
-    };
+    let unit: &str = drop.unit.into();
     DropLine {
         layer: layer.to_string(),
         interface,

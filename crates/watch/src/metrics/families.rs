@@ -1,7 +1,7 @@
 //! Which figures of a moment stand on the page, under which names.
 
 use super::page::{FamilyKind, Page};
-use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, PowerKind, SoftnetCore};
+use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, SoftnetCore};
 
 use FamilyKind::{Counter, Gauge};
 
@@ -245,24 +245,18 @@ pub(crate) fn links(page: &mut Page, moment: &Moment) {
 }
 
 pub(crate) fn power(page: &mut Page, moment: &Moment) {
-    let kind = |kind: PowerKind| match kind {
-        PowerKind::Rapl => "rapl",
-        PowerKind::Hwmon => "hwmon",
-        PowerKind::Ipmi => "ipmi",
-        PowerKind::Command => "command",
-    };
     let mut family = page.family(Gauge, "power_watts", "What a meter shows.");
     for one in &moment.power {
-        family.sample(&[("kind", kind(one.kind)), ("meter", &one.name)], one.watts.known().copied());
+        family.sample(&[("kind", one.kind.into()), ("meter", &one.name)], one.watts.known().copied());
     }
     let mut family =
         page.family(Gauge, "power_idle_watts", "The least that it showed while the machine was idle.");
     for one in &moment.power {
-        family.sample(&[("kind", kind(one.kind)), ("meter", &one.name)], one.idle_watts);
+        family.sample(&[("kind", one.kind.into()), ("meter", &one.name)], one.idle_watts);
     }
     let mut family = page.family(Counter, "energy_joules", "Energy since the watch began.");
     for one in &moment.power {
-        family.sample(&[("kind", kind(one.kind)), ("meter", &one.name)], one.joules);
+        family.sample(&[("kind", one.kind.into()), ("meter", &one.name)], one.joules);
     }
     page.family(Gauge, "energy_joules_per_byte", "Energy for each byte that the NICs move.")
         .sample(&[], moment.energy.joules_per_gb.map(|joules| joules / 1e9));

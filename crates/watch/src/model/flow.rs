@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// What is being measured or played.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum FlowStage {
     /// Before and after the measurements: probe, scratch files, diagnosis.
     Step,

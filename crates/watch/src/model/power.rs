@@ -24,8 +24,9 @@ pub struct PowerSource {
 }
 
 /// Where a power figure is from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum PowerKind {
     /// The processors' energy counters.
     Rapl,

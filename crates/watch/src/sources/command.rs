@@ -1,11 +1,12 @@
 //! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `--power-command` names.
 
 use linerate_facts::sysroot::Sysroot;
+use linerate_system::lock;
 use linerate_system::process::kill_group;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// A program that takes longer is ended.
@@ -21,7 +22,7 @@ pub struct Program(Arc<Mutex<Option<Child>>>);
 
 impl Program {
     fn lock(&self) -> MutexGuard<'_, Option<Child>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Ends it, with all that it started.

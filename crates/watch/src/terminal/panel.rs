@@ -204,15 +204,10 @@ fn progress(panel: &Panel<'_>, width: usize) -> Line<'static> {
 
 /// `disk: read sequential`, or the step's words.
 fn named(flow: &LiveFlow) -> String {
-    let stage = match flow.stage {
-        FlowStage::Memory => "memory",
-        FlowStage::Disk => "disk",
-        FlowStage::Network => "network",
-        FlowStage::Path => "path",
-        FlowStage::Load => "load",
-        FlowStage::Wall => "wall",
-        FlowStage::Step | FlowStage::Other => return outside(&flow.name),
-    };
+    if let FlowStage::Step | FlowStage::Other = flow.stage {
+        return outside(&flow.name);
+    }
+    let stage: &str = flow.stage.into();
     format!("{stage}: {}", outside(&flow.name))
 }
 

@@ -1,6 +1,6 @@
 //! What is read and written, and how: the options of `linerate disk`.
 
-use super::values::{rate, seconds, size};
+use super::values::{Choices, one_of, rate, seconds, size};
 use clap::{Args, ValueEnum};
 use linerate_measure::measure::access::{Access, AccessOrder, Engine, FileLayout, Permissions};
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
@@ -40,11 +40,11 @@ pub struct JobArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pattern)]
     pub pattern: Vec<AccessOrder>,
     /// A file for each worker, or one shared by all workers of a source: in one piece each, or in strides
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [LayoutArg::FilePerWorker])]
-    pub layout: Vec<LayoutArg>,
+    #[arg(long, value_name = "LIST", value_parser = one_of(LAYOUTS), value_delimiter = ',', default_values = ["file-per-worker"])]
+    pub layout: Vec<FileLayout>,
     /// What moves the bytes
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_values_t = [EngineArg::IoUring])]
-    pub engine: Vec<EngineArg>,
+    #[arg(long, value_name = "LIST", value_parser = one_of(ENGINES), value_delimiter = ',', default_values = ["io-uring"])]
+    pub engine: Vec<Engine>,
     /// Length of one measurement, such as 2 (seconds) or 500ms [default: 2; with --amount, --block or
     /// --segments each worker does its part once]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
@@ -114,8 +114,8 @@ impl JobArgs {
             queue_depths: self.queue_depth.clone(),
             accesses: accesses.into_iter().map(|word| word.access(self.read_share / 100.0)).collect(),
             orders,
-            layouts: self.layout.iter().copied().map(LayoutArg::layout).collect(),
-            engines: self.engine.iter().copied().map(EngineArg::engine).collect(),
+            layouts: self.layout.clone(),
+            engines: self.engine.clone(),
             parts: WorkerParts {
                 amount_bytes: self.amount,
                 block_bytes: self.block,
@@ -157,43 +157,22 @@ impl AccessArg {
 }
 
 /// `--layout`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LayoutArg {
-    FilePerWorker,
-    Segmented,
-    Strided,
-}
-
-impl LayoutArg {
-    fn layout(self) -> FileLayout {
-        match self {
-            LayoutArg::FilePerWorker => FileLayout::FilePerWorker,
-            LayoutArg::Segmented => FileLayout::Segmented,
-            LayoutArg::Strided => FileLayout::Strided,
-        }
-    }
-}
+const LAYOUTS: Choices<FileLayout> = &[
+    ("file-per-worker", "", FileLayout::FilePerWorker),
+    ("segmented", "", FileLayout::Segmented),
+    ("strided", "", FileLayout::Strided),
+];
 
 /// `--engine`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EngineArg {
-    /// Many requests in flight; blocking calls on threads where it is not allowed
-    IoUring,
-    /// pread and pwrite: one request in flight a worker
-    Psync,
-    /// A mapping of the file
-    Mmap,
-}
-
-impl EngineArg {
-    fn engine(self) -> Engine {
-        match self {
-            EngineArg::IoUring => Engine::IoUring,
-            EngineArg::Psync => Engine::Psync,
-            EngineArg::Mmap => Engine::Mmap,
-        }
-    }
-}
+const ENGINES: Choices<Engine> = &[
+    (
+        "io-uring",
+        "Many requests in flight; blocking calls on threads where it is not allowed",
+        Engine::IoUring,
+    ),
+    ("psync", "pread and pwrite: one request in flight a worker", Engine::Psync),
+    ("mmap", "A mapping of the file", Engine::Mmap),
+];
 
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {

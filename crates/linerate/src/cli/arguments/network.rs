@@ -1,9 +1,10 @@
 //! `linerate network`.
 
-use super::values::{bytes, rate, seconds, size};
-use super::{LiveArgs, ProtocolArg};
+use super::values::{Choices, bytes, one_of, rate, seconds, size};
+use super::{LiveArgs, PROTOCOLS};
 use crate::cli::output::OutputArgs;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::streams::StreamDirection;
 use linerate_model::plan::Pin;
 use linerate_transport::flow::stream::SendMethod;
@@ -23,11 +24,11 @@ pub struct NetworkArgs {
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "compare_pinning", "verify"])]
     pub iperf3: Option<String>,
     /// What to measure
-    #[arg(long, value_enum, default_value_t = ProtocolArg::Both)]
-    pub protocol: ProtocolArg,
+    #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
+    pub protocol: &'static [Protocol],
     /// Which way the bytes go, seen from here; both: at once
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [DirectionArg::Send, DirectionArg::Receive])]
-    pub direction: Vec<DirectionArg>,
+    #[arg(long, value_parser = one_of(DIRECTIONS), value_delimiter = ',', default_values = ["send", "receive"])]
+    pub direction: Vec<StreamDirection>,
     /// Streams in each direction over all paths, dealt to the NICs by their rates [default: one a path]
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub streams: u32,
@@ -35,8 +36,8 @@ pub struct NetworkArgs {
     #[arg(long, value_name = "FILE")]
     pub source: Option<PathBuf>,
     /// How the bytes are handed to the kernel [default: the best of some short trials]
-    #[arg(long, value_enum)]
-    pub method: Option<NetworkMethodArg>,
+    #[arg(long, value_parser = one_of(METHODS))]
+    pub method: Option<SendMethod>,
     /// Bytes a call, such as 128k (TCP) [default: chosen with the method, 512k where that is given]
     #[arg(long, value_name = "SIZE", value_parser = bytes(1024..=16 << 20))]
     pub write: Option<u32>,
@@ -94,54 +95,21 @@ pub struct NetworkArgs {
 }
 
 /// `--direction`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DirectionArg {
-    Send,
-    Receive,
-    Both,
-}
-
-impl DirectionArg {
-    /// The direction.
-    pub fn direction(self) -> StreamDirection {
-        match self {
-            DirectionArg::Send => StreamDirection::Send,
-            DirectionArg::Receive => StreamDirection::Receive,
-            DirectionArg::Both => StreamDirection::Both,
-        }
-    }
-}
+const DIRECTIONS: Choices<StreamDirection> = &[
+    ("send", "", StreamDirection::Send),
+    ("receive", "", StreamDirection::Receive),
+    ("both", "", StreamDirection::Both),
+];
 
 /// `--method`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NetworkMethodArg {
-    /// send(2) of a buffer; of a file: read(2), then send(2)
-    Write,
-    /// sendfile(2) from the page cache (TCP)
-    Sendfile,
-    /// splice(2) through a pipe (TCP)
-    Splice,
-    /// MSG_ZEROCOPY (TCP)
-    Zerocopy,
-    /// Datagrams in trains that the kernel or the NIC cuts, UDP_SEGMENT (UDP)
-    Trains,
-    /// sendmmsg(2) of single datagrams (UDP)
-    Datagrams,
-}
-
-impl NetworkMethodArg {
-    /// The method.
-    pub fn method(self) -> SendMethod {
-        match self {
-            NetworkMethodArg::Write => SendMethod::Write,
-            NetworkMethodArg::Sendfile => SendMethod::Sendfile,
-            NetworkMethodArg::Splice => SendMethod::Splice,
-            NetworkMethodArg::Zerocopy => SendMethod::Zerocopy,
-            NetworkMethodArg::Trains => SendMethod::Trains,
-            NetworkMethodArg::Datagrams => SendMethod::Datagrams,
-        }
-    }
-}
+const METHODS: Choices<SendMethod> = &[
+    ("write", "send(2) of a buffer; of a file: read(2), then send(2)", SendMethod::Write),
+    ("sendfile", "sendfile(2) from the page cache (TCP)", SendMethod::Sendfile),
+    ("splice", "splice(2) through a pipe (TCP)", SendMethod::Splice),
+    ("zerocopy", "MSG_ZEROCOPY (TCP)", SendMethod::Zerocopy),
+    ("trains", "Datagrams in trains that the kernel or the NIC cuts, UDP_SEGMENT (UDP)", SendMethod::Trains),
+    ("datagrams", "sendmmsg(2) of single datagrams (UDP)", SendMethod::Datagrams),
+];
 
 fn pin(text: &str) -> Result<Pin, String> {
     match text {

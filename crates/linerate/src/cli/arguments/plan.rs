@@ -1,9 +1,9 @@
 //! `linerate plan`.
 
-use super::values::{bytes, rate};
+use super::values::{Choices, bytes, one_of, rate};
 use super::{EXIT_STATUS, MachineArgs};
 use crate::cli::raid::RaidArgs;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::flow::Method;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub told: MachineArgs,
     /// Where bytes come from and where they go
-    #[arg(long, value_enum, default_value_t = FlowArg::DiskToNetwork)]
-    pub flow: FlowArg,
+    #[arg(long, value_parser = one_of(FLOWS), default_value = "disk-to-network")]
+    pub flow: (&'static str, &'static str),
     /// Source in place of that of --flow: disk:NAME, nic:NAME, disk for all, or memory; repeat for several
     #[arg(long, value_name = "END")]
     pub from: Vec<String>,
@@ -31,14 +31,14 @@ pub struct PlanArgs {
     #[arg(long, value_name = "END")]
     pub to: Vec<String>,
     /// Transport over the NICs
-    #[arg(long, value_enum, default_value_t = PlanProtocol::Tcp)]
-    pub protocol: PlanProtocol,
+    #[arg(long, value_parser = one_of(PLAN_PROTOCOLS), default_value = "tcp")]
+    pub protocol: Protocol,
     /// MTU of every NIC [default: what each has]
     #[arg(long, value_name = "BYTES", value_parser = bytes(576..=65_535))]
     pub mtu: Option<u32>,
     /// How bytes pass memory
-    #[arg(long, value_enum, default_value_t = PlanMethodArg::Direct)]
-    pub method: PlanMethodArg,
+    #[arg(long, value_parser = one_of(METHODS), default_value = "direct")]
+    pub method: Method,
     /// What if this part were taken away; repeat for several
     #[arg(long, value_name = "NAME")]
     pub remove: Vec<String>,
@@ -69,70 +69,24 @@ pub enum PlanWhat {
     Raid(RaidArgs),
 }
 
-/// `--flow`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FlowArg {
-    DiskToNetwork,
-    NetworkToDisk,
-    MemoryToNetwork,
-    NetworkToMemory,
-    DiskToMemory,
-    MemoryToDisk,
-    NetworkToGpu,
-    DiskToGpu,
-}
-
-impl FlowArg {
-    /// Source and sink in words of `--from` and `--to`.
-    pub fn ends(self) -> (&'static str, &'static str) {
-        match self {
-            FlowArg::DiskToNetwork => ("disk", "nic"),
-            FlowArg::NetworkToDisk => ("nic", "disk"),
-            FlowArg::MemoryToNetwork => ("memory", "nic"),
-            FlowArg::NetworkToMemory => ("nic", "memory"),
-            FlowArg::DiskToMemory => ("disk", "memory"),
-            FlowArg::MemoryToDisk => ("memory", "disk"),
-            FlowArg::NetworkToGpu => ("nic", "gpu"),
-            FlowArg::DiskToGpu => ("disk", "gpu"),
-        }
-    }
-}
+/// `--flow`: source and sink in words of `--from` and `--to`.
+const FLOWS: Choices<(&str, &str)> = &[
+    ("disk-to-network", "", ("disk", "nic")),
+    ("network-to-disk", "", ("nic", "disk")),
+    ("memory-to-network", "", ("memory", "nic")),
+    ("network-to-memory", "", ("nic", "memory")),
+    ("disk-to-memory", "", ("disk", "memory")),
+    ("memory-to-disk", "", ("memory", "disk")),
+    ("network-to-gpu", "", ("nic", "gpu")),
+    ("disk-to-gpu", "", ("disk", "gpu")),
+];
 
 /// `--protocol` of a plan: one flow has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlanProtocol {
-    Tcp,
-    Udp,
-}
-
-impl PlanProtocol {
-    /// The protocol.
-    pub fn protocol(self) -> Protocol {
-        match self {
-            PlanProtocol::Tcp => Protocol::Tcp,
-            PlanProtocol::Udp => Protocol::Udp,
-        }
-    }
-}
+const PLAN_PROTOCOLS: Choices<Protocol> = &[("tcp", "", Protocol::Tcp), ("udp", "", Protocol::Udp)];
 
 /// `--method`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlanMethodArg {
-    /// O_DIRECT and one copy into the socket, as linerate does it
-    Direct,
-    /// No copy
-    Zerocopy,
-    /// Through the page cache: one copy more
-    Cached,
-}
-
-impl PlanMethodArg {
-    /// The method.
-    pub fn method(self) -> Method {
-        match self {
-            PlanMethodArg::Direct => Method::Direct,
-            PlanMethodArg::Zerocopy => Method::Zerocopy,
-            PlanMethodArg::Cached => Method::Cached,
-        }
-    }
-}
+const METHODS: Choices<Method> = &[
+    ("direct", "O_DIRECT and one copy into the socket, as linerate does it", Method::Direct),
+    ("zerocopy", "No copy", Method::Zerocopy),
+    ("cached", "Through the page cache: one copy more", Method::Cached),
+];

@@ -1,8 +1,8 @@
 //! `linerate tune`.
 
 use super::EXIT_STATUS;
-use super::values::{rate, time};
-use clap::{Args, Subcommand, ValueEnum};
+use super::values::{Choices, one_of, rate, time};
+use clap::{Args, Subcommand};
 use linerate_tune::catalogue::SettingStage;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,8 +67,8 @@ pub struct TuneChoice {
     #[arg(long, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)))]
     pub rtt: Option<Duration>,
     /// Only settings that are for this stage
-    #[arg(long, value_enum)]
-    pub stage: Option<TuneStage>,
+    #[arg(long, value_parser = one_of(STAGES))]
+    pub stage: Option<SettingStage>,
     /// Only settings that cure this finding of a run; repeat for several
     #[arg(long, value_name = "ID")]
     pub finding: Vec<String>,
@@ -170,23 +170,11 @@ pub struct PersistArgs {
 }
 
 /// `--stage`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TuneStage {
-    Network,
-    Disk,
-    Memory,
-}
-
-impl TuneStage {
-    /// The stage.
-    pub fn stage(self) -> SettingStage {
-        match self {
-            TuneStage::Network => SettingStage::Network,
-            TuneStage::Disk => SettingStage::Disk,
-            TuneStage::Memory => SettingStage::Memory,
-        }
-    }
-}
+const STAGES: Choices<SettingStage> = &[
+    ("network", "", SettingStage::Network),
+    ("disk", "", SettingStage::Disk),
+    ("memory", "", SettingStage::Memory),
+];
 
 /// Shorter windows are noise, longer ones patience.
 fn window(text: &str) -> Result<f64, String> {

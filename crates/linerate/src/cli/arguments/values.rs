@@ -1,11 +1,29 @@
 //! Values of options: times, sizes and rates are read in one way everywhere, within the bounds that an option
 //! sets.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use linerate_facts::units::{parse_duration, parse_rate, parse_size, show_bits_rate, show_size};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 const A_DAY: f64 = 86_400.0;
+
+/// Words of an option: each with its help, where it needs one, and what it stands for. A word may have others in
+/// its place, behind a `|`.
+pub(crate) type Choices<T> = &'static [(&'static str, &'static str, T)];
+
+/// One of these words.
+pub(crate) fn one_of<T: Clone + Send + Sync>(choices: Choices<T>) -> impl TypedValueParser<Value = T> {
+    let possible = choices.iter().map(|(words, help, _)| {
+        let mut words = words.split('|');
+        let value = PossibleValue::new(words.next().unwrap_or_default()).aliases(words);
+        if help.is_empty() { value } else { value.help(*help) }
+    });
+    PossibleValuesParser::new(possible).try_map(|given| {
+        let chosen = choices.iter().find(|(words, ..)| words.split('|').any(|word| word == given));
+        chosen.map(|(.., meaning)| meaning.clone()).ok_or("not one of the words")
+    })
+}
 
 /// A length of time in seconds, more than 0 and at most a day: `5`, `0.5`, `200ms`, `2m`.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {

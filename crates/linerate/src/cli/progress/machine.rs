@@ -2,11 +2,12 @@
 
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::{looked_on, thread_cpu};
+use linerate_system::lock;
 use linerate_watch::latest_moment::LatestMoment;
 use linerate_watch::{Watch, WatchSpec};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The machine is sampled this often: often enough for an eye, and about 4 ms of CPU time each.
@@ -43,7 +44,7 @@ impl MachineView {
 
     /// Why there are no samples, where there are none.
     pub(super) fn blind(&self) -> Option<String> {
-        self.blind.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.blind).clone()
     }
 
     fn sample(&self) {
@@ -57,7 +58,7 @@ impl MachineView {
         let mut counted = thread_cpu();
         let mut watch = match Watch::start(&Sysroot::live(), &order) {
             Ok(watch) => watch,
-            Err(why) => return *self.blind.lock().unwrap_or_else(PoisonError::into_inner) = Some(why),
+            Err(why) => return *lock(&self.blind) = Some(why),
         };
         while let Some(moment) = watch.next(&self.stop) {
             self.latest.tell(moment);

@@ -8,6 +8,7 @@ use linerate_facts::printable::printable;
 use linerate_measure::event::{Event, WorkerShares};
 use linerate_measure::measure::Stage;
 use linerate_system::counters::thread_cpu;
+use linerate_system::lock;
 use linerate_system::process::is_in_foreground;
 use linerate_watch::flow::judged;
 use linerate_watch::history::History;
@@ -17,7 +18,7 @@ use linerate_watch::terminal::{Theme, size_or_usual};
 use signal_hook::consts::SIGCONT;
 use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,10 +34,6 @@ pub(super) enum Shows {
     Line,
     /// What was measured, written once and for all: the terminal cannot draw over a line.
     Nothing,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the measuring thread has said.
@@ -94,7 +91,7 @@ impl StatusPanel {
     /// What was measured stays, the panel goes.
     pub(in crate::cli) fn finish(&mut self) {
         self.machine.iter().for_each(MachineView::stop);
-        locked(&self.shared.said).over = true;
+        lock(&self.shared.said).over = true;
         self.shared.woken.notify_all();
         if let Some(drawing) = self.drawing.take() {
             // A panic of the view takes nothing from the measurement.
@@ -105,13 +102,13 @@ impl StatusPanel {
 
     /// How far a piece of work is, and how long it will still take.
     pub(in crate::cli) fn reached(&self, how_far: String, seconds_left: Option<f64>) {
-        let mut said = locked(&self.shared.said);
+        let mut said = lock(&self.shared.said);
         said.flow.name = how_far;
         said.end = seconds_left.map(|left| Instant::now() + seconds(left));
     }
 
     pub(in crate::cli) fn hear(&self, event: &Event) {
-        locked(&self.shared.said).hear(event);
+        lock(&self.shared.said).hear(event);
         if matches!(event, Event::Measured(_) | Event::Note(_) | Event::Failed(_) | Event::Step(_)) {
             self.shared.woken.notify_all();
         }
@@ -202,7 +199,7 @@ impl Drawing {
 
     /// What is to be drawn, at the next tick or as soon as there is something that stays.
     fn said(&self) -> (LiveFlow, Duration, Vec<String>, bool) {
-        let said = locked(&self.shared.said);
+        let said = lock(&self.shared.said);
         let waiting = |said: &mut ProgressState| !said.over && said.lines.is_empty();
         let waited = self.shared.woken.wait_timeout_while(said, DRAW, waiting);
         let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,11 @@
 //! The lines that stay below everything that this process writes to standard error, on a terminal.
 
+use linerate_system::lock;
 use linerate_watch::terminal::InlineView;
 use linerate_watch::terminal::size_or_usual;
 use ratatui::text::Line;
 use std::io::{self, Write, stderr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// A sentence of the program waits so long for a drawing to end.
@@ -15,18 +16,18 @@ static VIEW: Mutex<Option<InlineView>> = Mutex::new(None);
 
 /// There are such lines from now on.
 pub(in crate::cli) fn begin() {
-    *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(InlineView::default());
+    *lock(&VIEW) = Some(InlineView::default());
 }
 
 /// What was drawn goes away, and nothing is drawn any more.
 pub(in crate::cli) fn end() {
     let _ = draw(&[], &[]);
-    *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *lock(&VIEW) = None;
 }
 
 /// Writes what is to stay, and draws the lines again below it; in one write, so that no half of it is seen.
 pub(in crate::cli) fn draw(above: &[String], lines: &[Line<'_>]) -> io::Result<()> {
-    let mut view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut view = lock(&VIEW);
     let Some(view) = view.as_mut() else { return Ok(()) };
     let (columns, _) = size_or_usual(stderr());
     let text = match lines.is_empty() && above.is_empty() {
@@ -38,7 +39,7 @@ pub(in crate::cli) fn draw(above: &[String], lines: &[Line<'_>]) -> io::Result<(
 
 /// Other programs have written since: what was drawn stays where it is.
 pub(in crate::cli) fn forget() {
-    VIEW.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(InlineView::forget);
+    lock(&VIEW).iter_mut().for_each(InlineView::forget);
 }
 
 /// Writes a sentence above the lines, if there are some; false where the caller has to write it itself.

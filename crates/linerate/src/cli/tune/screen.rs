@@ -1,8 +1,9 @@
 //! What `linerate tune` prints. Names and values are a machine's or a file's: none of them acts on the
 //! terminal.
 
-use linerate_facts::printable::{columns, printable, shortened, wrapped};
+use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::units::show_bits_rate;
+use linerate_report::grid::{self, Column, name, text};
 use linerate_tune::advice::TuneNote;
 use linerate_tune::catalogue::Risk;
 use linerate_tune::process::OwnItem;
@@ -13,10 +14,7 @@ use std::fmt::Write;
 
 const BOLD: &str = "\u{1b}[1m";
 const PLAIN: &str = "\u{1b}[0m";
-/// Columns of a name before its values begin.
-const NAME: usize = 30;
-/// Columns of a value; `tcp_rmem` has three numbers.
-const VALUE: usize = 24;
+const COLUMNS: [Column; 4] = [name("setting"), text("now", 0), text("wanted", 0), text("risk", 0)];
 
 /// The plan: what to change, then how many settings need nothing.
 pub(super) fn plan(
@@ -34,11 +32,10 @@ pub(super) fn plan(
     if change.is_empty() {
         out += "Nothing to change.\n";
     } else {
-        let head = row("setting", "now", "wanted", "risk");
+        let rows: Vec<_> = change.iter().map(|item| advised(item)).collect();
+        let (head, rows) = table(&rows, width);
         let _ = writeln!(out, "{}", if colour { format!("{BOLD}{head}{PLAIN}") } else { head });
-    }
-    for item in &change {
-        out += &advised(item, width);
+        out += &rows;
     }
     out += &others(&rest, all, width);
     if choice.is_all() {
@@ -78,15 +75,12 @@ fn process(own: &[&OwnItem], width: usize, whole: bool) -> String {
     for line in wrapped(&head, width) {
         let _ = writeln!(out, "{line}");
     }
-    for own in own.iter().filter(|_| whole) {
+    let row = |own: &&OwnItem| {
         let now = own.now.known().map_or("?", String::as_str);
-        let _ = writeln!(out, "{}", row(own.id, now, "", ""));
-        let said = format!("{}. {}. {}", own.what, own.given_by, own.source);
-        for line in wrapped(&printable(&said), width.saturating_sub(4)) {
-            let _ = writeln!(out, "    {line}");
-        }
-    }
-    out + "\n"
+        (vec![own.id.to_string(), now.to_string()], format!("{}. {}. {}", own.what, own.given_by, own.source))
+    };
+    let rows: Vec<_> = own.iter().filter(|_| whole).map(row).collect();
+    out + &table(&rows, width).1 + "\n"
 }
 
 /// What is not linerate's to change.
@@ -113,48 +107,51 @@ fn goal(plan: &TunePlan) -> String {
     format!("Settings for {rate} over a round trip of {} ms\n\n", plan.round_trip_seconds * 1e3)
 }
 
-fn row(name: &str, now: &str, wanted: &str, last: &str) -> String {
-    let cell = |text: &str, width: usize| {
-        let text = shortened(&printable(text), width);
-        format!("{text}{}", " ".repeat(width.saturating_sub(columns(&text)) + 1))
+/// A row, and the words below it.
+type SettingRow = (Vec<String>, String);
+
+/// The head, and the rows with what is said of each.
+fn table(rows: &[SettingRow], width: usize) -> (String, String) {
+    let cells: Vec<Vec<String>> = rows.iter().map(|(cells, _)| cells.clone()).collect();
+    let mut lines = grid::lines(&COLUMNS, &cells, width).into_iter();
+    let head = lines.next().unwrap_or_default();
+    let with_words = |(line, (_, said)): (String, &SettingRow)| {
+        std::iter::once(line)
+            .chain(hanging("    ", &printable(said), width))
+            .map(|line| line + "\n")
+            .collect()
     };
-    format!("{}{}{}{last}", cell(name, NAME), cell(now, VALUE), cell(wanted, VALUE)).trim_end().to_string()
+    (head, lines.zip(rows).map(with_words).collect::<Vec<String>>().concat())
 }
 
-fn advised(item: &Item, width: usize) -> String {
-    let now = item.now.known().map_or("?", String::as_str);
+fn advised(item: &Item) -> SettingRow {
     let risk = match item.risk {
         Risk::Low => "low",
         Risk::Medium => "medium",
         Risk::High => "high: only by name",
     };
-    let mut out = row(&item.id, now, item.wanted.as_deref().unwrap_or_default(), risk) + "\n";
+    let now = item.now.known().map_or("?", String::as_str);
     let gain =
         item.gain.map(|gain| format!(" Gains {:.1} % by arithmetic.", gain * 100.0)).unwrap_or_default();
-    let why = format!("{}: {}.{gain} Risk: {}. {}", item.what, item.why, item.harm, item.source);
-    for line in wrapped(&printable(&why), width.saturating_sub(4)) {
-        let _ = writeln!(out, "    {line}");
-    }
-    out
+    let said = format!("{}: {}.{gain} Risk: {}. {}", item.what, item.why, item.harm, item.source);
+    let cells = [&item.id, now, item.wanted.as_deref().unwrap_or_default(), risk];
+    (cells.map(String::from).to_vec(), said)
 }
 
 fn others(rest: &[&Item], all: bool, width: usize) -> String {
     let count = |verdict: SettingVerdict| rest.iter().filter(|item| item.verdict == verdict).count();
     let mut out = String::new();
-    if all {
-        for item in rest {
-            let now = item.now.known().map_or("?", String::as_str);
-            let said = match item.verdict {
-                SettingVerdict::Right => "right".to_string(),
-                SettingVerdict::Leave => format!("for you to decide: {}", item.why),
-                _ => format!("unknown: {}", item.why),
-            };
-            let _ = writeln!(out, "{}", row(&item.id, now, "", ""));
-            for line in wrapped(&printable(&said), width.saturating_sub(4)) {
-                let _ = writeln!(out, "    {line}");
-            }
-        }
-    }
+    let row = |item: &&Item| {
+        let now = item.now.known().map_or("?", String::as_str);
+        let said = match item.verdict {
+            SettingVerdict::Right => "right".to_string(),
+            SettingVerdict::Leave => format!("for you to decide: {}", item.why),
+            _ => format!("unknown: {}", item.why),
+        };
+        (vec![item.id.clone(), now.to_string()], said)
+    };
+    let rows: Vec<_> = rest.iter().filter(|_| all).map(row).collect();
+    out += &table(&rows, width).1;
     let _ = writeln!(
         out,
         "\n{} settings are right, {} are for you to decide, {} are unknown here{}",

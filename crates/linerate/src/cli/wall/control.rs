@@ -4,8 +4,9 @@
 mod lines;
 mod status;
 
+use crate::cli::arguments::values::one_of;
 use crate::cli::commands::print;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Subcommand};
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_transport::agent::{KEY_VARIABLE, Key};
@@ -52,8 +53,8 @@ pub enum Verb {
     },
     /// Begin again after the last frame, or not
     Loop {
-        #[arg(value_enum)]
-        switch: Switch,
+        #[arg(value_name = "SWITCH", value_parser = one_of(&[("on", "", true), ("off", "", false)]), action = ArgAction::Set)]
+        switch: bool,
     },
     /// Which part of the movie the wall shows: its left and upper edge in movie pixels, and wall pixels for
     /// each movie pixel
@@ -72,13 +73,6 @@ pub enum Verb {
     Status,
     /// Show it every second, until Ctrl-C
     Watch,
-}
-
-/// `on` or `off`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    On,
-    Off,
 }
 
 fn finite(text: &str) -> Result<f64, String> {
@@ -102,7 +96,7 @@ impl Verb {
             Verb::Pause => ControlRequest::Pause,
             Verb::Seek { frame } => ControlRequest::Seek { frame: *frame },
             Verb::Speed { speed } => ControlRequest::Speed { speed: *speed },
-            Verb::Loop { switch } => ControlRequest::Loop { on: *switch == Switch::On },
+            Verb::Loop { switch } => ControlRequest::Loop { on: *switch },
             Verb::View { view } => ControlRequest::View(*view),
             Verb::Movies => ControlRequest::Movies,
             Verb::Open { movie } => ControlRequest::Open { movie: movie.clone() },

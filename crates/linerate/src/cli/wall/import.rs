@@ -1,10 +1,11 @@
 //! `linerate wall import`.
 
 use super::generate::{interrupted, made};
+use crate::cli::arguments::values::{Choices, one_of};
 use crate::cli::commands::complain;
 use crate::cli::progress::Progress;
 use crate::cli::stop::stop_on_signals;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{
@@ -41,8 +42,8 @@ pub struct ImportArgs {
     pub frames: Option<u32>,
     /// How a film of another shape fills the wall; pixels that are no squares (DVDs, anamorphic film) are
     /// made square first
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = FitArg::Pad)]
-    pub fit: FitArg,
+    #[arg(long, value_name = "HOW", value_parser = one_of(FITS), default_value = "pad")]
+    pub fit: Fit,
     /// Stamp each frame over its upper left corner, so that it proves itself
     #[arg(long)]
     pub stamp: bool,
@@ -56,15 +57,11 @@ pub struct ImportArgs {
 }
 
 /// `--fit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FitArg {
-    /// All of it, with black bars
-    Pad,
-    /// No bars; what is over is cut off
-    Crop,
-    /// No bars, nothing cut off, another shape
-    Stretch,
-}
+const FITS: Choices<Fit> = &[
+    ("pad", "All of it, with black bars", Fit::Pad),
+    ("crop", "No bars; what is over is cut off", Fit::Crop),
+    ("stretch", "No bars, nothing cut off, another shape", Fit::Stretch),
+];
 
 /// Cuts the film.
 pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
@@ -89,19 +86,20 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
         stamped: words.stamp,
         files: BTreeMap::new(),
     };
-    let fit = match words.fit {
-        FitArg::Pad => Fit::Pad,
-        FitArg::Crop => Fit::Crop,
-        FitArg::Stretch => Fit::Stretch,
-    };
     if let Some((stored, (wide, high))) = film.oblong {
-        let kept = if fit == Fit::Stretch { " before it is stretched" } else { "" };
+        let kept = if words.fit == Fit::Stretch { " before it is stretched" } else { "" };
         complain(&format!(
             "its pixels are {wide}:{high}, no squares: its {stored} are seen as {}{kept}",
             film.size
         ));
     }
-    let cut = ImportSpec { ffmpeg, film: words.film.clone(), fit, frames: words.frames, stamp: words.stamp };
+    let cut = ImportSpec {
+        ffmpeg,
+        film: words.film.clone(),
+        fit: words.fit,
+        frames: words.frames,
+        stamp: words.stamp,
+    };
     let begin = Instant::now();
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
     let done = AtomicU64::new(0);

@@ -1,6 +1,7 @@
 //! Every view says the same of the same PCIe link: probe's text and picture, the plan, the findings, watch.
 
 use super::{captures, files, read};
+use crate::watch::captures::moment_of;
 use linerate::diagnose::map_findings;
 use linerate::plan::parts::from_machine;
 use linerate::probe::{Machine, probe};
@@ -8,10 +9,8 @@ use linerate::report::map_svg;
 use linerate::report::tree::show_tree;
 use linerate::sysroot::Sysroot;
 use linerate::topology::{LinkCondition, LinkEnds, Topology, carries_bytes};
-use linerate::watch::{Builder, Sampler, WatchSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 /// How many links of each condition were compared in each view.
 type Compared = BTreeMap<(&'static str, &'static str), usize>;
@@ -131,16 +130,7 @@ fn in_the_findings(name: &str, tree: &Topology, links: &[LinkEnds], compared: &m
 }
 
 fn in_watch(name: &str, root: &Path, tree: &Topology, links: &[LinkEnds], compared: &mut Compared) {
-    let order = WatchSpec {
-        interval: Duration::from_secs(1),
-        nics: Vec::new(),
-        disks: Vec::new(),
-        power_command: None,
-        lean: false,
-    };
-    let mut sampler =
-        Sampler::start(&Sysroot::at(root).expect("a recorded machine"), &order).expect("a sampler");
-    let moment = Builder::new("x".into(), &order).moment(&sampler.sample());
+    let moment = moment_of(root);
     let listed: BTreeSet<&str> = moment.links.iter().map(|link| link.address.as_str()).collect();
     // Watch looks at what is behind a link: interfaces and disks.
     let is_used = |link: &LinkEnds| {

@@ -26,10 +26,16 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 
 /// Unpacks an archive; `None` (and a message) where this machine's `tar` cannot read its compression.
 fn unpack(archive: &Path) -> Option<tempfile::TempDir> {
+    unpack_without(archive, "")
+}
+
+/// The same without files of these names.
+pub(crate) fn unpack_without(archive: &Path, names: &str) -> Option<tempfile::TempDir> {
     let place = tempfile::tempdir().expect("a temporary directory");
     // Recorded trees hold read-only directories: without write permission an ordinary user could not fill or
     // remove them.
     let status = Command::new("tar")
+        .args(names.split_ascii_whitespace().map(|name| format!("--exclude=*/{name}")))
         .args(["--extract", "--no-same-owner", "--no-same-permissions", "--mode=u+rwX", "--file"])
         .arg(archive)
         .arg("--directory")

@@ -5,9 +5,11 @@ mod findings;
 mod lasting;
 mod refusals;
 
-use crate::support::tune_place::{Journals, LoopDevice, MachineFolder, Namespace, journal_size, random};
+use crate::support::tune_place::{
+    Journals, LoopDevice, MachineFolder, Namespace, journal_size, linerate, ran, random, said,
+};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Settings of the tree, with other values than it has.
@@ -21,22 +23,6 @@ const SETTINGS: [&str; 8] = [
     "read-ahead:vda=4096",
     "scheduler:vda=none",
 ];
-
-fn linerate(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
-    command.arg("tune").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Runs it to its end; gives the exit status and all that it said.
-fn ran(words: &[&str]) -> (i32, String) {
-    let output = linerate(words).output().expect("linerate starts");
-    (output.status.code().unwrap_or(-1), said(&output))
-}
 
 fn with_settings<'a>(words: &[&'a str], settings: &[&'a str]) -> Vec<&'a str> {
     words.iter().copied().chain(settings.iter().flat_map(|setting| ["--setting", *setting])).collect()

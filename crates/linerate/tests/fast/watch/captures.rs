@@ -75,17 +75,7 @@ fn node_exporters_figures_are_our_own() {
     }
     let root = place.path().join("collector/fixtures");
     let theirs = series(&std::fs::read_to_string(root.join("e2e-output.txt")).expect("their page"));
-    let order = WatchSpec {
-        interval: Duration::from_secs(1),
-        nics: Vec::new(),
-        disks: Vec::new(),
-        power_command: None,
-        lean: false,
-    };
-    let sysroot = Sysroot::at(&root).expect("a recorded machine");
-    let mut sampler = Sampler::start(&sysroot, &order).expect("a sampler");
-    let moment = Builder::new("x".into(), &order).moment(&sampler.sample());
-    let ours = series(&openmetrics(&moment));
+    let ours = series(&openmetrics(&moment_of(&root)));
     let mut compared = 0;
     let names = SAME.iter().map(|name| (*name, *name)).chain(OTHER);
     for (theirs_name, ours_name) in names {
@@ -156,7 +146,8 @@ fn procfs_files_are_read_to_their_last_line() {
     assert!(!moment.power.is_empty(), "RAPL is in the tree");
 }
 
-fn moment_of(root: &Path) -> linerate::watch::Moment {
+/// A first moment of a recorded machine.
+pub(crate) fn moment_of(root: &Path) -> linerate::watch::Moment {
     let order = WatchSpec {
         interval: Duration::from_secs(1),
         nics: Vec::new(),

@@ -1,7 +1,7 @@
 //! `linerate watch`: its figures against what the kernel and other programs say of the same machine, its
 //! recording, its metrics, its cost.
 
-mod captures;
+pub(crate) mod captures;
 mod changes;
 mod fixture;
 mod metrics;

@@ -34,29 +34,32 @@ pub(super) fn one_core_saturated(seen: &Context) -> Vec<Finding> {
     }
     let binds = seen.binds("cpu") || held_by_cpu(path);
     let gain = if binds { seen.headline().model.gain(&["cpu"]).unwrap_or(0.0) } else { 0.0 };
-    vec![Finding {
-        id: "one-core-saturated".into(),
-        severity: if binds { Severity::Slow } else { Severity::Note },
-        text: format!(
-            "{} {} full while {} of {} cores had half of their time free",
-            if full.len() == 1 { "core" } else { "cores" },
-            full.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
-                + if full.len() == 1 {
-                    " \
+    vec![
+        Finding::new(
+            if binds { Severity::Slow } else { Severity::Note },
+            "one-core-saturated",
+            format!(
+                "{} {} full while {} of {} cores had half of their time free",
+                if full.len() == 1 { "core" } else { "cores" },
+                full.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+                    + if full.len() == 1 {
+                        " \
                 was"
-                } else {
-                    " were"
-                },
-            idle.len(),
-            path.cpu_by_core.len()
-        ),
-        evidence: json!({ "full": full, "idle": idle, "measurement": path.name }),
-        remedy: "spread the work over more cores: more sources or paths make more workers; move the NIC's \
+                    } else {
+                        " were"
+                    },
+                idle.len(),
+                path.cpu_by_core.len()
+            ),
+        )
+        .evidence(json!({ "full": full, "idle": idle, "measurement": path.name }))
+        .remedy(
+            "spread the work over more cores: more sources or paths make more workers; move the NIC's \
                  interrupts away from the workers' cores (`linerate tune measure --setting irq-affinity` \
-                 tries a core for each queue)"
-            .into(),
-        gain,
-    }]
+                 tries a core for each queue)",
+        )
+        .gain(gain),
+    ]
 }
 
 /// The core did nothing but work: by `/proc/stat`, or by the CPU time of the workers on it.
@@ -76,18 +79,11 @@ pub(super) fn steal(seen: &Context) -> Vec<Finding> {
         seen.figures.all.iter().filter(|figure| share(figure) >= STOLEN || flagged(figure, "steal"));
     let touched: Vec<&Measurement> = touched.collect();
     let Some(worst) = touched.iter().max_by(|a, b| share(a).total_cmp(&share(b))) else { return Vec::new() };
-    vec![Finding {
-        id: "steal".into(),
-        severity: Severity::Slow,
-        text: format!(
+    vec![Finding::slow("steal", format!(
             "the hypervisor took up to {:.0} % of a core away (in “{}”): {} of the figures are lower than \
              the machine's own",
             share(worst) * 100.0,
             worst.name,
             touched.len()
-        ),
-        evidence: json!({ "largest_share": share(worst), "measurement": worst.name, "measurements": touched.len() }),
-        remedy: "run again when the host is quiet, or on dedicated cores".into(),
-        gain: 0.0,
-    }]
+        )).evidence(json!({ "largest_share": share(worst), "measurement": worst.name, "measurements": touched.len() })).remedy("run again when the host is quiet, or on dedicated cores")]
 }

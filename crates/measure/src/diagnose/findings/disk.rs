@@ -28,23 +28,16 @@ pub(super) fn straggler(seen: &Context) -> Vec<Finding> {
             continue;
         }
         let name = disk.id.trim_start_matches("disk:");
-        findings.push(Finding {
-            id: "straggler".into(),
-            severity: Severity::Slow,
-            text: format!(
+        findings.push(Finding::slow("straggler", format!(
                 "{name} reads {}, the other disks of its kind {}",
                 show_bytes_rate(disk.capacity),
                 show_bytes_rate(typical)
-            ),
-            evidence: json!({
+            )).evidence(json!({
                 "resource": disk.id, "bytes_per_second": disk.capacity, "others_median_bytes_per_second": typical,
-            }),
-            remedy: format!(
+            })).remedy(format!(
                 "look for errors, a slow link or a throttle of {name} (`dmesg | grep {name}`, `smartctl -a \
                  /dev/{name}`), or put less on it"
-            ),
-            gain: seen.gain_with(&disk.id, typical),
-        });
+            )).gain(seen.gain_with(&disk.id, typical)));
     }
     findings
 }
@@ -104,14 +97,12 @@ pub(super) fn page_cache(seen: &Context) -> Vec<Finding> {
     } else {
         format!("bytes came from the page cache and not from the disk in: {}", hit.join(", "))
     };
-    vec![Finding {
-        id: "page-cache".into(),
-        severity: if hit.is_empty() { Severity::Slow } else { Severity::Note },
-        text,
-        evidence: json!({ "measurements": hit, "sources_without_direct": buffered }),
-        remedy: "use a file larger than the memory, or a file system with O_DIRECT (XFS, ext4); `echo 1 > \
-                 /proc/sys/vm/drop_caches` empties the cache"
-            .into(),
-        gain: 0.0,
-    }]
+    vec![
+        Finding::new(if hit.is_empty() { Severity::Slow } else { Severity::Note }, "page-cache", text)
+            .evidence(json!({ "measurements": hit, "sources_without_direct": buffered }))
+            .remedy(
+                "use a file larger than the memory, or a file system with O_DIRECT (XFS, ext4); `echo 1 > \
+                 /proc/sys/vm/drop_caches` empties the cache",
+            ),
+    ]
 }

@@ -18,24 +18,17 @@ pub(super) fn memlock(seen: &Context) -> Vec<Finding> {
         "the buffers could not be registered with the kernel".into()
     };
     let kibibytes = need.div_ceil(1024);
-    vec![Finding {
-        id: "memlock".into(),
-        // A somewhat smaller pool costs little; buffers that are not registered cost on every read.
-        severity: if seen.plan.registered { Severity::Note } else { Severity::Slow },
-        text: format!(
+    // A somewhat smaller pool costs little; buffers that are not registered cost on every read.
+    vec![Finding::new(if seen.plan.registered { Severity::Note } else { Severity::Slow }, "memlock", format!(
             "RLIMIT_MEMLOCK allows {} of locked memory and {} are needed: {effect}",
             show_size(have),
             show_size(need)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "need_bytes": need, "have_bytes": have, "pool_bytes": seen.plan.pool_bytes, "registered": seen.plan.registered,
-        }),
-        remedy: format!(
+        })).remedy(format!(
             "`ulimit -l {kibibytes}` in the shell that starts linerate, or “memlock” in \
              /etc/security/limits.conf"
-        ),
-        gain: 0.0,
-    }]
+        ))]
 }
 
 /// `io-uring-off`: the disks were read without io_uring.
@@ -75,12 +68,14 @@ pub(super) fn io_uring_off(seen: &Context) -> Vec<Finding> {
              the person who switched it off agrees",
         )
     };
-    vec![Finding {
-        id: "io-uring-off".into(),
-        severity: Severity::Slow,
-        text: format!("{text}: each read in flight takes a thread and a system call of its own"),
-        evidence: json!({ "io_uring_disabled": seen.machine.kernel.io_uring_disabled.known(), "method": told }),
-        remedy: remedy.into(),
-        gain: 0.0,
-    }]
+    vec![
+        Finding::slow(
+            "io-uring-off",
+            format!("{text}: each read in flight takes a thread and a system call of its own"),
+        )
+        .evidence(
+            json!({ "io_uring_disabled": seen.machine.kernel.io_uring_disabled.known(), "method": told }),
+        )
+        .remedy(remedy),
+    ]
 }

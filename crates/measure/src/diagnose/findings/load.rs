@@ -1,6 +1,6 @@
 //! Where a load test levels off, and by what, as far as the devices' own counters tell.
 
-use super::super::product::{Finding, Severity};
+use super::super::product::Finding;
 use super::access::access_limit;
 use crate::measure::{LoadCurve, Measurement};
 use linerate_facts::units::show_bytes_rate;
@@ -59,19 +59,16 @@ pub(crate) fn load_findings(curve: &LoadCurve, measurements: &[Measurement]) -> 
             "Measure on the machine that has the disks to see which of them holds it.",
         ),
     };
-    vec![Finding {
-        id: "load-levels-off".into(),
-        severity: Severity::Note,
-        text: format!("{where_}: {by}."),
-        evidence: json!({
-            "workers": knee.workers,
-            "operations_per_second": knee.operations_per_second,
-            "device": device.map(|device| device.name.clone()),
-            "utilisation": device.map(|device| device.utilisation),
-            "queue_depth": device.map(|device| device.queue_depth),
-            "generator_cpu": last.checks.generator_cpu,
-        }),
-        remedy: remedy.into(),
-        gain: 0.0,
-    }]
+    vec![
+        Finding::note("load-levels-off", format!("{where_}: {by}."))
+            .evidence(json!({
+                "workers": knee.workers,
+                "operations_per_second": knee.operations_per_second,
+                "device": device.map(|device| device.name.clone()),
+                "utilisation": device.map(|device| device.utilisation),
+                "queue_depth": device.map(|device| device.queue_depth),
+                "generator_cpu": last.checks.generator_cpu,
+            }))
+            .remedy(remedy),
+    ]
 }

@@ -1,6 +1,6 @@
 //! Findings about the network: drops, loss, MTU, a link that is down, congestion control.
 
-use super::super::product::{Finding, Severity};
+use super::super::product::Finding;
 use super::Context;
 use crate::measure::{Measurement, Stage};
 use linerate_facts::protocol::Protocol;
@@ -24,27 +24,20 @@ pub(super) fn receive_buffer(seen: &Context) -> Vec<Finding> {
     };
     let Some(receiver) = &worst.receiver else { return Vec::new() };
     let wanted = GOOD_BUFFER_BYTES.max(receiver.receive_buffer_bytes.saturating_mul(4)).min(1 << 30);
-    vec![Finding {
-        id: "udp-receive-buffer".into(),
-        severity: Severity::Loss,
-        text: format!(
+    vec![Finding::loss("udp-receive-buffer", format!(
             "{}’s socket buffer of {} overflowed {} times in “{}”: {:.2} % of what was sent is lost",
             if receiver.host.is_empty() { "the receiver" } else { &receiver.host },
             show_size(receiver.receive_buffer_bytes),
             receiver.socket_drops,
             worst.name,
             worst.loss * 100.0
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "measurement": worst.name, "socket_drops": receiver.socket_drops, "datagrams": receiver.datagrams,
             "receive_buffer_bytes": receiver.receive_buffer_bytes, "loss": worst.loss, "busiest_thread": receiver.busiest_thread,
-        }),
-        remedy: format!(
+        })).remedy(format!(
             "on the receiver: `linerate tune apply --finding udp-receive-buffer` (or `sysctl -w \
              net.core.rmem_max={wanted}`), then start the agent again"
-        ),
-        gain: worst.loss / (1.0 - worst.loss.min(0.99)) * worst.bytes_per_second,
-    }]
+        )).gain(worst.loss / (1.0 - worst.loss.min(0.99)) * worst.bytes_per_second)]
 }
 
 /// `udp-loss`: datagrams vanished between the two sockets.
@@ -57,19 +50,11 @@ pub(super) fn loss(seen: &Context) -> Vec<Finding> {
     else {
         return Vec::new();
     };
-    vec![Finding {
-        id: "udp-loss".into(),
-        severity: Severity::Loss,
-        text: format!(
+    vec![Finding::loss("udp-loss", format!(
             "{:.2} % of the datagrams of “{}” were lost on the way; the receiver's socket dropped none",
             worst.loss * 100.0,
             worst.name
-        ),
-        evidence: json!({ "measurement": worst.name, "loss": worst.loss, "bytes_per_second": worst.bytes_per_second }),
-        remedy: "look for drops of the NICs and switches (`ethtool -S`, `tc -s qdisc`), or send slower"
-            .into(),
-        gain: 0.0,
-    }]
+        )).evidence(json!({ "measurement": worst.name, "loss": worst.loss, "bytes_per_second": worst.bytes_per_second })).remedy("look for drops of the NICs and switches (`ethtool -S`, `tc -s qdisc`), or send slower")]
 }
 
 /// `mtu-mismatch`: the ends differ, or TCP's segments tell of a smaller MTU in between.
@@ -103,25 +88,18 @@ fn mismatch(seen: &Context, path: &PathPlan) -> Option<Finding> {
     let share = |mtu| goodput_share(mtu, Stack::tcp(ipv6), false);
     let faster = share(mtu).zip(share(smallest)).map_or(0.0, |(large, small)| large / small - 1.0);
     let capacity = seen.headline().resource(&path.resource).map_or(0.0, |nic| nic.capacity);
-    Some(Finding {
-        id: "mtu-mismatch".into(),
-        severity: Severity::Slow,
-        text,
-        evidence: json!({
+    Some(Finding::slow("mtu-mismatch", text).evidence(json!({
             "path": path.name, "mtu": mtu, "peer_mtu": path.peer_mtu.known(), "segment_bytes": segment, "full_segment_bytes": full,
-        }),
-        remedy: format!(
+        })).remedy(format!(
             "set one MTU on both hosts and every switch between them (`linerate tune apply --setting \
              mtu:{0}={mtu}`, or `ip link set {0} mtu {mtu}`), and check with `ping -M do -s {1}`",
             path.nic.as_deref().unwrap_or(&path.name),
             mtu.saturating_sub(if ipv6 { 48 } else { 28 })
-        ),
-        gain: if seen.binds(&path.resource) {
+        )).gain(if seen.binds(&path.resource) {
             seen.gain_with(&path.resource, capacity * (1.0 + faster))
         } else {
             0.0
-        },
-    })
+        }))
 }
 
 /// The largest TCP segment that any connection of a NIC used.
@@ -137,16 +115,13 @@ pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
     let down = seen.machine.nics.iter().filter(|nic| {
         used(&nic.name) && nic.state.known().is_some_and(|state| state == "down" || state == "lowerlayerdown")
     });
-    down.map(|nic| Finding {
-        id: "nic-down".into(),
-        severity: Severity::Slow,
-        text: format!("{} is down", nic.name),
-        evidence: json!({ "nic": nic.name, "state": nic.state.known() }),
-        remedy: format!(
-            "`ip link set {} up`; if it stays down, look at the cable and the other end",
-            nic.name
-        ),
-        gain: 0.0,
+    down.map(|nic| {
+        Finding::slow("nic-down", format!("{} is down", nic.name))
+            .evidence(json!({ "nic": nic.name, "state": nic.state.known() }))
+            .remedy(format!(
+                "`ip link set {} up`; if it stays down, look at the cable and the other end",
+                nic.name
+            ))
     })
     .collect()
 }
@@ -167,18 +142,19 @@ pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
     if used != "bbr" || fastest <= 0.0 {
         return Vec::new();
     }
-    vec![Finding {
-        id: "congestion-control".into(),
-        severity: Severity::Note,
-        text: format!(
-            "TCP ran with bbr, at most at {}: it paces each connection, and on a short path without loss \
+    vec![
+        Finding::note(
+            "congestion-control",
+            format!(
+                "TCP ran with bbr, at most at {}: it paces each connection, and on a short path without loss \
              cubic is often faster",
-            show_bytes_rate(fastest)
+                show_bytes_rate(fastest)
+            ),
+        )
+        .evidence(json!({ "congestion_control": used, "bytes_per_second": fastest }))
+        .remedy(
+            "compare with `--congestion-control cubic`, or have both tried in turns: `linerate tune \
+                 measure --setting tcp-congestion-control=cubic`",
         ),
-        evidence: json!({ "congestion_control": used, "bytes_per_second": fastest }),
-        remedy: "compare with `--congestion-control cubic`, or have both tried in turns: `linerate tune \
-                 measure --setting tcp-congestion-control=cubic`"
-            .into(),
-        gain: 0.0,
-    }]
+    ]
 }

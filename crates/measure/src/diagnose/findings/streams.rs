@@ -35,23 +35,16 @@ pub(super) fn congestion_control(trials: &[MethodTrial]) -> Option<Finding> {
     if best.bytes_per_second < FASTER * system.bytes_per_second || system.bytes_per_second <= 0.0 {
         return None;
     }
-    Some(Finding {
-        id: "congestion-control".into(),
-        severity: Severity::Slow,
-        text: format!(
+    Some(Finding::slow("congestion-control", format!(
             "on this path a TCP stream reaches {} with {name} and {} with the system's congestion control, \
              tried one after the other",
             show_bits_rate(best.bytes_per_second),
             show_bits_rate(system.bytes_per_second)
-        ),
-        evidence: json!({ "trials": trials }),
-        remedy: format!(
+        )).evidence(json!({ "trials": trials })).remedy(format!(
             "on the sender: `linerate tune apply --setting tcp-congestion-control={name}` (or `sysctl -w \
              net.ipv4.tcp_congestion_control={name}`), or for one route `ip route change … congctl {name}`; \
              on long paths with loss measure again, there the other may win"
-        ),
-        gain: best.bytes_per_second - system.bytes_per_second,
-    })
+        )).gain(best.bytes_per_second - system.bytes_per_second))
 }
 
 /// `path-mtu`: less arrives in one packet than both interfaces allow.
@@ -91,19 +84,12 @@ fn path_mtu(path: &PathMtu) -> Option<Finding> {
             ),
         ),
     };
-    Some(Finding {
-        id: "path-mtu".into(),
-        severity,
-        text,
-        evidence,
-        remedy: format!(
-            "one MTU on both hosts and every switch and tunnel between them (`ip link set {} mtu …`); until \
+    Some(Finding::new(severity, "path-mtu", text).evidence(evidence).remedy(format!(
+        "one MTU on both hosts and every switch and tunnel between them (`ip link set {} mtu …`); until \
              then the smaller one here; \
              let ICMP “fragmentation needed” pass the firewalls",
-            path.path
-        ),
-        gain: 0.0,
-    })
+        path.path
+    )))
 }
 
 /// `tcp-receive-buffer`: the receiver's buffer is smaller than what must be under way.
@@ -117,40 +103,42 @@ fn receiver_window(measurement: &Measurement, result: &StreamsResult) -> Option<
         limited && result.job.receive_buffer_bytes.is_some() && granted < SHORT * needed
     })?;
     let needed = held.buffers.needed_bytes?;
-    Some(Finding {
-        id: "tcp-receive-buffer".into(),
-        severity: Severity::Slow,
-        text: format!(
-            "“{}”: the receiver's buffer of {} holds TCP; rate × round trip is {}",
-            measurement.name,
-            show_size(held.buffers.receive_granted_bytes),
-            show_size(needed)
-        ),
-        evidence: json!(held.buffers),
-        remedy: "leave --receive-buffer away, then the kernel sizes it up to the third figure of \
+    Some(
+        Finding::slow(
+            "tcp-receive-buffer",
+            format!(
+                "“{}”: the receiver's buffer of {} holds TCP; rate × round trip is {}",
+                measurement.name,
+                show_size(held.buffers.receive_granted_bytes),
+                show_size(needed)
+            ),
+        )
+        .evidence(json!(held.buffers))
+        .remedy(
+            "leave --receive-buffer away, then the kernel sizes it up to the third figure of \
                  net.ipv4.tcp_rmem; raise that: on the receiver, `linerate tune apply --finding \
-                 tcp-receive-buffer`"
-            .into(),
-        gain: 0.0,
-    })
+                 tcp-receive-buffer`",
+        ),
+    )
 }
 
 /// `bytes-changed`: what arrived is not what was sent.
 fn changed(measurement: &Measurement, result: &StreamsResult) -> Option<Finding> {
     let wrong = result.streams.iter().filter(|stream| stream.verified == Some(false)).count();
-    (wrong > 0).then(|| Finding {
-        id: "bytes-changed".into(),
-        severity: Severity::Loss,
-        text: format!(
-            "“{}”: on {wrong} of {} streams the checksum of what arrived is not that of what was sent",
-            measurement.name,
-            result.streams.len()
-        ),
-        evidence: json!({ "measurement": measurement.name, "streams": wrong }),
-        remedy: "something on the way changes payload: a faulty NIC or offload (`ethtool -K … tx off rx \
+    (wrong > 0).then(|| {
+        Finding::loss(
+            "bytes-changed",
+            format!(
+                "“{}”: on {wrong} of {} streams the checksum of what arrived is not that of what was sent",
+                measurement.name,
+                result.streams.len()
+            ),
+        )
+        .evidence(json!({ "measurement": measurement.name, "streams": wrong }))
+        .remedy(
+            "something on the way changes payload: a faulty NIC or offload (`ethtool -K … tx off rx \
                  off`, then measure again), memory, or a \
-                 middlebox"
-            .into(),
-        gain: 0.0,
+                 middlebox",
+        )
     })
 }

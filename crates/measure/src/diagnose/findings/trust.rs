@@ -1,6 +1,6 @@
 //! Findings about the figures themselves: drift, files that are too short, a path below its prediction.
 
-use super::super::product::{Finding, Severity};
+use super::super::product::Finding;
 use super::Context;
 use crate::diagnose::figures::flagged;
 use crate::measure::{LimitedBy, Measurement, Stage};
@@ -23,20 +23,20 @@ pub(super) fn drift(seen: &Context) -> Vec<Finding> {
         return Vec::new();
     };
     let direction = if change < 0.0 { "fell" } else { "rose" };
-    vec![Finding {
-        id: "drift".into(),
-        severity: Severity::Note,
-        text: format!(
-            "“{}” {direction} steadily, by {:.0} % from its first sample to its last",
-            worst.name,
-            change.abs() * 100.0
+    vec![
+        Finding::note(
+            "drift",
+            format!(
+                "“{}” {direction} steadily, by {:.0} % from its first sample to its last",
+                worst.name,
+                change.abs() * 100.0
+            ),
+        )
+        .evidence(json!({ "measurement": worst.name, "samples": worst.samples, "change": change }))
+        .remedy(
+            "measure longer (`--seconds`): a cache that runs out, a credit that is spent, or heat would show",
         ),
-        evidence: json!({ "measurement": worst.name, "samples": worst.samples, "change": change }),
-        remedy:
-            "measure longer (`--seconds`): a cache that runs out, a credit that is spent, or heat would show"
-                .into(),
-        gain: 0.0,
-    }]
+    ]
 }
 
 /// Change from first to last sample, where all steps go the same way and it is large enough.
@@ -61,16 +61,16 @@ pub(super) fn short_file(seen: &Context) -> Vec<Finding> {
     if short.is_empty() {
         return Vec::new();
     }
-    vec![Finding {
-        id: "short-file".into(),
-        severity: Severity::Note,
-        text: format!("the files are short: they were read again from the start in {}", short.join(", ")),
-        evidence: json!({ "measurements": short }),
-        remedy:
-            "give larger files with `--source`: caches of the disk and its host may serve what is read twice"
-                .into(),
-        gain: 0.0,
-    }]
+    vec![
+        Finding::note(
+            "short-file",
+            format!("the files are short: they were read again from the start in {}", short.join(", ")),
+        )
+        .evidence(json!({ "measurements": short }))
+        .remedy(
+            "give larger files with `--source`: caches of the disk and its host may serve what is read twice",
+        ),
+    ]
 }
 
 /// `path-below-prediction`: the path does less than its parts allow.
@@ -84,10 +84,7 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
         .map(|(prediction, achieved, path)| {
             let predicted = achieved.bytes_per_second / achieved.of_predicted;
             let (source, sink) = waiting(path);
-            Finding {
-                id: "path-below-prediction".into(),
-                severity: Severity::Slow,
-                text: format!(
+            Finding::slow("path-below-prediction", format!(
                     "the {} path carried {}, {:.0} % of the {} that its parts allow; workers waited {:.0} % \
                      of the time for their source and {:.0} % for their sink{}",
                     prediction.protocol,
@@ -97,19 +94,15 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
                     source * 100.0,
                     sink * 100.0,
                     held_words(path)
-                ),
-                evidence: json!({
+                )).evidence(json!({
                     "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
                     "waiting_source": source, "waiting_sink": sink, "held_by": path.held_by,
-                }),
-                remedy: if source >= sink {
-                    "more reads in flight (`--queue-depth`) or larger blocks (`--block`) on the disks".into()
+                })).remedy(if source >= sink {
+                    "more reads in flight (`--queue-depth`) or larger blocks (`--block`) on the disks"
                 } else {
                     "look at the receiver's CPU and at retransmits; more paths or workers help where one \
-                     connection is the limit".into()
-                },
-                gain: (predicted - achieved.bytes_per_second).max(0.0),
-            }
+                     connection is the limit"
+                }).gain((predicted - achieved.bytes_per_second).max(0.0))
         })
         .collect()
 }
@@ -124,26 +117,18 @@ pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
         .map(|(prediction, achieved)| {
             let predicted = achieved.bytes_per_second / achieved.of_predicted;
             let cut = prediction.solution.cut.join(", ");
-            Finding {
-                id: "figures-disagree".into(),
-                severity: Severity::Note,
-                text: format!(
+            Finding::note("figures-disagree", format!(
                     "the {} path carried {}, {:.0} % of the {} that was predicted: {cut} can do more than \
                      its own measurement showed",
                     prediction.protocol,
                     show_bytes_rate(achieved.bytes_per_second),
                     achieved.of_predicted * 100.0,
                     show_bytes_rate(predicted),
-                ),
-                evidence: json!({
+                )).evidence(json!({
                     "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
                     "cut": prediction.solution.cut,
-                }),
-                remedy: "measure again on a quieter machine, or longer (`--seconds`); do not build on the \
-                         bottleneck named here"
-                    .into(),
-                gain: 0.0,
-            }
+                })).remedy("measure again on a quieter machine, or longer (`--seconds`); do not build on the \
+                         bottleneck named here")
         })
         .collect()
 }

@@ -69,17 +69,15 @@ fn of(end: &LedgerHost, one: &DropReading, streams: &Streams) -> Option<Finding>
         ),
         Protocol::Tcp => return None,
     };
-    Some(Finding {
-        id: one.finding.into(),
-        severity,
-        text,
-        evidence: json!({
-            "host": end.host, "interface": one.interface, "layer": one.layer, "counter": one.drop.counter,
-            "counted": one.drop.counted, "datagrams": one.drop.datagrams,
-        }),
-        remedy: one.drop.cure.clone(),
-        gain: gain(one.drop.datagrams, streams),
-    })
+    Some(
+        Finding::new(severity, one.finding, text)
+            .evidence(json!({
+                "host": end.host, "interface": one.interface, "layer": one.layer, "counter": one.drop.counter,
+                "counted": one.drop.counted, "datagrams": one.drop.datagrams,
+            }))
+            .remedy(one.drop.cure.clone())
+            .gain(gain(one.drop.datagrams, streams)),
+    )
 }
 
 /// With TCP a drop is worth a word where it is no other connection's: retransmissions above a share, and what
@@ -103,22 +101,23 @@ fn sockets(receiver: &LedgerHost, received: &[DropReading], streams: &Streams) -
     }
     let counted = received.iter().filter(full).fold(0u64, |sum, one| sum.saturating_add(one.drop.counted));
     let causes = socket::causes(receiver, streams);
-    let finding = |(index, cause): (usize, socket::Cause)| Finding {
-        id: cause.id.into(),
-        severity: Severity::Loss,
-        text: format!(
-            "socket: {} dropped {datagrams} datagrams, {:.2} % of all: {}",
-            host(receiver),
-            share(datagrams, streams) * 100.0,
-            cause.meaning
-        ),
-        evidence: json!({
+    let finding = |(index, cause): (usize, socket::Cause)| {
+        Finding::loss(
+            cause.id,
+            format!(
+                "socket: {} dropped {datagrams} datagrams, {:.2} % of all: {}",
+                host(receiver),
+                share(datagrams, streams) * 100.0,
+                cause.meaning
+            ),
+        )
+        .evidence(json!({
             "host": receiver.host, "layer": Layer::Socket, "counter": "Udp \
                 RcvbufErrors", "counted": counted, "datagrams": datagrams,
             "receive_buffer_bytes": streams.received.receive_buffer_bytes,
-        }),
-        remedy: cause.cure,
-        gain: if index == 0 { gain(datagrams, streams) } else { 0.0 },
+        }))
+        .remedy(cause.cure)
+        .gain(if index == 0 { gain(datagrams, streams) } else { 0.0 })
     };
     causes.into_iter().enumerate().map(finding).collect()
 }
@@ -127,17 +126,10 @@ fn sockets(receiver: &LedgerHost, received: &[DropReading], streams: &Streams) -
 fn refused(sender: &LedgerHost, streams: &Streams) -> Option<Finding> {
     let interface = sender.interface.as_deref().and_then(|name| sender.counters.interface(name));
     let mtu = interface.and_then(|one| one.mtu.known().copied());
-    (streams.sent.too_long > 0).then(|| Finding {
-        id: "mtu-mismatch".into(),
-        severity: Severity::Loss,
-        text: format!(
+    (streams.sent.too_long > 0).then(|| Finding::loss("mtu-mismatch", format!(
             "{} refused {} sends of datagrams of {} bytes (EMSGSIZE): the path takes less",
             host(sender), streams.sent.too_long, streams.datagram_bytes
-        ),
-        evidence: json!({ "host": sender.host, "too_long": streams.sent.too_long, "datagram_bytes": streams.datagram_bytes, "mtu": mtu }),
-        remedy: "one MTU on both hosts and every switch between them, or datagrams that fit".into(),
-        gain: 0.0,
-    })
+        )).evidence(json!({ "host": sender.host, "too_long": streams.sent.too_long, "datagram_bytes": streams.datagram_bytes, "mtu": mtu })).remedy("one MTU on both hosts and every switch between them, or datagrams that fit"))
 }
 
 /// Datagrams that no counter has.
@@ -146,18 +138,20 @@ fn vanished(streams: &Streams, unaccounted: i64) -> Option<Finding> {
     if streams.protocol == Protocol::Tcp {
         return None;
     }
-    Some(Finding {
-        id: "udp-loss".into(),
-        severity: Severity::Loss,
-        text: format!(
-            "{datagrams} datagrams, {:.2} % of all, vanished and no counter of either host has them: the \
+    Some(
+        Finding::loss(
+            "udp-loss",
+            format!(
+                "{datagrams} datagrams, {:.2} % of all, vanished and no counter of either host has them: the \
              network between dropped them",
-            share(datagrams, streams) * 100.0
-        ),
-        evidence: json!({ "datagrams": datagrams, "sent": streams.sent.datagrams }),
-        remedy: "look at the drops of the switch's ports, at flow control, and at the MTU of every port on \
-                 the way; or send slower"
-            .into(),
-        gain: gain(datagrams, streams),
-    })
+                share(datagrams, streams) * 100.0
+            ),
+        )
+        .evidence(json!({ "datagrams": datagrams, "sent": streams.sent.datagrams }))
+        .remedy(
+            "look at the drops of the switch's ports, at flow control, and at the MTU of every port on \
+                 the way; or send slower",
+        )
+        .gain(gain(datagrams, streams)),
+    )
 }

@@ -160,42 +160,34 @@ pub struct LedgerLine {
 }
 
 /// In the order in which a packet passes them at the sender; the receiver's is the reverse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 pub enum Layer {
     Application,
     Socket,
+    #[strum(serialize = "UDP")]
     Udp,
+    #[strum(serialize = "TCP")]
     Tcp,
+    #[strum(serialize = "IP")]
     Ip,
     Qdisc,
     /// The kernel's receive queue of a core, before IP.
     Softnet,
     /// The ring of the NIC.
+    #[strum(serialize = "NIC ring")]
     NicRing,
     /// The cable, the switch, and what is too long for them.
     Wire,
 }
 
-impl std::fmt::Display for Layer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Layer::Application => "application",
-            Layer::Socket => "socket",
-            Layer::Udp => "UDP",
-            Layer::Tcp => "TCP",
-            Layer::Ip => "IP",
-            Layer::Qdisc => "qdisc",
-            Layer::Softnet => "softnet",
-            Layer::NicRing => "NIC ring",
-            Layer::Wire => "wire",
-        })
-    }
-}
-
 /// What a counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case", tag = "counts")]
+#[strum(serialize_all = "lowercase")]
 pub enum Unit {
     /// Datagrams, one by one.
     Datagrams,

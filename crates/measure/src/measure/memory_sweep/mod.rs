@@ -27,13 +27,17 @@ pub use points::{Cores, MemorySpec, Point, WorkingSet, points};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use strum::VariantArray;
 use worker::Work;
 
 /// Windows in which nothing was completed are taken again, so many times as long.
 const WINDOWS_LONGER: [u32; 3] = [1, 4, 16];
 
 /// What is done with the words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum MemoryKernel {
     Read,
     Write,
@@ -46,13 +50,7 @@ pub enum MemoryKernel {
 impl MemoryKernel {
     /// As in `MemoryPoint::kernel` and on the command line.
     pub fn word(self) -> &'static str {
-        match self {
-            MemoryKernel::Read => "read",
-            MemoryKernel::Write => "write",
-            MemoryKernel::Copy => "copy",
-            MemoryKernel::Triad => "triad",
-            MemoryKernel::Latency => "latency",
-        }
+        self.into()
     }
 
     /// Arrays that it works on.
@@ -72,14 +70,8 @@ impl MemoryKernel {
 
 /// Arrays of a kernel by its word; 1 for words of a newer linerate.
 pub fn arrays_of(kernel: &str) -> u64 {
-    let all = [
-        MemoryKernel::Read,
-        MemoryKernel::Write,
-        MemoryKernel::Copy,
-        MemoryKernel::Triad,
-        MemoryKernel::Latency,
-    ];
-    all.into_iter().find(|known| known.word() == kernel).map_or(1, MemoryKernel::arrays)
+    let known = MemoryKernel::VARIANTS.iter().find(|known| known.word() == kernel);
+    known.map_or(1, |known| known.arrays())
 }
 
 /// Bytes that cross the bus for each one counted, where nothing is in a cache: with plain stores the line

@@ -7,6 +7,7 @@ use linerate_facts::units::show_size;
 use linerate_machine::probe::Machine;
 use linerate_system::memory::has_streaming;
 use std::time::Duration;
+use strum::VariantArray;
 
 /// Stride of every word after the other.
 pub(crate) const CONTIGUOUS_BYTES: u64 = 4;
@@ -68,14 +69,7 @@ impl MemorySpec {
     }
 
     fn kernels(&self) -> Vec<MemoryKernel> {
-        let all = [
-            MemoryKernel::Read,
-            MemoryKernel::Write,
-            MemoryKernel::Copy,
-            MemoryKernel::Triad,
-            MemoryKernel::Latency,
-        ];
-        if self.kernels.is_empty() { all.to_vec() } else { self.kernels.clone() }
+        if self.kernels.is_empty() { MemoryKernel::VARIANTS.to_vec() } else { self.kernels.clone() }
     }
 
     fn stores(&self) -> Vec<Store> {
@@ -266,26 +260,13 @@ impl Maker<'_> {
                 nodes.iter().filter(|node| node.total_bytes.known().is_none_or(|total| *total > 0));
             for to in with_memory.filter(|_| nodes.len() > 1 && !cores.is_empty()) {
                 let pair = Some((from.id, to.id));
-                if order.kernels().contains(&MemoryKernel::Read) {
-                    points.push(self.point(
-                        MemoryKernel::Read,
-                        None,
-                        CONTIGUOUS_BYTES,
-                        WorkingSet::Memory,
-                        &cores,
-                        pair,
-                    )?);
-                }
-                if order.kernels().contains(&MemoryKernel::Latency) {
-                    let one = &cores[..1];
-                    points.push(self.point(
-                        MemoryKernel::Latency,
-                        None,
-                        CONTIGUOUS_BYTES,
-                        WorkingSet::Memory,
-                        one,
-                        pair,
-                    )?);
+                for (kernel, cores) in
+                    [(MemoryKernel::Read, &cores[..]), (MemoryKernel::Latency, &cores[..1])]
+                {
+                    if order.kernels().contains(&kernel) {
+                        let set = WorkingSet::Memory;
+                        points.push(self.point(kernel, None, CONTIGUOUS_BYTES, set, cores, pair)?);
+                    }
                 }
             }
         }

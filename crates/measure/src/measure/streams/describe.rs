@@ -10,7 +10,6 @@ use crate::measure::trust;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::Pin;
-use linerate_transport::agent::TestSample;
 use linerate_transport::flow::stream::{SendMethod, StreamSample};
 
 /// What the figure is called.
@@ -203,23 +202,11 @@ fn path_figures(bench: &StreamBench<'_>, observed: &Observed, figures: &[StreamF
 
 /// What the agents told of their hosts; with several hosts the one whose quota holds it most.
 fn peer(bench: &StreamBench<'_>, observed: &Observed) -> Option<ReceiverResult> {
-    let mut result = ReceiverResult::default();
-    let (mut counted, mut cpu_nanos) = (Vec::new(), 0u64);
-    for (session, samples) in bench.sessions.iter().zip(&observed.agents) {
-        let (Some((first, last)), hello) = (samples, session.hello()) else { continue };
-        if counted.contains(&&hello.instance) {
-            continue; // another address of the same agent
-        }
-        counted.push(&hello.instance);
-        cpu_nanos = cpu_nanos.saturating_add(last.process_cpu_nanos.saturating_sub(first.process_cpu_nanos));
-        add_host(&mut result, first, last, &hello.host);
-    }
-    if counted.is_empty() {
-        return None;
-    }
-    if observed.seen.bytes > 0 {
-        result.cpu_seconds_per_gb = cpu_nanos as f64 / observed.seen.bytes as f64;
-    }
+    let told = bench.sessions.iter().zip(&observed.agents).filter_map(|(session, samples)| {
+        let ((first, last), hello) = (samples.as_ref()?, session.hello());
+        Some((hello.instance.as_str(), hello.host.as_str(), first, last))
+    });
+    let mut result = ReceiverResult::of_hosts(told, observed.seen.bytes)?;
     for stream in observed.streams.iter().filter(|stream| !stream.wanted.asks()) {
         let (sender, receiver) = stream.cpu_shares(observed.seen.seconds);
         let theirs = if stream.wanted.direction() == StreamDirection::Send { receiver } else { sender };
@@ -230,14 +217,4 @@ fn peer(bench: &StreamBench<'_>, observed: &Observed) -> Option<ReceiverResult> 
         result.receive_buffer_bytes = result.receive_buffer_bytes.max(end.receive_buffer_bytes);
     }
     Some(result)
-}
-
-fn add_host(result: &mut ReceiverResult, first: &TestSample, last: &TestSample, host: &str) {
-    let throttled = last.throttle.share_since(&first.throttle);
-    if throttled >= result.throttled {
-        result.throttled = throttled;
-        result.quota_cores = last.throttle.quota_cores;
-        result.cpu_by_core = last.cpu_times.since(&first.cpu_times);
-        result.host = host.to_string();
-    }
 }

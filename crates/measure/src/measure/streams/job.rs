@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Which way the bulk goes, seen from here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum StreamDirection {
     #[default]
     Send,
@@ -25,16 +28,6 @@ impl StreamDirection {
             (self, sending),
             (StreamDirection::Both, _) | (StreamDirection::Send, true) | (StreamDirection::Receive, false)
         )
-    }
-}
-
-impl std::fmt::Display for StreamDirection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            StreamDirection::Send => "send",
-            StreamDirection::Receive => "receive",
-            StreamDirection::Both => "both",
-        })
     }
 }
 

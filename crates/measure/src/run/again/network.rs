@@ -57,10 +57,7 @@ pub(super) fn with<T>(
     for path in &mut ways.plans {
         path.rate = path_rate(machine, path, protocol);
     }
-    let own = |name: &Option<String>| {
-        machine.nics.iter().any(|nic| nic.loopback && Some(&nic.name) == name.as_ref())
-    };
-    let loopback = ways.plans.iter().all(|path| own(&path.nic));
+    let loopback = paths::all_over_loopback(machine, &ways.plans);
     let mut silent = Silent;
     let bench = StreamBench {
         sysroot,

@@ -58,19 +58,12 @@ pub(super) fn with<T>(
         seconds: Some(ground.seconds),
         repeats: 1,
         budget_seconds: 600.0,
-        block_bytes: None,
-        queue_depth: None,
-        datagram_bytes: None,
-        congestion_control: None,
-        verify: false,
+        ..Goal::default()
     };
     let mut ways = paths::prepare(sysroot, machine, &goal.peers, ground.key_file.as_deref(), stop)?;
     let scratch = if directory { vec![ground.source.clone()] } else { Vec::new() };
     let found = sources::prepare(sysroot, machine, &goal, &scratch, stop)?;
-    let own = |name: &Option<String>| {
-        machine.nics.iter().any(|nic| nic.loopback && Some(&nic.name) == name.as_ref())
-    };
-    let loopback = ways.plans.iter().all(|path| own(&path.nic));
+    let loopback = paths::all_over_loopback(machine, &ways.plans);
     let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     let peers = Peers::new(std::mem::take(&mut ways.sessions), &plan.paths);
     let cutters = peers.sessions().iter().filter_map(AgentSession::cutter).collect();

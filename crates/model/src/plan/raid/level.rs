@@ -1,10 +1,12 @@
 //! The levels: how many disks hold data, how many may fail, and what each is called by md, btrfs and ZFS.
 
 use serde::Serialize;
+use strum::VariantArray;
 
 /// How data is spread over disks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum RaidLevel {
     /// One disk after the other.
     Linear,
@@ -35,38 +37,12 @@ pub enum System {
 }
 
 /// All levels.
-pub(crate) const LEVELS: [RaidLevel; 12] = [
-    RaidLevel::Linear,
-    RaidLevel::Raid0,
-    RaidLevel::Raid1,
-    RaidLevel::Raid5,
-    RaidLevel::Raid6,
-    RaidLevel::Raid10,
-    RaidLevel::Raidz1,
-    RaidLevel::Raidz2,
-    RaidLevel::Raidz3,
-    RaidLevel::BtrfsRaid0,
-    RaidLevel::BtrfsRaid1,
-    RaidLevel::BtrfsRaid10,
-];
+pub(crate) const LEVELS: &[RaidLevel] = RaidLevel::VARIANTS;
 
 impl RaidLevel {
     /// As the command line has it.
     pub fn name(self) -> &'static str {
-        match self {
-            RaidLevel::Linear => "linear",
-            RaidLevel::Raid0 => "raid0",
-            RaidLevel::Raid1 => "raid1",
-            RaidLevel::Raid5 => "raid5",
-            RaidLevel::Raid6 => "raid6",
-            RaidLevel::Raid10 => "raid10",
-            RaidLevel::Raidz1 => "raidz1",
-            RaidLevel::Raidz2 => "raidz2",
-            RaidLevel::Raidz3 => "raidz3",
-            RaidLevel::BtrfsRaid0 => "btrfs-raid0",
-            RaidLevel::BtrfsRaid1 => "btrfs-raid1",
-            RaidLevel::BtrfsRaid10 => "btrfs-raid10",
-        }
+        self.into()
     }
 
     /// The level that an array's name stands for: md's names, LVM's `striped`, btrfs' profiles.
@@ -80,7 +56,7 @@ impl RaidLevel {
             // LVM's names carry the layout: raid5_ls, raid6_zr.
             _ => {
                 let plain = name.split('_').next().unwrap_or_default();
-                LEVELS.into_iter().find(|level| level.name() == plain)
+                LEVELS.iter().copied().find(|level| level.name() == plain)
             }
         }
     }

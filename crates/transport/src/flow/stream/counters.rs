@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// One end's counters. Bumped with relaxed stores by one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StreamCounters {
     /// Payload bytes (sender: handed to the kernel; receiver: taken), and when the last of them.
     pub progress: Progress,
@@ -127,29 +127,7 @@ const PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];
 impl StreamCounters {
     /// Nothing done yet; `start` is the clock of `bytes_nanos`.
     pub fn new(start: Instant) -> Self {
-        StreamCounters {
-            progress: Progress::new(start),
-            datagrams: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
-            trains: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            reordered: AtomicU64::new(0),
-            duplicated: AtomicU64::new(0),
-            foreign: AtomicU64::new(0),
-            jitter_nanos: AtomicU64::new(0),
-            delay_variation_nanos: AtomicU64::new(0),
-            socket_drops: AtomicU64::new(0),
-            refused_sends: AtomicU64::new(0),
-            cpu_nanos: AtomicU64::new(0),
-            checksum: AtomicU64::new(0),
-            send_buffer_bytes: AtomicU64::new(0),
-            receive_buffer_bytes: AtomicU64::new(0),
-            zerocopy_sends: AtomicU64::new(0),
-            zerocopy_copied: AtomicU64::new(0),
-            tcp: Mutex::new(None),
-            round_trips: Mutex::new(None),
-            ended: AtomicBool::new(false),
-        }
+        StreamCounters { progress: Progress::new(start), ..StreamCounters::default() }
     }
 
     /// Everything as it is now.

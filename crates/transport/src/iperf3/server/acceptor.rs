@@ -4,7 +4,7 @@ use super::{AdmitsClient, Arrived, CookieShown, Iperf3Limits, Phase, SharedPhase
 use crate::admission::{Pending, PendingConnection, Turns};
 use crate::iperf3::control::later;
 use crate::iperf3::state::{COOKIE_BYTES, Cookie, Iperf3State};
-use crate::lock::lock;
+use linerate_system::lock;
 use linerate_system::readiness::wait_readable;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

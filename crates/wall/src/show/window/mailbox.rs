@@ -3,10 +3,11 @@
 
 use crate::geometry::Size;
 use hdrhistogram::Histogram;
+use linerate_system::lock;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// A frame that takes longer counts as so long, microseconds: a minute.
@@ -93,7 +94,7 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inside)
     }
 
     fn ring(&self) {

@@ -7,7 +7,7 @@ mod pairs;
 #[cfg(test)]
 mod tests;
 
-use super::super::product::{Finding, Severity};
+use super::super::product::Finding;
 use super::map::misaligned;
 use crate::measure::access::{AccessOrder, DeviceUse};
 use crate::measure::{AccessResult, Measurement};
@@ -103,16 +103,6 @@ pub fn disk_findings(machine: &Machine, measurements: &[Measurement]) -> Vec<Fin
     findings
 }
 
-fn finding(
-    id: &str,
-    severity: Severity,
-    text: String,
-    evidence: serde_json::Value,
-    remedy: impl Into<String>,
-) -> Finding {
-    Finding { id: id.into(), severity, text, evidence, remedy: remedy.into(), gain: 0.0 }
-}
-
 /// `“sequential read 1 MiB …”`, and how many more.
 fn named(cells: &[&Cell]) -> String {
     let more = match cells.len().saturating_sub(1) {
@@ -154,19 +144,13 @@ fn generator_cpu(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         return Vec::new();
     };
     let names: Vec<&str> = full.iter().map(|cell| cell.figure.name.as_str()).collect();
-    vec![finding(
-        "generator-cpu",
-        Severity::Slow,
-        format!(
+    vec![Finding::slow("generator-cpu", format!(
             "linerate's own threads use {:.0} % of the processors in {}: that is what the processors give, \
              the devices may do more",
             worst * 100.0,
             named(&full)
-        ),
-        json!({ "measurements": names, "generator_cpu": worst }),
-        "larger requests (--transfer), without --verify; or more processors, where a control group or a mask \
-         holds some back",
-    )]
+        )).evidence(json!({ "measurements": names, "generator_cpu": worst })).remedy("larger requests (--transfer), without --verify; or more processors, where a control group or a mask \
+         holds some back")]
 }
 
 /// `page-cache`: memory answered.
@@ -177,14 +161,8 @@ fn page_cache(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         return Vec::new();
     }
     let names: Vec<&str> = hit.iter().map(|cell| cell.figure.name.as_str()).collect();
-    vec![finding(
-        "page-cache",
-        Severity::Note,
-        format!("memory answered a part of {}: the figure is not the devices'", named(&hit)),
-        json!({ "measurements": names }),
-        "leave out --buffered, or take files of twice the memory (--amount), or --drop-caches where other \
-         programs may wait; --fsync for writes",
-    )]
+    vec![Finding::note("page-cache", format!("memory answered a part of {}: the figure is not the devices'", named(&hit))).evidence(json!({ "measurements": names })).remedy("leave out --buffered, or take files of twice the memory (--amount), or --drop-caches where other \
+         programs may wait; --fsync for writes")]
 }
 
 /// `device-busy`: nothing above the device can make it faster.
@@ -199,10 +177,7 @@ fn device_busy(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         .iter()
         .max_by(|one, other| one.0.figure.bytes_per_second.total_cmp(&other.0.figure.bytes_per_second));
     let Some((cell, device)) = most else { return Vec::new() };
-    vec![finding(
-        "device-busy",
-        Severity::Note,
-        format!(
+    vec![Finding::note("device-busy", format!(
             "{} had no pause in {} of {} measurements, at most {} ({:.1} requests in flight on average): the \
              device is what holds these figures",
             device.name,
@@ -210,14 +185,11 @@ fn device_busy(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
             cells.len(),
             show_bytes_rate(cell.figure.bytes_per_second),
             device.queue_depth
-        ),
-        json!({
+        )).evidence(json!({
             "device": device.name, "utilisation": device.utilisation, "queue_depth": device.queue_depth,
             "bytes_per_second": cell.figure.bytes_per_second, "measurements": busy.len(),
-        }),
-        "a faster device, or more of them (--scaling measures what they bring); where it is a volume of a \
-         cloud or a throttled one, its limit",
-    )]
+        })).remedy("a faster device, or more of them (--scaling measures what they bring); where it is a volume of a \
+         cloud or a throttled one, its limit")]
 }
 
 /// `queue-too-shallow`: the device waits for requests. By Little's law more in flight at the same latency are
@@ -231,26 +203,18 @@ fn device_idles(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let Some((cell, device)) = idle.iter().find_map(|cell| Some((cell, cell.busiest()?))) else {
         return Vec::new();
     };
-    let mut found = finding(
-        "queue-too-shallow",
-        Severity::Slow,
-        format!(
+    vec![Finding::slow("queue-too-shallow", format!(
             "{} had nothing to do {:.0} % of the time in {}, with {:.1} requests in flight: by Little's law \
              more of them bring more",
             device.name,
             (1.0 - device.utilisation) * 100.0,
             named(&idle),
             cell.access.checks.reached_depth
-        ),
-        json!({
+        )).evidence(json!({
             "device": device.name, "utilisation": device.utilisation,
             "reached_depth": cell.access.checks.reached_depth, "little_depth": cell.access.checks.little_depth,
-        }),
-        "more requests in flight (--queue-depth, --workers); a program that reads by itself: larger \
-         requests, read-ahead, or more threads",
-    );
-    found.gain = cell.figure.bytes_per_second * (1.0 / device.utilisation - 1.0);
-    vec![found]
+        })).remedy("more requests in flight (--queue-depth, --workers); a program that reads by itself: larger \
+         requests, read-ahead, or more threads").gain(cell.figure.bytes_per_second * (1.0 / device.utilisation - 1.0))]
 }
 
 /// `partial-sectors`: the drive reads, changes and writes back what such a write touches.
@@ -263,19 +227,13 @@ fn partial_sectors(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let found = by_device(machine, cells, |disk, cell, _| partial(disk, cell));
     let told = |(disk, cell): (&Disk, &Cell)| {
         let sector = disk.physical_block_bytes.known().copied().unwrap_or(0);
-        finding(
-            "partial-sectors",
-            Severity::Slow,
-            format!(
+        Finding::slow("partial-sectors", format!(
                 "writes of {} to {}, whose physical sectors have {}: the drive reads, changes and writes \
                  back each of them",
                 show_size(cell.access.job.transfer_bytes),
                 disk.name,
                 show_size(u64::from(sector))
-            ),
-            json!({ "device": disk.name, "transfer_bytes": cell.access.job.transfer_bytes, "physical_block_bytes": sector }),
-            format!("write multiples of {} (--transfer)", show_size(u64::from(sector))),
-        )
+            )).evidence(json!({ "device": disk.name, "transfer_bytes": cell.access.job.transfer_bytes, "physical_block_bytes": sector })).remedy(format!("write multiples of {} (--transfer)", show_size(u64::from(sector))))
     };
     found.into_iter().map(told).collect()
 }
@@ -289,24 +247,19 @@ fn rotational_claim(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
         disk.rotational.known() == Some(&true) && random && fast && cell.of_devices()
     };
     let found = by_device(machine, cells, |disk, cell, _| claims(disk, cell));
-    let told = |(disk, cell): (&Disk, &Cell)| {
-        finding(
-            "rotational-claim",
-            Severity::Note,
-            format!(
+    let told =
+        |(disk, cell): (&Disk, &Cell)| {
+            Finding::note("rotational-claim", format!(
                 "the kernel takes {} for a rotating disk, yet it answers half of the reads at random within \
                  {:.0} µs: schedulers and file systems spare it seeks that it does not make",
                 disk.name,
                 median(cell) * 1e6
-            ),
-            json!({ "device": disk.name, "p50_seconds": median(cell) }),
-            format!(
+            )).evidence(json!({ "device": disk.name, "p50_seconds": median(cell) })).remedy(format!(
                 "`linerate tune apply --setting rotational:{0}=0` (or echo 0 > \
                  /sys/block/{0}/queue/rotational); then measure again",
                 disk.name
-            ),
-        )
-    };
+            ))
+        };
     found.into_iter().map(told).collect()
 }
 
@@ -320,22 +273,16 @@ fn scheduler(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
     let found = by_device(machine, cells, |disk, _, used| passes(disk, used));
     let told = |(disk, cell): (&Disk, &Cell)| {
         let scheduler = disk.scheduler.known().cloned().unwrap_or_default();
-        finding(
-            "scheduler",
-            Severity::Note,
-            format!(
+        Finding::note("scheduler", format!(
                 "{:.0} requests a second pass {scheduler} on their way to {}, which does not rotate: sorting \
                  them costs processor time and one lock",
                 cell.operations_per_second(),
                 disk.name
-            ),
-            json!({ "device": disk.name, "scheduler": scheduler, "operations_per_second": cell.operations_per_second() }),
-            format!(
+            )).evidence(json!({ "device": disk.name, "scheduler": scheduler, "operations_per_second": cell.operations_per_second() })).remedy(format!(
                 "`linerate tune apply --setting scheduler:{0}=none` (or echo none > \
                  /sys/block/{0}/queue/scheduler); then measure again",
                 disk.name
-            ),
-        )
+            ))
     };
     found.into_iter().map(told).collect()
 }
@@ -352,10 +299,7 @@ fn alignment(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
 /// `burst`: fast until a bucket is empty.
 fn burst(cell: &Cell) -> Option<Finding> {
     let burst = cell.access.burst.as_ref()?;
-    Some(finding(
-        "burst",
-        Severity::Note,
-        format!(
+    Some(Finding::note("burst", format!(
             "“{}” ran at {} for {:.1} s, then at {}: a bucket of {} was used up; what lasts is the second \
              figure",
             cell.figure.name,
@@ -363,12 +307,9 @@ fn burst(cell: &Cell) -> Option<Finding> {
             burst.seconds,
             show_bytes_rate(burst.sustained_bytes_per_second),
             show_size(burst.bucket_bytes.max(0.0) as u64)
-        ),
-        json!({
+        )).evidence(json!({
             "burst_bytes_per_second": burst.burst_bytes_per_second,
             "sustained_bytes_per_second": burst.sustained_bytes_per_second, "bucket_bytes": burst.bucket_bytes,
-        }),
-        "plan with the sustained rate; credits of a cloud volume, or the cache of a drive, come back while \
-         it is idle",
-    ))
+        })).remedy("plan with the sustained rate; credits of a cloud volume, or the cache of a drive, come back while \
+         it is idle"))
 }

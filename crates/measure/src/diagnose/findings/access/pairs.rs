@@ -1,7 +1,7 @@
 //! Findings that hold two measurements of one run against each other, alike in all but one thing.
 
-use super::super::super::product::{Finding, Severity};
-use super::{Cell, finding, named};
+use super::super::super::product::Finding;
+use super::{Cell, named};
 use crate::measure::access::{AccessJob, AccessOrder};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::probe::Machine;
@@ -46,10 +46,7 @@ pub(super) fn deeper_is_faster(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         .max_by(|one, other| gain(one.0, one.1).total_cmp(&gain(other.0, other.1)));
     let Some((few, many)) = best else { return Vec::new() };
     let (slow, fast) = (few.figure.bytes_per_second, many.figure.bytes_per_second);
-    let mut found = finding(
-        "deeper-is-faster",
-        Severity::Note,
-        format!(
+    vec![Finding::note("deeper-is-faster", format!(
             "{} with {} in flight, {} with {} ({}): the device works on several at once, and a program that \
              asks one at a time gets {:.0} % of it",
             show_bytes_rate(slow),
@@ -58,14 +55,9 @@ pub(super) fn deeper_is_faster(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
             in_flight(&many.access.job),
             named(&[few]),
             slow / fast * 100.0
-        ),
-        json!({
+        )).evidence(json!({
             "in_flight": [in_flight(&few.access.job), in_flight(&many.access.job)], "bytes_per_second": [slow, fast],
-        }),
-        "let the application keep more requests in flight: threads, asynchronous reads, read-ahead",
-    );
-    found.gain = fast - slow;
-    vec![found]
+        })).remedy("let the application keep more requests in flight: threads, asynchronous reads, read-ahead").gain(fast - slow)]
 }
 
 /// `request-limit`: as many requests a second whatever their size, as volumes of clouds and control groups
@@ -86,24 +78,18 @@ pub(super) fn request_limit(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
     });
     let Some((small, large)) = held else { return Vec::new() };
     let (one, other) = (small.access.job.transfer_bytes, large.access.job.transfer_bytes);
-    vec![finding(
-        "request-limit",
-        Severity::Slow,
-        format!(
+    vec![Finding::slow("request-limit", format!(
             "{:.0} requests a second of {}, and {:.0} of {}: a number of requests is what holds them, not \
              bytes",
             small.operations_per_second(),
             show_size(one),
             large.operations_per_second(),
             show_size(other)
-        ),
-        json!({
+        )).evidence(json!({
             "transfer_bytes": [one, other],
             "operations_per_second": [small.operations_per_second(), large.operations_per_second()],
-        }),
-        "larger requests; or raise the limit: a cloud volume's IOPS, a control group's io.max or \
-         blkio.throttle",
-    )]
+        })).remedy("larger requests; or raise the limit: a cloud volume's IOPS, a control group's io.max or \
+         blkio.throttle")]
 }
 
 /// `read-ahead`: reading through the page cache is slower than the device, since too little is asked for
@@ -124,24 +110,16 @@ pub(super) fn read_ahead(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
         return Vec::new();
     };
     let (slow, fast) = (buffered.figure.bytes_per_second, direct.figure.bytes_per_second);
-    let mut found = finding(
-        "read-ahead",
-        Severity::Slow,
-        format!(
+    vec![Finding::slow("read-ahead", format!(
             "read in sequence through the page cache {} gives {}, past it {}: the kernel asks only {} ahead",
             device.name,
             show_bytes_rate(slow),
             show_bytes_rate(fast),
             show_size(ahead)
-        ),
-        json!({ "device": device.name, "read_ahead_bytes": ahead, "bytes_per_second": [slow, fast] }),
-        format!(
+        )).evidence(json!({ "device": device.name, "read_ahead_bytes": ahead, "bytes_per_second": [slow, fast] })).remedy(format!(
             "blockdev --setra {} /dev/{} (sectors of 512 bytes), or `linerate tune apply --finding \
              read-ahead`, which undo brings back; then measure again",
             8 * ahead.max(131_072) / 512,
             device.name
-        ),
-    );
-    found.gain = fast - slow;
-    vec![found]
+        )).gain(fast - slow)]
 }

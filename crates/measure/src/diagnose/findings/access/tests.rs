@@ -1,6 +1,7 @@
 //! Each finding with figures that make it speak, and with those that do not.
 
 use super::*;
+use crate::diagnose::Severity;
 use crate::measure::Stage;
 use crate::measure::access::{Access, AccessJob, Burst, Checks, Engine, FileLayout, Latency, SideResult};
 use linerate_facts::fact::Fact;

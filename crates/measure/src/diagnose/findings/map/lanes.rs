@@ -44,42 +44,35 @@ fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target
         "look for a link speed fixed in the BIOS, a riser or cable that is too old for it, and errors \
          (`dmesg | grep -i aer`); reseat the card"
     };
-    Finding {
-        id: if narrower { "pcie-width" } else { "pcie-speed" }.into(),
-        severity: if gain > 0.0 { Severity::Slow } else { Severity::Note },
-        text: format!(
+    Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, if narrower { "pcie-width" } else { "pcie-speed" }, format!(
             "the link of {} runs at {} ({}); the card and {slot} can both do {} ({}){set}{enough}",
             named(tree, edge.device),
             link(edge.now()),
             rate(raw_rate(edge.now()).unwrap_or(0.0)),
             link(both),
             rate(raw_rate(both).unwrap_or(0.0)),
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": devices(tree, edge.device), "port": edge.port.map(|port| &port.address), "now": edge.now(), "both_ends": both,
-        }),
-        remedy: remedy.into(),
-        gain,
-    }
+        })).remedy(remedy).gain(gain)
 }
 
 /// The card can do more than it does, and nothing tells of the other end.
 fn below_card(tree: &Topology, edge: &LinkEnds, most: PciLink) -> Option<Finding> {
     let narrower = edge.now().width < most.width;
-    (narrower || edge.now().gt_per_second < most.gt_per_second).then(|| Finding {
-        id: if narrower { "pcie-width" } else { "pcie-speed" }.into(),
-        severity: Severity::Note,
-        text: format!(
-            "the link of {} runs at {} and the card could do {}; what its slot can do is not known here",
-            named(tree, edge.device),
-            link(edge.now()),
-            link(most)
-        ),
-        evidence: json!({ "devices": devices(tree, edge.device), "now": edge.now(), "card": most }),
-        remedy:
-            "look into the board's manual what the slot can do; `lspci -vv` of the port above shows it, too"
-                .into(),
-        gain: 0.0,
+    (narrower || edge.now().gt_per_second < most.gt_per_second).then(|| {
+        Finding::note(
+            if narrower { "pcie-width" } else { "pcie-speed" },
+            format!(
+                "the link of {} runs at {} and the card could do {}; what its slot can do is not known here",
+                named(tree, edge.device),
+                link(edge.now()),
+                link(most)
+            ),
+        )
+        .evidence(json!({ "devices": devices(tree, edge.device), "now": edge.now(), "card": most }))
+        .remedy(
+            "look into the board's manual what the slot can do; `lspci -vv` of the port above shows it, too",
+        )
     })
 }
 
@@ -88,23 +81,16 @@ fn sleeping(tree: &Topology, idle: &[&LinkEnds]) -> Option<Finding> {
     let both = first.both()?;
     let names: Vec<String> = idle.iter().map(|edge| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Some(Finding {
-        id: "pcie-idle".into(),
-        severity: Severity::Note,
-        text: format!(
+    Some(Finding::note("pcie-idle", format!(
             "{}: the link{} at {} where both ends can do {}: such a device slows its link down while it has \
              nothing to do",
             super::listed(&names),
             if names.len() == 1 { " runs" } else { "s run" },
             link(first.now()),
             link(both)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": idle.iter().flat_map(|edge| devices(tree, edge.device)).collect::<Vec<_>>(), "now": first.now(), "both_ends": both,
-        }),
-        remedy: "look again under load; only a link that stays slow then is one".into(),
-        gain: 0.0,
-    })
+        })).remedy("look again under load; only a link that stays slow then is one"))
 }
 
 /// `pcie-card-older`: the link runs at all that the card can, and the slot could go at least twice as fast.
@@ -126,26 +112,27 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
     let Some((first, slot)) = found.first() else { return Vec::new() };
     let names: Vec<String> = found.iter().map(|(edge, _)| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    vec![Finding {
-        id: "pcie-card-older".into(),
-        severity: Severity::Note,
-        text: format!(
-            "{} can do no more than {} GT/s, and {} slot{} {} GT/s: the card is older than the slot",
-            super::listed(&names),
-            first.now().gt_per_second,
-            if names.len() == 1 { "its" } else { "their" },
-            if names.len() == 1 { " could do" } else { "s could do up to" },
-            found.iter().map(|(_, slot)| slot.gt_per_second).fold(slot.gt_per_second, f64::max),
-        ),
-        evidence: json!({
+    vec![
+        Finding::note(
+            "pcie-card-older",
+            format!(
+                "{} can do no more than {} GT/s, and {} slot{} {} GT/s: the card is older than the slot",
+                super::listed(&names),
+                first.now().gt_per_second,
+                if names.len() == 1 { "its" } else { "their" },
+                if names.len() == 1 { " could do" } else { "s could do up to" },
+                found.iter().map(|(_, slot)| slot.gt_per_second).fold(slot.gt_per_second, f64::max),
+            ),
+        )
+        .evidence(json!({
             "devices": found.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
             "now": first.now(), "slot": slot,
-        }),
-        remedy: "a card of the slot's generation carries twice as much on the same lanes; nothing in the \
-                 BIOS raises this one"
-            .into(),
-        gain: 0.0,
-    }]
+        }))
+        .remedy(
+            "a card of the slot's generation carries twice as much on the same lanes; nothing in the \
+                 BIOS raises this one",
+        ),
+    ]
 }
 
 /// Findings of one kind about links of the same figures become one: 24 drives on two lanes each are one thing

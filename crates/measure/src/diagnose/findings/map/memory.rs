@@ -61,24 +61,16 @@ pub(super) fn clock(machine: &Machine) -> Vec<Finding> {
         .known()
         .map(|channels| f64::from(*channels) * CHANNEL_BYTES * f64::from(rated - set) * 1e6);
     let figure = lost.map(|lost| format!(" ({} less of memory)", show_bytes_rate(lost))).unwrap_or_default();
-    vec![Finding {
-        id: "memory-clock".into(),
-        severity: severity(machine),
-        text: format!(
+    vec![Finding::new(severity(machine), "memory-clock", format!(
             "{} of {} DIMMs are rated {rated} MT/s and run at {set}{figure}: \
                        {why}",
             slow.len(),
             filled(machine).count()
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "dimms": slow.len(), "rated_mt_per_second": rated, "configured_mt_per_second": set, "dimms_per_channel": per_channel(machine),
             "memory_bytes_per_second_lost": lost,
-        }),
-        remedy: "look for the memory speed in the BIOS and for the board's table of DIMMs per channel; \
-                 fewer, larger DIMMs run faster"
-            .into(),
-        gain: 0.0,
-    }]
+        })).remedy("look for the memory speed in the BIOS and for the board's table of DIMMs per channel; \
+                 fewer, larger DIMMs run faster")]
 }
 
 /// `memory-channels`: a socket that has DIMMs has channels with slots and none in them.
@@ -107,18 +99,11 @@ pub(super) fn empty_channels(machine: &Machine) -> Vec<Finding> {
     } else {
         String::new()
     };
-    vec![Finding {
-        id: "memory-channels".into(),
-        severity: severity(machine),
-        text: format!(
+    vec![Finding::new(severity(machine), "memory-channels", format!(
             "socket {socket} has DIMMs in {used} of {all} memory channels{more}: it has {:.0} % of its \
              memory bandwidth",
             100.0 * used as f64 / all as f64
-        ),
-        evidence: json!({ "sockets": lacking.iter().map(|(socket, used, all)| json!({ "socket": socket, "used": used, "channels": all })).collect::<Vec<_>>() }),
-        remedy: "put one DIMM of the same kind into each channel".into(),
-        gain: 0.0,
-    }]
+        )).evidence(json!({ "sockets": lacking.iter().map(|(socket, used, all)| json!({ "socket": socket, "used": used, "channels": all })).collect::<Vec<_>>() })).remedy("put one DIMM of the same kind into each channel")]
 }
 
 /// `memory-one-node`: a node has processors and no memory while others have it.
@@ -138,17 +123,10 @@ pub(super) fn one_node(machine: &Machine) -> Vec<Finding> {
         return Vec::new();
     }
     let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    vec![Finding {
-        id: "memory-one-node".into(),
-        severity: Severity::Slow,
-        text: format!(
+    vec![Finding::slow("memory-one-node", format!(
             "node {} has processors and no memory; all of it is on node {}: what runs and what is plugged in \
              there crosses the socket link for each byte",
             list(&without),
             list(&with)
-        ),
-        evidence: json!({ "without_memory": without, "with_memory": with }),
-        remedy: "spread the DIMMs evenly over the sockets".into(),
-        gain: 0.0,
-    }]
+        )).evidence(json!({ "without_memory": without, "with_memory": with })).remedy("spread the DIMMs evenly over the sockets")]
 }

@@ -44,22 +44,15 @@ pub(super) fn apart(machine: &Machine) -> Vec<Finding> {
     let nic_names: Vec<&str> = nics.iter().map(|(name, _)| *name).collect();
     let nic_nodes: BTreeSet<u32> = nics.iter().map(|(_, node)| *node).collect();
     let all = far.len() == disks.len();
-    vec![Finding {
-        id: "node-apart".into(),
-        severity: if all { Severity::Slow } else { Severity::Note },
-        text: format!(
+    vec![Finding::new(if all { Severity::Slow } else { Severity::Note }, "node-apart", format!(
             "{} {} on node {node}, the NICs ({}) on node {}: each byte between them crosses the socket link",
             listed(&disk_names),
             if disk_names.len() == 1 { "is" } else { "are" },
             listed(&nic_names),
             nic_nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
-        ),
-        evidence: json!({ "devices": disk_names, "nics": nic_names, "disk_node": node, "nic_nodes": nic_nodes }),
-        remedy: format!(
+        )).evidence(json!({ "devices": disk_names, "nics": nic_names, "disk_node": node, "nic_nodes": nic_nodes })).remedy(format!(
             "move a NIC to a slot of node {node}, or the disks' controller to one of the NICs' node"
-        ),
-        gain: 0.0,
-    }]
+        ))]
 }
 
 fn packages(machine: &Machine, node: u32) -> BTreeSet<u32> {
@@ -86,17 +79,19 @@ fn few_queues(nic: &Nic, cores: usize) -> Option<Finding> {
     }
     let most = channels.map(|(_, most)| *most).filter(|most| *most > queues);
     let wanted = most.map(|most| most.min(u32::try_from(cores).unwrap_or(u32::MAX)));
-    Some(Finding {
-        id: "nic-queues".into(),
-        severity: if each > PER_QUEUE { Severity::Slow } else { Severity::Note },
-        text: format!(
-            "{} has {} for {} and {cores} cores: one core takes what arrives on a queue",
-            nic.name,
-            if queues == 1 { "one queue".into() } else { format!("{queues} queues") },
-            rate(speed)
-        ),
-        evidence: json!({ "devices": [nic.name], "queues": queues, "most": most, "cores": cores }),
-        remedy: match wanted {
+    Some(
+        Finding::new(
+            if each > PER_QUEUE { Severity::Slow } else { Severity::Note },
+            "nic-queues",
+            format!(
+                "{} has {} for {} and {cores} cores: one core takes what arrives on a queue",
+                nic.name,
+                if queues == 1 { "one queue".into() } else { format!("{queues} queues") },
+                rate(speed)
+            ),
+        )
+        .evidence(json!({ "devices": [nic.name], "queues": queues, "most": most, "cores": cores }))
+        .remedy(match wanted {
             Some(wanted) => format!(
                 "`linerate tune apply --finding nic-queues` (or `ethtool -L {} combined \
                                      {wanted}`), with the interrupts spread over the cores",
@@ -105,9 +100,8 @@ fn few_queues(nic: &Nic, cores: usize) -> Option<Finding> {
             None => "the driver offers no more: in a virtual machine give the interface more queues, else \
                      look for a driver or firmware that does"
                 .into(),
-        },
-        gain: 0.0,
-    })
+        }),
+    )
 }
 
 /// `interrupts-one-core`: a device with several interrupts has all of them on one core.
@@ -137,20 +131,19 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
         let names: Vec<&str> = nics.chain(disks).collect();
         let core = cpus.first().copied().unwrap_or(0);
         let of_nic = machine.nics.iter().any(|nic| nic.pci.as_deref() == Some(owner));
-        (!names.is_empty()).then(|| Finding {
-            id: "interrupts-one-core".into(),
-            severity: Severity::Slow,
-            text: format!("all {count} interrupts of {} go to core {core}", listed(&names)),
-            evidence: json!({ "devices": names, "interrupts": count, "core": core }),
-            remedy: if of_nic {
+        (!names.is_empty()).then(|| {
+            Finding::slow(
+                "interrupts-one-core",
+                format!("all {count} interrupts of {} go to core {core}", listed(&names)),
+            )
+            .evidence(json!({ "devices": names, "interrupts": count, "core": core }))
+            .remedy(if of_nic {
                 "`linerate tune apply --finding interrupts-one-core` spreads them over the cores of the \
                  card's node; or start irqbalance"
             } else {
                 "start irqbalance, or spread them in /proc/irq/*/smp_affinity_list over the cores of the \
                  device's node"
-            }
-            .into(),
-            gain: 0.0,
+            })
         })
     };
     crowded.filter_map(finding).collect()

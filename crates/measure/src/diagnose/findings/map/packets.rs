@@ -37,26 +37,17 @@ pub(super) fn max_payload(tree: &Topology) -> Vec<Finding> {
     };
     let names: Vec<String> = small.iter().map(|(edge, _)| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    vec![Finding {
-        id: "pcie-max-payload".into(),
-        severity: if gain > 0.0 { Severity::Slow } else { Severity::Note },
-        text: format!(
+    vec![Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, "pcie-max-payload", format!(
             "MaxPayload of {} is {SMALL_PAYLOAD} bytes, and every port above can do {most}: {:.0} % of the \
              link is payload, not {:.0} %",
             listed(&names),
             share(SMALL_PAYLOAD),
             share(*most)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": small.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
             "max_payload_bytes": SMALL_PAYLOAD, "possible_bytes": most,
-        }),
-        remedy:
-            "boot with the kernel's `pci=pcie_bus_perf` (or `pci=pcie_bus_safe`), or set it in the BIOS; \
-                 not with setpci: every part of the way has to agree"
-                .into(),
-        gain,
-    }]
+        })).remedy("boot with the kernel's `pci=pcie_bus_perf` (or `pci=pcie_bus_safe`), or set it in the BIOS; \
+                 not with setpci: every part of the way has to agree").gain(gain)]
 }
 
 /// The MaxPayload that the device and all ports above can do, where it is set to 128.
@@ -88,24 +79,17 @@ pub(super) fn max_read_request(tree: &Topology) -> Vec<Finding> {
     let Some((first, bytes)) = small.first() else { return Vec::new() };
     let names: Vec<String> = small.iter().map(|(edge, _)| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    vec![Finding {
-        id: "pcie-max-read-request".into(),
-        severity: Severity::Note,
-        text: format!(
+    // Bits 14:12 of Device Control, 5 is 4096 bytes (PCIe base specification, 7.5.3.4).
+    vec![Finding::note("pcie-max-read-request", format!(
             "MaxReadRequest of {} is {bytes} bytes: a card that sends asks memory for so much at a time, and \
              waits",
             listed(&names)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": small.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(), "max_read_request_bytes": bytes,
-        }),
-        // Bits 14:12 of Device Control, 5 is 4096 bytes (PCIe base specification, 7.5.3.4).
-        remedy: format!(
+        })).remedy(format!(
             "try 4096: `setpci -s {} CAP_EXP+8.w=5000:7000`, until the next boot",
             first.device.address
-        ),
-        gain: 0.0,
-    }]
+        ))]
 }
 
 fn busy(tree: &Topology, device: &PciDevice) -> bool {

@@ -45,22 +45,15 @@ fn one(tree: &Topology, edge: &LinkEnds) -> Option<Finding> {
         ),
     };
     let most = more(card).and_then(|card| payload_rate(card, edge.device, direction)).unwrap_or(ports);
-    Some(Finding {
-        id: "pcie-ports".into(),
-        // Disks rarely fill all ports of their controller; a NIC's peers do.
-        severity: if network { Severity::Slow } else { Severity::Note },
-        text: format!(
+    // Disks rarely fill all ports of their controller; a NIC's peers do.
+    Some(Finding::new(if network { Severity::Slow } else { Severity::Note }, "pcie-ports", format!(
             "{} has ports for {} on a link of {}, which carries {} of payload: {who}",
             named(tree, edge.device),
             rate(ports),
             link(edge.now()),
             rate(has)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": devices(tree, edge.device), "ports_bytes_per_second": ports, "link_bytes_per_second": has, "now": edge.now(),
             "card": card, "slot": slot,
-        }),
-        remedy,
-        gain: (most.min(ports) - has).max(0.0),
-    })
+        })).remedy(remedy).gain((most.min(ports) - has).max(0.0)))
 }

@@ -38,24 +38,15 @@ fn one_port(machine: &Machine, controller: &Controller) -> Finding {
     let line = |bits: &linerate_facts::fact::Fact<u64>| {
         rate(linerate_facts::units::bytes_per_second(bits.known().copied().unwrap_or(0)))
     };
-    Finding {
-        id: "disk-port".into(),
-        severity: if turning { Severity::Note } else { Severity::Slow },
-        text: format!(
+    Finding::new(if turning { Severity::Note } else { Severity::Slow }, "disk-port", format!(
             "{} ({}) runs at {}, its port could do {}{}",
             controller.name,
             listed(&names),
             line(&controller.link_bits_per_second),
             line(&controller.link_max_bits_per_second),
             if turning { "; a rotating disk needs no more" } else { "" }
-        ),
-        evidence: json!({ "devices": names, "port": controller.name, "bytes_per_second": now, "most_bytes_per_second": most }),
-        remedy:
-            "where the disk can do more too (`smartctl -i` shows it): reseat it, change the cable or the \
-                 backplane; `dmesg` reports a link that was slowed down after errors"
-                .into(),
-        gain: if turning { 0.0 } else { most - now },
-    }
+        )).evidence(json!({ "devices": names, "port": controller.name, "bytes_per_second": now, "most_bytes_per_second": most })).remedy("where the disk can do more too (`smartctl -i` shows it): reseat it, change the cable or the \
+                 backplane; `dmesg` reports a link that was slowed down after errors").gain(if turning { 0.0 } else { most - now })
 }
 
 /// `array-degraded`: an array lacks members, and reads what they held from all the others.
@@ -64,21 +55,21 @@ pub(super) fn degraded(machine: &Machine) -> Vec<Finding> {
         disk.array.as_ref().is_some_and(|array| array.degraded.known().is_some_and(|count| *count > 0))
     };
     let degraded = machine.disks.iter().filter(lacks).filter_map(|disk| Some((disk, disk.array.as_ref()?)));
-    let finding = |(disk, array): (&Disk, &Array)| Finding {
-        id: "array-degraded".into(),
-        severity: Severity::Slow,
-        text: format!(
-            "{} ({}) lacks {} of its disks",
-            disk.name,
-            array.level,
-            array.degraded.known().copied().unwrap_or(0)
-        ),
-        evidence: json!({ "devices": [disk.name], "level": array.level, "missing": array.degraded.known() }),
-        remedy: format!(
+    let finding = |(disk, array): (&Disk, &Array)| {
+        Finding::slow(
+            "array-degraded",
+            format!(
+                "{} ({}) lacks {} of its disks",
+                disk.name,
+                array.level,
+                array.degraded.known().copied().unwrap_or(0)
+            ),
+        )
+        .evidence(json!({ "devices": [disk.name], "level": array.level, "missing": array.degraded.known() }))
+        .remedy(format!(
             "`cat /proc/mdstat` and `mdadm --detail /dev/{}` name them; replace and add them",
             disk.name
-        ),
-        gain: 0.0,
+        ))
     };
     degraded.map(finding).collect()
 }
@@ -141,10 +132,7 @@ fn mismatch(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
         ),
         _ => "make the file system again with the array's chunk".into(),
     };
-    Some(Finding {
-        id: "stripe-mismatch".into(),
-        severity: Severity::Note,
-        text: format!(
+    Some(Finding::note("stripe-mismatch", format!(
             "{} on {} believes in stripes of {}, {} ({}) has {}",
             fs.kind,
             fs.mount_point.display(),
@@ -152,14 +140,10 @@ fn mismatch(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
             volume.name,
             array.level,
             stripe(chunk, data)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": [volume.name], "file_system_chunk_bytes": unit, "file_system_data_disks": width, "array_chunk_bytes": chunk,
             "array_data_disks": data,
-        }),
-        remedy,
-        gain: 0.0,
-    })
+        })).remedy(remedy))
 }
 
 /// `misaligned`: a partition or volume starts in the middle of what the device below reads and writes as one.
@@ -169,15 +153,16 @@ pub(in crate::diagnose::findings) fn alignment(machine: &Machine) -> Vec<Finding
         .iter()
         .filter_map(|disk| Some((disk, *disk.misaligned_bytes.known()?)))
         .filter(|(_, bytes)| *bytes > 0);
-    let finding = |(disk, bytes): (&Disk, u64)| Finding {
-        id: "misaligned".into(),
-        severity: Severity::Slow,
-        text: format!(
-            "{} starts {bytes} bytes off what the device below likes: blocks at its edges touch two",
-            disk.name
-        ),
-        evidence: json!({ "devices": [disk.name], "misaligned_bytes": bytes }),
-        remedy: match disk.members.as_slice() {
+    let finding = |(disk, bytes): (&Disk, u64)| {
+        Finding::slow(
+            "misaligned",
+            format!(
+                "{} starts {bytes} bytes off what the device below likes: blocks at its edges touch two",
+                disk.name
+            ),
+        )
+        .evidence(json!({ "devices": [disk.name], "misaligned_bytes": bytes }))
+        .remedy(match disk.members.as_slice() {
             [whole] => {
                 format!(
                     "partition it again at whole MiB (`parted /dev/{whole} align-check optimal N` \
@@ -185,8 +170,7 @@ pub(in crate::diagnose::findings) fn alignment(machine: &Machine) -> Vec<Finding
                 )
             }
             _ => "make it again at whole MiB".into(),
-        },
-        gain: 0.0,
+        })
     };
     off.map(finding).collect()
 }

@@ -49,25 +49,18 @@ fn one<'a>(
     }
     let names: Vec<String> = busy.iter().map(|(card, _)| named(tree, card)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let finding = Finding {
-        id: "shared-uplink".into(),
-        // What a disk's link could carry the disk itself may not.
-        severity: if network { Severity::Slow } else { Severity::Note },
-        text: format!(
+    // What a disk's link could carry the disk itself may not.
+    let finding = Finding::new(if network { Severity::Slow } else { Severity::Note }, "shared-uplink", format!(
             "{} share the link of the switch {}, {}: they can move {} together and it carries {}",
             super::listed(&names),
             edge.device.address,
             link(edge.now()),
             rate(sum),
             rate(has)
-        ),
-        evidence: json!({
+        )).evidence(json!({
             "devices": busy.iter().flat_map(|(card, _)| devices(tree, card)).collect::<Vec<_>>(), "switch": edge.device.address,
             "sum_bytes_per_second": sum, "link_bytes_per_second": has, "now": edge.now(),
-        }),
-        remedy: "move one of them to a slot of its own, below another root port".into(),
-        gain: if network { sum - has } else { 0.0 },
-    };
+        })).remedy("move one of them to a slot of its own, below another root port").gain(if network { sum - has } else { 0.0 });
     Some((busy.iter().map(|(device, _)| card(&device.address)).collect(), has, finding))
 }
 

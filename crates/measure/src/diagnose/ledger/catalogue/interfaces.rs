@@ -1,7 +1,7 @@
 //! Counters of interfaces, of their drivers, and of their queueing disciplines.
 
 use super::Family;
-use super::Layer::{NicRing, Wire};
+use super::Layer::{self, NicRing, Wire};
 use super::Unit::Packets;
 
 const RING: &str = "nic-ring";
@@ -12,111 +12,97 @@ const CLEAN_LINK: &str =
     "clean or replace cable and transceiver; look at the error correction (FEC) of both ends";
 const ONE_MTU: &str = "one MTU on both hosts and every switch between them";
 
+const fn family(
+    layer: Layer,
+    finding: &'static str,
+    cure: &'static str,
+    counters: &'static [(&'static str, &'static str)],
+) -> Family {
+    Family { group: "", layer, unit: Packets, finding, cure, counters }
+}
+
 /// By the names of sysfs.
 pub(in super::super) const OF_INTERFACE: [Family; 5] = [
-    Family {
-        group: "",
-        layer: NicRing,
-        unit: Packets,
-        finding: RING,
-        cure: LONGER_RING,
-        counters: &[
+    family(
+        NicRing,
+        RING,
+        LONGER_RING,
+        &[
             ("rx_missed_errors", "the ring was full: the host did not take packets fast enough"),
             ("rx_fifo_errors", "the card's own buffer was full"),
             ("rx_over_errors", "the card's own buffer was full"),
             ("rx_dropped", "the driver or the kernel behind it dropped them"),
         ],
-    },
-    Family {
-        group: "",
-        layer: NicRing,
-        unit: Packets,
-        finding: RING,
-        cure: "a longer ring: `ethtool -G NIC tx MAX`",
-        counters: &[
+    ),
+    family(
+        NicRing,
+        RING,
+        "a longer ring: `ethtool -G NIC tx MAX`",
+        &[
             ("tx_dropped", "the driver dropped what it was to send"),
             ("tx_fifo_errors", "the card's own buffer ran empty or full"),
         ],
-    },
-    Family {
-        group: "",
-        layer: NicRing,
-        unit: Packets,
-        finding: "",
-        cure: "check that the address is on the right interface of the bond or bridge",
-        counters: &[("rx_nohandler", "the interface is not meant to receive")],
-    },
-    Family {
-        group: "",
-        layer: Wire,
-        unit: Packets,
-        finding: LINK,
-        cure: CLEAN_LINK,
-        counters: &[
+    ),
+    family(
+        NicRing,
+        "",
+        "check that the address is on the right interface of the bond or bridge",
+        &[("rx_nohandler", "the interface is not meant to receive")],
+    ),
+    family(
+        Wire,
+        LINK,
+        CLEAN_LINK,
+        &[
             ("rx_crc_errors", "frames came damaged"),
             ("rx_frame_errors", "frames came damaged"),
             ("tx_carrier_errors", "the link went away"),
             ("tx_aborted_errors", "sending was given up: half duplex?"),
         ],
-    },
-    Family {
-        group: "",
-        layer: Wire,
-        unit: Packets,
-        finding: MTU,
-        cure: ONE_MTU,
-        counters: &[("rx_length_errors", "frames were longer or shorter than this interface takes")],
-    },
+    ),
+    family(
+        Wire,
+        MTU,
+        ONE_MTU,
+        &[("rx_length_errors", "frames were longer or shorter than this interface takes")],
+    ),
 ];
 
 /// Of drivers (`ethtool -S`): what the kernel's own counters do not show apart. They repeat packets of the
 /// counters above.
 pub(in super::super) const OF_DRIVERS: [Family; 4] = [
-    Family {
-        group: "",
-        layer: NicRing,
-        unit: Packets,
-        finding: RING,
-        cure: LONGER_RING,
-        counters: &[
+    family(
+        NicRing,
+        RING,
+        LONGER_RING,
+        &[
             ("rx_out_of_buffer", "mlx5: no descriptor was free"),
             ("rx_no_dma_resources", "ixgbe: no descriptor was free"),
             ("rx_no_buffer_count", "igb, e1000e: no descriptor was free for a moment"),
         ],
-    },
-    Family {
-        group: "",
-        layer: NicRing,
-        unit: Packets,
-        finding: RING,
-        cure: "check the card's slot and MaxPayload; flow control on the switch; `ethtool -S NIC` for pause \
+    ),
+    family(
+        NicRing,
+        RING,
+        "check the card's slot and MaxPayload; flow control on the switch; `ethtool -S NIC` for pause \
                frames",
-        counters: &[
+        &[
             ("rx_discards_phy", "mlx5: the port's buffer was full: PCIe or the host was too slow"),
             ("port.rx_dropped", "i40e: the port's buffer was full"),
             ("rx_dropped.nic", "ice: the port's buffer was full"),
             ("tx_discards_phy", "mlx5: the port could not send for too long"),
         ],
-    },
-    Family {
-        group: "",
-        layer: Wire,
-        unit: Packets,
-        finding: MTU,
-        cure: ONE_MTU,
-        counters: &[("rx_oversize_pkts_phy", "mlx5: frames were longer than the port takes")],
-    },
-    Family {
-        group: "",
-        layer: Wire,
-        unit: Packets,
-        finding: LINK,
-        cure: CLEAN_LINK,
-        counters: &[
+    ),
+    family(Wire, MTU, ONE_MTU, &[("rx_oversize_pkts_phy", "mlx5: frames were longer than the port takes")]),
+    family(
+        Wire,
+        LINK,
+        CLEAN_LINK,
+        &[
             ("rx_crc_errors_phy", "mlx5: frames came damaged"),
             ("rx_symbol_err_phy", "mlx5: symbols came damaged"),
         ],
-    },
+    ),
 ];
 
 /// What cures the drops of a queueing discipline.
