@@ -1,7 +1,7 @@
 //! The firmware's tables as somebody hands them over: SMBIOS in bytes, and the text of dmidecode.
 
 use linerate::probe::Machine;
-use linerate::probe::smbios::{Firmware, apply, from_bytes, from_dmidecode, from_table};
+use linerate::probe::smbios::{Firmware, FirmwareError, apply, from_bytes, from_dmidecode, from_table};
 
 /// Any bytes as a table, bare or behind its entry point.
 pub fn smbios(input: &[u8]) {
@@ -15,8 +15,9 @@ pub fn dmidecode(input: &[u8]) {
 }
 
 /// What comes of it can be saved and read again, counts no module twice, and carries no infinite rate.
-fn show(firmware: Result<Firmware, String>) {
+fn show(firmware: Result<Firmware, FirmwareError>) {
     if let Err(why) = &firmware {
+        let why = why.to_string();
         assert!(!why.is_empty() && why.len() < 1000 && !why.contains(char::is_control), "{why:?}");
     }
     let mut machine = Machine::default();

@@ -15,7 +15,10 @@ pub fn movie_toml(input: &[u8]) {
             assert!(manifest.files.keys().all(|tile| manifest.grid.holds(*tile)));
             assert_eq!(Manifest::parse(&manifest.to_toml()), Ok(manifest));
         }
-        Err(why) => assert!(!why.is_empty() && !why.contains('\n'), "{why:?}"),
+        Err(why) => {
+            let why = why.to_string();
+            assert!(!why.is_empty() && !why.contains('\n'), "{why:?}");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub fn watch_recording(input: &[u8]) {
     files(&String::from_utf8_lossy(input));
     let replay = match Replay::read("x".into(), Cursor::new(input.to_vec())) {
         Ok(replay) => replay,
-        Err(why) => return assert!(why.starts_with("x: "), "{why}"),
+        Err(why) => return assert_eq!(why.name, "x"),
     };
     let mut broken = false;
     for moment in replay {
@@ -24,7 +24,7 @@ pub fn watch_recording(input: &[u8]) {
                 assert!(!lines::line(&moment).is_empty() && !bottleneck::of(&moment).1.is_empty());
             }
             Err(why) => {
-                assert!(why.starts_with("x: "), "{why}");
+                assert_eq!(why.name, "x");
                 broken = true;
             }
         }

@@ -6,6 +6,9 @@ use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Why an older file, or a machine made by hand, does not hold a fact.
+pub const NOT_RECORDED: &str = "not recorded";
+
 /// A value that was read from the machine, or the reason why it could not be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -21,9 +24,9 @@ pub enum Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// A fact that could not be read.
-    pub fn unknown(why: impl Into<String>) -> Self {
-        Fact::Unknown { why: why.into() }
+    /// A fact that could not be read; the reason is a phrase, or an error that reads as one.
+    pub fn unknown(why: impl ToString) -> Self {
+        Fact::Unknown { why: why.to_string() }
     }
 
     /// The value, if it was read.
@@ -50,12 +53,27 @@ impl<T> Fact<T> {
         }
     }
 
+    /// What is made of the value, where that may be unknown, too.
+    pub fn and_then<U>(self, make: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
+        match self {
+            Fact::Known(value) => make(value),
+            Fact::Unknown { why } => Fact::Unknown { why },
+        }
+    }
+
     /// `Some` is known; `None` is unknown for the given reason.
-    pub fn from_option(value: Option<T>, why: impl Into<String>) -> Self {
+    pub fn from_option(value: Option<T>, why: impl ToString) -> Self {
         match value {
             Some(value) => Fact::Known(value),
             None => Fact::unknown(why),
         }
+    }
+}
+
+/// The error reads as the reason.
+impl<T, E: std::error::Error> From<Result<T, E>> for Fact<T> {
+    fn from(read: Result<T, E>) -> Self {
+        read.map_or_else(Fact::unknown, Fact::Known)
     }
 }
 
@@ -82,10 +100,9 @@ fn reason_in(value: Value) -> Result<String, Value> {
     }
 }
 
-/// What an older file, or a machine made by hand, does not report.
 impl<T> Default for Fact<T> {
     fn default() -> Self {
-        Fact::unknown("not recorded")
+        Fact::unknown(NOT_RECORDED)
     }
 }
 

@@ -22,6 +22,16 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// An error that says so in its text.
+    pub fn usage(why: impl ToString) -> Self {
+        Failure::Usage(why.to_string())
+    }
+
+    /// An error that says so in its text.
+    pub fn lacks(why: impl ToString) -> Self {
+        Failure::Lacks(why.to_string())
+    }
+
     /// Exit status of the contract.
     pub fn exit_status(&self) -> u8 {
         match self {

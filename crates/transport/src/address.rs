@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
+use thiserror::Error;
 
 /// A name server that does not answer is not waited for longer.
 const RESOLVE: Duration = Duration::from_secs(5);
@@ -18,12 +19,19 @@ pub struct HostPort {
     pub port: Option<u16>,
 }
 
-impl FromStr for HostPort {
-    type Err = String;
+/// A text that has not the form of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{text}: {why}; write HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address")]
+pub struct HostPortError {
+    text: String,
+    why: &'static str,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            |why: &str| format!("{text}: {why}; write HOST, HOST:PORT, [IPV6]:PORT or an IPv6 address");
+impl FromStr for HostPort {
+    type Err = HostPortError;
+
+    fn from_str(text: &str) -> Result<Self, HostPortError> {
+        let wrong = |why| HostPortError { text: text.into(), why };
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, after) = rest.split_once(']').ok_or_else(|| wrong("a “]” is missing"))?;
@@ -63,9 +71,9 @@ fn before_scope(host: &str) -> &str {
     host.split_once('%').map_or(host, |(address, _)| address)
 }
 
-/// Host and port to connect to, by form alone; the error is a sentence.
-pub fn to_connect(option: &str, text: &str, default_port: u16) -> Result<(String, u16), String> {
-    let HostPort { host, port } = text.parse().map_err(|why| format!("{option} {why}"))?;
+/// Host and port to connect to, by form alone.
+pub(crate) fn to_connect(option: &str, text: &str, default_port: u16) -> Result<(String, u16), String> {
+    let HostPort { host, port } = text.parse().map_err(|why: HostPortError| format!("{option} {why}"))?;
     match port {
         Some(0) => Err(format!("{option} {text}: a port is a number from 1 to 65535")),
         port => Ok((host, port.unwrap_or(default_port))),
@@ -82,23 +90,33 @@ pub fn resolve_named(option: &str, text: &str, default_port: u16) -> Result<Sock
     })
 }
 
+/// A text that names no address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ListenAddressError {
+    #[error(
+        "“{text}” is no address to listen on: write a port like {port}, or an address with one: \
+         192.0.2.7:{port}, [::]:{port}, [fe80::1%eth0]:{port}"
+    )]
+    Form { text: String, port: u16 },
+    #[error("“{text}”: this host has no interface {interface}; `ip link` shows those that are there")]
+    NoInterface { text: String, interface: String },
+}
+
 /// An address to listen on: `PORT` (at `any`), `ADDRESS:PORT`, and `ADDRESS` where there is a default port. A
 /// link-local one names its interface: `fe80::1%eth0`.
-pub fn listen_address(text: &str, any: IpAddr, default_port: Option<u16>) -> Result<SocketAddr, String> {
-    let wrong = || {
-        let port = default_port.unwrap_or(5004);
-        format!(
-            "“{text}” is no address to listen on: write a port like {port}, or an address with one: \
-             192.0.2.7:{port}, [::]:{port}, [fe80::1%eth0]:{port}"
-        )
-    };
+pub fn listen_address(
+    text: &str,
+    any: IpAddr,
+    default_port: Option<u16>,
+) -> Result<SocketAddr, ListenAddressError> {
+    let wrong = || ListenAddressError::Form { text: text.into(), port: default_port.unwrap_or(5004) };
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
     if let Ok(port) = text.parse::<u16>() {
         return Ok(SocketAddr::new(any, port));
     }
-    let HostPort { host, port } = text.parse().map_err(|_| wrong())?;
+    let HostPort { host, port } = text.parse().map_err(|_: HostPortError| wrong())?;
     let port = port.or(default_port).ok_or_else(wrong)?;
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(SocketAddr::new(ip, port));
@@ -106,9 +124,7 @@ pub fn listen_address(text: &str, any: IpAddr, default_port: Option<u16>) -> Res
     // Only the resolver knows the numbers of interfaces; a plain name is not looked up.
     let (_, interface) = host.split_once('%').ok_or_else(wrong)?;
     let found = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found.ok_or_else(|| {
-        format!("“{text}”: this host has no interface {interface}; `ip link` shows those that are there")
-    })
+    found.ok_or_else(|| ListenAddressError::NoInterface { text: text.into(), interface: interface.into() })
 }
 
 /// The address of a host; a name is looked up.
@@ -205,7 +221,7 @@ mod tests {
         assert!(matches!(&failure, Failure::Lacks(text) if text.contains(&name)), "{failure}");
     }
 
-    fn listen(text: &str) -> Result<SocketAddr, String> {
+    fn listen(text: &str) -> Result<SocketAddr, ListenAddressError> {
         listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(7411))
     }
 
@@ -233,7 +249,7 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
-        let why = listen("fe80::1%no-such-nic").expect_err("no interface");
+        let why = listen("fe80::1%no-such-nic").expect_err("no interface").to_string();
         assert!(why.contains("no-such-nic"), "{why}");
     }
 

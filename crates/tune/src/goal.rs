@@ -17,6 +17,11 @@ pub struct TuneGoal {
     pub round_trip: Option<Duration>,
 }
 
+/// The rate that the network carries is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no NIC reports its link rate: give --rate")]
+pub struct NoLinkRate;
+
 /// What the wanted values follow from.
 #[derive(Debug)]
 pub struct GoalFacts {
@@ -26,14 +31,13 @@ pub struct GoalFacts {
 }
 
 impl GoalFacts {
-    /// Bytes per second that the network carries: as told, or the fastest link's; the error says why it is
-    /// not known.
-    pub fn rate(&self) -> Result<f64, String> {
+    /// Bytes per second that the network carries: as told, or the fastest link's.
+    pub fn rate(&self) -> Result<f64, NoLinkRate> {
         if let Some(rate) = self.goal.rate {
             return Ok(rate);
         }
         let fastest = self.machine.nics.iter().filter_map(wire_rate).fold(0.0, f64::max);
-        if fastest > 0.0 { Ok(fastest) } else { Err("no NIC reports its link rate: give --rate".into()) }
+        if fastest > 0.0 { Ok(fastest) } else { Err(NoLinkRate) }
     }
 
     /// Round trip in seconds.
@@ -50,7 +54,7 @@ impl GoalFacts {
     }
 
     /// Bytes on the way at full rate.
-    pub(crate) fn on_the_way(&self) -> Result<u64, String> {
+    pub(crate) fn on_the_way(&self) -> Result<u64, NoLinkRate> {
         Ok((self.rate()? * self.round_trip()).ceil() as u64)
     }
 

@@ -3,7 +3,7 @@
 
 use super::setting_place::{DevicePresence, Knob, NamedDevice, SettingPlace};
 use super::shape::Shape;
-use linerate_facts::sysroot::{Sysroot, Writer};
+use linerate_facts::sysroot::{ReadOnlyTree, Sysroot, Writer};
 use linerate_system::Errno;
 use linerate_system::ethtool::Ethtool;
 use std::io;
@@ -55,8 +55,8 @@ pub struct LiveKernel {
 }
 
 impl LiveKernel {
-    /// The access to the settings of a tree; the error is a sentence.
-    pub fn of(sysroot: &Sysroot) -> Result<LiveKernel, String> {
+    /// The access to the settings of a tree.
+    pub fn of(sysroot: &Sysroot) -> Result<LiveKernel, ReadOnlyTree> {
         Ok(LiveKernel { sysroot: sysroot.clone(), writer: sysroot.writer()?, deadline: DEADLINE })
     }
 
@@ -154,7 +154,7 @@ fn read(sysroot: &Sysroot, place: &SettingPlace) -> Result<Option<Vec<u8>>, Acce
             Err(AccessRefusal::Absent(format!("{}: not there", path.display())))
         }
         SettingPlace::DropIn(path) | SettingPlace::Attribute(path) => {
-            sysroot.bytes(path).map(Some).map_err(AccessRefusal::Refused)
+            sysroot.bytes(path).map(Some).map_err(|why| AccessRefusal::Refused(why.to_string()))
         }
         SettingPlace::Driver { .. } if !sysroot.is_live() => {
             Err(AccessRefusal::Refused("a recorded tree does not hold what the driver reports".into()))

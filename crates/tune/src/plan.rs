@@ -100,7 +100,7 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, access: &dyn Ke
     });
     TunePlan {
         schema: 1,
-        bytes_per_second: seen.rate().map_or_else(Fact::unknown, Fact::Known),
+        bytes_per_second: seen.rate().into(),
         round_trip_seconds: seen.round_trip(),
         process: process::look(&seen),
         settings,

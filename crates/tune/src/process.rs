@@ -12,6 +12,7 @@ use linerate_model::plan::Pin;
 use linerate_system::latency::Awake;
 use linerate_system::limits::{memlock_bytes, memlock_most_bytes, set_memlock_bytes};
 use serde::Serialize;
+use std::io;
 
 const SEND: FigureKind = FigureKind::Network(Protocol::Tcp, StreamDirection::Send);
 
@@ -128,6 +129,15 @@ pub fn look(seen: &GoalFacts) -> Vec<OwnItem> {
     ALL.iter().map(item).collect()
 }
 
+/// Why the process cannot go to a state, as a phrase.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    #[error("/dev/cpu_dma_latency: {0}; root may, where the kernel has it")]
+    Latency(io::Error),
+    #[error(transparent)]
+    Locked(io::Error),
+}
+
 /// What is held for as long as a state lasts.
 #[derive(Debug)]
 pub enum StateHold {
@@ -174,15 +184,13 @@ impl Own {
         }
     }
 
-    /// Goes to a state, as far as it is one of the whole process; the error is a phrase.
-    pub fn hold(&self, wanted: bool) -> Result<StateHold, String> {
+    /// Goes to a state, as far as it is one of the whole process.
+    pub fn hold(&self, wanted: bool) -> Result<StateHold, HoldError> {
         match (self.kind, wanted) {
-            (Which::Latency, true) => Awake::hold(0)
-                .map(StateHold::Awake)
-                .map_err(|error| format!("/dev/cpu_dma_latency: {error}; root may, where the kernel has it")),
+            (Which::Latency, true) => Awake::hold(0).map(StateHold::Awake).map_err(HoldError::Latency),
             (Which::Locked, true) => {
                 let before = memlock_bytes();
-                set_memlock_bytes(memlock_most_bytes()).map_err(|error| error.to_string())?;
+                set_memlock_bytes(memlock_most_bytes()).map_err(HoldError::Locked)?;
                 Ok(StateHold::Locked(before))
             }
             _ => Ok(StateHold::Nothing),

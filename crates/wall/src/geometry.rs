@@ -13,12 +13,25 @@ const MOST_PIXELS: u32 = 32_768;
 /// conversion.
 pub(crate) const PIXEL_BYTES: usize = 3;
 
+/// A text that is not what it should be, and how that is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    #[error("“{0}” is no grid: write columns x rows, like 5x3, each from 1 to {MOST_A_SIDE}")]
+    NoGrid(String),
+    #[error("“{0}” is no size in pixels: write width x height, like 2560x1600, each from 1 to {MOST_PIXELS}")]
+    NoSize(String),
+    #[error("“{0}” is no tile: write row and column from 0, like r0c4")]
+    NoTile(String),
+    #[error("“{0}” is no frame rate: write frames a second, like 24 or 30000/1001, from 1/60 to 1000")]
+    NoFrameRate(String),
+}
+
 /// Text in place of the value itself, in files and in JSON.
 macro_rules! written_as_text {
     ($type:ty) => {
         impl TryFrom<String> for $type {
-            type Error = String;
-            fn try_from(text: String) -> Result<Self, String> {
+            type Error = GeometryError;
+            fn try_from(text: String) -> Result<Self, GeometryError> {
                 text.parse()
             }
         }
@@ -73,11 +86,10 @@ impl fmt::Display for WallGrid {
 }
 
 impl FromStr for WallGrid {
-    type Err = String;
+    type Err = GeometryError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("“{text}” is no grid: write columns x rows, like 5x3, each from 1 to {MOST_A_SIDE}");
+    fn from_str(text: &str) -> Result<Self, GeometryError> {
+        let wrong = || GeometryError::NoGrid(text.into());
         let (columns, rows) = text.split_once('x').ok_or_else(wrong)?;
         let side = |text: &str| {
             text.parse::<u16>().ok().filter(|side| (1..=MOST_A_SIDE).contains(side)).ok_or_else(wrong)
@@ -114,15 +126,10 @@ impl fmt::Display for Size {
 }
 
 impl FromStr for Size {
-    type Err = String;
+    type Err = GeometryError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "“{text}” is no size in pixels: write width x height, like 2560x1600, each from 1 to \
-                 {MOST_PIXELS}"
-            )
-        };
+    fn from_str(text: &str) -> Result<Self, GeometryError> {
+        let wrong = || GeometryError::NoSize(text.into());
         let (width, height) = text.split_once('x').ok_or_else(wrong)?;
         let side = |text: &str| {
             text.parse::<u32>().ok().filter(|side| (1..=MOST_PIXELS).contains(side)).ok_or_else(wrong)
@@ -147,10 +154,10 @@ impl fmt::Display for TileId {
 }
 
 impl FromStr for TileId {
-    type Err = String;
+    type Err = GeometryError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("“{text}” is no tile: write row and column from 0, like r0c4");
+    fn from_str(text: &str) -> Result<Self, GeometryError> {
+        let wrong = || GeometryError::NoTile(text.into());
         let (row, column) = text.strip_prefix('r').and_then(|rest| rest.split_once('c')).ok_or_else(wrong)?;
         let side = |text: &str| {
             // `parse` takes a sign, a name has none.
@@ -192,14 +199,10 @@ impl fmt::Display for FrameRate {
 }
 
 impl FromStr for FrameRate {
-    type Err = String;
+    type Err = GeometryError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "“{text}” is no frame rate: write frames a second, like 24 or 30000/1001, from 1/60 to 1000"
-            )
-        };
+    fn from_str(text: &str) -> Result<Self, GeometryError> {
+        let wrong = || GeometryError::NoFrameRate(text.into());
         let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
         let number = |text: &str| text.parse::<u32>().ok().filter(|value| (1..=1_000_000).contains(value));
         let (numerator, denominator) = number(numerator).zip(number(denominator)).ok_or_else(wrong)?;

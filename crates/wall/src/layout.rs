@@ -17,9 +17,59 @@
 use super::geometry::{Size, TileId, WallGrid};
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use thiserror::Error;
 
 /// Addresses of one screen at most: no machine has more NICs to one wall.
 const MOST_ADDRESSES: usize = 64;
+/// Tiles that an error lists at most.
+const MOST_SHOWN: usize = 5;
+
+/// What is wrong with a `wall.toml`.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum LayoutError {
+    #[error("{}", .0.to_string().trim_end().replace('\n', " "))]
+    Toml(#[from] toml::de::Error),
+    #[error("two servers are called “{0}”; a name is for one")]
+    ServerTwice(String),
+    #[error("server “{0}” leads the others, so it needs control = \"HOST:PORT\"")]
+    NoControl(String),
+    #[error("screen {tile} is not on a wall of {grid}")]
+    NotOnWall { tile: TileId, grid: WallGrid },
+    #[error("screen {0} is there twice; give it once, with all its addresses")]
+    ScreenTwice(TileId),
+    #[error("screen {0}: give 1 to {MOST_ADDRESSES} addresses, to = [\"HOST:PORT\"]")]
+    Addresses(TileId),
+    #[error("screen {tile}: there is no [[server]] called “{server}”")]
+    NoServer { tile: TileId, server: String },
+    #[error("screen {0}: say which of the servers sends to it, server = \"NAME\"")]
+    WhichServer(TileId),
+    #[error(
+        "a wall of {grid} has {} screens, but {} of them are here; without a [[screen]]: {}",
+        grid.len(),
+        grid.len() - holes.len(),
+        first(holes)
+    )]
+    Holes { grid: WallGrid, holes: Vec<TileId> },
+}
+
+/// The first few of the tiles.
+fn first(tiles: &[TileId]) -> String {
+    let shown: Vec<String> = tiles.iter().take(MOST_SHOWN).map(TileId::to_string).collect();
+    shown.join(", ") + if tiles.len() > MOST_SHOWN { " …" } else { "" }
+}
+
+/// Which of a layout's servers this one is, cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ServerChoiceError {
+    #[error("say with --server which of these this one is: {names}")]
+    Unsaid { names: String },
+    #[error("--server {0}: the layout names no servers")]
+    NoServers(String),
+    #[error("--server {server}: the layout has {names}")]
+    Unknown { server: String, names: String },
+    #[error("the layout has no screen for server {0}")]
+    NoScreen(String),
+}
 
 /// A wall.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -60,89 +110,69 @@ pub struct LayoutScreen {
 }
 
 impl WallLayout {
-    /// Reads and checks a `wall.toml`; the sentence says what is wrong with it.
-    pub fn parse(text: &str) -> Result<WallLayout, String> {
-        let layout: WallLayout =
-            toml::from_str(text).map_err(|error| error.to_string().trim_end().replace('\n', " "))?;
+    /// Reads and checks a `wall.toml`.
+    pub fn parse(text: &str) -> Result<WallLayout, LayoutError> {
+        let layout: WallLayout = toml::from_str(text)?;
         layout.check_servers()?;
         layout.check_screens()?;
         Ok(layout)
     }
 
-    fn check_servers(&self) -> Result<(), String> {
+    fn check_servers(&self) -> Result<(), LayoutError> {
         let mut names = BTreeSet::new();
         for server in &self.servers {
             if !names.insert(server.name.as_str()) {
-                return Err(format!("two servers are called “{}”; a name is for one", server.name));
+                return Err(LayoutError::ServerTwice(server.name.clone()));
             }
         }
         match &self.servers[..] {
-            [first, _, ..] if first.control.is_none() => {
-                Err(format!("server “{}” leads the others, so it needs control = \"HOST:PORT\"", first.name))
-            }
+            [first, _, ..] if first.control.is_none() => Err(LayoutError::NoControl(first.name.clone())),
             _ => Ok(()),
         }
     }
 
-    fn check_screens(&self) -> Result<(), String> {
+    fn check_screens(&self) -> Result<(), LayoutError> {
         let mut seen = BTreeSet::new();
         for LayoutScreen { tile, to, server } in &self.screens {
-            if !self.grid.holds(*tile) {
-                return Err(format!("screen {tile} is not on a wall of {}", self.grid));
+            let tile = *tile;
+            if !self.grid.holds(tile) {
+                return Err(LayoutError::NotOnWall { tile, grid: self.grid });
             }
-            if !seen.insert(*tile) {
-                return Err(format!("screen {tile} is there twice; give it once, with all its addresses"));
+            if !seen.insert(tile) {
+                return Err(LayoutError::ScreenTwice(tile));
             }
             if to.is_empty() || to.len() > MOST_ADDRESSES {
-                return Err(format!(
-                    "screen {tile}: give 1 to {MOST_ADDRESSES} addresses, to = [\"HOST:PORT\"]"
-                ));
+                return Err(LayoutError::Addresses(tile));
             }
             match server {
                 Some(name) if !self.servers.iter().any(|server| server.name == *name) => {
-                    return Err(format!("screen {tile}: there is no [[server]] called “{name}”"));
+                    return Err(LayoutError::NoServer { tile, server: name.clone() });
                 }
                 None if self.servers.len() > 1 => {
-                    return Err(format!(
-                        "screen {tile}: say which of the servers sends to it, server = \"NAME\""
-                    ));
+                    return Err(LayoutError::WhichServer(tile));
                 }
                 _ => {}
             }
         }
-        let holes: Vec<String> = self
-            .grid
-            .tiles()
-            .filter(|tile| !seen.contains(tile))
-            .take(5)
-            .map(|tile| tile.to_string())
-            .collect();
-        if !holes.is_empty() {
-            return Err(format!(
-                "a wall of {} has {} screens, but {} of them are here; without a [[screen]]: {}{}",
-                self.grid,
-                self.grid.len(),
-                seen.len(),
-                holes.join(", "),
-                if self.grid.len() - seen.len() > holes.len() { " …" } else { "" }
-            ));
-        }
-        Ok(())
+        let holes: Vec<TileId> = self.grid.tiles().filter(|tile| !seen.contains(tile)).collect();
+        if holes.is_empty() { Ok(()) } else { Err(LayoutError::Holes { grid: self.grid, holes }) }
     }
 
     /// The screens of one server. It must be named where there are several.
-    pub fn screens_of(&self, server: Option<&str>) -> Result<Vec<&LayoutScreen>, String> {
+    pub fn screens_of(&self, server: Option<&str>) -> Result<Vec<&LayoutScreen>, ServerChoiceError> {
         let names = || self.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = match (server, &self.servers[..]) {
             (None, [] | [_]) => return Ok(self.screens.iter().collect()),
-            (None, _) => return Err(format!("say with --server which of these this one is: {}", names())),
+            (None, _) => return Err(ServerChoiceError::Unsaid { names: names() }),
             (Some(name), servers) if servers.iter().any(|server| server.name == name) => name,
-            (Some(name), []) => return Err(format!("--server {name}: the layout names no servers")),
-            (Some(name), _) => return Err(format!("--server {name}: the layout has {}", names())),
+            (Some(name), []) => return Err(ServerChoiceError::NoServers(name.into())),
+            (Some(name), _) => {
+                return Err(ServerChoiceError::Unknown { server: name.into(), names: names() });
+            }
         };
         let mine: Vec<&LayoutScreen> =
             self.screens.iter().filter(|screen| screen.server.as_deref().unwrap_or(name) == name).collect();
-        if mine.is_empty() { Err(format!("the layout has no screen for server {name}")) } else { Ok(mine) }
+        if mine.is_empty() { Err(ServerChoiceError::NoScreen(name.into())) } else { Ok(mine) }
     }
 
     /// Of the server that leads: the others that send to screens, with their tiles.
@@ -209,7 +239,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from: &str, to: &str| WallLayout::parse(&WALL.replacen(from, to, 1)).expect_err(to);
+        let wrong =
+            |from: &str, to: &str| WallLayout::parse(&WALL.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(wrong("\"2x1\"", "\"3x1\"").contains("without a [[screen]]: r0c2"));
         assert!(wrong("r0c1", "r0c0").contains("r0c0 is there twice"));
         assert!(wrong("r0c1", "r1c1").contains("r1c1 is not on a wall of 2x1"));
@@ -220,7 +251,7 @@ mod tests {
         assert!(wrong("control = \"10.0.0.1:7412\"", "").contains("leads the others"));
         assert!(wrong("[\"10.0.0.3:5004\"]", "[]").contains("give 1 to 64 addresses"));
         assert!(wrong("tile = \"640x400\"", "tiles = 3").contains("tiles"));
-        assert!(WallLayout::parse("grid = \"64x64\"").expect_err("holes").ends_with("r0c4 …"));
+        assert!(WallLayout::parse("grid = \"64x64\"").expect_err("holes").to_string().ends_with("r0c4 …"));
     }
 
     proptest! {

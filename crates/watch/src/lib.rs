@@ -25,8 +25,9 @@ pub mod terminal;
 pub use build::Builder;
 pub use metrics::{openmetrics, prometheus_text};
 pub use model::{Moment, SCHEMA};
-pub use record::Recorder;
-pub use replay::Replay;
+pub use pace::NoThread;
+pub use record::{RecordError, Recorder};
+pub use replay::{Replay, ReplayError};
 pub use sample::{HostSample, Sampler, WatchSpec};
 
 use linerate_facts::sysroot::Sysroot;
@@ -46,8 +47,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes the first sample, which has no rates. The error is a sentence.
-    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Watch, String> {
+    /// Takes the first sample, which has no rates.
+    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Watch, NoThread> {
         let host = sysroot.text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "this host".into());
         let (mut sampler, mut builder) = (Sampler::start(sysroot, order)?, Builder::new(host, order));
         builder.moment(&sampler.sample());

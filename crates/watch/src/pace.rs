@@ -12,6 +12,14 @@ const COST: u32 = 400;
 /// Sources need little: what they read goes to the heap.
 const STACK_BYTES: usize = 512 << 10;
 
+/// A source has no thread.
+#[derive(Debug, thiserror::Error)]
+#[error("no thread to read {name} with: {error}")]
+pub struct NoThread {
+    name: &'static str,
+    error: std::io::Error,
+}
+
 /// Something that is read again and again.
 #[derive(Debug)]
 pub struct PolledSource<T> {
@@ -30,13 +38,13 @@ pub struct PolledSource<T> {
 }
 
 impl<T: Send + 'static> PolledSource<T> {
-    /// Starts its thread, which ends with the source. The error is a sentence.
+    /// Starts its thread, which ends with the source.
     pub fn start(
         name: &'static str,
         every: Duration,
         patience: Duration,
         mut read: impl FnMut() -> T + Send + 'static,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NoThread> {
         let (questions, asked) = channel::<()>();
         let (answer, answers) = channel();
         let work = move || {
@@ -51,7 +59,7 @@ impl<T: Send + 'static> PolledSource<T> {
             }
         };
         let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(work);
-        thread.map_err(|error| format!("no thread to read {name} with: {error}"))?;
+        thread.map_err(|error| NoThread { name, error })?;
         Ok(PolledSource {
             name,
             every,

@@ -6,7 +6,7 @@ use super::model::{Moment, SCHEMA};
 use ruzstd::encoding::{CompressionLevel, FrameCompressor};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Cursor, Write};
+use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 
 /// The first line.
@@ -30,6 +30,20 @@ pub(super) struct About {
     pub started_ms: i64,
 }
 
+/// Why nothing is recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("{}: is there already; name another file, or remove it", path.display())]
+    Exists { path: PathBuf },
+    #[error("{}: cannot be made: {error}; name a file in a folder that you may write", path.display())]
+    NotMade { path: PathBuf, error: io::Error },
+    #[error(
+        "{}: cannot be written: {error}; what was recorded before is whole and can be replayed",
+        path.display()
+    )]
+    NotWritten { path: PathBuf, error: io::Error },
+}
+
 /// Writes one.
 pub struct Recorder {
     path: PathBuf,
@@ -39,23 +53,22 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Makes the file; one that is there is not written over. The error is a sentence.
-    pub fn create(path: &Path) -> Result<Self, String> {
-        let file = File::options().write(true).create_new(true).open(path).map_err(|error| {
-            let remedy = match error.kind() {
-                std::io::ErrorKind::AlreadyExists => {
-                    "is there already; name another file, or remove it".to_string()
-                }
-                _ => format!("cannot be made: {error}; name a file in a folder that you may write"),
-            };
-            format!("{}: {remedy}", path.display())
-        })?;
+    /// Makes the file; one that is there is not written over.
+    pub fn create(path: &Path) -> Result<Self, RecordError> {
+        let path = path.to_path_buf();
+        let file = match File::options().write(true).create_new(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(RecordError::Exists { path });
+            }
+            Err(error) => return Err(RecordError::NotMade { path, error }),
+        };
         let compressor = FrameCompressor::new(CompressionLevel::Fastest);
-        Ok(Recorder { path: path.to_path_buf(), file, compressor, begun: false })
+        Ok(Recorder { path, file, compressor, begun: false })
     }
 
-    /// Adds a moment. The error is a sentence.
-    pub fn write(&mut self, moment: &Moment) -> Result<(), String> {
+    /// Adds a moment.
+    pub fn write(&mut self, moment: &Moment) -> Result<(), RecordError> {
         if !self.begun {
             let about = About {
                 schema: SCHEMA,
@@ -69,20 +82,18 @@ impl Recorder {
         self.line(moment)
     }
 
-    fn line(&mut self, value: &impl Serialize) -> Result<(), String> {
-        let fails = |error: String| {
-            format!(
-                "{}: cannot be written: {error}; what was recorded before is whole and can be replayed",
-                self.path.display()
-            )
-        };
-        let mut line = serde_json::to_vec(value).map_err(|error| fails(error.to_string()))?;
+    fn line(&mut self, value: &impl Serialize) -> Result<(), RecordError> {
+        self.frame(value).map_err(|error| RecordError::NotWritten { path: self.path.clone(), error })
+    }
+
+    fn frame(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
         line.push(b'\n');
         self.compressor.set_source(Cursor::new(line));
         self.compressor.set_drain(Vec::new());
         self.compressor.compress();
         let frame = self.compressor.take_drain().unwrap_or_default();
-        self.file.write_all(&frame).map_err(|error| fails(error.to_string()))
+        self.file.write_all(&frame)
     }
 }
 

@@ -7,6 +7,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
+use thiserror::Error;
 
 /// A moment of a machine with 256 cores and as many disks is some 500 KB; a longer line is no moment, and
 /// costs no more memory than this.
@@ -17,6 +18,45 @@ const WINDOW_BYTES: u64 = 8 << 20;
 /// shorter.
 const HELD_BYTES: u64 = 1 << 20;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A file that cannot be replayed, or not to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{name}: {fault}")]
+pub struct ReplayError {
+    pub name: String,
+    pub fault: ReplayFault,
+}
+
+/// What is wrong with a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReplayFault {
+    /// It is none, or nothing is in it.
+    #[error("{0}; name a file that `linerate watch --record` made")]
+    Foreign(String),
+    #[error(
+        "is a recording of schema {schema}, and this linerate reads schema {SCHEMA}; replay it with the \
+         linerate that recorded it{}",
+        if version.is_empty() { String::new() } else { format!(" (version {version})") }
+    )]
+    Schema { schema: u32, version: String },
+    /// It breaks off behind so many moments.
+    #[error("{why} {}; what is whole was shown", behind(*given))]
+    Broken { why: &'static str, given: u64 },
+}
+
+fn behind(given: u64) -> String {
+    match given {
+        0 => "before its first moment".into(),
+        1 => "after 1 moment".into(),
+        many => format!("after {many} moments"),
+    }
+}
+
+impl ReplayError {
+    fn foreign(name: &str, why: impl Into<String>) -> Self {
+        ReplayError { name: name.into(), fault: ReplayFault::Foreign(why.into()) }
+    }
+}
 
 /// A recording that is being read.
 pub struct Replay {
@@ -29,22 +69,21 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Opens a file and reads its first line. The error is a sentence.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    /// Opens a file and reads its first line.
+    pub fn open(path: &Path) -> Result<Self, ReplayError> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| {
-            format!("{name}: cannot be read: {error}; name a file that `linerate watch --record` made")
-        })?;
-        if file.metadata().is_ok_and(|about| about.is_dir()) {
-            return Err(format!("{name}: is a folder; name a file that `linerate watch --record` made"));
+        match File::open(path) {
+            Ok(file) if file.metadata().is_ok_and(|about| about.is_dir()) => {
+                Err(ReplayError::foreign(&name, "is a folder"))
+            }
+            Ok(file) => Replay::read(name, file),
+            Err(error) => Err(ReplayError::foreign(&name, format!("cannot be read: {error}"))),
         }
-        Replay::read(name, file)
     }
 
     /// The same from anything that can be read; compressed, or the plain lines.
-    pub fn read(name: String, bytes: impl Read + Send + 'static) -> Result<Self, String> {
-        let foreign =
-            |why: &str| Err(format!("{name}: {why}; name a file that `linerate watch --record` made"));
+    pub fn read(name: String, bytes: impl Read + Send + 'static) -> Result<Self, ReplayError> {
+        let foreign = |why: &str| Err(ReplayError::foreign(&name, why));
         let mut bytes = BufReader::new(bytes);
         let start = match bytes.fill_buf() {
             Ok(start) => start,
@@ -73,16 +112,8 @@ impl Replay {
         };
         let about = &head.linerate_watch;
         if about.schema != SCHEMA {
-            return Err(format!(
-                "{name}: is a recording of schema {}, and this linerate reads schema {SCHEMA}; replay it \
-                 with the linerate that recorded it{}",
-                about.schema,
-                if about.version.is_empty() {
-                    String::new()
-                } else {
-                    format!(" (version {})", about.version)
-                },
-            ));
+            let (schema, version) = (about.schema, about.version.clone());
+            return Err(ReplayError { name, fault: ReplayFault::Schema { schema, version } });
         }
         replay.head = head;
         Ok(replay)
@@ -104,19 +135,15 @@ impl Replay {
         }
     }
 
-    fn broken(&mut self, why: &str) -> Option<Result<Moment, String>> {
+    fn broken(&mut self, why: &'static str) -> Option<Result<Moment, ReplayError>> {
         self.ended = true;
-        let given = match self.given {
-            0 => "before its first moment".to_string(),
-            1 => "after 1 moment".into(),
-            many => format!("after {many} moments"),
-        };
-        Some(Err(format!("{}: {why} {given}; what is whole was shown", self.name)))
+        let fault = ReplayFault::Broken { why, given: self.given };
+        Some(Err(ReplayError { name: self.name.clone(), fault }))
     }
 }
 
 impl Iterator for Replay {
-    type Item = Result<Moment, String>;
+    type Item = Result<Moment, ReplayError>;
 
     /// The next moment; after the sentence about what is broken there is nothing more.
     fn next(&mut self) -> Option<Self::Item> {
@@ -212,7 +239,7 @@ impl<R: BufRead> Read for Frames<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Recorder;
+    use super::super::record::{RecordError, Recorder};
     use super::*;
     use proptest::prelude::*;
 
@@ -224,16 +251,16 @@ mod tests {
             let moment = Moment { schema: SCHEMA, at_ms, host: "h".into(), ..Moment::default() };
             recorder.write(&moment).expect("written");
         }
-        assert!(Recorder::create(&path).is_err_and(|why| why.contains("is there already")));
+        assert!(Recorder::create(&path).is_err_and(|why| matches!(why, RecordError::Exists { .. })));
         std::fs::read(&path).expect("the file")
     }
 
-    fn play(bytes: &[u8]) -> Result<(Vec<i64>, Option<String>), String> {
+    fn play(bytes: &[u8]) -> Result<(Vec<i64>, Option<String>), ReplayError> {
         let (mut times, mut end) = (Vec::new(), None);
         for moment in Replay::read("x".into(), Cursor::new(bytes.to_vec()))? {
             match moment {
                 Ok(moment) => times.push(moment.at_ms),
-                Err(sentence) => end = Some(sentence),
+                Err(why) => end = Some(why.to_string()),
             }
         }
         Ok((times, end))
@@ -251,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_is_no_recording_says_so() {
-        let why = |bytes: &[u8]| play(bytes).expect_err("no recording");
+        let why = |bytes: &[u8]| play(bytes).expect_err("no recording").to_string();
         assert!(why(b"").contains("is empty"));
         assert!(why(b"hello\n").contains("is no recording"));
         assert!(why(b"{\"a\":1}\n").contains("does not say so"));
@@ -274,7 +301,10 @@ mod tests {
                 }
                 // Between two frames nothing tells that there were more.
                 Ok((times, None)) => assert!(times.len() < 5),
-                Err(why) => assert!(why.contains("cut") || why.contains("is empty"), "{length}: {why}"),
+                Err(why) => assert!(
+                    why.to_string().contains("cut") || why.to_string().contains("is empty"),
+                    "{length}: {why}"
+                ),
             }
         }
     }

@@ -1,8 +1,10 @@
 //! One sample: what each source says now, all asked at once and waited for only so long.
 
-use super::kept::TimedValue;
-use super::pace::PolledSource;
-use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading, Program};
+use super::kept::FileReading;
+use super::pace::{NoThread, PolledSource};
+use super::sources::{
+    self, Details, DriverReading, KernelReading, MetersReading, NetworkReading, Program, ProgramError,
+};
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ pub struct WatchSpec {
 }
 
 /// A program's watts, with the time.
-pub(crate) type TimedWatts = (Instant, Result<f64, String>);
+pub(crate) type TimedWatts = (Instant, Result<f64, ProgramError>);
 
 /// What each source last said; none where it has not yet.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +36,8 @@ pub struct HostSample {
     pub at_ms: i64,
     pub kernel: Option<Arc<KernelReading>>,
     pub network: Option<Arc<NetworkReading>>,
-    pub disks: Option<Arc<Result<TimedValue<Vec<DiskCounters>>, String>>>,
-    pub interrupts: Option<Arc<Result<TimedValue<Interrupts>, String>>>,
+    pub disks: Option<Arc<FileReading<Vec<DiskCounters>>>>,
+    pub interrupts: Option<Arc<FileReading<Interrupts>>>,
     pub drivers: Option<Arc<DriverReading>>,
     pub details: Option<Arc<Details>>,
     pub rapl: Option<Arc<MetersReading>>,
@@ -60,10 +62,10 @@ pub struct Sampler {
     deadline: Duration,
     kernel: PolledSource<KernelReading>,
     network: PolledSource<NetworkReading>,
-    disks: PolledSource<Result<TimedValue<Vec<DiskCounters>>, String>>,
+    disks: PolledSource<FileReading<Vec<DiskCounters>>>,
     details: PolledSource<Details>,
     /// None of a lean order.
-    interrupts: Option<PolledSource<Result<TimedValue<Interrupts>, String>>>,
+    interrupts: Option<PolledSource<FileReading<Interrupts>>>,
     drivers: Option<PolledSource<DriverReading>>,
     rapl: Option<PolledSource<MetersReading>>,
     hwmon: Option<PolledSource<MetersReading>>,
@@ -74,8 +76,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the sources. The error is a sentence.
-    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Self, String> {
+    /// Starts the sources.
+    pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Self, NoThread> {
         let every = order.interval;
         let deadline = (every / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
         let programs = [Program::default(), Program::default()];
@@ -181,7 +183,7 @@ fn sparing<T: Send + 'static>(
     name: &'static str,
     every: Duration,
     read: impl FnMut() -> T + Send + 'static,
-) -> Result<PolledSource<T>, String> {
+) -> Result<PolledSource<T>, NoThread> {
     PolledSource::start(name, every, LONG, read).map(PolledSource::sparing)
 }
 

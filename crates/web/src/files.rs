@@ -33,7 +33,7 @@ pub fn find(files: &[File], path: &str) -> Response<Body> {
 }
 
 /// An answer that is one sentence.
-pub fn sentence(status: StatusCode, text: &str) -> Response<Body> {
+pub fn sentence(status: StatusCode, text: impl std::fmt::Display) -> Response<Body> {
     answer(status, TEXT, format!("{text}\n"))
 }
 

@@ -11,6 +11,19 @@ use axum::http::header::{HOST, HeaderName, ORIGIN};
 use linerate_facts::sysroot::Sysroot;
 use std::net::{IpAddr, Ipv6Addr};
 
+/// Why a request is not served, for who reads it in a browser.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForeignRequest {
+    /// `own`: which names are served beside addresses.
+    #[error(
+        "This page does not answer to that name, because another site could own it; open it with an address \
+         in place of the name{own}."
+    )]
+    Name { own: String },
+    #[error("A page of another site may not use this one.")]
+    Page,
+}
+
 /// Who may be called.
 pub struct Guard {
     hostname: Option<String>,
@@ -23,28 +36,24 @@ impl Guard {
         Guard { hostname: hostname.map(|name| name.trim().to_string()).filter(|name| !name.is_empty()) }
     }
 
-    /// The host that a request is for, as the browser wrote it; else a sentence.
-    pub fn host<'h>(&self, headers: &'h HeaderMap) -> Result<&'h str, String> {
+    /// The host that a request is for, as the browser wrote it.
+    pub fn host<'h>(&self, headers: &'h HeaderMap) -> Result<&'h str, ForeignRequest> {
         let host = only(headers, &HOST).unwrap_or_default();
         if self.is_ours(host) {
             return Ok(host);
         }
         let own = self.hostname.as_deref().map(|name| format!(", localhost or {name}")).unwrap_or_default();
-        Err(format!(
-            "This page does not answer to that name, because another site could own it; open it with an \
-             address in place of the name{own}."
-        ))
+        Err(ForeignRequest::Name { own })
     }
 
-    /// The request comes from a page of our own, or from no page at all; else a sentence.
-    pub fn origin(&self, headers: &HeaderMap) -> Result<(), String> {
+    /// The request comes from a page of our own, or from no page at all.
+    pub fn origin(&self, headers: &HeaderMap) -> Result<(), ForeignRequest> {
         let host = self.host(headers)?;
-        let foreign = || Err("A page of another site may not use this one.".to_string());
         match headers.contains_key(ORIGIN) {
             false => Ok(()),
             true => match only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://")) {
                 Some(origin) if origin.eq_ignore_ascii_case(host) => Ok(()),
-                _ => foreign(),
+                _ => Err(ForeignRequest::Page),
             },
         }
     }

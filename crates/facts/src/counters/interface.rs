@@ -70,8 +70,8 @@ impl InterfaceCounters {
 /// The interfaces of these names, or every one but `lo`.
 pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
     let table = sysroot
-        .text("/proc/net/dev")
-        .and_then(|text| parse_net_dev(&text).ok_or("/proc/net/dev: not in the kernel's form".into()));
+        .fact("/proc/net/dev")
+        .and_then(|text| Fact::from_option(parse_net_dev(&text), "/proc/net/dev: not in the kernel's form"));
     let live = sysroot.is_live();
     let drivers = match live {
         true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
@@ -84,7 +84,7 @@ pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
     let listed;
     let names = match names.is_empty() {
         true => {
-            listed = all(table.as_deref().unwrap_or_default());
+            listed = all(table.known().map_or(&[], Vec::as_slice));
             &listed
         }
         false => names,
@@ -118,7 +118,7 @@ fn all(table: &[NicCounters]) -> Vec<String> {
 
 /// What `/proc/net/dev` says; where sysfs has the interface, its finer counters instead (`drop` of the table
 /// is `rx_dropped` + `rx_missed_errors`).
-fn statistics(sysroot: &Sysroot, table: &Result<Vec<NicCounters>, String>, name: &str) -> Fact<Counters> {
+fn statistics(sysroot: &Sysroot, table: &Fact<Vec<NicCounters>>, name: &str) -> Fact<Counters> {
     let folder = Path::new(CLASS).join(name).join("statistics");
     let fine: Counters = sysroot
         .list(&folder)
@@ -131,11 +131,11 @@ fn statistics(sysroot: &Sysroot, table: &Result<Vec<NicCounters>, String>, name:
         return Fact::Known(fine);
     }
     match table {
-        Ok(table) => {
+        Fact::Known(table) => {
             let line = table.iter().find(|nic| nic.name == name);
             Fact::from_option(line.map(NicCounters::by_name), format!("/proc/net/dev has no {name}"))
         }
-        Err(why) => Fact::unknown(why.clone()),
+        Fact::Unknown { why } => Fact::unknown(why),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::rates::Elapsed;
 use crate::natural_order::in_order;
-use crate::sysroot::Sysroot;
+use crate::sysroot::{Sysroot, UnreadReason, Unreadable};
 use std::path::{Path, PathBuf};
 
 pub const POWERCAP: &str = "/sys/class/powercap";
@@ -20,6 +20,27 @@ pub struct Meter {
     pub kind: MeterKind,
     /// The file with its figure.
     pub file: PathBuf,
+}
+
+/// Why a meter gives no figure, as a phrase.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MeterError {
+    /// The counters tell other users' secrets: since Linux 5.10 only root reads them.
+    #[error("only root may read it (CVE-2020-8694)")]
+    RootOnly,
+    #[error(transparent)]
+    Unreadable(Unreadable),
+    #[error("{}: no number", .0.display())]
+    NoNumber(PathBuf),
+}
+
+impl From<Unreadable> for MeterError {
+    fn from(why: Unreadable) -> Self {
+        match why.reason {
+            UnreadReason::NotPermitted => MeterError::RootOnly,
+            _ => MeterError::Unreadable(why),
+        }
+    }
 }
 
 /// What a meter tells.
@@ -44,16 +65,10 @@ impl Meter {
             || self.name.contains('/')
     }
 
-    /// Microjoules or microwatts, now; the error is a phrase.
-    pub fn read(&self, sysroot: &Sysroot) -> Result<u64, String> {
-        match sysroot.text(&self.file) {
-            Ok(text) => text.trim().parse().map_err(|_| format!("{}: no number", self.file.display())),
-            // The counters tell other users' secrets (CVE-2020-8694): since Linux 5.10 only root reads them.
-            Err(why) if why.ends_with("permission denied") => {
-                Err("only root may read it (CVE-2020-8694)".into())
-            }
-            Err(why) => Err(why),
-        }
+    /// Microjoules or microwatts, now.
+    pub fn read(&self, sysroot: &Sysroot) -> Result<u64, MeterError> {
+        let text = sysroot.text(&self.file)?;
+        text.trim().parse().map_err(|_| MeterError::NoNumber(self.file.clone()))
     }
 }
 

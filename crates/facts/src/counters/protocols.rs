@@ -12,18 +12,14 @@ const LONGEST_NAME: usize = 64;
 
 /// A file of groups.
 pub(super) fn groups(sysroot: &Sysroot, path: &str) -> Fact<Groups> {
-    match sysroot.text(path) {
-        Ok(text) => Fact::from_option(parse_groups(&text), format!("{path}: holds no counters")),
-        Err(why) => Fact::unknown(why),
-    }
+    let holds = |text: String| Fact::from_option(parse_groups(&text), format!("{path}: holds no counters"));
+    sysroot.fact(path).and_then(holds)
 }
 
 /// A file without groups.
 pub(super) fn flat(sysroot: &Sysroot, path: &str) -> Fact<Counters> {
-    match sysroot.text(path) {
-        Ok(text) => Fact::from_option(parse_flat(&text), format!("{path}: holds no counters")),
-        Err(why) => Fact::unknown(why),
-    }
+    let holds = |text: String| Fact::from_option(parse_flat(&text), format!("{path}: holds no counters"));
+    sysroot.fact(path).and_then(holds)
 }
 
 /// `Udp: InDatagrams NoPorts` and below it `Udp: 5269 0`. Lines that make no pair are left out.

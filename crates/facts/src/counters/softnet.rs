@@ -28,10 +28,8 @@ pub struct SoftnetCounters {
 }
 
 pub(super) fn read(sysroot: &Sysroot) -> Fact<Vec<SoftnetCounters>> {
-    match sysroot.text(PATH) {
-        Ok(text) => Fact::from_option(parse(&text), format!("{PATH}: holds no counters")),
-        Err(why) => Fact::unknown(why),
-    }
+    let holds = |text: String| Fact::from_option(parse(&text), format!("{PATH}: holds no counters"));
+    sysroot.fact(PATH).and_then(holds)
 }
 
 /// One line of hexadecimal words a processor: processed, dropped, squeezed, …, flow limit as the eleventh,

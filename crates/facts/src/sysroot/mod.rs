@@ -7,12 +7,13 @@
 mod archive;
 mod recording;
 mod tree_location;
+mod unreadable;
 mod walk;
 mod write;
 
 use crate::fact::Fact;
 use crate::failure::Failure;
-pub use archive::{Archive, ArchiveLimits};
+pub use archive::{Archive, ArchiveError, ArchiveLimits};
 pub use recording::Recorded;
 pub use recording::Recording;
 use std::collections::BTreeMap;
@@ -21,7 +22,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 pub use tree_location::PieceReader;
 use tree_location::{NodeKind, TreeLocation};
-pub use write::Writer;
+pub use unreadable::{UnreadReason, Unreadable};
+pub use write::{ReadOnlyTree, Writer};
 
 /// No attribute of `/sys` or `/proc` that linerate reads is larger; more is cut off, so that a hostile tree
 /// costs no memory.
@@ -36,7 +38,7 @@ pub const UNREAD: &str = "linerate/unread.json";
 pub struct Sysroot {
     place: TreeLocation,
     /// Reasons of a captured tree's unread files, by path without the leading slash.
-    unread: Arc<BTreeMap<PathBuf, String>>,
+    unread: Arc<BTreeMap<PathBuf, UnreadReason>>,
     /// Notes what is asked for.
     recording: Option<Recording>,
 }
@@ -68,17 +70,16 @@ impl Sysroot {
                 ))),
             };
         }
-        Archive::open(root, &ArchiveLimits::default()).map(Sysroot::archive).map_err(Failure::Lacks)
+        let archive = Archive::open(root, &ArchiveLimits::default());
+        archive.map(Sysroot::archive).map_err(|why| Failure::Lacks(format!("{}: {why}", root.display())))
     }
 
     fn of(place: TreeLocation) -> Self {
         let text = place.read(Path::new(UNREAD)).unwrap_or_default();
         // A list that is damaged says nothing: those files are then empty.
-        Sysroot {
-            place,
-            unread: Arc::new(serde_json::from_slice(&text).unwrap_or_default()),
-            recording: None,
-        }
+        let unread: BTreeMap<PathBuf, String> = serde_json::from_slice(&text).unwrap_or_default();
+        let unread = unread.into_iter().map(|(path, why)| (path, why.into())).collect();
+        Sysroot { place, unread: Arc::new(unread), recording: None }
     }
 
     /// The same tree, with everything that is asked for noted. A live machine counts as recorded here, so
@@ -109,8 +110,8 @@ impl Sysroot {
         recorded.then(|| self.place.read(Path::new(path)).ok())?
     }
 
-    /// The text of a file, trimmed at the end; the error is a phrase for `Fact::Unknown`.
-    pub fn text(&self, absolute: impl AsRef<Path>) -> Result<String, String> {
+    /// The text of a file, trimmed at the end.
+    pub fn text(&self, absolute: impl AsRef<Path>) -> Result<String, Unreadable> {
         let bytes = self.bytes(absolute)?;
         // Strings of the device tree end in a zero byte.
         Ok(String::from_utf8_lossy(&bytes)
@@ -118,9 +119,8 @@ impl Sysroot {
             .to_string())
     }
 
-    /// The bytes of a file, [`LARGEST_ATTRIBUTE_BYTES`] of them at most; the error is a phrase for
-    /// `Fact::Unknown`.
-    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, String> {
+    /// The bytes of a file, [`LARGEST_ATTRIBUTE_BYTES`] of them at most.
+    pub fn bytes(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, Unreadable> {
         let absolute = absolute.as_ref();
         let path = self.resolve(absolute)?;
         let read = match self.unread.get(&path) {
@@ -130,12 +130,11 @@ impl Sysroot {
         if let Some(recording) = &self.recording {
             recording.file(path, &read);
         }
-        read.map_err(|why| format!("{}: {why}", absolute.display()))
+        read.map_err(|reason| Unreadable::new(absolute, reason))
     }
 
-    /// A file of which only pieces are read: of some files each byte costs a register access. The error is a
-    /// phrase for `Fact::Unknown`.
-    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<PieceReader, String> {
+    /// A file of which only pieces are read: of some files each byte costs a register access.
+    pub fn open(&self, absolute: impl AsRef<Path>) -> Result<PieceReader, Unreadable> {
         let absolute = absolute.as_ref();
         // In an archive it is in memory already; a recording wants it whole.
         if matches!(self.place, TreeLocation::Archive(_)) || self.recording.is_some() {
@@ -143,27 +142,22 @@ impl Sysroot {
         }
         let path = self.resolve(absolute)?;
         let opened = self.unread.get(&path).map_or_else(|| self.place.open(&path), |why| Err(why.clone()));
-        opened.map(PieceReader::Disk).map_err(|why| format!("{}: {why}", absolute.display()))
+        opened.map(PieceReader::Disk).map_err(|reason| Unreadable::new(absolute, reason))
     }
 
     /// A file's text as a fact.
     pub fn fact(&self, absolute: impl AsRef<Path>) -> Fact<String> {
-        match self.text(absolute) {
-            Ok(text) => Fact::Known(text),
-            Err(why) => Fact::unknown(why),
-        }
+        self.text(absolute).into()
     }
 
     /// A file's text parsed as a number or the like.
     pub fn parse<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Fact<T> {
         let absolute = absolute.as_ref();
-        match self.text(absolute) {
-            Ok(text) => match text.trim().parse() {
-                Ok(value) => Fact::Known(value),
-                Err(_) => Fact::unknown(format!("{}: “{}” is no number", absolute.display(), shorten(&text))),
-            },
-            Err(why) => Fact::unknown(why),
-        }
+        let no_number = |text: &str| format!("{}: “{}” is no number", absolute.display(), shorten(text));
+        self.fact(absolute).and_then(|text| match text.trim().parse() {
+            Ok(value) => Fact::Known(value),
+            Err(_) => Fact::unknown(no_number(&text)),
+        })
     }
 
     /// Names in a directory, sorted; empty where it cannot be read.
@@ -220,7 +214,7 @@ impl Sysroot {
 
     /// The path below the root, without a leading slash; its symbolic links are followed here, or by the
     /// kernel of the live machine.
-    fn resolve(&self, absolute: &Path) -> Result<PathBuf, String> {
+    fn resolve(&self, absolute: &Path) -> Result<PathBuf, Unreadable> {
         if self.is_live() {
             return Ok(absolute.strip_prefix("/").unwrap_or(absolute).to_path_buf());
         }
@@ -281,7 +275,7 @@ mod tests {
         for name in ["/absolute", "/climbing", "/loop"] {
             assert!(sysroot.text(name).is_err(), "{name} was read");
         }
-        assert!(sysroot.text("/sys").expect_err("a directory").contains("no regular file"));
+        assert!(sysroot.text("/sys").expect_err("a directory").reason == UnreadReason::NoFile);
     }
 
     #[test]
@@ -289,7 +283,7 @@ mod tests {
         let (root, sysroot) = tree();
         std::fs::write(root.path().join("config"), [0x86, 0x80, 0xff, 0x00]).expect("a file");
         assert_eq!(sysroot.bytes("/config"), Ok(vec![0x86, 0x80, 0xff, 0x00]));
-        assert_eq!(sysroot.bytes("/none"), Err("/none: not there".into()));
+        assert_eq!(sysroot.bytes("/none"), Err(Unreadable::new("/none".as_ref(), UnreadReason::Absent)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A note of everything that readers asked a tree for: enough to lay down a tree that answers the same.
 
+use super::UnreadReason;
 use super::tree_location::{NodeKind, TreeLocation};
 use linerate_system::lock;
 use std::collections::BTreeMap;
@@ -7,16 +8,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Why a file that was only listed has no content in the recording.
-const NOT_ASKED: &str = "not recorded";
-
 /// What was found at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// A file with its content.
     File(Vec<u8>),
     /// A file that could not be read, or that nobody asked to read, with the reason.
-    Unread(String),
+    Unread(UnreadReason),
     /// A symbolic link and what it points to.
     Link(PathBuf),
     /// A directory.
@@ -33,7 +31,7 @@ impl Recording {
         self.lock().clone()
     }
 
-    pub(super) fn file(&self, path: PathBuf, read: &Result<Vec<u8>, String>) {
+    pub(super) fn file(&self, path: PathBuf, read: &Result<Vec<u8>, UnreadReason>) {
         let mut entries = self.lock();
         match read {
             // A file that changes while it is recorded keeps its first content, as far as that was read.
@@ -41,10 +39,9 @@ impl Recording {
                 entries.insert(path, Recorded::File(bytes.clone()));
             }
             Ok(_) => {}
-            Err(why) if why == "not there" => {}
+            Err(UnreadReason::Absent) => {}
             Err(why) => match entries.get(&path) {
-                None => drop(entries.insert(path, Recorded::Unread(why.clone()))),
-                Some(Recorded::Unread(before)) if before == NOT_ASKED => {
+                None | Some(Recorded::Unread(UnreadReason::NotRecorded)) => {
                     entries.insert(path, Recorded::Unread(why.clone()));
                 }
                 Some(_) => {}
@@ -59,7 +56,7 @@ impl Recording {
     pub(super) fn seen(&self, path: PathBuf, kind: NodeKind) {
         self.lock().entry(path).or_insert_with(|| match kind {
             NodeKind::Directory => Recorded::Directory,
-            NodeKind::File => Recorded::Unread(NOT_ASKED.into()),
+            NodeKind::File => Recorded::Unread(UnreadReason::NotRecorded),
         });
     }
 

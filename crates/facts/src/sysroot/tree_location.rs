@@ -1,7 +1,7 @@
 //! The three places that a tree can lie in, and the four questions that each answers. Paths have no leading
 //! slash; links are not followed but by the kernel of the live machine.
 
-use super::{Archive, LARGEST_ATTRIBUTE_BYTES};
+use super::{Archive, LARGEST_ATTRIBUTE_BYTES, UnreadReason};
 use std::ffi::OsString;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ pub enum PieceReader {
 
 impl PieceReader {
     /// The whole content now, into a buffer that is emptied first. A file of the kernel's is read again each
-    /// time, without opening it again; the error is the reason alone.
-    pub fn read_whole(&self, into: &mut Vec<u8>) -> Result<(), String> {
+    /// time, without opening it again.
+    pub fn read_whole(&self, into: &mut Vec<u8>) -> Result<(), UnreadReason> {
         into.clear();
         let file = match self {
             PieceReader::Memory(bytes) => {
@@ -44,7 +44,7 @@ impl PieceReader {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(plain(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
         into.truncate(filled);
@@ -73,28 +73,25 @@ pub(super) enum TreeLocation {
 }
 
 impl TreeLocation {
-    /// The content of a file; the error is the reason alone.
-    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+    /// The content of a file.
+    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>, UnreadReason> {
         use std::io::Read;
         if let TreeLocation::Archive(archive) = self {
             return archive.read(path);
         }
         let mut bytes = Vec::new();
-        let read = self.open(path)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes);
-        read.map_err(|error| plain(&error))?;
+        self.open(path)?.take(LARGEST_ATTRIBUTE_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// A file on disk; the error is the reason alone.
-    pub(crate) fn open(&self, path: &Path) -> Result<std::fs::File, String> {
+    /// A file on disk.
+    pub(crate) fn open(&self, path: &Path) -> Result<std::fs::File, UnreadReason> {
         let place = self.on_disk(path);
         // Opening a FIFO that somebody put into a recorded tree would wait for its writer.
-        if !matches!(self, TreeLocation::Live)
-            && !std::fs::metadata(&place).map_err(|error| plain(&error))?.is_file()
-        {
-            return Err("no regular file".into());
+        if !matches!(self, TreeLocation::Live) && !std::fs::metadata(&place)?.is_file() {
+            return Err(UnreadReason::NoFile);
         }
-        std::fs::File::open(place).map_err(|error| plain(&error))
+        Ok(std::fs::File::open(place)?)
     }
 
     /// Names in a directory.
@@ -135,15 +132,5 @@ impl TreeLocation {
             TreeLocation::Directory(root) => root.join(path),
             _ => Path::new("/").join(path),
         }
-    }
-}
-
-/// An I/O error without the number that the standard library adds.
-fn plain(error: &std::io::Error) -> String {
-    use std::io::ErrorKind;
-    match error.kind() {
-        ErrorKind::NotFound => "not there".into(),
-        ErrorKind::PermissionDenied => "permission denied".into(),
-        _ => error.to_string(),
     }
 }

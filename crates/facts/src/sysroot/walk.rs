@@ -1,5 +1,6 @@
 //! Symbolic links of a recorded tree, followed inside it.
 
+use super::{UnreadReason, Unreadable};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
@@ -9,7 +10,10 @@ const MOST_LINKS: u32 = 40;
 /// Walks an absolute path component by component; a link that is absolute or climbs stays within the root.
 /// `link` tells what the link at a path points to, `None` where it is no link; paths are given, and returned,
 /// without a leading slash.
-pub(super) fn resolve(absolute: &Path, link: impl Fn(&Path) -> Option<PathBuf>) -> Result<PathBuf, String> {
+pub(super) fn resolve(
+    absolute: &Path,
+    link: impl Fn(&Path) -> Option<PathBuf>,
+) -> Result<PathBuf, Unreadable> {
     let mut inside = PathBuf::new();
     let mut pending: Vec<OsString> = components(absolute);
     let mut links = 0;
@@ -22,7 +26,7 @@ pub(super) fn resolve(absolute: &Path, link: impl Fn(&Path) -> Option<PathBuf>) 
         let Some(target) = link(&inside) else { continue };
         links += 1;
         if links > MOST_LINKS {
-            return Err(format!("{}: too many symbolic links", absolute.display()));
+            return Err(Unreadable::new(absolute, UnreadReason::TooManyLinks));
         }
         inside.pop();
         if target.is_absolute() {

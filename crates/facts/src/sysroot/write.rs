@@ -15,21 +15,23 @@ const SETTINGS: [&str; 3] = ["/sys/", "/proc/sys/", "/proc/irq/"];
 const DROP_INS: [&str; 5] =
     ["/etc/sysctl.d/", "/etc/udev/rules.d/", "/etc/tmpfiles.d/", "/etc/systemd/system/", "/etc/modprobe.d/"];
 
+/// A tree that cannot be written into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a recording in an archive cannot be changed: unpack it and name the folder with --root")]
+pub struct ReadOnlyTree;
+
 /// May write: into the live machine, or into a directory that stands for one, and then nowhere else.
 #[derive(Clone, Debug)]
 pub struct Writer(Sysroot);
 
 impl Sysroot {
-    /// The door for writing into the same tree; the error is a sentence.
-    pub fn writer(&self) -> Result<Writer, String> {
+    /// The door for writing into the same tree.
+    pub fn writer(&self) -> Result<Writer, ReadOnlyTree> {
         match &self.place {
             TreeLocation::Live | TreeLocation::Directory(_) if self.recording.is_none() => {
                 Ok(Writer(self.clone()))
             }
-            _ => {
-                Err("a recording in an archive cannot be changed: unpack it and name the folder with --root"
-                    .into())
-            }
+            _ => Err(ReadOnlyTree),
         }
     }
 }

@@ -13,7 +13,7 @@ use linerate_machine::probe::probe;
 use linerate_transport::address::listen_address;
 use linerate_transport::agent::{
     Agent, AgentLimits, AgentSettings, AllowList, ClientLimits, DEFAULT_PORT, Interface, InterfaceOf, Key,
-    Network, Receivers, serve_own,
+    Network, NetworkError, Receivers, serve_own,
 };
 use linerate_transport::iperf3;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -61,7 +61,7 @@ pub struct AgentArgs {
     pub own: bool,
 }
 
-fn network(text: &str) -> Result<Network, String> {
+fn network(text: &str) -> Result<Network, NetworkError> {
     text.parse()
 }
 
@@ -107,7 +107,7 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
         .listen
         .iter()
         .map(|text| {
-            listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT)).map_err(Failure::Usage)
+            listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT)).map_err(Failure::usage)
         })
         .collect::<Result<_, _>>()?;
     if words.own {

@@ -29,7 +29,7 @@ pub(super) fn write_capture(words: &CaptureArgs) -> Result<u8, Failure> {
 
 fn record(words: &CaptureArgs) -> Result<Capture, Failure> {
     let sysroot = sysroot_of(words.root.as_deref())?;
-    capture(&sysroot).map_err(Failure::Lacks)
+    capture(&sysroot).map_err(Failure::lacks)
 }
 
 fn default_output() -> PathBuf {

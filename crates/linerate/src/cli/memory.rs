@@ -73,7 +73,7 @@ pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
     let mut saving = Saving::begin(words.output.target(), &stop)?;
     let sysroot = Sysroot::live();
     let machine = probe(&sysroot);
-    let points = points(&machine, &order).map_err(Failure::Usage)?;
+    let points = points(&machine, &order).map_err(Failure::usage)?;
     let goal = Goal { seconds: words.seconds, repeats: words.repeats, ..Goal::default() };
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;

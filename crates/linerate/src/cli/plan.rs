@@ -77,7 +77,7 @@ fn changes(words: &PlanArgs) -> Vec<WhatIfChange> {
 }
 
 fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, Failure> {
-    apply(parts, one).map_err(Failure::Usage)
+    apply(parts, one).map_err(Failure::usage)
 }
 
 fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
@@ -87,7 +87,7 @@ fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
         let named = if given.is_empty() { &own } else { given };
         let mut all: Vec<FlowEnd> = Vec::new();
         for word in named {
-            for end in ends(parts, word).map_err(Failure::Lacks)? {
+            for end in ends(parts, word).map_err(Failure::lacks)? {
                 if !all.contains(&end) {
                     all.push(end);
                 }

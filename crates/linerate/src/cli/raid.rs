@@ -96,7 +96,7 @@ pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
         chunk_bytes: words.chunk,
         devices: words.device.clone(),
     })
-    .map_err(Failure::Usage)?;
+    .map_err(Failure::usage)?;
     if words.json {
         print_json(&layout)?;
         return Ok(0);

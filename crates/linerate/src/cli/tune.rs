@@ -61,7 +61,7 @@ impl Target {
     }
 
     fn kernel(&self) -> Result<LiveKernel, Failure> {
-        LiveKernel::of(&self.sysroot).map_err(Failure::Usage)
+        LiveKernel::of(&self.sysroot).map_err(Failure::usage)
     }
 
     fn plan(

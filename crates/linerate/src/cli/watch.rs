@@ -104,8 +104,8 @@ fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8,
         lean: false,
     };
     // Before the first sample: a file that cannot be made is told at once.
-    screen.recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::Lacks)?;
-    let mut watch = Watch::start(&sysroot, &order).map_err(Failure::Lacks)?;
+    screen.recorder = words.record.as_deref().map(Recorder::create).transpose().map_err(Failure::lacks)?;
+    let mut watch = Watch::start(&sysroot, &order).map_err(Failure::lacks)?;
     while screen.wants_more() {
         let Some(moment) = watch.next(stop) else { break };
         screen.show(&moment)?;
@@ -116,11 +116,11 @@ fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8,
 fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {
     let mut before: Option<i64> = None;
     let mut due = Instant::now();
-    for moment in Replay::open(path).map_err(Failure::Lacks)? {
+    for moment in Replay::open(path).map_err(Failure::lacks)? {
         let moment = match moment {
             Ok(moment) => moment,
-            Err(sentence) => {
-                screen.complain(sentence);
+            Err(why) => {
+                screen.complain(why.to_string());
                 return Ok(1);
             }
         };
@@ -211,7 +211,7 @@ impl Screen {
 
     fn show(&mut self, moment: &Moment) -> Result<(), Failure> {
         if let Some(recorder) = &mut self.recorder {
-            recorder.write(moment).map_err(Failure::Lacks)?;
+            recorder.write(moment).map_err(Failure::lacks)?;
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
         if self.full || self.page {

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use linerate::wall::control::{
-    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View,
+    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, Refusal, ScreenReport, View,
 };
 use linerate::wall::geometry::{FrameRate, Size, TileId};
 use linerate::wall::status::{DiskStatus, NicStatus, TileStatus, WallStatus};
@@ -103,7 +103,7 @@ pub fn now() -> u64 {
 }
 
 impl Conductor for Fake {
-    fn ask(&self, request: &ControlRequest) -> Result<(), String> {
+    fn ask(&self, request: &ControlRequest) -> Result<(), Refusal> {
         let mut inside = self.lock();
         inside.asked.push(request.clone());
         let (at, old) = (now() + 1, inside.timeline.clone());
@@ -123,7 +123,7 @@ impl Conductor for Fake {
                 return Err("there is no movie “none”; “movies” lists those that are there".into());
             }
             ControlRequest::Open { movie } => inside.movie = movie.clone(),
-            other => return Err(format!("{other:?} is not for a conductor")),
+            other => return Err(format!("{other:?} is not for a conductor").into()),
         }
         Ok(())
     }
@@ -274,9 +274,9 @@ impl Conductor for Fake {
         lines
     }
 
-    fn assignment(&self, tile: TileId) -> Result<Assignment, String> {
+    fn assignment(&self, tile: TileId) -> Result<Assignment, Refusal> {
         if !self.holds(tile) {
-            return Err(format!("this wall of {}x{} has no tile {tile}", self.columns, self.rows));
+            return Err(format!("this wall of {}x{} has no tile {tile}", self.columns, self.rows).into());
         }
         Ok(Assignment {
             tile,
@@ -298,8 +298,12 @@ impl Conductor for Fake {
         Lead { timeline, from_tick: 0, movie, view }
     }
 
-    fn followed(&self, server: &str) -> Result<(), String> {
-        if server == "right" { Ok(()) } else { Err(format!("no server “{server}” follows this one")) }
+    fn followed(&self, server: &str) -> Result<(), Refusal> {
+        if server == "right" {
+            Ok(())
+        } else {
+            Err(format!("no server “{server}” follows this one").into())
+        }
     }
 
     fn sums(&self, _: TileId, from: u32, count: u32) -> Vec<u32> {

@@ -5,7 +5,7 @@ use super::names::{NameKind, Names};
 use super::private_names::{PrivateNames, is_owned};
 use super::{binary, identities, passing};
 use crate::probe::{boot, container_of};
-use linerate_facts::sysroot::Recorded;
+use linerate_facts::sysroot::{Recorded, UnreadReason};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ const CONFIGURATION_BYTES: [usize; 3] = [64, 256, 4096];
 const SATA_GENERATIONS: usize = 76;
 /// Lines of the network's tables have as many columns at least.
 const LEAST_COLUMNS: usize = 6;
+
+const LEFT_OUT: &str = "left out of the capture, it may reveal whose machine it is";
 
 /// All entries, with what tells whose machine it is replaced (or noted, in the first pass).
 pub(crate) fn rewrite(
@@ -33,7 +35,7 @@ pub(crate) fn rewrite(
     for (path, entry) in entries {
         let entry = match entry {
             Recorded::File(bytes) => file(path, bytes, &mut words),
-            Recorded::Unread(why) => Recorded::Unread(words.names.text(why)),
+            Recorded::Unread(why) => Recorded::Unread(words.names.text(&why.to_string()).into()),
             Recorded::Link(target) => Recorded::Link(words.place(path, target)),
             Recorded::Directory => Recorded::Directory,
         };
@@ -52,7 +54,7 @@ fn file(path: &Path, bytes: &[u8], words: &mut PrivateNames) -> Recorded {
     }
     let left_out = |words: &mut PrivateNames| {
         words.names.leave_out(bytes);
-        Recorded::Unread("left out of the capture, it may reveal whose machine it is".into())
+        Recorded::Unread(UnreadReason::Other(LEFT_OUT.into()))
     };
     let Ok(text) = std::str::from_utf8(bytes) else { return left_out(words) };
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

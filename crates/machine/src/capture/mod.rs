@@ -16,7 +16,7 @@ mod tarball;
 mod text;
 
 use crate::probe::{ASKED, Machine, lacking, probe, route};
-use linerate_facts::sysroot::{Archive, ArchiveLimits, Recorded, Sysroot};
+use linerate_facts::sysroot::{Archive, ArchiveError, ArchiveLimits, Recorded, Sysroot};
 use linerate_facts::usage;
 use names::Names;
 pub use names::Replaced;
@@ -35,8 +35,20 @@ pub struct Capture {
     pub replaced: Replaced,
 }
 
-/// Records a machine. The error is a sentence.
-pub fn capture(sysroot: &Sysroot) -> Result<Capture, String> {
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    #[error("the machine cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the tarball could not be made: {0}")]
+    Tarball(#[from] std::io::Error),
+    /// What was recorded, read again to see what it lacks.
+    #[error(transparent)]
+    Replay(#[from] ArchiveError),
+}
+
+/// Records a machine.
+pub fn capture(sysroot: &Sysroot) -> Result<Capture, CaptureError> {
     let machine = probe(sysroot);
     let found = record(sysroot, &machine);
     let mut names = Names::default();
@@ -80,15 +92,14 @@ fn asked(
     machine: &Machine,
     entries: &BTreeMap<PathBuf, Recorded>,
     names: &mut Names,
-) -> Result<Vec<u8>, String> {
-    let say = |error: serde_json::Error| format!("the machine cannot be written as JSON: {error}");
+) -> Result<Vec<u8>, CaptureError> {
     let mut plain = Vec::new();
-    write_entries(entries, &mut plain)?;
+    tarball::write_tar(entries, &mut plain)?;
     let replayed = probe(&Sysroot::archive(Archive::read_from(plain.as_slice(), &ArchiveLimits::default())?));
-    let text = serde_json::to_string(machine).map_err(say)?;
-    let mut live: Value = serde_json::from_str(&names.text(&text)).map_err(say)?;
+    let text = serde_json::to_string(machine)?;
+    let mut live: Value = serde_json::from_str(&names.text(&text))?;
     reasons(&mut live, names);
-    let mut part = serde_json::to_value(&replayed).map_err(say)?;
+    let mut part = serde_json::to_value(&replayed)?;
     for nic in part.get_mut("nics").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(addresses) = nic.get_mut("addresses") {
             *addresses = Value::Null;
@@ -96,7 +107,7 @@ fn asked(
     }
     let mut lacking = lacking(&part, &live).unwrap_or_else(|| Value::Object(Default::default()));
     hold_back(&mut lacking, names);
-    serde_json::to_vec_pretty(&lacking).map_err(say)
+    Ok(serde_json::to_vec_pretty(&lacking)?)
 }
 
 /// What was left out as a file does not come back as what a probe made of it; true where something is left.
@@ -123,12 +134,6 @@ fn reasons(value: &mut Value, names: &Names) {
         Value::Array(list) => list.iter_mut().for_each(|value| reasons(value, names)),
         _ => {}
     }
-}
-
-fn write_entries(entries: &BTreeMap<PathBuf, Recorded>, out: &mut Vec<u8>) -> Result<(), String> {
-    tarball::write_tar(entries, out)
-        .map(drop)
-        .map_err(|error| format!("the tarball could not be made: {error}"))
 }
 
 #[cfg(test)]

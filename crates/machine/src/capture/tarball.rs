@@ -16,12 +16,12 @@ pub fn write(capture: &Capture, out: impl Write) -> io::Result<()> {
 
 pub(super) fn write_tar<W: Write>(entries: &BTreeMap<PathBuf, Recorded>, out: W) -> io::Result<W> {
     let mut tarball = Builder::new(out);
-    let mut unread: BTreeMap<&Path, &str> = BTreeMap::new();
+    let mut unread: BTreeMap<&Path, String> = BTreeMap::new();
     for (path, entry) in entries.iter().filter(|(path, _)| path.file_name().is_some()) {
         match entry {
             Recorded::File(bytes) => file(&mut tarball, path, bytes)?,
             Recorded::Unread(why) => {
-                unread.insert(path, why);
+                unread.insert(path, why.to_string());
                 file(&mut tarball, path, b"")?;
             }
             Recorded::Link(target) => {

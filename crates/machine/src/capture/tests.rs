@@ -161,7 +161,7 @@ fn server() -> Tree {
 
 fn plain(capture: &Capture) -> Vec<u8> {
     let mut plain = Vec::new();
-    write_entries(&capture.entries, &mut plain).expect("a tarball");
+    tarball::write_tar(&capture.entries, &mut plain).expect("a tarball");
     plain
 }
 
@@ -312,7 +312,7 @@ fn with(entries: &BTreeMap<PathBuf, Recorded>, changes: &[(&PathBuf, Vec<u8>)]) 
         entries.insert(path.to_path_buf(), Recorded::File(bytes.clone()));
     }
     let mut tar = Vec::new();
-    write_entries(&entries, &mut tar).expect("a tarball");
+    tarball::write_tar(&entries, &mut tar).expect("a tarball");
     Sysroot::archive(Archive::read_from(tar.as_slice(), &ArchiveLimits::default()).expect("an archive"))
 }
 

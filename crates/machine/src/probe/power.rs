@@ -24,10 +24,7 @@ pub(crate) fn read(sysroot: &Sysroot) -> Power {
 
 fn domains(sysroot: &Sysroot) -> Vec<RaplDomain> {
     let domain = |meter: Meter| RaplDomain {
-        energy_microjoules: match meter.read(sysroot) {
-            Ok(microjoules) => Fact::Known(microjoules),
-            Err(why) => Fact::unknown(why),
-        },
+        energy_microjoules: meter.read(sysroot).into(),
         wraps_at_microjoules: sysroot.parse(meter.file.with_file_name("max_energy_range_uj")),
         name: meter.name,
     };

@@ -61,7 +61,7 @@ impl Peers {
     }
 
     /// Opens a test with these workers; a ticket for each, in order, or why there is none.
-    pub fn open(
+    pub(crate) fn open(
         &mut self,
         workers: &[WorkerPlan],
         protocol: Protocol,
@@ -94,7 +94,7 @@ impl Peers {
     }
 
     /// Opens the data stream of one worker.
-    pub fn connect(
+    pub(crate) fn connect(
         &self,
         ticket: &WorkerTicket,
         worker: &WorkerPlan,

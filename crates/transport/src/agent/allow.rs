@@ -45,14 +45,21 @@ fn same_bits(left: u128, right: u128, free: u8) -> bool {
     (left ^ right).checked_shr(free.into()).unwrap_or(0) == 0
 }
 
+/// A text that is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("“{text}”: {why}; write ADDRESS or ADDRESS/PREFIX, such as 192.0.2.0/24")]
+pub struct NetworkError {
+    text: String,
+    why: &'static str,
+}
+
 impl FromStr for Network {
-    type Err = String;
+    type Err = NetworkError;
 
     /// `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`. Bits beyond the prefix must be 0: else one of the two is
     /// a slip.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            |why: &str| format!("“{text}”: {why}; write ADDRESS or ADDRESS/PREFIX, such as 192.0.2.0/24");
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let wrong = |why| NetworkError { text: text.into(), why };
         let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
         let address: IpAddr = address.parse().map_err(|_| wrong("that is no IP address"))?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
@@ -118,7 +125,7 @@ mod tests {
             "::ffff:192.0.2.0/120",
             "1.2.3.4/+8x",
         ] {
-            let why = text.parse::<Network>().expect_err(text);
+            let why = text.parse::<Network>().expect_err(text).to_string();
             assert!(why.contains("192.0.2.0/24"), "{why}");
         }
     }

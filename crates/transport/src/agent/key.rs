@@ -1,7 +1,7 @@
 //! The 32-byte key that an agent and its clients share: from a file that only its owner can read, or from
 //! `LINERATE_KEY`.
 
-use super::secret::{SECRET_BYTES, from_hex, random, to_hex};
+use super::secret::{KeyTextError, SECRET_BYTES, from_hex, random, to_hex};
 use linerate_facts::failure::Failure;
 use linerate_system::file::is_ours;
 use std::io::{ErrorKind, Read, Write};
@@ -34,7 +34,7 @@ impl Key {
     }
 
     /// Reads 64 hex digits.
-    pub fn from_hex(text: &str) -> Result<Key, String> {
+    pub fn from_hex(text: &str) -> Result<Key, KeyTextError> {
         from_hex(text).map(Key)
     }
 
@@ -79,7 +79,7 @@ impl Key {
     /// The key of `LINERATE_KEY`; none where the variable is not set.
     pub fn from_environment() -> Result<Option<Key>, Failure> {
         let Some(text) = std::env::var_os(KEY_VARIABLE) else { return Ok(None) };
-        let key = text.to_str().ok_or("it is not text".to_string()).and_then(Key::from_hex);
+        let key = text.to_str().ok_or(KeyTextError::NoText).and_then(Key::from_hex);
         key.map(Some).map_err(|why| {
             Failure::Usage(format!(
                 "{KEY_VARIABLE} holds no key: {why}; copy the line that `linerate agent` prints"

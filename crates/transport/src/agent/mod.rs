@@ -34,7 +34,7 @@ mod udp;
 mod wire;
 
 pub use crate::flow::stream::StreamSocket;
-pub use allow::{AllowList, Network};
+pub use allow::{AllowList, Network, NetworkError};
 pub use bound::LocalBinding;
 pub use client::no_connection;
 pub use client::{AgentSession, SessionBreaker};
@@ -51,7 +51,7 @@ pub use protocol::Hello;
 pub use protocol::{
     OpenRequest, OpenedStreams, PROTOCOL, StreamTicket, TestSample, WorkerRequest, WorkerSample, WorkerTicket,
 };
-pub use secret::OneTimeToken;
+pub use secret::{KeyTextError, OneTimeToken};
 pub use secret::{SECRET_BYTES, random, same, to_hex};
 pub use server::{Agent, Receivers};
 pub use wire::DeadlineStream;

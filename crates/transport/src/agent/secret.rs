@@ -20,16 +20,27 @@ pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Why a text is no secret in hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyTextError {
+    #[error("it is not text")]
+    NoText,
+    #[error("{length} characters where {} hex digits are wanted", 2 * SECRET_BYTES)]
+    Length { length: usize },
+    #[error("not all characters are hex digits")]
+    NoHex,
+}
+
 /// Reads exactly 64 hex digits; white space around them is allowed. The text is never part of the error: it
 /// may be a secret.
-pub(crate) fn from_hex(text: &str) -> Result<[u8; SECRET_BYTES], String> {
+pub(crate) fn from_hex(text: &str) -> Result<[u8; SECRET_BYTES], KeyTextError> {
     let digits = text.trim().as_bytes();
     if digits.len() != 2 * SECRET_BYTES {
-        return Err(format!("{} characters where {} hex digits are wanted", digits.len(), 2 * SECRET_BYTES));
+        return Err(KeyTextError::Length { length: digits.len() });
     }
     let mut bytes = [0; SECRET_BYTES];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let value = |digit: u8| char::from(digit).to_digit(16).ok_or("not all characters are hex digits");
+        let value = |digit: u8| char::from(digit).to_digit(16).ok_or(KeyTextError::NoHex);
         *byte = (value(pair[0])? * 16 + value(pair[1])?) as u8;
     }
     Ok(bytes)

@@ -1,6 +1,6 @@
 //! `ssh://[USER@]HOST[:PORT]`: where to log in, as words of ssh.
 
-use crate::address::HostPort;
+use crate::address::{HostPort, HostPortError};
 use linerate_facts::failure::Failure;
 use std::process::Command;
 
@@ -33,7 +33,7 @@ impl SshHost {
         if user.is_some_and(|user| user.is_empty() || user.starts_with('-') || !user.chars().all(letter)) {
             return Err(wrong("that is no user"));
         }
-        let HostPort { host, port } = place.parse().map_err(|_| wrong("that is no host"))?;
+        let HostPort { host, port } = place.parse().map_err(|_: HostPortError| wrong("that is no host"))?;
         if port == Some(0) {
             return Err(wrong("a port is a number from 1 to 65535"));
         }

@@ -80,7 +80,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
             "memory for the notifications of zerocopy sends, each socket",
             "net.core.optmem_max",
             |look| match look.seen.rate() {
-                Err(why) => Advice::Unknown(why),
+                Err(why) => Advice::Unknown(why.to_string()),
                 Ok(rate) if rate < FAST => look.at_least(
                     131_072,
                     "the default since Linux 6.7; zerocopy sends fail with ENOBUFS beyond it",
@@ -177,9 +177,9 @@ pub(crate) const ENTRIES: &[Setting] = &[
 
 fn backlog(look: &CatalogueContext<'_>) -> Advice {
     match softnet(look, |cpu| &cpu.dropped) {
-        Err(why) => Advice::Unknown(why),
-        Ok(0) => Advice::Right,
-        Ok(drops) => look.at_least(
+        Fact::Unknown { why } => Advice::Unknown(why),
+        Fact::Known(0) => Advice::Right,
+        Fact::Known(drops) => look.at_least(
             look.number().unwrap_or(1000).saturating_mul(4).clamp(4000, 250_000),
             format!(
                 "{drops} packets were dropped from full backlogs since the boot (/proc/net/softnet_stat, \
@@ -228,9 +228,9 @@ pub(super) fn round_up(bytes: u64) -> u64 {
 
 fn squeezed(look: &CatalogueContext<'_>, wanted: u64) -> Advice {
     match softnet(look, |cpu| &cpu.squeezed) {
-        Err(why) => Advice::Unknown(why),
-        Ok(0) => Advice::Right,
-        Ok(times) => look.at_least(
+        Fact::Unknown { why } => Advice::Unknown(why),
+        Fact::Known(0) => Advice::Right,
+        Fact::Known(times) => look.at_least(
             wanted,
             format!(
                 "{times} rounds of receiving ended with packets left \
@@ -241,8 +241,9 @@ fn squeezed(look: &CatalogueContext<'_>, wanted: u64) -> Advice {
 }
 
 /// One counter of softnet_stat, over all CPUs.
-fn softnet(look: &CatalogueContext<'_>, counter: fn(&SoftnetCounters) -> &Fact<u64>) -> Result<u64, String> {
-    let text = look.seen.sysroot.text("/proc/net/softnet_stat")?;
-    let cpus = parse_softnet(&text).ok_or("/proc/net/softnet_stat: not in a form that is known")?;
-    Ok(cpus.iter().filter_map(|cpu| counter(cpu).known()).sum())
+fn softnet(look: &CatalogueContext<'_>, counter: fn(&SoftnetCounters) -> &Fact<u64>) -> Fact<u64> {
+    let cpus = look.seen.sysroot.fact("/proc/net/softnet_stat").and_then(|text| {
+        Fact::from_option(parse_softnet(&text), "/proc/net/softnet_stat: not in a form that is known")
+    });
+    cpus.map(|cpus| cpus.iter().filter_map(|cpu| counter(cpu).known()).sum())
 }

@@ -115,7 +115,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
         "bytes not yet sent above which a socket counts as full",
         "net.ipv4.tcp_notsent_lowat",
         |look| match look.seen.rate() {
-            Err(why) => Advice::Unknown(why),
+            Err(why) => Advice::Unknown(why.to_string()),
             Ok(rate) => look.at_least(
                 round_up((rate * 1e-3) as u64).clamp(131_072, MOST),
                 format!(
@@ -212,7 +212,7 @@ fn buffer(look: &CatalogueContext<'_>) -> Advice {
     };
     let bytes = match look.seen.on_the_way() {
         Ok(bytes) => bytes,
-        Err(why) => return Advice::Unknown(why),
+        Err(why) => return Advice::Unknown(why.to_string()),
     };
     let memory = look.seen.machine.memory.total_bytes.known().map_or(u64::MAX, |total| total / 100);
     let wanted = round_up(bytes.saturating_mul(2)).min(MOST).min(memory.max(6_291_456));

@@ -102,7 +102,7 @@ impl Subject<'_, '_> {
             Subject::Process { own, held } => {
                 // What is held is let go before anything else is.
                 *held = None;
-                *held = Some(own.hold(wanted).map_err(Failure::Lacks)?);
+                *held = Some(own.hold(wanted).map_err(Failure::lacks)?);
                 Ok(())
             }
         }

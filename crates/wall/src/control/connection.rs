@@ -168,7 +168,7 @@ impl ControlConnection {
             other => {
                 let answer = match conductor.ask(&other) {
                     Ok(()) => ControlMessage::Done,
-                    Err(why) => ControlMessage::Refused { why },
+                    Err(why) => ControlMessage::Refused { why: why.to_string() },
                 };
                 self.answer(&answer);
                 self.state.tell();
@@ -202,7 +202,7 @@ impl ControlConnection {
                 self.state.joined(self.number);
                 self.answer(&ControlMessage::Assignment(assignment));
             }
-            Err(why) => self.answer(&ControlMessage::Refused { why }),
+            Err(why) => self.answer(&ControlMessage::Refused { why: why.to_string() }),
         }
     }
 
@@ -215,7 +215,7 @@ impl ControlConnection {
                     self.outbox.newest(Slot::Lead, self.state.lead());
                 }
             }
-            Err(why) => self.answer(&ControlMessage::Refused { why }),
+            Err(why) => self.answer(&ControlMessage::Refused { why: why.to_string() }),
         }
     }
 

@@ -41,25 +41,36 @@ pub enum News {
     Show(u64),
 }
 
+/// Why a request is not done: a sentence for who asked, which goes over the wire as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(String);
+
+impl<T: Into<String>> From<T> for Refusal {
+    fn from(sentence: T) -> Self {
+        Refusal(sentence.into())
+    }
+}
+
 /// anyone who plays, as the control channel sees it. Called from any thread; nothing here may wait for a disk
 /// or the network.
 pub trait Conductor: Send + Sync {
-    /// Does what a person asks: play, pause, seek, speed, loop, view, open. The sentence says why not.
-    fn ask(&self, request: &ControlRequest) -> Result<(), String>;
+    /// Does what a person asks: play, pause, seek, speed, loop, view, open.
+    fn ask(&self, request: &ControlRequest) -> Result<(), Refusal>;
     /// What is shown when.
     fn timeline(&self) -> Timeline;
     /// How the whole wall does.
     fn status(&self) -> WallStatus;
     /// The movies that may be opened.
     fn movies(&self) -> Vec<MovieLine>;
-    /// What a screen must know to receive its tile; the sentence says why it gets none.
-    fn assignment(&self, tile: TileId) -> Result<Assignment, String>;
+    /// What a screen must know to receive its tile.
+    fn assignment(&self, tile: TileId) -> Result<Assignment, Refusal>;
     /// Keeps what a screen has told of itself.
     fn report(&self, report: &ScreenReport);
     /// What a server that follows this one plays.
     fn lead(&self) -> Lead;
-    /// A server of this name is there and follows. The sentence says why it may not.
-    fn followed(&self, server: &str) -> Result<(), String>;
+    /// A server of this name is there and follows.
+    fn followed(&self, server: &str) -> Result<(), Refusal>;
     /// All of this server's screens with a barrier hold a tick. True: they wait for the server that leads,
     /// whose word comes by [`News::Show`]; false: nobody else has to be asked.
     fn waits_for_leader(&self, _tick: u64) -> bool {

@@ -49,6 +49,21 @@ pub struct Manifest {
     pub files: BTreeMap<TileId, PathBuf>,
 }
 
+/// What is wrong with a `movie.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    #[error("{}{message}", line.map_or(String::new(), |line| format!("line {line}: ")))]
+    Toml { line: Option<usize>, message: String },
+    #[error("format {0} is of a newer linerate; this one reads format {FORMAT}")]
+    Format(u32),
+    #[error("a movie of no frames: make it again")]
+    NoFrames,
+    #[error("[files] names {tile}, and the grid of {grid} has no such tile")]
+    NotOnGrid { tile: TileId, grid: WallGrid },
+    #[error("[files] names no file for {0}: write its path, or leave the line out")]
+    NoFile(TileId),
+}
+
 /// A movie that was opened: its folder and what stands in its manifest.
 #[derive(Clone, Debug)]
 pub struct Movie {
@@ -63,29 +78,25 @@ struct Version {
 }
 
 impl Manifest {
-    /// Reads the text of `movie.toml`. The sentence says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Manifest, String> {
-        let wrong = |error: toml::de::Error| {
-            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            let place = line.map_or(String::new(), |line| format!("line {line}: "));
-            format!("{place}{}", error.message().replace('\n', " "))
+    /// Reads the text of `movie.toml`.
+    pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
+        let wrong = |error: toml::de::Error| ManifestError::Toml {
+            line: error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count()),
+            message: error.message().replace('\n', " "),
         };
         let version: Version = toml::from_str(text).map_err(wrong)?;
         if version.format != FORMAT {
-            return Err(format!(
-                "format {} is of a newer linerate; this one reads format {FORMAT}",
-                version.format
-            ));
+            return Err(ManifestError::Format(version.format));
         }
         let manifest: Manifest = toml::from_str(text).map_err(wrong)?;
         if manifest.frames == 0 {
-            return Err("a movie of no frames: make it again".into());
+            return Err(ManifestError::NoFrames);
         }
         if let Some(tile) = manifest.files.keys().find(|tile| !manifest.grid.holds(**tile)) {
-            return Err(format!("[files] names {tile}, and the grid of {} has no such tile", manifest.grid));
+            return Err(ManifestError::NotOnGrid { tile: *tile, grid: manifest.grid });
         }
         if let Some((tile, _)) = manifest.files.iter().find(|(_, path)| path.as_os_str().is_empty()) {
-            return Err(format!("[files] names no file for {tile}: write its path, or leave the line out"));
+            return Err(ManifestError::NoFile(*tile));
         }
         Ok(manifest)
     }
@@ -218,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_manifest_is_said_with_its_line() {
-        let wrong = |text: &str| Manifest::parse(text).expect_err("refused");
+        let wrong = |text: &str| Manifest::parse(text).expect_err("refused").to_string();
         assert!(Manifest::parse(SMALL).is_ok());
         for (from, to, says) in [
             ("format = 1", "format = 2\nnews = true", "format 2"),

@@ -7,7 +7,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bits_rate;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::flow::{Flow, FlowEnd, FlowPlan, Method, ends, plan_flow};
+use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, Method, ends, plan_flow};
 use linerate_model::plan::parts::{DeviceKind, MachineParts, from_machine};
 use linerate_model::plan::wording::{ids, listed};
 use linerate_model::plan::{Origin, ResourceKind};
@@ -59,7 +59,7 @@ impl WallNeed {
         disks: &[DiskShare],
         nics: &[String],
         measured: &WallFigures,
-    ) -> Result<ServerVerdict, String> {
+    ) -> Result<ServerVerdict, FlowEndError> {
         self.costing(measured).judge_all(machine, disks, nics, measured)
     }
 
@@ -69,7 +69,7 @@ impl WallNeed {
         disks: &[DiskShare],
         nics: &[String],
         measured: &WallFigures,
-    ) -> Result<ServerVerdict, String> {
+    ) -> Result<ServerVerdict, FlowEndError> {
         let mut parts = from_machine(machine);
         parts.cpu_seconds_per_gb = Fact::Known(self.cpu_seconds_per_gb);
         let applied = measured.apply(&mut parts, self.mtu);
@@ -257,7 +257,7 @@ fn sources(parts: &MachineParts, disks: &[DiskShare]) -> Vec<FlowEnd> {
     if found.is_empty() { vec![FlowEnd::Memory] } else { found }
 }
 
-fn sinks(parts: &MachineParts, nics: &[String]) -> Result<Vec<FlowEnd>, String> {
+fn sinks(parts: &MachineParts, nics: &[String]) -> Result<Vec<FlowEnd>, FlowEndError> {
     if nics.is_empty() {
         return ends(parts, "nic");
     }

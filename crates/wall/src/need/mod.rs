@@ -7,7 +7,7 @@ mod measured;
 mod tile_disks;
 
 use crate::geometry::{FrameRate, Size, WallGrid};
-use crate::rtp::FrameLayout;
+use crate::rtp::{DatagramTooSmall, FrameLayout};
 pub use deal::Dealt;
 pub use judge::{Fits, ServerVerdict};
 use linerate_machine::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
@@ -52,11 +52,20 @@ pub struct WallNeed {
     pub cpu_cores: f64,
 }
 
+/// An MTU that holds not one pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MtuTooSmall {
+    #[error("an MTU of {0} holds no payload")]
+    NoPayload(u32),
+    #[error(transparent)]
+    NoPixel(#[from] DatagramTooSmall),
+}
+
 impl WallNeed {
     /// Of a wall of `grid` tiles of `size`. Fails where the MTU holds not one pixel.
-    pub fn of(size: Size, grid: WallGrid, rate: FrameRate, mtu: u32) -> Result<WallNeed, String> {
+    pub fn of(size: Size, grid: WallGrid, rate: FrameRate, mtu: u32) -> Result<WallNeed, MtuTooSmall> {
         let stack = Stack::udp(false);
-        let room = payload_bytes(mtu, stack).ok_or_else(|| format!("an MTU of {mtu} holds no payload"))?;
+        let room = payload_bytes(mtu, stack).ok_or(MtuTooSmall::NoPayload(mtu))?;
         let layout = FrameLayout::new(size, room as usize)?;
         let wire =
             |datagram: usize| frame_wire_bytes(layout.bytes_of(datagram) as u32 + stack.header_bytes(), 0);

@@ -3,6 +3,7 @@
 use super::*;
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::Machine;
+use linerate_model::plan::flow::FlowEndError;
 use linerate_testing::{machine, nic};
 use proptest::prelude::*;
 
@@ -96,7 +97,7 @@ fn a_nic_that_is_not_there_and_an_mtu_without_room_are_refused() {
     assert!(
         seeds(9000)
             .judge(&server(2, 10), &[], &["eth9".into()], &WallFigures::default())
-            .is_err_and(|why| why.contains("eth9"))
+            .is_err_and(|why| matches!(why, FlowEndError::Absent { word, .. } if word == "nic:eth9"))
     );
     let named =
         seeds(9000).judge(&server(2, 10), &[], &["eth1".into()], &WallFigures::default()).expect("a verdict");

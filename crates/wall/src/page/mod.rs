@@ -95,6 +95,6 @@ async fn control(
 }
 
 /// In place of what was asked for.
-fn refused(why: &str) -> Response {
+fn refused(why: impl std::fmt::Display) -> Response {
     linerate_web::sentence(StatusCode::FORBIDDEN, why)
 }

@@ -41,6 +41,14 @@ struct Share {
     lines: Range<usize>,
 }
 
+/// Not even one pixel fits into a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a datagram of {most_bytes} bytes is too small for RTP video; the MTU must be at least {least_mtu}")]
+pub struct DatagramTooSmall {
+    most_bytes: usize,
+    least_mtu: usize,
+}
+
 /// How frames of one size are cut; the same for every frame.
 #[derive(Clone, Debug)]
 pub struct FrameLayout {
@@ -54,15 +62,13 @@ pub struct FrameLayout {
 impl FrameLayout {
     /// Datagrams of at most `most_bytes` (UDP payload: MTU − 28 for IPv4, − 48 for IPv6). Fails where not
     /// even one pixel fits.
-    pub fn new(size: Size, most_bytes: usize) -> Result<FrameLayout, String> {
+    pub fn new(size: Size, most_bytes: usize) -> Result<FrameLayout, DatagramTooSmall> {
         let fixed = RTP_BYTES + EXTENDED_BYTES + LINE_BYTES;
         let pixels = most_bytes.min(65_507).saturating_sub(fixed) / PIXEL_BYTES;
         // A datagram may begin with the last pixel of a line and go on with another: room for both headers.
         if pixels <= LINE_PIXELS {
-            return Err(format!(
-                "a datagram of {most_bytes} bytes is too small for RTP video; the MTU must be at least {}",
-                fixed + PIXEL_BYTES * (LINE_PIXELS + 1) + IP_AND_UDP_BYTES
-            ));
+            let least_mtu = fixed + PIXEL_BYTES * (LINE_PIXELS + 1) + IP_AND_UDP_BYTES;
+            return Err(DatagramTooSmall { most_bytes, least_mtu });
         }
         let mut layout = FrameLayout {
             size,

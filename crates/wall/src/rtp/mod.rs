@@ -7,7 +7,7 @@ mod layout;
 mod packet;
 mod sdp;
 
-pub use layout::{DatagramStamp, FrameLayout};
+pub use layout::{DatagramStamp, DatagramTooSmall, FrameLayout};
 pub use packet::Malformed;
 pub use packet::{Packet, PixelRun, parse};
 pub use sdp::SdpSession;

@@ -7,7 +7,9 @@ use super::preview;
 use super::program::ProgramScene;
 use super::tiles::Tile;
 use super::view;
-use crate::control::{Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View};
+use crate::control::{
+    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, Refusal, ScreenReport, View,
+};
 use crate::geometry::{Size, TileId};
 use crate::movie::Movie;
 use crate::status::WallStatus;
@@ -67,7 +69,7 @@ impl Player {
         });
     }
 
-    fn open(&self, name: &str) -> Result<(), String> {
+    fn open(&self, name: &str) -> Result<(), Refusal> {
         let index = self.settings.movies.iter().position(|movie| movie.name() == name).ok_or_else(|| {
             let names: Vec<String> = self.settings.movies.iter().map(Movie::name).collect();
             format!("there is no movie {name}; this server has {}", names.join(", "))
@@ -94,9 +96,9 @@ impl Player {
 }
 
 impl Conductor for Player {
-    fn ask(&self, request: &ControlRequest) -> Result<(), String> {
+    fn ask(&self, request: &ControlRequest) -> Result<(), Refusal> {
         if let Some(leader) = &self.settings.leader {
-            return Err(format!("this server follows {}: ask that one", leader.address));
+            return Err(format!("this server follows {}: ask that one", leader.address).into());
         }
         match request {
             ControlRequest::Play => self.change(|timeline, tick| {
@@ -136,9 +138,11 @@ impl Conductor for Player {
         }
     }
 
-    fn followed(&self, server: &str) -> Result<(), String> {
+    fn followed(&self, server: &str) -> Result<(), Refusal> {
         match &self.settings.leader {
-            Some(leader) => Err(format!("this server leads nobody, it follows {} itself", leader.address)),
+            Some(leader) => {
+                Err(format!("this server leads nobody, it follows {} itself", leader.address).into())
+            }
             None => self.others.heard(server),
         }
     }
@@ -164,9 +168,9 @@ impl Conductor for Player {
         self.settings.movies.iter().enumerate().map(line).collect()
     }
 
-    fn assignment(&self, tile: TileId) -> Result<Assignment, String> {
+    fn assignment(&self, tile: TileId) -> Result<Assignment, Refusal> {
         let Some(found) = self.tile(tile) else {
-            return Err(format!("tile {tile} is none of this server's"));
+            return Err(format!("tile {tile} is none of this server's").into());
         };
         let stamped = self.settings.movies.iter().all(|movie| movie.manifest.stamped);
         Ok(Assignment {

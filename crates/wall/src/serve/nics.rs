@@ -160,7 +160,8 @@ pub(crate) fn open(
     sending: Sending,
 ) -> Result<Route, String> {
     let why = |error: io::Error| format!("{to} cannot be reached by {}: {error}", nic.name);
-    let layout = FrameLayout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))?;
+    let layout = FrameLayout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))
+        .map_err(|why| why.to_string())?;
     Ok(Route { socket: connect(nic, to, local, sending).map_err(why)?, layout: Arc::new(layout) })
 }
 

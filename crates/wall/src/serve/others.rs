@@ -2,6 +2,7 @@
 //! heard; what is wrong.
 
 use super::settings::ServeSettings;
+use crate::control::Refusal;
 use crate::geometry::TileId;
 use crate::status::ServerStatus;
 use linerate_system::lock;
@@ -63,7 +64,7 @@ impl Others {
     }
 
     /// One that follows is there.
-    pub(crate) fn heard(&self, name: &str) -> Result<(), String> {
+    pub(crate) fn heard(&self, name: &str) -> Result<(), Refusal> {
         let mut all = self.lock();
         match all.iter_mut().find(|other| !other.leads && other.name == name) {
             Some(other) => {
@@ -72,11 +73,12 @@ impl Others {
             }
             None => {
                 let names: Vec<&str> = all.iter().map(|other| other.name.as_str()).collect();
+                let names = if names.is_empty() { "no other".into() } else { names.join(", ") };
                 Err(format!(
-                    "no server “{name}” follows this one; its layout has {}: give all servers the same \
-                     layout",
-                    if names.is_empty() { "no other".into() } else { names.join(", ") }
-                ))
+                    "no server “{name}” follows this one; its layout has {names}: give all servers the same \
+                     layout"
+                )
+                .into())
             }
         }
     }

@@ -18,31 +18,49 @@ pub struct Description {
     pub rate: Option<FrameRate>,
 }
 
-/// Reads a description; the sentence says why it is none that can be shown.
-pub fn describe(text: &str) -> Result<Description, String> {
+/// Why a text is no description, or none that can be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    #[error("{0} bytes are no session description")]
+    TooLong(usize),
+    /// A line or a number is not there; with the sentence.
+    #[error("{0}")]
+    Lacks(&'static str),
+    #[error("`{0}`: only `m=video PORT RTP/AVP TYPE` is known")]
+    NoRtp(String),
+    #[error("`{0}`: only raw/90000 can be shown (RFC 4175)")]
+    NotRaw(String),
+    #[error("{name}={value}: only 8-bit RGB can be shown")]
+    NotRgb { name: &'static str, value: String },
+}
+
+/// Reads a description.
+pub fn describe(text: &str) -> Result<Description, DescriptionError> {
+    let lacks = DescriptionError::Lacks;
     if text.len() > MOST_BYTES {
-        return Err(format!("{} bytes are no session description", text.len()));
+        return Err(DescriptionError::TooLong(text.len()));
     }
     let lines = || text.lines().map(str::trim_end);
     let mut media = lines().skip_while(|line| !line.starts_with("m=video "));
-    let video = media.next().ok_or("it has no line `m=video PORT RTP/AVP TYPE`")?;
+    let video = media.next().ok_or(lacks("it has no line `m=video PORT RTP/AVP TYPE`"))?;
     let of_video: Vec<&str> = media.take_while(|line| !line.starts_with("m=")).collect();
     let words: Vec<&str> = video.split_ascii_whitespace().collect();
     let [_, port, "RTP/AVP", kind] = words[..] else {
-        return Err(format!("`{}`: only `m=video PORT RTP/AVP TYPE` is known", shown(video)));
+        return Err(DescriptionError::NoRtp(shown(video)));
     };
-    let port = port.split('/').next().and_then(|port| port.parse().ok()).ok_or("its port is no number")?;
+    let port =
+        port.split('/').next().and_then(|port| port.parse().ok()).ok_or(lacks("its port is no number"))?;
     let payload_type =
-        kind.parse().ok().filter(|kind| *kind < 128u8).ok_or("its payload type is no number")?;
+        kind.parse().ok().filter(|kind| *kind < 128u8).ok_or(lacks("its payload type is no number"))?;
     let told = |name: &str| {
         let prefix = format!("a={name}:{payload_type} ");
         of_video.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::trim)
     };
-    let map = told("rtpmap").ok_or("it has no a=rtpmap for its payload type")?;
+    let map = told("rtpmap").ok_or(lacks("it has no a=rtpmap for its payload type"))?;
     if !map.eq_ignore_ascii_case("raw/90000") {
-        return Err(format!("`{}`: only raw/90000 can be shown (RFC 4175)", shown(map)));
+        return Err(DescriptionError::NotRaw(shown(map)));
     }
-    let format = told("fmtp").ok_or("it has no a=fmtp for its payload type")?;
+    let format = told("fmtp").ok_or(lacks("it has no a=fmtp for its payload type"))?;
     let value = |name: &str| {
         format.split(';').filter_map(|pair| pair.split_once('=')).find_map(|(key, value)| {
             // GStreamer's caps carry types, as in `(string)RGB`.
@@ -52,11 +70,11 @@ pub fn describe(text: &str) -> Result<Description, String> {
     };
     for (name, only) in [("sampling", "RGB"), ("depth", "8")] {
         if let Some(other) = value(name).filter(|value| *value != only) {
-            return Err(format!("{name}={}: only 8-bit RGB can be shown", shown(other)));
+            return Err(DescriptionError::NotRgb { name, value: shown(other) });
         }
     }
     let size = format!("{}x{}", value("width").unwrap_or_default(), value("height").unwrap_or_default());
-    let size = size.parse().map_err(|_| "its a=fmtp has no width and height that can be")?;
+    let size = size.parse().map_err(|_| lacks("its a=fmtp has no width and height that can be"))?;
     let of_media = of_video.iter().find_map(|line| line.strip_prefix("a=framerate:"));
     let rate = value("exactframerate").or(of_media).and_then(rate);
     let connection = of_video.iter().copied().chain(lines()).find_map(|line| line.strip_prefix("c=IN IP"));
@@ -120,7 +138,7 @@ mod tests {
             ("5012", "x", "port"),
             ("a=fmtp:96", "a=fmtp:97", "fmtp"),
         ] {
-            let told = describe(&OURS.replace(old, new)).expect_err(new);
+            let told = describe(&OURS.replace(old, new)).expect_err(new).to_string();
             assert!(told.contains(why), "{told}");
         }
     }

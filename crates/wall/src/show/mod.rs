@@ -33,7 +33,7 @@ mod window;
 mod tests;
 
 pub use check::FileSums;
-pub use describe::{Description, describe};
+pub use describe::{Description, DescriptionError, describe};
 pub use link::ServerSpec;
 pub use live::{Glass, Live, ScreenState};
 pub use output::{Output, Raw, ShowResult};

@@ -1,7 +1,7 @@
 //! The loss ledger, live: every counter of drops that is not 0, with its rate, its meaning and its cure
 //! (`diagnose::ledger` has the table).
 
-use crate::kept::TimedValue;
+use crate::kept::FileReading;
 use crate::model::DropLine;
 use crate::sources::{DriverReading, NetworkReading};
 use linerate_facts::counters::NetworkCounters;
@@ -101,9 +101,9 @@ fn of_protocols(network: &NetworkReading) -> NetworkCounters {
     }
 }
 
-fn fact<T: Clone>(read: &Result<TimedValue<T>, String>) -> Fact<T> {
+fn fact<T: Clone>(read: &FileReading<T>) -> Fact<T> {
     match read {
         Ok(read) => Fact::Known(read.value.clone()),
-        Err(why) => Fact::unknown(why.clone()),
+        Err(why) => Fact::unknown(why),
     }
 }

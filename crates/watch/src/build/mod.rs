@@ -11,7 +11,7 @@ mod protocols;
 mod queues;
 
 use super::bottleneck;
-use super::kept::TimedValue;
+use super::kept::{FileError, FileReading, TimedValue};
 use super::model::{Moment, SCHEMA};
 use super::sample::{HostSample, WatchSpec};
 use super::sources::{Details, DriverReading, KernelReading, NetworkReading};
@@ -20,8 +20,6 @@ use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::usage::Throttle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-type Table<T> = Result<TimedValue<T>, String>;
 
 /// The newest reading of a source and the one before it.
 #[derive(Debug)]
@@ -88,8 +86,8 @@ pub struct Builder {
     disks: Vec<String>,
     kernel: Pair<KernelReading>,
     network: Pair<NetworkReading>,
-    disk_counters: Pair<Table<Vec<DiskCounters>>>,
-    interrupts: Pair<Table<Interrupts>>,
+    disk_counters: Pair<FileReading<Vec<DiskCounters>>>,
+    interrupts: Pair<FileReading<Interrupts>>,
     drivers: Pair<DriverReading>,
     details: Pair<Details>,
     energy: energy::Meters,
@@ -217,9 +215,9 @@ impl Builder {
 
     /// What could not be read, and why.
     fn unknown(&self, moment: &mut Moment) {
-        let mut add = |name: &str, why: Option<&String>| {
+        let mut add = |name: &str, why: Option<&FileError>| {
             if let Some(why) = why {
-                moment.unknown.insert(name.to_string(), why.clone());
+                moment.unknown.insert(name.to_string(), why.to_string());
             }
         };
         if let Some(reading) = self.kernel.now() {

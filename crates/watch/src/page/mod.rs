@@ -212,7 +212,7 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
     let told = shared.latest.history().told(span);
     match serde_json::to_string(&told) {
         Ok(text) => linerate_web::answer(StatusCode::OK, JSON, text),
-        Err(error) => linerate_web::sentence(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(error) => linerate_web::sentence(StatusCode::INTERNAL_SERVER_ERROR, error),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `--power-command` names.
 
+use crate::sample::TimedWatts;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::lock;
 use linerate_system::process::kill_group;
@@ -15,6 +16,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 /// A figure is short; a program that prints a book has it cut.
 const LONGEST_BYTES: u64 = 64 << 10;
+
+/// Why a program gave no watts: its name, and what it did instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{program} {why}")]
+pub struct ProgramError {
+    program: &'static str,
+    why: String,
+}
 
 /// The program that runs now, so that it can be ended with the watch.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +86,7 @@ impl Program {
 pub(crate) fn ipmi(
     sysroot: &Sysroot,
     program: &Program,
-) -> impl FnMut() -> Option<(Instant, Result<f64, String>)> + Send + 'static {
+) -> impl FnMut() -> Option<TimedWatts> + Send + 'static {
     let (sysroot, program) = (sysroot.clone(), program.clone());
     move || {
         if !sysroot.is_live() || sysroot.list("/sys/class/ipmi").is_empty() {
@@ -85,21 +94,18 @@ pub(crate) fn ipmi(
         }
         let read = program.run(Command::new("ipmitool").args(["dcmi", "power", "reading"]));
         let watts = read.and_then(|text| parse_ipmi(&text).ok_or_else(|| "reports no power".to_string()));
-        Some((Instant::now(), watts.map_err(|why| format!("ipmitool {why}"))))
+        Some((Instant::now(), watts.map_err(|why| ProgramError { program: "ipmitool", why })))
     }
 }
 
 /// Runs the user's command with `sh -c`; the first number that it prints is watts.
-pub(crate) fn power_command(
-    words: &str,
-    program: &Program,
-) -> impl FnMut() -> (Instant, Result<f64, String>) + Send + 'static {
+pub(crate) fn power_command(words: &str, program: &Program) -> impl FnMut() -> TimedWatts + Send + 'static {
     let (words, program) = (words.to_string(), program.clone());
     move || {
         let read = program.run(Command::new("sh").args(["-c", &words]));
         let watts =
             read.and_then(|text| parse_watts(&text).ok_or_else(|| "printed no number of watts".to_string()));
-        (Instant::now(), watts.map_err(|why| format!("the power command {why}")))
+        (Instant::now(), watts.map_err(|why| ProgramError { program: "the power command", why }))
     }
 }
 
@@ -144,8 +150,9 @@ mod tests {
         let program = Program::default();
         let run = |words: &str| power_command(words, &program)().1;
         assert_eq!(run("echo 12.5"), Ok(12.5));
-        assert_eq!(run("echo none"), Err("the power command printed no number of watts".into()));
-        assert!(run("exit 3").is_err_and(|why| why.contains("failed")));
+        let failed = |why: &str| ProgramError { program: "the power command", why: why.into() };
+        assert_eq!(run("echo none"), Err(failed("printed no number of watts")));
+        assert!(run("exit 3").is_err_and(|error| error.why.starts_with("failed")));
         let ending = program.clone();
         let waiter = std::thread::spawn(move || {
             while ending.lock().is_none() {

@@ -1,6 +1,6 @@
 //! What is read with every sample: some fifteen files of `/proc`, kept open.
 
-use super::super::kept::{Kept, TimedValue};
+use super::super::kept::{FileReading, Kept};
 use linerate_facts::counters::{
     Counters, DiskCounters, Groups, Interrupts, NicCounters, PressureCounters, SoftnetCounters, Stat,
     parse_diskstats, parse_flat, parse_groups, parse_interrupts, parse_meminfo, parse_net_dev,
@@ -14,27 +14,24 @@ pub(crate) const RESOURCES: [&str; 4] = ["cpu", "io", "memory", "irq"];
 const PRESSURE: [&str; 4] =
     ["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"];
 
-/// A file's value with its time, or why there is none.
-pub(crate) type Read<T> = Result<TimedValue<T>, String>;
-
 /// Processors, memory, pressure.
 #[derive(Clone, Debug)]
 pub struct KernelReading {
-    pub stat: Read<Stat>,
-    pub softirqs: Read<Interrupts>,
-    pub memory: Read<Vec<(String, u64)>>,
+    pub stat: FileReading<Stat>,
+    pub softirqs: FileReading<Interrupts>,
+    pub memory: FileReading<Vec<(String, u64)>>,
     /// In the order of [`RESOURCES`].
-    pub pressure: Vec<Read<PressureCounters>>,
+    pub pressure: Vec<FileReading<PressureCounters>>,
 }
 
 /// The network, as far as `/proc` tells of it.
 #[derive(Clone, Debug)]
 pub struct NetworkReading {
-    pub nics: Read<Vec<NicCounters>>,
-    pub softnet: Read<Vec<SoftnetCounters>>,
-    pub snmp: Read<Groups>,
-    pub netstat: Read<Groups>,
-    pub snmp6: Read<Counters>,
+    pub nics: FileReading<Vec<NicCounters>>,
+    pub softnet: FileReading<Vec<SoftnetCounters>>,
+    pub snmp: FileReading<Groups>,
+    pub netstat: FileReading<Groups>,
+    pub snmp6: FileReading<Counters>,
 }
 
 pub(crate) fn kernel(sysroot: &Sysroot) -> impl FnMut() -> KernelReading + Send + 'static {
@@ -70,13 +67,13 @@ pub(crate) fn network(sysroot: &Sysroot) -> impl FnMut() -> NetworkReading + Sen
     }
 }
 
-pub(crate) fn disks(sysroot: &Sysroot) -> impl FnMut() -> Read<Vec<DiskCounters>> + Send + 'static {
+pub(crate) fn disks(sysroot: &Sysroot) -> impl FnMut() -> FileReading<Vec<DiskCounters>> + Send + 'static {
     let mut file = Kept::new(sysroot, "/proc/diskstats");
     move || file.read(parse_diskstats)
 }
 
 /// With a thousand lines and a column for each of a hundred processors this is the dearest file of all.
-pub(crate) fn interrupts(sysroot: &Sysroot) -> impl FnMut() -> Read<Interrupts> + Send + 'static {
+pub(crate) fn interrupts(sysroot: &Sysroot) -> impl FnMut() -> FileReading<Interrupts> + Send + 'static {
     let mut file = Kept::new(sysroot, "/proc/interrupts");
     move || file.read(parse_interrupts)
 }

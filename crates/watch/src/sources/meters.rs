@@ -1,7 +1,7 @@
 //! Meters of power of the kernel's. A sensor on a slow bus takes milliseconds; some management controllers
 //! take a second.
 
-use linerate_facts::counters::meters::{Meter, energy_counters, power_sensors};
+use linerate_facts::counters::meters::{Meter, MeterError, energy_counters, power_sensors};
 use linerate_facts::sysroot::Sysroot;
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ const LOOK_AGAIN: u32 = 60;
 pub struct MeterReading {
     pub meter: Meter,
     pub at: Instant,
-    /// Microjoules or microwatts; the error is a phrase.
-    pub read: Result<u64, String>,
+    /// Microjoules or microwatts.
+    pub read: Result<u64, MeterError>,
 }
 
 /// All meters of one kind.

@@ -7,7 +7,7 @@ mod drivers;
 mod fast;
 mod meters;
 
-pub use command::Program;
+pub use command::{Program, ProgramError};
 pub use details::Details;
 pub use details::DiskDetails;
 pub use details::LinkNow;

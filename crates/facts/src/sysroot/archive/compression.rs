@@ -1,5 +1,6 @@
 //! The compressions that tarballs come in, each by a decoder whose memory is bounded.
 
+use super::ArchiveError;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::StreamingDecoder;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
@@ -11,25 +12,50 @@ const ZSTD_WINDOW_BYTES: u64 = 128 << 20;
 
 type Source<R> = BufReader<Chain<Cursor<Vec<u8>>, R>>;
 
-/// The plain bytes, and what the archive was compressed with, for messages.
+/// What an archive was compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Gzip,
+    Bzip2,
+    Xz,
+    Zstd,
+}
+
+impl Compression {
+    /// The end of a sentence about a damaged archive.
+    pub(super) fn remedy(self) -> &'static str {
+        match self {
+            Compression::None => "; name a tarball, plain or compressed with gzip, bzip2, xz or zstd",
+            Compression::Gzip => "; copy it again, or try “gzip -t” on it",
+            Compression::Bzip2 => "; copy it again, or try “bzip2 -t” on it",
+            Compression::Xz => "; copy it again, or unpack it with “xz -d”",
+            Compression::Zstd => "; copy it again, or unpack it with “zstd -d”",
+        }
+    }
+}
+
+/// The plain bytes, and what the archive was compressed with.
 pub(super) fn decompress<'a>(
     mut bytes: impl Read + 'a,
-) -> Result<(Box<dyn Read + 'a>, &'static str), String> {
+) -> Result<(Box<dyn Read + 'a>, Compression), ArchiveError> {
     let mut start = Vec::new();
-    bytes.by_ref().take(6).read_to_end(&mut start).map_err(|error| format!("cannot be read: {error}"))?;
+    bytes.by_ref().take(6).read_to_end(&mut start).map_err(ArchiveError::Unreadable)?;
     let magic = start.clone();
     let source = BufReader::new(Cursor::new(start).chain(bytes));
     Ok(match magic.as_slice() {
-        [] => return Err("is empty; name the tarball of a recorded machine".into()),
-        [0x1f, 0x8b, ..] => (Box::new(flate2::bufread::MultiGzDecoder::new(source)), "gzip"),
+        [] => return Err(ArchiveError::Empty),
+        [0x1f, 0x8b, ..] => (Box::new(flate2::bufread::MultiGzDecoder::new(source)), Compression::Gzip),
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => {
-            (Box::new(bzip2::bufread::MultiBzDecoder::new(source)), "bzip2")
+            (Box::new(bzip2::bufread::MultiBzDecoder::new(source)), Compression::Bzip2)
         }
         [0xfd, b'7', b'z', b'X', b'Z', 0] => {
-            (Box::new(XzReader::new_mem_limit(source, true, XZ_MEMORY_KIB)), "xz")
+            (Box::new(XzReader::new_mem_limit(source, true, XZ_MEMORY_KIB)), Compression::Xz)
         }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => (Box::new(Zstd { source: Some(source), decoder: None }), "zstd"),
-        _ => (Box::new(source), "tar"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            (Box::new(Zstd { source: Some(source), decoder: None }), Compression::Zstd)
+        }
+        _ => (Box::new(source), Compression::None),
     })
 }
 

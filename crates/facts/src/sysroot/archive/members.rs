@@ -1,7 +1,9 @@
 //! The members of a tarball, taken into a tree within the limits.
 
-use super::ArchiveLimits;
+use super::compression::Compression;
+use super::error::ExceededLimit;
 use super::tree::{Node, Tree};
+use super::{ArchiveError, ArchiveLimits};
 use crate::sysroot::LARGEST_ATTRIBUTE_BYTES;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -43,18 +45,18 @@ impl LeftOut {
 /// Reads all members. The error names the member, or the one before it.
 pub(super) fn read(
     plain: impl Read,
-    compression: &str,
+    compression: Compression,
     limits: &ArchiveLimits,
-) -> Result<(Tree, LeftOut), String> {
+) -> Result<(Tree, LeftOut), ArchiveError> {
     let budget = Budget::new(limits);
     let mut archive = tar::Archive::new(Counted { inner: plain, budget: budget.clone() });
     let (mut tree, mut left_out) = (Tree::new(), LeftOut::default());
     let mut kept_bytes = 0;
     let mut before = String::from(START);
     let damaged = |error: io::Error, near: &str| match budget.exceeded.take() {
-        Some(what) => format!("{what}, near {near}: no recorded machine; it may be a compression bomb"),
-        None if near == START && compression == "tar" => format!("no tarball{}", remedy(compression)),
-        None => format!("damaged near {near}: {error}{}", remedy(compression)),
+        Some(limit) => ArchiveError::Bomb { limit, near: near.into() },
+        None if near == START && compression == Compression::None => ArchiveError::NoTarball(compression),
+        None => ArchiveError::Damaged { near: near.into(), error, compression },
     };
     let mut entries = archive.entries().map_err(|error| damaged(error, &before))?;
     let mut members = 0;
@@ -66,7 +68,7 @@ pub(super) fn read(
         members += 1;
         // One member of a deep path makes dozens of folders: what is counted is what takes memory.
         if members.max(tree.len() as u64) > limits.members {
-            return Err(format!("more than {} files and folders: no recorded machine", limits.members));
+            return Err(ArchiveError::TooMany(limits.members));
         }
         let name = entry.path_bytes().into_owned();
         before = shorten(&name);
@@ -106,24 +108,14 @@ pub(super) fn read(
         read_past(&mut entry, &budget).map_err(|error| damaged(error, &before))?;
         kept_bytes += name.len() as u64;
         if kept_bytes > limits.kept_bytes {
-            return Err(format!("its files hold more than {} bytes: no recorded machine", limits.kept_bytes));
+            return Err(ArchiveError::TooLarge(limits.kept_bytes));
         }
         tree.put(&path, node);
     }
     if members == 0 {
-        return Err(format!("no tarball: nothing in it can be read{}", remedy(compression)));
+        return Err(ArchiveError::NoMembers(compression));
     }
     Ok((tree, left_out))
-}
-
-fn remedy(compression: &str) -> &'static str {
-    match compression {
-        "tar" => "; name a tarball, plain or compressed with gzip, bzip2, xz or zstd",
-        "gzip" => "; copy it again, or try “gzip -t” on it",
-        "bzip2" => "; copy it again, or try “bzip2 -t” on it",
-        "xz" => "; copy it again, or unpack it with “xz -d”",
-        _ => "; copy it again, or unpack it with “zstd -d”",
-    }
 }
 
 /// Reads on to the end of a member, so that the next call reads a header and nothing else. The holes of a
@@ -133,7 +125,7 @@ fn read_past(entry: &mut impl Read, budget: &Budget) -> io::Result<()> {
     let passed = io::copy(&mut entry.take(left.saturating_add(1)), &mut io::sink())?;
     budget.content.set(left.saturating_sub(passed));
     match passed > left {
-        true => Err(budget.exceed(format!("unpacks to more than {} bytes", budget.limits.unpacked_bytes))),
+        true => Err(budget.exceed(ExceededLimit::Unpacked(budget.limits.unpacked_bytes))),
         false => Ok(()),
     }
 }
@@ -189,7 +181,7 @@ struct Budget {
     content: Cell<u64>,
     header: Cell<Option<u64>>,
     limits: ArchiveLimits,
-    exceeded: Cell<Option<String>>,
+    exceeded: Cell<Option<ExceededLimit>>,
 }
 
 impl Budget {
@@ -215,7 +207,7 @@ impl Budget {
     }
 
     /// Notes which limit was met, for the message.
-    fn exceed(&self, what: String) -> io::Error {
+    fn exceed(&self, what: ExceededLimit) -> io::Error {
         self.exceeded.set(Some(what));
         io::Error::other("limit")
     }
@@ -227,8 +219,8 @@ impl Budget {
             return Ok(left);
         }
         let what = match self.unpacked.get() {
-            0 => format!("unpacks to more than {} bytes", self.limits.unpacked_bytes),
-            _ => format!("a member's header is larger than {} bytes", self.limits.header_bytes),
+            0 => ExceededLimit::Unpacked(self.limits.unpacked_bytes),
+            _ => ExceededLimit::Header(self.limits.header_bytes),
         };
         Err(self.exceed(what))
     }

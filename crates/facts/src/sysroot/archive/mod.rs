@@ -1,14 +1,17 @@
 //! A tarball of a recorded machine, read once into memory: nothing is unpacked to disk, so nothing in it can
 //! land anywhere.
 //!
-//! What a hostile archive can cost is bounded by [`Limits`]. Hard links, devices and FIFOs are left out and
+//! What a hostile archive can cost is bounded by [`ArchiveLimits`]. Hard links, devices and FIFOs are left out and
 //! said; a symbolic link is only a text here, which `Sysroot` follows inside the tree.
 
 mod compression;
+mod error;
 mod members;
 mod tree;
 
+use super::UnreadReason;
 use super::tree_location::NodeKind;
+pub use error::ArchiveError;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use tree::{Node, Tree};
@@ -52,23 +55,24 @@ pub struct Archive {
 
 impl Archive {
     /// Reads a tarball, plain or compressed with gzip, bzip2, xz or zstd, told by its first bytes. The tree
-    /// is the folder in it that holds `sys` or `proc`. The error is a sentence with the file's name.
-    pub fn open(file: &Path, limits: &ArchiveLimits) -> Result<Self, String> {
-        let say = |why: String| format!("{}: {why}", file.display());
-        let opened = std::fs::File::open(file).map_err(|error| say(unopened(&error)))?;
+    /// is the folder in it that holds `sys` or `proc`.
+    pub fn open(file: &Path, limits: &ArchiveLimits) -> Result<Self, ArchiveError> {
+        let opened = std::fs::File::open(file).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => ArchiveError::Absent,
+            _ => ArchiveError::Unopened(error),
+        })?;
         match opened.metadata() {
-            Ok(metadata) if metadata.is_file() => {}
-            _ => return Err(say("neither a folder nor a file; name a recorded machine's".into())),
+            Ok(metadata) if metadata.is_file() => Archive::read_from(opened, limits),
+            _ => Err(ArchiveError::NoFile),
         }
-        Archive::read_from(opened, limits).map_err(say)
     }
 
-    /// The same from any bytes. The error is a sentence without a file's name.
-    pub fn read_from(bytes: impl std::io::Read, limits: &ArchiveLimits) -> Result<Self, String> {
+    /// The same from any bytes.
+    pub fn read_from(bytes: impl std::io::Read, limits: &ArchiveLimits) -> Result<Self, ArchiveError> {
         let (plain, compression) = compression::decompress(bytes)?;
         let (mut tree, left_out) = members::read(plain, compression, limits)?;
         if !tree.descend_to_root() {
-            return Err("holds neither sys/ nor proc/; name the tarball of a recorded machine".into());
+            return Err(ArchiveError::NoTree);
         }
         Ok(Archive { tree, left_out: left_out.said() })
     }
@@ -78,11 +82,11 @@ impl Archive {
         &self.left_out
     }
 
-    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, UnreadReason> {
         match self.tree.find(path) {
             Some(Node::File(bytes)) => Ok(bytes.to_vec()),
-            Some(_) => Err("no regular file".into()),
-            None => Err("not there".into()),
+            Some(_) => Err(UnreadReason::NoFile),
+            None => Err(UnreadReason::Absent),
         }
     }
 
@@ -103,13 +107,6 @@ impl Archive {
             Node::File(_) => Some(NodeKind::File),
             Node::Link(_) => None,
         }
-    }
-}
-
-fn unopened(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "not there; check the path".into(),
-        _ => format!("{error}; name a folder or a tarball that you may read"),
     }
 }
 

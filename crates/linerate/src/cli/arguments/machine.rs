@@ -52,7 +52,7 @@ pub(crate) fn machine_of(words: &MachineArgs) -> Result<Machine, Failure> {
         lstopo: read(words.lstopo.as_deref())?,
         nccl: read(words.nccl.as_deref())?,
     };
-    foreign::machine(&sources).map_err(Failure::Lacks)
+    foreign::machine(&sources).map_err(Failure::lacks)
 }
 
 /// The live system, or the recorded one that `--root` names. What had to be left out of an archive is told on

@@ -2,7 +2,7 @@
 
 use super::values::time;
 use clap::Args;
-use linerate_transport::address::listen_address;
+use linerate_transport::address::{ListenAddressError, listen_address};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl WatchArgs {
 }
 
 /// A port alone is this host's own: the page is for others only where an address says so.
-fn page_address(text: &str) -> Result<SocketAddr, String> {
+fn page_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
     listen_address(text, Ipv4Addr::LOCALHOST.into(), None)
 }
 

@@ -58,7 +58,7 @@ impl MachineView {
         let mut counted = thread_cpu();
         let mut watch = match Watch::start(&Sysroot::live(), &order) {
             Ok(watch) => watch,
-            Err(why) => return *lock(&self.blind) = Some(why),
+            Err(why) => return *lock(&self.blind) = Some(why.to_string()),
         };
         while let Some(moment) = watch.next(&self.stop) {
             self.latest.tell(moment);

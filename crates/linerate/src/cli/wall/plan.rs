@@ -66,7 +66,7 @@ pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
     for problem in movie.iter().flat_map(Movie::problems) {
         complain(&problem);
     }
-    let verdict = need.judge(&machine, &disks, &words.nic, &measured).map_err(Failure::Lacks)?;
+    let verdict = need.judge(&machine, &disks, &words.nic, &measured).map_err(Failure::lacks)?;
     if words.json {
         print_json(&verdict)?;
     } else {

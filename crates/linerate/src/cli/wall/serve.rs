@@ -9,13 +9,14 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::probe;
 use linerate_report::wall as screen_of;
-use linerate_transport::address::{listen_address, resolve_named};
+use linerate_transport::address::{ListenAddressError, listen_address, resolve_named};
 use linerate_transport::agent::{KEY_VARIABLE, Key};
 use linerate_wall::control::{Conductor, DEFAULT_PAGE_PORT, DEFAULT_PORT, Hub, HubSettings};
-use linerate_wall::geometry::{TileId, WallGrid};
+use linerate_wall::geometry::{GeometryError, TileId, WallGrid};
 use linerate_wall::layout::WallLayout;
 use linerate_wall::movie::Movie;
 use linerate_wall::serve::{Leader, Player, Sending, ServeSettings, ServedScreen, follow};
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -100,12 +101,12 @@ pub struct ServeArgs {
     pub awake: bool,
 }
 
-fn control_address(text: &str) -> Result<SocketAddr, String> {
+fn control_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
     listen_address(text, Ipv6Addr::UNSPECIFIED.into(), Some(DEFAULT_PORT))
 }
 
 /// A port alone is this host's own.
-fn page_address(text: &str) -> Result<SocketAddr, String> {
+fn page_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
     listen_address(text, Ipv4Addr::LOCALHOST.into(), Some(DEFAULT_PAGE_PORT))
 }
 
@@ -115,7 +116,11 @@ fn screen(text: &str) -> Result<ServedScreen, String> {
         .split_once('=')
         .ok_or_else(|| format!("“{text}”: write TILE=HOST:PORT, like r0c0=10.0.0.2:5004"))?;
     let addresses: Vec<&str> = named.split(',').collect();
-    Ok(ServedScreen { tile: tile.parse()?, named: named.into(), to: resolve(&addresses)? })
+    Ok(ServedScreen {
+        tile: tile.parse().map_err(|why: GeometryError| why.to_string())?,
+        named: named.into(),
+        to: resolve(&addresses)?,
+    })
 }
 
 /// The addresses of one screen.
@@ -146,22 +151,22 @@ fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
         let (grid, screens) = (movie.manifest.grid, words.screen.clone());
         return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
     };
-    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let wrong = |why: &dyn Display| Failure::Usage(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::Lacks(format!("{}: {error}; name the file of the wall's layout", path.display()))
     })?;
-    let layout = WallLayout::parse(&text).map_err(wrong)?;
+    let layout = WallLayout::parse(&text).map_err(|why| wrong(&why))?;
     let tile = movie.manifest.tile;
     if let Some(size) = layout.tile.filter(|size| *size != tile) {
-        return Err(wrong(format!(
+        return Err(wrong(&format!(
             "its screens have {size} pixels, the tiles of {} have {tile}",
             movie.name()
         )));
     }
     let mut screens = Vec::new();
-    for screen in layout.screens_of(words.server.as_deref()).map_err(wrong)? {
+    for screen in layout.screens_of(words.server.as_deref()).map_err(|why| wrong(&why))? {
         let addresses: Vec<&str> = screen.to.iter().map(String::as_str).collect();
-        let to = resolve(&addresses).map_err(|why| wrong(format!("screen {}: {why}", screen.tile)))?;
+        let to = resolve(&addresses).map_err(|why| wrong(&format!("screen {}: {why}", screen.tile)))?;
         screens.push(ServedScreen { tile: screen.tile, named: screen.to.join(","), to });
     }
     let server = words.server.as_deref();

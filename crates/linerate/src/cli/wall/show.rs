@@ -9,13 +9,14 @@ use super::super::stop::stop_on_signals;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_system::counters::process_cpu;
-use linerate_transport::address::listen_address;
+use linerate_transport::address::{ListenAddressError, listen_address};
 use linerate_transport::agent::Key;
 use linerate_wall::geometry::{FrameRate, Size, TileId};
 use linerate_wall::show::{
     Description, FileSums, Finished, Listening, Output, Raw, ScreenEnd, ScreenSpec, ScreenSummary,
     ServerSpec, ShowSummary, describe,
 };
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -270,12 +271,12 @@ fn sums(path: &Path, size: Option<Size>) -> Result<FileSums, Failure> {
 }
 
 fn read_description(path: &Path) -> Result<Description, Failure> {
-    let told = |why: String| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
-    let text = std::fs::read(path).map_err(|error| told(error.to_string()))?;
-    describe(&String::from_utf8_lossy(&text)).map_err(told)
+    let told = |why: &dyn Display| Failure::Lacks(format!("--sdp {}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| told(&error))?;
+    describe(&String::from_utf8_lossy(&text)).map_err(|why| told(&why))
 }
 
 /// `PORT`, `ADDRESS:PORT`, `[V6]:PORT`.
-fn listen(text: &str) -> Result<SocketAddr, String> {
+fn listen(text: &str) -> Result<SocketAddr, ListenAddressError> {
     listen_address(text, Ipv4Addr::UNSPECIFIED.into(), None)
 }

@@ -1,9 +1,9 @@
-//! What the manifests of the crates cannot say: who may open `/sys` and `/proc`, who may write settings, and
-//! that only `system` may be unsafe.
+//! What the manifests of the crates cannot say: who may open `/sys` and `/proc`, who may write settings, that
+//! only `system` may be unsafe, and that errors have types where they leave a crate.
 
 pub mod source;
 
-use source::{calls, proc_or_sys_opened};
+use source::{calls, errors_of_text, proc_or_sys_opened};
 use std::path::{Path, PathBuf};
 
 #[test]
@@ -51,6 +51,21 @@ fn only_tune_asks_for_a_writer_of_settings() {
     assert!(asked > 0, "the search finds the one door");
 }
 
+#[test]
+fn no_error_is_a_text_across_the_edge_of_a_crate() {
+    let broken: Vec<String> = sources()
+        .iter()
+        .flat_map(|(file, text)| {
+            errors_of_text(file, text).into_iter().map(move |line| format!("{}:{line}", file.display()))
+        })
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "these fail with a text, which callers can only compare; give the error a type: {}",
+        broken.join(", ")
+    );
+}
+
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -84,4 +99,12 @@ fn a_search_is_not_fooled_by_comments_texts_and_tests() {
     let text =
         "// sysroot.writer()\nsysroot.writer()?;\nlet a = \"s.writer()\";\nmod tests {\n    x.writer();\n}\n";
     assert_eq!(calls(Path::new("tune/src/door.rs"), text, "writer"), [2]);
+    let text = "pub fn a(\n    b: u8,\n) -> Result<Vec<(u8, u8)>, String> {\n    let c: Result<u8, String> = d;\n}\n\
+                fn e() -> Result<u8, String> {}\npub fn f() -> Result<String, Wrong> {}\n\
+                pub(crate) fn g() -> Result<u8, String> {}\npub struct H(Result<u8, String>);\n\
+                pub struct I {\n    pub j: Result<u8, String>,\n    k: Result<u8, String>,\n}\n\
+                pub(crate) struct P {\n    pub q: Result<u8, String>,\n}\n\
+                pub trait L {\n    fn m(&self) -> Result<\n        u8,\n        String>;\n}\n\
+                impl FromStr for N {\n    type Err = String;\n}\n// pub fn o() -> Result<u8, String>\n";
+    assert_eq!(errors_of_text(Path::new("wall/src/layout.rs"), text), [3, 11, 18, 23]);
 }

@@ -76,6 +76,61 @@ pub fn in_tests(text: &str) -> Vec<std::ops::RangeInclusive<usize>> {
     test_modules(&code).iter().map(|part| line_of(&code, part.start)..=line_of(&code, part.end)).collect()
 }
 
+/// Lines on which something public fails with a text: a function, a method of a public trait, a field or an
+/// alias with `Result<_, String>`, or a trait's `Err` that is a `String`.
+pub fn errors_of_text(file: &Path, text: &str) -> Vec<usize> {
+    if file.file_stem().is_some_and(|name| name == "tests") {
+        return Vec::new();
+    }
+    let code = blank_tests(&blank(text, true));
+    let public = words(&code, "trait").filter(|at| code[..*at].ends_with("pub "));
+    let traits: Vec<_> =
+        public.map(|at| at..block_end(&code, at + code[at..].find('{').unwrap_or(0))).collect();
+    let exposed = |at: &usize| {
+        let item = &code[code[..*at].rfind([';', '{', '}']).map_or(0, |end| end + 1)..*at];
+        let function = words(item, "fn").any(|at| {
+            let before = item[..at].trim_end();
+            ["pub", "pub const", "pub async", "pub unsafe"].iter().any(|word| before.ends_with(word))
+        });
+        let line = item.rsplit('\n').next().unwrap_or_default().trim_start();
+        let holder = code[..*at].rsplit('{').nth(1).and_then(|before| before.rsplit('\n').next());
+        let holder_is_inner = holder.is_some_and(|line| line.trim_start().starts_with("pub("));
+        let field = line.starts_with("pub ") && !line.starts_with("pub struct") && !holder_is_inner;
+        function
+            || field
+            || line.starts_with("pub type")
+            || line.ends_with("pub ")
+            || traits.iter().any(|block| block.contains(at))
+    };
+    let results = words(&code, "Result").filter(|at| fails_with_string(&code[at + "Result".len()..]));
+    let mut lines: Vec<usize> = results.filter(exposed).map(|at| line_of(&code, at)).collect();
+    for name in ["Err", "Error"] {
+        let strings = words(&code, name)
+            .filter(|at| code[..*at].ends_with("type ") && code[at + name.len()..].starts_with(" = String;"));
+        lines.extend(strings.map(|at| line_of(&code, at)));
+    }
+    lines.sort_unstable();
+    lines
+}
+
+/// `<_, String>`, over however many lines.
+fn fails_with_string(arguments: &str) -> bool {
+    let (mut depth, mut second) = (0, None);
+    for (at, c) in arguments.char_indices() {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '>' if !arguments[..at].ends_with('-') => depth -= 1,
+            ',' if depth == 1 => second = Some(at + 1),
+            _ => {}
+        }
+        if depth == 0 {
+            return second.is_some_and(|from| arguments[from..at].trim() == "String");
+        }
+    }
+    false
+}
+
 /// Replaces comments, and texts if asked, by spaces; line breaks and positions stay.
 fn blank(text: &str, texts_too: bool) -> String {
     let bytes = text.as_bytes();

@@ -148,7 +148,7 @@ fn agree_with_the_summary(captures: &Path, texts: &[(String, String)]) {
             // The page about the collection lies among the dumps and has its row of zeros.
             Err(why) => {
                 assert!(
-                    name == "README.md" && why.starts_with("line 1: no output of dmidecode"),
+                    name == "README.md" && why.to_string().starts_with("line 1: no output of dmidecode"),
                     "{name}: {why}"
                 );
                 continue;

@@ -2,7 +2,7 @@
 
 use crate::support::sender::RATE;
 use linerate::wall::control::{
-    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, ScreenReport, View,
+    Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, Refusal, ScreenReport, View,
 };
 use linerate::wall::geometry::{Size, TileId};
 use linerate::wall::picture::sum;
@@ -58,7 +58,7 @@ impl OneTile {
 }
 
 impl Conductor for OneTile {
-    fn ask(&self, _request: &ControlRequest) -> Result<(), String> {
+    fn ask(&self, _request: &ControlRequest) -> Result<(), Refusal> {
         Err("it only plays".into())
     }
 
@@ -105,7 +105,7 @@ impl Conductor for OneTile {
         Vec::new()
     }
 
-    fn assignment(&self, tile: TileId) -> Result<Assignment, String> {
+    fn assignment(&self, tile: TileId) -> Result<Assignment, Refusal> {
         self.joined.store(true, Ordering::Relaxed);
         let from = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         let (size, ssrc, timeline) = (self.size, self.ssrc, self.timeline.clone());
@@ -120,7 +120,7 @@ impl Conductor for OneTile {
         Lead { timeline: self.timeline.clone(), from_tick: 0, movie: String::new(), view: View::WHOLE }
     }
 
-    fn followed(&self, _server: &str) -> Result<(), String> {
+    fn followed(&self, _server: &str) -> Result<(), Refusal> {
         Err("it leads nobody".into())
     }
 

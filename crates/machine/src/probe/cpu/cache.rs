@@ -63,10 +63,8 @@ fn one(sysroot: &Sysroot, directory: &Path, cpu: u32, online: &BTreeSet<u32>) ->
 }
 
 fn size(sysroot: &Sysroot, directory: &Path) -> Fact<u64> {
-    match sysroot.text(directory.join("size")) {
-        Ok(text) => Fact::from_option(parse_size(&text), "the kernel does not report its size"),
-        Err(why) => Fact::unknown(why),
-    }
+    let size = |text: String| Fact::from_option(parse_size(&text), "the kernel does not report its size");
+    sysroot.fact(directory.join("size")).and_then(size)
 }
 
 /// `32K`, and `M` for those who come after; bytes. 0 is "not told".

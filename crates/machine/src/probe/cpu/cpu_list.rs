@@ -12,14 +12,13 @@ const LARGEST_ID: u32 = 65_535;
 
 /// Reads `NAME_list` or, in older trees, the mask `NAME_mask`; the error is that of the list.
 pub fn read(sysroot: &Sysroot, list: impl AsRef<Path>, mask: impl AsRef<Path>) -> Fact<Vec<u32>> {
-    let why = match sysroot.text(list.as_ref()) {
-        Ok(text) => match parse_list(&text) {
-            Some(ids) => return Fact::Known(ids),
-            None => format!("{}: not a list of numbers", list.as_ref().display()),
-        },
-        Err(why) => why,
-    };
-    Fact::from_option(sysroot.text(mask.as_ref()).ok().and_then(|text| parse_mask(&text)), why)
+    let no_list = format!("{}: not a list of numbers", list.as_ref().display());
+    match sysroot.fact(list).and_then(|text| Fact::from_option(parse_list(&text), no_list)) {
+        Fact::Unknown { why } => {
+            Fact::from_option(sysroot.text(mask).ok().and_then(|text| parse_mask(&text)), why)
+        }
+        ids => ids,
+    }
 }
 
 /// `0-3,8` as ascending ids; empty text is the empty set; `None` where it is no list.

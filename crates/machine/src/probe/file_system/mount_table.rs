@@ -4,7 +4,7 @@
 //! Recorded trees often hold only `/proc/self/mounts` or `/proc/mounts`, which tell neither the device number
 //! nor which mount is on which.
 
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{Sysroot, Unreadable};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -25,8 +25,8 @@ pub(crate) struct Mount {
     pub source: String,
 }
 
-/// All mounts, in the kernel's order; the error is a phrase for `Fact::Unknown`.
-pub(crate) fn read(sysroot: &Sysroot) -> Result<Vec<Mount>, String> {
+/// All mounts, in the kernel's order.
+pub(crate) fn read(sysroot: &Sysroot) -> Result<Vec<Mount>, Unreadable> {
     match sysroot.text("/proc/self/mountinfo") {
         Ok(text) => Ok(text.lines().filter_map(parse_mountinfo).collect()),
         Err(why) => sysroot

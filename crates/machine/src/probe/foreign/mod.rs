@@ -6,9 +6,14 @@ pub mod lstopo;
 pub mod nccl;
 mod xml;
 
+use super::lspci::LspciError;
+use super::smbios::FirmwareError;
 use super::{Machine, fill, lspci, smbios};
+use linerate_facts::fact::NOT_RECORDED;
 use linerate_facts::sysroot::Sysroot;
 use serde_json::Value;
+use thiserror::Error;
+pub use xml::TopologyError;
 
 /// A file's content and where it came from, for messages.
 #[derive(Clone, Debug)]
@@ -36,18 +41,35 @@ pub struct ForeignSources {
     pub nccl: Option<NamedText>,
 }
 
-/// One machine of all sources. The error is a sentence with the file, the line, and what to do.
-pub fn machine(sources: &ForeignSources) -> Result<Machine, String> {
-    type Reader = fn(&str) -> Result<Machine, String>;
+/// A file that tells nothing of a machine: a sentence with the file, the line, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{file}: {why}")]
+pub struct SourceError {
+    pub file: String,
+    pub why: SourceFault,
+}
+
+/// What is wrong with a file, by the tool that should have written it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(transparent)]
+pub enum SourceFault {
+    Lspci(#[from] LspciError),
+    Firmware(#[from] FirmwareError),
+    Topology(#[from] TopologyError),
+}
+
+/// One machine of all sources.
+pub fn machine(sources: &ForeignSources) -> Result<Machine, SourceError> {
+    type Reader = fn(&str) -> Result<Machine, SourceFault>;
     let readers: [(&Option<NamedText>, &str, Reader); 3] = [
         (&sources.lspci, "lspci", from_lspci),
-        (&sources.lstopo, "lstopo", lstopo::from_lstopo),
-        (&sources.nccl, "NCCL", nccl::from_nccl),
+        (&sources.lstopo, "lstopo", |text| Ok(lstopo::from_lstopo(text)?)),
+        (&sources.nccl, "NCCL", |text| Ok(nccl::from_nccl(text)?)),
     ];
     let mut parts = Vec::new();
     for (source, tool, read) in readers {
         let Some(source) = source else { continue };
-        let machine = read(&String::from_utf8_lossy(&source.bytes)).map_err(|why| source.say(&why))?;
+        let machine = read(&String::from_utf8_lossy(&source.bytes)).map_err(|why| source.fault(why))?;
         parts.push(told_by(machine, tool));
     }
     let mut machine = sources.tree.as_ref().map(super::probe);
@@ -59,20 +81,19 @@ pub fn machine(sources: &ForeignSources) -> Result<Machine, String> {
     }
     let mut machine = machine.unwrap_or_default();
     if let Some(source) = &sources.dmidecode {
-        let firmware = smbios::from_bytes(&source.bytes).map_err(|why| source.say(&why))?;
+        let firmware = smbios::from_bytes(&source.bytes).map_err(|why| source.fault(why.into()))?;
         smbios::apply(Ok(firmware), &mut machine);
     }
     Ok(machine)
 }
 
-fn from_lspci(text: &str) -> Result<Machine, String> {
-    let pci = lspci::from_lspci(text).map_err(|error| error.to_string())?;
-    Ok(Machine { pci, ..Default::default() })
+fn from_lspci(text: &str) -> Result<Machine, SourceFault> {
+    Ok(Machine { pci: lspci::from_lspci(text)?, ..Default::default() })
 }
 
 impl NamedText {
-    fn say(&self, why: &str) -> String {
-        format!("{}: {why}", self.name)
+    fn fault(&self, why: SourceFault) -> SourceError {
+        SourceError { file: self.name.clone(), why }
     }
 }
 
@@ -81,7 +102,7 @@ fn told_by(machine: Machine, tool: &str) -> Value {
     fn give_reason(value: &mut Value, why: &str) {
         match value {
             Value::Object(fields) => match fields.get_mut("unknown") {
-                Some(Value::String(text)) if text == "not recorded" => *text = why.to_string(),
+                Some(Value::String(text)) if text == NOT_RECORDED => *text = why.to_string(),
                 _ => fields.values_mut().for_each(|value| give_reason(value, why)),
             },
             Value::Array(list) => list.iter_mut().for_each(|value| give_reason(value, why)),

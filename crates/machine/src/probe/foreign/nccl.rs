@@ -6,7 +6,8 @@
 //! not what runs now: NCCL reads `max_link_speed` of the device and of the port and takes the lower. Both of
 //! the machine's links are filled with it.
 
-use super::{hwset, xml};
+use super::hwset;
+use super::xml::{self, TopologyError};
 use crate::probe::{Cpu, LogicalCpu, Machine, Memory, Nic, NumaNode, PciDevice, PciLink, in_order};
 use linerate_facts::fact::Fact;
 use roxmltree::Node;
@@ -14,23 +15,21 @@ use std::collections::BTreeMap;
 
 const UNTOLD: &str = "NCCL does not report";
 
-/// Reads a topology. The error is a sentence with the line.
-pub(crate) fn from_nccl(text: &str) -> Result<Machine, String> {
+/// Reads a topology.
+pub(crate) fn from_nccl(text: &str) -> Result<Machine, TopologyError> {
     let document = xml::parse(text)?;
     let root = document.root_element();
     if root.tag_name().name() != "system" {
-        return Err(format!(
-            "line {}: a <{}>, not the <system> of NCCL; make the file with NCCL_TOPO_DUMP_FILE",
-            xml::line(text, root.range().start),
-            root.tag_name().name()
-        ));
+        let name = root.tag_name().name();
+        let what = format!("a <{name}>, not the <system> of NCCL; make the file with NCCL_TOPO_DUMP_FILE");
+        return Err(TopologyError::at(text, root, what));
     }
     let mut topology = Topology { text, ..Default::default() };
     for cpu in root.children().filter(|child| child.has_tag_name("cpu")) {
         topology.cpu(cpu)?;
     }
     match topology.nodes.is_empty() && topology.pci.is_empty() {
-        true => Err("the <system> has no <cpu> with anything in it".into()),
+        true => Err(TopologyError::Empty("the <system> has no <cpu> with anything in it")),
         false => Ok(topology.machine()),
     }
 }
@@ -47,13 +46,14 @@ struct Topology<'a> {
 }
 
 impl Topology<'_> {
-    fn cpu(&mut self, element: Node) -> Result<(), String> {
+    fn cpu(&mut self, element: Node) -> Result<(), TopologyError> {
         let attribute = |name: &str| element.attribute(name).filter(|text| !text.is_empty());
         let node = attribute("numaid").and_then(|text| text.parse::<u32>().ok());
         if let Some(node) = node {
             let cpus = match attribute("affinity") {
                 Some(mask) => hwset::parse(mask).ok_or_else(|| {
-                    self.say(element, format!("affinity “{mask:.40}” is no mask of processors"))
+                    let what = format!("affinity “{mask:.40}” is no mask of processors");
+                    TopologyError::at(self.text, element, what)
                 })?,
                 None => Vec::new(),
             };
@@ -73,15 +73,16 @@ impl Topology<'_> {
         parent: Option<&str>,
         node: Option<u32>,
         depth: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), TopologyError> {
         if depth > xml::DEEPEST {
-            return Err(self.say(element, format!("nested more than {} deep: no topology", xml::DEEPEST)));
+            let what = format!("nested more than {} deep: no topology", xml::DEEPEST);
+            return Err(TopologyError::at(self.text, element, what));
         }
         for child in element.children().filter(Node::is_element) {
             match child.tag_name().name() {
                 "pci" => {
                     let Some(address) = child.attribute("busid").map(str::to_ascii_lowercase) else {
-                        return Err(self.say(child, "this <pci> has no busid".into()));
+                        return Err(TopologyError::at(self.text, child, "this <pci> has no busid"));
                     };
                     let device = device(child, &address, parent, node);
                     self.pci.entry((address.len(), address.clone())).or_insert(device);
@@ -126,10 +127,6 @@ impl Topology<'_> {
             nics: self.nics,
             ..Default::default()
         }
-    }
-
-    fn say(&self, at: Node, what: String) -> String {
-        format!("line {}: {what}", xml::line(self.text, at.range().start))
     }
 }
 

@@ -45,7 +45,7 @@ fn what_nobody_reports_has_a_reason_and_an_error_its_file() {
     let alone = machine(&sources).expect("a machine");
     assert_eq!(alone.kernel.release.why(), Some("NCCL does not report"));
     let sources = ForeignSources { nccl: named("<system>"), ..Default::default() };
-    assert!(machine(&sources).is_err_and(|why| why.starts_with("given: ")));
+    assert!(machine(&sources).is_err_and(|why| why.file == "given"));
     assert_eq!(machine(&ForeignSources::default()).as_ref(), Ok(&Machine::default()));
 }
 
@@ -76,5 +76,5 @@ fn lspci_reports_links_and_dmidecode_memory() {
     let dimm = &machine.memory.modules[0];
     assert_eq!((dimm.locator.as_str(), dimm.configured_mt_per_second.known()), ("A1", Some(&2666)));
     let damaged = ForeignSources { dmidecode: named("nonsense"), ..Default::default() };
-    assert!(super::machine(&damaged).is_err_and(|why| why.starts_with("given: ")));
+    assert!(super::machine(&damaged).is_err_and(|why| why.file == "given"));
 }

@@ -13,10 +13,7 @@ const LARGEST: u32 = 255;
 /// The kernel prints one figure for each *online* node (`node_read_distance` in `drivers/base/node.c`); ids
 /// may have gaps, and the nodes that are listed then are those that are online.
 pub(crate) fn distances(sysroot: &Sysroot, directory: &Path, nodes: usize) -> Fact<Vec<u32>> {
-    match sysroot.text(directory.join("distance")) {
-        Ok(text) => parse(&text, nodes),
-        Err(why) => Fact::unknown(why),
-    }
+    sysroot.fact(directory.join("distance")).and_then(|text| parse(&text, nodes))
 }
 
 fn parse(text: &str, nodes: usize) -> Fact<Vec<u32>> {

@@ -7,15 +7,22 @@ use linerate_system::Errno;
 use linerate_system::ethtool::{Channels, Duplex, Ethtool, Link};
 use std::io;
 
-/// Why a recorded tree has none of it.
-pub(crate) const RECORDED: &str = "a recorded tree does not hold what the driver reports";
+/// Why no driver can be asked, as a phrase.
+#[derive(Debug, thiserror::Error)]
+pub enum DriversUnasked {
+    #[error("a recorded tree does not hold what the driver reports")]
+    Recorded,
+    #[error("no socket to ask the drivers over: {0}")]
+    NoSocket(io::Error),
+}
+
 const NOT_TOLD: &str = "the driver does not report";
 
 /// Asks the driver, or says why it cannot be asked.
-pub(crate) fn read(ethtool: &Result<Ethtool, String>, name: &str) -> NicDetails {
+pub(crate) fn read(ethtool: &Result<Ethtool, DriversUnasked>, name: &str) -> NicDetails {
     let ethtool = match ethtool {
         Ok(ethtool) => ethtool,
-        Err(why) => return unknown(why),
+        Err(why) => return unknown(&why.to_string()),
     };
     let driver = ethtool.driver(name);
     let rings = ethtool.rings(name);
@@ -135,12 +142,15 @@ mod tests {
 
     #[test]
     fn loopback_has_offloads_and_no_rings() {
-        let details = read(&Ethtool::new().map_err(|error| error.to_string()), "lo");
+        let details = read(&Ethtool::new().map_err(DriversUnasked::NoSocket), "lo");
         if let Some(offloads) = details.offloads.known() {
             assert!(offloads.iter().any(|name| name == "tx-tcp-segmentation"), "{offloads:?}");
             assert_eq!(details.rx_ring.why(), Some(NOT_TOLD));
             assert_eq!(details.fec.why(), Some(NOT_TOLD));
         }
-        assert_eq!(read(&Err(RECORDED.into()), "lo"), unknown(RECORDED));
+        assert_eq!(
+            read(&Err(DriversUnasked::Recorded), "lo"),
+            unknown(&DriversUnasked::Recorded.to_string())
+        );
     }
 }

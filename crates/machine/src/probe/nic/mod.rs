@@ -8,6 +8,7 @@ mod route_table;
 use crate::probe::machine::{Nic, PciDevice};
 use crate::probe::{in_order, pci};
 use crate::topology::DRIVERS_WITHOUT_WIRE;
+pub use details::DriversUnasked;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::ethtool::Ethtool;
@@ -55,7 +56,7 @@ pub struct NicLink {
 }
 
 /// The same for one interface, in a few reads. The kernel may keep a reader of the speed waiting (rtnl).
-pub fn link(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: &str) -> NicLink {
+pub fn link(sysroot: &Sysroot, ethtool: &Result<Ethtool, DriversUnasked>, name: &str) -> NicLink {
     let directory = Path::new(CLASS).join(name);
     let state = sysroot.fact(directory.join("operstate"));
     let driver = driver(sysroot, ethtool, name, &directory, name == "lo");
@@ -77,15 +78,20 @@ fn lower(sysroot: &Sysroot, directory: &Path) -> Vec<String> {
     names.iter().filter_map(|name| name.strip_prefix("lower_")).map(str::to_string).collect()
 }
 
-/// A socket to ask the drivers over, of the live machine; else the reason.
-pub fn drivers(sysroot: &Sysroot) -> Result<Ethtool, String> {
+/// A socket to ask the drivers over, of the live machine.
+pub fn drivers(sysroot: &Sysroot) -> Result<Ethtool, DriversUnasked> {
     match sysroot.is_live() {
-        true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
-        false => Err(details::RECORDED.to_string()),
+        true => Ethtool::new().map_err(DriversUnasked::NoSocket),
+        false => Err(DriversUnasked::Recorded),
     }
 }
 
-fn one(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: String, devices: &[PciDevice]) -> Nic {
+fn one(
+    sysroot: &Sysroot,
+    ethtool: &Result<Ethtool, DriversUnasked>,
+    name: String,
+    devices: &[PciDevice],
+) -> Nic {
     let directory = Path::new(CLASS).join(&name);
     let kind = sysroot.parse::<u32>(directory.join("type"));
     let loopback = kind.known().map_or(name == "lo", |kind| *kind == TYPE_LOOPBACK);
@@ -113,7 +119,7 @@ fn one(sysroot: &Sysroot, ethtool: &Result<Ethtool, String>, name: String, devic
 
 fn driver(
     sysroot: &Sysroot,
-    ethtool: &Result<Ethtool, String>,
+    ethtool: &Result<Ethtool, DriversUnasked>,
     name: &str,
     directory: &Path,
     loopback: bool,

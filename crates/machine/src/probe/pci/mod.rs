@@ -80,10 +80,7 @@ fn device(
     let config = match sysroot.open(directory.join("config")) {
         Ok(file) => config::of_registers(&|at| file.four_bytes(at)),
         // The reason stands at each fact: without the path, which the address tells.
-        Err(why) => {
-            let why = why.rsplit(": ").next().unwrap_or(&why);
-            ConfigSpace::unreadable(&format!("its configuration space: {why}"))
-        }
+        Err(why) => ConfigSpace::unreadable(&format!("its configuration space: {}", why.reason)),
     };
     PciDevice {
         class: hexadecimal(sysroot, directory.join("class")),

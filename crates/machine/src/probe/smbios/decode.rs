@@ -1,15 +1,15 @@
 //! Types 0, 1, 4, 16 and 17 of the SMBIOS table, from bytes (DMTF DSP0134, chapter 7; offsets are those of
 //! its tables).
 
-use super::Firmware;
 use super::firmware::{NOT_TOLD, by_identity, part};
 use super::names;
 use super::table::{self, Structure};
+use super::{Firmware, FirmwareError};
 use crate::probe::{MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
 /// Reads a table of bytes.
-pub(super) fn read(bytes: &[u8]) -> Result<Firmware, String> {
+pub(super) fn read(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
     let table = table::read(bytes)?;
     let mut firmware = Firmware { damage: table.damage, ..Default::default() };
     for structure in &table.structures {

@@ -1,6 +1,6 @@
 //! What the firmware tells of memory and sockets, from whichever form it was read.
 
-use super::names;
+use super::{FirmwareError, names};
 use crate::probe::{MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
@@ -8,7 +8,7 @@ use linerate_facts::fact::Fact;
 pub(super) const NOT_TOLD: &str = "the firmware does not report";
 
 /// More slots, sockets or arrays than this no machine has; the table is broken or hostile.
-const MOST: usize = 4096;
+pub(super) const MOST: usize = 4096;
 
 /// What the firmware tells of memory and sockets. The channels are not in it: [`super::apply`] tells them
 /// from the locators.
@@ -40,15 +40,15 @@ impl Firmware {
         }
     }
 
-    pub(super) fn add_socket(&mut self, socket: Option<Socket>) -> Result<(), String> {
+    pub(super) fn add_socket(&mut self, socket: Option<Socket>) -> Result<(), FirmwareError> {
         add(&mut self.sockets, socket, "processor sockets (type 4)")
     }
 
-    pub(super) fn add_array(&mut self, array: Option<MemoryArray>) -> Result<(), String> {
+    pub(super) fn add_array(&mut self, array: Option<MemoryArray>) -> Result<(), FirmwareError> {
         add(&mut self.arrays, array, "memory arrays (type 16)")
     }
 
-    pub(super) fn add_module(&mut self, module: Option<MemoryModule>) -> Result<(), String> {
+    pub(super) fn add_module(&mut self, module: Option<MemoryModule>) -> Result<(), FirmwareError> {
         add(&mut self.modules, module, "memory devices (type 17)")
     }
 
@@ -59,9 +59,9 @@ impl Firmware {
     }
 }
 
-fn add<T>(to: &mut Vec<T>, one: Option<T>, what: &str) -> Result<(), String> {
+fn add<T>(to: &mut Vec<T>, one: Option<T>, what: &'static str) -> Result<(), FirmwareError> {
     if to.len() >= MOST {
-        return Err(format!("more than {MOST} {what}: no such machine is built; the table is broken"));
+        return Err(FirmwareError::TooMany(what));
     }
     to.extend(one);
     Ok(())

@@ -7,6 +7,7 @@
 mod bandwidth;
 mod channels;
 mod decode;
+mod error;
 mod firmware;
 mod locator;
 mod names;
@@ -14,6 +15,7 @@ mod processor;
 mod table;
 mod text;
 
+pub use error::FirmwareError;
 pub use firmware::Firmware;
 
 use super::{ChannelState, Machine, Socket};
@@ -25,56 +27,39 @@ const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
 /// Reads an SMBIOS table: the bytes of `/sys/firmware/dmi/tables/DMI`, or an entry point and a table as
 /// `dmidecode --dump-bin` writes them.
-///
-/// # Errors
-/// A sentence that says what is wrong with the bytes and which to give. A table that breaks off is no error:
-/// see [`Firmware::damage`].
-pub fn from_table(bytes: &[u8]) -> Result<Firmware, String> {
+/// A table that breaks off is no error: see [`Firmware::damage`].
+pub fn from_table(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
     decode::read(bytes)
 }
 
 /// Reads the text that `dmidecode` prints.
-///
-/// # Errors
-/// A sentence that begins with the line.
-pub fn from_dmidecode(text: &str) -> Result<Firmware, String> {
+pub fn from_dmidecode(text: &str) -> Result<Firmware, FirmwareError> {
     text::read(text)
 }
 
 /// Reads either: a file that somebody gave as `dmidecode`'s output may be the table itself.
-///
-/// # Errors
-/// As [`from_table`] or [`from_dmidecode`].
-pub fn from_bytes(bytes: &[u8]) -> Result<Firmware, String> {
+pub fn from_bytes(bytes: &[u8]) -> Result<Firmware, FirmwareError> {
     if bytes.starts_with(b"_SM") || bytes.contains(&0) {
         return from_table(bytes);
     }
     from_dmidecode(&String::from_utf8_lossy(bytes))
 }
 
-/// Reads the table of this machine or of a recorded tree; the error is a phrase for `Fact::Unknown`. What the
+/// Reads the table of this machine or of a recorded tree. What the
 /// processor tells of a hypervisor counts where the table looks like a real machine's.
-pub(super) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Result<Firmware, String> {
+pub(super) fn read(sysroot: &Sysroot, virtualisation: &Fact<String>) -> Result<Firmware, FirmwareError> {
     if !sysroot.exists(TABLE) {
-        return Err("no SMBIOS table describes the DIMMs".into());
+        return Err(FirmwareError::NoTable);
     }
-    match sysroot.bytes(TABLE) {
-        Ok(bytes) => {
-            let mut firmware = from_table(&bytes)?;
-            let told = virtualisation.known().filter(|name| *name != "none").cloned();
-            firmware.hypervisor = firmware.hypervisor.or(told);
-            Ok(firmware)
-        }
-        Err(why) if why.ends_with("permission denied") => {
-            Err(format!("{why}; run as root, or give the output of dmidecode with --dmidecode"))
-        }
-        Err(why) => Err(why),
-    }
+    let mut firmware = from_table(&sysroot.bytes(TABLE)?)?;
+    let told = virtualisation.known().filter(|name| *name != "none").cloned();
+    firmware.hypervisor = firmware.hypervisor.or(told);
+    Ok(firmware)
 }
 
 /// Puts what the firmware tells into a machine: sockets, slots, channels, bandwidth; or why it tells nothing.
 /// What else the machine holds stays.
-pub fn apply(firmware: Result<Firmware, String>, machine: &mut Machine) {
+pub fn apply(firmware: Result<Firmware, FirmwareError>, machine: &mut Machine) {
     let memory = &mut machine.memory;
     let mut firmware = match firmware {
         Ok(firmware) => firmware,

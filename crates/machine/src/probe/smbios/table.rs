@@ -1,6 +1,8 @@
 //! The SMBIOS table as bytes: its entry point, its structures, their strings (DMTF DSP0134, sections 5.2 and
 //! 6.1).
 
+use super::FirmwareError;
+
 /// Structures have 16-bit handles, so there are no more.
 const MOST_STRUCTURES: usize = 1 << 16;
 /// Structure type that ends the table.
@@ -59,7 +61,7 @@ pub(super) struct Table<'a> {
 }
 
 /// Reads a bare table, or one behind its entry point as `dmidecode --dump-bin` writes it.
-pub(super) fn read(bytes: &[u8]) -> Result<Table<'_>, String> {
+pub(super) fn read(bytes: &[u8]) -> Result<Table<'_>, FirmwareError> {
     let table = match entry_point(bytes) {
         Some(length) => {
             let table = bytes.get(TABLE_IN_DUMP..).unwrap_or_default();
@@ -76,10 +78,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Table<'_>, String> {
             (false, Some(damage)) => damage,
             (false, None) => "it has no structure".into(),
         };
-        return Err(format!(
-            "no SMBIOS table: {cause}; give /sys/firmware/dmi/tables/DMI or what `dmidecode --dump-bin FILE` \
-             writes"
-        ));
+        return Err(FirmwareError::NoStructure(cause));
     }
     Ok(read)
 }
@@ -162,7 +161,7 @@ mod tests {
             (b"\x00\x00\x00\x00", "claims 0 bytes"),
             (b"_SM3_\0\x18", "it has no structure"),
         ] {
-            let why = super::read(bytes).expect_err("no table");
+            let why = super::read(bytes).expect_err("no table").to_string();
             assert!(why.contains(cause), "{why}");
         }
     }

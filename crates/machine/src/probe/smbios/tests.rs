@@ -189,12 +189,12 @@ fn slots_without_a_processor_are_no_empty_channels() {
 #[test]
 fn more_slots_than_any_machine_has() {
     let table = module("A1", 4800).repeat(5000);
-    let why = from_table(&table).expect_err("too many");
+    let why = from_table(&table).expect_err("too many").to_string();
     assert!(why.starts_with("more than 4096 memory devices (type 17)"), "{why}");
 }
 
 /// What holds for any firmware that was read.
-fn sound(firmware: Result<Firmware, String>) {
+fn sound(firmware: Result<Firmware, FirmwareError>) {
     let mut machine = Machine::default();
     apply(firmware, &mut machine);
     let json = serde_json::to_string(&machine).expect("JSON");

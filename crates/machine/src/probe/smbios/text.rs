@@ -1,9 +1,9 @@
 //! The text that `dmidecode` prints, versions 2 and 3: the same types as from bytes, errors with the line.
 
-use super::Firmware;
 use super::firmware::{NOT_TOLD, by_identity, part};
 use super::names;
 use super::table::LONGEST_STRING;
+use super::{Firmware, FirmwareError};
 use crate::probe::{MemoryArray, MemoryModule, Socket};
 use linerate_facts::fact::Fact;
 
@@ -19,14 +19,16 @@ struct Record<'a> {
 }
 
 /// Reads the text; lines before the first structure (a banner, a complaint) are passed over.
-pub(super) fn read(text: &str) -> Result<Firmware, String> {
+pub(super) fn read(text: &str) -> Result<Firmware, FirmwareError> {
     let mut firmware = Firmware::default();
     let mut record: Option<Record> = None;
     let mut handle = 0;
     let mut seen = false;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
-        if let Some(header) = header(line, &mut handle).map_err(|why| format!("line {number}: {why}"))? {
+        if let Some(header) =
+            header(line, &mut handle).map_err(|what| FirmwareError::Line { line: number, what })?
+        {
             add(&mut firmware, record.replace(header))?;
             seen = true;
         } else if line.contains("DMI table is broken") || line.starts_with("Wrong DMI structures") {
@@ -62,7 +64,7 @@ fn header<'a>(line: &str, handle: &mut u32) -> Result<Option<Record<'a>>, String
     }
 }
 
-fn no_structure(text: &str) -> String {
+fn no_structure(text: &str) -> FirmwareError {
     let because = if text.contains("Permission denied") {
         "dmidecode was not allowed to read the table: run it as root".into()
     } else if text.contains("No SMBIOS nor DMI entry point") {
@@ -75,14 +77,14 @@ fn no_structure(text: &str) -> String {
             cut(first)
         )
     };
-    format!("line 1: no output of dmidecode: {because}")
+    FirmwareError::Line { line: 1, what: format!("no output of dmidecode: {because}") }
 }
 
 fn cut(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(60).collect()
 }
 
-fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), String> {
+fn add(firmware: &mut Firmware, record: Option<Record>) -> Result<(), FirmwareError> {
     let Some(record) = record else { return Ok(()) };
     match record.kind {
         0 => firmware.add_builder(&record.text("Vendor")),
@@ -293,7 +295,7 @@ mod tests {
             ),
             ("Handle 0x1, DMI type 999, 2 bytes", "line 1: “Handle 0x1, DMI type 999, 2 bytes” has no type"),
         ] {
-            let error = read(text).expect_err("an error");
+            let error = read(text).expect_err("an error").to_string();
             assert!(error.contains(why), "{error}");
         }
     }

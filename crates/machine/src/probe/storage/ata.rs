@@ -63,10 +63,11 @@ fn drive(
             let link = format!("link{number}.{channel}");
             match identify(&link, &format!("dev{number}.{channel}.0")) {
                 Ok(words) => (speed(sysroot, &port.join(link), "sata_spd"), link_rate::identify(&words)),
-                Err(_) => (
-                    of_port.clone(),
-                    Fact::unknown(direct.err().unwrap_or_else(|| "no IDENTIFY data of the drive".into())),
-                ),
+                Err(_) => {
+                    let why = direct.err().map(|why| why.to_string());
+                    let empty = || "no IDENTIFY data of the drive".into();
+                    (of_port.clone(), Fact::unknown(why.unwrap_or_else(empty)))
+                }
             }
         }
     }
@@ -74,10 +75,8 @@ fn drive(
 
 /// A speed of a link: `sata_spd` is what it runs at.
 fn speed(sysroot: &Sysroot, link: &Path, file: &str) -> Fact<u64> {
-    match sysroot.text(link.join("ata_link").join(name(link)).join(file)) {
-        Ok(text) => Fact::from_option(link_rate::serial(&text), "the link is down, or no SATA link"),
-        Err(why) => Fact::unknown(why),
-    }
+    let speed = sysroot.fact(link.join("ata_link").join(name(link)).join(file));
+    speed.and_then(|text| Fact::from_option(link_rate::serial(&text), "the link is down, or no SATA link"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use linerate_facts::sysroot::Sysroot;
 /// Fills in the state of the port and its link.
 pub(super) fn read(sysroot: &Sysroot, host: &Host, mut controller: Controller) -> Controller {
     let text = |file: &str| {
-        host.text(sysroot, "fc_host", file).map_err(|_| "the driver does not report its speed".into())
+        Fact::from_option(host.text(sysroot, "fc_host", file).ok(), "the driver does not report its speed")
     };
     // `host3/vport-3:0-0/host5` is a second port over the wire of the first (NPIV): its rate would count
     // twice.
@@ -20,9 +20,8 @@ pub(super) fn read(sysroot: &Sysroot, host: &Host, mut controller: Controller) -
         controller.lanes_max = Fact::unknown(why);
         return controller;
     }
-    let rate = |text: Result<String, String>, parse: fn(&str) -> Option<u64>| match text {
-        Ok(text) => Fact::from_option(parse(&text), "the link has no speed now"),
-        Err(why) => Fact::unknown(why),
+    let rate = |text: Fact<String>, parse: fn(&str) -> Option<u64>| {
+        text.and_then(|text| Fact::from_option(parse(&text), "the link has no speed now"))
     };
     if let Ok(state) = host.text(sysroot, "fc_host", "port_state") {
         controller.state = Fact::Known(state);

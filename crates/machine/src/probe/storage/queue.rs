@@ -24,10 +24,7 @@ pub(super) fn read(sysroot: &Sysroot, directory: &Path) -> Disk {
         minimum_io_bytes,
         optimal_io_bytes,
         discard: number("discard_max_bytes").map(|most| most > 0),
-        scheduler: match sysroot.text(queue.join("scheduler")) {
-            Ok(choice) => scheduler(&choice),
-            Err(why) => Fact::unknown(why),
-        },
+        scheduler: sysroot.fact(queue.join("scheduler")).and_then(|choice| scheduler(&choice)),
         read_ahead_bytes: kibibytes("read_ahead_kb"),
         requests: sysroot.parse(queue.join("nr_requests")),
         max_request_bytes: kibibytes("max_sectors_kb"),

@@ -5,7 +5,7 @@ use super::{above, ata, fibre_channel, name, numbered, parallel, sas};
 use crate::probe::machine::{Controller, ControllerKind, Disk, DiskKind};
 use crate::probe::pci;
 use linerate_facts::fact::Fact;
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{Sysroot, Unreadable};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ impl Host {
     }
 
     /// An attribute of one of the host's classes. Recorded trees may have only one of the two ways there.
-    pub(super) fn text(&self, sysroot: &Sysroot, class: &str, file: &str) -> Result<String, String> {
+    pub(super) fn text(&self, sysroot: &Sysroot, class: &str, file: &str) -> Result<String, Unreadable> {
         let inside = || sysroot.text(self.directory.join(class).join(&self.name).join(file));
         sysroot
             .text(format!("/sys/class/{class}/{}/{file}", self.name))
@@ -123,7 +123,7 @@ fn plain(
             (None, None) => Fact::unknown("the driver reports no transport"),
         },
         address: Fact::unknown("only NVMe over fabrics has one"),
-        state: host.text(sysroot, "scsi_host", "state").map_or_else(Fact::unknown, Fact::Known),
+        state: host.text(sysroot, "scsi_host", "state").into(),
         link_bits_per_second: Fact::unknown(&why),
         link_max_bits_per_second: Fact::unknown(&why),
         lanes: Fact::unknown(&why),
@@ -134,7 +134,7 @@ fn plain(
             _ => Fact::unknown("this kernel does not report the queues of a SCSI host"),
         },
         disks: disks.iter().map(|entry| entry.0.name.clone()).collect(),
-        model: driver.map_or_else(Fact::unknown, Fact::Known),
+        model: driver.into(),
     }
 }
 

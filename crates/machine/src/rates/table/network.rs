@@ -145,20 +145,26 @@ pub struct GoodputQuery {
     pub stacks: Vec<Stack>,
 }
 
-/// The goodput of a link for each stack. The error says which MTU is needed.
-pub fn goodput(ask: &GoodputQuery) -> Result<Table, String> {
+/// Why a link of that MTU has no goodput.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GoodputError {
+    #[error("an MTU of {mtu} is too small: {version} needs at least {least} bytes ({rfc})")]
+    MtuTooSmall { mtu: u32, least: u32, version: &'static str, rfc: &'static str },
+    #[error("the MTU holds no payload")]
+    NoPayload,
+}
+
+/// The goodput of a link for each stack.
+pub fn goodput(ask: &GoodputQuery) -> Result<Table, GoodputError> {
     let mut rows = Vec::new();
     for stack in &ask.stacks {
         let least = stack.least_mtu();
         if ask.mtu < least {
             let (version, rfc) = if least > 68 { ("IPv6", "RFC 8200") } else { ("IPv4", "RFC 791") };
-            return Err(format!(
-                "an MTU of {} is too small: {version} needs at least {least} bytes ({rfc})",
-                ask.mtu
-            ));
+            return Err(GoodputError::MtuTooSmall { mtu: ask.mtu, least, version, rfc });
         }
         let seen = ethernet::goodput(ask.link_bytes_per_second, ask.mtu, *stack, ask.tags);
-        rows.push(goodput_row(stack.name(), &seen.ok_or("the MTU holds no payload")?));
+        rows.push(goodput_row(stack.name(), &seen.ok_or(GoodputError::NoPayload)?));
     }
     let smallest = most_frames_per_second(ask.link_bytes_per_second);
     let mut cells = vec![text("smallest frames"), Cell::Nothing, number(84.0, 0), number(smallest, 0)];
@@ -234,9 +240,10 @@ mod tests {
 
     #[test]
     fn an_mtu_that_ip_does_not_allow_is_named() {
-        let complaint = goodput(&ask(67, 0, &[Stack::Udp4])).expect_err("too small");
+        let complaint = goodput(&ask(67, 0, &[Stack::Udp4])).expect_err("too small").to_string();
         assert_eq!(complaint, "an MTU of 67 is too small: IPv4 needs at least 68 bytes (RFC 791)");
-        let complaint = goodput(&ask(1279, 0, &[Stack::Udp4, Stack::Tcp6])).expect_err("too small");
+        let complaint =
+            goodput(&ask(1279, 0, &[Stack::Udp4, Stack::Tcp6])).expect_err("too small").to_string();
         assert!(complaint.contains("1280"), "{complaint}");
         assert!(goodput(&ask(1280, 2, &[Stack::Tcp6Timestamps])).is_ok());
         assert!(goodput(&ask(u32::MAX, u32::MAX, &[Stack::Udp4])).is_ok());

@@ -12,6 +12,7 @@ use super::{
 use crate::measure::window::WindowObservation;
 use crate::measure::{Measurement, Stage, trust};
 use linerate_facts::units::show_size;
+use linerate_system::Errno;
 use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
 
 /// Errors of one file that are told one by one.
@@ -205,9 +206,10 @@ fn told<'a>(prepared: &Prepared, errors: impl Iterator<Item = &'a AccessError>) 
     for (label, errors) in by_label {
         let device = prepared.device_of(label);
         told.extend(
-            errors.iter().take(MOST_ERRORS).map(|error| {
-                format!("{device}: {label} at offset {}: {}", error.offset, explained(&error.why))
-            }),
+            errors
+                .iter()
+                .take(MOST_ERRORS)
+                .map(|error| format!("{device}: {label} at offset {}: {}", error.offset, explained(error))),
         );
         if errors.len() > MOST_ERRORS {
             told.push(format!("{device}: {label}: and {} more", errors.len() - MOST_ERRORS));
@@ -217,12 +219,13 @@ fn told<'a>(prepared: &Prepared, errors: impl Iterator<Item = &'a AccessError>) 
 }
 
 /// What the kernel said, with what it mostly means.
-fn explained(why: &str) -> String {
-    let meaning = [
-        ("os error 28", "the disk became full; make room, or fewer --workers, a smaller --block"),
-        ("os error 5)", "the device or what lies below it is damaged or full; see dmesg"),
-        ("os error 30", "the file system went read-only; see dmesg"),
-    ];
-    let known = meaning.iter().find(|(code, _)| why.contains(code));
-    known.map_or_else(|| why.to_string(), |(_, meaning)| format!("{why}: {meaning}"))
+fn explained(error: &AccessError) -> String {
+    let why = &error.why;
+    let meaning = match error.errno {
+        Some(Errno::NOSPC) => "the disk became full; make room, or fewer --workers, a smaller --block",
+        Some(Errno::IO) => "the device or what lies below it is damaged or full; see dmesg",
+        Some(Errno::ROFS) => "the file system went read-only; see dmesg",
+        _ => return why.clone(),
+    };
+    format!("{why}: {meaning}")
 }

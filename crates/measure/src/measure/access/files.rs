@@ -42,7 +42,7 @@ impl Prepared {
     /// Makes whatever this job still lacks. May be called for one job after another: files are shared and
     /// grow.
     pub(crate) fn ready_for(&mut self, bench: &mut AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
-        job.check().map_err(Failure::Usage)?;
+        job.check().map_err(Failure::usage)?;
         check_memory(bench.sysroot, job)?;
         self.check_targets(bench, job)?;
         raise_open_files();

@@ -6,6 +6,37 @@ pub use linerate_transport::flow::access::{AccessOrder, Engine};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// What is wrong with a job whatever the machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccessJobError {
+    #[error("a job needs a source, a worker, a transfer size and a queue depth of at least 1")]
+    Nothing,
+    #[error(
+        "--block {}: no multiple of the transfer size of {}; give one, such as {}",
+        show_size(*block_bytes),
+        show_size(*transfer_bytes),
+        show_size(transfer_bytes * 64)
+    )]
+    PartTransfers { block_bytes: u64, transfer_bytes: u64 },
+    #[error("--rate and --limit: one of them at a time; --rate sends on schedule, --limit holds back")]
+    RateAndLimit,
+    #[error(
+        "--queue-depth {queue_depth}: with --engine psync or mmap a worker has one request in flight; give \
+         more --workers instead"
+    )]
+    DeepWithoutRing { queue_depth: u32 },
+    #[error(
+        "--verify: checked data consists of sectors of 512 bytes, and --transfer {transfer_bytes} is no \
+         multiple of them"
+    )]
+    PartSectors { transfer_bytes: u64 },
+    #[error(
+        "--verify: reads and writes in flight over the same blocks at random cannot be told apart; use \
+         --queue-depth 1"
+    )]
+    VerifyRandomMix,
+}
+
 /// One measurement of `linerate disk` or one step of `linerate load`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccessJob {
@@ -96,54 +127,30 @@ impl AccessJob {
         self.verify.then(|| if self.transfer_bytes.is_multiple_of(4096) { 4096 } else { 512 })
     }
 
-    /// What is wrong with it whatever the machine, as a sentence.
-    pub fn check(&self) -> Result<(), String> {
-        if self.sources.is_empty() || self.workers == 0 || self.transfer_bytes == 0 || self.queue_depth == 0 {
-            return Err(
-                "a job needs a source, a worker, a transfer size and a queue depth of at least 1".into()
-            );
+    /// What is wrong with it whatever the machine.
+    pub fn check(&self) -> Result<(), AccessJobError> {
+        let AccessJob { transfer_bytes, block_bytes, queue_depth, .. } = *self;
+        if self.sources.is_empty() || self.workers == 0 || transfer_bytes == 0 || queue_depth == 0 {
+            return Err(AccessJobError::Nothing);
         }
-        if self.block_bytes == 0
-            || !self.block_bytes.is_multiple_of(self.transfer_bytes)
-            || self.segments == 0
-        {
-            return Err(format!(
-                "--block {}: no multiple of the transfer size of {}; give one, such as {}",
-                show_size(self.block_bytes),
-                show_size(self.transfer_bytes),
-                show_size(self.transfer_bytes * 64)
-            ));
+        if block_bytes == 0 || !block_bytes.is_multiple_of(transfer_bytes) || self.segments == 0 {
+            return Err(AccessJobError::PartTransfers { block_bytes, transfer_bytes });
         }
         if self.requests_per_second.is_some() && self.limit_bytes_per_second.is_some() {
-            return Err(
-                "--rate and --limit: one of them at a time; --rate sends on schedule, --limit holds back"
-                    .into(),
-            );
+            return Err(AccessJobError::RateAndLimit);
         }
-        if self.engine != Engine::IoUring && self.queue_depth > 1 {
-            return Err(format!(
-                "--queue-depth {}: with --engine psync or mmap a worker has one request in flight; give more \
-                 --workers instead",
-                self.queue_depth
-            ));
+        if self.engine != Engine::IoUring && queue_depth > 1 {
+            return Err(AccessJobError::DeepWithoutRing { queue_depth });
         }
-        if self.verify && !self.transfer_bytes.is_multiple_of(512) {
-            return Err(format!(
-                "--verify: checked data consists of sectors of 512 bytes, and --transfer {} is no multiple \
-                 of them",
-                self.transfer_bytes
-            ));
+        if self.verify && !transfer_bytes.is_multiple_of(512) {
+            return Err(AccessJobError::PartSectors { transfer_bytes });
         }
         if self.verify
             && matches!(self.access, Access::Mixed { .. })
             && self.order != AccessOrder::Sequential
-            && self.queue_depth > 1
+            && queue_depth > 1
         {
-            return Err(
-                "--verify: reads and writes in flight over the same blocks at random cannot be told \
-                        apart; use --queue-depth 1"
-                    .into(),
-            );
+            return Err(AccessJobError::VerifyRandomMix);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::measure::Stage;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
+use linerate_system::Errno;
 use linerate_system::file::drop_pages;
 use linerate_transport::flow::access::{
     self, AccessCounters, AccessFile, AccessOrder, AccessStart, Area, BlockStamp, Pace, Walk,
@@ -149,7 +150,7 @@ fn finish(writing: Writing) -> Result<(usize, u64), Failure> {
         .join()
         .map_err(|error| Failure::Lacks(format!("{label}: it cannot be written: {error}")))?;
     if let Some(error) = outcome.errors.first() {
-        let why = if error.why.contains("os error 28") { full.to_string() } else { error.why.clone() };
+        let why = if error.errno == Some(Errno::NOSPC) { full.to_string() } else { error.why.clone() };
         return Err(Failure::Lacks(format!("{label}: at {}: {why}", show_size(error.offset))));
     }
     // Through the page cache it would answer the reads.

@@ -133,21 +133,49 @@ impl Point {
     }
 }
 
+/// Why an order has no points on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryPointError {
+    #[error("no processor is known that may be used")]
+    NoCores,
+    #[error(
+        "nothing is left to measure: streaming stores have no stride, and latency has neither stride nor \
+         store"
+    )]
+    Nothing,
+    #[error("{wanted} cores: this process may use {allowed}; name 1 to {allowed} or all")]
+    Cores { wanted: u32, allowed: usize },
+    #[error(
+        "a working set of {}: linerate takes a third of the available memory at most, {}; name less",
+        show_size(*bytes),
+        show_size(*most)
+    )]
+    TooLarge { bytes: u64, most: u64 },
+    #[error(
+        "a working set of {} is {} for each array of {} on {cores} cores; name at least {}",
+        show_size(array_bytes * arrays),
+        show_size(*array_bytes),
+        kernel.word(),
+        show_size(SMALLEST_ARRAY_BYTES * arrays)
+    )]
+    TooSmall { array_bytes: u64, arrays: u64, kernel: MemoryKernel, cores: usize },
+    #[error("L{0}: this machine reports no such cache; name a size such as 256k, or memory")]
+    NoCache(u32),
+}
+
 /// All points of an order. An order that names a stride, a working set or cores is the grid of these, else it
 /// is the default programme.
-pub fn points(machine: &Machine, order: &MemorySpec) -> Result<Vec<Point>, String> {
+pub fn points(machine: &Machine, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
     let maker = Maker { machine, cores: cores_in_order(machine) };
     if maker.cores.is_empty() {
-        return Err("no processor is known that may be used".into());
+        return Err(MemoryPointError::NoCores);
     }
     let grid = !(order.strides.is_empty() && order.working_sets.is_empty() && order.cores.is_empty());
     let mut points = if grid { maker.grid(order)? } else { maker.programme(order)? };
     // The links of a chase are numbers that a triad would add slowly (denormals): they come last.
     points.sort_by_key(|point| point.kernel == MemoryKernel::Latency);
     if points.is_empty() {
-        return Err("nothing is left to measure: streaming stores have no stride, and latency has neither \
-                    stride nor store"
-            .into());
+        return Err(MemoryPointError::Nothing);
     }
     Ok(points)
 }
@@ -173,7 +201,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn programme(&self, order: &MemorySpec) -> Result<Vec<Point>, String> {
+    fn programme(&self, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
         let (one, all) = (&self.cores[..1], &self.cores[..]);
         let counts: Vec<&[u32]> = if all.len() > 1 { vec![one, all] } else { vec![one] };
         let sets: Vec<WorkingSet> = levels(self.machine, self.cores[0])
@@ -206,7 +234,7 @@ impl Maker<'_> {
         Ok(points)
     }
 
-    fn grid(&self, order: &MemorySpec) -> Result<Vec<Point>, String> {
+    fn grid(&self, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
         let or = |named: &[u64], default: u64| if named.is_empty() { vec![default] } else { named.to_vec() };
         let strides = or(&order.strides, CONTIGUOUS_BYTES);
         let sets =
@@ -234,23 +262,18 @@ impl Maker<'_> {
         Ok(points)
     }
 
-    fn first(&self, count: Cores) -> Result<&[u32], String> {
+    fn first(&self, count: Cores) -> Result<&[u32], MemoryPointError> {
         match count {
             Cores::All => Ok(&self.cores),
             Cores::Some(count) => {
-                self.cores.get(..count as usize).filter(|some| !some.is_empty()).ok_or_else(|| {
-                    format!(
-                        "{count} cores: this process may use {}; name 1 to {} or all",
-                        self.cores.len(),
-                        self.cores.len()
-                    )
-                })
+                let some = self.cores.get(..count as usize).filter(|some| !some.is_empty());
+                some.ok_or(MemoryPointError::Cores { wanted: count, allowed: self.cores.len() })
             }
         }
     }
 
     /// Read and latency from the cores of each node to the memory of each; nothing on a machine of one node.
-    fn node_pairs(&self, order: &MemorySpec) -> Result<Vec<Point>, String> {
+    fn node_pairs(&self, order: &MemorySpec) -> Result<Vec<Point>, MemoryPointError> {
         let nodes = &self.machine.memory.nodes;
         let mut points = Vec::new();
         for from in nodes {
@@ -281,7 +304,7 @@ impl Maker<'_> {
         set: WorkingSet,
         cores: &[u32],
         nodes: Option<(u32, u32)>,
-    ) -> Result<Point, String> {
+    ) -> Result<Point, MemoryPointError> {
         let arrays = kernel.arrays() * cores.len() as u64;
         let most = self.most_bytes(cores, nodes);
         let wanted = match set {
@@ -290,21 +313,11 @@ impl Maker<'_> {
             WorkingSet::Memory => self.memory_array_bytes(cores) / cores.len() as u64,
         };
         if matches!(set, WorkingSet::Bytes(_)) && wanted.saturating_mul(arrays) > most {
-            return Err(format!(
-                "a working set of {}: linerate takes a third of the available memory at most, {}; name less",
-                show_size(wanted * arrays),
-                show_size(most)
-            ));
+            return Err(MemoryPointError::TooLarge { bytes: wanted * arrays, most });
         }
         if wanted < SMALLEST_ARRAY_BYTES {
-            return Err(format!(
-                "a working set of {} is {} for each array of {} on {} cores; name at least {}",
-                show_size(wanted * arrays),
-                show_size(wanted),
-                kernel.word(),
-                cores.len(),
-                show_size(SMALLEST_ARRAY_BYTES * arrays)
-            ));
+            let (array_bytes, cores) = (wanted, cores.len());
+            return Err(MemoryPointError::TooSmall { array_bytes, arrays, kernel, cores });
         }
         let array_bytes = wanted.min(most / arrays) / 64 * 64;
         let level = match set {
@@ -344,16 +357,14 @@ impl Maker<'_> {
     }
 
     /// Each core's part of half of a cache level.
-    fn half_of(&self, level: u32, cores: &[u32]) -> Result<u64, String> {
+    fn half_of(&self, level: u32, cores: &[u32]) -> Result<u64, MemoryPointError> {
         let part = |core: &u32| {
             let level = levels(self.machine, *core).into_iter().find(|known| known.level == level)?;
             let sharing = cores.iter().filter(|core| level.cpus.contains(core)).count() as u64;
             Some(level.size_bytes / 2 / sharing.max(1))
         };
         let parts: Option<Vec<u64>> = cores.iter().map(part).collect();
-        parts.and_then(|parts| parts.into_iter().min()).ok_or_else(|| {
-            format!("L{level}: this machine reports no such cache; name a size such as 256k, or memory")
-        })
+        parts.and_then(|parts| parts.into_iter().min()).ok_or(MemoryPointError::NoCache(level))
     }
 
     fn node_of(&self, core: u32) -> Option<u32> {

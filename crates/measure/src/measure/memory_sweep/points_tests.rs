@@ -121,7 +121,7 @@ fn an_order_is_a_grid() {
 #[test]
 fn what_does_not_fit_is_refused_with_the_numbers() {
     let machine = machine(1);
-    let refused = |order: MemorySpec| points(&machine, &order).expect_err("refused");
+    let refused = |order: MemorySpec| points(&machine, &order).expect_err("refused").to_string();
     let set = |set| MemorySpec { working_sets: vec![set], ..MemorySpec::default() };
     assert!(refused(set(WorkingSet::Bytes(1 << 40))).contains("third of the available memory"));
     assert!(refused(set(WorkingSet::Bytes(100))).contains("name at least"));

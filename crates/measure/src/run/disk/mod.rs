@@ -112,7 +112,7 @@ fn make_ready(
     prepared: &mut Prepared,
     errors: &mut Vec<String>,
 ) -> Result<Vec<AccessJob>, Failure> {
-    cells.iter().try_for_each(|job| job.check().map_err(Failure::Usage))?;
+    cells.iter().try_for_each(|job| job.check().map_err(Failure::usage))?;
     precondition::precondition(bench, order, &cells, prepared)?;
     let mut ready = Vec::new();
     let mut refused = None;

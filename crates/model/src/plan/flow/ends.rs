@@ -7,14 +7,24 @@ use crate::plan::parts::{ByteDevice, DeviceKind, MachineParts};
 /// Names that an error lists at most.
 const MOST_NAMES: usize = 12;
 
-/// What a word stands for; or what there is instead.
-pub fn ends(parts: &MachineParts, word: &str) -> Result<Vec<FlowEnd>, String> {
+/// Why a word is no end of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlowEndError {
+    #[error("“{0}” is no end of a flow: write memory, disk:NAME, nic:NAME or gpu:NAME")]
+    NoKind(String),
+    /// `there`: what the machine has instead.
+    #[error("there is no {word}: {there}")]
+    Absent { word: String, there: String },
+}
+
+/// What a word stands for.
+pub fn ends(parts: &MachineParts, word: &str) -> Result<Vec<FlowEnd>, FlowEndError> {
     if word == "memory" {
         return Ok(vec![FlowEnd::Memory]);
     }
     let (kind, name) = word.split_once(':').map_or((word, None), |(kind, name)| (kind, Some(name)));
     if !["disk", "nic", "gpu"].contains(&kind) {
-        return Err(format!("“{word}” is no end of a flow: write memory, disk:NAME, nic:NAME or gpu:NAME"));
+        return Err(FlowEndError::NoKind(word.into()));
     }
     let of_kind = || parts.devices.iter().filter(|device| device.what.word() == kind);
     let found: Vec<FlowEnd> = match name {
@@ -30,7 +40,7 @@ pub fn ends(parts: &MachineParts, word: &str) -> Result<Vec<FlowEnd>, String> {
             (false, 0) => format!("there is {}", names.join(", ")),
             (false, more) => format!("there is {} and {more} more", names.join(", ")),
         };
-        return Err(format!("there is no {word}: {there}"));
+        return Err(FlowEndError::Absent { word: word.into(), there });
     }
     Ok(found)
 }

@@ -12,7 +12,7 @@ mod socket_links;
 
 use super::capacity::Model;
 use super::parts::MachineParts;
-pub use ends::ends;
+pub use ends::{FlowEndError, ends};
 pub(super) use figures::device as device_figure;
 pub(super) use graph::resources as graph_resources;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};

@@ -28,7 +28,7 @@ pub(super) fn best_move(parts: &MachineParts, flow: &Flow, now: &Split, ceiling:
         tried.push((card.clone(), node));
         let mut moved = parts.clone();
         if let Err(why) = apply(&mut moved, &WhatIfChange::Move(format!("{card}=node{node}"))) {
-            hindrance.get_or_insert(why);
+            hindrance.get_or_insert(why.to_string());
             continue;
         }
         let resources = flow_resources(&moved, flow);

@@ -2,7 +2,7 @@
 
 use super::level::{RaidLevel, System};
 use super::traffic::traffic;
-use super::{LARGEST_BYTES, LEAST_CHUNK_BYTES, RaidSpec, exact_size};
+use super::{LARGEST_BYTES, LEAST_CHUNK_BYTES, RaidError, RaidSpec, exact_size};
 use serde::Serialize;
 
 /// btrfs' stripe length, fixed (`BTRFS_STRIPE_LEN`, fs/btrfs/volumes.h).
@@ -86,25 +86,23 @@ fn choice(ask: &RaidSpec, chunk_bytes: u64) -> ChunkChoice {
 }
 
 /// Whether a chunk that the user wants is possible at all (it may still be a bad one).
-pub(super) fn allowed(ask: &RaidSpec, chunk: u64) -> Result<(), String> {
-    let name = ask.level.name();
-    match ask.level.system() {
+pub(super) fn allowed(ask: &RaidSpec, chunk: u64) -> Result<(), RaidError> {
+    let level = ask.level;
+    match level.system() {
         System::Zfs => {
-            return Err(format!("{name} has no chunk: ZFS spreads each record by itself; leave --chunk out"));
+            let why = "no chunk: ZFS spreads each record by itself";
+            return Err(RaidError::NoChunk { level, why });
         }
         System::Btrfs => {
-            let fixed = exact_size(BTRFS_CHUNK_BYTES);
-            return Err(format!("{name} has a fixed chunk of {fixed}: leave --chunk out"));
+            return Err(RaidError::FixedChunk { level, size: exact_size(BTRFS_CHUNK_BYTES) });
         }
-        System::Md if !ask.level.is_striped() => {
-            return Err(format!("{name} has no chunk: a request is on one disk; leave --chunk out"));
+        System::Md if !level.is_striped() => {
+            return Err(RaidError::NoChunk { level, why: "no chunk: a request is on one disk" });
         }
         System::Md => {}
     }
     if chunk > LARGEST_BYTES {
-        return Err(format!(
-            "a chunk of {chunk} bytes is larger than 1 GiB: a request would never leave a disk"
-        ));
+        return Err(RaidError::ChunkTooLarge(chunk));
     }
     for (bytes, what) in [
         (ask.block_bytes, "the disks' physical block"),
@@ -112,19 +110,12 @@ pub(super) fn allowed(ask: &RaidSpec, chunk: u64) -> Result<(), String> {
         (LEAST_CHUNK_BYTES, "md's page"),
     ] {
         if chunk == 0 || !chunk.is_multiple_of(bytes) {
-            return Err(format!(
-                "a chunk of {chunk} bytes is no multiple of {what}, {bytes} bytes: blocks would lie across \
-                 two disks; \
-                 give --chunk {} or a power of two above",
-                chunk.next_power_of_two().max(least_chunk(ask))
-            ));
+            let instead = chunk.next_power_of_two().max(least_chunk(ask));
+            return Err(RaidError::ChunkOfPartBlocks { chunk, what, bytes, instead });
         }
     }
-    if ask.level != RaidLevel::Raid0 && !chunk.is_power_of_two() {
-        let below = 1_u64 << chunk.ilog2();
-        return Err(format!(
-            "a chunk of {chunk} bytes: md makes {name} of powers of two only; give --chunk {below}"
-        ));
+    if level != RaidLevel::Raid0 && !chunk.is_power_of_two() {
+        return Err(RaidError::ChunkNoPowerOfTwo { level, chunk });
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The levels: how many disks hold data, how many may fail, and what each is called by md, btrfs and ZFS.
 
+use super::RaidError;
 use serde::Serialize;
 use strum::VariantArray;
 
@@ -113,8 +114,8 @@ impl RaidLevel {
         }
     }
 
-    /// Whether so many disks make such an array; the error says how many do.
-    pub fn fits(self, disks: u32) -> Result<(), String> {
+    /// Whether so many disks make such an array.
+    pub fn fits(self, disks: u32) -> Result<(), RaidError> {
         let (least, instead) = match self {
             RaidLevel::Linear | RaidLevel::Raid0 | RaidLevel::BtrfsRaid0 => (2, "one disk needs no array"),
             RaidLevel::Raid1 | RaidLevel::BtrfsRaid1 => (2, "one disk has no mirror"),
@@ -125,15 +126,11 @@ impl RaidLevel {
             RaidLevel::Raidz2 => (3, "fewer are a mirror or raidz1"),
             RaidLevel::Raidz3 => (4, "fewer are a mirror, raidz1 or raidz2"),
         };
-        let name = self.name();
         if disks < least {
-            return Err(format!("{name} needs at least {least} disks, not {disks}: {instead}"));
+            return Err(RaidError::TooFewDisks { level: self, least, disks, instead });
         }
         if self == RaidLevel::Raid10 && !disks.is_multiple_of(2) {
-            return Err(format!(
-                "{name} of {disks} disks has no whole pairs: take {} and keep one as a spare, or one more",
-                disks - 1
-            ));
+            return Err(RaidError::NoWholePairs { level: self, disks });
         }
         Ok(())
     }

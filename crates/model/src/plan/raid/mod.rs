@@ -8,6 +8,7 @@
 
 mod check;
 mod chunk;
+mod error;
 mod level;
 mod lines;
 mod record;
@@ -15,6 +16,7 @@ mod traffic;
 
 pub use check::{Checked, RaidRemark, check};
 pub use chunk::ChunkChoice;
+pub use error::RaidError;
 pub use level::{RaidLevel, System};
 pub use lines::{RaidCommand, quoted};
 pub use traffic::{Traffic, traffic};
@@ -107,8 +109,8 @@ pub struct RaidLayout {
     pub lines: Vec<RaidCommand>,
 }
 
-/// Computes the array; the error names what is wrong with the question, and the remedy.
-pub fn raid(ask: &RaidSpec) -> Result<RaidLayout, String> {
+/// Computes the array.
+pub fn raid(ask: &RaidSpec) -> Result<RaidLayout, RaidError> {
     sound(ask)?;
     let data_disks = ask.level.data_disks(ask.disks);
     let (choices, rule) = chunk::choices(ask);
@@ -156,45 +158,32 @@ pub fn exact_size(bytes: u64) -> String {
 }
 
 /// Whether the question can be answered.
-fn sound(ask: &RaidSpec) -> Result<(), String> {
+fn sound(ask: &RaidSpec) -> Result<(), RaidError> {
     ask.level.fits(ask.disks)?;
     if ask.disks > MOST_DISKS {
-        return Err(format!("{} disks: more than the {MOST_DISKS} of one array; make several", ask.disks));
+        return Err(RaidError::TooManyDisks(ask.disks));
     }
-    let power = |what: &str, bytes: u64, least: u64, most: u64| {
-        if bytes.is_power_of_two() && (least..=most).contains(&bytes) {
-            return Ok(());
-        }
-        Err(format!("{what} of {bytes} bytes: give a power of two from {least} to {most}, such as 4k"))
-    };
+    let power =
+        |what, bytes: u64, least, most| match bytes.is_power_of_two() && (least..=most).contains(&bytes) {
+            true => Ok(()),
+            false => Err(RaidError::NoPowerOfTwo { what, bytes, least, most }),
+        };
     power("a physical block", ask.block_bytes, 512, 1 << 24)?;
     power("a file system block", ask.file_system_block_bytes, 1024, 1 << 16)?;
     let (request, block) = (ask.request_bytes, ask.block_bytes);
     if request < block {
-        return Err(format!(
-            "a request of {request} bytes is smaller than the disks' physical block of {block}: a disk moves \
-             whole blocks; \
-             give a --request of at least {block}, or the disks' true --block"
-        ));
+        return Err(RaidError::RequestBelowBlock { request, block });
     }
     if request > LARGEST_BYTES || !request.is_multiple_of(block) {
-        let near = (request / block * block).clamp(block, LARGEST_BYTES);
-        return Err(format!(
-            "a request of {request} bytes is no whole number of blocks of {block}, up to 1 GiB: give \
-             --request {near}, \
-             or a size like 1M, which is 1048576"
-        ));
+        return Err(RaidError::RequestOfPartBlocks { request, block });
     }
     ask.chunk_bytes.map_or(Ok(()), |chunk| chunk::allowed(ask, chunk))?;
     let given = ask.devices.len();
     if given > 0 && u32::try_from(given) != Ok(ask.disks) {
-        return Err(format!(
-            "{given} devices are named for {} disks: name each with --device, or none",
-            ask.disks
-        ));
+        return Err(RaidError::DeviceCount { given, disks: ask.disks });
     }
     match ask.devices.iter().enumerate().find(|(at, device)| ask.devices[..*at].contains(device)) {
-        Some((_, twice)) => Err(format!("--device {twice} is named twice: a disk is in an array once")),
+        Some((_, twice)) => Err(RaidError::DeviceTwice(twice.clone())),
         None => Ok(()),
     }
 }

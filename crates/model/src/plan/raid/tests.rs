@@ -97,7 +97,7 @@ fn seven_data_disks_get_a_chunk_that_wastes_little() {
 #[test]
 fn wrong_questions_name_the_thing_the_cause_and_the_remedy() {
     let usual = || ask(RaidLevel::Raid5, 8, 1 << 20, Pattern::SequentialRead);
-    let complaint = |ask: RaidSpec| raid(&ask).expect_err("a complaint");
+    let complaint = |ask: RaidSpec| raid(&ask).expect_err("a complaint").to_string();
     for (wrong, words) in [
         (RaidSpec { disks: 2, ..usual() }, ["raid5 needs at least 3 disks, not 2", "raid1"]),
         (RaidSpec { disks: 0, ..usual() }, ["at least 3 disks, not 0", "raid1"]),

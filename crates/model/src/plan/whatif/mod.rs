@@ -36,15 +36,23 @@ impl std::fmt::Display for WhatIfChange {
     }
 }
 
-/// Makes the change; gives what to know about it (a slot that narrows a card). The error is a sentence.
-pub fn apply(parts: &mut MachineParts, change: &WhatIfChange) -> Result<Vec<String>, String> {
+/// A change that cannot be made, and what stands in its way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{change}: {hindrance}")]
+pub struct WhatIfError {
+    pub change: WhatIfChange,
+    hindrance: String,
+}
+
+/// Makes the change; gives what to know about it (a slot that narrows a card).
+pub fn apply(parts: &mut MachineParts, change: &WhatIfChange) -> Result<Vec<String>, WhatIfError> {
     let told = match change {
         WhatIfChange::Add(words) => add::add(parts, words),
         WhatIfChange::Move(words) => shift(parts, words),
         WhatIfChange::Remove(words) => remove(parts, words),
         WhatIfChange::Set(words) => set::set(parts, words).map(|()| Vec::new()),
     };
-    told.map_err(|why| format!("{change}: {why}"))
+    told.map_err(|hindrance| WhatIfError { change: change.clone(), hindrance })
 }
 
 /// Moves a card to another slot, or a disk to another controller.

@@ -65,7 +65,7 @@ fn gigabits(parts: &MachineParts) -> f64 {
     plan_flow(parts, &flow).ceiling.bytes_per_second.known().expect("a ceiling") * 8.0 / 1e9
 }
 
-fn after(changes: &[WhatIfChange]) -> Result<(MachineParts, Vec<String>), String> {
+fn after(changes: &[WhatIfChange]) -> Result<(MachineParts, Vec<String>), WhatIfError> {
     let mut parts = machine();
     let mut notes = Vec::new();
     for change in changes {
@@ -74,7 +74,7 @@ fn after(changes: &[WhatIfChange]) -> Result<(MachineParts, Vec<String>), String
     Ok((parts, notes))
 }
 
-fn one(change: WhatIfChange) -> Result<(MachineParts, Vec<String>), String> {
+fn one(change: WhatIfChange) -> Result<(MachineParts, Vec<String>), WhatIfError> {
     after(&[change])
 }
 
@@ -111,7 +111,7 @@ fn a_card_that_is_added_takes_the_narrowest_slot_that_carries_it() {
 
 #[test]
 fn slots_that_cannot_carry_a_part_are_named() {
-    let refused = |change| one(change).map(|_| ()).expect_err("no place");
+    let refused = |change| one(change).map(|_| ()).expect_err("no place").to_string();
     let full = refused(WhatIfChange::Add("nic=10G:pcie2x8@narrow".into()));
     assert_eq!(full, "add nic=10G:pcie2x8@narrow: narrow is full: eth0 is in it; remove or move that first");
     let none = refused(WhatIfChange::Add("nic=100G:pcie3x16@node0".into()));
@@ -142,10 +142,15 @@ fn disks_go_behind_controllers_with_free_ports() {
         matches!(&disk.what, DeviceKind::Disk { read, write } if read.known() == Some(&2e9) && write.known() == Some(&1e9))
     );
     let more = vec![WhatIfChange::Add("disk=2GB/s@hba".into()); 2];
-    assert!(after(&more).expect_err("five ports").contains("hba is full: its 5 ports have disks"));
+    assert!(
+        after(&more).expect_err("five ports").to_string().contains("hba is full: its 5 ports have disks")
+    );
     let (parts, _) = one(WhatIfChange::Add("disk=3GB/s:pcie3x4".into())).expect("a slot");
     assert_eq!(parts.above(&parts.device("new-disk0").expect("it").place)[1].name, "middle");
-    assert!(one(WhatIfChange::Add("disk=3GB/s".into())).is_err_and(|why| why.contains("say its controller")));
+    assert!(
+        one(WhatIfChange::Add("disk=3GB/s".into()))
+            .is_err_and(|why| why.to_string().contains("say its controller"))
+    );
 }
 
 #[test]
@@ -181,7 +186,7 @@ fn figures_are_set_on_all_or_on_one() {
         ("cpu.cost=nan", "like 1.2"),
         ("volume=11", "nothing to set"),
     ] {
-        let why = set(wrong).map(|_| ()).expect_err(wrong);
+        let why = set(wrong).map(|_| ()).expect_err(wrong).to_string();
         assert!(why.contains(words), "{wrong}: {why}");
     }
 }

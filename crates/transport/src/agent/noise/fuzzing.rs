@@ -171,6 +171,6 @@ fn tickets(tickets: &[StreamTicket]) {
 }
 
 /// `--peer` by its form alone: host and port. Nothing is resolved.
-pub fn peer_form(text: &str) -> Result<(String, u16), String> {
-    crate::address::to_connect("--peer", text, crate::agent::DEFAULT_PORT)
+pub fn peer_form(text: &str) -> Option<(String, u16)> {
+    crate::address::to_connect("--peer", text, crate::agent::DEFAULT_PORT).ok()
 }

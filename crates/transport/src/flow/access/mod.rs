@@ -20,6 +20,7 @@ pub use tally::{AccessCounters, Tally};
 pub use walk::{AccessOrder, AccessRequest, Area, Walk};
 pub use worker::{RunningAccess, start};
 
+use linerate_system::Errno;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Instant;
@@ -103,6 +104,8 @@ pub struct AccessError {
     pub offset: u64,
     /// Read or write, and what the kernel said.
     pub why: String,
+    /// The kernel's own word for it, where it was the kernel that said it.
+    pub errno: Option<Errno>,
 }
 
 /// What a worker did, once it has ended.

@@ -125,6 +125,15 @@ fn run_udp(
     }
 }
 
+/// Why a stream ended, where that was neither its limit nor a stop nor the other end.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the stream's thread panicked: please report this")]
+    Panicked,
+}
+
 /// A running stream.
 #[derive(Debug)]
 pub struct RunningStream {
@@ -137,12 +146,9 @@ impl RunningStream {
         self.thread.is_finished()
     }
 
-    /// Waits for its end; why it ended, where that was neither its limit nor a stop nor the other end.
-    pub fn join(self) -> Result<(), String> {
-        match self.thread.join() {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("the stream's thread panicked: please report this".into()),
-        }
+    /// Waits for its end.
+    pub fn join(self) -> Result<(), StreamError> {
+        Ok(self.thread.join().map_err(|_| StreamError::Panicked)??)
     }
 }
 

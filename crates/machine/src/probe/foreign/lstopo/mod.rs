@@ -9,21 +9,19 @@ mod cores;
 mod devices;
 mod objects;
 
-use super::xml;
+use super::xml::{self, TopologyError};
 use crate::probe::{Kernel, Machine};
 use linerate_facts::fact::Fact;
 use objects::Objects;
 
-/// Reads a topology. The error is a sentence with the line.
-pub(crate) fn from_lstopo(text: &str) -> Result<Machine, String> {
+/// Reads a topology.
+pub(crate) fn from_lstopo(text: &str) -> Result<Machine, TopologyError> {
     let document = xml::parse(text)?;
     let root = document.root_element();
     if root.tag_name().name() != "topology" {
-        return Err(format!(
-            "line {}: a <{}>, not the <topology> that lstopo writes; make the file with “lstopo FILE.xml”",
-            xml::line(text, root.range().start),
-            root.tag_name().name()
-        ));
+        let name = root.tag_name().name();
+        let wanted = "not the <topology> that lstopo writes; make the file with “lstopo FILE.xml”";
+        return Err(TopologyError::at(text, root, format!("a <{name}>, {wanted}")));
     }
     let found = Objects::read(text, root)?;
     let told = |name: &str| Fact::from_option(found.info(name).map(str::to_string), "lstopo does not report");

@@ -1,6 +1,7 @@
 //! The objects of a topology, taken out of its tree with what stands above each.
 
-use super::super::{hwset, xml};
+use super::super::hwset;
+use super::super::xml::{self, TopologyError};
 use roxmltree::Node;
 
 /// Members of all sets together, and objects; no server comes near.
@@ -86,7 +87,7 @@ struct Above {
 
 impl Objects {
     /// Reads the tree below `<topology>`.
-    pub(crate) fn read(text: &str, root: Node) -> Result<Self, String> {
+    pub(crate) fn read(text: &str, root: Node) -> Result<Self, TopologyError> {
         let version = root.attribute("version").and_then(|version| version.split('.').next()?.parse().ok());
         let mut objects = Objects { version: version.unwrap_or(1), ..Default::default() };
         for child in root.children().filter(Node::is_element) {
@@ -98,10 +99,9 @@ impl Objects {
             }
         }
         match objects.pus.is_empty() && objects.functions.is_empty() {
-            true => {
-                Err("the topology has neither processors nor PCI devices; make it with “lstopo FILE.xml”"
-                    .into())
-            }
+            true => Err(TopologyError::Empty(
+                "the topology has neither processors nor PCI devices; make it with “lstopo FILE.xml”",
+            )),
             false => Ok(objects),
         }
     }
@@ -112,8 +112,14 @@ impl Objects {
         found.map(|(_, value)| value.as_str())
     }
 
-    fn object(&mut self, text: &str, object: Node, mut above: Above, depth: u32) -> Result<(), String> {
-        let say = |what: String| format!("line {}: {what}", xml::line(text, object.range().start));
+    fn object(
+        &mut self,
+        text: &str,
+        object: Node,
+        mut above: Above,
+        depth: u32,
+    ) -> Result<(), TopologyError> {
+        let say = |what: String| TopologyError::at(text, object, what);
         if depth > xml::DEEPEST {
             return Err(say(format!("objects are nested more than {} deep: no topology", xml::DEEPEST)));
         }

@@ -149,7 +149,7 @@ fn version_1() {
 
 #[test]
 fn what_is_damaged_says_where() {
-    let why = |text: &str| from_lstopo(text).expect_err("no topology");
+    let why = |text: &str| from_lstopo(text).expect_err("no topology").to_string();
     assert!(why("").contains("no XML"));
     assert!(why("<topology>\n<object").contains("line 2"), "{}", why("<topology>\n<object"));
     assert!(why("\n<html/>").contains("line 2: a <html>, not the <topology>"));
@@ -180,7 +180,7 @@ proptest! {
                                                     os_index=\"[0-9]{0,12}\"| \
                                                     cpuset=\"[0-9a-fx,]{0,20}\"|.{0,5}){0,30}") {
         if let Err(why) = from_lstopo(&text) {
-            prop_assert!(!why.is_empty());
+            prop_assert!(!why.to_string().is_empty());
         }
     }
 

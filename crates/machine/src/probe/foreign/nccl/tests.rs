@@ -47,7 +47,7 @@ fn a_switch_and_what_is_below() {
 
 #[test]
 fn what_is_damaged_says_where() {
-    let why = |text: &str| from_nccl(text).expect_err("no topology");
+    let why = |text: &str| from_nccl(text).expect_err("no topology").to_string();
     assert!(why("<topology/>").contains("not the <system> of NCCL"));
     assert!(why("<system/>").contains("no <cpu>"));
     assert_eq!(why("<system>\n<cpu>\n<pci/></cpu></system>"), "line 3: this <pci> has no busid");

@@ -184,12 +184,17 @@ fn like_devices_are_loaded_alike() {
 #[test]
 fn ends_that_are_not_there_are_reported_with_those_that_are() {
     let parts = lopsided("");
-    let wrong = |word| ends(&parts, word).expect_err("no such end");
+    let wrong = |word| ends(&parts, word).expect_err("no such end").to_string();
     assert_eq!(wrong("nic:eth7"), "there is no nic:eth7: there is nic:eth0");
     assert!(wrong("gpu:x").contains("gpu:gpu0") && wrong("tape").contains("disk:NAME"));
     assert_eq!(ends(&parts, "disk:h*").expect("one").len(), 1);
     assert_eq!(ends(&parts, "disk").expect("all").len(), 2);
-    assert!(ends(&parse("").expect("empty"), "nic").expect_err("none").contains("the machine has no nic"));
+    assert!(
+        ends(&parse("").expect("empty"), "nic")
+            .expect_err("none")
+            .to_string()
+            .contains("the machine has no nic")
+    );
 }
 
 #[test]

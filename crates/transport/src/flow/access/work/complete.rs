@@ -2,6 +2,7 @@
 
 use super::{Alike, Flight, READ, WRITE, Work};
 use crate::flow::access::{AccessError, AccessRequest};
+use linerate_system::Errno;
 use linerate_system::buffers::Lease;
 use linerate_system::queue::{Completion, Queue};
 use std::io;
@@ -51,13 +52,13 @@ impl<Q: Queue> Work<'_, Q> {
             Ok(moved) if moved > 0 => flight.moved += moved,
             Ok(_) => {
                 let why = if side == READ { "the file ends here" } else { "nothing was taken" };
-                self.failed(number, why);
+                self.failed(number, &io::Error::other(why));
                 self.free[side].push(lease);
                 return false;
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
             Err(error) => {
-                self.failed(number, &error.to_string());
+                self.failed(number, &error);
                 self.free[side].push(lease);
                 return false;
             }
@@ -78,17 +79,18 @@ impl<Q: Queue> Work<'_, Q> {
         }
     }
 
-    pub(super) fn failed(&mut self, number: usize, why: &str) {
+    pub(super) fn failed(&mut self, number: usize, error: &io::Error) {
         let Flight { request, moved, .. } = self.flights[number];
         let verb = if number < self.read_blocks { "read" } else { "write" };
         let offset = request.offset + moved as u64;
-        self.error(request.file, offset, format!("{verb}: {why}"));
+        self.error(request.file, offset, verb, error);
     }
 
-    pub(super) fn error(&mut self, file: usize, offset: u64, why: String) {
+    pub(super) fn error(&mut self, file: usize, offset: u64, verb: &str, error: &io::Error) {
         if self.errors.len() < MOST_ERRORS {
             let label = self.start.files[file].label.clone();
-            self.errors.push(AccessError { label, offset, why });
+            let (why, errno) = (format!("{verb}: {error}"), Errno::from_io_error(error));
+            self.errors.push(AccessError { label, offset, why, errno });
         }
     }
 
@@ -98,7 +100,8 @@ impl<Q: Queue> Work<'_, Q> {
         let more = &mut self.more_corrupt;
         stamper.check(self.numbers[request.file], request.offset, lease.bytes(), |damage| {
             if corrupt.len() < MOST_CORRUPT {
-                corrupt.push(AccessError { label: label.clone(), offset: damage.offset, why: damage.why });
+                let (label, offset) = (label.clone(), damage.offset);
+                corrupt.push(AccessError { label, offset, why: damage.why, errno: None });
             } else {
                 *more += 1;
             }

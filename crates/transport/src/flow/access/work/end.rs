@@ -37,10 +37,10 @@ impl<Q: Queue> Work<'_, Q> {
             let waited = now.saturating_sub(self.life.max(stopped)) as f64 / 1e9;
             self.failed(
                 number,
-                &format!(
+                &io::Error::other(format!(
                     "{left} requests did not come back within {waited:.1} s after the stop: does the \
                           device hang?"
-                ),
+                )),
             );
         }
         Ok(now)
@@ -69,7 +69,8 @@ impl<Q: Queue> Work<'_, Q> {
             self.queue.submit(lease, flush);
             while self.queue.in_flight() > 0 {
                 if self.abandoned() {
-                    self.error(file, 0, "flush: abandoned before it was over".into());
+                    let abandoned = io::Error::other("abandoned before it was over");
+                    self.error(file, 0, "flush", &abandoned);
                     return Ok(now);
                 }
                 self.queue.turn(Some(TURN_WAIT), done)?;
@@ -78,7 +79,7 @@ impl<Q: Queue> Work<'_, Q> {
             if let Some(Completion { lease, result }) = done.pop() {
                 block = Some(lease);
                 if let Err(error) = result {
-                    self.error(file, 0, format!("flush: {error}"));
+                    self.error(file, 0, "flush", &error);
                 }
             }
         }
