@@ -149,15 +149,16 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
         if let Some(server) = &iperf3 {
             let limits = words.iperf3_limits();
             let stop = &stop;
-            scope.spawn(move || {
+            let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let teller = Teller::start();
                 if let Err(failure) = server.serve(stop, &limits, &mut |event| teller.tell(event)) {
                     complain(&failure.to_string());
                 }
             });
+            begun.map_err(|error| Failure::lacks(format!("no thread can be started for iperf3: {error}")))?;
         }
-        agent.serve(&stop);
-    });
+        agent.serve(&stop)
+    })?;
     Ok(0)
 }
 

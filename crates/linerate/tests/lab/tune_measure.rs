@@ -309,7 +309,7 @@ fn bad_input_is_a_sentence() {
     refused(&["--yes", "--setting", "swappiness=900"], 2, "a number from 0 to 200");
     refused(&["--yes", "--setting", "pinning=1"], 2, "has no value");
     refused(&["--yes", "--root", "/tmp"], 2, "moves no bytes");
-    refused(&["--yes", "--seconds", "0"], 2, "no length of a window");
+    refused(&["--yes", "--seconds", "0"], 2, "is not between 100ms and 10m");
     refused(&["--yes", "--rounds", "2"], 2, "3..=100");
     refused(&["--yes", "--setting", "read-ahead:nosuchdisk=1"], 3, "is not on this machine");
     refused(&["--yes", "--setting", "nr-requests"], 0, "nothing to try");

@@ -9,7 +9,7 @@ use super::host::InterfaceOf;
 use super::key::Key;
 use super::limits::AgentSettings;
 use super::secret::SECRET_BYTES;
-use super::server::{Agent, Receivers};
+use super::server::{Agent, Receivers, begin};
 use linerate_facts::failure::Failure;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -171,10 +171,9 @@ pub fn serve_own_on(
         })
         .map_err(|error| Failure::Lacks(format!("the agent cannot start a thread: {error}")))?;
     std::thread::scope(|scope| {
-        scope.spawn(|| end_when_forgotten(&agent, &stop));
-        agent.serve(&stop);
-    });
-    Ok(())
+        begin(scope, || end_when_forgotten(&agent, &stop))?;
+        agent.serve(&stop)
+    })
 }
 
 /// A client host that lost its power closes no pipe: without a session for this long nobody will come any

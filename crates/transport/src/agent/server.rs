@@ -20,6 +20,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 /// How often a waiting thread looks whether it shall stop.
@@ -153,14 +154,15 @@ impl Agent {
         (self.shared.sessions.taken(), self.shared.streams.taken(), self.shared.pending.len())
     }
 
-    /// Serves until `stop`; then ends every session and worker within about three seconds.
-    pub fn serve(&self, stop: &AtomicBool) {
+    /// Serves until `stop`; then ends every session and worker within about three seconds. An error where the
+    /// kernel gives it no threads.
+    pub fn serve(&self, stop: &AtomicBool) -> Result<(), Failure> {
         self.shared.stopping.store(false, Ordering::Release);
-        std::thread::scope(|scope| {
-            for listener in &self.listeners {
-                scope.spawn(|| accept(listener, &self.shared, stop));
-            }
-            scope.spawn(|| janitor::watch(&self.shared, stop));
+        let served = std::thread::scope(|scope| {
+            let accepting = |listener| move || accept(listener, &self.shared, stop);
+            let begun = self.listeners.iter().try_for_each(|listener| begin(scope, accepting(listener)));
+            let begun = begun.and_then(|()| begin(scope, || janitor::watch(&self.shared, stop)));
+            begun.inspect_err(|_| stop.store(true, Ordering::Release))
         });
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.pending.clear();
@@ -168,7 +170,17 @@ impl Agent {
         while self.load() != (0, 0, 0) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
+        served
     }
+}
+
+/// Begins a thread of the agent.
+pub(crate) fn begin<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<(), Failure> {
+    let begun = std::thread::Builder::new().spawn_scoped(scope, work);
+    begun.map(drop).map_err(|error| Failure::lacks(format!("the agent cannot start a thread: {error}")))
 }
 
 /// On Linux SO_RCVTIMEO bounds accept(2), too (socket(7)): so `stop` is seen.

@@ -72,7 +72,7 @@ fn a_panic_ends_its_worker_or_session_and_nothing_else() {
     let agent = Agent::bind(&listen, key.clone(), COUNTING, sick).expect("an agent");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| agent.serve(&stop));
+        scope.spawn(|| agent.serve(&stop).expect("served"));
         for _ in 0..10 {
             let text = refusal(AgentSession::connect(agent.local_addresses()[0], &key));
             assert!(text.contains("gone"), "{text}");

@@ -126,7 +126,7 @@ impl RunningAgent {
         let agent = Arc::new(agent.expect("an agent"));
         let stop = Arc::new(AtomicBool::new(false));
         let (serving, ended) = (agent.clone(), stop.clone());
-        let thread = std::thread::spawn(move || serving.serve(&ended));
+        let thread = std::thread::spawn(move || serving.serve(&ended).expect("served"));
         let address = agent.local_addresses()[0];
         RunningAgent { agent, address, key, stop, thread: Some(thread) }
     }
