@@ -22,6 +22,22 @@ pub struct CoreUse {
 }
 
 impl CoreUse {
+    /// The mean of two looks at the same core, by their lengths.
+    pub fn mean(&self, length: f64, other: &CoreUse, other_length: f64) -> CoreUse {
+        let of = |a: f64, b: f64| (a * length + b * other_length) / (length + other_length);
+        CoreUse {
+            core: self.core,
+            user: of(self.user, other.user),
+            nice: of(self.nice, other.nice),
+            system: of(self.system, other.system),
+            idle: of(self.idle, other.idle),
+            iowait: of(self.iowait, other.iowait),
+            irq: of(self.irq, other.irq),
+            softirq: of(self.softirq, other.softirq),
+            steal: of(self.steal, other.steal),
+        }
+    }
+
     /// Share of the time in which the core did something.
     pub fn busy(&self) -> f64 {
         (1.0 - self.idle - self.iowait).clamp(0.0, 1.0)

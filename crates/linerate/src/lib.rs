@@ -11,7 +11,7 @@ pub mod cli;
 pub use linerate_facts::{counters, fact, failure, printable, protocol, sysroot, units, usage};
 pub use linerate_machine::{capture, probe, rates, topology};
 pub use linerate_measure::{diagnose, event, measure, run};
-pub use linerate_model::plan;
+pub use linerate_model::{plan, verdict};
 pub use linerate_report as report;
 pub use linerate_transport::{address, agent, flow, iperf3};
 pub use linerate_tune as tune;

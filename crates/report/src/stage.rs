@@ -7,7 +7,7 @@ use super::job_words;
 use linerate_facts::printable::printable;
 use linerate_machine::probe::Machine;
 use linerate_measure::measure::access::{Latency, LoadCurve, LoadPoint, Scaling};
-use linerate_measure::measure::{LimitedBy, Measurement, Stage};
+use linerate_measure::measure::{Measurement, Stage};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 
@@ -79,7 +79,8 @@ impl StageRow<'_> {
 
     /// Why to distrust it, or what to know.
     pub(super) fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<String> = self.measurement.held_by.map(held).into_iter().collect();
+        let mut remarks: Vec<String> =
+            self.measurement.held_by.map(|by| by.words().to_string()).into_iter().collect();
         remarks.extend(self.measurement.flags.iter().map(|flag| printable(flag)));
         if let Some(access) = &self.measurement.access {
             remarks.extend(access.checks.failed.iter().map(|check| printable(check)));
@@ -98,16 +99,6 @@ impl StageRow<'_> {
         }
         remarks
     }
-}
-
-fn held(by: LimitedBy) -> String {
-    match by {
-        LimitedBy::Cpu => "limited by a CPU core",
-        LimitedBy::Quota => "limited by the CPU quota",
-        LimitedBy::Generator => "limited by the generator",
-        LimitedBy::Peer => "limited by the receiver",
-    }
-    .into()
 }
 
 /// `82 µs`, `1.25 ms`; a dash where nothing was timed.

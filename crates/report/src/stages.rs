@@ -43,13 +43,7 @@ impl DeviceRow<'_> {
         if !self.measurement.lower_bound && self.measurement.held_by.is_none() {
             return None;
         }
-        Some(match self.measurement.held_by {
-            Some(LimitedBy::Cpu) => "limited by a CPU core",
-            Some(LimitedBy::Quota) => "limited by the CPU quota",
-            Some(LimitedBy::Generator) => "limited by the generator",
-            Some(LimitedBy::Peer) => "limited by the receiver",
-            None => "limited by something else",
-        })
+        Some(self.measurement.held_by.map_or("limited by something else", LimitedBy::words))
     }
 
     /// What is wrong or to be known, in one line: loss and flags.

@@ -11,12 +11,7 @@ use linerate_measure::measure::{LimitedBy, Measurement};
 
 /// What held it, flags, and what the datagrams tell.
 pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
-    let held = measurement.held_by.map(|by| match by {
-        LimitedBy::Cpu => "limited by a CPU core here",
-        LimitedBy::Quota => "limited by the CPU quota",
-        LimitedBy::Generator => "limited by the generator",
-        LimitedBy::Peer => "limited by the peer's CPU",
-    });
+    let held = measurement.held_by.map(LimitedBy::words);
     let mut remarks: Vec<String> = held.map(String::from).into_iter().collect();
     let Some(result) = measurement.streams.as_deref() else { return remarks };
     let sum = |of: fn(&StreamFigure) -> u64| result.streams.iter().map(of).fold(0, u64::saturating_add);

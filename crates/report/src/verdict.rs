@@ -146,6 +146,8 @@ pub(super) fn plural(kind: ResourceKind) -> &'static str {
         ResourceKind::Cpu => "CPUs",
         ResourceKind::Nic => "NICs",
         ResourceKind::Receiver => "receivers",
+        ResourceKind::Window => "windows",
+        ResourceKind::Loss => "losses",
     }
 }
 

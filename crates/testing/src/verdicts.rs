@@ -75,7 +75,10 @@ fn of_threads_and_waits() -> Vec<Situation> {
 fn of_receivers() -> Vec<Situation> {
     let of = |busiest_thread, throttled: f64, rate_limit| {
         let quota = (throttled > 0.0).then_some(QuotaEvidence { throttled, used: None });
-        Evidence { receiver: Some(ReceiverEvidence { busiest_thread, quota, rate_limit }), ..calm() }
+        Evidence {
+            receiver: Some(ReceiverEvidence { busiest_thread, quota, rate_limit, full: false }),
+            ..calm()
+        }
     };
     let both = Evidence { workers: Some(workers(0.95, 0.95, 0.0, 0.05)), ..of(0.99, 0.0, None) };
     let limits = Some(LimitKind::Receiver);

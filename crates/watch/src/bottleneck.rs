@@ -38,6 +38,7 @@ pub(crate) fn evidence(moment: &Moment) -> Evidence {
             zero_windows_per_second: moment.tcp.zero_windows_per_second,
             retransmits_per_second: moment.tcp.retransmits_per_second,
             retransmit_share: moment.tcp.retransmit_share,
+            ..TcpEvidence::default()
         },
         ..Evidence::default()
     }
@@ -78,6 +79,7 @@ fn disk(disk: &DiskRates) -> DiskEvidence {
         queue_depth: disk.queue_depth,
         latency_seconds: way.latency_ms.map(|ms| ms / 1e3),
         best_bytes_per_second: disk.best_bytes_per_second,
+        asked_depth: None,
     }
 }
 

@@ -188,11 +188,11 @@ pub struct RunArgs {
     /// Length of one sample, such as 2 (seconds) or 500ms [default: fitted to --budget]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Samples of each measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Rounds in which disks, NICs and the path take turns: six and more can confirm a verdict
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Time for all measurements together, however many devices there are
-    #[arg(long, value_name = "TIME", default_value = "40", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "50", value_parser = seconds)]
     pub budget: f64,
     /// Bytes a read, such as 1M [default: chosen by the plan]
     #[arg(long, alias = "block", value_name = "SIZE", value_parser = sectors)]

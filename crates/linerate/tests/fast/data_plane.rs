@@ -283,7 +283,12 @@ fn a_file_that_is_cut_short_is_named() {
     for io_uring in [true, false] {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
-        let worker = AtWork::start(source(file.path(), &cursor), Destination::Null, io_uring, PATIENCE);
+        let worker = AtWork::start(
+            source(file.path(), &cursor),
+            Destination::Null { reads: false },
+            io_uring,
+            PATIENCE,
+        );
         worker.await_bytes(BLOCK as u64);
         // In the middle of a block and of a sector: its head is a short read, all after it is nothing.
         file.as_file().set_len(BLOCK as u64 / 2 + 100).expect("cut");

@@ -1,45 +1,128 @@
 //! The bottleneck in two sentences: the minimum cut of the prediction; what raises the flow, and how far.
 
+use super::certainty::{Judged, kind};
 use super::cost::Granted;
 use super::figures::Figures;
 use super::predict::Prediction;
-use super::product::Bottleneck;
-use crate::measure::{ReceiverResult, receiver_evidence};
+use super::product::{Achieved, Bottleneck};
+use crate::measure::ReceiverResult;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::wording::{counted, in_words, listed, name};
 use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::{Evidence, Limit, judge};
-use std::collections::BTreeMap;
+use linerate_model::verdict::{Doubt, Evidence, Limit, LimitKind, Verdict, judge};
 
 /// A next limit that is closer than this is said to be the same.
 const HARDLY: f64 = 1.02;
 
 /// Kind, ids, gain and sentence of the cut.
-pub(super) fn bottleneck(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Bottleneck {
+pub(super) fn bottleneck(
+    prediction: &Prediction,
+    plan: &Plan,
+    figures: &Figures,
+    judged: &Judged,
+) -> Bottleneck {
     let cut: Vec<&Resource> =
         prediction.solution.cut.iter().filter_map(|id| prediction.resource(id)).collect();
-    let (Some(flow), Some(kind)) =
+    let (Some(flow), Some(largest)) =
         (prediction.solution.bytes_per_second.known().copied(), largest_kind(&cut))
     else {
         return nothing_known(prediction, figures);
     };
-    let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == kind).collect();
+    let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == largest).collect();
     let others: Vec<&str> =
-        cut.iter().filter(|part| part.kind != kind).map(|part| part.id.as_str()).collect();
-    let mut subject = subject(kind, &main, prediction, plan, figures);
+        cut.iter().filter(|part| part.kind != largest).map(|part| part.id.as_str()).collect();
+    let mut subject = subject(largest, &main, prediction, plan, figures);
     if !others.is_empty() {
         subject = format!("{subject}, together with {}", in_words(&others));
     }
-    let verb = if cut.len() > 1 { "limit" } else { "limits" };
-    let headroom = headroom(prediction, kind, main.len(), flow, plan.loopback);
+    let limits = if cut.len() > 1 { "limit" } else { "limits" };
+    let headroom = headroom(prediction, figures, largest, main.len(), flow, plan.loopback);
+    let said = Said { subject, limits, flow, headroom, judged, achieved: prediction.achieved(figures) };
     Bottleneck {
-        kind,
+        kind: kind(prediction),
         resources: prediction.solution.cut.clone(),
-        sentence: format!(
-            "The bottleneck is {subject}, which {verb} the flow to {}. {headroom}.",
-            show_bytes_rate(flow)
-        ),
+        sentence: said.sentence(),
         gain: prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
+    }
+}
+
+/// What there is to be said.
+struct Said<'a> {
+    subject: String,
+    limits: &'static str,
+    flow: f64,
+    headroom: String,
+    judged: &'a Judged,
+    achieved: Achieved,
+}
+
+impl Said<'_> {
+    /// A flat statement only where it is confirmed.
+    fn sentence(&self) -> String {
+        let Said { subject, limits, headroom, judged, .. } = self;
+        let rate = show_bytes_rate(self.flow);
+        let shown = judged.path.limit();
+        match judged.verdict {
+            Verdict::Confirmed => {
+                let evidence = shown.map(|limit| format!(": {}", limit.clause())).unwrap_or_default();
+                format!(
+                    "The bottleneck is {subject}, which {limits} the flow to {rate}{evidence}. {headroom}."
+                )
+            }
+            Verdict::Tie => {
+                let tied: Vec<&str> = judged.tied.iter().map(String::as_str).collect();
+                format!(
+                    "The bottleneck is {subject} or {}: the measurements cannot tell them apart. Both must be \
+                     raised.",
+                    in_words(&tied)
+                )
+            }
+            Verdict::Contradicted => {
+                let shown = shown.map(Limit::to_string).unwrap_or_default();
+                format!(
+                    "Not explained: by its parts {subject} {limits} the flow to {rate}, but the path, at {}, \
+                     showed another limit: {shown}.",
+                    show_bytes_rate(self.achieved.bytes_per_second)
+                )
+            }
+            Verdict::Unexplained => format!("{}. {headroom}.", self.unexplained(&rate)),
+        }
+    }
+
+    fn unexplained(&self, rate: &str) -> String {
+        let Said { subject, limits, judged, achieved, .. } = self;
+        let claim = format!("the bottleneck is {subject}, which {limits} the flow to {rate}");
+        let share = (achieved.of_predicted * 100.0).round();
+        let missing =
+            || judged.path.missing.as_ref().map(|missing| format!(": {missing}")).unwrap_or_default();
+        match judged.doubt {
+            Some(Doubt::NotMeasured) | None => {
+                format!("By the stages alone {claim}; the path was not measured")
+            }
+            Some(Doubt::FewRounds { measured }) => format!(
+                "Not confirmed: {claim}. {} measured, {LEAST_ROUNDS} are needed (a longer --budget)",
+                match measured {
+                    1 => "1 round was".into(),
+                    more => format!("{more} rounds were"),
+                }
+            ),
+            Some(Doubt::Untrusted) => {
+                format!(
+                    "Not confirmed: {claim}, but a cache answered some of its reads, and the device is another"
+                )
+            }
+            Some(Doubt::NothingSeen) => {
+                format!("Not confirmed: by the stages {claim}; the path did {share} % of it{}", missing())
+            }
+            Some(Doubt::Ratio) => {
+                let evidence = judged.path.limit().map(|limit| format!(": {}", limit.clause()));
+                format!(
+                    "Not explained: {claim}, and the path agrees{}, but it did {share} % of that",
+                    evidence.unwrap_or_default()
+                )
+            }
+        }
     }
 }
 
@@ -52,7 +135,7 @@ fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
     };
     let why = prediction.solution.bytes_per_second.why().unwrap_or("nothing is on the way");
     Bottleneck {
-        kind: ResourceKind::Disk,
+        kind: LimitKind::Demand,
         resources: Vec::new(),
         sentence: format!("The bottleneck is unknown: {achieved}{why}."),
         gain: 0.0,
@@ -61,11 +144,10 @@ fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
 
 /// The kind with the largest part of the cut.
 fn largest_kind(cut: &[&Resource]) -> Option<ResourceKind> {
-    let mut sums: BTreeMap<ResourceKind, f64> = BTreeMap::new();
-    for part in cut {
-        *sums.entry(part.kind).or_default() += part.capacity;
-    }
-    sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| kind)
+    let sum = |kind: ResourceKind| -> f64 {
+        cut.iter().filter(|part| part.kind == kind).map(|part| part.capacity).sum()
+    };
+    cut.iter().map(|part| part.kind).max_by(|a, b| sum(*a).total_cmp(&sum(*b)).then(a.cmp(b)))
 }
 
 /// What limits the flow, with the evidence.
@@ -89,6 +171,10 @@ fn subject(
         ResourceKind::Memory => format!("the memory ({})", parts[0].why.as_deref().unwrap_or("measured")),
         ResourceKind::Controller => controller(parts[0]),
         ResourceKind::Cpu => cpu(prediction, plan),
+        ResourceKind::Window => format!("TCP's window ({}, measured)", show_bits_rate(parts[0].capacity)),
+        ResourceKind::Loss => {
+            format!("the loss of packets on the way ({}, measured)", show_bits_rate(parts[0].capacity))
+        }
         ResourceKind::Receiver => {
             let report =
                 figures.whole_network(prediction.protocol, false).and_then(|figure| figure.receiver.as_ref());
@@ -116,20 +202,23 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
         }
         Granted::WorkerCores(1) => format!("the core of the one worker ({cost})"),
         Granted::WorkerCores(cores) => format!("the CPU ({cores} cores of the workers, {cost})"),
-        Granted::AllCores(cores) => format!("the CPU ({cores} cores for sender and receiver, {cost})"),
+        Granted::AllCores(cores) => {
+            format!("the CPU ({cores:.0} cores, {cost} with interrupts and kernel threads)")
+        }
     }
 }
 
 fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
     let limit = report.and_then(|report| {
-        let receiver = Some(receiver_evidence(report));
+        let receiver = Some(report.evidence());
         judge(&Evidence { receiver, ..Evidence::default() }).limits.into_iter().next()
     });
     let why = match (report, limit) {
         (Some(report), Some(Limit::ReceiverQuota { .. })) => {
             format!("its CPU quota of {:.2} cores, measured; ", report.quota_cores)
         }
+        (_, Some(Limit::ReceiverCpus)) => "all of its CPUs are full, measured; ".into(),
         (_, Some(Limit::ReceiverThread { .. })) => "one of its threads fills a core, measured; ".into(),
         _ => "measured; ".into(),
     };
@@ -137,9 +226,16 @@ fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
 }
 
 /// What raises the flow, how far, and what limits it there.
-fn headroom(prediction: &Prediction, kind: ResourceKind, parts: usize, flow: f64, loopback: bool) -> String {
+fn headroom(
+    prediction: &Prediction,
+    figures: &Figures,
+    kind: ResourceKind,
+    parts: usize,
+    flow: f64,
+    loopback: bool,
+) -> String {
     let remedy = remedy(prediction, kind, parts, loopback);
-    let lifted = prediction.model.solve_without(&prediction.solution.cut);
+    let lifted = prediction.carried(figures).solve_without(&prediction.solution.cut);
     let Some(next) = lifted.bytes_per_second.known().copied() else {
         return format!("{remedy} would raise it; no other limit is known");
     };
@@ -176,6 +272,8 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::Memory => "More memory channels or fewer copies",
         ResourceKind::Controller => "Further controllers or links",
         ResourceKind::Receiver => "More CPU for the receiver or a further peer",
+        ResourceKind::Window => "A larger window",
+        ResourceKind::Loss => "A way without loss",
         ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
             Some(Granted::Quota(_)) => "More cores in the quota",
             Some(Granted::WorkerCores(_)) => "Workers on more cores",

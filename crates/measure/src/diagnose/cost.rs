@@ -19,13 +19,19 @@ const NEAR: f64 = 1.1;
 /// A cost so small that more would follow from it is none that can be measured.
 const LARGEST_BYTES_PER_SECOND: f64 = 1e15;
 
+/// `2`, and not `2.00`.
+fn whole(cores: f64) -> String {
+    format!("{}", (cores * 100.0).round() / 100.0)
+}
+
 /// What bounds the CPU's share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Granted {
     /// The cores that workers are pinned to.
     WorkerCores(usize),
-    /// All cores, for sender and receiver on one machine.
-    AllCores(usize),
+    /// All cores, for all that the host does for the flow: our threads, interrupts, kernel threads, and a
+    /// receiver that runs here.
+    AllCores(f64),
     /// The control group's quota, in cores.
     Quota(f64),
 }
@@ -43,13 +49,20 @@ pub(super) struct CpuCapacity {
     pub lower_bound: bool,
 }
 
+impl CpuCapacity {
+    /// The quota grants less than the cores.
+    pub(crate) fn is_quota(&self) -> bool {
+        matches!(self.granted, Granted::Quota(_))
+    }
+}
+
 impl Granted {
     /// `0.40 cores of quota`, for a resource's `why`.
     pub(crate) fn words(self) -> String {
         match self {
             Granted::WorkerCores(1) => "1 core".into(),
             Granted::WorkerCores(cores) => format!("{cores} cores"),
-            Granted::AllCores(cores) => format!("{cores} cores for sender and receiver"),
+            Granted::AllCores(cores) => format!("{} cores with interrupts and kernel threads", whole(cores)),
             Granted::Quota(cores) => format!("a quota of {cores:.2} cores"),
         }
     }
@@ -81,17 +94,26 @@ pub(super) fn cpu_capacity(
     Ok(CpuCapacity { bytes_per_second, granted, seconds_per_gb: per_gb, from, lower_bound })
 }
 
-/// CPU seconds per 10⁹ bytes of the sender, and of a receiver that shares its machine.
+/// CPU seconds per 10⁹ bytes of the sender, of a receiver that shares its machine, and of the whole host.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     sender: f64,
     receiver: f64,
+    /// 0 where it is not known.
+    host: f64,
+    /// CPUs that others had meanwhile.
+    others: f64,
 }
 
 impl Cost {
     fn of(figure: &Measurement, loopback: bool) -> Self {
         let receiver = figure.receiver.as_ref().map_or(0.0, |receiver| receiver.cpu_seconds_per_gb);
-        Cost { sender: figure.cpu_seconds_per_gb, receiver: if loopback { receiver } else { 0.0 } }
+        Cost {
+            sender: figure.cpu_seconds_per_gb,
+            receiver: if loopback { receiver } else { 0.0 },
+            host: figure.busy_seconds_per_gb,
+            others: figure.cpu_share.others * figure.cpu_by_core.len() as f64,
+        }
     }
 
     fn total(self) -> f64 {
@@ -101,8 +123,11 @@ impl Cost {
 
 fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Option<Cost> {
     let network = Cost::of(figures.whole_network(protocol, false)?, loopback);
-    let disk = figures.whole_disk()?;
-    Some(Cost { sender: network.sender + disk.cpu_seconds_per_gb, ..network })
+    // A send reads what was read: once is enough.
+    let disk = figures.unread_disks().or(figures.whole_disk())?;
+    let both = network.host > 0.0 && disk.busy_seconds_per_gb > 0.0;
+    let host = if both { network.host + disk.busy_seconds_per_gb } else { 0.0 };
+    Some(Cost { sender: network.sender + disk.cpu_seconds_per_gb, host, ..network })
 }
 
 /// Of the cores of the workers, all cores (on loopback) and the quota: the one that allows least, with the
@@ -110,10 +135,12 @@ fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Optio
 fn tightest(machine: &Machine, plan: &Plan, cost: &Cost) -> (Granted, f64, f64) {
     let workers = plan.workers.iter().map(|worker| worker.core).collect::<BTreeSet<_>>().len().max(1);
     let mut grants = vec![(Granted::WorkerCores(workers), workers as f64, cost.sender)];
-    if plan.loopback {
-        let online = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
-        let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(workers);
-        grants.push((Granted::AllCores(all), all as f64, cost.total()));
+    let online = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
+    let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(workers) as f64;
+    if cost.host > 0.0 {
+        grants.push((Granted::AllCores(all), (all - cost.others).max(0.1), cost.host.max(cost.total())));
+    } else if plan.loopback {
+        grants.push((Granted::AllCores(all), all, cost.total()));
     }
     if let Some(quota) = machine.cpu.quota_cores.known().filter(|quota| quota.is_finite() && **quota > 0.0) {
         grants.push((Granted::Quota(*quota), *quota, cost.total()));

@@ -1,6 +1,6 @@
 //! The measurements, cleaned of what is no number, and looked up by what they measured.
 
-use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage, WorkerResult};
+use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage, UNREAD, WorkerResult};
 use linerate_facts::protocol::Protocol;
 
 /// No rate or share is larger; keeps sums finite whatever a file holds.
@@ -28,7 +28,12 @@ impl Figures {
 
     /// All devices read at once.
     pub(crate) fn disks_together(&self) -> Option<&Measurement> {
-        self.last(|figure| figure.stage == Stage::Disk && figure.together)
+        self.last(|figure| figure.stage == Stage::Disk && figure.together && !flagged(figure, UNREAD))
+    }
+
+    /// The same where no CPU looked at what was read.
+    pub(crate) fn unread_disks(&self) -> Option<&Measurement> {
+        self.last(|figure| figure.stage == Stage::Disk && figure.together && flagged(figure, UNREAD))
     }
 
     /// One NIC alone; the best where several paths use it.
@@ -109,11 +114,8 @@ pub(super) fn flagged(figure: &Measurement, flag: &str) -> bool {
 /// What held a stage, as words.
 pub(super) fn holder(figure: &Measurement) -> &'static str {
     match figure.held_by {
-        Some(LimitedBy::Cpu) => "limited by a saturated core",
-        Some(LimitedBy::Quota) => "limited by the CPU quota",
-        Some(LimitedBy::Generator) => "limited by the generator",
-        Some(LimitedBy::Peer) => "limited by the receiver",
-        None if flagged(figure, "quota") => "limited by the CPU quota",
+        Some(by) => by.words(),
+        None if flagged(figure, "quota") => LimitedBy::Quota.words(),
         None => "limited by something else",
     }
 }

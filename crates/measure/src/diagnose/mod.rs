@@ -2,6 +2,7 @@
 //! alone.
 
 mod bottleneck;
+mod certainty;
 mod cost;
 mod figures;
 mod findings;
@@ -39,12 +40,17 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         protocols.iter().map(|protocol| predict(machine, goal, plan, &figures, *protocol)).collect();
     let by_protocol: Vec<ProtocolDiagnosis> = predictions
         .iter()
-        .map(|prediction| ProtocolDiagnosis {
-            protocol: prediction.protocol,
-            predicted: prediction.solution.bound(),
-            achieved: prediction.achieved(&figures),
-            bottleneck: bottleneck::bottleneck(prediction, plan, &figures),
-            resources: prediction.resources.clone(),
+        .map(|prediction| {
+            let judged = certainty::judged(prediction, plan, &figures);
+            ProtocolDiagnosis {
+                protocol: prediction.protocol,
+                predicted: prediction.bound(),
+                achieved: prediction.achieved(&figures),
+                verdict: judged.verdict,
+                bottleneck: bottleneck::bottleneck(prediction, plan, &figures, &judged),
+                evidence: judged.evidence,
+                resources: prediction.resources.clone(),
+            }
         })
         .collect();
     let headline = by_protocol[0].clone();
@@ -53,7 +59,9 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
         ceiling: Some(sane(&plan.ceiling)),
         predicted: Some(headline.predicted),
         achieved: Some(headline.achieved),
+        verdict: Some(headline.verdict),
         bottleneck: Some(headline.bottleneck),
+        evidence: headline.evidence,
         resources: headline.resources,
         findings: findings::all(&seen),
         by_protocol: by_protocol
@@ -66,9 +74,11 @@ pub fn diagnose(machine: &Machine, goal: &Goal, plan: &Plan, measurements: &Meas
 /// The plan's ceiling, of which a file that somebody edited may hold anything.
 fn sane(ceiling: &Bound) -> Bound {
     match ceiling.bytes_per_second.known() {
-        Some(rate) if !rate.is_finite() || *rate < 0.0 => {
-            Bound { bytes_per_second: Fact::unknown("the plan holds no number"), cut: Vec::new() }
-        }
+        Some(rate) if !rate.is_finite() || *rate < 0.0 => Bound {
+            bytes_per_second: Fact::unknown("the plan holds no number"),
+            interval: None,
+            cut: Vec::new(),
+        },
         _ => ceiling.clone(),
     }
 }

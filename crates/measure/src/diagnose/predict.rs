@@ -8,16 +8,21 @@ use super::cost::{CpuCapacity, cpu_capacity};
 use super::figures::{Figures, held, holder, workers_rate};
 use super::product::Achieved;
 use super::shared::{overrule_links, share_disks, share_nics};
+use crate::measure::interval::Interval;
+use crate::measure::statistics::median;
 use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::capacity::{Model, Solution};
-use linerate_model::plan::{Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
+use linerate_model::plan::{Bound, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
 
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
 /// can do.
 const WILD_SPREAD: f64 = 0.5;
+
+/// Figures of one NIC nearer than this are the same.
+const NEARLY: f64 = 1.07;
 
 /// What one protocol's flow should be.
 #[derive(Clone, Debug)]
@@ -32,9 +37,63 @@ pub(super) struct Prediction {
 impl Prediction {
     /// What the path did, beside what was predicted.
     pub(crate) fn achieved(&self, figures: &Figures) -> Achieved {
-        let bytes_per_second = figures.path(self.protocol).map_or(0.0, |path| path.bytes_per_second);
+        let Some(path) = figures.path(self.protocol) else { return Achieved::default() };
+        let (bytes_per_second, interval) = (path.bytes_per_second, path.interval);
         let predicted = self.solution.bytes_per_second.known().copied().filter(|rate| *rate > 0.0);
-        Achieved { bytes_per_second, of_predicted: predicted.map_or(0.0, |rate| bytes_per_second / rate) }
+        let Some(predicted) = predicted else {
+            return Achieved { bytes_per_second, interval, ..Achieved::default() };
+        };
+        let ratios = self.ratios(figures, path, predicted);
+        let of_predicted = if ratios.is_empty() { bytes_per_second / predicted } else { median(&ratios) };
+        let of_predicted_interval = Interval::of(&ratios).map(|found| [found.low, found.high]);
+        Achieved { bytes_per_second, interval, of_predicted, of_predicted_interval }
+    }
+
+    /// Achieved ÷ predicted in each round: what limits was measured in the same round, and had the same
+    /// neighbours. Against the one prediction where it was not.
+    fn ratios(&self, figures: &Figures, path: &Measurement, predicted: f64) -> Vec<f64> {
+        let kind = self.solution.cut.iter().find_map(|id| self.resource(id)).map(|resource| resource.kind);
+        let limiting = match kind {
+            Some(ResourceKind::Disk | ResourceKind::Controller) => figures.disks_together(),
+            Some(ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Window | ResourceKind::Loss) => {
+                figures.networks_together(self.protocol, false)
+            }
+            _ => None,
+        };
+        let limiting = limiting.filter(|figure| figure.samples.len() == path.samples.len());
+        let in_round = |round: usize| {
+            let now = limiting.map_or(1.0, |figure| figure.samples[round] / figure.bytes_per_second);
+            predicted * now
+        };
+        let each = path.samples.iter().enumerate().map(|(round, rate)| rate / in_round(round));
+        each.filter(|ratio| ratio.is_finite()).collect()
+    }
+
+    /// The prediction, with its interval where all of the cut have one.
+    pub(crate) fn bound(&self) -> Bound {
+        Bound { interval: self.interval_of(&self.solution.cut), ..self.solution.bound() }
+    }
+
+    /// Sums of the ends over these resources.
+    pub(crate) fn interval_of(&self, ids: &[String]) -> Option<[f64; 2]> {
+        let each = ids.iter().map(|id| self.resource(id)?.interval);
+        let all = each.collect::<Option<Vec<[f64; 2]>>>().filter(|all| !all.is_empty())?;
+        Some([all.iter().map(|ends| ends[0]).sum(), all.iter().map(|ends| ends[1]).sum()])
+    }
+
+    /// The model in which every part carries at least what the path carried through it: for what would come
+    /// next, never for what is predicted.
+    pub(crate) fn carried(&self, figures: &Figures) -> Model {
+        let mut resources = self.resources.clone();
+        let (path, flow) = (figures.path(self.protocol), self.solution.bytes_per_second.known().copied());
+        let share =
+            path.zip(flow).filter(|(_, flow)| *flow > 0.0).map(|(path, flow)| path.bytes_per_second / flow);
+        for resource in &mut resources {
+            let through = self.solution.through.get(&resource.id).copied().unwrap_or(0.0);
+            let carried = share.map_or(0.0, |share| through * share);
+            resource.capacity = if resource.capacity > 0.0 { resource.capacity.max(carried) } else { 0.0 };
+        }
+        Model::new(&resources)
     }
 
     /// A resource by its id.
@@ -65,6 +124,7 @@ pub(super) fn predict(
     }
     share_disks(&mut resources, figures);
     share_nics(&mut resources, figures, protocol);
+    hold_network(&mut resources, figures, protocol);
     overrule_links(&mut resources);
     let model = Model::new(&resources);
     let solution = model.solve();
@@ -99,6 +159,7 @@ fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
     let rate = figure.bytes_per_second;
     if !held(figure) {
         set_measured(resource, rate);
+        resource.interval = scaled(figure, rate);
         if wild(figure) {
             resource.why = Some(format!("its samples are {:.0} % apart", figure.spread * 100.0));
         }
@@ -115,7 +176,15 @@ fn apply(resource: &mut Resource, figure: Option<&Measurement>) {
     }
 }
 
+/// The interval of a figure of which the resource's rate is a part.
+pub(super) fn scaled(figure: &Measurement, rate: f64) -> Option<[f64; 2]> {
+    let [low, high] = figure.interval?;
+    let of = |end: f64| end * rate / figure.bytes_per_second;
+    Some([of(low), of(high)]).filter(|ends| ends.iter().all(|end| end.is_finite()))
+}
+
 pub(super) fn set_measured(resource: &mut Resource, rate: f64) {
+    resource.interval = None;
     resource.capacity = rate;
     resource.measured = Some(rate);
     resource.origin = Origin::Measured;
@@ -139,25 +208,59 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
         let only = plan.sources.iter().all(|source| source.resource == resource.id);
         let part = workers_rate(together, |worker| worker.source == resource.id);
         let bytes_per_second = only.then_some(together.bytes_per_second).or(part)?;
-        Some(Measurement { bytes_per_second, ..together.clone() })
+        Some(Measurement {
+            bytes_per_second,
+            interval: scaled(together, bytes_per_second),
+            ..together.clone()
+        })
     });
     apply(resource, together.as_ref().or(alone));
 }
 
-/// A NIC by the best that it carried, alone or as its part of all together, whatever stood behind: what it
-/// did once it can do.
+/// A NIC by what it carried in the rounds, unless it did clearly more alone; of figures that something else
+/// limited only where nothing else is known, or where they are clearly above the rest.
 fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Protocol) {
     let files = || [false, true].into_iter();
     let only = plan.paths.iter().all(|path| path.resource == resource.id);
     let part = |figure: &Measurement| {
         let part = workers_rate(figure, |worker| worker.path.as_deref() == Some(&resource.id));
         let bytes_per_second = only.then_some(figure.bytes_per_second).or(part)?;
-        Some(Measurement { bytes_per_second, ..figure.clone() })
+        let interval = scaled(figure, bytes_per_second);
+        Some(Measurement { bytes_per_second, interval, ..figure.clone() })
     };
     let together = files().filter_map(|file| figures.networks_together(protocol, file).and_then(part));
     let alone = files().filter_map(|file| figures.network_alone(&resource.id, protocol, file).cloned());
-    let best = alone.chain(together).max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
-    apply(resource, best.as_ref());
+    let (limited, free): (Vec<Measurement>, Vec<Measurement>) = together.chain(alone).partition(held);
+    let best = |all: &[Measurement]| {
+        all.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)).cloned()
+    };
+    let in_rounds = free.iter().find(|figure| figure.together && !figure.with_file).cloned();
+    let near =
+        |one: &Measurement, other: &Measurement| one.bytes_per_second * NEARLY >= other.bytes_per_second;
+    let free = match (in_rounds, best(&free)) {
+        (Some(rounds), Some(best)) if near(&rounds, &best) => Some(rounds),
+        (_, best) => best,
+    };
+    let chosen = match (free, best(&limited)) {
+        (Some(free), Some(limited)) if !near(&free, &limited) => Some(limited),
+        (free, limited) => free.or(limited),
+    };
+    apply(resource, chosen.as_ref());
+}
+
+/// A window of TCP, or loss, that limited the network is what limits all NICs together.
+fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
+    let Some(figure) = figures.whole_network(protocol, false) else { return };
+    let (kind, id) = match figure.held_by {
+        Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
+        Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
+        _ => return,
+    };
+    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
+    let mut limit = Resource::unknown(id, kind, "");
+    apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
+    limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
+    resources.insert(cpu + 1, limit);
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.
@@ -168,7 +271,8 @@ fn set_memory(resource: &mut Resource, figures: &Figures, goal: &Goal, plan: &Pl
         return;
     };
     let rate = figure.bytes_per_second * moves / touches;
-    apply(resource, Some(&Measurement { bytes_per_second: rate, ..figure.clone() }));
+    let interval = scaled(figure, rate);
+    apply(resource, Some(&Measurement { bytes_per_second: rate, interval, ..figure.clone() }));
     if resource.why.is_none() {
         resource.why = Some(format!("{} of the bus ÷ {touches} crossings", show_bytes_rate(rate * touches)));
     }

@@ -1,7 +1,8 @@
 //! The product of the diagnosis: predicted, achieved, the bottleneck in one sentence, findings.
 
 use linerate_facts::protocol::Protocol;
-use linerate_model::plan::{Bound, Resource, ResourceKind};
+use linerate_model::plan::{Bound, Resource};
+use linerate_model::verdict::{LimitKind, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// What the figures mean. Where one stage alone was measured there is no flow to speak of: `findings` only.
@@ -16,9 +17,15 @@ pub struct Diagnosis {
     /// What the path did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub achieved: Option<Achieved>,
+    /// How sure it is what limits the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// The minimum cut of the prediction, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
+    /// What the path showed from within.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<EvidenceFigure>,
     /// Every resource on the way with the capacity that the prediction used.
     #[serde(default)]
     pub resources: Vec<Resource>,
@@ -42,7 +49,11 @@ pub struct ProtocolDiagnosis {
     pub protocol: Protocol,
     pub predicted: Bound,
     pub achieved: Achieved,
+    #[serde(default)]
+    pub verdict: Verdict,
     pub bottleneck: Bottleneck,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<EvidenceFigure>,
     pub resources: Vec<Resource>,
 }
 
@@ -51,15 +62,35 @@ pub struct ProtocolDiagnosis {
 pub struct Achieved {
     /// Bytes per second that arrived; 0 if the path was not measured.
     pub bytes_per_second: f64,
-    /// Achieved ÷ predicted; 0 where either is unknown.
+    /// Ends of the 95 % interval over the rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
+    /// Achieved ÷ predicted, paired by rounds; 0 where either is unknown.
     pub of_predicted: f64,
+    /// Ends of its 95 % interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_predicted_interval: Option<[f64; 2]>,
+}
+
+/// One figure of what the path showed from within.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvidenceFigure {
+    /// Empty: this host.
+    #[serde(default)]
+    pub host: String,
+    /// Id as in `resources`; empty: the flow.
+    #[serde(default)]
+    pub resource: String,
+    /// `wait-source`, `wait-sink`, `busy`, `queue-depth`, `latency-seconds`, …
+    pub what: String,
+    pub value: f64,
 }
 
 /// The resources which, raised, raise the flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// Kind of the largest part of the cut.
-    pub kind: ResourceKind,
+    pub kind: LimitKind,
     /// Ids, as in `resources`.
     pub resources: Vec<String>,
     /// One sentence: what limits the flow and what would lift it.

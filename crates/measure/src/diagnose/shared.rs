@@ -1,7 +1,8 @@
 //! What devices share, found by measuring them alone and together; and links that a measurement overrules.
 
 use super::figures::{Figures, held};
-use super::predict::{set_lower_bound, set_measured};
+use super::predict::{scaled, set_lower_bound, set_measured};
+use crate::measure::Measurement;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::{Origin, Resource, ResourceKind};
@@ -16,11 +17,11 @@ const SHARED_BELOW: f64 = 0.93;
 pub(super) fn share_disks(resources: &mut Vec<Resource>, figures: &Figures) {
     let Some(together) = figures.disks_together().filter(|figure| !held(figure)) else { return };
     let is_disk = |resource: &Resource| resource.kind == ResourceKind::Disk;
-    if !fit_to_together(resources, is_disk, together.bytes_per_second) {
+    if !fit_to_together(resources, is_disk, together) {
         return;
     }
     let why = "all disks together read less than the sum of each alone";
-    let mut controller = shared("controller:disks", together.bytes_per_second, why);
+    let mut controller = shared("controller:disks", together, why);
     controller.next.push("memory".into());
     for resource in resources.iter_mut() {
         for next in resource.next.iter_mut().filter(|next| *next == "memory") {
@@ -34,8 +35,10 @@ pub(super) fn share_disks(resources: &mut Vec<Resource>, figures: &Figures) {
 /// NICs that together send less than each alone share something, too.
 pub(super) fn share_nics(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
     let together = [false, true].into_iter().filter_map(|file| figures.networks_together(protocol, file));
-    let carried = together.filter(|figure| !held(figure)).map(|figure| figure.bytes_per_second);
-    let Some(together) = carried.max_by(f64::total_cmp) else { return };
+    let carried = together.filter(|figure| !held(figure));
+    let Some(together) = carried.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)) else {
+        return;
+    };
     if !fit_to_together(resources, |resource| resource.kind == ResourceKind::Nic, together) {
         return;
     }
@@ -48,28 +51,35 @@ pub(super) fn share_nics(resources: &mut Vec<Resource>, figures: &Figures, proto
 
 /// True where devices that are all measured reach clearly less together than alone. Else their capacities are
 /// scaled to what they reached together, if that is near.
-fn fit_to_together(resources: &mut [Resource], is_one: impl Fn(&Resource) -> bool, together: f64) -> bool {
+fn fit_to_together(
+    resources: &mut [Resource],
+    is_one: impl Fn(&Resource) -> bool,
+    together: &Measurement,
+) -> bool {
     let devices: Vec<usize> = (0..resources.len()).filter(|at| is_one(&resources[*at])).collect();
     let measured = |at: &usize| resources[*at].origin == Origin::Measured && !resources[*at].lower_bound;
     if devices.len() < 2 || !devices.iter().all(measured) {
         return false;
     }
     let sum: f64 = devices.iter().map(|at| resources[*at].capacity).sum();
-    let ratio = together / sum;
+    let ratio = together.bytes_per_second / sum;
     if (SHARED_BELOW..=1.0 / SHARED_BELOW).contains(&ratio) {
         for at in devices {
             let rate = resources[at].capacity * ratio;
             set_measured(&mut resources[at], rate);
+            resources[at].interval = scaled(together, rate);
         }
     }
     ratio < SHARED_BELOW
 }
 
-fn shared(id: &str, rate: f64, why: &str) -> Resource {
+fn shared(id: &str, together: &Measurement, why: &str) -> Resource {
+    let rate = together.bytes_per_second;
     Resource {
         capacity: rate,
         origin: Origin::Measured,
         measured: Some(rate),
+        interval: together.interval,
         ..Resource::unknown(id, ResourceKind::Controller, why)
     }
 }

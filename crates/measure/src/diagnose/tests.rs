@@ -7,44 +7,45 @@ use super::*;
 use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
 pub(super) use lab::{Case, Lab, figure};
 use linerate_model::plan::{Origin, ResourceKind};
+use linerate_model::verdict::{LimitKind, Verdict};
 use proptest::prelude::*;
 
 const UNSHAPED: f64 = 1e5;
 
 /// The table of the issue: name, server, kind, ids, predicted MB/s.
 #[allow(clippy::type_complexity)]
-fn rows() -> Vec<(&'static str, Lab, ResourceKind, Vec<&'static str>, f64)> {
+fn rows() -> Vec<(&'static str, Lab, LimitKind, Vec<&'static str>, f64)> {
     let four = ["disk:loop0", "disk:loop1", "disk:loop2", "disk:loop3"];
     let lab =
         |disks: &[f64], nics: &[f64]| Lab { disks: disks.to_vec(), nics: nics.to_vec(), ..Lab::default() };
     vec![
-        ("4 × 50", lab(&[50.0; 4], &[1237.5]), ResourceKind::Disk, four.to_vec(), 200.0),
+        ("4 × 50", lab(&[50.0; 4], &[1237.5]), LimitKind::Disk, four.to_vec(), 200.0),
         (
             "4 × 200, 1 Gb/s",
             Lab { claimed: Some(1237.5), ..lab(&[200.0; 4], &[123.7]) },
-            ResourceKind::Nic,
+            LimitKind::Nic,
             vec!["nic:eth0"],
             123.7,
         ),
         (
             "2 × 200, 1 + 0.5 Gb/s",
             lab(&[200.0; 2], &[123.7, 61.9]),
-            ResourceKind::Nic,
+            LimitKind::Nic,
             vec!["nic:eth0", "nic:eth1"],
             185.6,
         ),
-        ("100 + 20", lab(&[100.0, 20.0], &[1237.5]), ResourceKind::Disk, four[..2].to_vec(), 120.0),
+        ("100 + 20", lab(&[100.0, 20.0], &[1237.5]), LimitKind::Disk, four[..2].to_vec(), 120.0),
         (
             "40 % of a core",
             Lab { quota_cores: 0.4, receiver: UNSHAPED, ..lab(&[2000.0], &[UNSHAPED]) },
-            ResourceKind::Cpu,
+            LimitKind::Quota,
             vec!["cpu"],
             0.4 / 0.33 * 1000.0,
         ),
         (
             "receiver at 10 %",
             Lab { receiver: 140.0, ..lab(&[200.0; 4], &[1237.5]) },
-            ResourceKind::Receiver,
+            LimitKind::Receiver,
             vec!["receiver:peer"],
             140.0,
         ),
@@ -64,6 +65,7 @@ fn the_table_of_the_lab() {
         for one in &diagnosis.by_protocol {
             assert_eq!(one.bottleneck.kind, kind, "{name}: {}", one.bottleneck.sentence);
             assert_eq!(one.bottleneck.resources, ids, "{name}: {}", one.bottleneck.sentence);
+            assert_eq!(one.verdict, Verdict::Confirmed, "{name}: {}", one.bottleneck.sentence);
             let ours = *one.predicted.bytes_per_second.known().expect("a prediction") / 1e6;
             assert!((ours / predicted - 1.0).abs() < 0.01, "{name}: {ours} for {predicted}");
             assert!((one.achieved.of_predicted - 0.99).abs() < 0.01, "{name}: {}", one.achieved.of_predicted);
@@ -85,21 +87,24 @@ fn the_sentences() {
         rows().into_iter().map(|row| bottleneck(&row.1.measured().diagnose()).sentence.clone()).collect();
     let expected = [
         "The bottleneck is the four disks (loop0–loop3, 50.0 MB/s each, measured), which limit the flow to \
-         200 MB/s. Faster or more disks would raise it to 1.24 GB/s (6 times), where NIC eth0 limits.",
-        "The bottleneck is NIC eth0 (990 Mb/s, measured), which limits the flow to 124 MB/s. A faster NIC or \
-         further ones would raise it to 800 MB/s (6 times), where disks loop0–loop3 limit.",
+         200 MB/s: the worker waits for them 90 % of the time. Faster or more disks would raise it to 1.24 \
+         GB/s (6 times), where NIC eth0 limits.",
+        "The bottleneck is NIC eth0 (990 Mb/s, measured), which limits the flow to 124 MB/s: the worker \
+         waits for it 90 % of the time. A faster NIC or further ones would raise it to 800 MB/s (6 times), \
+         where disks loop0–loop3 limit.",
         "The bottleneck is the two NICs (eth0 990 Mb/s and eth1 495 Mb/s, measured), which limit the flow to \
-         186 MB/s. Faster or more NICs would raise it to 400 MB/s (2 times), where disks loop0 and loop1 \
-         limit.",
+         186 MB/s: the worker waits for it 90 % of the time. Faster or more NICs would raise it to 400 MB/s \
+         (2 times), where disks loop0 and loop1 limit.",
         "The bottleneck is the two disks (loop0 100 MB/s and loop1 20.0 MB/s, measured), which limit the \
-         flow to 120 MB/s. Faster or more disks would raise it to 1.24 GB/s (10 times), where NIC eth0 \
-         limits.",
+         flow to 120 MB/s: the worker waits for them 90 % of the time. Faster or more disks would raise it \
+         to 1.24 GB/s (10 times), where NIC eth0 limits.",
         "The bottleneck is the control group's CPU quota (0.40 cores, 0.33 CPU seconds per GB), which limits \
-         the flow to 1.21 GB/s. More cores in the quota would raise it to 2.00 GB/s (+65 %), where disk \
-         loop0 limits.",
+         the flow to 1.21 GB/s: the CPU quota of this control group throttled it in 90 % of its periods. \
+         More cores in the quota would raise it to 2.00 GB/s (+65 %), where disk loop0 limits.",
         "The bottleneck is the receiver on peer (its CPU quota of 0.10 cores, measured; not the NIC, not the \
-         disks), which limits the flow to 140 MB/s. More CPU for the receiver or a further peer would raise \
-         it to 800 MB/s (6 times), where disks loop0–loop3 limit.",
+         disks), which limits the flow to 140 MB/s: its CPU quota throttled it in 90 % of its periods. More \
+         CPU for the receiver or a further peer would raise it to 800 MB/s (6 times), where disks \
+         loop0–loop3 limit.",
     ];
     assert_eq!(sentences, expected);
 }
@@ -115,7 +120,7 @@ fn what_was_held_is_a_lower_bound_and_labelled_so() {
         ..Lab::default()
     };
     let diagnosis = lab.measured().diagnose();
-    assert_eq!(bottleneck(&diagnosis).kind, ResourceKind::Cpu);
+    assert_eq!(bottleneck(&diagnosis).kind, LimitKind::Quota);
     assert!(
         bottleneck(&diagnosis)
             .sentence
@@ -146,12 +151,7 @@ fn of_two_figures_that_the_receiver_held_the_lower_counts() {
         let together = |figure: &&mut Measurement| figure.stage == Stage::Network && figure.together;
         case.measurements.iter_mut().filter(together).for_each(change);
         let diagnosis = case.diagnose();
-        assert_eq!(
-            bottleneck(&diagnosis).kind,
-            ResourceKind::Receiver,
-            "{}",
-            bottleneck(&diagnosis).sentence
-        );
+        assert_eq!(bottleneck(&diagnosis).kind, LimitKind::Receiver, "{}", bottleneck(&diagnosis).sentence);
         let found = diagnosis.resources.into_iter().find(|resource| resource.kind == ResourceKind::Receiver);
         let found = found.expect("a receiver");
         assert_eq!((found.origin, found.measured), (Origin::Measured, Some(found.capacity)));
@@ -184,7 +184,7 @@ fn disks_that_share_a_controller() {
     let together = case.measurements.iter_mut().find(|figure| figure.name == "all disks").expect("all disks");
     together.bytes_per_second = 500e6;
     let diagnosis = case.diagnose();
-    assert_eq!(bottleneck(&diagnosis).kind, ResourceKind::Controller);
+    assert_eq!(bottleneck(&diagnosis).kind, LimitKind::Controller);
     assert_eq!(bottleneck(&diagnosis).resources, ["controller:disks"]);
     assert_eq!(bottleneck(&diagnosis).gain, 300e6);
     let disk = diagnosis.resources.iter().find(|resource| resource.id == "disk:loop0").expect("a disk");
@@ -242,6 +242,8 @@ fn the_cpu_of_one_worker_on_loopback() {
     for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Disk) {
         (figure.held_by, figure.lower_bound) = (Some(LimitedBy::Cpu), true);
         figure.receiver.get_or_insert_default().cpu_seconds_per_gb = 0.2;
+        figure.workers.iter_mut().for_each(|worker| worker.cpu_share = 0.97);
+        (figure.bytes_per_second, figure.samples) = (3.0e9, vec![3.0e9; 6]);
     }
     let mut disk = case.measurements[0].clone();
     (disk.held_by, disk.lower_bound) = (Some(LimitedBy::Generator), true);
@@ -357,16 +359,11 @@ fn use_of_each_resource_by_its_workers() {
 
 pub(super) fn idle_worker() -> WorkerResult {
     WorkerResult {
-        worker: 0,
-        source: String::new(),
-        path: None,
-        bytes_per_second: 0.0,
         cpu_share: 0.1,
         waiting_source: 0.5,
         waiting_sink: 0.1,
-        receiver_limited: 0.0,
-        retransmits: 0,
         segment_bytes: 8948,
+        ..WorkerResult::default()
     }
 }
 
@@ -471,7 +468,7 @@ prop_compose! {
             seconds: numbers[6],
             workers: vec![WorkerResult {
                 worker, source: resource.into(), path: Some(resource.into()), bytes_per_second: numbers[7], cpu_share: numbers[8],
-                waiting_source: numbers[9], waiting_sink: numbers[10], receiver_limited: 0.0, retransmits: 0, segment_bytes,
+                waiting_source: numbers[9], waiting_sink: numbers[10], segment_bytes, ..WorkerResult::default()
             }],
             receiver: told.then(|| ReceiverResult {
                 cpu_seconds_per_gb: numbers[11], busiest_thread: numbers[12], throttled: numbers[13], quota_cores: numbers[1],

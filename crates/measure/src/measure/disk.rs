@@ -1,9 +1,9 @@
-//! The disk stage: each source alone, then all together, read as the path will read them, into nothing.
+//! The disk stage: each source alone, and all together, read as the path reads them, into nothing.
 
 use super::Stages;
-use super::product::{Measurement, Stage};
+use super::product::{Measurement, Stage, WorkerResult};
 use super::running::{RunningWorkers, worker_results};
-use super::window::{OwnMeter, WindowSpec};
+use super::window::{OwnMeter, WindowObservation, WindowSpec};
 use linerate_facts::units::show_size;
 use linerate_model::plan::SourcePlan;
 use linerate_model::plan::schedule::alone_disks;
@@ -13,97 +13,162 @@ use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Measures every device alone (as many as the schedule allows), then all at once. Files on one device are
-/// one device.
-pub(crate) fn measure(stages: &mut Stages<'_>) {
-    let schedule = stages.plan.schedule;
-    let sources = &stages.plan.sources;
-    let windows = |seconds: f64| WindowSpec {
-        warm_up: Duration::from_secs_f64(schedule.warm_up_seconds),
-        window: Duration::from_secs_f64(seconds),
-        repeats: schedule.repeats.max(1),
-    };
-    let several = sources.iter().any(|source| source.resource != sources[0].resource);
-    if several {
-        for resource in alone_disks(stages.plan) {
-            let own: Vec<usize> =
-                (0..sources.len()).filter(|index| sources[*index].resource == resource).collect();
-            let name = format!("{} alone", stages.short_name(&resource));
-            if !stages.has_time_for(windows(schedule.alone_seconds)) {
-                stages.leave_out(&format!("disk {name}"));
-                continue;
-            }
-            one(stages, &own, name, windows(schedule.alone_seconds));
-            if stages.stopped() {
-                return;
+/// A stage in which no CPU looks at what was read.
+pub(crate) const UNREAD: &str = "unread";
+/// Devices that read less than this share of the bytes: a cache has the rest.
+const FROM_DEVICES: f64 = 0.9;
+/// They read more than what was asked for.
+const MORE_FROM_DEVICES: f64 = 1.1;
+
+/// Sources that are read at once.
+#[derive(Debug)]
+pub(super) struct Readers {
+    pub name: String,
+    sources: Vec<usize>,
+    /// What was read is read by the CPU, as a send does.
+    reads: bool,
+}
+
+impl Readers {
+    /// All of them; none where there is no source.
+    pub(super) fn all(stages: &Stages<'_>) -> Option<Self> {
+        let sources = &stages.plan.sources;
+        let name = match several(sources) {
+            true => "all disks".to_string(),
+            false => stages.short_name(&sources.first()?.resource),
+        };
+        Some(Readers { name, sources: (0..sources.len()).collect(), reads: true })
+    }
+}
+
+/// What was seen of them, with what is needed to describe it.
+#[derive(Debug)]
+pub(super) struct DisksSeen {
+    pub seen: WindowObservation,
+    engine: String,
+    flags: Vec<String>,
+    cores: Vec<Option<u32>>,
+}
+
+impl DisksSeen {
+    /// A later look.
+    pub(super) fn join(&mut self, later: DisksSeen) {
+        self.seen.join(later.seen);
+        for flag in later.flags {
+            if !self.flags.contains(&flag) {
+                self.flags.push(flag);
             }
         }
     }
-    let all: Vec<usize> = (0..sources.len()).collect();
-    let name = if several { "all disks".to_string() } else { stages.short_name(&sources[0].resource) };
-    one(stages, &all, name, windows(schedule.together_seconds));
 }
 
-fn one(stages: &mut Stages<'_>, sources: &[usize], name: String, windows: WindowSpec) {
-    stages.started(Stage::Disk, &name, windows);
-    match run(stages, sources, name, windows) {
-        Ok(measurement) => stages.measured(measurement),
-        Err(why) => stages.failed(format!("disk: {why}")),
+/// Files on one device are one device.
+fn several(sources: &[SourcePlan]) -> bool {
+    sources.iter().any(|source| source.resource != sources[0].resource)
+}
+
+/// Measures every device alone, where there are several (as many as the schedule allows), and all together
+/// without looking at what was read: how fast the devices are where the memory or its caches limit the rounds.
+pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
+    let schedule = stages.plan.schedule;
+    let sources = &stages.plan.sources;
+    let windows = WindowSpec {
+        warm_up: Duration::from_secs_f64(schedule.warm_up_seconds),
+        window: Duration::from_secs_f64(schedule.alone_seconds),
+        repeats: schedule.repeats.max(1),
+    };
+    let alone = alone_disks(stages.plan).into_iter().filter(|_| several(sources));
+    let mut all: Vec<Readers> = Vec::new();
+    for resource in alone {
+        let own = (0..sources.len()).filter(|index| sources[*index].resource == resource).collect();
+        let name = format!("{} alone", stages.short_name(&resource));
+        all.push(Readers { name, sources: own, reads: true });
+    }
+    let unread = |all: Readers| Readers { name: format!("{}, {UNREAD}", all.name), reads: false, ..all };
+    all.extend(Readers::all(stages).map(unread));
+    for readers in all {
+        if !stages.has_time_for(windows) {
+            stages.leave_out(&format!("disk {}", readers.name));
+            continue;
+        }
+        stages.started(Stage::Disk, &readers.name, windows);
+        match observe(stages, &readers, windows) {
+            Ok(seen) => stages.measured(describe(stages, &readers, &seen)),
+            Err(why) => stages.failed(format!("disk: {why}")),
+        }
+        if stages.stopped() {
+            return;
+        }
     }
 }
 
-fn run(
+/// Reads them for some windows.
+pub(super) fn observe(
     stages: &mut Stages<'_>,
-    sources: &[usize],
-    name: String,
+    readers: &Readers,
     windows: WindowSpec,
-) -> Result<Measurement, String> {
+) -> Result<DisksSeen, String> {
+    let sources = &readers.sources;
     let mut running = RunningWorkers::new(stages.stop);
-    let mut cursors = Vec::new();
     let mut flags = Vec::new();
     let mut cores = Vec::new();
     for (position, index) in sources.iter().enumerate() {
         let plan = &stages.plan.sources[*index];
-        let (source, cursor) = open(plan, &mut flags)?;
+        let source = open(plan, &mut flags)?;
         let core = stages.core_for(position, *index);
-        cores.extend(core);
+        cores.push(core);
         let worker = WorkerStart {
             core,
             source,
-            destination: Destination::Null,
+            destination: Destination::Null { reads: readers.reads },
             block_bytes: plan.block_bytes as usize,
-            depth: plan.queue_depth as usize,
+            depth: stages.reads_of_source(*index) as usize,
             extra_blocks: 0,
             verify: false,
             patience: stages.patience(),
             io_uring: stages.io_uring,
         };
         running.start(worker).map_err(|error| format!("{}: {error}", plan.path.display()))?;
-        cursors.push((plan, cursor));
     }
     let engine = running.method();
     let mut meter = OwnMeter(running.counters.clone());
     let seen = stages.watch(&mut running, &mut meter, windows, Stage::Disk)?;
-    let errors = running.finish();
+    for (position, error) in running.finish() {
+        stages.failed(format!("disk {}: {error}", stages.plan.sources[sources[position]].resource));
+    }
+    Ok(DisksSeen { seen, engine, flags, cores })
+}
+
+/// The figure.
+pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DisksSeen) -> Measurement {
+    let DisksSeen { seen, engine, flags, cores } = observed;
+    let sources = &readers.sources;
     let mut resources: Vec<&str> =
         sources.iter().map(|index| stages.plan.sources[*index].resource.as_str()).collect();
     resources.dedup();
     let resource = if let [one] = resources[..] { one.to_string() } else { "all".to_string() };
-    let mut measurement = Measurement::of(Stage::Disk, name, resource, &seen);
+    let mut measurement = Measurement::of(Stage::Disk, readers.name.clone(), resource, seen);
     measurement.together = sources.len() == stages.plan.sources.len();
     measurement.workers =
-        worker_results(&seen, |position| (stages.plan.sources[sources[position]].resource.clone(), None));
+        worker_results(seen, |position| (stages.plan.sources[sources[position]].resource.clone(), None));
     let first = &stages.plan.sources[sources[0]];
     measurement.method = format!(
         "sequential reads, {}, {} × {}, {engine}",
         if first.direct { "O_DIRECT" } else { "buffered (no O_DIRECT here)" },
         show_size(first.block_bytes),
-        first.queue_depth,
+        stages.reads_of_source(sources[0]),
     );
-    measurement.held_by = super::trust::held_by(&seen, None, None);
+    for ((worker, index), core) in measurement.workers.iter_mut().zip(sources).zip(cores) {
+        (worker.queue_depth, worker.core) = (stages.reads_of_source(*index), *core);
+    }
+    measurement.held_by = super::trust::held_by(&measurement, None);
     measurement.lower_bound = measurement.held_by.is_some();
-    measurement.flags.extend(flags);
-    for ((plan, _), worker) in cursors.iter().zip(&seen.workers) {
+    measurement.flags.extend(flags.iter().cloned());
+    if !readers.reads {
+        measurement.flags.push(UNREAD.into());
+    }
+    for (index, worker) in sources.iter().zip(&seen.workers) {
+        let plan = &stages.plan.sources[*index];
         // A file that is read through in half a second may be answered by caches below O_DIRECT.
         if worker.bytes_per_second > 2.0 * plan.length_bytes as f64
             && !measurement.flags.iter().any(|f| f == "short-file")
@@ -111,17 +176,32 @@ fn run(
             measurement.flags.push("short-file".into());
         }
     }
-    super::trust::flag(&mut measurement, &seen, &cores);
-    for (position, error) in errors {
-        stages.failed(format!("disk {}: {error}", stages.plan.sources[sources[position]].resource));
+    if let Some(share) = from_devices(&measurement) {
+        if share < FROM_DEVICES {
+            measurement.flags.push("page-cache".into());
+        } else if share > MORE_FROM_DEVICES {
+            measurement.flags.push("read-amplification".into());
+        }
     }
-    Ok(measurement)
+    let cores: Vec<u32> = cores.iter().copied().flatten().collect();
+    super::trust::flag(&mut measurement, seen, &cores);
+    measurement
 }
 
-/// Opens a source as its plan says and gives the cursor that deals out its blocks.
-pub(crate) fn open(plan: &SourcePlan, flags: &mut Vec<String>) -> Result<(Source, Arc<Cursor>), String> {
-    let cursor = Arc::new(Cursor::new(plan.length_bytes, plan.block_bytes));
-    Ok((open_with(plan, flags, &cursor)?, cursor))
+/// Bytes that the devices read ÷ bytes that were read; none where one of them has no counters. A cache below
+/// O_DIRECT (compression, ZFS, a RAID card) shows only so.
+fn from_devices(figure: &Measurement) -> Option<f64> {
+    let counted = |worker: &WorkerResult| {
+        figure.devices.iter().any(|device| worker.source.strip_prefix("disk:") == Some(&device.name))
+    };
+    let read: f64 = figure.devices.iter().map(|device| device.read_bytes_per_second).sum();
+    let all = !figure.workers.is_empty() && figure.workers.iter().all(counted);
+    (all && figure.bytes_per_second > 0.0).then(|| read / figure.bytes_per_second)
+}
+
+/// Opens a source as its plan says.
+pub(crate) fn open(plan: &SourcePlan, flags: &mut Vec<String>) -> Result<Source, String> {
+    open_with(plan, flags, &Arc::new(Cursor::new(plan.length_bytes, plan.block_bytes)))
 }
 
 /// Opens a source again for another worker that shares the cursor.

@@ -95,7 +95,8 @@ fn run(
         std::thread::sleep(Duration::from_micros(200));
     }
     let mut meter = OwnMeter(workers.clone());
-    let seen = watch(stages.sysroot, &workers, &mut meter, windows, stages.stop, &mut |_| true);
+    let seen =
+        watch(stages.sysroot, &workers, &mut meter, windows, &stages.beside(), stages.stop, &mut |_| true);
     end.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| drop(thread.join()));
     let seen = seen?;

@@ -3,6 +3,7 @@
 pub mod access;
 mod cached;
 mod disk;
+mod evidence;
 pub mod interval;
 pub mod load;
 mod memory;
@@ -10,6 +11,8 @@ pub mod memory_sweep;
 mod network;
 mod peers;
 mod product;
+mod reads_in_flight;
+mod rounds;
 mod running;
 pub mod statistics;
 pub mod streams;
@@ -18,20 +21,23 @@ mod trust;
 mod window;
 
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
+pub(crate) use disk::UNREAD;
 pub use peers::Peers;
 pub use product::*;
 
 use crate::event::{Event, Listener};
 use linerate_facts::sysroot::Sysroot;
+use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::{Goal, Plan};
+use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan};
 use running::RunningWorkers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-pub(crate) use trust::receiver_evidence;
 pub use window::WindowSpec;
-use window::{Meter, WindowObservation, WorkerWatch, watch};
+use window::{Beside, Meter, WindowObservation, WorkerWatch, watch};
 
+/// What the host does without us is looked at for so long.
+const BEFORE: Duration = Duration::from_millis(250);
 /// Opening, connecting and stopping of one measurement on a slow machine, seconds.
 const STARTING_SECONDS: f64 = 0.5;
 /// The budget may be passed by this much, seconds, before devices alone are left out.
@@ -54,6 +60,12 @@ pub struct Stages<'a> {
     errors: Vec<String>,
     notes: Vec<String>,
     begin: Instant,
+    /// CPUs that were busy before.
+    busy_before: Option<f64>,
+    /// Reads in flight of each worker, where a trial has chosen fewer than the plan.
+    reads: Option<u32>,
+    /// What was tried for it; goes with the first figure of the path.
+    reads_trials: Vec<ReadsTrial>,
 }
 
 /// Figures, and what failed on the way.
@@ -63,27 +75,31 @@ pub struct StageFigures {
     pub errors: Vec<String>,
     /// What was left out, and why.
     pub notes: Vec<String>,
+    /// Reads in flight of each worker, where a trial has chosen fewer than the plan.
+    pub reads: Option<u32>,
 }
 
-/// Measures the stages that were asked for, in the order of the path.
+/// Measures the stages that were asked for: first what is measured once, then all disks, all NICs and the path
+/// in turns.
 pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> StageFigures {
-    for stage in [Stage::Memory, Stage::Disk, Stage::Network, Stage::Path] {
+    stages.look_before();
+    for stage in [Stage::Memory, Stage::Disk, Stage::Network] {
         if !wanted.contains(&stage) || stages.stopped() {
             continue;
         }
         peers.keep_alive();
         match stage {
             Stage::Memory => memory::measure(&mut stages),
-            Stage::Disk if stages.plan.sources.is_empty() => {}
-            Stage::Disk => disk::measure(&mut stages),
-            Stage::Network if stages.plan.paths.is_empty() => {}
-            Stage::Network => network::measure(&mut stages, peers),
-            Stage::Load => {} // a command of its own, no step of the path
-            Stage::Path if stages.plan.workers.is_empty() => {}
-            Stage::Path => network::measure_path(&mut stages, peers),
+            Stage::Disk => disk::measure_alone(&mut stages),
+            _ => network::measure_once(&mut stages, peers),
         }
     }
-    StageFigures { measurements: stages.done, errors: stages.errors, notes: stages.notes }
+    if wanted.contains(&Stage::Path) {
+        reads_in_flight::choose(&mut stages, peers);
+    }
+    rounds::take_turns(&mut stages, wanted, peers);
+    let Stages { done, errors, notes, reads, .. } = stages;
+    StageFigures { measurements: done, errors, notes, reads }
 }
 
 impl<'a> Stages<'a> {
@@ -101,7 +117,52 @@ impl<'a> Stages<'a> {
     ) -> Self {
         let (done, errors, notes) = (Vec::new(), Vec::new(), Vec::new());
         let begin = Instant::now();
-        Stages { machine, goal, plan, sysroot, stop, listener, io_uring, save, done, errors, notes, begin }
+        Stages {
+            machine,
+            goal,
+            plan,
+            sysroot,
+            stop,
+            listener,
+            io_uring,
+            save,
+            done,
+            errors,
+            notes,
+            begin,
+            busy_before: None,
+            reads: None,
+            reads_trials: Vec::new(),
+        }
+    }
+
+    /// What the CPUs do without us.
+    fn look_before(&mut self) {
+        let before = CpuTimes::read(self.sysroot);
+        std::thread::sleep(BEFORE);
+        let cores = CpuTimes::read(self.sysroot).since(&before);
+        self.busy_before = (!cores.is_empty()).then(|| cores.iter().map(CoreUse::busy).sum());
+    }
+
+    /// Block devices of these resources, and what else is looked at beside the workers.
+    fn beside(&self) -> Beside {
+        let disk = |source: &SourcePlan| source.resource.strip_prefix("disk:").map(str::to_string);
+        let mut devices: Vec<String> = self.plan.sources.iter().filter_map(disk).collect();
+        devices.sort();
+        devices.dedup();
+        Beside { busy_before: self.busy_before, devices }
+    }
+
+    /// Reads in flight of a worker.
+    fn reads_of(&self, worker: &WorkerPlan) -> u32 {
+        self.reads.map_or(worker.queue_depth, |reads| reads.min(worker.queue_depth))
+    }
+
+    /// Reads in flight over all workers of a source.
+    fn reads_of_source(&self, source: usize) -> u32 {
+        let own = self.plan.workers.iter().filter(|worker| worker.source == source);
+        let sum = own.map(|worker| self.reads_of(worker)).sum();
+        if sum == 0 { self.plan.sources[source].queue_depth } else { sum }
     }
 
     fn stopped(&self) -> bool {
@@ -137,17 +198,19 @@ impl<'a> Stages<'a> {
     /// longer than it thought.
     fn has_time_for(&self, windows: WindowSpec) -> bool {
         let schedule = self.plan.schedule;
-        let each = |seconds: f64| {
-            schedule.warm_up_seconds + seconds * f64::from(schedule.repeats) + STARTING_SECONDS
-        };
         let protocols = self.goal.protocols.len() as f64;
-        let reserved = protocols * (each(schedule.path_seconds) + 2.0 * each(schedule.together_seconds));
+        let windows_of_rounds = f64::from(schedule.rounds) * (1.0 + 2.0 * protocols);
+        let window = schedule.warm_up_seconds + schedule.path_seconds + STARTING_SECONDS / 4.0;
+        let reserved = windows_of_rounds * window;
         let spent = self.begin.elapsed().as_secs_f64() + windows.total().as_secs_f64();
         self.goal.seconds.is_some() || spent + reserved < self.goal.budget_seconds + GRACE_SECONDS
     }
 
     fn leave_out(&mut self, what: &str) {
-        let note = format!("{what}: left out, the time is better spent on the whole path");
+        self.note(format!("{what}: left out, the time is better spent on the whole path"));
+    }
+
+    fn note(&mut self, note: String) {
         self.listener.hear(&Event::Note(note.clone()));
         self.notes.push(note);
     }
@@ -166,7 +229,19 @@ impl<'a> Stages<'a> {
             return; // Ctrl-C before the first sample
         }
         self.listener.hear(&Event::Measured(Box::new(measurement.clone())));
-        self.done.push(measurement);
+        self.keep(measurement);
+    }
+
+    /// Saves a figure, in the place of the same one with fewer samples.
+    fn keep(&mut self, measurement: Measurement) {
+        let same = |kept: &&mut Measurement| {
+            (kept.stage, &kept.name, kept.with_file)
+                == (measurement.stage, &measurement.name, measurement.with_file)
+        };
+        match self.done.iter_mut().find(same) {
+            Some(kept) => *kept = measurement,
+            None => self.done.push(measurement),
+        }
         (self.save)(&self.done);
     }
 
@@ -186,6 +261,7 @@ impl<'a> Stages<'a> {
         windows: WindowSpec,
         stage: Stage,
     ) -> Result<WindowObservation, String> {
+        let beside = self.beside();
         let listener = &mut *self.listener;
         let counters = running.counters.clone();
         let mut glance = WorkerWatch::new(&counters);
@@ -196,7 +272,7 @@ impl<'a> Stages<'a> {
             }
             running.alive()
         };
-        watch(self.sysroot, &counters, meter, windows, self.stop, &mut tick)
+        watch(self.sysroot, &counters, meter, windows, &beside, self.stop, &mut tick)
     }
 }
 
@@ -204,34 +280,24 @@ impl Measurement {
     /// A figure from what was seen; the stage adds its own fields.
     fn of(stage: Stage, name: String, resource: String, seen: &WindowObservation) -> Self {
         let bytes_per_second = statistics::median(&seen.samples);
+        let per_gb = |seconds: f64| if seen.bytes == 0 { 0.0 } else { seconds * 1e9 / seen.bytes as f64 };
         Measurement {
             stage,
             name,
             resource,
             together: false,
             bytes_per_second,
+            interval: interval::Interval::of(&seen.samples).map(|interval| [interval.low, interval.high]),
             spread: statistics::spread(&seen.samples),
             samples: seen.samples.clone(),
-            cpu_seconds_per_gb: if seen.bytes == 0 {
-                0.0
-            } else {
-                seen.cpu_seconds * 1e9 / seen.bytes as f64
-            },
+            cpu_seconds_per_gb: per_gb(seen.cpu_seconds),
+            busy_seconds_per_gb: per_gb(seen.busy_seconds),
+            cpu_share: seen.cpu_share(),
+            quota: seen.quota(),
+            devices: seen.devices.clone(),
             cpu_by_core: seen.cores.clone(),
-            method: String::new(),
-            flags: Vec::new(),
-            lower_bound: false,
-            held_by: None,
-            protocol: None,
-            with_file: false,
             seconds: seen.seconds,
-            workers: Vec::new(),
-            receiver: None,
-            loss: 0.0,
-            access: None,
-            memory: None,
-            congestion_controls: Vec::new(),
-            streams: None,
+            ..Measurement::default()
         }
     }
 }

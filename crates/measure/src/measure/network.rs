@@ -35,24 +35,27 @@ pub(super) struct Flow {
     pub windows: WindowSpec,
 }
 
-/// Measures each path alone and all together, from memory and from the page cache, for each protocol.
-pub(crate) fn measure(stages: &mut Stages<'_>, peers: &mut Peers) {
+/// Measures for each protocol what is measured once: each path alone, where there are several, and all of them
+/// with a cached file behind.
+pub(crate) fn measure_once(stages: &mut Stages<'_>, peers: &mut Peers) {
     let paths = stages.plan.paths.len();
+    if paths == 0 {
+        return;
+    }
     for protocol in stages.goal.protocols.clone() {
         let mut tried = congestion_controls(stages, peers, protocol);
-        for behind in [WorkerSource::Memory, WorkerSource::Cached] {
-            let groups = alone_paths(stages.plan).map(Some).filter(|_| paths > 1).chain([None]);
-            for group in groups.collect::<Vec<_>>() {
-                if stages.stopped() {
-                    return;
-                }
-                let flow = network_flow(stages, group, protocol, behind);
-                if group.is_some() && !stages.has_time_for(flow.windows) {
-                    stages.leave_out(&format!("{} {}", flow.stage, flow.name));
-                    continue;
-                }
-                one(stages, peers, flow, &mut tried);
+        let alone =
+            alone_paths(stages.plan).filter(|_| paths > 1).map(|path| (Some(path), WorkerSource::Memory));
+        for (group, behind) in alone.chain([(None, WorkerSource::Cached)]).collect::<Vec<_>>() {
+            if stages.stopped() {
+                return;
             }
+            let flow = network_flow(stages, group, protocol, behind);
+            if group.is_some() && !stages.has_time_for(flow.windows) {
+                stages.leave_out(&format!("{} {}", flow.stage, flow.name));
+                continue;
+            }
+            one(stages, peers, flow, &mut tried);
         }
     }
 }
@@ -79,24 +82,22 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
     compare_congestion_controls(&mut bench, &StreamsJob::plain(protocol, StreamDirection::Send))
 }
 
-/// Measures all workers from disk to peer, for each protocol.
-pub(crate) fn measure_path(stages: &mut Stages<'_>, peers: &mut Peers) {
-    for protocol in stages.goal.protocols.clone() {
-        if stages.stopped() {
-            return;
-        }
-        let schedule = stages.plan.schedule;
-        let flow = Flow {
-            stage: Stage::Path,
-            name: protocol.to_string(),
-            resource: "all".into(),
-            workers: stages.plan.workers.clone(),
-            protocol,
-            behind: WorkerSource::Disk,
-            together: true,
-            windows: windows(stages, schedule.path_seconds),
-        };
-        one(stages, peers, flow, &mut Vec::new());
+/// All NICs from memory: a round's turn.
+pub(super) fn all_paths(stages: &Stages<'_>, protocol: Protocol) -> Flow {
+    network_flow(stages, None, protocol, WorkerSource::Memory)
+}
+
+/// All workers from disk to peer: a round's turn.
+pub(super) fn whole_path(stages: &Stages<'_>, protocol: Protocol) -> Flow {
+    Flow {
+        stage: Stage::Path,
+        name: protocol.to_string(),
+        resource: "all".into(),
+        workers: stages.plan.workers.clone(),
+        protocol,
+        behind: WorkerSource::Disk,
+        together: true,
+        windows: windows(stages, stages.plan.schedule.path_seconds),
     }
 }
 
@@ -132,7 +133,10 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
         together: path.is_none(),
         windows: windows(
             stages,
-            if path.is_some() { schedule.alone_seconds } else { schedule.together_seconds },
+            match (path, behind) {
+                (None, WorkerSource::Memory) => schedule.together_seconds,
+                _ => schedule.alone_seconds,
+            },
         ),
     }
 }
@@ -141,8 +145,9 @@ fn network_flow(stages: &Stages<'_>, path: Option<usize>, protocol: Protocol, be
 fn one(stages: &mut Stages<'_>, peers: &mut Peers, flow: Flow, tried: &mut Vec<MethodTrial>) {
     stages.started(flow.stage, &flow.name, flow.windows);
     let label = format!("{} {}", flow.stage, flow.name);
-    match transfer::run(stages, peers, &flow) {
-        Ok(Some(mut measurement)) => {
+    match transfer::observe(stages, peers, &flow) {
+        Ok(Some(observed)) => {
+            let mut measurement = transfer::describe(stages, &flow, &observed);
             measurement.congestion_controls = std::mem::take(tried);
             stages.measured(measurement);
         }

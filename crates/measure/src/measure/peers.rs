@@ -269,6 +269,25 @@ impl Far {
 }
 
 impl ReceiverResult {
+    /// A later look; means by the bytes of each.
+    pub(super) fn join(&mut self, bytes: f64, later: ReceiverResult, later_bytes: f64) {
+        let mean = |a: f64, b: f64| (a * bytes + b * later_bytes) / (bytes + later_bytes).max(1.0);
+        self.cpu_seconds_per_gb = mean(self.cpu_seconds_per_gb, later.cpu_seconds_per_gb);
+        self.busiest_thread = mean(self.busiest_thread, later.busiest_thread);
+        self.throttled = mean(self.throttled, later.throttled);
+        self.quota_cores = later.quota_cores;
+        self.datagrams = self.datagrams.saturating_add(later.datagrams);
+        self.socket_drops = self.socket_drops.saturating_add(later.socket_drops);
+        self.receive_buffer_bytes = self.receive_buffer_bytes.max(later.receive_buffer_bytes);
+        self.verified = self.verified.zip(later.verified).map(|(a, b)| a && b);
+        for core in &mut self.cpu_by_core {
+            let Some(other) = later.cpu_by_core.iter().find(|other| other.core == core.core) else {
+                continue;
+            };
+            *core = core.mean(bytes.max(1.0), other, later_bytes.max(1.0));
+        }
+    }
+
     /// What agents reported of their hosts: instance, host, first and last sample. Several addresses of one agent count
     /// once; of several hosts the one whose quota holds it most is shown. None where there is no agent.
     pub(super) fn of_hosts<'a>(

@@ -1,7 +1,7 @@
 //! The product of measuring: every figure with its samples, its CPU cost, its method and the reasons to
 //! distrust it.
 
-use super::access::{AccessResult, MemoryPoint};
+use super::access::{AccessResult, DeviceUse, MemoryPoint};
 use super::streams::{MethodTrial, StreamsResult};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
@@ -12,11 +12,12 @@ pub type Measurements = Vec<Measurement>;
 
 /// Stage of the path.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Stage {
+    #[default]
     Memory,
     Disk,
     Load,
@@ -25,7 +26,7 @@ pub enum Stage {
 }
 
 /// One figure: a stage, alone or together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Which stage.
     pub stage: Stage,
@@ -40,10 +41,26 @@ pub struct Measurement {
     pub bytes_per_second: f64,
     /// Each repeat, bytes per second.
     pub samples: Vec<f64>,
+    /// Where the median lies with 95 % certainty, lowest and highest; none for fewer than three samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// (max − min) ÷ median of the samples.
     pub spread: f64,
     /// CPU seconds of this process per 10⁹ bytes.
     pub cpu_seconds_per_gb: f64,
+    /// CPU seconds of the whole host per 10⁹ bytes, interrupts and kernel threads with them, less what was busy
+    /// before the measurements; 0 where it is not known.
+    #[serde(default)]
+    pub busy_seconds_per_gb: f64,
+    /// Who used the host's CPUs.
+    #[serde(default)]
+    pub cpu_share: CpuShare,
+    /// What the CPU quota of this process's control group did; none: there is no quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaUse>,
+    /// The block devices behind the sources, by `/proc/diskstats`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceUse>,
     /// CPU use by core in the eight classes of `/proc/stat`, shares of the measured time.
     pub cpu_by_core: Vec<CoreUse>,
     /// How the bytes were moved (`io_uring READ_FIXED, O_DIRECT, 1 MiB x 8`).
@@ -83,9 +100,41 @@ pub struct Measurement {
     /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub congestion_controls: Vec<MethodTrial>,
+    /// Reads in flight that were tried on this path (path, first protocol).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads_in_flight: Vec<ReadsTrial>,
     /// Streams in detail (`linerate network`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<Box<StreamsResult>>,
+}
+
+/// A short trial of the path with so many reads in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadsTrial {
+    /// Reads in flight of each worker.
+    pub queue_depth: u32,
+    pub bytes_per_second: f64,
+}
+
+/// A CPU quota while something was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuotaUse {
+    pub cores: f64,
+    /// Share of its periods in which the control group was throttled.
+    pub throttled: f64,
+    /// Share of it that this process used.
+    pub used: f64,
+}
+
+/// Who used the CPUs of the host: shares of all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuShare {
+    /// This process.
+    pub linerate: f64,
+    /// Interrupts, kernel threads, and whatever else has begun since.
+    pub kernel: f64,
+    /// What was busy before the measurements began.
+    pub others: f64,
 }
 
 /// What held a stage that is not the resource it measured.
@@ -100,10 +149,28 @@ pub enum LimitedBy {
     Generator,
     /// The other host's receiver.
     Peer,
+    /// TCP's window: the receiver's, or our own send buffer.
+    Window,
+    /// Packets that were lost on the way.
+    Loss,
+}
+
+impl LimitedBy {
+    /// `limited by the CPU quota`.
+    pub fn words(self) -> &'static str {
+        match self {
+            LimitedBy::Cpu => "limited by the CPU",
+            LimitedBy::Quota => "limited by the CPU quota",
+            LimitedBy::Generator => "limited by the generator",
+            LimitedBy::Peer => "limited by the receiver",
+            LimitedBy::Window => "limited by TCP's window",
+            LimitedBy::Loss => "limited by lost packets",
+        }
+    }
 }
 
 /// One worker's part of a measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerResult {
     /// Index into `Plan::workers`.
     #[serde(alias = "lane")]
@@ -114,6 +181,12 @@ pub struct WorkerResult {
     pub path: Option<String>,
     /// Mean rate over all samples, bytes per second.
     pub bytes_per_second: f64,
+    /// Reads that it keeps in flight; 0: none, or not known.
+    #[serde(default)]
+    pub queue_depth: u32,
+    /// Processor that it is pinned to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
     /// CPU seconds of the worker's thread ÷ measured time.
     pub cpu_share: f64,
     /// Share of the time the worker waited for its source.
@@ -123,9 +196,18 @@ pub struct WorkerResult {
     /// TCP: share of the busy time limited by the receiver's window.
     #[serde(default)]
     pub receiver_limited: f64,
+    /// TCP: share of the busy time limited by our own send buffer.
+    #[serde(default)]
+    pub send_buffer_limited: f64,
+    /// TCP: round trip, seconds.
+    #[serde(default)]
+    pub round_trip_seconds: f64,
     /// TCP: segments retransmitted.
     #[serde(default)]
     pub retransmits: u64,
+    /// TCP: segments retransmitted ÷ segments that were acknowledged.
+    #[serde(default)]
+    pub retransmit_share: f64,
     /// TCP: largest segment payload the connection uses, bytes.
     #[serde(default)]
     pub segment_bytes: u32,

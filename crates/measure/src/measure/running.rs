@@ -76,9 +76,7 @@ pub(crate) fn worker_results(
             cpu_share: worker.cpu_share,
             waiting_source: worker.waiting_source,
             waiting_sink: worker.waiting_sink,
-            receiver_limited: 0.0,
-            retransmits: 0,
-            segment_bytes: 0,
+            ..WorkerResult::default()
         }
     });
     results.collect()

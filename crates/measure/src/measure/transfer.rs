@@ -5,8 +5,8 @@ use super::Stages;
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::network::{Flow, WorkerSource};
-use super::peers::{Far, PeerMeter, Peers};
-use super::product::Measurement;
+use super::peers::{PeerMeter, Peers};
+use super::product::{Measurement, ReceiverResult, Stage, WorkerResult};
 use super::running::{RunningWorkers, worker_results};
 use super::trust;
 use super::window::WindowObservation;
@@ -23,16 +23,16 @@ use std::time::Instant;
 
 /// Bytes a send from memory: as large as a block of a file, so that the cost of a call is the same.
 const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
-/// A memory worker alternates between this many blocks.
-const MEMORY_BLOCKS: u32 = 2;
+/// A cached file is read so many blocks ahead.
+const CACHED_BLOCKS: u32 = 2;
 /// Blocks beyond the read depth: reading goes on while one is sent.
 const EXTRA_BLOCKS: usize = 2;
 
 /// What was seen of a flow, with what is needed to describe it.
-struct Observed {
+pub(super) struct Observed {
     workers: Vec<WorkerPlan>,
-    seen: WindowObservation,
-    far: Far,
+    pub seen: WindowObservation,
+    receiver: Option<ReceiverResult>,
     tcp: Vec<TcpAtEnd>,
     verified: Option<bool>,
     engine: String,
@@ -42,18 +42,24 @@ struct Observed {
     rate_limit: Option<f64>,
 }
 
-/// Measures a flow; none where no worker could connect or Ctrl-C came before the first sample.
-pub(super) fn run(
-    stages: &mut Stages<'_>,
-    peers: &mut Peers,
-    flow: &Flow,
-) -> Result<Option<Measurement>, String> {
-    let Some(observed) = observe(stages, peers, flow)? else { return Ok(None) };
-    if observed.verified == Some(false) {
-        let what = format!("{} {}", flow.stage, flow.name);
-        stages.failed(format!("{what}: the bytes that arrived are not those that were sent"));
+impl Observed {
+    /// A later look at the same flow.
+    pub(super) fn join(&mut self, later: Observed) {
+        let (now, then) = (self.seen.bytes as f64, later.seen.bytes as f64);
+        if let (Some(receiver), Some(other)) = (&mut self.receiver, later.receiver) {
+            receiver.join(now, other, then);
+        }
+        for (tcp, other) in self.tcp.iter_mut().zip(later.tcp) {
+            tcp.join(&other);
+        }
+        self.verified = self.verified.zip(later.verified).map(|(a, b)| a && b);
+        self.seen.join(later.seen);
+        for flag in later.flags {
+            if !self.flags.contains(&flag) {
+                self.flags.push(flag);
+            }
+        }
     }
-    Ok((!observed.seen.samples.is_empty()).then(|| describe(stages, flow, observed)))
 }
 
 fn verifies(stages: &Stages<'_>, flow: &Flow) -> bool {
@@ -81,7 +87,12 @@ fn connect(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> (Vec<Work
     connected.into_iter().filter(|(worker, _)| !lost.contains(&worker.path)).unzip()
 }
 
-fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Option<Observed>, String> {
+/// Measures a flow once; none where no worker could connect.
+pub(super) fn observe(
+    stages: &mut Stages<'_>,
+    peers: &mut Peers,
+    flow: &Flow,
+) -> Result<Option<Observed>, String> {
     let mut flags = Vec::new();
     let cursors = cursors(stages, flow);
     let (workers, destinations) = connect(stages, peers, flow);
@@ -118,10 +129,17 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
         let way = way(stages, &workers[position]);
         stages.failed(format!("{} {} {way}: {error}", flow.stage, flow.name));
     }
+    let seen = seen?;
+    let mut receiver = far.result(&seen);
+    receiver.iter_mut().for_each(|receiver| receiver.verified = verified);
+    if verified == Some(false) {
+        let what = format!("{} {}", flow.stage, flow.name);
+        stages.failed(format!("{what}: the bytes that arrived are not those that were sent"));
+    }
     Ok(Some(Observed {
         workers,
-        seen: seen?,
-        far,
+        seen,
+        receiver,
         tcp,
         verified,
         engine,
@@ -131,14 +149,16 @@ fn observe(stages: &mut Stages<'_>, peers: &mut Peers, flow: &Flow) -> Result<Op
     }))
 }
 
-fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement {
-    let Observed { workers, seen, far, tcp, verified, engine, segmentation, flags, rate_limit } = observed;
-    let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), &seen);
+/// The figure.
+pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) -> Measurement {
+    let Observed { workers, seen, receiver, tcp, engine, flags, .. } = observed;
+    let (segmentation, rate_limit) = (observed.segmentation, observed.rate_limit);
+    let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
     measurement.with_file = flow.behind == WorkerSource::Cached;
-    measurement.method = method(stages, flow, &engine, segmentation);
-    measurement.workers = worker_results(&seen, |position| {
+    measurement.method = method(stages, flow, engine, segmentation);
+    measurement.workers = worker_results(seen, |position| {
         let worker = &workers[position];
         let source = match flow.behind {
             WorkerSource::Memory => "memory".to_string(),
@@ -147,25 +167,26 @@ fn describe(stages: &Stages<'_>, flow: &Flow, observed: Observed) -> Measurement
         };
         (source, Some(stages.plan.paths[worker.path].resource.clone()))
     });
-    for ((result, tcp), worker) in measurement.workers.iter_mut().zip(&tcp).zip(&workers) {
-        result.worker = worker.index;
-        result.receiver_limited = tcp.receiver_limited;
-        result.retransmits = tcp.retransmits;
-        result.segment_bytes = tcp.segment_bytes;
+    for ((result, tcp), worker) in measurement.workers.iter_mut().zip(tcp).zip(workers) {
+        (result.worker, result.core) = (worker.index, Some(worker.core));
+        if flow.behind == WorkerSource::Disk {
+            result.queue_depth = stages.reads_of(worker);
+        }
+        tcp.tell(result);
     }
-    measurement.loss = loss(flow.protocol, &seen);
-    measurement.receiver = far.result(&seen);
-    if let Some(receiver) = &mut measurement.receiver {
-        receiver.verified = verified;
-    }
-    measurement.held_by = trust::held_by(&seen, measurement.receiver.as_ref(), rate_limit);
+    measurement.loss = loss(flow.protocol, seen);
+    measurement.receiver = receiver.clone();
+    measurement.held_by = trust::held_by(&measurement, rate_limit);
     if rate_limit.is_some() {
         measurement.flags.push("agent-rate-limit".into());
     }
     measurement.lower_bound = measurement.held_by.is_some();
-    measurement.flags.extend(flags);
+    measurement.flags.extend(flags.iter().cloned());
+    if flow.stage == Stage::Path && stages.goal.protocols.first() == Some(&flow.protocol) {
+        measurement.reads_in_flight.clone_from(&stages.reads_trials);
+    }
     let cores: Vec<u32> = workers.iter().map(|worker| worker.core).collect();
-    trust::flag(&mut measurement, &seen, &cores);
+    trust::flag(&mut measurement, seen, &cores);
     measurement
 }
 
@@ -211,9 +232,12 @@ fn worker_start(
         },
     };
     let (block_bytes, depth, extra_blocks) = match flow.behind {
-        WorkerSource::Memory => (MEMORY_BLOCK_BYTES.min(worker.block_bytes), MEMORY_BLOCKS, 0),
-        WorkerSource::Cached => (worker.block_bytes, MEMORY_BLOCKS, 0),
-        WorkerSource::Disk => (worker.block_bytes, worker.queue_depth, EXTRA_BLOCKS),
+        // From as many blocks as the path has: what is sent lies in the same cache.
+        WorkerSource::Memory => {
+            (MEMORY_BLOCK_BYTES.min(worker.block_bytes), stages.reads_of(worker), EXTRA_BLOCKS)
+        }
+        WorkerSource::Cached => (worker.block_bytes, CACHED_BLOCKS, 0),
+        WorkerSource::Disk => (worker.block_bytes, stages.reads_of(worker), EXTRA_BLOCKS),
     };
     Ok(WorkerStart {
         core: Some(worker.core),
@@ -235,7 +259,7 @@ fn method(stages: &Stages<'_>, flow: &Flow, engine: &str, segmentation: bool) ->
         WorkerSource::Disk => {
             let first = &stages.plan.sources[flow.workers[0].source];
             let how = if first.direct { "O_DIRECT" } else { "buffered" };
-            format!("{how} {} × {}", show_size(first.block_bytes), flow.workers[0].queue_depth)
+            format!("{how} {} × {}", show_size(first.block_bytes), stages.reads_of(&flow.workers[0]))
         }
     };
     let sink = match flow.protocol {
@@ -261,21 +285,49 @@ fn loss(protocol: Protocol, seen: &WindowObservation) -> f64 {
     if protocol == Protocol::Tcp || sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
 }
 
-/// What TCP_INFO says of one stream at its end.
+/// What TCP_INFO says of one stream at its end, or of several one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 struct TcpAtEnd {
-    receiver_limited: f64,
+    busy_us: u64,
+    receiver_limited_us: u64,
+    send_buffer_limited_us: u64,
     retransmits: u64,
+    acknowledged_bytes: u64,
     segment_bytes: u32,
+    round_trip_us: u32,
 }
 
 impl TcpAtEnd {
     fn read(stream: Option<&TcpStream>) -> Self {
         let Some(info) = stream.and_then(|stream| tcp_info(stream).ok()) else { return Self::default() };
         TcpAtEnd {
-            receiver_limited: info.receiver_limited_us as f64 / info.busy_us.max(1) as f64,
+            busy_us: info.busy_us,
+            receiver_limited_us: info.receiver_limited_us,
+            send_buffer_limited_us: info.send_buffer_limited_us,
             retransmits: u64::from(info.retransmits),
+            acknowledged_bytes: info.acknowledged_bytes,
             segment_bytes: info.segment_bytes,
+            round_trip_us: info.rtt_us,
         }
+    }
+
+    fn join(&mut self, later: &TcpAtEnd) {
+        self.busy_us += later.busy_us;
+        self.receiver_limited_us += later.receiver_limited_us;
+        self.send_buffer_limited_us += later.send_buffer_limited_us;
+        self.retransmits += later.retransmits;
+        self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
+        (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
+    }
+
+    fn tell(&self, result: &mut WorkerResult) {
+        let busy = self.busy_us.max(1) as f64;
+        result.receiver_limited = self.receiver_limited_us as f64 / busy;
+        result.send_buffer_limited = self.send_buffer_limited_us as f64 / busy;
+        result.round_trip_seconds = f64::from(self.round_trip_us) * 1e-6;
+        result.retransmits = self.retransmits;
+        let segments = self.acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
+        result.retransmit_share = self.retransmits as f64 / segments.max(1.0);
+        result.segment_bytes = self.segment_bytes;
     }
 }

@@ -1,85 +1,45 @@
 //! Whether a figure is to be trusted: what held the stage instead of the thing that was measured, and flags
 //! for the reader.
 
-use super::product::{LimitedBy, Measurement, ReceiverResult};
-use super::window::{WindowObservation, WorkerObservation};
+use super::product::{LimitedBy, Measurement};
+use super::window::WindowObservation;
 use linerate_model::verdict::thresholds::LOST;
-use linerate_model::verdict::{
-    Evidence, Judgement, Limit, QuotaEvidence, ReceiverEvidence, Route, WorkerEvidence, is_full, is_stolen,
-    judge,
-};
+use linerate_model::verdict::{Evidence, Limit, LimitKind, ReceiverEvidence, is_full, is_stolen, judge};
 
 /// Samples wider apart than this do not deserve one number.
 pub(super) const SPREAD: f64 = 0.10;
 
 /// What limited the stage, if not the thing measured. `rate_limit` is what the receiver was told to take at
 /// most, bytes per second.
-pub(crate) fn held_by(
-    seen: &WindowObservation,
-    receiver: Option<&ReceiverResult>,
-    rate_limit: Option<f64>,
-) -> Option<LimitedBy> {
-    match judged(seen, receiver, rate_limit).limit()? {
-        Limit::ReceiverRateLimit { .. } | Limit::ReceiverQuota { .. } | Limit::ReceiverThread { .. } => {
-            Some(LimitedBy::Peer)
-        }
+pub(crate) fn held_by(measurement: &Measurement, rate_limit: Option<f64>) -> Option<LimitedBy> {
+    let mut evidence = measurement.evidence();
+    if rate_limit.is_some() {
+        evidence.receiver = Some(ReceiverEvidence { rate_limit, ..evidence.receiver.unwrap_or_default() });
+    }
+    match judge(&evidence).limits.into_iter().next()? {
+        // The network's own word comes after its part.
+        Limit::Sink { part: Some(part), .. } => limited_by(&part),
+        limit => limited_by(&limit),
+    }
+}
+
+/// None where what was measured limits itself.
+fn limited_by(limit: &Limit) -> Option<LimitedBy> {
+    match limit {
+        Limit::ReceiverRateLimit { .. } | Limit::ReceiverQuota { .. } => Some(LimitedBy::Peer),
+        Limit::ReceiverThread { .. } | Limit::ReceiverCpus => Some(LimitedBy::Peer),
         Limit::Quota { .. } => Some(LimitedBy::Quota),
-        Limit::Thread { .. } => Some(LimitedBy::Cpu),
-        // What was measured limits itself.
+        Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => Some(LimitedBy::Cpu),
+        Limit::Window { .. } => Some(LimitedBy::Window),
+        Limit::Retransmits { .. } => Some(LimitedBy::Loss),
         _ => None,
     }
-}
-
-fn judged(seen: &WindowObservation, receiver: Option<&ReceiverResult>, rate_limit: Option<f64>) -> Judgement {
-    let mut receiver = receiver.map(receiver_evidence);
-    if rate_limit.is_some() {
-        receiver = Some(ReceiverEvidence { rate_limit, ..receiver.unwrap_or_default() });
-    }
-    judge(&Evidence {
-        receiver,
-        bytes_per_second: Some(super::statistics::median(&seen.samples)),
-        ..evidence(seen)
-    })
-}
-
-/// What a stage shows of this host. Of the machine beside it only what the stage itself was held up by: which
-/// part it measured is the plan's affair.
-fn evidence(seen: &WindowObservation) -> Evidence {
-    let workers = &seen.workers;
-    let mean = |of: fn(&WorkerObservation) -> f64| workers.iter().map(of).sum::<f64>() / workers.len() as f64;
-    let used = seen.cpu_seconds / seen.seconds.max(1e-9) / seen.quota_cores;
-    Evidence {
-        route: Route::Unknown,
-        quota: quota(seen.throttled, seen.quota_cores)
-            .map(|quota| QuotaEvidence { used: Some(used), ..quota }),
-        workers: (!workers.is_empty()).then(|| WorkerEvidence {
-            count: u32::try_from(workers.len()).unwrap_or(u32::MAX),
-            busy: mean(|worker| worker.cpu_share),
-            busiest: workers.iter().map(|worker| worker.cpu_share).fold(0.0, f64::max),
-            waiting_source: mean(|worker| worker.waiting_source),
-            waiting_sink: mean(|worker| worker.waiting_sink),
-            paced: false,
-        }),
-        ..Evidence::default()
-    }
-}
-
-/// What a receiver reported of itself.
-pub(crate) fn receiver_evidence(receiver: &ReceiverResult) -> ReceiverEvidence {
-    ReceiverEvidence {
-        busiest_thread: receiver.busiest_thread,
-        quota: quota(receiver.throttled, receiver.quota_cores),
-        rate_limit: None,
-    }
-}
-
-fn quota(throttled: f64, cores: f64) -> Option<QuotaEvidence> {
-    (cores > 0.0).then_some(QuotaEvidence { throttled, used: None })
 }
 
 /// Sets the flags that follow from the figures themselves; the stages add their own (`page-cache`,
 /// `short-file`).
 pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, cores_used: &[u32]) {
+    let quota = Evidence { quota: measurement.evidence().quota, ..Evidence::default() };
     let mut add = |condition: bool, flag: &str| {
         if condition && !measurement.flags.iter().any(|known| known == flag) {
             measurement.flags.push(flag.to_string());
@@ -88,7 +48,7 @@ pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, core
     let used = || seen.cores.iter().filter(|core| cores_used.is_empty() || cores_used.contains(&core.core));
     add(used().any(is_full), "core-saturated");
     add(used().any(is_stolen), "steal");
-    add(judge(&Evidence { workers: None, ..evidence(seen) }).limit().is_some(), "quota");
+    add(judge(&quota).kind() == Some(LimitKind::Quota), "quota");
     add(measurement.spread > SPREAD, "spread");
     add(measurement.loss >= LOST, "loss");
     add(seen.cut_short, "cut-short");
@@ -97,54 +57,102 @@ pub(crate) fn flag(measurement: &mut Measurement, seen: &WindowObservation, core
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_model::verdict::LimitKind;
+    use crate::measure::{CpuShare, QuotaUse, ReceiverResult, Stage, WorkerResult};
+    use linerate_model::verdict::{QuotaEvidence, Route, WorkerEvidence};
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
 
-    fn seen(cpu_share: f64, quota_cores: f64, throttled: f64) -> WindowObservation {
-        let worker = WorkerObservation { cpu_share, ..WorkerObservation::default() };
-        WindowObservation {
-            seconds: 1.0,
-            cpu_seconds: cpu_share,
-            quota_cores,
-            throttled,
-            workers: vec![worker],
-            ..WindowObservation::default()
-        }
+    fn worker(cpu_share: f64, waiting_source: f64, waiting_sink: f64) -> WorkerResult {
+        let bare = serde_json::json!({
+            "worker": 0, "source": "memory", "path": null, "bytes_per_second": 0.0,
+            "cpu_share": cpu_share, "waiting_source": waiting_source, "waiting_sink": waiting_sink,
+        });
+        serde_json::from_value(bare).expect("a worker")
+    }
+
+    fn stage(of: Stage) -> Measurement {
+        let mut figure = Measurement::of(of, String::new(), String::new(), &WindowObservation::default());
+        figure.seconds = 1.0;
+        figure
+    }
+
+    fn seen(cpu_share: f64, cores: f64, throttled: f64) -> Measurement {
+        let quota = (cores > 0.0).then(|| QuotaUse { cores, throttled, used: cpu_share / cores });
+        Measurement { quota, workers: vec![worker(cpu_share, 0.3, 0.3)], ..stage(Stage::Network) }
     }
 
     #[test]
     fn names_what_limited_the_stage() {
-        let by = |seen: &WindowObservation| held_by(seen, None, None);
+        let by = |figure: &Measurement| held_by(figure, None);
         assert_eq!(by(&seen(0.3, 0.0, 0.0)), None);
         assert_eq!(by(&seen(0.97, 0.0, 0.0)), Some(LimitedBy::Cpu));
         assert_eq!(by(&seen(0.39, 0.4, 0.9)), Some(LimitedBy::Quota));
         assert_eq!(by(&seen(0.1, 0.4, 0.0)), None);
         assert_eq!(by(&seen(0.35, 0.4, 0.0)), Some(LimitedBy::Quota), "most of it is used");
         let starved = ReceiverResult { throttled: 0.8, quota_cores: 0.1, ..ReceiverResult::default() };
-        assert_eq!(held_by(&seen(0.97, 0.0, 0.0), Some(&starved), None), Some(LimitedBy::Peer));
-        let limited = WindowObservation { samples: vec![9e6, 9.5e6], ..seen(0.3, 0.0, 0.0) };
-        assert_eq!(held_by(&limited, None, Some(10e6)), Some(LimitedBy::Peer));
-        assert_eq!(held_by(&limited, None, Some(100e6)), None);
+        let starved = Measurement { receiver: Some(starved), ..seen(0.97, 0.0, 0.0) };
+        assert_eq!(by(&starved), Some(LimitedBy::Peer));
+        let limited = Measurement { bytes_per_second: 9.25e6, ..seen(0.3, 0.0, 0.0) };
+        assert_eq!(held_by(&limited, Some(10e6)), Some(LimitedBy::Peer));
+        assert_eq!(held_by(&limited, Some(100e6)), None);
+    }
+
+    /// No limit was set anywhere, and both CPUs were full: half of their time was interrupts and kernel threads,
+    /// and the stage was called the capacity of its NIC.
+    #[test]
+    fn full_cpus_limit_a_stage_whoever_fills_them() {
+        let full = |core| crate::measure::CoreUse {
+            core,
+            system: 0.7,
+            softirq: 0.28,
+            idle: 0.02,
+            ..Default::default()
+        };
+        let mut figure = Measurement { cpu_by_core: vec![full(0), full(1)], ..seen(0.5, 0.0, 0.0) };
+        figure.cpu_share = CpuShare { linerate: 0.5, kernel: 0.48, others: 0.0 };
+        assert_eq!(held_by(&figure, None), Some(LimitedBy::Cpu));
+        // Others fill them, and the worker has all that it wants.
+        figure.cpu_share = CpuShare { linerate: 0.05, kernel: 0.05, others: 0.88 };
+        figure.workers = vec![worker(0.1, 0.05, 0.45)];
+        assert_eq!(held_by(&figure, None), None);
+        // Others fill the worker's own, and it wants more.
+        figure.workers = vec![WorkerResult { core: Some(0), ..worker(0.5, 0.0, 0.4) }];
+        assert_eq!(held_by(&figure, None), Some(LimitedBy::Cpu));
+    }
+
+    #[test]
+    fn a_window_and_loss_limit_a_stage() {
+        let mut figure = Measurement {
+            protocol: Some(linerate_facts::protocol::Protocol::Tcp),
+            bytes_per_second: 17e6,
+            workers: vec![WorkerResult {
+                receiver_limited: 0.9,
+                round_trip_seconds: 0.001,
+                ..worker(0.1, 0.0, 0.9)
+            }],
+            ..stage(Stage::Network)
+        };
+        assert_eq!(held_by(&figure, None), Some(LimitedBy::Window));
+        figure.workers[0].receiver_limited = 0.0;
+        assert_eq!(held_by(&figure, None), None);
+        (figure.workers[0].retransmits, figure.workers[0].retransmit_share) = (5000, 0.02);
+        assert_eq!(held_by(&figure, None), Some(LimitedBy::Loss));
     }
 
     /// The stage with what it can observe of a situation.
-    fn stage(evidence: &Evidence) -> WindowObservation {
-        let (quota, workers) = (evidence.quota, evidence.workers.unwrap_or_default());
-        let worker = |cpu_share| WorkerObservation {
-            cpu_share,
-            waiting_source: workers.waiting_source,
-            waiting_sink: workers.waiting_sink,
-            ..WorkerObservation::default()
-        };
-        WindowObservation {
-            samples: evidence.bytes_per_second.into_iter().collect(),
-            seconds: 1.0,
-            cpu_seconds: quota.and_then(|quota| quota.used).unwrap_or(0.0),
-            quota_cores: quota.map_or(0.0, |_| 1.0),
-            throttled: quota.map_or(0.0, |quota| quota.throttled),
-            workers: vec![worker(workers.busiest), worker(2.0 * workers.busy - workers.busiest)],
-            ..WindowObservation::default()
+    fn of_situation(evidence: &Evidence) -> Measurement {
+        let workers = evidence.workers.unwrap_or_default();
+        let one = |cpu_share| worker(cpu_share, workers.waiting_source, workers.waiting_sink);
+        let quota = evidence.quota.map(|quota| QuotaUse {
+            cores: 1.0,
+            throttled: quota.throttled,
+            used: quota.used.unwrap_or(0.0),
+        });
+        Measurement {
+            bytes_per_second: evidence.bytes_per_second.unwrap_or(0.0),
+            quota,
+            workers: vec![one(workers.busiest), one(2.0 * workers.busy - workers.busiest)],
+            ..stage(Stage::Network)
         }
     }
 
@@ -169,7 +177,8 @@ mod tests {
                 Some(LimitKind::Cpu) => Some(LimitedBy::Cpu),
                 _ => None,
             };
-            assert_eq!(held_by(&stage(&evidence), receiver.as_ref(), rate_limit), expected, "{name}");
+            let figure = Measurement { receiver, ..of_situation(&evidence) };
+            assert_eq!(held_by(&figure, rate_limit), expected, "{name}");
         }
     }
 
@@ -182,12 +191,12 @@ mod tests {
             let workers = WorkerEvidence { count: 2, busy, busiest, ..WorkerEvidence::default() };
             let quota = Some(QuotaEvidence { throttled, used: Some(used) });
             let evidence =
-                Evidence { route: Route::Unknown, quota, workers: Some(workers), ..Evidence::default() };
+                Evidence { route: Route::Network, quota, workers: Some(workers), ..Evidence::default() };
             let expected = judge(&evidence).kind().map(|kind| match kind {
                 LimitKind::Quota => LimitedBy::Quota,
                 _ => LimitedBy::Cpu,
             });
-            prop_assert_eq!(held_by(&stage(&evidence), None, None), expected);
+            prop_assert_eq!(held_by(&of_situation(&evidence), None), expected);
         }
     }
 
@@ -196,11 +205,10 @@ mod tests {
     #[test]
     fn a_quota_limits_from_a_twentieth_of_its_periods_on() {
         for (throttled, limits) in [(0.0, false), (0.04, false), (0.05, true), (0.1, true), (0.25, true)] {
-            let seen = seen(0.1, 1.0, throttled);
-            let mut figure = Measurement::of(super::super::Stage::Disk, String::new(), String::new(), &seen);
-            flag(&mut figure, &seen, &[]);
+            let mut figure = seen(0.1, 1.0, throttled);
+            flag(&mut figure, &WindowObservation::default(), &[]);
             let flagged = figure.flags.iter().any(|flag| flag == "quota");
-            let quota = held_by(&seen, None, None) == Some(LimitedBy::Quota);
+            let quota = held_by(&figure, None) == Some(LimitedBy::Quota);
             assert_eq!((quota, flagged), (limits, limits), "{throttled}");
         }
     }

@@ -5,6 +5,8 @@
 //! once, and a device that drifts shows as spread. A rate is taken between completions (`flow::progress`), at
 //! the receiver where there is one.
 
+use super::access::{DeviceUse, Diskstats};
+use super::product::{CpuShare, QuotaUse};
 use crate::event::WorkerShares;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
@@ -84,8 +86,14 @@ pub(crate) struct WindowObservation {
     pub seconds: f64,
     /// CPU time of this process, seconds.
     pub cpu_seconds: f64,
+    /// CPU time of the whole host less what was busy before, seconds; 0 where it cannot be read.
+    pub busy_seconds: f64,
+    /// What others used of all CPUs before the measurements, seconds in this time.
+    pub others_seconds: f64,
     /// By core.
     pub cores: Vec<CoreUse>,
+    /// By block device, of those that were to be looked at.
+    pub devices: Vec<DeviceUse>,
     /// Share of the quota periods in which we were held, and the quota in cores (0: none).
     pub throttled: f64,
     pub quota_cores: f64,
@@ -93,6 +101,88 @@ pub(crate) struct WindowObservation {
     pub workers: Vec<WorkerObservation>,
     /// Ctrl-C, or all workers ended: fewer samples than asked for.
     pub cut_short: bool,
+}
+
+impl WindowObservation {
+    /// Whose the busy time of the host was.
+    pub(crate) fn cpu_share(&self) -> CpuShare {
+        let all = self.seconds * self.cores.len() as f64;
+        if all <= 0.0 {
+            return CpuShare::default();
+        }
+        let own = self.cpu_seconds / all;
+        let kernel = (self.busy_seconds / all - own).max(0.0);
+        CpuShare { linerate: own, kernel, others: self.others_seconds / all }
+    }
+
+    /// What the quota did; none where there is none.
+    pub(crate) fn quota(&self) -> Option<QuotaUse> {
+        let used = self.cpu_seconds / self.seconds.max(1e-9) / self.quota_cores;
+        let (cores, throttled) = (self.quota_cores, self.throttled);
+        (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
+    }
+
+    /// Parts the busy time of the host from what was busy before. What others used of full CPUs before they
+    /// cannot have had whole beside a flow: at most what the process itself did not use.
+    fn part_busy(&mut self, busy_before: Option<f64>) {
+        let Some(before) = busy_before else { return };
+        let busy = self.cores.iter().map(CoreUse::busy).sum::<f64>() * self.seconds;
+        let others = (before * self.seconds).min((busy - self.cpu_seconds).max(0.0));
+        (self.others_seconds, self.busy_seconds) = (others, busy - others);
+    }
+
+    /// A later look at the same flow: samples one after the other, means by time.
+    pub(crate) fn join(&mut self, later: WindowObservation) {
+        let (now, then) = (self.seconds, later.seconds);
+        if then <= 0.0 || later.samples.is_empty() {
+            self.cut_short |= later.cut_short;
+            return;
+        }
+        if now <= 0.0 || self.samples.is_empty() {
+            *self = later;
+            return;
+        }
+        let mean = |a: f64, b: f64| (a * now + b * then) / (now + then);
+        self.samples.extend(later.samples);
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.seconds += later.seconds;
+        self.cpu_seconds += later.cpu_seconds;
+        self.busy_seconds += later.busy_seconds;
+        self.others_seconds += later.others_seconds;
+        self.throttled = mean(self.throttled, later.throttled);
+        self.quota_cores = later.quota_cores;
+        self.cut_short = later.cut_short;
+        for core in &mut self.cores {
+            let Some(other) = later.cores.iter().find(|other| other.core == core.core) else { continue };
+            *core = core.mean(now, other, then);
+        }
+        for device in &mut self.devices {
+            let Some(other) = later.devices.iter().find(|other| other.name == device.name) else { continue };
+            device.utilisation = mean(device.utilisation, other.utilisation);
+            device.queue_depth = mean(device.queue_depth, other.queue_depth);
+            device.read_bytes_per_second = mean(device.read_bytes_per_second, other.read_bytes_per_second);
+            device.written_bytes_per_second =
+                mean(device.written_bytes_per_second, other.written_bytes_per_second);
+            device.operations_per_second = mean(device.operations_per_second, other.operations_per_second);
+        }
+        for (worker, other) in self.workers.iter_mut().zip(&later.workers) {
+            worker.bytes_per_second = mean(worker.bytes_per_second, other.bytes_per_second);
+            worker.cpu_share = mean(worker.cpu_share, other.cpu_share);
+            worker.waiting_source = mean(worker.waiting_source, other.waiting_source);
+            worker.waiting_sink = mean(worker.waiting_sink, other.waiting_sink);
+            worker.sent_bytes = worker.sent_bytes.saturating_add(other.sent_bytes);
+            worker.lost_bytes = worker.lost_bytes.saturating_add(other.lost_bytes);
+        }
+    }
+}
+
+/// What is looked at beside the workers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    /// CPUs that were busy before, mean of each moment; none: not known.
+    pub busy_before: Option<f64>,
+    /// Block devices by their names.
+    pub devices: Vec<String>,
 }
 
 /// One worker's counters at one moment.
@@ -179,13 +269,20 @@ pub(super) struct Reading {
     cpu: Duration,
     times: CpuTimes,
     throttle: Throttle,
+    disks: Diskstats,
     workers: Vec<WorkerCounts>,
 }
 
 impl Reading {
     /// Reads now.
     pub(super) fn now(sysroot: &Sysroot, workers: &[Arc<WorkerCounters>]) -> Self {
+        Reading::with(sysroot, workers, &[])
+    }
+
+    /// The same with what these block devices count.
+    fn with(sysroot: &Sysroot, workers: &[Arc<WorkerCounters>], devices: &[String]) -> Self {
         Reading {
+            disks: if devices.is_empty() { Diskstats::none() } else { Diskstats::read(sysroot, devices) },
             workers: workers.iter().map(|counters| WorkerCounts::now(counters)).collect(),
             at: Instant::now(),
             cpu: process_cpu(),
@@ -202,6 +299,7 @@ pub(crate) fn watch(
     workers: &[Arc<WorkerCounters>],
     meter: &mut dyn Meter,
     windows: WindowSpec,
+    beside: &Beside,
     stop: &AtomicBool,
     tick: &mut dyn FnMut(f64) -> bool,
 ) -> Result<WindowObservation, String> {
@@ -220,7 +318,8 @@ pub(crate) fn watch(
         return Ok(seen);
     }
     meter.boundary();
-    let first = Reading::now(sysroot, workers);
+    let reading = || Reading::with(sysroot, workers, &beside.devices);
+    let first = reading();
     let beginning = meter.marks()?;
     let mut before = beginning.clone();
     let mut next = Instant::now();
@@ -237,13 +336,14 @@ pub(crate) fn watch(
         seen.samples.push(now.iter().zip(&before).map(|(now, before)| now.rate_since(before)).sum());
         before = now;
         // With the bytes of the same moment: what a window that is cut short costs is not theirs.
-        last = Some(Reading::now(sysroot, workers));
+        last = Some(reading());
     }
     meter.boundary();
     let moved = before.iter().zip(&beginning).map(|(end, start)| end.bytes.saturating_sub(start.bytes));
     // The peers tell these: what cannot be true must not overflow either.
     seen.bytes = moved.fold(0, u64::saturating_add);
     fill_between(&mut seen, &first, last.as_ref().unwrap_or(&first));
+    seen.part_busy(beside.busy_before);
     // Means, not medians: only those add up to the whole.
     for (worker, (end, start)) in seen.workers.iter_mut().zip(before.iter().zip(&beginning)) {
         worker.bytes_per_second = end.rate_since(start);
@@ -256,6 +356,7 @@ pub(super) fn fill_between(seen: &mut WindowObservation, first: &Reading, last: 
     seen.seconds = last.at.duration_since(first.at).as_secs_f64();
     seen.cpu_seconds = last.cpu.saturating_sub(first.cpu).as_secs_f64();
     seen.cores = last.times.since(&first.times);
+    seen.devices = last.disks.since(&first.disks);
     seen.throttled = last.throttle.share_since(&first.throttle);
     seen.quota_cores = last.throttle.quota_cores;
     let pairs = last.workers.iter().zip(&first.workers);
@@ -284,7 +385,8 @@ mod tests {
         let workers = [Arc::clone(&counters)];
         let mut meter = OwnMeter(workers.to_vec());
         let seen =
-            watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut |_| true).expect("seen");
+            watch(&Sysroot::live(), &workers, &mut meter, windows, &Beside::default(), &stop, &mut |_| true)
+                .expect("seen");
         stop.store(true, Ordering::Relaxed);
         worker.join().expect("the worker");
         assert_eq!(seen.samples.len(), 3);
@@ -327,7 +429,9 @@ mod tests {
         let start = Instant::now();
         let mut tick = |_| start.elapsed() < Duration::from_millis(100);
         let stop = AtomicBool::new(false);
-        let seen = watch(&Sysroot::live(), &workers, &mut meter, windows, &stop, &mut tick).expect("seen");
+        let seen =
+            watch(&Sysroot::live(), &workers, &mut meter, windows, &Beside::default(), &stop, &mut tick)
+                .expect("seen");
         assert!(seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10, "{:?}", seen.samples);
         // Seconds and CPU time are those of the whole windows, not of the one that was cut.
         let whole = seen.samples.len() as f64 * 0.060;
@@ -348,8 +452,16 @@ mod tests {
     fn what_peers_claim_does_not_overflow() {
         let windows = WindowSpec { warm_up: Duration::ZERO, window: Duration::from_millis(10), repeats: 2 };
         let stop = AtomicBool::new(false);
-        let seen =
-            watch(&Sysroot::live(), &[], &mut Boaster(false), windows, &stop, &mut |_| true).expect("seen");
+        let seen = watch(
+            &Sysroot::live(),
+            &[],
+            &mut Boaster(false),
+            windows,
+            &Beside::default(),
+            &stop,
+            &mut |_| true,
+        )
+        .expect("seen");
         assert_eq!(seen.bytes, u64::MAX);
     }
 }

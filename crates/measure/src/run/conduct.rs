@@ -74,6 +74,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     run.errors = measured.errors;
     if let Some(plan) = &mut run.plan {
         plan.notes.extend(measured.notes);
+        plan.keep_reads(measured.reads);
     }
     run.errors.extend(unsaved.map(|failure| failure.to_string()));
     context.note_stop(&mut run);

@@ -58,7 +58,7 @@ pub struct Solution {
 impl Solution {
     /// The flow and its cut, as products carry them.
     pub fn bound(&self) -> Bound {
-        Bound { bytes_per_second: self.bytes_per_second.clone(), cut: self.cut.clone() }
+        Bound { bytes_per_second: self.bytes_per_second.clone(), interval: None, cut: self.cut.clone() }
     }
 }
 

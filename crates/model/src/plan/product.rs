@@ -17,7 +17,7 @@ pub struct Goal {
     pub protocols: Vec<Protocol>,
     /// Length of one measurement, seconds; `None`: fitted to the budget.
     pub seconds: Option<f64>,
-    /// Samples of each measurement.
+    /// Rounds in which all disks, all NICs and the path take turns.
     pub repeats: u32,
     /// The most that all measurements together may take, seconds.
     pub budget_seconds: f64,
@@ -64,6 +64,10 @@ pub enum ResourceKind {
     Cpu,
     Nic,
     Receiver,
+    /// A window of TCP, or a socket's buffer.
+    Window,
+    /// Packets that are lost on the way.
+    Loss,
 }
 
 /// A thing with a capacity.
@@ -97,6 +101,9 @@ pub struct Resource {
     /// Measured, bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
+    /// Ends of the capacity's 95 % interval, where it was measured often enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Resource {
@@ -114,6 +121,7 @@ impl Resource {
             rated: None,
             effective: None,
             measured: None,
+            interval: None,
         }
     }
 }
@@ -123,6 +131,9 @@ impl Resource {
 pub struct Bound {
     /// Bytes per second; unknown where no resource on some way has a known capacity.
     pub bytes_per_second: Fact<f64>,
+    /// Ends of the 95 % interval, where all of the cut have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// Ids of the minimum cut.
     pub cut: Vec<String>,
 }
@@ -218,10 +229,27 @@ pub struct Schedule {
     pub together_seconds: f64,
     /// One sample of the whole path, seconds.
     pub path_seconds: f64,
-    /// Samples a measurement.
+    /// Samples of a measurement that is taken at one go.
     pub repeats: u32,
+    /// How often all disks, all NICs and the path take turns, one sample each: fewer than six confirm nothing.
+    #[serde(default)]
+    pub rounds: u32,
     /// Devices and paths measured alone; the rest only together (0: all of them alone).
     pub alone_limit: usize,
+}
+
+impl Plan {
+    /// Fewer reads in flight of each worker than was planned, where a trial has shown that they do.
+    pub fn keep_reads(&mut self, reads: Option<u32>) {
+        let Some(reads) = reads else { return };
+        for worker in &mut self.workers {
+            worker.queue_depth = worker.queue_depth.min(reads);
+        }
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            let own = self.workers.iter().filter(|worker| worker.source == index);
+            source.queue_depth = own.map(|worker| worker.queue_depth).sum::<u32>().max(1);
+        }
+    }
 }
 
 /// Which workers, which measurements, within which time; the ceiling.

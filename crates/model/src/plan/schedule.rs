@@ -1,13 +1,13 @@
 //! How long each measurement takes, so that all of them fit the budget however many devices there are.
 //!
-//! The measurements of a run, and what each costs (warm-up, `repeats` samples, and the time to open, connect
-//! and close): memory: a fixed time. Disk: each device alone, and all together where there are several.
-//! Network, for each protocol from memory and again with a file behind: each path alone, and all together
-//! where there are several. Path: one for each protocol.
+//! First what is measured once, within a third of the budget: memory; each device alone, where there are
+//! several; the network with a cached file behind it. Then rounds, in which all disks, all NICs and the path
+//! take turns, one sample each: what changes with the minute (neighbours, heat, the clock of the CPU) touches
+//! all of them alike. Six rounds are needed for a figure with a 95 % interval, and so to confirm anything.
 //!
-//! Too many for the budget: all samples shrink together to a point, then the samples of what is alone down to
-//! 0.15 s, then fewer are measured alone (the rest only together), and at last everything shrinks.
-//! `Goal::seconds` overrides all of that.
+//! Too many devices for the budget: the samples of what is alone shrink down to 0.15 s, then fewer are measured
+//! alone (the rest only together). A budget that holds no three rounds shrinks everything. `Goal::seconds`
+//! overrides all of that.
 
 use super::product::{Goal, PathPlan, Plan, Schedule, SourcePlan};
 use linerate_facts::protocol::Protocol;
@@ -15,25 +15,28 @@ use linerate_facts::protocol::Protocol;
 /// All memory measurements together, seconds.
 const MEMORY_SECONDS: f64 = 2.0;
 /// Opening files, connecting, closing and asking the receiver, for each measurement, seconds.
-const SETUP_SECONDS: f64 = 0.2;
+const SETUP_SECONDS: f64 = 0.15;
 const WARM_UP_SECONDS: f64 = 0.3;
 
-/// Lengths of one sample, seconds.
-#[derive(Clone, Copy, Debug)]
-struct Lengths {
-    alone: f64,
-    together: f64,
-    path: f64,
-}
-
-const WISHED: Lengths = Lengths { alone: 0.8, together: 1.0, path: 2.0 };
-const SHORT: Lengths = Lengths { alone: 0.4, together: 0.6, path: 1.2 };
+/// Choosing the reads in flight on the path, seconds.
+const TRIAL_SECONDS: f64 = 4.0;
+/// One sample of a round, seconds.
+const WINDOW_SECONDS: f64 = 0.7;
+const LONGEST_ALONE_SECONDS: f64 = 0.8;
 const SHORTEST_ALONE_SECONDS: f64 = 0.15;
+/// Samples of what is measured at one go.
+const REPEATS: u32 = 3;
+/// Fewer rounds have no interval that holds the median in 95 % of all cases.
+pub const LEAST_ROUNDS: u32 = 6;
+/// Fewer have no interval at all.
+const FEWEST_ROUNDS: u32 = 3;
+/// More tell nothing that matters.
+const MOST_ROUNDS: u32 = 20;
 
 /// One kind of measurement: how often, and how long each takes with all its samples, seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
-    /// `memory`, `disk alone`, `disk together`, `network alone`, `network together`, `path`.
+    /// `memory`, `disk alone`, `disk unread`, `network alone`, `cached file`, `reads in flight`, `round`.
     pub what: &'static str,
     pub count: usize,
     pub seconds_each: f64,
@@ -83,62 +86,77 @@ impl Counts {
 pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (Schedule, Vec<String>) {
     let counts = Counts::of(sources, paths, goal);
     let budget = if goal.budget_seconds.is_finite() { goal.budget_seconds.max(0.0) } else { f64::MAX };
-    let repeats = goal.repeats.max(1);
-    let schedule = |lengths: Lengths, alone_limit: usize| Schedule {
+    let wished = goal.repeats.clamp(1, MOST_ROUNDS.max(goal.repeats));
+    let schedule = |alone: f64, window: f64, alone_limit: usize, rounds: u32| Schedule {
         warm_up_seconds: WARM_UP_SECONDS,
-        alone_seconds: lengths.alone,
-        together_seconds: lengths.together,
-        path_seconds: lengths.path,
-        repeats,
+        alone_seconds: alone,
+        together_seconds: window,
+        path_seconds: window,
+        repeats: REPEATS,
+        rounds,
         alone_limit,
     };
-    let takes = |schedule: &Schedule| sum(&work(&counts, schedule));
     if let Some(seconds) = goal.seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0) {
-        let chosen = schedule(Lengths { alone: seconds, together: seconds, path: seconds }, 0);
-        let total = takes(&chosen);
+        let chosen = schedule(seconds, seconds, 0, wished);
+        let total = sum(&work(&counts, &chosen));
         let note =
             format!("with samples of {seconds} s as asked for, all measurements take about {total:.0} s");
         return (chosen, if total > budget { vec![note] } else { Vec::new() });
     }
-    for (longest, shortest) in [(WISHED, SHORT), (SHORT, Lengths { alone: SHORTEST_ALONE_SECONDS, ..SHORT })]
-    {
-        if let Some(lengths) =
-            longest_that_fits(longest, shortest, |lengths| takes(&schedule(lengths, 0)) <= budget)
-        {
-            return (schedule(lengths, 0), Vec::new());
+    let first = |alone: f64, limit: usize| sum(&work(&counts, &schedule(alone, WINDOW_SECONDS, limit, 0)));
+    let one_round = sum(&work(&counts, &schedule(0.0, WINDOW_SECONDS, 0, 1))) - first(0.0, 0);
+    let part = (budget / 3.0).min(budget - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
+    let mut notes = Vec::new();
+    let (alone, alone_limit) = match longest_that_fits(|alone| first(alone, 0) <= part) {
+        Some(alone) => (alone, 0),
+        None => {
+            let most = counts.disks.max(counts.paths).max(1);
+            let fitting = (1..most).rev().find(|limit| first(SHORTEST_ALONE_SECONDS, *limit) <= part);
+            let limit = fitting.unwrap_or(usize::from(most > 1));
+            notes = left_out(sources, paths, limit, budget);
+            (SHORTEST_ALONE_SECONDS, limit)
         }
+    };
+    let room = (budget - first(alone, alone_limit)).max(0.0);
+    let fitting =
+        if one_round > 0.0 { (room / one_round + 1e-9).min(f64::from(u32::MAX)) as u32 } else { wished };
+    let rounds = fitting.min(wished).max(FEWEST_ROUNDS.min(wished));
+    let mut chosen = schedule(alone, WINDOW_SECONDS, alone_limit, rounds);
+    if rounds < LEAST_ROUNDS && one_round > 0.0 {
+        let needed = first(alone, alone_limit) + f64::from(LEAST_ROUNDS) * one_round;
+        notes.push(too_few(rounds, wished, budget, needed));
     }
-    let shortest = Lengths { alone: SHORTEST_ALONE_SECONDS, ..SHORT };
-    let most = counts.disks.max(counts.paths).max(1);
-    let fitting = (1..most).rev().find(|limit| takes(&schedule(shortest, *limit)) <= budget);
-    let mut chosen = schedule(shortest, fitting.unwrap_or(1));
-    let mut notes = left_out(sources, paths, &chosen, budget);
-    if takes(&chosen) > budget {
-        squeeze(&mut chosen, budget, takes);
+    if sum(&work(&counts, &chosen)) > budget {
+        squeeze(&mut chosen, budget, |schedule| sum(&work(&counts, schedule)));
         notes.push(format!("a budget of {budget} s is short: the figures spread more than usual"));
     }
     (chosen, notes)
 }
 
-/// The longest lengths between two that fit, by bisection; none where the shortest do not.
-fn longest_that_fits(longest: Lengths, shortest: Lengths, fits: impl Fn(Lengths) -> bool) -> Option<Lengths> {
-    let at = |share: f64| Lengths {
-        alone: shortest.alone + share * (longest.alone - shortest.alone),
-        together: shortest.together + share * (longest.together - shortest.together),
-        path: shortest.path + share * (longest.path - shortest.path),
-    };
-    if fits(longest) {
-        return Some(longest);
+fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {
+    if wished < LEAST_ROUNDS {
+        return format!("{wished} rounds, as asked for, confirm nothing: {LEAST_ROUNDS} do (--repeats)");
     }
-    if !fits(shortest) {
+    format!(
+        "{budget:.0} s hold {rounds} rounds; the verdict is confirmed from {LEAST_ROUNDS} on: --budget {:.0}",
+        needed.ceil()
+    )
+}
+
+/// The longest samples of what is alone that fit, by bisection; none where the shortest do not.
+fn longest_that_fits(fits: impl Fn(f64) -> bool) -> Option<f64> {
+    if fits(LONGEST_ALONE_SECONDS) {
+        return Some(LONGEST_ALONE_SECONDS);
+    }
+    if !fits(SHORTEST_ALONE_SECONDS) {
         return None;
     }
-    let (mut low, mut high) = (0.0, 1.0);
+    let (mut low, mut high) = (SHORTEST_ALONE_SECONDS, LONGEST_ALONE_SECONDS);
     for _ in 0..30 {
         let middle = (low + high) / 2.0;
-        if fits(at(middle)) { low = middle } else { high = middle }
+        if fits(middle) { low = middle } else { high = middle }
     }
-    Some(at(low))
+    Some(low)
 }
 
 /// Shrinks warm-up and samples by one factor; a budget below the fixed costs cannot be met.
@@ -159,17 +177,23 @@ fn squeeze(schedule: &mut Schedule, budget: f64, takes: impl Fn(&Schedule) -> f6
 }
 
 fn work(counts: &Counts, schedule: &Schedule) -> Vec<Work> {
-    let each = |sample: f64| SETUP_SECONDS + schedule.warm_up_seconds + f64::from(schedule.repeats) * sample;
-    let several = |devices: usize| usize::from(devices > 1);
-    let network = 2 * counts.protocols;
+    let once = |sample: f64| SETUP_SECONDS + schedule.warm_up_seconds + sample;
+    let each = |sample: f64| once(f64::from(schedule.repeats) * sample);
+    let several = |devices: usize| if devices > 1 { limit(schedule, devices) } else { 0 };
+    let (disks, networks) = (usize::from(counts.disks > 0), counts.protocols * usize::from(counts.paths > 0));
+    let flows = if disks > 0 { networks } else { 0 };
     let item = |what, count, seconds_each| Work { what, count, seconds_each };
+    let turns = disks as f64 * once(schedule.together_seconds)
+        + networks as f64 * once(schedule.together_seconds)
+        + flows as f64 * once(schedule.path_seconds);
     vec![
         item("memory", 1, MEMORY_SECONDS),
-        item("disk alone", limit(schedule, counts.disks), each(schedule.alone_seconds)),
-        item("disk together", several(counts.disks), each(schedule.together_seconds)),
-        item("network alone", network * limit(schedule, counts.paths), each(schedule.alone_seconds)),
-        item("network together", network * several(counts.paths), each(schedule.together_seconds)),
-        item("path", counts.protocols, each(schedule.path_seconds)),
+        item("disk alone", several(counts.disks), each(schedule.alone_seconds)),
+        item("disk unread", disks, each(schedule.alone_seconds)),
+        item("network alone", counts.protocols * several(counts.paths), each(schedule.alone_seconds)),
+        item("cached file", flows, each(schedule.alone_seconds)),
+        item("reads in flight", flows.min(1), TRIAL_SECONDS),
+        item("round", schedule.rounds as usize, turns),
     ]
 }
 
@@ -178,10 +202,10 @@ fn sum(work: &[Work]) -> f64 {
 }
 
 /// Names what is measured only together.
-fn left_out(sources: &[SourcePlan], paths: &[PathPlan], schedule: &Schedule, budget: f64) -> Vec<String> {
+fn left_out(sources: &[SourcePlan], paths: &[PathPlan], limit: usize, budget: f64) -> Vec<String> {
     let disks = distinct_resources(sources);
-    let disks = disks.iter().skip(limit(schedule, disks.len())).copied();
-    let paths = paths.iter().skip(limit(schedule, paths.len())).map(|path| path.resource.as_str());
+    let disks = disks.iter().skip(limit).copied();
+    let paths = paths.iter().skip(limit).map(|path| path.resource.as_str());
     let names: Vec<&str> = disks.chain(paths).collect();
     if names.is_empty() {
         return Vec::new();
@@ -208,8 +232,9 @@ mod tests {
     #[test]
     fn a_small_machine_gets_the_wished_lengths() {
         let (schedule, notes, seconds) = total(1, 1, &goal());
-        assert_eq!((schedule.alone_seconds, schedule.path_seconds, schedule.alone_limit), (0.8, 2.0, 0));
-        assert!(notes.is_empty() && seconds < 45.0, "{seconds} {notes:?}");
+        assert_eq!((schedule.alone_seconds, schedule.path_seconds, schedule.alone_limit), (0.8, 0.7, 0));
+        assert_eq!(schedule.rounds, 6);
+        assert!(notes.is_empty() && seconds < 50.0, "{seconds} {notes:?}");
     }
 
     #[test]
@@ -217,8 +242,8 @@ mod tests {
         for (disks, nics) in [(4, 1), (2, 2), (2, 1)] {
             let (schedule, notes, seconds) = total(disks, nics, &goal());
             assert!(schedule.alone_limit == 0 && notes.is_empty());
-            assert!(schedule.alone_seconds >= 0.4 && schedule.path_seconds >= 1.2, "{schedule:?}");
-            assert!(seconds <= 45.0);
+            assert!(schedule.alone_seconds >= 0.2 && schedule.path_seconds >= 0.7, "{schedule:?}");
+            assert!(seconds <= 50.0 && schedule.rounds == 6, "{seconds} {schedule:?}");
         }
     }
 
@@ -227,8 +252,9 @@ mod tests {
         for disks in [1, 2, 3, 8, 24, 64, 100, 256] {
             for nics in [1, 2, 4, 9, 16, 32] {
                 let (schedule, notes, seconds) = total(disks, nics, &goal());
-                assert!(seconds <= 45.0 + 1e-6, "{disks} × {nics}: {seconds} s");
-                assert!(schedule.alone_seconds >= 0.15 && schedule.path_seconds >= 1.2);
+                assert!(seconds <= 50.0 + 1e-6, "{disks} × {nics}: {seconds} s");
+                assert!(schedule.alone_seconds >= 0.15 && schedule.path_seconds >= 0.7);
+                assert_eq!(schedule.rounds, 6, "{disks} × {nics}");
                 let capped = schedule.alone_limit > 0 && schedule.alone_limit < disks.max(nics);
                 assert_eq!(capped, !notes.is_empty(), "what is left out is named: {notes:?}");
             }
@@ -253,7 +279,21 @@ mod tests {
         many.iter_mut().for_each(|source| source.resource = "disk:one".into());
         let (schedule, _) = fit(&many, &paths(1), &goal());
         let work = work(&Counts::of(&many, &paths(1), &goal()), &schedule);
-        assert_eq!((work[1].count, work[2].count), (1, 0));
+        assert_eq!((work[1].what, work[1].count), ("disk alone", 0));
+    }
+
+    #[test]
+    fn a_budget_without_six_rounds_says_which_one_has_them() {
+        let short = Goal { budget_seconds: 30.0, ..goal() };
+        let (schedule, notes, seconds) = total(1, 1, &short);
+        assert!(schedule.rounds == 3 && seconds <= 30.0, "{schedule:?}");
+        let note = notes.last().expect("a note");
+        let needed: f64 = note.rsplit(' ').next().and_then(|last| last.parse().ok()).expect("a budget");
+        assert!(note.starts_with("30 s hold 3 rounds"), "{note}");
+        let enough = Goal { budget_seconds: needed, ..goal() };
+        assert_eq!(total(1, 1, &enough).0.rounds, 6, "{note}");
+        let few = Goal { repeats: 3, ..goal() };
+        assert!(total(1, 1, &few).1[0].contains("confirm nothing"));
     }
 
     proptest! {

@@ -114,6 +114,8 @@ pub fn in_words(all: &[&str]) -> String {
                 "receiver" => format!("the receiver{several} on {these}"),
                 "cpu" => "the CPU".into(),
                 "memory" => "the memory".into(),
+                "window" => "the window".into(),
+                "loss" => "the loss of packets".into(),
                 _ => format!("{kind} {these}"),
             }
         })

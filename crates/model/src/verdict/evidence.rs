@@ -18,6 +18,10 @@ pub struct Evidence {
     pub own_cpu: Option<f64>,
     pub workers: Option<WorkerEvidence>,
     pub cpus: Vec<CoreUse>,
+    /// Those of them on which the flow's threads run.
+    pub worker_cpus: Vec<u32>,
+    /// Whose the busy time of the CPUs was.
+    pub cpu_users: Option<CpuUsers>,
     /// Share of the time in which all tasks waited for memory.
     pub memory_stalled: Option<f64>,
     pub links: Vec<LinkEvidence>,
@@ -58,6 +62,8 @@ pub struct ReceiverEvidence {
     pub quota: Option<QuotaEvidence>,
     /// It was told to take no more than this, bytes per second.
     pub rate_limit: Option<f64>,
+    /// All of its CPUs are full.
+    pub full: bool,
 }
 
 /// A control group with a CPU quota.
@@ -67,6 +73,17 @@ pub struct QuotaEvidence {
     pub throttled: f64,
     /// Share of the quota that was used, where that is known.
     pub used: Option<f64>,
+}
+
+/// Who used the CPUs: shares of all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuUsers {
+    /// The program that moves the bytes.
+    pub own: f64,
+    /// Interrupts and kernel threads.
+    pub kernel: f64,
+    /// What was busy without the flow.
+    pub others: f64,
 }
 
 /// What the threads that move the bytes did with their time: shares, means over all of them.
@@ -105,6 +122,8 @@ pub struct DiskEvidence {
     pub queue_depth: Option<f64>,
     /// Mean time of a request.
     pub latency_seconds: Option<f64>,
+    /// Requests that the program keeps in it, as far as it can.
+    pub asked_depth: Option<f64>,
     /// The most that was ever seen of it.
     pub best_bytes_per_second: Option<f64>,
 }
@@ -130,4 +149,12 @@ pub struct TcpEvidence {
     pub retransmits_per_second: Option<f64>,
     /// Retransmitted ÷ sent.
     pub retransmit_share: Option<f64>,
+    /// Share of the time with data to send in which the receiver's window was closed, of this flow.
+    pub receive_window_share: Option<f64>,
+    /// The same of our own send buffer.
+    pub send_buffer_share: Option<f64>,
+    /// Round trip of this flow.
+    pub round_trip_seconds: Option<f64>,
+    /// Connections of this flow.
+    pub connections: u32,
 }

@@ -16,6 +16,10 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     limits.extend(receiver(evidence));
     limits.extend(evidence.quota.and_then(quota));
     limits.extend(threads(evidence));
+    limits.extend(full_cpus_of_flow(evidence));
+    if evidence.route != Route::Machine {
+        limits.extend(window(evidence));
+    }
     let missing = match evidence.route {
         Route::Machine => {
             limits.extend(machine(evidence));
@@ -43,7 +47,7 @@ fn machine(evidence: &Evidence) -> Vec<Limit> {
     let stalled = evidence.memory_stalled.filter(|share| *share >= MEMORY_STALLED);
     let mut found: Vec<Limit> = stalled.map(|share| Limit::MemoryStalled { share }).into_iter().collect();
     found.extend(full_links(evidence));
-    found.extend(cpus(&evidence.cpus));
+    found.extend(cpus(evidence));
     found.extend(evidence.disks.iter().filter(|disk| is_deep(disk)).cloned().map(Limit::DiskDeep));
     found.extend(drops(evidence));
     found.extend(tcp(evidence));
@@ -84,6 +88,42 @@ fn receiver(evidence: &Evidence) -> Option<Limit> {
         .then_some(Limit::ReceiverThread { share: receiver.busiest_thread })
 }
 
+/// Full CPUs of which the flow's own work (its threads, interrupts, kernel threads) is the larger part; or full
+/// ones on which its threads run and want more than they get, whoever has the rest.
+fn full_cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
+    let all_full = !evidence.cpus.is_empty() && evidence.cpus.iter().all(|cpu| is_full(cpu));
+    let of_flow = fill_cpus(evidence) == Some(true);
+    let own: Vec<&CoreUse> =
+        evidence.cpus.iter().filter(|cpu| evidence.worker_cpus.contains(&cpu.core)).collect();
+    let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
+    let starves = wants && !own.is_empty() && own.iter().all(|cpu| is_full(cpu));
+    (all_full && of_flow || starves).then(|| cpus(evidence)).flatten()
+}
+
+/// The flow's own work is the larger part of what the CPUs do; none where that is not known.
+fn fill_cpus(evidence: &Evidence) -> Option<bool> {
+    let users = evidence.cpu_users?;
+    let flow = users.own + users.kernel;
+    Some(flow >= CPU_OF_FLOW * (flow + users.others))
+}
+
+/// Full CPUs, unless others fill them.
+fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
+    cpus(evidence).filter(|_| fill_cpus(evidence) != Some(false))
+}
+
+/// TCP had data to send and was not let.
+fn window(evidence: &Evidence) -> Option<Limit> {
+    let tcp = evidence.tcp;
+    let round_trip_seconds = tcp.round_trip_seconds?;
+    let each = evidence.bytes_per_second.map(|rate| rate / f64::from(tcp.connections.max(1)));
+    let bytes = each.map(|rate| rate * round_trip_seconds).filter(|bytes| *bytes >= 1.0);
+    let closed = |share: Option<f64>| share.filter(|share| *share >= WINDOW_CLOSED);
+    let limit = |receiver, share| Limit::Window { receiver, share, bytes, round_trip_seconds };
+    let of_receiver = closed(tcp.receive_window_share).map(|share| limit(true, share));
+    of_receiver.or_else(|| closed(tcp.send_buffer_share).map(|share| limit(false, share)))
+}
+
 fn quota(quota: QuotaEvidence) -> Option<Limit> {
     let used = quota.used.filter(|used| *used >= QUOTA_USED);
     let limits = quota.throttled >= QUOTA_THROTTLED || used.is_some();
@@ -112,12 +152,20 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
     if evidence.route == Route::Disks {
         return by_disks(evidence);
     }
-    cpus(&evidence.cpus).ok_or(Missing::NoSinglePart { busy, waiting_source, waiting_sink })
+    if let Some(full) = cpus_of_flow(evidence) {
+        return Ok(full);
+    }
+    // Sends take what is read at once, and the disks never have nothing to do.
+    never_pause(&evidence.disks).cloned().map(Limit::DiskBusy).ok_or(Missing::NoSinglePart {
+        busy,
+        waiting_source,
+        waiting_sink,
+    })
 }
 
 /// Requests are kept at a disk: it is the disk, unless a CPU is full before.
 fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
-    if let Some(full) = cpus(&evidence.cpus) {
+    if let Some(full) = cpus_of_flow(evidence) {
         return Ok(full);
     }
     let moved: f64 = evidence.disks.iter().map(|disk| disk.bytes_per_second).sum();
@@ -137,7 +185,8 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
 fn network_part(evidence: &Evidence) -> Option<Limit> {
     full_links(evidence)
         .next()
-        .or_else(|| cpus(&evidence.cpus))
+        .or_else(|| cpus_of_flow(evidence))
+        .or_else(|| evidence.receiver.filter(|receiver| receiver.full).map(|_| Limit::ReceiverCpus))
         .or_else(|| drops(evidence))
         .or_else(|| tcp(evidence))
 }
@@ -163,10 +212,12 @@ pub fn is_stolen(cpu: &CoreUse) -> bool {
     cpu.steal >= STOLEN
 }
 
-fn cpus(all: &[CoreUse]) -> Option<Limit> {
+fn cpus(evidence: &Evidence) -> Option<Limit> {
+    let all = &evidence.cpus;
     let full: Vec<&CoreUse> = all.iter().filter(|cpu| is_full(cpu)).collect();
     let fullest = full.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
-    Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest })
+    let users = evidence.cpu_users;
+    Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest, users })
 }
 
 fn steal(all: &[CoreUse]) -> Option<Limit> {
@@ -184,6 +235,15 @@ fn busiest(disks: &[DiskEvidence]) -> Option<&DiskEvidence> {
         let ((a_busy, a_depth), (b_busy, b_depth)) = (work(a), work(b));
         a_busy.total_cmp(&b_busy).then(a_depth.total_cmp(&b_depth))
     })
+}
+
+/// The busiest of disks that all have nearly as many requests as the program keeps in them.
+fn never_pause(disks: &[DiskEvidence]) -> Option<&DiskEvidence> {
+    let kept = |disk: &DiskEvidence| {
+        let share = disk.queue_depth.zip(disk.asked_depth).map(|(depth, asked)| depth / asked.max(1.0));
+        share.is_some_and(|share| share >= DISK_KEPT)
+    };
+    busiest(disks).filter(|_| disks.iter().all(kept))
 }
 
 /// It has no pause.

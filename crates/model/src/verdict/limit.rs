@@ -1,6 +1,7 @@
 //! What the judge says.
 
-use super::evidence::{DiskEvidence, DropEvidence, LinkEvidence};
+use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence};
+use crate::plan::ResourceKind;
 use linerate_facts::usage::CoreUse;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,7 @@ impl Judgement {
 }
 
 /// What kind of thing limits a flow. The words are those of `bottleneck.kind` in `run.json`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitKind {
     Disk,
@@ -48,30 +49,96 @@ pub enum LimitKind {
     Demand,
 }
 
+impl From<ResourceKind> for LimitKind {
+    fn from(kind: ResourceKind) -> Self {
+        match kind {
+            ResourceKind::Disk => LimitKind::Disk,
+            ResourceKind::Controller => LimitKind::Controller,
+            ResourceKind::Pcie => LimitKind::Pcie,
+            ResourceKind::SocketLink => LimitKind::SocketLink,
+            ResourceKind::Memory => LimitKind::Memory,
+            ResourceKind::Cpu => LimitKind::Cpu,
+            ResourceKind::Nic => LimitKind::Nic,
+            ResourceKind::Receiver => LimitKind::Receiver,
+            ResourceKind::Window => LimitKind::Window,
+            ResourceKind::Loss => LimitKind::Loss,
+        }
+    }
+}
+
 /// One thing at its limit, with the figures that say so.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Limit {
-    LateDisk { frames: u64 },
-    LateNetwork { frames: u64 },
-    LateCpu { frames: u64 },
-    ReceiverThread { share: f64 },
-    ReceiverQuota { throttled: f64 },
-    ReceiverRateLimit { bytes_per_second: f64 },
-    Quota { throttled: f64, used: Option<f64> },
-    Thread { share: f64 },
-    OwnCpu { share: f64 },
-    Cpus { full: usize, of: usize, fullest: CoreUse },
-    Source { count: u32, share: f64, disk: Option<DiskEvidence> },
-    Sink { count: u32, share: f64, part: Option<Box<Limit>> },
+    LateDisk {
+        frames: u64,
+    },
+    LateNetwork {
+        frames: u64,
+    },
+    LateCpu {
+        frames: u64,
+    },
+    ReceiverThread {
+        share: f64,
+    },
+    ReceiverQuota {
+        throttled: f64,
+    },
+    ReceiverRateLimit {
+        bytes_per_second: f64,
+    },
+    Quota {
+        throttled: f64,
+        used: Option<f64>,
+    },
+    Thread {
+        share: f64,
+    },
+    OwnCpu {
+        share: f64,
+    },
+    Cpus {
+        full: usize,
+        of: usize,
+        fullest: CoreUse,
+        users: Option<CpuUsers>,
+    },
+    /// TCP's window: the receiver's, or of our own send buffer.
+    Window {
+        receiver: bool,
+        share: f64,
+        bytes: Option<f64>,
+        round_trip_seconds: f64,
+    },
+    ReceiverCpus,
+    Source {
+        count: u32,
+        share: f64,
+        disk: Option<DiskEvidence>,
+    },
+    Sink {
+        count: u32,
+        share: f64,
+        part: Option<Box<Limit>>,
+    },
     DiskBusy(DiskEvidence),
     DiskDeep(DiskEvidence),
     DiskPauses(DiskEvidence),
     Link(LinkEvidence),
-    MemoryStalled { share: f64 },
+    MemoryStalled {
+        share: f64,
+    },
     Drops(DropEvidence),
-    ZeroWindows { per_second: f64 },
-    Retransmits { share: f64 },
-    Steal { cpu: u32, share: f64 },
+    ZeroWindows {
+        per_second: f64,
+    },
+    Retransmits {
+        share: f64,
+    },
+    Steal {
+        cpu: u32,
+        share: f64,
+    },
 }
 
 /// Why no limit can be named.
@@ -113,6 +180,8 @@ impl Limit {
             Limit::Cpus { .. } => LimitKind::Cpu,
             Limit::ReceiverThread { .. } | Limit::ReceiverQuota { .. } => LimitKind::Receiver,
             Limit::ReceiverRateLimit { .. } | Limit::ZeroWindows { .. } => LimitKind::Receiver,
+            Limit::ReceiverCpus => LimitKind::Receiver,
+            Limit::Window { .. } => LimitKind::Window,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
             Limit::Quota { .. } => LimitKind::Quota,
             Limit::DiskPauses(_) => LimitKind::Pipeline,

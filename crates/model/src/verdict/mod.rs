@@ -2,15 +2,17 @@
 //! beside it, `watch`, `wall` and anyone who comes later. Pure, over one [`Evidence`] that knows nothing of
 //! linerate's own workers.
 
+mod certainty;
 mod evidence;
 mod judge;
 mod limit;
 mod sentences;
 pub mod thresholds;
 
+pub use certainty::{Claim, Doubt, Verdict, verdict};
 pub use evidence::{
-    DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence, ReceiverEvidence, Route,
-    TcpEvidence, WorkerEvidence,
+    CpuUsers, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence, ReceiverEvidence,
+    Route, TcpEvidence, WorkerEvidence,
 };
 pub use judge::{is_full, is_full_thread, is_stolen, judge};
 pub use limit::{Judgement, Limit, LimitKind, Missing};

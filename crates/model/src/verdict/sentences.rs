@@ -1,9 +1,9 @@
 //! What the judge says, in words: what is at its limit, by which rule, or what is missing.
 
-use super::evidence::{DiskEvidence, DropEvidence, LinkEvidence};
+use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence};
 use super::limit::{Limit, Missing};
 use super::thresholds::*;
-use linerate_facts::units::show_bytes_rate;
+use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::usage::CoreUse;
 use std::fmt::{Display, Formatter, Result};
 
@@ -50,7 +50,24 @@ impl Display for Limit {
             Limit::OwnCpu { share } => {
                 write!(f, "the CPU: the program itself uses {} of the CPUs that it may use", percent(*share))
             }
-            Limit::Cpus { full, of, fullest } => cpus(f, *full, *of, fullest),
+            Limit::Cpus { full, of, fullest, users } => {
+                cpus(f, *full, *of, fullest)?;
+                users.map_or(Ok(()), |users| of_users(f, users))
+            }
+            Limit::Window { receiver, share, bytes, round_trip_seconds } => {
+                let whose = if *receiver { "the receiver's window" } else { "our own send buffer" };
+                write!(f, "TCP's window: {whose} was full {} of the time", percent(*share))?;
+                let round_trip = round_trip_seconds * 1e3;
+                match bytes {
+                    Some(bytes) => write!(
+                        f,
+                        "; it lets {} through in a round trip of {round_trip:.2} ms",
+                        show_size(*bytes as u64)
+                    ),
+                    None => write!(f, "; the round trip is {round_trip:.2} ms"),
+                }
+            }
+            Limit::ReceiverCpus => write!(f, "the receiver: all of its CPUs are busy"),
             Limit::Source { count, share, disk } => {
                 write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
                 disk.as_ref().map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
@@ -95,6 +112,30 @@ impl Display for Limit {
 }
 
 impl Limit {
+    /// The same without what it is about, for a sentence that has named it: `the workers wait for it 92 % of the
+    /// time`.
+    pub fn clause(&self) -> String {
+        match self {
+            Limit::Sink { count, share, part: None } => {
+                format!("{} for it {} of the time", wait(*count), percent(*share))
+            }
+            Limit::Sink { part: Some(part), .. } => part.clause(),
+            _ => {
+                let text = self.to_string();
+                let subjects = [
+                    "the disks: ",
+                    "the disk: ",
+                    "the network: ",
+                    "the CPU: ",
+                    "the receiver: ",
+                    "TCP's window: ",
+                ];
+                let found = subjects.iter().find_map(|subject| text.strip_prefix(subject));
+                found.map(str::to_string).unwrap_or(text)
+            }
+        }
+    }
+
     /// The rule that says so.
     pub fn rule(&self) -> String {
         match self {
@@ -105,6 +146,16 @@ impl Limit {
                 "a thread that works {} of its time or more waits for nobody: its CPU is full",
                 percent(THREAD_FULL)
             ),
+            Limit::Window { .. } => format!(
+                "TCP that has data to send and may not for {} of the time or more is limited by the window",
+                percent(WINDOW_CLOSED)
+            ),
+            Limit::ReceiverCpus => {
+                format!(
+                    "a host whose CPUs are all busy for {} of the time or more is full",
+                    percent(CPU_FULL)
+                )
+            }
             Limit::ReceiverQuota { .. } | Limit::Quota { .. } => format!(
                 "a control group that is throttled in {} of its periods or more, or uses {} of its quota, is \
                  limited by it",
@@ -236,6 +287,16 @@ fn cpus(f: &mut Formatter<'_>, full: usize, of: usize, fullest: &CoreUse) -> Res
         _ if full == of => write!(f, "all {full} CPUs are busy"),
         _ => write!(f, "{full} of {of} CPUs are busy, CPU {cpu} for {busy}{work}"),
     }
+}
+
+/// Who has them, of all CPUs.
+fn of_users(f: &mut Formatter<'_>, users: CpuUsers) -> Result {
+    let CpuUsers { own, kernel, others } = users;
+    write!(f, " (linerate {}, interrupts and kernel threads {}", percent(own), percent(kernel))?;
+    if others >= 0.01 {
+        write!(f, ", others {}", percent(others))?;
+    }
+    write!(f, ")")
 }
 
 /// `sda works on 15.8 requests at a time, 0.61 ms each`.

@@ -96,6 +96,92 @@ fn kinds_have_the_words_of_the_result() {
     assert_eq!(word(LimitKind::Pipeline), "pipeline");
 }
 
+/// A path whose workers wait for their source, or for their sink, or for nothing.
+fn path(waiting_source: f64, waiting_sink: f64) -> Evidence {
+    let workers =
+        WorkerEvidence { count: 1, busy: 0.1, busiest: 0.1, waiting_source, waiting_sink, paced: false };
+    Evidence { route: Route::DisksToNetwork, workers: Some(workers), ..Evidence::default() }
+}
+
+fn claim(kind: LimitKind) -> Claim {
+    Claim { kind, tie: false, rounds: 6, least_rounds: 6, trusted: true, of_predicted: Some(0.99) }
+}
+
+#[test]
+fn only_what_the_path_shows_is_confirmed() {
+    let of = |claim: &Claim, evidence: &Evidence| verdict(claim, &judge(evidence));
+    let (source, sink, calm) = (path(0.9, 0.05), path(0.05, 0.9), path(0.3, 0.3));
+    let disk = claim(LimitKind::Disk);
+    assert_eq!(of(&disk, &source), (Verdict::Confirmed, None));
+    assert_eq!(of(&disk, &sink), (Verdict::Contradicted, None));
+    assert_eq!(of(&disk, &calm), (Verdict::Unexplained, Some(Doubt::NothingSeen)));
+    assert_eq!(of(&claim(LimitKind::Nic), &sink), (Verdict::Confirmed, None));
+    assert_eq!(of(&claim(LimitKind::Nic), &source), (Verdict::Contradicted, None));
+    assert_eq!(of(&Claim { tie: true, ..disk }, &source), (Verdict::Tie, None));
+    // The ratio takes certainty away, and gives none.
+    for ratio in [0.94, 1.06] {
+        let off = Claim { of_predicted: Some(ratio), ..disk };
+        assert_eq!(of(&off, &source), (Verdict::Unexplained, Some(Doubt::Ratio)));
+        assert_eq!(of(&off, &sink), (Verdict::Contradicted, None));
+    }
+    let exact = Claim { of_predicted: Some(1.0), ..disk };
+    assert_eq!(of(&exact, &calm), (Verdict::Unexplained, Some(Doubt::NothingSeen)));
+    // Too little was measured, or a cache.
+    let few = Claim { rounds: 5, ..disk };
+    assert_eq!(of(&few, &source), (Verdict::Unexplained, Some(Doubt::FewRounds { measured: 5 })));
+    assert_eq!(
+        of(&Claim { trusted: false, ..disk }, &source),
+        (Verdict::Unexplained, Some(Doubt::Untrusted))
+    );
+    let no_path = Claim { of_predicted: None, ..disk };
+    assert_eq!(of(&no_path, &source), (Verdict::Unexplained, Some(Doubt::NotMeasured)));
+}
+
+#[test]
+fn a_closed_window_is_named_before_what_waits_for_it() {
+    let tcp = TcpEvidence {
+        receive_window_share: Some(0.9),
+        round_trip_seconds: Some(0.052),
+        connections: 1,
+        ..TcpEvidence::default()
+    };
+    let evidence = Evidence { tcp, bytes_per_second: Some(115e6), ..path(0.05, 0.9) };
+    assert_eq!(kind(&evidence), Some(LimitKind::Window));
+    let said = judge(&evidence).limits[0].to_string();
+    assert_eq!(
+        said,
+        "TCP's window: the receiver's window was full 90 % of the time; it lets 5.7 MiB through in a round trip \
+         of 52.00 ms"
+    );
+    let starved = ReceiverEvidence { busiest_thread: 0.97, ..ReceiverEvidence::default() };
+    assert_eq!(kind(&Evidence { receiver: Some(starved), ..evidence }), Some(LimitKind::Receiver));
+}
+
+#[test]
+fn full_cpus_are_the_flows_only_where_it_fills_or_wants_them() {
+    let users = |own, kernel, others| Some(CpuUsers { own, kernel, others });
+    let full = |waits: Evidence| Evidence { cpus: vec![cpu(0, 0.98, 0.0), cpu(1, 0.99, 0.0)], ..waits };
+    // Interrupts and kernel threads are the flow's own work.
+    let kernel = Evidence { cpu_users: users(0.45, 0.5, 0.0), ..full(path(0.05, 0.9)) };
+    assert_eq!(kind(&kernel), Some(LimitKind::Cpu));
+    // Somebody else fills them, and the workers that wait for their disks want little.
+    let hog = Evidence { cpu_users: users(0.05, 0.05, 0.88), ..full(path(0.85, 0.05)) };
+    assert_eq!(kind(&hog), Some(LimitKind::Disk));
+    let wants = WorkerEvidence { busy: 0.5, busiest: 0.5, ..hog.workers.expect("workers") };
+    let starved = Evidence { worker_cpus: vec![0], workers: Some(wants), ..hog };
+    assert_eq!(kind(&starved), Some(LimitKind::Cpu));
+}
+
+#[test]
+fn a_disk_that_always_has_its_reads_limits_a_worker_that_waits_for_nothing_in_particular() {
+    let kept = |queue_depth| {
+        let disk = DiskEvidence { asked_depth: Some(4.0), ..disk(Some(0.9), queue_depth) };
+        Evidence { disks: vec![disk], ..path(0.3, 0.3) }
+    };
+    assert_eq!(kind(&kept(3.6)), Some(LimitKind::Disk));
+    assert_eq!(kind(&kept(1.5)), None);
+}
+
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => 0.0f64..=1.0,
@@ -120,6 +206,7 @@ prop_compose! {
                 busiest_thread: n[1],
                 quota: Some(QuotaEvidence { throttled: n[2], used: None }),
                 rate_limit: Some(n[3] * 1e9),
+                full: has(6),
             }),
             quota: has(3).then_some(QuotaEvidence { throttled: n[4], used: Some(n[5]) }),
             own_cpu: has(4).then_some(n[6]),
@@ -127,6 +214,8 @@ prop_compose! {
                 count: 2, busy: n[7], busiest: n[8], waiting_source: n[9], waiting_sink: n[10], paced: has(7),
             }),
             cpus: vec![cpu(0, n[11], n[12])],
+            worker_cpus: if has(7) { vec![0] } else { Vec::new() },
+            cpu_users: has(4).then_some(CpuUsers { own: n[7], kernel: n[8], others: n[9] }),
             memory_stalled: Some(n[13]),
             links: vec![LinkEvidence {
                 nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9,
@@ -137,6 +226,10 @@ prop_compose! {
                 zero_windows_per_second: Some(n[18] * 20.0),
                 retransmits_per_second: Some(n[19] * 20.0),
                 retransmit_share: Some(n[0]),
+                receive_window_share: has(1).then_some(n[1]),
+                send_buffer_share: has(2).then_some(n[2]),
+                round_trip_seconds: has(3).then_some(n[3]),
+                connections: counts[0] as u32,
             },
         }
     }

@@ -27,6 +27,20 @@ pub const WAITING: f64 = 0.5;
 /// … and this, where they send by a clock and have pauses.
 pub const WAITING_PACED: f64 = 0.25;
 
+/// TCP that was held by a window for this share of the time with data to send is limited by it.
+pub const WINDOW_CLOSED: f64 = 0.5;
+/// A disk that has this share of the requests that the program keeps in it, on the average, never pauses.
+pub const DISK_KEPT: f64 = 0.75;
+/// Where others have more than this share of the busy time of full CPUs, full CPUs alone say nothing of the flow.
+pub const CPU_OF_FLOW: f64 = 0.5;
+
+/// Achieved ÷ predicted of a verdict that may be stated flatly, at least …
+pub const AGREES_FROM: f64 = 0.95;
+/// … and at most.
+pub const AGREES_TO: f64 = 1.05;
+/// Two limits nearer than this are one to anybody who measures.
+pub const SAME: f64 = 0.01;
+
 /// A link this full carries no more: the rest is lost to how packets fall.
 pub const LINK_FULL: f64 = 0.97;
 /// A disk with a request in it for this share of the time has no pause.

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// Where the bytes go, with what is needed to send there.
 #[derive(Debug)]
 pub enum Destination {
-    /// Nowhere.
-    Null,
+    /// Nowhere. `reads`: each block is read once by the CPU, as a send would read it.
+    Null { reads: bool },
     /// An admitted TCP data connection.
     Tcp(TcpStream),
     /// An admitted UDP data path.
@@ -110,7 +110,7 @@ fn run(
 ) -> Result<(), WorkerError> {
     let WorkerStart { source, destination, block_bytes, depth, verify, patience, .. } = start;
     let (sink, stream) = match destination {
-        Destination::Null => (Sink::Null, None),
+        Destination::Null { reads } => (Sink::Null { reads }, None),
         Destination::Tcp(stream) => (Sink::Tcp, Some(stream)),
         Destination::Udp(sender) => (Sink::Udp(sender), None),
     };
@@ -149,7 +149,7 @@ fn descriptors(source: &Source, destination: &Destination) -> io::Result<Vec<Arc
         files.push(Arc::new(file.try_clone()?));
     }
     let socket: Option<OwnedFd> = match destination {
-        Destination::Null => None,
+        Destination::Null { .. } => None,
         Destination::Tcp(stream) => Some(stream.try_clone()?.into()),
         Destination::Udp(sender) => Some(sender.socket().try_clone()?.into()),
     };

@@ -32,8 +32,8 @@ const SOCKET_AFTER_FILE: usize = 1;
 /// Where a worker's bytes go.
 #[derive(Debug)]
 pub enum Sink {
-    /// Nowhere: the disk stage.
-    Null,
+    /// Nowhere: the disk stage. `reads`: each block is read once by the CPU, as a send would read it.
+    Null { reads: bool },
     /// The queue's TCP socket.
     Tcp,
     /// The queue's UDP socket, held by this window.
@@ -180,7 +180,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
                         lease,
                         Transfer { action: Action::Read, file: FILE, offset, from: 0, length },
                     );
-                    if !matches!(self.worker.sink, Sink::Null) {
+                    if !matches!(self.worker.sink, Sink::Null { .. }) {
                         self.blocks.push_back(Block::Reading { number });
                     }
                 }
@@ -196,7 +196,7 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let Some(Block::Ready { length, sent, .. }) = self.blocks.front() else { return false };
         let (from, left) = (*sent, length - sent);
         let (allowed, train_bytes) = match &self.worker.sink {
-            Sink::Null => return false,
+            Sink::Null { .. } => return false,
             Sink::Tcp => (left.min(MOST_SEND_BYTES), 0),
             Sink::Udp(udp) => (udp.may_send(left).min(8 * udp.train_bytes()), udp.train_bytes()),
         };
@@ -273,7 +273,10 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     }
 
     fn arrived(&mut self, lease: Lease, length: usize) {
-        if matches!(self.worker.sink, Sink::Null) {
+        if let Sink::Null { reads } = self.worker.sink {
+            if reads {
+                read_lines(&lease.bytes()[..length]);
+            }
             self.worker.counters.progress.add(length as u64);
             self.pool.give_back(lease);
             return;
@@ -372,6 +375,12 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
     fn stalled(&self, what: &str) -> WorkerError {
         WorkerError::Stalled { what: what.to_string(), seconds: self.worker.patience.as_secs() }
     }
+}
+
+/// Reads a word of each cache line.
+fn read_lines(bytes: &[u8]) {
+    let word = |line: &[u8]| u64::from(line[0]);
+    std::hint::black_box(bytes.chunks(64).map(word).fold(0, u64::wrapping_add));
 }
 
 /// The errors that a user meets, in words.

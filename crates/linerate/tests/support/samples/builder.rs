@@ -9,6 +9,7 @@ use linerate::plan::{
 };
 use linerate::protocol::Protocol;
 use linerate::run::Run;
+use linerate::verdict::Verdict;
 
 /// One disk.
 pub struct SampleDisk {
@@ -176,6 +177,7 @@ impl Spec {
                     rated,
                     effective,
                     measured: tested,
+                    interval: None,
                 }
             };
         let memory_rate = self.memory_bytes_per_second.unwrap_or(18.0e9) * 0.8;
@@ -258,6 +260,7 @@ impl Spec {
                     ceiling,
                     "a virtual machine shows no data sheet of its disk",
                 ),
+                interval: None,
                 cut: if ceiling.is_some() { self.cut.clone() } else { Vec::new() },
             },
             resources: self.resources(0.0, false),
@@ -273,6 +276,7 @@ impl Spec {
                 together_seconds: 1.0,
                 path_seconds: 2.0,
                 repeats: 3,
+                rounds: 6,
                 alone_limit: 0,
             },
             loopback: self.loopback,
@@ -323,10 +327,20 @@ impl Spec {
     fn diagnosis(&self, plan: &Plan) -> Diagnosis {
         let one = |(predicted, achieved): (f64, f64), protocol| ProtocolDiagnosis {
             protocol,
-            predicted: Bound { bytes_per_second: Fact::Known(predicted), cut: self.cut.clone() },
-            achieved: Achieved { bytes_per_second: achieved, of_predicted: short(achieved / predicted) },
+            predicted: Bound {
+                bytes_per_second: Fact::Known(predicted),
+                interval: None,
+                cut: self.cut.clone(),
+            },
+            achieved: Achieved {
+                bytes_per_second: achieved,
+                of_predicted: short(achieved / predicted),
+                ..Achieved::default()
+            },
+            verdict: Verdict::Confirmed,
+            evidence: Vec::new(),
             bottleneck: Bottleneck {
-                kind: self.kind,
+                kind: self.kind.into(),
                 resources: self.cut.clone(),
                 sentence: self.sentence.clone(),
                 gain: self.gain,
@@ -338,6 +352,8 @@ impl Spec {
             ceiling: Some(plan.ceiling.clone()),
             predicted: Some(headline.predicted.clone()),
             achieved: Some(headline.achieved),
+            verdict: Some(headline.verdict),
+            evidence: Vec::new(),
             bottleneck: Some(headline.bottleneck.clone()),
             resources: headline.resources.clone(),
             findings: self.findings.clone(),

@@ -110,7 +110,6 @@ impl Spec {
             stage,
             name: name.into(),
             resource: resource.into(),
-            together: false,
             bytes_per_second: rate.round(),
             samples,
             spread: short((high - low) / rate),
@@ -133,16 +132,8 @@ impl Spec {
                 .collect(),
             lower_bound: held,
             held_by: held.then_some(LimitedBy::Cpu),
-            protocol: None,
-            with_file: false,
             seconds: 1.5,
-            workers: Vec::new(),
-            receiver: None,
-            loss: 0.0,
-            access: None,
-            memory: None,
-            congestion_controls: Vec::new(),
-            streams: None,
+            ..Measurement::default()
         }
     }
 
@@ -181,9 +172,9 @@ impl Spec {
                     cpu_share: short(0.3 + 0.05 * noise(worker.index + 3)),
                     waiting_source: short(if disks_hold { idle } else { 0.08 }),
                     waiting_sink: short(if disks_hold { 0.05 } else { idle }),
-                    receiver_limited: 0.0,
                     retransmits: worker.index as u64 * 3,
                     segment_bytes: 8948,
+                    ..WorkerResult::default()
                 }
             })
             .collect()

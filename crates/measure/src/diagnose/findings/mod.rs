@@ -53,6 +53,14 @@ impl Context<'_> {
         self.headline().solution.bytes_per_second.known().copied().unwrap_or(0.0)
     }
 
+    /// The most that anything can bring: all of the cut raised, less what the path does now.
+    fn headroom(&self) -> f64 {
+        let headline = self.headline();
+        let lifted = headline.carried(self.figures).solve_without(&headline.solution.cut);
+        let now = self.path().map_or_else(|| self.predicted(), |path| path.bytes_per_second);
+        lifted.bytes_per_second.known().map_or(0.0, |most| (most - now).max(0.0))
+    }
+
     /// Bytes per second that the prediction gains where a resource has another capacity.
     fn gain_with(&self, id: &str, capacity: f64) -> f64 {
         let mut resources = self.headline().resources.clone();
@@ -86,6 +94,8 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
     findings.extend(map::of_run(seen));
+    let headroom = seen.headroom();
+    findings.iter_mut().for_each(|finding| finding.gain = finding.gain.min(headroom));
     sort(&mut findings);
     findings
 }

@@ -35,9 +35,8 @@ fn worker(path: &str, segment_bytes: u32, cpu_share: f64) -> WorkerResult {
         cpu_share,
         waiting_source: 0.7,
         waiting_sink: 0.1,
-        receiver_limited: 0.0,
-        retransmits: 0,
         segment_bytes,
+        ..WorkerResult::default()
     }
 }
 
@@ -211,6 +210,7 @@ fn a_path_below_its_prediction_says_what_its_workers_waited_for() {
     let mut case = healthy();
     let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
     (path.bytes_per_second, path.workers) = (80e6, vec![worker("nic:eth0", 8948, 0.1)]);
+    path.samples = vec![80e6; 6];
     let found = only(&case);
     assert_eq!(found.id, "path-below-prediction");
     assert!(found.text.contains("65 % of the 124 MB/s") && found.text.contains("70 %"), "{}", found.text);

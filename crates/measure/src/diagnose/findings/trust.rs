@@ -3,7 +3,7 @@
 use super::super::product::Finding;
 use super::Context;
 use crate::diagnose::figures::flagged;
-use crate::measure::{LimitedBy, Measurement, Stage};
+use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_bytes_rate;
 use serde_json::json;
 
@@ -133,13 +133,8 @@ pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
         .collect()
 }
 
-fn held_words(path: &Measurement) -> &'static str {
-    match path.held_by {
-        Some(LimitedBy::Cpu) => "; a core was saturated",
-        Some(LimitedBy::Quota) => "; the CPU quota throttled it",
-        Some(LimitedBy::Peer) => "; the receiver held it",
-        Some(LimitedBy::Generator) | None => "",
-    }
+fn held_words(path: &Measurement) -> String {
+    path.held_by.map_or(String::new(), |by| format!("; it was {}", by.words()))
 }
 
 /// Mean shares of the time that workers waited for source and sink.

@@ -1,7 +1,7 @@
 //! A lab server written down: its plan, and the figures that its stages would measure.
 
 use crate::diagnose::{Diagnosis, diagnose};
-use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage};
+use crate::measure::{LimitedBy, Measurement, Measurements, QuotaUse, ReceiverResult, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Disk, DiskKind, Machine};
@@ -40,26 +40,12 @@ pub(in crate::diagnose) fn figure(stage: Stage, name: &str, resource: &str, mega
         stage,
         name: name.into(),
         resource: resource.into(),
-        together: false,
         bytes_per_second: megabytes * 1e6,
-        samples: vec![megabytes * 1e6; 3],
-        spread: 0.0,
-        cpu_seconds_per_gb: 0.0,
-        cpu_by_core: Vec::new(),
+        samples: vec![megabytes * 1e6; 6],
+        interval: Some([megabytes * 1e6; 2]),
         method: "io_uring READ_FIXED, O_DIRECT, 1 MiB x 8".into(),
-        flags: Vec::new(),
-        lower_bound: false,
-        held_by: None,
-        protocol: None,
-        with_file: false,
         seconds: 3.0,
-        workers: Vec::new(),
-        receiver: None,
-        loss: 0.0,
-        access: None,
-        memory: None,
-        congestion_controls: Vec::new(),
-        streams: None,
+        ..Measurement::default()
     }
 }
 
@@ -101,12 +87,13 @@ impl Lab {
     fn put(&self, mut figure: Measurement, parts: f64, cost: f64) -> Measurement {
         let (rate, held_by) = self.under_quota(parts, cost);
         figure.bytes_per_second = rate * 1e6;
-        figure.samples = vec![rate * 1e6; 3];
+        (figure.samples, figure.interval) = (vec![rate * 1e6; 6], Some([rate * 1e6; 2]));
         figure.cpu_seconds_per_gb = cost;
         figure.lower_bound = held_by.is_some();
         figure.held_by = held_by;
         if held_by == Some(LimitedBy::Quota) {
             figure.flags.push("quota".into());
+            figure.quota = Some(QuotaUse { cores: self.quota_cores, throttled: 0.9, used: 0.98 });
         }
         figure
     }
@@ -154,11 +141,20 @@ impl Lab {
     }
 
     fn path(&self, protocol: Protocol) -> Measurement {
-        let parts = self.disks.iter().sum::<f64>().min(self.nics.iter().sum()).min(self.receiver);
+        let (disks, nics) = (self.disks.iter().sum::<f64>(), self.nics.iter().sum::<f64>());
+        let parts = disks.min(nics).min(self.receiver);
         let mut path = figure(Stage::Path, &protocol.to_string(), "all", 0.0);
         (path.protocol, path.together) = (Some(protocol), true);
         let mut path = self.put(path, parts, self.cost.0 + self.cost.1);
         path.bytes_per_second *= 0.99;
+        path.samples.iter_mut().for_each(|rate| *rate *= 0.99);
+        // What limits is what its workers wait for.
+        let (waiting_source, waiting_sink) = if parts >= disks { (0.9, 0.05) } else { (0.05, 0.9) };
+        path.workers =
+            vec![WorkerResult { cpu_share: 0.05, waiting_source, waiting_sink, ..Default::default() }];
+        let throttled = if parts < disks && parts < nics { 0.9 } else { 0.0 };
+        let quota_cores = if throttled > 0.0 { 0.1 } else { 0.0 };
+        path.receiver = Some(ReceiverResult { throttled, quota_cores, ..Default::default() });
         path
     }
 }

@@ -23,6 +23,11 @@ impl Diskstats {
         Diskstats { at: Instant::now(), devices }
     }
 
+    /// Of no device.
+    pub(crate) fn none() -> Self {
+        Diskstats { at: Instant::now(), devices: Vec::new() }
+    }
+
     /// What each device did since an earlier reading. One whose counters began again is left out.
     pub(crate) fn since(&self, earlier: &Diskstats) -> Vec<DeviceUse> {
         let Some(span) = Elapsed::between(earlier.at, self.at) else { return Vec::new() };

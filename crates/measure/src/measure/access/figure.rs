@@ -90,7 +90,7 @@ pub(crate) fn measurement(
     let facts = Facts { bench, job, watched: &watched, outcomes: &outcomes };
     let (made, flags) = checks::checks(&facts, &result);
     result.checks = made;
-    measurement.held_by = trust::held_by(&watched.seen, None, None);
+    measurement.held_by = trust::held_by(&measurement, None);
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags = flags;
     if result.burst.is_some() {

@@ -27,6 +27,7 @@ mod worker_pool;
 
 pub(crate) use conduct::AccessBench;
 pub use conduct::{WARM_UP_SECONDS, conduct};
+pub(crate) use diskstats::Diskstats;
 pub use figure::title;
 pub use files::Prepared;
 pub use job::*;

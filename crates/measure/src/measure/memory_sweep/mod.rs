@@ -12,7 +12,7 @@ mod points;
 mod worker;
 
 use super::statistics::median;
-use super::window::{OwnMeter, WindowObservation, WindowSpec, watch};
+use super::window::{Beside, OwnMeter, WindowObservation, WindowSpec, watch};
 use super::{Measurement, MemoryPoint, Stage, StageFigures, trust};
 use crate::event::{Event, Listener};
 use arenas::Arenas;
@@ -177,7 +177,15 @@ fn measure_point(
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut meter = OwnMeter(counters.clone());
-        let seen = watch(sweep.sysroot, &counters, &mut meter, windows, sweep.stop, &mut listener);
+        let seen = watch(
+            sweep.sysroot,
+            &counters,
+            &mut meter,
+            windows,
+            &Beside::default(),
+            sweep.stop,
+            &mut listener,
+        );
         drop(ending);
         seen
     })?;

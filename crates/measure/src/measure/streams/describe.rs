@@ -95,7 +95,7 @@ pub(super) fn describe(
         .collect();
     measurement.loss = loss(streams.iter());
     measurement.receiver = peer(bench, observed);
-    measurement.held_by = trust::held_by(seen, measurement.receiver.as_ref(), None);
+    measurement.held_by = trust::held_by(&measurement, None);
     // A rate that was asked for and kept is no bound of anything.
     if job.bytes_per_second.is_some() {
         measurement.held_by = None;

@@ -17,6 +17,7 @@ fn resource(id: &str, capacity: Option<f64>, next: &[&str]) -> Resource {
         rated: None,
         effective: None,
         measured: None,
+        interval: None,
     }
 }
 

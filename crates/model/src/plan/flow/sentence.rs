@@ -78,6 +78,10 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
             _ => counted("node's CPU", "nodes' CPUs", group, show),
         },
         ResourceKind::Receiver => counted("the receiver", "receivers", group, show),
+        // Of measured flows alone.
+        ResourceKind::Window | ResourceKind::Loss => {
+            in_words(&group.iter().map(|part| part.id.as_str()).collect::<Vec<_>>())
+        }
     }
 }
 

@@ -89,7 +89,7 @@ proptest! {
     #[test]
     fn a_read_error_ends_the_worker_and_names_the_source(seed: u64) {
         let faults = Faults { read_errors: 200, ..Faults::default() };
-        let (result, fake, _, free) = run_on_fake(seed, faults, Sink::Null, 500);
+        let (result, fake, _, free) = run_on_fake(seed, faults, Sink::Null { reads: false }, 500);
         prop_assert!(matches!(result, Err(WorkerError::Source { ref what, .. }) if what == "fake"), "{result:?}");
         prop_assert_eq!(fake.in_flight(), 0);
         prop_assert_eq!(free, 4);
@@ -118,7 +118,7 @@ proptest! {
 #[test]
 fn a_lost_completion_is_a_stall_not_a_hang() {
     let faults = Faults { lost: 1000, ..Faults::default() };
-    let (result, _, counters, _) = run_on_fake(1, faults, Sink::Null, 1000);
+    let (result, _, counters, _) = run_on_fake(1, faults, Sink::Null { reads: false }, 1000);
     assert!(matches!(result, Err(WorkerError::Stalled { .. })), "{result:?}");
     assert!(!counters.whole.load(Ordering::Relaxed));
 }

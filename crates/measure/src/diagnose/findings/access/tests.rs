@@ -86,26 +86,14 @@ impl Shape {
             stage: Stage::Disk,
             name: "reads".into(),
             resource: "disk:vdb".into(),
-            together: false,
             bytes_per_second: self.rate,
             samples: vec![self.rate; 3],
-            spread: 0.0,
             cpu_seconds_per_gb: 0.1,
-            cpu_by_core: Vec::new(),
             method: "io_uring".into(),
             flags: self.flags,
-            lower_bound: false,
-            held_by: None,
-            protocol: None,
-            with_file: false,
             seconds: 2.0,
-            workers: Vec::new(),
-            receiver: None,
-            loss: 0.0,
             access: Some(Box::new(access)),
-            memory: None,
-            congestion_controls: Vec::new(),
-            streams: None,
+            ..Measurement::default()
         }
     }
 }

@@ -1,0 +1,138 @@
+//! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
+
+use super::figures::{Figures, flagged};
+use super::predict::Prediction;
+use super::product::EvidenceFigure;
+use crate::measure::Measurement;
+use linerate_model::plan::schedule::LEAST_ROUNDS;
+use linerate_model::plan::{Plan, Resource, ResourceKind};
+use linerate_model::verdict::thresholds::SAME;
+use linerate_model::verdict::{
+    Claim, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge, verdict,
+};
+
+/// What was decided, and from what.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub verdict: Verdict,
+    pub doubt: Option<Doubt>,
+    /// What the path says of itself.
+    pub path: Judgement,
+    /// Ids of the limit that cannot be told from the cut.
+    pub tied: Vec<String>,
+    pub evidence: Vec<EvidenceFigure>,
+}
+
+/// Decides.
+pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Judged {
+    let path = figures.path(prediction.protocol);
+    let evidence = path.map(|path| of_path(path, figures)).unwrap_or_default();
+    let judgement = judge(&evidence);
+    let tied = tied(prediction);
+    let achieved = prediction.achieved(figures);
+    let measured = path.is_some() && achieved.of_predicted > 0.0;
+    let claim = Claim {
+        kind: kind(prediction),
+        tie: !tied.is_empty(),
+        rounds: path.map_or(0, |path| path.samples.len() as u32),
+        least_rounds: LEAST_ROUNDS,
+        trusted: trusted(prediction, plan, figures),
+        of_predicted: measured.then_some(achieved.of_predicted),
+    };
+    let (verdict, doubt) = verdict(&claim, &judgement);
+    Judged { verdict, doubt, path: judgement, tied, evidence: listed(&evidence, path) }
+}
+
+/// Kind of the largest part of the cut.
+pub(super) fn kind(prediction: &Prediction) -> LimitKind {
+    let cut = prediction.solution.cut.iter().filter_map(|id| prediction.resource(id));
+    let mut sums = std::collections::BTreeMap::<ResourceKind, f64>::new();
+    cut.for_each(|part: &Resource| *sums.entry(part.kind).or_default() += part.capacity);
+    let largest = sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| kind);
+    match largest {
+        Some(ResourceKind::Cpu) if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_quota()) => {
+            LimitKind::Quota
+        }
+        kind => kind.map_or(LimitKind::Demand, LimitKind::from),
+    }
+}
+
+/// What the path showed, with what its disks did alone beside it.
+fn of_path(path: &Measurement, figures: &Figures) -> Evidence {
+    let mut evidence = path.evidence();
+    if flagged(path, "agent-rate-limit") && path.held_by == Some(crate::measure::LimitedBy::Peer) {
+        let limit = Some(path.bytes_per_second);
+        evidence.receiver =
+            Some(ReceiverEvidence { rate_limit: limit, ..evidence.receiver.unwrap_or_default() });
+    }
+    let alone = figures.disks_together().map(Measurement::evidence).unwrap_or_default();
+    for disk in &mut evidence.disks {
+        let same = alone.disks.iter().find(|other| other.name == disk.name);
+        disk.best_bytes_per_second = same.map(|other| other.bytes_per_second);
+    }
+    evidence
+}
+
+/// Another limit that the figures cannot tell from the cut.
+fn tied(prediction: &Prediction) -> Vec<String> {
+    let lifted = prediction.model.solve_without(&prediction.solution.cut);
+    let rates = prediction.solution.bytes_per_second.known().zip(lifted.bytes_per_second.known());
+    let Some((flow, next)) = rates else { return Vec::new() };
+    let ends = |ids: &[String], rate: f64| {
+        let same = [rate * (1.0 - SAME / 2.0), rate * (1.0 + SAME / 2.0)];
+        prediction.interval_of(ids).map_or(same, |[low, high]| [low.min(same[0]), high.max(same[1])])
+    };
+    let (cut, other) = (ends(&prediction.solution.cut, *flow), ends(&lifted.cut, *next));
+    if other[0] <= cut[1] { lifted.cut } else { Vec::new() }
+}
+
+/// The figures of what limits are the device's own: no cache answered them.
+fn trusted(prediction: &Prediction, plan: &Plan, figures: &Figures) -> bool {
+    let kind = kind(prediction);
+    let disks = matches!(kind, LimitKind::Disk | LimitKind::Controller | LimitKind::Volume);
+    let cached = |figure: &Measurement| flagged(figure, "page-cache");
+    !disks || plan.sources.iter().all(|source| source.direct) && !figures.whole_disk().is_some_and(cached)
+}
+
+/// The evidence as figures.
+fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure> {
+    let mut all = Vec::new();
+    let mut add = |host: &str, resource: &str, what: &str, value: Option<f64>| {
+        let Some(value) = value.filter(|value| value.is_finite()) else { return };
+        all.push(EvidenceFigure { host: host.into(), resource: resource.into(), what: what.into(), value });
+    };
+    if let Some(workers) = evidence.workers {
+        add("", "", "wait-source", Some(workers.waiting_source));
+        add("", "", "wait-sink", Some(workers.waiting_sink));
+        add("", "", "busy", Some(workers.busy));
+        add("", "", "busiest-worker", Some(workers.busiest));
+    }
+    for disk in &evidence.disks {
+        let id = format!("disk:{}", disk.name);
+        add("", &id, "busy", disk.busy);
+        add("", &id, "queue-depth", disk.queue_depth);
+        add("", &id, "latency-seconds", disk.latency_seconds);
+        add("", &id, "bytes-per-second", Some(disk.bytes_per_second));
+    }
+    if let Some(users) = evidence.cpu_users {
+        add("", "cpu", "linerate", Some(users.own));
+        add("", "cpu", "kernel", Some(users.kernel));
+        add("", "cpu", "others", Some(users.others));
+    }
+    let most =
+        |of: fn(&linerate_facts::usage::CoreUse) -> f64| evidence.cpus.iter().map(of).max_by(f64::total_cmp);
+    add("", "cpu", "fullest", most(|cpu| cpu.busy()));
+    add("", "cpu", "steal", most(|cpu| cpu.steal));
+    if let Some(quota) = evidence.quota {
+        add("", "cpu", "throttled", Some(quota.throttled));
+    }
+    add("", "", "receive-window", evidence.tcp.receive_window_share);
+    add("", "", "send-buffer", evidence.tcp.send_buffer_share);
+    add("", "", "round-trip-seconds", evidence.tcp.round_trip_seconds);
+    add("", "", "retransmits", evidence.tcp.retransmit_share);
+    if let Some(receiver) = path.and_then(|path| path.receiver.as_ref()) {
+        add(&receiver.host, "cpu", "busiest-thread", Some(receiver.busiest_thread));
+        add(&receiver.host, "cpu", "throttled", Some(receiver.throttled));
+    }
+    all
+}

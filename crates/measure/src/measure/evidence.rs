@@ -1,0 +1,108 @@
+//! What a measurement shows of its flow and of the hosts beside it, for the one judge.
+
+use super::access::DeviceUse;
+use super::product::{Measurement, ReceiverResult, Stage, WorkerResult};
+use linerate_facts::protocol::Protocol;
+use linerate_model::verdict::{
+    CpuUsers, DiskEvidence, Evidence, QuotaEvidence, ReceiverEvidence, Route, TcpEvidence, WorkerEvidence,
+    is_full,
+};
+
+impl Measurement {
+    /// All that bears on what limited it.
+    pub fn evidence(&self) -> Evidence {
+        let share = self.cpu_share;
+        let known = share.linerate + share.kernel + share.others > 0.0;
+        Evidence {
+            route: match self.stage {
+                Stage::Memory => Route::Memory,
+                Stage::Disk | Stage::Load => Route::Disks,
+                Stage::Network => Route::Network,
+                Stage::Path => Route::DisksToNetwork,
+            },
+            bytes_per_second: Some(self.bytes_per_second),
+            receiver: self.receiver.as_ref().map(ReceiverResult::evidence),
+            quota: self
+                .quota
+                .map(|quota| QuotaEvidence { throttled: quota.throttled, used: Some(quota.used) }),
+            workers: self.worker_evidence(),
+            cpus: self.cpu_by_core.clone(),
+            worker_cpus: self.workers.iter().filter_map(|worker| worker.core).collect(),
+            cpu_users: known.then_some(CpuUsers {
+                own: share.linerate,
+                kernel: share.kernel,
+                others: share.others,
+            }),
+            disks: self.devices.iter().map(|device| self.disk(device)).collect(),
+            tcp: self.tcp(),
+            ..Evidence::default()
+        }
+    }
+
+    fn worker_evidence(&self) -> Option<WorkerEvidence> {
+        let workers = &self.workers;
+        let mean = |of: fn(&WorkerResult) -> f64| workers.iter().map(of).sum::<f64>() / workers.len() as f64;
+        (!workers.is_empty()).then(|| WorkerEvidence {
+            count: u32::try_from(workers.len()).unwrap_or(u32::MAX),
+            busy: mean(|worker| worker.cpu_share),
+            busiest: workers.iter().map(|worker| worker.cpu_share).fold(0.0, f64::max),
+            waiting_source: mean(|worker| worker.waiting_source),
+            waiting_sink: mean(|worker| worker.waiting_sink),
+            paced: false,
+        })
+    }
+
+    fn disk(&self, device: &DeviceUse) -> DiskEvidence {
+        let id = format!("disk:{}", device.name);
+        let own = self.workers.iter().filter(|worker| worker.source == id);
+        let asked: u32 = own.map(|worker| worker.queue_depth).sum();
+        DiskEvidence {
+            name: device.name.clone(),
+            bytes_per_second: device.read_bytes_per_second + device.written_bytes_per_second,
+            busy: Some(device.utilisation),
+            queue_depth: Some(device.queue_depth),
+            latency_seconds: device.latency_seconds(),
+            asked_depth: (asked > 0).then_some(f64::from(asked)),
+            best_bytes_per_second: None,
+        }
+    }
+
+    fn tcp(&self) -> TcpEvidence {
+        if self.protocol != Some(Protocol::Tcp) || self.workers.is_empty() {
+            return TcpEvidence::default();
+        }
+        let mean = |of: fn(&WorkerResult) -> f64| {
+            self.workers.iter().map(of).sum::<f64>() / self.workers.len() as f64
+        };
+        let retransmits: f64 = self.workers.iter().map(|worker| worker.retransmits as f64).sum();
+        TcpEvidence {
+            zero_windows_per_second: None,
+            retransmits_per_second: Some(retransmits / self.seconds.max(1e-9)),
+            retransmit_share: Some(mean(|worker| worker.retransmit_share)),
+            receive_window_share: Some(mean(|worker| worker.receiver_limited)),
+            send_buffer_share: Some(mean(|worker| worker.send_buffer_limited)),
+            round_trip_seconds: Some(mean(|worker| worker.round_trip_seconds)).filter(|time| *time > 0.0),
+            connections: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl ReceiverResult {
+    /// What a receiver reported of itself.
+    pub(crate) fn evidence(&self) -> ReceiverEvidence {
+        let quota = QuotaEvidence { throttled: self.throttled, used: None };
+        ReceiverEvidence {
+            busiest_thread: self.busiest_thread,
+            quota: (self.quota_cores > 0.0).then_some(quota),
+            rate_limit: None,
+            full: !self.cpu_by_core.is_empty() && self.cpu_by_core.iter().all(is_full),
+        }
+    }
+}
+
+impl DeviceUse {
+    /// Mean time of a request, by Little's law.
+    pub fn latency_seconds(&self) -> Option<f64> {
+        (self.operations_per_second > 0.0).then(|| self.queue_depth / self.operations_per_second)
+    }
+}

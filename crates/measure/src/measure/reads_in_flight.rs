@@ -1,0 +1,93 @@
+//! How many reads a worker keeps in flight, by trial on the path: the fewest that carry the rate.
+//!
+//! What is in flight must still be in the cache when it is copied out; more than Little's law needs buys
+//! nothing, and costs half of the rate where the cache is short (a virtual machine whose neighbours fill it, the
+//! few ways of the last level that DMA may use).
+
+use super::Stages;
+use super::network::{Flow, whole_path};
+use super::peers::Peers;
+use super::product::ReadsTrial;
+use super::statistics::median;
+use super::transfer;
+use super::window::WindowSpec;
+use linerate_facts::units::show_bytes_rate;
+use std::time::Duration;
+
+/// Each number is tried so often, in turns.
+const TURNS: usize = 2;
+const WINDOWS: WindowSpec =
+    WindowSpec { warm_up: Duration::from_millis(150), window: Duration::from_millis(300), repeats: 1 };
+/// The fewest that reach this share of the best are taken.
+const CARRIES: f64 = 0.97;
+/// Fewer than one being read while one waits make no pipeline.
+const FEWEST: u32 = 2;
+
+/// Tries a half and a quarter of what the plan has, and takes the fewest that carry the rate; what the user
+/// has named stays.
+pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) {
+    let Some(planned) = stages.plan.workers.iter().map(|worker| worker.queue_depth).max() else { return };
+    let Some(protocol) = stages.goal.protocols.first().copied() else { return };
+    let mut tried: Vec<u32> = [planned / 4, planned / 2, planned].map(|reads| reads.max(FEWEST)).to_vec();
+    tried.dedup();
+    if tried.len() < 2 || planned < FEWEST || stages.stopped() {
+        return;
+    }
+    let mut rates = vec![Vec::new(); tried.len()];
+    let flow = Flow { windows: WINDOWS, ..whole_path(stages, protocol) };
+    stages.started(flow.stage, "reads in flight", WINDOWS);
+    for _ in 0..TURNS {
+        for (reads, rates) in tried.iter().zip(&mut rates) {
+            stages.reads = Some(*reads);
+            let seen = transfer::observe(stages, peers, &flow);
+            stages.reads = None;
+            match seen {
+                Ok(Some(observed)) if !observed.seen.samples.is_empty() => {
+                    rates.extend(observed.seen.samples)
+                }
+                _ => return peers.close(),
+            }
+        }
+    }
+    let trials = tried.iter().zip(&rates);
+    let trials: Vec<ReadsTrial> = trials
+        .map(|(reads, rates)| ReadsTrial { queue_depth: *reads, bytes_per_second: median(rates) })
+        .collect();
+    if stages.goal.queue_depth.is_none() {
+        let chosen = fewest(&trials);
+        if chosen.queue_depth < planned {
+            stages.note(format!(
+                "{} reads in flight a worker carry the rate of the path ({}): {planned} bring no more",
+                chosen.queue_depth,
+                show_bytes_rate(chosen.bytes_per_second)
+            ));
+            stages.reads = Some(chosen.queue_depth);
+        }
+    }
+    stages.reads_trials = trials;
+}
+
+fn fewest(trials: &[ReadsTrial]) -> ReadsTrial {
+    let best = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
+    let carries = |trial: &&ReadsTrial| trial.bytes_per_second >= CARRIES * best;
+    *trials.iter().find(carries).unwrap_or(&trials[trials.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(rates: [f64; 3]) -> u32 {
+        let trial = |(queue_depth, bytes_per_second)| ReadsTrial { queue_depth, bytes_per_second };
+        fewest(&[2, 4, 8].into_iter().zip(rates).map(trial).collect::<Vec<_>>()).queue_depth
+    }
+
+    #[test]
+    fn the_fewest_that_carry_the_rate() {
+        // The path of a plain machine in its two states, and a disk with a latency that asks for depth.
+        assert_eq!(of([2.6e9, 3.2e9, 3.2e9]), 4);
+        assert_eq!(of([2.6e9, 3.3e9, 1.9e9]), 4);
+        assert_eq!(of([200e6, 400e6, 800e6]), 8);
+        assert_eq!(of([50e6, 50.2e6, 49.9e6]), 2);
+    }
+}

@@ -1,0 +1,140 @@
+//! Rounds: all disks, all NICs and the path take turns, one sample each, for each protocol.
+//!
+//! Stages that are measured one after the other are measurements of two machines where neighbours, heat or the
+//! clock of the CPU change it meanwhile. In turns a change touches all of them alike, and what the path did can
+//! be held against what its parts did in the same seconds.
+
+use super::Stages;
+use super::disk::{self, DisksSeen, Readers};
+use super::network::{Flow, all_paths, whole_path};
+use super::peers::Peers;
+use super::product::{Measurement, Stage};
+use super::transfer;
+use super::window::WindowSpec;
+use linerate_model::plan::schedule::LEAST_ROUNDS;
+use std::time::Duration;
+
+/// A turn that fails so often one after the other is given up.
+const MOST_FAILURES: u32 = 2;
+/// Figures whose 95 % interval is this narrow, as a share of them, need no further rounds.
+const NARROW: f64 = 0.01;
+
+/// What is measured, and all that was seen of it so far.
+struct Turn {
+    what: What,
+    failures: u32,
+}
+
+enum What {
+    Disks(Readers, Option<DisksSeen>),
+    Flow(Flow, Option<transfer::Observed>),
+}
+
+/// Measures as many rounds as the schedule has, and fewer where the budget ends or the figures are sure.
+pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut Peers) {
+    let mut turns = turns(stages, wanted);
+    let rounds = stages.plan.schedule.rounds.max(1);
+    for round in 0..rounds {
+        if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
+            break;
+        }
+        for turn in turns.iter_mut().filter(|turn| turn.failures < MOST_FAILURES) {
+            if stages.stopped() {
+                break;
+            }
+            peers.keep_alive();
+            turn.take(stages, peers, round);
+            if let Some(figure) = turn.figure(stages) {
+                stages.keep(figure);
+            }
+        }
+    }
+    for figure in turns.iter().filter_map(|turn| turn.figure(stages)).collect::<Vec<_>>() {
+        stages.measured(figure);
+    }
+}
+
+fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    let mut add = |what| turns.push(Turn { what, failures: 0 });
+    if wanted.contains(&Stage::Disk)
+        && let Some(readers) = Readers::all(stages)
+    {
+        add(What::Disks(readers, None));
+    }
+    for protocol in &stages.goal.protocols {
+        if wanted.contains(&Stage::Network) && !stages.plan.paths.is_empty() {
+            add(What::Flow(all_paths(stages, *protocol), None));
+        }
+        if wanted.contains(&Stage::Path) && !stages.plan.workers.is_empty() {
+            add(What::Flow(whole_path(stages, *protocol), None));
+        }
+    }
+    turns
+}
+
+impl Turn {
+    /// One sample more.
+    fn take(&mut self, stages: &mut Stages<'_>, peers: &mut Peers, round: u32) {
+        let seconds = match &self.what {
+            What::Disks(..) => stages.plan.schedule.together_seconds,
+            What::Flow(flow, _) => flow.windows.window.as_secs_f64(),
+        };
+        let windows = WindowSpec {
+            warm_up: Duration::from_secs_f64(stages.plan.schedule.warm_up_seconds),
+            window: Duration::from_secs_f64(seconds),
+            repeats: 1,
+        };
+        let (stage, name) = self.label();
+        let rounds = stages.plan.schedule.rounds;
+        stages.started(stage, &format!("{name}, round {} of {rounds}", round + 1), windows);
+        let failed_before = stages.errors.len();
+        let result = match &mut self.what {
+            What::Disks(readers, all) => disk::observe(stages, readers, windows).map(|seen| match all {
+                Some(all) => all.join(seen),
+                None => *all = Some(seen),
+            }),
+            What::Flow(flow, all) => {
+                flow.windows = windows;
+                transfer::observe(stages, peers, flow).map(|seen| match (all, seen) {
+                    (Some(all), Some(seen)) => all.join(seen),
+                    (all, Some(seen)) => *all = Some(seen),
+                    _ => {}
+                })
+            }
+        };
+        if let Err(why) = result {
+            // Workers that did not start leave the test open at the agents, which then refuse the next.
+            peers.close();
+            stages.failed(format!("{stage} {name}: {why}"));
+            self.failures += 1;
+        } else if stages.errors.len() > failed_before {
+            self.failures += 1;
+        } else {
+            self.failures = 0;
+        }
+    }
+
+    fn label(&self) -> (Stage, String) {
+        match &self.what {
+            What::Disks(readers, _) => (Stage::Disk, readers.name.clone()),
+            What::Flow(flow, _) => (flow.stage, flow.name.clone()),
+        }
+    }
+
+    /// What all samples so far say; none before the first.
+    fn figure(&self, stages: &Stages<'_>) -> Option<Measurement> {
+        let figure = match &self.what {
+            What::Disks(readers, seen) => disk::describe(stages, readers, seen.as_ref()?),
+            What::Flow(flow, seen) => transfer::describe(stages, flow, seen.as_ref()?),
+        };
+        Some(figure).filter(|figure| !figure.samples.is_empty())
+    }
+
+    fn is_sure(&self, stages: &Stages<'_>) -> bool {
+        self.figure(stages).is_some_and(|figure| {
+            let narrow = |[low, high]: [f64; 2]| high - low <= NARROW * figure.bytes_per_second;
+            figure.interval.is_some_and(narrow)
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! How sure it is what limits a flow: what the parts predict against what the flow itself showed.
+//!
+//! The prediction is made before the flow is looked at, and never changed by it. What the flow waited for, whose
+//! CPUs were full, what TCP was held by must agree with it. How near the flow came to the prediction is judged
+//! afterwards, and can only take certainty away.
+
+use super::limit::{Judgement, Limit, LimitKind};
+use super::thresholds::{AGREES_FROM, AGREES_TO};
+use serde::{Deserialize, Serialize};
+
+/// How sure it is what limits the flow. Only `Confirmed` is a flat statement.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr, strum::Display,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Verdict {
+    /// What the flow showed agrees with what its parts predict.
+    Confirmed,
+    /// Two limits that the measurements cannot tell apart.
+    Tie,
+    /// The flow showed another limit than its parts predict.
+    Contradicted,
+    /// The flow showed no limit, or too little was measured, or the prediction is far off.
+    #[default]
+    Unexplained,
+}
+
+/// Why a verdict is not confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The whole flow was not measured.
+    NotMeasured,
+    /// Fewer rounds than an interval needs.
+    FewRounds { measured: u32 },
+    /// The limiting part's own figure is not to be trusted (a cache answered).
+    Untrusted,
+    /// The flow shows no limit.
+    NothingSeen,
+    /// It agrees, but the flow did less, or more, than the part allows.
+    Ratio,
+}
+
+/// What the parts predict.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Claim {
+    /// Kind of what limits.
+    pub kind: LimitKind,
+    /// Another limit's interval meets this one's.
+    pub tie: bool,
+    /// Rounds that were measured, and rounds that a figure needs.
+    pub rounds: u32,
+    pub least_rounds: u32,
+    /// The limiting part's figure may be trusted.
+    pub trusted: bool,
+    /// Achieved ÷ predicted; none where the flow was not measured.
+    pub of_predicted: Option<f64>,
+}
+
+/// The verdict over a claim, from what the flow showed; with what speaks against certainty.
+pub fn verdict(claim: &Claim, flow: &Judgement) -> (Verdict, Option<Doubt>) {
+    let Some(ratio) = claim.of_predicted else {
+        return (Verdict::Unexplained, Some(Doubt::NotMeasured));
+    };
+    if claim.rounds < claim.least_rounds {
+        return (Verdict::Unexplained, Some(Doubt::FewRounds { measured: claim.rounds }));
+    }
+    let Some(limit) = flow.limit() else { return (Verdict::Unexplained, Some(Doubt::NothingSeen)) };
+    if claim.tie {
+        return (Verdict::Tie, None);
+    }
+    if !agrees(claim.kind, limit) {
+        return (Verdict::Contradicted, None);
+    }
+    if !claim.trusted {
+        return (Verdict::Unexplained, Some(Doubt::Untrusted));
+    }
+    if !(AGREES_FROM..=AGREES_TO).contains(&ratio) {
+        return (Verdict::Unexplained, Some(Doubt::Ratio));
+    }
+    (Verdict::Confirmed, None)
+}
+
+/// What the flow showed is what this kind of limit looks like from within.
+fn agrees(kind: LimitKind, limit: &Limit) -> bool {
+    use LimitKind as K;
+    let shown = limit.kind();
+    let sink = matches!(limit, Limit::Sink { part: None, .. });
+    match kind {
+        K::Disk | K::Controller | K::Volume => shown == K::Disk,
+        K::Nic => shown == K::Nic || sink,
+        // On either side of memory.
+        K::Pcie | K::SocketLink => matches!(limit, Limit::Source { .. }) || shown == K::Nic || sink,
+        // A CPU that waits for memory counts as busy.
+        K::Memory => matches!(shown, K::Memory | K::Cpu),
+        K::Cpu => matches!(shown, K::Cpu | K::Quota | K::Steal),
+        K::Receiver => shown == K::Receiver,
+        _ => shown == kind,
+    }
+}
