@@ -20,7 +20,7 @@ mod since;
 mod softnet;
 
 pub use diskstats::{DiskCounters, parse_diskstats};
-pub use interface::{InterfaceCounters, QdiscCounters, read as interfaces};
+pub use interface::{InterfaceCounters, QdiscCounters, net_dev, read as interfaces, root_drops};
 pub use interrupts::{Interrupts, IrqCounts, irq_name, parse_interrupts, parse_softirqs};
 pub use kernel::{
     PressureCounters, PressureLine, Stat, of_meminfo, parse_meminfo, parse_pressure, parse_stat,
