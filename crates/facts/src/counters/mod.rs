@@ -28,7 +28,7 @@ pub use kernel::{
 pub use net_dev::{NicCounters, parse_net_dev};
 pub use netstat_text::from_netstat;
 pub use protocols::{parse_flat, parse_groups};
-pub use reasons::{DropReasons, NOT_RECORDED};
+pub use reasons::{DropReasons, MISSED_BY_TRACE};
 pub use softnet::{SoftnetCounters, parse as parse_softnet};
 
 use crate::fact::Fact;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Among the reasons: packets whose records the trace had no room for. No reason of the kernel's is written
 /// like that.
-pub const NOT_RECORDED: &str = "not recorded";
+pub const MISSED_BY_TRACE: &str = "not recorded";
 
 /// A trace that runs until it is dropped, or why there is none.
 #[derive(Debug)]
@@ -31,13 +31,13 @@ impl DropReasons {
         DropReasons(Err(why.into()))
     }
 
-    /// Packets by reason since the start, of the whole host; those that the trace missed as [`NOT_RECORDED`].
+    /// Packets by reason since the start, of the whole host; those that the trace missed as [`MISSED_BY_TRACE`].
     pub fn read(&self) -> Fact<BTreeMap<String, u64>> {
         match &self.0 {
             Ok(trace) => match trace.read() {
                 Ok(mut drops) => {
                     if drops.missed > 0 {
-                        drops.reasons.insert(NOT_RECORDED.into(), drops.missed);
+                        drops.reasons.insert(MISSED_BY_TRACE.into(), drops.missed);
                     }
                     Fact::Known(drops.reasons)
                 }
