@@ -276,7 +276,8 @@ mod tests {
     fn one_read_of_the_table_holds_all() {
         let tree = Tree::new(&[("proc/net/dev", TABLE)]);
         let sysroot = Sysroot::recorded(tree.path());
-        let sent: Vec<u64> = net_dev(&sysroot).known().unwrap().iter().map(|nic| nic.tx_bytes).collect();
+        let sent: Vec<u64> =
+            net_dev(&sysroot).known().expect("a table").iter().map(|nic| nic.tx_bytes).collect();
         assert_eq!(sent, [5, 666_588]);
         assert_eq!(root_drops(&sysroot, &["eth0"]), BTreeMap::new(), "a recorded tree holds none");
         let odd = Tree::new(&[("proc/net/dev", "no table\n")]);

@@ -89,7 +89,7 @@ fn udp_stream(
     let theirs = StreamSpec { limit_bytes: None, ..limited(Protocol::Udp, role) };
     let opened = session.open(streams(vec![theirs.clone()])).expect("opened");
     let spec = StreamSpec { role: role.other(), ..theirs };
-    let socket = connect_stream(&session, &opened.streams[0], &spec, local, None).expect("admitted");
+    let socket = connect_stream(session, &opened.streams[0], &spec, local, None).expect("admitted");
     let StreamSocket::Udp { socket: plain, .. } = &socket else { panic!("UDP") };
     (plain.try_clone().expect("another handle"), socket, spec)
 }
