@@ -71,18 +71,28 @@ fn before_scope(host: &str) -> &str {
     host.split_once('%').map_or(host, |(address, _)| address)
 }
 
+/// A text that names nothing to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum ConnectAddressError {
+    #[error(transparent)]
+    Form(#[from] HostPortError),
+    #[error("{text}: a port is a number from 1 to 65535")]
+    PortZero { text: String },
+}
+
 /// Host and port to connect to, by form alone.
-pub(crate) fn to_connect(option: &str, text: &str, default_port: u16) -> Result<(String, u16), String> {
-    let HostPort { host, port } = text.parse().map_err(|why: HostPortError| format!("{option} {why}"))?;
+pub(crate) fn to_connect(text: &str, default_port: u16) -> Result<(String, u16), ConnectAddressError> {
+    let HostPort { host, port } = text.parse()?;
     match port {
-        Some(0) => Err(format!("{option} {text}: a port is a number from 1 to 65535")),
+        Some(0) => Err(ConnectAddressError::PortZero { text: text.into() }),
         port => Ok((host, port.unwrap_or(default_port))),
     }
 }
 
 /// The address of the host that an option names; a name is looked up, and its first address taken.
 pub fn resolve_named(option: &str, text: &str, default_port: u16) -> Result<SocketAddr, Failure> {
-    let (host, port) = to_connect(option, text, default_port).map_err(Failure::Usage)?;
+    let (host, port) =
+        to_connect(text, default_port).map_err(|why| Failure::Usage(format!("{option} {why}")))?;
     resolve_host(&host, port).map_err(|why| {
         Failure::Lacks(format!(
             "{option} {text}: {host} has no address: {why}; check the name, or give its address"
@@ -127,8 +137,19 @@ pub fn listen_address(
     found.ok_or_else(|| ListenAddressError::NoInterface { text: text.into(), interface: interface.into() })
 }
 
+/// Why the resolver has no address of a name.
+#[derive(Debug, Error)]
+pub(crate) enum ResolveError {
+    #[error(transparent)]
+    Resolver(#[from] io::Error),
+    #[error("the resolver gives none")]
+    NoAddress,
+    #[error("no answer within {} s", RESOLVE.as_secs())]
+    Silent,
+}
+
 /// The address of a host; a name is looked up.
-pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, String> {
+pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, ResolveError> {
     match host.parse::<IpAddr>() {
         Ok(address) => Ok(SocketAddr::new(address, port)),
         Err(_) => look_up(host, port),
@@ -136,22 +157,15 @@ pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, String> 
 }
 
 /// Asks the resolver on a thread of its own, because it has no timeout that we could set.
-fn look_up(host: &str, port: u16) -> Result<SocketAddr, String> {
+fn look_up(host: &str, port: u16) -> Result<SocketAddr, ResolveError> {
     let (sender, answer) = std::sync::mpsc::channel::<io::Result<Option<SocketAddr>>>();
     let question = (host.to_string(), port);
-    std::thread::Builder::new()
-        .name("resolver".into())
-        .spawn(move || {
-            let found = question.to_socket_addrs().map(|mut addresses| addresses.next());
-            let _ = sender.send(found);
-        })
-        .map_err(|error| error.to_string())?;
-    match answer.recv_timeout(RESOLVE) {
-        Ok(Ok(Some(address))) => Ok(address),
-        Ok(Ok(None)) => Err("the resolver gives none".into()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", RESOLVE.as_secs())),
-    }
+    std::thread::Builder::new().name("resolver".into()).spawn(move || {
+        let found = question.to_socket_addrs().map(|mut addresses| addresses.next());
+        let _ = sender.send(found);
+    })?;
+    let found = answer.recv_timeout(RESOLVE).map_err(|_| ResolveError::Silent)??;
+    found.ok_or(ResolveError::NoAddress)
 }
 
 #[cfg(test)]
@@ -256,7 +270,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "[\\[\\]:%.a-f0-9é ]{0,24}") {
-            if let Ok((host, port)) = to_connect("--peer", &text, 7411) {
+            if let Ok((host, port)) = to_connect(&text, 7411) {
                 prop_assert!(!host.is_empty() && port > 0);
             }
             let _ = listen(&text);

@@ -3,7 +3,7 @@
 
 use super::setting_place::{DevicePresence, Knob, NamedDevice, SettingPlace};
 use super::shape::Shape;
-use linerate_facts::sysroot::{ReadOnlyTree, Sysroot, Writer};
+use linerate_facts::sysroot::{ReadOnlyTree, Sysroot, Unreadable, Writer};
 use linerate_system::Errno;
 use linerate_system::ethtool::Ethtool;
 use std::io;
@@ -151,7 +151,7 @@ fn read(sysroot: &Sysroot, place: &SettingPlace) -> Result<Option<Vec<u8>>, Acce
     match place {
         SettingPlace::DropIn(path) if !sysroot.exists(path) => Ok(None),
         SettingPlace::Attribute(path) if !sysroot.exists(path) => {
-            Err(AccessRefusal::Absent(format!("{}: not there", path.display())))
+            Err(AccessRefusal::Absent(Unreadable::absent(path).to_string()))
         }
         SettingPlace::DropIn(path) | SettingPlace::Attribute(path) => {
             sysroot.bytes(path).map(Some).map_err(|why| AccessRefusal::Refused(why.to_string()))

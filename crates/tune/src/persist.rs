@@ -9,6 +9,7 @@ use super::setting_place::{DeviceClass, NamedDevice, SettingPlace};
 use super::shape::Shape;
 use std::collections::BTreeMap;
 use std::path::Path;
+use thiserror::Error;
 
 const SYSCTL: &str = "/etc/sysctl.d/90-linerate.conf";
 const UDEV: &str = "/etc/udev/rules.d/90-linerate.rules";
@@ -41,7 +42,7 @@ pub fn persistence(state: &JournalState, program: &Path) -> Persistence {
         }
         match line(followed, now.as_slice()) {
             Ok((file, key, line)) => drop(files.entry(file).or_default().insert(key, line)),
-            Err(why) => left.push((followed.entry.id.clone(), why)),
+            Err(why) => left.push((followed.entry.id.clone(), why.to_string())),
         }
     }
     let mut wishes = Vec::new();
@@ -94,8 +95,23 @@ fn plain(text: &str) -> bool {
     !text.chars().any(|c| c.is_control() || matches!(c, '"' | '%' | '\\' | '$'))
 }
 
+/// Why a setting cannot last over a reboot: a phrase.
+#[derive(Debug, Error)]
+enum LineError {
+    #[error("its name or value does not fit into a line")]
+    DoesNotFit,
+    #[error("its path has a space")]
+    Space,
+    #[error("no program reads it from a file")]
+    NoProgram,
+    #[error("it is not below its device")]
+    NotBelowDevice,
+}
+
 /// File, what tells the line from others, and the line.
-fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String), String> {
+type PersistedLine = (&'static str, String, String);
+
+fn line(followed: &Followed, now: &[u8]) -> Result<PersistedLine, LineError> {
     let entry = &followed.entry;
     let value = match entry.shape {
         Shape::Mask => String::from_utf8_lossy(now).trim().to_string(),
@@ -103,7 +119,7 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
     };
     let unit = |setting: String| Ok((UNIT, setting.clone(), setting));
     if !plain(&entry.id) || !plain(&value) || !plain(&entry.place.to_string()) {
-        return Err("its name or value does not fit into a line".into());
+        return Err(LineError::DoesNotFit);
     }
     let SettingPlace::Attribute(path) = &entry.place else { return unit(format!("{}={value}", entry.id)) };
     match &entry.device {
@@ -113,26 +129,25 @@ fn line(followed: &Followed, now: &[u8]) -> Result<(&'static str, String, String
         None if path.starts_with("/sys") => {
             let text = path.display().to_string();
             if text.contains(' ') {
-                return Err("its path has a space".into());
+                return Err(LineError::Space);
             }
             Ok((TMPFILES, text.clone(), format!("w {text} - - - - {value}\n")))
         }
         Some(device) if device.kind != DeviceClass::Interrupt => udev(device, path, &value),
         // Their numbers change from boot to boot: the cores are chosen again.
         Some(_) => unit("irq-affinity".into()),
-        None => Err("no program reads it from a file".into()),
+        None => Err(LineError::NoProgram),
     }
 }
 
 /// A rule that names the device by what stays the same.
-fn udev(device: &NamedDevice, path: &Path, value: &str) -> Result<(&'static str, String, String), String> {
+fn udev(device: &NamedDevice, path: &Path, value: &str) -> Result<PersistedLine, LineError> {
     let (folder, subsystem) = match device.kind {
         DeviceClass::Nic => ("/sys/class/net", "net"),
         _ => ("/sys/block", "block"),
     };
-    let below = path
-        .strip_prefix(Path::new(folder).join(&device.name))
-        .map_err(|_| "it is not below its device".to_string())?;
+    let below =
+        path.strip_prefix(Path::new(folder).join(&device.name)).map_err(|_| LineError::NotBelowDevice)?;
     let below = below.display();
     let told = match (&device.address, device.kind) {
         (Some(address), DeviceClass::Nic) => {

@@ -8,14 +8,33 @@ use crate::sysroot::Sysroot;
 use linerate_system::ethtool::Ethtool;
 use linerate_system::qdisc;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
+use thiserror::Error;
 
 /// Interfaces of one reading: each costs some dozen files.
 const MOST_INTERFACES: usize = 256;
 
 const CLASS: &str = "/sys/class/net";
+/// Parent of an interface's outermost discipline, as tc writes it.
+const ROOT: &str = "root";
 /// Counters of a driver that are kept: a card with 128 queues has some 5,000, nearly all of them 0.
 const MOST_DRIVER_COUNTERS: usize = 4096;
+
+/// Why the drivers' counters or the queueing disciplines are not read.
+#[derive(Debug, Error)]
+enum NotRead {
+    #[error("a recorded tree does not hold what the driver counts")]
+    DriversRecorded,
+    #[error("no socket to ask the drivers over: {0}")]
+    NoSocket(io::Error),
+    #[error("a recorded tree does not hold them")]
+    QdiscsRecorded,
+    #[error("the kernel does not report: {0}")]
+    Kernel(io::Error),
+}
+
 /// One interface's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -69,18 +88,12 @@ impl InterfaceCounters {
 
 /// The interfaces of these names, or every one but `lo`.
 pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
-    let table = sysroot
-        .fact("/proc/net/dev")
-        .and_then(|text| Fact::from_option(parse_net_dev(&text), "/proc/net/dev: not in the kernel's form"));
-    let live = sysroot.is_live();
-    let drivers = match live {
-        true => Ethtool::new().map_err(|error| format!("no socket to ask the drivers over: {error}")),
-        false => Err("a recorded tree does not hold what the driver counts".to_string()),
+    let table = net_dev(sysroot);
+    let drivers = match sysroot.is_live() {
+        true => Ethtool::new().map_err(NotRead::NoSocket),
+        false => Err(NotRead::DriversRecorded),
     };
-    let qdiscs = match live {
-        true => qdisc::read().map_err(|error| format!("the kernel does not report: {error}")),
-        false => Err("a recorded tree does not hold them".to_string()),
-    };
+    let qdiscs = qdiscs(sysroot);
     let listed;
     let names = match names.is_empty() {
         true => {
@@ -108,6 +121,33 @@ pub fn read(sysroot: &Sysroot, names: &[String]) -> Vec<InterfaceCounters> {
     let mut known = std::collections::BTreeSet::new();
     wanted.retain(|name| known.insert(name.as_str()));
     wanted.into_iter().take(MOST_INTERFACES).map(one).collect()
+}
+
+/// What all interfaces count, in one read.
+pub fn net_dev(sysroot: &Sysroot) -> Fact<Vec<NicCounters>> {
+    let table =
+        |text: String| Fact::from_option(parse_net_dev(&text), "/proc/net/dev: not in the kernel's form");
+    sysroot.fact("/proc/net/dev").and_then(table)
+}
+
+/// Packets dropped on their way out of each of these interfaces: at the outermost discipline, which counts
+/// those of all below. Of the live system alone; one whose disciplines cannot be read is left out.
+pub fn root_drops(sysroot: &Sysroot, names: &[&str]) -> BTreeMap<String, u64> {
+    let all = qdiscs(sysroot);
+    let dropped = |name: &&str| {
+        let own = of_interface(sysroot, &all, name).known().cloned()?;
+        let root = own.iter().filter(|one| one.parent == ROOT).filter_map(|one| one.drops.known());
+        Some((name.to_string(), root.sum()))
+    };
+    names.iter().filter_map(dropped).collect()
+}
+
+/// The disciplines of all interfaces.
+fn qdiscs(sysroot: &Sysroot) -> Result<Vec<qdisc::Qdisc>, NotRead> {
+    match sysroot.is_live() {
+        true => qdisc::read().map_err(NotRead::Kernel),
+        false => Err(NotRead::QdiscsRecorded),
+    }
 }
 
 /// Every interface of the table but `lo`, as far as their names are usual ones.
@@ -139,10 +179,10 @@ fn statistics(sysroot: &Sysroot, table: &Fact<Vec<NicCounters>>, name: &str) -> 
     }
 }
 
-fn kind(drivers: &Result<Ethtool, String>, name: &str) -> Fact<String> {
+fn kind(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<String> {
     let drivers = match drivers {
         Ok(drivers) => drivers,
-        Err(why) => return Fact::unknown(why.clone()),
+        Err(why) => return Fact::unknown(why),
     };
     match drivers.driver(name) {
         Ok(driver) => Fact::from_option(named(&driver.name), "the driver does not name itself"),
@@ -150,10 +190,10 @@ fn kind(drivers: &Result<Ethtool, String>, name: &str) -> Fact<String> {
     }
 }
 
-fn driver(drivers: &Result<Ethtool, String>, name: &str) -> Fact<Counters> {
+fn driver(drivers: &Result<Ethtool, NotRead>, name: &str) -> Fact<Counters> {
     let drivers = match drivers {
         Ok(drivers) => drivers,
-        Err(why) => return Fact::unknown(why.clone()),
+        Err(why) => return Fact::unknown(why),
     };
     match drivers.statistics(name) {
         Ok(found) => {
@@ -170,12 +210,12 @@ fn driver(drivers: &Result<Ethtool, String>, name: &str) -> Fact<Counters> {
 
 fn of_interface(
     sysroot: &Sysroot,
-    qdiscs: &Result<Vec<qdisc::Qdisc>, String>,
+    qdiscs: &Result<Vec<qdisc::Qdisc>, NotRead>,
     name: &str,
 ) -> Fact<Vec<QdiscCounters>> {
     let all = match qdiscs {
         Ok(all) => all,
-        Err(why) => return Fact::unknown(why.clone()),
+        Err(why) => return Fact::unknown(why),
     };
     let index = match sysroot.parse::<i32>(Path::new(CLASS).join(name).join("ifindex")) {
         Fact::Known(index) => index,
@@ -183,7 +223,7 @@ fn of_interface(
     };
     let mut own: Vec<QdiscCounters> =
         all.iter().filter(|qdisc| qdisc.interface == index).map(of_kernel).collect();
-    own.sort_by_key(|qdisc| qdisc.parent != "root");
+    own.sort_by_key(|qdisc| qdisc.parent != ROOT);
     Fact::Known(own)
 }
 
@@ -193,7 +233,7 @@ fn of_kernel(qdisc: &qdisc::Qdisc) -> QdiscCounters {
         kind: protocols::named(&qdisc.kind).unwrap_or_else(|| "?".into()),
         handle: format!("{:x}:", qdisc.handle >> 16),
         parent: match qdisc.parent {
-            qdisc::ROOT => "root".into(),
+            qdisc::ROOT => ROOT.into(),
             qdisc::INGRESS => "ingress".into(),
             class => format!("{:x}:{:x}", class >> 16, class & 0xffff),
         },
@@ -230,6 +270,19 @@ mod tests {
         assert_eq!(asked[0].count("rx_packets"), Some(5));
         assert_eq!(asked[1].statistics.why(), Some("/proc/net/dev has no eth1"));
         assert_eq!(asked.len(), 2, "no name leads out of the folder");
+    }
+
+    #[test]
+    fn one_read_of_the_table_holds_all() {
+        let tree = Tree::new(&[("proc/net/dev", TABLE)]);
+        let sysroot = Sysroot::recorded(tree.path());
+        let sent: Vec<u64> =
+            net_dev(&sysroot).known().expect("a table").iter().map(|nic| nic.tx_bytes).collect();
+        assert_eq!(sent, [5, 666_588]);
+        assert_eq!(root_drops(&sysroot, &["eth0"]), BTreeMap::new(), "a recorded tree holds none");
+        let odd = Tree::new(&[("proc/net/dev", "no table\n")]);
+        let why = net_dev(&Sysroot::recorded(odd.path()));
+        assert_eq!(why.why(), Some("/proc/net/dev: not in the kernel's form"));
     }
 
     #[test]

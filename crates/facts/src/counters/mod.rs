@@ -20,7 +20,7 @@ mod since;
 mod softnet;
 
 pub use diskstats::{DiskCounters, parse_diskstats};
-pub use interface::{InterfaceCounters, QdiscCounters, read as interfaces};
+pub use interface::{InterfaceCounters, QdiscCounters, net_dev, read as interfaces, root_drops};
 pub use interrupts::{Interrupts, IrqCounts, irq_name, parse_interrupts, parse_softirqs};
 pub use kernel::{
     PressureCounters, PressureLine, Stat, of_meminfo, parse_meminfo, parse_pressure, parse_stat,
@@ -28,7 +28,7 @@ pub use kernel::{
 pub use net_dev::{NicCounters, parse_net_dev};
 pub use netstat_text::from_netstat;
 pub use protocols::{parse_flat, parse_groups};
-pub use reasons::{DropReasons, NOT_RECORDED};
+pub use reasons::{DropReasons, MISSED_BY_TRACE};
 pub use softnet::{SoftnetCounters, parse as parse_softnet};
 
 use crate::fact::Fact;

@@ -5,45 +5,60 @@ use crate::fact::Fact;
 use crate::sysroot::Sysroot;
 use linerate_system::drop_trace::DropTrace;
 use std::collections::BTreeMap;
+use std::io;
+use thiserror::Error;
 
 /// Among the reasons: packets whose records the trace had no room for. No reason of the kernel's is written
 /// like that.
-pub const NOT_RECORDED: &str = "not recorded";
+pub const MISSED_BY_TRACE: &str = "not recorded";
+
+/// Why there is no trace.
+#[derive(Debug, Error)]
+enum NoTrace {
+    #[error("only root may trace drops")]
+    NotRoot,
+    #[error("not traced: {0}")]
+    Refused(io::Error),
+    #[error("a recorded tree does not hold them")]
+    Recorded,
+    #[error("{0}")]
+    NotWanted(String),
+}
 
 /// A trace that runs until it is dropped, or why there is none.
 #[derive(Debug)]
-pub struct DropReasons(Result<DropTrace, String>);
+pub struct DropReasons(Result<DropTrace, NoTrace>);
 
 impl DropReasons {
     /// Starts one; of a recorded tree there is none.
     pub fn start(sysroot: &Sysroot) -> Self {
         DropReasons(match sysroot.is_live() {
             true => DropTrace::start().map_err(|error| match error.kind() {
-                std::io::ErrorKind::PermissionDenied => "only root may trace drops".into(),
-                _ => format!("not traced: {error}"),
+                io::ErrorKind::PermissionDenied => NoTrace::NotRoot,
+                _ => NoTrace::Refused(error),
             }),
-            false => Err("a recorded tree does not hold them".into()),
+            false => Err(NoTrace::Recorded),
         })
     }
 
     /// None, and why.
     pub fn none(why: &str) -> Self {
-        DropReasons(Err(why.into()))
+        DropReasons(Err(NoTrace::NotWanted(why.into())))
     }
 
-    /// Packets by reason since the start, of the whole host; those that the trace missed as [`NOT_RECORDED`].
+    /// Packets by reason since the start, of the whole host; those that the trace missed as [`MISSED_BY_TRACE`].
     pub fn read(&self) -> Fact<BTreeMap<String, u64>> {
         match &self.0 {
             Ok(trace) => match trace.read() {
                 Ok(mut drops) => {
                     if drops.missed > 0 {
-                        drops.reasons.insert(NOT_RECORDED.into(), drops.missed);
+                        drops.reasons.insert(MISSED_BY_TRACE.into(), drops.missed);
                     }
                     Fact::Known(drops.reasons)
                 }
                 Err(error) => Fact::unknown(format!("the trace cannot be read: {error}")),
             },
-            Err(why) => Fact::unknown(why.clone()),
+            Err(why) => Fact::unknown(why),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Why a file of the tree is not read. Every text is a phrase for `Fact::Unknown`.
 
+use crate::fact::NOT_RECORDED;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+const NOT_THERE: &str = "not there";
 
 /// A file that cannot be read, and why: `/proc/none: not there`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -16,12 +19,22 @@ impl Unreadable {
     pub(super) fn new(path: &Path, reason: UnreadReason) -> Self {
         Unreadable { path: path.to_path_buf(), reason }
     }
+
+    /// Of a path that does not exist.
+    pub fn absent(path: impl AsRef<Path>) -> Self {
+        Unreadable::new(path.as_ref(), UnreadReason::Absent)
+    }
+
+    /// Whether a phrase is that of a file that does not exist; a saved run has the phrase alone.
+    pub fn is_absent(why: &str) -> bool {
+        why.strip_suffix(NOT_THERE).is_some_and(|path| path.ends_with(": "))
+    }
 }
 
 /// Why a file cannot be read, without its name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnreadReason {
-    #[error("not there")]
+    #[error("{}", NOT_THERE)]
     Absent,
     #[error("permission denied")]
     NotPermitted,
@@ -31,7 +44,7 @@ pub enum UnreadReason {
     #[error("too many symbolic links")]
     TooManyLinks,
     /// A capture lists it, and nobody asked to read it.
-    #[error("not recorded")]
+    #[error("{}", NOT_RECORDED)]
     NotRecorded,
     /// What the kernel said, or the reason that a capture recorded.
     #[error("{0}")]

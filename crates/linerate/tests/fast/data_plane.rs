@@ -126,6 +126,17 @@ impl Receiving {
     }
 }
 
+/// A sender that the receiver on this socket has admitted.
+fn udp_pair(socket: UdpSocket) -> (Box<UdpSender>, Receiving) {
+    const TOKEN: [u8; 32] = [5; 32];
+    let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    near.connect(socket.local_addr().expect("an address")).expect("connected");
+    let receiving = Receiving::start(move |received, stop| {
+        receive_udp(socket, &TOKEN, &Terms::default(), received, stop)
+    });
+    (Box::new(UdpSender::admit(near, TOKEN, 1472).expect("admitted")), receiving)
+}
+
 #[test]
 fn a_file_over_tcp_arrives_as_it_was_sent() {
     for io_uring in [true, false] {
@@ -154,14 +165,7 @@ fn a_file_over_udp_arrives_whole() {
     for io_uring in [true, false] {
         let file = numbered_file(16);
         let cursor = Arc::new(Cursor::new(16 * BLOCK as u64, BLOCK as u64));
-        let token = [5; 32];
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        near.connect(socket.local_addr().expect("an address")).expect("connected");
-        let receiving = Receiving::start(move |received, stop| {
-            receive_udp(socket, &token, &Terms::default(), received, stop)
-        });
-        let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
+        let (sender, receiving) = udp_pair(UdpSocket::bind("127.0.0.1:0").expect("a socket"));
         let worker =
             AtWork::start(source(file.path(), &cursor), Destination::Udp(sender), io_uring, PATIENCE);
         worker.await_bytes(40 * BLOCK as u64);
@@ -230,16 +234,10 @@ fn a_receiver_that_takes_nothing_is_a_stall_in_time() {
 #[test]
 fn a_udp_receiver_that_says_nothing_any_more_is_a_stall_in_time() {
     for io_uring in [true, false] {
-        let token = [6; 32];
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         // Stays open: nobody tells the sender that its receiver has ended.
         let _open = socket.try_clone().expect("another handle");
-        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        near.connect(socket.local_addr().expect("an address")).expect("connected");
-        let receiving = Receiving::start(move |received, stop| {
-            receive_udp(socket, &token, &Terms::default(), received, stop)
-        });
-        let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
+        let (sender, receiving) = udp_pair(socket);
         receiving.end();
         let worker =
             AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, Duration::from_millis(500));
@@ -263,14 +261,7 @@ fn a_receiver_that_is_gone_is_named() {
         let error = worker.await_end(Duration::from_secs(5)).to_string();
         assert!(error.contains("did its agent end?"), "{error}, io_uring: {io_uring}");
 
-        let token = [8; 32];
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        near.connect(socket.local_addr().expect("an address")).expect("connected");
-        let receiving = Receiving::start(move |received, stop| {
-            receive_udp(socket, &token, &Terms::default(), received, stop)
-        });
-        let sender = Box::new(UdpSender::admit(near, token, 1472).expect("admitted"));
+        let (sender, receiving) = udp_pair(UdpSocket::bind("127.0.0.1:0").expect("a socket"));
         receiving.end();
         let worker = AtWork::start(Source::Memory, Destination::Udp(sender), io_uring, PATIENCE);
         let error = worker.await_end(Duration::from_secs(5)).to_string();

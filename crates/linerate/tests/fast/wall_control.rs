@@ -4,7 +4,7 @@
 use crate::support::fake_wall::{FRAMES, Fake, now};
 use linerate::agent::Key;
 use linerate::wall::control::{
-    Client, Conductor, ControlMessage, ControlRequest, Hub, HubSettings, ScreenReport, View,
+    Client, Conductor, ControlMessage, ControlRequest, Hub, HubSettings, News, ScreenReport, View,
 };
 use linerate::wall::geometry::TileId;
 use std::io::{Read, Write};
@@ -132,7 +132,7 @@ fn changes_reach_who_watches_and_who_joined_and_nobody_else() {
     }
     // By the server itself.
     fake.change(|timeline| timeline.pause(now()));
-    hub.timeline_changed();
+    hub.teller()(News::Timeline);
     let generation = fake.timeline().generation;
     for client in [&mut watcher, &mut screen] {
         until(client, |message| {

@@ -4,7 +4,7 @@
 use super::machine::{Power, RaplDomain};
 use linerate_facts::counters::meters::{HWMON, Meter, POWERCAP, energy_counters, power_sensors};
 use linerate_facts::fact::Fact;
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{Sysroot, Unreadable};
 
 const IPMI: &str = "/sys/class/ipmi";
 
@@ -55,7 +55,7 @@ fn ipmi(sysroot: &Sysroot) -> Fact<bool> {
     }
     match sysroot.is_directory("/sys/class") {
         true => Fact::Known(false),
-        false => Fact::unknown("/sys/class: not there"),
+        false => Fact::unknown(Unreadable::absent("/sys/class")),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The two ends of a PCIe link: what both of them can do, and why the link runs below that.
 
 use super::{Topology, class, is_upper_end};
-use crate::probe::pci::DOWN;
 use crate::probe::{Nic, PciDevice, PciLink, PortKind};
 use linerate_facts::fact::Fact;
 use std::collections::BTreeSet;
@@ -120,8 +119,7 @@ impl<'a> Topology<'a> {
         let (port, card) = self.ends(device)?;
         // A virtual machine's ports are drawn by the hypervisor; only what is passed through is real.
         let port = port.filter(|_| !self.is_virtual());
-        let down = |end: &PciDevice| end.link.why() == Some(DOWN);
-        let empty = card.is_none() || card.is_some_and(down);
+        let empty = card.is_none() || card.is_some_and(PciDevice::link_is_down);
         let lower = card.or(port)?;
         let runs = lower.link.known().or_else(|| port?.link.known()).copied().filter(|_| !empty);
         let (of_port, of_card) = (most(port), most(card));

@@ -167,7 +167,7 @@ fn legend() -> Markup {
     html! {
         ul class="legend" aria-label="Where numbers come from" {
             @for (origin, text) in origins { li { (letter_tag(origin)) " " (text) } }
-            li { span class="num" { "≥" } " at least: something else held the stage" }
+            li { span class="num" { "≥" } " at least: something else limited the stage" }
         }
     }
 }

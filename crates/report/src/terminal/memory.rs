@@ -4,14 +4,18 @@
 use super::style::Style;
 use super::{FINDING_LINES, finding_text};
 use crate::figure::quantity;
+use crate::grid::{Column, lines, number, text};
 use linerate_facts::printable::{columns, printable, wrapped};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_measure::measure::memory_sweep::bus_factor;
 use linerate_measure::measure::{Measurement, MemoryPoint};
 use linerate_measure::run::Run;
 
-/// The columns: kernel and store, as in `MemoryPoint`.
-const KINDS: [(&str, Option<&str>); 8] = [
+/// Kernel and store, as in `MemoryPoint`.
+type Kind<'a> = (&'a str, Option<&'a str>);
+
+/// The columns.
+const KINDS: [Kind<'static>; 8] = [
     ("read", None),
     ("write", Some("plain")),
     ("write", Some("streaming")),
@@ -21,10 +25,6 @@ const KINDS: [(&str, Option<&str>); 8] = [
     ("triad", Some("streaming")),
     ("latency", None),
 ];
-/// Width of a figure's column.
-const FIGURE: usize = 9;
-/// What a stride adds: the rate of the lines, in brackets.
-const LINES_FIGURE: usize = 9;
 /// A cache line, bytes.
 const LINE_BYTES: f64 = 64.0;
 /// A word at a stride, bytes.
@@ -48,9 +48,6 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     let head = format!("linerate {} on {}: memory", printable(&run.version), printable(&run.host));
     let mut lines = vec![style.bold(&head), String::new()];
     let rows = rows(&seen);
-    let label = rows.iter().map(|row| columns(&row.label())).max().unwrap_or(0).max(12);
-    let kinds: Vec<_> =
-        KINDS.into_iter().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
     type Section<'a> = (&'a str, fn(&MemoryRow) -> bool);
     let sections: [Section; 3] = [
         ("GB/s (10^9 bytes, counted as STREAM does)", |row| row.stride() == 4 && row.nodes().is_none()),
@@ -61,16 +58,23 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     ];
     for (title, belongs) in sections {
         let rows: Vec<&MemoryRow> = rows.iter().filter(|row| belongs(row)).collect();
-        let Some(first) = rows.first() else { continue };
+        if rows.is_empty() {
+            continue;
+        }
         lines.extend(wrapped(title, width).iter().map(|line| style.bold(line)));
-        let strided = first.stride() != 4;
         let kinds: Vec<_> =
-            kinds.iter().copied().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
+            KINDS.into_iter().filter(|kind| rows.iter().any(|row| row.of(*kind).is_some())).collect();
         // What does not fit beside each other stands below: a terminal would break each line.
-        for kinds in kinds.chunks(fitting(width, label, strided)) {
-            lines.extend(heads(kinds, label, strided).iter().map(|line| style.dim(line)));
-            lines.extend(rows.iter().map(|row| row.line(kinds, label)));
+        let mut left = kinds.as_slice();
+        while !left.is_empty() {
+            let fits = |count: &usize| {
+                let plain = Style { colour: false };
+                table(&rows, &left[..*count], usize::MAX, plain).iter().all(|line| columns(line) <= width)
+            };
+            let (these, below) = left.split_at((2..=left.len()).rev().find(fits).unwrap_or(1));
+            lines.extend(table(&rows, these, width, style));
             lines.push(String::new());
+            left = below;
         }
     }
     lines.extend(notes(run, &seen, width).iter().map(|line| style.dim(line)));
@@ -91,31 +95,27 @@ fn rows<'a>(seen: &[LabelledFigure<'a>]) -> Vec<MemoryRow<'a>> {
     rows
 }
 
-fn column_width(strided: bool) -> usize {
-    if strided { FIGURE + LINES_FIGURE } else { FIGURE }
-}
-
-/// Columns beside a label, one at least.
-fn fitting(width: usize, label: usize, strided: bool) -> usize {
-    (width.saturating_sub(label) / column_width(strided)).max(1)
-}
-
-fn heads(kinds: &[(&str, Option<&str>)], label: usize, strided: bool) -> Vec<String> {
-    let wide = column_width(strided);
-    let line = |cells: Vec<String>| {
-        let cells: String = cells.iter().map(|cell| format!("{cell:>wide$}")).collect();
-        format!("{:label$}{cells}", "").trim_end().to_string()
+/// Two lines of heads, kernel and store, and a line for each row that has one of them.
+fn table(rows: &[&MemoryRow], kinds: &[Kind<'static>], width: usize, style: Style) -> Vec<String> {
+    let head = |(kernel, _): &Kind<'static>| [number(kernel, 0), number("", 0)];
+    let all: Vec<Column> = [text("", 0)].into_iter().chain(kinds.iter().flat_map(head)).collect();
+    let store = |kind: &Kind<'static>| match *kind {
+        ("latency", _) => "ns",
+        (_, Some("streaming")) => "stream",
+        (_, store) => store.unwrap_or_default(),
     };
-    let above = kinds.iter().map(|(kernel, _)| match *kernel {
-        "latency" => "latency".to_string(),
-        kernel => kernel.to_string(),
-    });
-    let below = kinds.iter().map(|(kernel, store)| match (*kernel, *store) {
-        ("latency", _) => "ns".to_string(),
-        (_, Some(store)) => if store == "streaming" { "stream" } else { store }.to_string(),
-        _ => String::new(),
-    });
-    [line(above.collect()), line(below.collect())].into_iter().filter(|line| !line.is_empty()).collect()
+    let stores = kinds.iter().flat_map(|kind| [store(kind).to_string(), String::new()]);
+    let stores: Vec<String> = [String::new()].into_iter().chain(stores).collect();
+    let heads = if stores.iter().any(|store| !store.is_empty()) { vec![stores] } else { Vec::new() };
+    let lines_of = |row: &&MemoryRow| {
+        let cells = kinds.iter().flat_map(|kind| row.of(*kind).map(cells).unwrap_or_default());
+        [row.label()].into_iter().chain(cells).collect()
+    };
+    let rows = rows.iter().filter(|row| kinds.iter().any(|kind| row.of(*kind).is_some()));
+    let rows: Vec<_> = heads.iter().cloned().chain(rows.map(lines_of)).collect();
+    let mut lines = lines(&all, &rows, width);
+    lines[..=heads.len()].iter_mut().for_each(|line| *line = style.dim(line));
+    lines
 }
 
 impl<'a> MemoryRow<'a> {
@@ -150,7 +150,7 @@ impl<'a> MemoryRow<'a> {
         alike(first) == alike(point) && cores && new && (size || by_array || chase)
     }
 
-    fn of(&self, kind: (&str, Option<&str>)) -> Option<LabelledFigure<'a>> {
+    fn of(&self, kind: Kind) -> Option<LabelledFigure<'a>> {
         self.figures
             .iter()
             .copied()
@@ -163,51 +163,32 @@ impl<'a> MemoryRow<'a> {
         let plural = if cores == 1 { " " } else { "s" };
         let size = show_size(first.working_set_bytes);
         if let Some((from, to)) = self.nodes() {
-            return format!("{cores:>3} core{plural} of node {from}, memory of {to} ");
+            return format!("{cores:>3} core{plural} of node {from}, memory of {to}");
         }
         match first.stride_bytes {
             4 if first.level == "memory" => {
                 // The arrays of a row are alike, the sets of one, two and three of them are not.
                 let arrays = linerate_measure::measure::memory_sweep::arrays_of(&first.kernel);
-                format!(
-                    "{cores:>3} core{plural} memory {} each ",
-                    show_size(first.working_set_bytes / arrays)
-                )
+                format!("{cores:>3} core{plural} memory {} each", show_size(first.working_set_bytes / arrays))
             }
-            4 => format!("{cores:>3} core{plural} {:<6} {size} ", printable(&first.level)),
+            4 => format!("{cores:>3} core{plural} {:<6} {size}", printable(&first.level)),
             stride => {
-                format!("{cores:>3} core{plural} {:<6} every {} ", printable(&first.level), show_size(stride))
+                format!("{cores:>3} core{plural} {:<6} every {}", printable(&first.level), show_size(stride))
             }
         }
     }
-
-    fn line(&self, kinds: &[(&str, Option<&str>)], label: usize) -> String {
-        let cells: String = kinds
-            .iter()
-            .map(|kind| match self.of(*kind) {
-                None => format!("{:>1$}", "", column_width(self.stride() != 4)),
-                Some((figure, point)) => cell(figure, point),
-            })
-            .collect();
-        let own = self.label();
-        let pad = " ".repeat(label.saturating_sub(columns(&own)));
-        format!("{own}{pad}{cells}").trim_end().to_string()
-    }
 }
 
-/// GB/s or nanoseconds; a star where the figure has a flag.
-fn cell(figure: &Measurement, point: &MemoryPoint) -> String {
+/// GB/s or nanoseconds, with a star where the figure has a flag; of a stride also the rate of the lines.
+fn cells((figure, point): LabelledFigure) -> [String; 2] {
     let star = if figure.flags.is_empty() { " " } else { "*" };
     let value = match point.latency_seconds {
         Some(seconds) => quantity(seconds * 1e9),
         None => quantity(figure.bytes_per_second / 1e9),
     };
-    let text = format!("{:>1$}{star}", value, FIGURE - 1);
-    if point.stride_bytes == 4 {
-        return text;
-    }
     let lines = figure.bytes_per_second / WORD_BYTES * LINE_BYTES.min(point.stride_bytes as f64);
-    format!("{text}{:>LINES_FIGURE$}", format!("({})", quantity(lines / 1e9)))
+    let lines = if point.stride_bytes == 4 { String::new() } else { format!("({})", quantity(lines / 1e9)) };
+    [value + star, lines]
 }
 
 /// What crossed the bus beside what it is rated for, and what the stars mean.

@@ -2,16 +2,13 @@
 
 use super::branch::Branch;
 use super::disks::has_bytes;
-use linerate_facts::fact::Fact;
+use linerate_facts::fact::{Fact, NOT_RECORDED};
+use linerate_facts::sysroot::Unreadable;
 use linerate_machine::probe::Machine;
 use std::collections::BTreeSet;
 
 /// More names than these are counted.
 const NAMED: usize = 4;
-/// What a fact says that nobody filled.
-const NOT_RECORDED: &str = "not recorded";
-/// How `Sysroot` ends the reason of a file that is missing.
-const NOT_THERE: &str = ": not there";
 
 /// One line per kind of fact and reason, in the order of the tree. `functions` are the PCI functions that the
 /// tree shows.
@@ -116,7 +113,7 @@ impl UnknownFacts {
     /// A fact of the machine as a whole.
     fn one<T>(&mut self, what: &str, fact: &Fact<T>) {
         match fact.why() {
-            Some(why) if why.ends_with(NOT_THERE) => self.missing.push(what.into()),
+            Some(why) if Unreadable::is_absent(why) => self.missing.push(what.into()),
             Some(why) => self.others.push((what.into(), why.into(), Vec::new())),
             None => {}
         }

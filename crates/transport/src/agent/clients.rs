@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// Who is ahead of a rate by less than this is let go on: bursts are no offence.
 pub(crate) const AHEAD: Duration = Duration::from_millis(500);
@@ -49,6 +50,36 @@ impl ClientLimits {
     pub fn memory_bytes_of(available: Option<u64>) -> u64 {
         available.map_or(USUAL_MEMORY_BYTES, |bytes| USUAL_MEMORY_BYTES.min(bytes / MEMORY_SHARE))
     }
+}
+
+/// Why one more stream does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub(crate) enum ShareRefusal {
+    #[error(
+        "a client may have {most} streams there at once; take fewer, or start the agent with a higher \
+         --streams"
+    )]
+    Streams { most: usize },
+    #[error(
+        "the buffers of all clients' streams would take more than {} there; ask for smaller buffers or fewer \
+         streams{}, or start the agent with a higher --memory-limit",
+        show_size(*.most_bytes),
+        if *.by_others { ", wait until other clients have finished" } else { "" }
+    )]
+    Memory { most_bytes: u64, by_others: bool },
+    #[error(
+        "this client has moved more than the {} that the agent allows it; wait {:.0} s, or start it there \
+         with a higher --rate-limit",
+        show_bits_rate(*.limit),
+        .over.as_secs_f64().ceil()
+    )]
+    OverRate { limit: f64, over: Duration },
+    #[error(
+        "this client's streams have all of the {} that the agent allows it; wait until they have ended, or \
+         start it there with a higher --rate-limit",
+        show_bits_rate(*.limit)
+    )]
+    RateTaken { limit: f64 },
 }
 
 /// Payload of a stream, bytes per second.
@@ -135,7 +166,7 @@ impl Clients {
         client: IpAddr,
         memory_bytes: u64,
         rate: Rate,
-    ) -> Result<Share, String> {
+    ) -> Result<Share, ShareRefusal> {
         self.take_at(client, memory_bytes, rate, Instant::now())
     }
 
@@ -145,7 +176,7 @@ impl Clients {
         memory_bytes: u64,
         rate: Rate,
         now: Instant,
-    ) -> Result<Share, String> {
+    ) -> Result<Share, ShareRefusal> {
         let client = origin(client);
         let mut inside = lock(&self.inside);
         let others: u64 =
@@ -197,41 +228,21 @@ impl ClientLimits {
         memory_bytes: u64,
         rate: Rate,
         now: Instant,
-    ) -> Result<Option<f64>, String> {
+    ) -> Result<Option<f64>, ShareRefusal> {
         if used.streams >= self.streams {
-            return Err(format!(
-                "a client may have {} streams there at once; take fewer, or start the agent with a higher \
-                 --streams",
-                self.streams
-            ));
+            return Err(ShareRefusal::Streams { most: self.streams });
         }
         if taken.saturating_add(memory_bytes) > self.memory_bytes {
-            let alone =
-                if taken == used.memory_bytes { "" } else { ", wait until other clients have finished" };
-            return Err(format!(
-                "the buffers of all clients' streams would take more than {} there; ask for smaller buffers \
-                 or fewer streams{alone}, or start the agent with a higher --memory-limit",
-                show_size(self.memory_bytes)
-            ));
+            let by_others = taken != used.memory_bytes;
+            return Err(ShareRefusal::Memory { most_bytes: self.memory_bytes, by_others });
         }
         let Some(limit) = self.bytes_per_second else { return Ok(None) };
         if let Some(over) = used.meter.as_ref().and_then(|meter| meter.over(now)) {
-            return Err(format!(
-                "this client has moved more than the {} that the agent allows it; wait {:.0} s, or start it \
-                 there with a higher \
-                 --rate-limit",
-                show_bits_rate(limit),
-                over.as_secs_f64().ceil()
-            ));
+            return Err(ShareRefusal::OverRate { limit, over });
         }
         let left = limit - used.bytes_per_second;
         if left < rate.wish.min(limit * SMALLEST_SHARE) {
-            return Err(format!(
-                "this client's streams have all of the {} that the agent allows it; wait until they have \
-                 ended, or start it there \
-                 with a higher --rate-limit",
-                show_bits_rate(limit)
-            ));
+            return Err(ShareRefusal::RateTaken { limit });
         }
         Ok(Some(rate.dealt.min(left)))
     }
@@ -302,11 +313,11 @@ mod tests {
         let (one, other) = (address("192.0.2.1"), address("192.0.2.2"));
         let first = clients.take(one, 60, rate(6.0)).expect("it fits");
         assert_eq!((first.bytes_per_second(), clients.rate_left(one)), (Some(6.0), Some(4.0)));
-        let why = clients.take(one, 60, rate(1.0)).map(drop).expect_err("too much memory");
+        let why = clients.take(one, 60, rate(1.0)).map(drop).expect_err("too much memory").to_string();
         assert!(why.contains("--memory-limit"), "{why}");
         let second = clients.take(one, 40, rate(f64::INFINITY)).expect("the rest");
         assert_eq!(second.bytes_per_second(), Some(4.0));
-        let why = clients.take(one, 0, rate(1.0)).map(drop).expect_err("too many");
+        let why = clients.take(one, 0, rate(1.0)).map(drop).expect_err("too many").to_string();
         assert!(why.contains("--streams"), "{why}");
         clients.take(other, 0, rate(10.0)).map(drop).expect("another client's bounds are its own");
         drop(second);
@@ -314,7 +325,8 @@ mod tests {
         let _again = clients.take(one, 0, rate(4.0)).expect("it fits");
         drop(first);
         let _six = clients.take(one, 0, rate(6.0)).expect("it fits");
-        let why = clients.take(address("192.0.2.1"), 0, rate(1.0)).map(drop).expect_err("two streams");
+        let why =
+            clients.take(address("192.0.2.1"), 0, rate(1.0)).map(drop).expect_err("two streams").to_string();
         assert!(why.contains("--streams"), "{why}");
     }
 
@@ -325,12 +337,16 @@ mod tests {
         let first = clients.take(one, 60, Rate::UNBOUND).expect("it fits");
         let _second = clients.take(other, 40, Rate::UNBOUND).expect("it fits beside");
         for who in [one, other, address("2001:db8::3")] {
-            let why = clients.take(who, 1, Rate::UNBOUND).map(drop).expect_err("the machine has no more");
+            let why = clients
+                .take(who, 1, Rate::UNBOUND)
+                .map(drop)
+                .expect_err("the machine has no more")
+                .to_string();
             assert!(why.contains("--memory-limit") && why.contains("other clients"), "{why}");
         }
         drop(first);
         clients.take(other, 60, Rate::UNBOUND).map(drop).expect("given back");
-        let why = clients.take(other, 61, Rate::UNBOUND).map(drop).expect_err("too much for one");
+        let why = clients.take(other, 61, Rate::UNBOUND).map(drop).expect_err("too much for one").to_string();
         assert!(!why.contains("other clients"), "{why}");
         clients.take(one, u64::MAX, Rate::UNBOUND).map(drop).expect_err("no sum wraps round");
     }
@@ -349,7 +365,11 @@ mod tests {
     fn a_rate_that_is_used_up_is_refused_and_nobody_who_left_is_kept() {
         let clients = Clients::new(ClientLimits { bytes_per_second: Some(1e9), ..ClientLimits::default() });
         let all = clients.take(address("2001:db8::1"), 0, rate(f64::INFINITY)).expect("all of it");
-        let why = clients.take(address("2001:db8::2"), 0, rate(1e9)).map(drop).expect_err("the same network");
+        let why = clients
+            .take(address("2001:db8::2"), 0, rate(1e9))
+            .map(drop)
+            .expect_err("the same network")
+            .to_string();
         assert!(why.contains("--rate-limit") && why.contains("8"), "{why}");
         drop(all);
         assert_eq!(clients.len(), 0);
@@ -374,7 +394,7 @@ mod tests {
                 break;
             }
         }
-        let why = clients.take_at(client, 0, rate(1.0), at(10)).map(drop).expect_err("in debt");
+        let why = clients.take_at(client, 0, rate(1.0), at(10)).map(drop).expect_err("in debt").to_string();
         assert!(why.contains("wait 1 s") && why.contains("--rate-limit"), "{why}");
         clients
             .take_at(address("192.0.2.2"), 0, rate(1.0), at(10))

@@ -4,20 +4,43 @@ use super::host;
 use super::noise::{Broken, Channel, REQUEST_LIMIT_BYTES};
 use super::protocol::{AgentRequest, Hello, OpenRequest, OpenedStreams, PROTOCOL, Reply, TestSample};
 use super::server::Shared;
-use super::trial::{AgentTest, TestOwner};
+use super::trial::{AgentTest, TestOwner, TestRefusal};
 use super::wire::DeadlineStream;
 use crate::admission::{NoPermit, Permit};
 use linerate_facts::counters;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CpuTimes, Throttle};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// How often an idle session looks whether it shall end.
 const TICK: Duration = Duration::from_millis(200);
 /// A request that began must be whole, and its answer taken, within this.
 const MESSAGE: Duration = Duration::from_secs(5);
+
+/// Why a client that has shown the key gets no session.
+#[derive(Debug, Error)]
+enum SessionRefusal {
+    #[error("the first request must be a hello")]
+    NoHello,
+    #[error(
+        "it runs linerate {} (agent protocol {PROTOCOL}), this is linerate {version} (agent protocol \
+         {protocol}); install the same version on both hosts",
+        env!("CARGO_PKG_VERSION")
+    )]
+    OtherProtocol { protocol: u32, version: String },
+    #[error("its end of the connection has no address: {0}")]
+    NoAddress(#[from] io::Error),
+    #[error("it serves {bound} clients already; wait until one has finished")]
+    AllTaken { bound: usize },
+    #[error(
+        "this client has {own} of its {bound} control connections already, which is the most for one; wait \
+         until one has ended"
+    )]
+    HalfTaken { own: usize, bound: usize },
+}
 
 struct ServerSession<'a> {
     shared: &'a Shared,
@@ -32,7 +55,8 @@ pub(crate) fn serve(stream: &TcpStream, mut channel: Channel, hello: &AgentReque
     let mut answer = |reply: &Reply| channel.send(DeadlineStream::new(stream, MESSAGE), reply);
     let session = match welcome(stream, hello, shared) {
         Ok((session, hello)) => answer(&Reply::Hello(hello)).map(|()| session),
-        Err(text) => {
+        Err(refusal) => {
+            let text = refusal.to_string();
             tracing::info!(peer = ?stream.peer_addr().ok(), text, "session refused");
             let _ = answer(&Reply::Error { text });
             return;
@@ -55,30 +79,18 @@ fn welcome<'a>(
     stream: &TcpStream,
     hello: &AgentRequest,
     shared: &'a Shared,
-) -> Result<(ServerSession<'a>, Hello), String> {
-    let ours = env!("CARGO_PKG_VERSION");
+) -> Result<(ServerSession<'a>, Hello), SessionRefusal> {
     let AgentRequest::Hello { protocol, version } = hello else {
-        return Err("the first request must be a hello".into());
+        return Err(SessionRefusal::NoHello);
     };
     if *protocol != PROTOCOL {
-        return Err(format!(
-            "it runs linerate {ours} (agent protocol {PROTOCOL}), this is linerate {} (agent protocol \
-             {protocol}); install the \
-             same version on both hosts",
-            printable(version)
-        ));
+        return Err(SessionRefusal::OtherProtocol { protocol: *protocol, version: printable(version) });
     }
-    let unnamed = |error| format!("its end of the connection has no address: {error}");
-    let local = canonical(stream.local_addr().map_err(unnamed)?);
-    let client = stream.peer_addr().map_err(unnamed)?.ip().to_canonical();
+    let local = canonical(stream.local_addr()?);
+    let client = stream.peer_addr()?.ip().to_canonical();
     let permit = shared.sessions.take(client).map_err(|none| match none {
-        NoPermit::AllTaken { bound } => {
-            format!("it serves {bound} clients already; wait until one has finished")
-        }
-        NoPermit::OriginHasHalf { own, bound } => format!(
-            "this client has {own} of its {bound} control connections already, which is the most for one; \
-             wait until one has ended"
-        ),
+        NoPermit::AllTaken { bound } => SessionRefusal::AllTaken { bound },
+        NoPermit::OriginHasHalf { own, bound } => SessionRefusal::HalfTaken { own, bound },
     })?;
     let sysroot = Sysroot::live();
     let interface = (shared.interface_of)(local.ip());
@@ -131,7 +143,7 @@ impl ServerSession<'_> {
             Ok(AgentRequest::Open(request)) => {
                 let (workers, streams) = (request.workers.len(), request.streams.len());
                 tracing::info!(client = %self.whose.client, workers, streams, "test requested");
-                self.open(request).map_or_else(|text| refusal(&self.whose, text), Reply::Opened)
+                self.open(request).map_or_else(|why| refusal(&self.whose, &why), Reply::Opened)
             }
             Ok(AgentRequest::Sample) => Reply::Sample(self.sample()),
             Ok(AgentRequest::Close) => {
@@ -159,9 +171,9 @@ impl ServerSession<'_> {
         }
     }
 
-    fn open(&mut self, request: OpenRequest) -> Result<OpenedStreams, String> {
+    fn open(&mut self, request: OpenRequest) -> Result<OpenedStreams, TestRefusal> {
         if self.trial.is_some() {
-            return Err("a test is running on this session; close it first".into());
+            return Err(TestRefusal::Running);
         }
         let (trial, opened) = AgentTest::open(self.shared, &self.sysroot, self.whose, request)?;
         self.trial = Some(trial);
@@ -181,7 +193,8 @@ impl ServerSession<'_> {
     }
 }
 
-fn refusal(whose: &TestOwner, text: String) -> Reply {
+fn refusal(whose: &TestOwner, why: &TestRefusal) -> Reply {
+    let text = why.to_string();
     tracing::info!(client = %whose.client, text, "test refused");
     Reply::Error { text }
 }

@@ -28,21 +28,10 @@ impl AgentSession {
         }
     }
 
-    /// Opens a stream with its ticket. `spec` is what our end does; `local` and `device` bind its socket
-    /// before it connects.
+    /// Opens a stream with its ticket. `spec` is what our end does; `way` binds its socket before it
+    /// connects. Given up a tenth of a second after `stop`.
     ///
     /// Not more than 32 calls at once: the agent keeps 64 connections whose token it has not read yet.
-    pub fn connect_stream(
-        &self,
-        ticket: &StreamTicket,
-        spec: &StreamSpec,
-        local: Option<SocketAddr>,
-        device: Option<&str>,
-    ) -> Result<StreamSocket, Failure> {
-        self.connect_stream_until(ticket, spec, LocalBinding { local, device }, &AtomicBool::new(false))
-    }
-
-    /// The same, given up a tenth of a second after `stop`.
     pub fn connect_stream_until(
         &self,
         ticket: &StreamTicket,

@@ -3,6 +3,7 @@
 use crate::flow::stream::{SendMethod, StreamRole, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
+use thiserror::Error;
 
 /// Largest buffer of a socket and of a thread.
 const LARGEST_BUFFER_BYTES: u64 = 1 << 30;
@@ -18,35 +19,41 @@ const THREAD_BYTES: u64 = 1 << 20;
 /// Requests and answers are small: a hundredth of the rate limit is enough for them.
 const SMALL_TALK: f64 = 0.01;
 
-/// Checks a wish; an error is a sentence for the user. `controls`: congestion controls that there are.
-pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), String> {
+/// What of a wish cannot be.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub(crate) enum StreamSpecError {
+    #[error("datagrams of {bytes} bytes: they have {} to {}", DATAGRAM_BYTES.start(), DATAGRAM_BYTES.end())]
+    Datagrams { bytes: u32 },
+    #[error("{bytes} bytes a call: they are 1 to {}", show_size((*.largest).into()))]
+    Write { bytes: u32, largest: u32 },
+    #[error("a rate must be at least one byte a second")]
+    Rate,
+    #[error("a socket buffer of {bytes} bytes: it has 1 byte to {}", show_size(LARGEST_BUFFER_BYTES))]
+    Buffer { bytes: u64 },
+    #[error(
+        "no congestion control “{}” is loaded there; there are: {loaded}",
+        .name.chars().filter(char::is_ascii_graphic).take(16).collect::<String>()
+    )]
+    CongestionControl { name: String, loaded: String },
+}
+
+/// Checks a wish. `controls`: congestion controls that there are.
+pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), StreamSpecError> {
     if spec.protocol == Protocol::Udp && !DATAGRAM_BYTES.contains(&spec.datagram_bytes) {
-        return Err(format!(
-            "datagrams of {} bytes: they have {} to {}",
-            spec.datagram_bytes,
-            DATAGRAM_BYTES.start(),
-            DATAGRAM_BYTES.end()
-        ));
+        return Err(StreamSpecError::Datagrams { bytes: spec.datagram_bytes });
     }
     let talk = matches!(spec.role, StreamRole::Ask | StreamRole::Echo);
     let largest =
         if talk && spec.protocol == Protocol::Udp { *DATAGRAM_BYTES.end() } else { LARGEST_WRITE_BYTES };
     if !(1..=largest).contains(&spec.write_bytes) {
-        return Err(format!(
-            "{} bytes a call: they are 1 to {}",
-            spec.write_bytes,
-            show_size(largest.into())
-        ));
+        return Err(StreamSpecError::Write { bytes: spec.write_bytes, largest });
     }
     if spec.bytes_per_second.is_some_and(|rate| !(rate.is_finite() && rate >= 1.0)) {
-        return Err("a rate must be at least one byte a second".into());
+        return Err(StreamSpecError::Rate);
     }
     for bytes in [spec.send_buffer_bytes, spec.receive_buffer_bytes].into_iter().flatten() {
         if !(1..=LARGEST_BUFFER_BYTES).contains(&bytes) {
-            return Err(format!(
-                "a socket buffer of {bytes} bytes: it has 1 byte to {}",
-                show_size(LARGEST_BUFFER_BYTES)
-            ));
+            return Err(StreamSpecError::Buffer { bytes });
         }
     }
     match &spec.congestion_control {
@@ -56,11 +63,7 @@ pub(crate) fn check(spec: &StreamSpec, controls: &[String]) -> Result<(), String
                 && spec.role != StreamRole::Receive
                 && !controls.contains(name) =>
         {
-            Err(format!(
-                "no congestion control “{}” is loaded there; there are: {}",
-                name.chars().filter(char::is_ascii_graphic).take(16).collect::<String>(),
-                controls.join(", ")
-            ))
+            Err(StreamSpecError::CongestionControl { name: name.clone(), loaded: controls.join(", ") })
         }
         _ => Ok(()),
     }

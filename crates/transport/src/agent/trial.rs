@@ -1,21 +1,24 @@
 //! The running test of a session: its workers and streams, from their tokens to their last samples.
 
-use super::clients::{Rate, Share};
+use super::clients::{Rate, Share, ShareRefusal};
 use super::deal::deal;
 use super::host::congestion_controls;
 use super::protocol::{OpenRequest, OpenedStreams, StreamTicket, WorkerTicket};
 use super::secret::OneTimeToken;
 use super::server::Shared;
 use super::session_stream::{Receive, SessionStream, Work};
-use super::{stream_request, udp};
+use super::stream_request::{self, StreamSpecError};
+use super::udp;
 use crate::admission::{NoPermit, Permit};
 use crate::flow::receive::{Received, Terms, UDP_BUFFER_BYTES};
 use crate::flow::stream::{StreamCounters, StreamRole, StreamSample, StreamSpec};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::sysroot::Sysroot;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// Receivers that were asked to stop end by themselves within this; then their streams are cut.
 const GENTLE_END: Duration = Duration::from_millis(700);
@@ -42,13 +45,39 @@ pub(crate) struct TestOwner {
     pub start: Instant,
 }
 
+/// Why a test, or one of its streams, cannot be.
+#[derive(Debug, Error)]
+pub(crate) enum TestRefusal {
+    #[error("a test is running on this session; close it first")]
+    Running,
+    #[error("{wanted} streams were asked for; it takes 1 to {bound} in one test")]
+    Count { wanted: usize, bound: usize },
+    #[error("{bound} tests are running there already; wait until one has ended")]
+    AllTests { bound: usize },
+    #[error(
+        "this client runs {own} of its {bound} tests already, which is the most for one; wait until one has \
+         ended, or start the agent with a higher --tests"
+    )]
+    HalfOfTests { own: usize, bound: usize },
+    #[error(transparent)]
+    Spec(#[from] StreamSpecError),
+    #[error(transparent)]
+    Share(#[from] ShareRefusal),
+    #[error("all its streams are taken; wait until another client has finished")]
+    AllStreams,
+    #[error("its kernel gives no random bytes: {0}")]
+    NoRandom(io::Error),
+    #[error("no UDP socket for it there: {0}; too many open files? Raise `ulimit -n` there")]
+    NoSocket(io::Error),
+}
+
 /// A test. Dropping it ends everything that it began.
 pub(crate) struct AgentTest<'a> {
     shared: &'a Shared,
     whose: TestOwner,
     workers: Vec<Arc<SessionStream>>,
     /// A stream, or why there is none.
-    streams: Vec<Result<Arc<SessionStream>, String>>,
+    streams: Vec<Result<Arc<SessionStream>, TestRefusal>>,
     began: Instant,
     _permit: Permit,
 }
@@ -61,21 +90,15 @@ impl<'a> AgentTest<'a> {
         sysroot: &Sysroot,
         whose: TestOwner,
         request: OpenRequest,
-    ) -> Result<(AgentTest<'a>, OpenedStreams), String> {
+    ) -> Result<(AgentTest<'a>, OpenedStreams), TestRefusal> {
         let bound = shared.settings.limits.streams;
         let wanted = request.workers.len() + request.streams.len();
         if !(1..=bound).contains(&wanted) {
-            return Err(format!("{wanted} streams were asked for; it takes 1 to {bound} in one test"));
+            return Err(TestRefusal::Count { wanted, bound });
         }
         let permit = shared.tests.take(whose.client).map_err(|none| match none {
-            NoPermit::AllTaken { bound } => {
-                format!("{bound} tests are running there already; wait until one has ended")
-            }
-            NoPermit::OriginHasHalf { own, bound } => format!(
-                "this client runs {own} of its {bound} tests already, which is the most for one; wait until \
-                 one has ended, or \
-                 start the agent with a higher --tests"
-            ),
+            NoPermit::AllTaken { bound } => TestRefusal::AllTests { bound },
+            NoPermit::OriginHasHalf { own, bound } => TestRefusal::HalfOfTests { own, bound },
         })?;
         let began = Instant::now();
         let mut trial =
@@ -90,7 +113,11 @@ impl<'a> AgentTest<'a> {
 
     /// A worker of a run: it is dealt no rate. Under a limit all workers of a client read by one pace, which
     /// makes their senders wait.
-    fn open_worker(&mut self, protocol: Protocol, request: &OpenRequest) -> Result<WorkerTicket, String> {
+    fn open_worker(
+        &mut self,
+        protocol: Protocol,
+        request: &OpenRequest,
+    ) -> Result<WorkerTicket, TestRefusal> {
         let limit = self.shared.clients.limits().bytes_per_second;
         let buffer = worker_buffer(protocol, request.receive_buffer_bytes, limit, request.workers.len());
         let rate = limit.map_or(Rate::UNBOUND, |_| Rate::PACED);
@@ -111,13 +138,13 @@ impl<'a> AgentTest<'a> {
     }
 
     /// What a stream takes of its client's share of this host.
-    fn share(&self, memory_bytes: u64, rate: Rate) -> Result<Share, String> {
+    fn share(&self, memory_bytes: u64, rate: Rate) -> Result<Share, ShareRefusal> {
         self.shared.clients.take(self.whose.client, memory_bytes, rate)
     }
 
     fn open_streams(&mut self, specs: Vec<StreamSpec>, sysroot: &Sysroot) -> Vec<StreamTicket> {
         let controls = congestion_controls(sysroot);
-        let checked: Vec<Result<(), String>> =
+        let checked: Vec<Result<(), StreamSpecError>> =
             specs.iter().map(|spec| stream_request::check(spec, &controls)).collect();
         let left = self.shared.clients.rate_left(self.whose.client).unwrap_or(f64::INFINITY);
         let wishes: Vec<f64> = specs
@@ -128,6 +155,7 @@ impl<'a> AgentTest<'a> {
         let dealt = deal(left, &wishes);
         let rates = wishes.into_iter().zip(dealt).map(|(wish, dealt)| Rate { wish, dealt });
         let tickets = specs.into_iter().zip(checked).zip(rates).map(|((spec, checked), rate)| match checked
+            .map_err(TestRefusal::from)
             .and_then(|()| self.open_stream(spec, rate))
         {
             Ok((stream, ticket)) => {
@@ -135,8 +163,9 @@ impl<'a> AgentTest<'a> {
                 ticket
             }
             Err(why) => {
-                self.streams.push(Err(why.clone()));
-                StreamTicket::Refused { why }
+                let ticket = StreamTicket::Refused { why: why.to_string() };
+                self.streams.push(Err(why));
+                ticket
             }
         });
         tickets.collect()
@@ -146,7 +175,7 @@ impl<'a> AgentTest<'a> {
         &self,
         mut spec: StreamSpec,
         rate: Rate,
-    ) -> Result<(Arc<SessionStream>, StreamTicket), String> {
+    ) -> Result<(Arc<SessionStream>, StreamTicket), TestRefusal> {
         if !self.shared.settings.pin {
             spec.core = None;
         }
@@ -167,15 +196,14 @@ impl<'a> AgentTest<'a> {
         &self,
         work: Work,
         share: Share,
-    ) -> Result<(Arc<SessionStream>, OneTimeToken, Option<u16>), String> {
-        let full = |_| "all its streams are taken; wait until another client has finished";
+    ) -> Result<(Arc<SessionStream>, OneTimeToken, Option<u16>), TestRefusal> {
+        let full = |_| TestRefusal::AllStreams;
         let permit = self.shared.streams.take(self.whose.client).map_err(full)?;
         let life = self.shared.settings.limits.token_life;
         let stream = SessionStream::new(work, self.whose.client, life, share, permit);
         let stream = Arc::new(stream.ending(self.began, self.shared.settings.limits.test_time));
         self.shared.watched.add(&stream);
-        let token =
-            OneTimeToken::random().map_err(|error| format!("its kernel gives no random bytes: {error}"))?;
+        let token = OneTimeToken::random().map_err(TestRefusal::NoRandom)?;
         let udp_port = match stream.protocol() {
             Protocol::Tcp => {
                 self.shared.tokens.issue(token.clone(), stream.clone());
@@ -183,11 +211,7 @@ impl<'a> AgentTest<'a> {
             }
             Protocol::Udp => {
                 let started = udp::start(&stream, token.clone(), self.whose.local, self.shared);
-                Some(started.map_err(|error| {
-                    format!(
-                        "no UDP socket for it there: {error}; too many open files? Raise `ulimit -n` there"
-                    )
-                })?)
+                Some(started.map_err(TestRefusal::NoSocket)?)
             }
         };
         Ok((stream, token, udp_port))
@@ -217,7 +241,7 @@ impl<'a> AgentTest<'a> {
         });
         let streams = self.streams.iter().map(|stream| match stream {
             Ok(stream) => stream.stream_sample(),
-            Err(why) => StreamSample { ended: true, error: Some(why.clone()), ..StreamSample::default() },
+            Err(why) => StreamSample { ended: true, error: Some(why.to_string()), ..StreamSample::default() },
         });
         (workers.collect(), streams.collect())
     }

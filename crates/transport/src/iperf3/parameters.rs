@@ -14,7 +14,6 @@ const MOST_SEGMENT_BYTES: f64 = 9216.0;
 const MOST_OMIT_SECONDS: f64 = 600.0;
 
 /// iperf3's numbers of errors (`iperf_api.h`).
-#[allow(dead_code)]
 pub(crate) mod number {
     pub(crate) const DURATION: i32 = 5;
     pub(crate) const STREAMS: i32 = 6;
@@ -28,7 +27,6 @@ pub(crate) mod number {
     pub(crate) const TOTAL_RATE: i32 = 27;
     pub(crate) const RECEIVE_PARAMETERS: i32 = 114;
     pub(crate) const RECEIVE_RESULTS: i32 = 117;
-    pub(crate) const CONGESTION_CONTROL: i32 = 134;
     pub(crate) const IDLE: i32 = 144;
     pub(crate) const STREAM_LISTEN: i32 = 202;
     pub(crate) const STREAM_ACCEPT: i32 = 204;

@@ -1,7 +1,7 @@
 //! Frequency, and the sleep of cores, links and devices.
 
 use super::super::shape::Shape;
-use super::entry::PATH;
+use super::entry::{PATH, SettingGroup};
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 
 const FREQUENCY: &str = "https://docs.kernel.org/admin-guide/pm/cpufreq.html";
@@ -10,22 +10,11 @@ const IDLE: &str = "https://docs.kernel.org/admin-guide/pm/cpuidle.html";
 /// Folder of the clocks of the mesh between cores, memory and PCIe.
 const UNCORE: &str = "/sys/devices/system/cpu/intel_uncore_frequency";
 
-/// More power for less waiting, each of them.
-const fn entry(
-    id: &'static str,
-    what: &'static str,
-    at: Where,
-    advice: fn(&CatalogueContext<'_>) -> Advice,
-    source: &'static str,
-) -> Setting {
-    Setting {
-        harm: "more power",
-        ..Setting::plain(SettingStage::Network, PATH, id, what, at, advice, source)
-    }
-}
+/// More power for less waiting, nearly each of them.
+const CPU: SettingGroup = SettingGroup { stage: SettingStage::Network, figure: PATH };
 
 pub(crate) const ENTRIES: &[Setting] = &[
-    entry(
+    CPU.entry(
         "governor",
         "how the clock of cores is chosen",
         Where::CpuPolicy("scaling_governor"),
@@ -37,8 +26,9 @@ pub(crate) const ENTRIES: &[Setting] = &[
             ),
         },
         FREQUENCY,
+        "more power",
     ),
-    entry(
+    CPU.entry(
         "energy-preference",
         "whether the processor itself prefers speed or savings",
         Where::CpuPolicy("energy_performance_preference"),
@@ -47,10 +37,11 @@ pub(crate) const ENTRIES: &[Setting] = &[
             true => look.exactly("performance", "the processor raises its clock without waiting"),
         },
         PSTATE,
+        "more power",
     ),
     Setting {
         range: Some((0, 1)),
-        ..entry(
+        ..CPU.entry(
             "boost",
             "clocks above the nominal one",
             Where::File("/sys/devices/system/cpu/cpufreq/boost"),
@@ -61,11 +52,12 @@ pub(crate) const ENTRIES: &[Setting] = &[
                 )
             },
             FREQUENCY,
+            "more power",
         )
     },
     Setting {
         range: Some((0, 1)),
-        ..entry(
+        ..CPU.entry(
             "no-turbo",
             "clocks above the nominal one are forbidden",
             Where::File("/sys/devices/system/cpu/intel_pstate/no_turbo"),
@@ -76,17 +68,19 @@ pub(crate) const ENTRIES: &[Setting] = &[
                 )
             },
             PSTATE,
+            "more power",
         )
     },
     Setting {
         range: Some((0, 100)),
         left: Some("100 holds the highest clock always; the governor “performance” asks for as much"),
-        ..entry(
+        ..CPU.entry(
             "min-performance",
             "least clock, per cent of the highest",
             Where::File("/sys/devices/system/cpu/intel_pstate/min_perf_pct"),
             |_| Advice::Right,
             PSTATE,
+            "more power",
         )
     },
     Setting {
@@ -94,64 +88,68 @@ pub(crate) const ENTRIES: &[Setting] = &[
             "the mesh carries bytes between PCIe and memory; its highest clock is max_freq_khz beside it: \
              measure",
         ),
-        ..entry(
+        ..CPU.entry(
             "uncore-frequency",
             "least clock of the mesh between cores, memory and PCIe, kHz",
             Where::Each(UNCORE, "min_freq_khz"),
             |_| Advice::Right,
             "https://docs.kernel.org/admin-guide/pm/intel_uncore_frequency_scaling.html",
+            "more power",
         )
     },
     Setting {
         left: Some("deep sleep is better forbidden while a program works, and only then: dma-latency"),
-        harm: "more power, and less boost for the other cores",
         risk: Risk::High,
-        ..entry(
+        ..CPU.entry(
             "idle-states",
             "cores may go to sleep deeper than polling: the governor of sleep",
             Where::File("/sys/devices/system/cpu/cpuidle/current_governor"),
             |_| Advice::Right,
             IDLE,
+            "more power, and less boost for the other cores",
         )
     },
     Setting {
         left: Some("two threads of a core share it; off only where a measurement says so"),
-        harm: "half of the processors are gone",
         risk: Risk::High,
-        ..entry(
+        ..CPU.entry(
             "smt",
             "two threads a core",
             Where::File("/sys/devices/system/cpu/smt/control"),
             |_| Advice::Right,
             "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
+            "half of the processors are gone",
         )
     },
     Setting {
         shape: Shape::Choice,
-        ..entry(
+        ..CPU.entry(
             "pcie-aspm",
             "sleep of PCIe links",
             Where::File("/sys/module/pcie_aspm/parameters/policy"),
             |look| look.exactly("performance", "a link that sleeps takes microseconds to wake up"),
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+            "more power",
         )
     },
-    entry(
+    CPU.entry(
         "runtime-power",
         "a NIC or a disk's controller may be put to sleep",
         Where::Pci("power/control"),
         |look| look.exactly("on", "a device that sleeps takes milliseconds to wake up"),
         "https://docs.kernel.org/power/runtime_pm.html",
+        "more power",
     ),
     Setting {
         left: Some("0 keeps NVMe drives that are found from now on out of their deep sleeps"),
         range: Some((0, u32::MAX as u64)),
-        ..entry(
+        ..CPU.entry(
             "nvme-sleep",
             "longest time that an NVMe drive may take to wake up, microseconds",
             Where::File("/sys/module/nvme_core/parameters/default_ps_max_latency_us"),
             |_| Advice::Right,
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
+            "more power",
         )
     },
 ];

@@ -1,6 +1,7 @@
 //! Queues of block devices, and arrays.
 
 use super::super::shape::Shape;
+use super::entry::SettingGroup;
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_facts::units::{bytes_per_second, show_size};
 use linerate_machine::probe::{Disk, DiskKind};
@@ -21,11 +22,8 @@ const fn entry(
     advice: fn(&CatalogueContext<'_>) -> Advice,
     harm: &'static str,
 ) -> Setting {
-    Setting {
-        shape,
-        harm,
-        ..Setting::plain(SettingStage::Disk, FigureKind::DirectReads, id, what, at, advice, QUEUE)
-    }
+    let group = SettingGroup { stage: SettingStage::Disk, figure: FigureKind::DirectReads };
+    Setting { shape, ..group.entry(id, what, at, advice, QUEUE, harm) }
 }
 
 /// What only a measurement can tell.

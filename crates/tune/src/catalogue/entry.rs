@@ -62,33 +62,46 @@ pub struct Setting {
     pub left: Option<&'static str>,
 }
 
-impl Setting {
-    /// What most settings are: words, of low risk, for no finding in particular. anyone who has more to say
-    /// says it with `..`.
-    pub(super) const fn plain(
-        stage: SettingStage,
-        figure: FigureKind,
+/// What the settings of one list have in common.
+#[derive(Clone, Copy)]
+pub(super) struct SettingGroup {
+    pub(super) stage: SettingStage,
+    pub(super) figure: FigureKind,
+}
+
+impl SettingGroup {
+    /// What most settings are: words, of low risk, for no finding in particular. Whatever else there is to
+    /// say is said with `..`.
+    pub(super) const fn entry(
+        self,
         id: &'static str,
         what: &'static str,
         at: Where,
         advice: fn(&CatalogueContext<'_>) -> Advice,
         source: &'static str,
+        harm: &'static str,
     ) -> Setting {
         Setting {
             id,
             what,
-            stage,
-            figure,
+            stage: self.stage,
+            figure: self.figure,
             at,
             shape: Shape::Words,
             advice,
             source,
             risk: Risk::Low,
-            harm: "",
+            harm,
             findings: &[],
             range: None,
             left: None,
         }
+    }
+}
+
+impl Setting {
+    pub(super) const fn with_risk(self, risk: Risk) -> Setting {
+        Setting { risk, ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memory, and limits of the kernel.
 
 use super::super::shape::Shape;
-use super::entry::PATH;
+use super::entry::{PATH, SettingGroup};
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_measure::run::again::FigureKind;
 
@@ -9,21 +9,12 @@ const KERNEL: &str = "https://docs.kernel.org/admin-guide/sysctl/kernel.html";
 const FS: &str = "https://docs.kernel.org/admin-guide/sysctl/fs.html";
 const VM: &str = "https://docs.kernel.org/admin-guide/sysctl/vm.html";
 
-const fn entry(
-    id: &'static str,
-    what: &'static str,
-    at: Where,
-    advice: fn(&CatalogueContext<'_>) -> Advice,
-    source: &'static str,
-    harm: &'static str,
-) -> Setting {
-    Setting { harm, ..Setting::plain(SettingStage::Memory, PATH, id, what, at, advice, source) }
-}
+const MEMORY: SettingGroup = SettingGroup { stage: SettingStage::Memory, figure: PATH };
 
 pub(crate) const ENTRIES: &[Setting] = &[
     Setting {
         risk: Risk::Medium,
-        ..entry(
+        ..MEMORY.entry(
             "numa-balancing",
             "the kernel moves pages to the node that uses them",
             Where::Sysctl("kernel.numa_balancing"),
@@ -41,7 +32,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         range: Some((0, 7)),
-        ..entry(
+        ..MEMORY.entry(
             "zone-reclaim-mode",
             "drop cached pages of a node before memory of another is taken",
             Where::Sysctl("vm.zone_reclaim_mode"),
@@ -54,7 +45,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         range: Some((0, 200)),
-        ..entry(
+        ..MEMORY.entry(
             "swappiness",
             "how readily programs are swapped out for the page cache",
             Where::Sysctl("vm.swappiness"),
@@ -71,7 +62,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         shape: Shape::Choice,
-        ..entry(
+        ..MEMORY.entry(
             "transparent-huge-pages",
             "pages of 2 MiB without being asked",
             Where::File("/sys/kernel/mm/transparent_hugepage/enabled"),
@@ -89,7 +80,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     Setting {
         left: Some("for programs with MAP_HUGETLB, DPDK and databases; linerate asks for none"),
         risk: Risk::Medium,
-        ..entry(
+        ..MEMORY.entry(
             "huge-pages",
             "pages of 2 MiB that are kept for programs that ask for them",
             Where::Sysctl("vm.nr_hugepages"),
@@ -100,7 +91,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         risk: Risk::Medium,
-        ..entry(
+        ..MEMORY.entry(
             "min-free-kbytes",
             "KiB that are kept free for the kernel's own needs",
             Where::Sysctl("vm.min_free_kbytes"),
@@ -115,7 +106,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
         risk: Risk::High,
         findings: &["io-uring-off"],
         range: Some((0, 2)),
-        ..entry(
+        ..MEMORY.entry(
             "io-uring-disabled",
             "io_uring is switched off: 0 allowed, 1 for all but one group, 2 for all",
             Where::Sysctl("kernel.io_uring_disabled"),
@@ -128,7 +119,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
         stage: SettingStage::Disk,
         figure: FigureKind::DirectReads,
         range: Some((1, i32::MAX as u64)),
-        ..entry(
+        ..MEMORY.entry(
             "aio-max-nr",
             "requests of libaio that may be open, whole machine",
             Where::Sysctl("fs.aio-max-nr"),
@@ -139,7 +130,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         range: Some((4096, i32::MAX as u64)),
-        ..entry(
+        ..MEMORY.entry(
             "pipe-max-size",
             "largest pipe that a program without privilege may ask for, bytes",
             Where::Sysctl("fs.pipe-max-size"),

@@ -2,28 +2,18 @@
 
 use super::super::goal::{wire_rate, without_wire};
 use super::super::shape::Shape;
-use super::entry::{TCP_RECEIVE, TCP_SEND};
+use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND};
 use super::nic_advice::{
     FAST, adaptive, affinity, channels, mtu, nic, receive_steering, ring, send_steering,
 };
-use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
+use super::{Advice, Risk, Setting, SettingStage, Where};
 
 const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
 const NAPI: &str = "https://docs.kernel.org/networking/napi.html";
 const ETHTOOL: &str = "https://man7.org/linux/man-pages/man8/ethtool.8.html";
 const ABI: &str = "https://docs.kernel.org/admin-guide/abi-testing.html";
 
-const fn entry(
-    id: &'static str,
-    what: &'static str,
-    at: Where,
-    advice: fn(&CatalogueContext<'_>) -> Advice,
-    source: &'static str,
-    risk: Risk,
-    harm: &'static str,
-) -> Setting {
-    Setting { risk, harm, ..Setting::plain(SettingStage::Network, TCP_SEND, id, what, at, advice, source) }
-}
+const NIC: SettingGroup = SettingGroup { stage: SettingStage::Network, figure: TCP_SEND };
 
 /// What only a measurement can tell; all of it is about receiving.
 const fn left(
@@ -33,53 +23,52 @@ const fn left(
     why: &'static str,
     harm: &'static str,
 ) -> Setting {
-    let entry = entry(id, what, at, |_| Advice::Right, NAPI, Risk::Low, harm);
+    let entry = NIC.entry(id, what, at, |_| Advice::Right, NAPI, harm);
     Setting { left: Some(why), figure: TCP_RECEIVE, ..entry }
 }
 
 pub(crate) const ENTRIES: &[Setting] = &[
     Setting {
         findings: &["nic-queues"],
-        ..entry(
+        risk: Risk::Medium,
+        ..NIC.entry(
             "channels",
             "queues with an interrupt of their own",
             Where::CombinedChannels,
             channels,
             ETHTOOL,
-            Risk::Medium,
             "the link may go down for a moment; interrupts are set up again",
         )
     },
     Setting {
         figure: TCP_RECEIVE,
-        ..entry(
+        risk: Risk::Medium,
+        ..NIC.entry(
             "rx-ring",
             "descriptors of the receive ring",
             Where::RxRing,
             |look| ring(look, nic(look).map(|nic| &nic.details.rx_ring)),
             ETHTOOL,
-            Risk::Medium,
             "the link may go down for a moment; a large ring may not fit the cache",
         )
     },
-    entry(
+    NIC.entry(
         "tx-ring",
         "descriptors of the transmit ring",
         Where::TxRing,
         |look| ring(look, nic(look).map(|nic| &nic.details.tx_ring)),
         ETHTOOL,
-        Risk::Medium,
         "the link may go down for a moment",
-    ),
+    )
+    .with_risk(Risk::Medium),
     Setting {
         figure: TCP_RECEIVE,
-        ..entry(
+        ..NIC.entry(
             "adaptive-rx",
             "the driver adapts how long receive interrupts wait",
             Where::AdaptiveRx,
             adaptive,
             ETHTOOL,
-            Risk::Low,
             "latency changes with the load",
         )
     },
@@ -91,17 +80,17 @@ pub(crate) const ENTRIES: &[Setting] = &[
     offload("scatter-gather", "the card gathers a packet from pieces", "tx-scatter-gather"),
     Setting {
         range: Some((68, 65_535)),
-        ..entry(
+        risk: Risk::High,
+        ..NIC.entry(
             "mtu",
             "largest packet",
             Where::Nic("mtu"),
             mtu,
             ABI,
-            Risk::High,
             "every host and switch of the segment must have the same",
         )
     },
-    entry(
+    NIC.entry(
         "tx-queue-length",
         "packets that wait in a pfifo_fast queue",
         Where::Nic("tx_queue_len"),
@@ -116,7 +105,6 @@ pub(crate) const ENTRIES: &[Setting] = &[
             }
         },
         ABI,
-        Risk::Low,
         "packets wait longer",
     ),
     left(
@@ -154,13 +142,12 @@ pub(crate) const ENTRIES: &[Setting] = &[
         figure: TCP_RECEIVE,
         findings: &["interrupts-one-core", "one-core-saturated"],
         shape: Shape::List,
-        ..entry(
+        ..NIC.entry(
             "irq-affinity",
             "core that takes the interrupt of a queue",
             Where::NicInterrupt,
             affinity,
             "https://docs.kernel.org/core-api/irq/irq-affinity.html",
-            Risk::Low,
             "irqbalance changes it back, unless it is configured not to",
         )
     },
@@ -168,25 +155,24 @@ pub(crate) const ENTRIES: &[Setting] = &[
         figure: TCP_RECEIVE,
         findings: &["nic-queues"],
         shape: Shape::Mask,
-        ..entry(
+        risk: Risk::Medium,
+        ..NIC.entry(
             "rps",
             "cores that packets of a queue are spread over",
             Where::RxQueue("rps_cpus"),
             receive_steering,
             SCALING,
-            Risk::Medium,
             "an interrupt between cores for each batch",
         )
     },
     Setting {
         shape: Shape::Mask,
-        ..entry(
+        ..NIC.entry(
             "xps",
             "cores that send through a queue",
             Where::TxQueue("xps_cpus"),
             send_steering,
             SCALING,
-            Risk::Low,
             "none known",
         )
     },
@@ -194,15 +180,9 @@ pub(crate) const ENTRIES: &[Setting] = &[
 
 /// Right where the switch has the same, and no other way: nobody here knows the switch.
 const fn pause(id: &'static str, what: &'static str, at: Where) -> Setting {
-    let entry = entry(
-        id,
-        what,
-        at,
-        |_| Advice::Right,
-        ETHTOOL,
-        Risk::Medium,
-        "one slow receiver stops a whole switch",
-    );
+    let entry = NIC
+        .entry(id, what, at, |_| Advice::Right, ETHTOOL, "one slow receiver stops a whole switch")
+        .with_risk(Risk::Medium);
     Setting {
         range: Some((0, 1)),
         left: Some(
@@ -213,7 +193,7 @@ const fn pause(id: &'static str, what: &'static str, at: Where) -> Setting {
 }
 
 const fn offload(id: &'static str, what: &'static str, feature: &'static str) -> Setting {
-    entry(
+    NIC.entry(
         id,
         what,
         Where::Feature(feature),
@@ -224,7 +204,6 @@ const fn offload(id: &'static str, what: &'static str, feature: &'static str) ->
                 .exactly("1", "without it the kernel handles each packet by itself, at a tenth of the rate"),
         },
         ETHTOOL,
-        Risk::Low,
         "a router that forwards in software may need it off",
     )
 }

@@ -1,6 +1,6 @@
 //! Socket buffers and the packet path of `net.core`.
 
-use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
+use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE, UDP_SEND};
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_facts::counters::{SoftnetCounters, parse_softnet};
 use linerate_facts::fact::Fact;
@@ -21,9 +21,9 @@ const fn entry(
     risk: Risk,
     harm: &'static str,
 ) -> Setting {
-    let plain =
-        Setting::plain(SettingStage::Network, TCP_RECEIVE, id, what, Where::Sysctl(name), advice, NET);
-    Setting { risk, harm, range: Some((0, MOST)), ..plain }
+    let group = SettingGroup { stage: SettingStage::Network, figure: TCP_RECEIVE };
+    let entry = group.entry(id, what, Where::Sysctl(name), advice, NET, harm).with_risk(risk);
+    Setting { range: Some((0, MOST)), ..entry }
 }
 
 /// The largest buffer that a program may ask for, and the least that the kernel takes for it.

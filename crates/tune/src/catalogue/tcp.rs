@@ -1,6 +1,6 @@
 //! TCP and UDP: `net.ipv4`.
 
-use super::entry::{TCP_RECEIVE, TCP_SEND, UDP_RECEIVE};
+use super::entry::{SettingGroup, TCP_RECEIVE, TCP_SEND, UDP_RECEIVE};
 use super::sockets::round_up;
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 
@@ -19,11 +19,8 @@ const fn entry(
     risk: Risk,
     harm: &'static str,
 ) -> Setting {
-    Setting {
-        risk,
-        harm,
-        ..Setting::plain(SettingStage::Network, TCP_SEND, id, what, Where::Sysctl(name), advice, IP)
-    }
+    let group = SettingGroup { stage: SettingStage::Network, figure: TCP_SEND };
+    group.entry(id, what, Where::Sysctl(name), advice, IP, harm).with_risk(risk)
 }
 
 pub(crate) const ENTRIES: &[Setting] = &[

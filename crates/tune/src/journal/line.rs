@@ -3,20 +3,33 @@
 
 use super::{Record, SCHEMA};
 use crc_fast::{CrcAlgorithm, checksum};
+use thiserror::Error;
 
 /// Why a journal cannot be followed: a phrase.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
 pub struct Damage(pub String);
 
-impl std::fmt::Display for Damage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Why a line is no record.
+#[derive(Debug, Error)]
+enum LineError {
+    #[error("no text")]
+    NoText,
+    #[error("cut short")]
+    CutShort,
+    #[error("no checksum")]
+    NoChecksum,
+    #[error("its checksum does not fit")]
+    Checksum,
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error("it is in the form of linerate {version}, which this one does not know")]
+    OtherForm { version: String },
 }
 
 /// A record as its line.
-pub(super) fn line(record: &Record) -> Result<Vec<u8>, String> {
-    let json = serde_json::to_string(record).map_err(|error| error.to_string())?;
+pub(super) fn line(record: &Record) -> Result<Vec<u8>, serde_json::Error> {
+    let json = serde_json::to_string(record)?;
     Ok(format!("{:08x} {json}\n", sum(json.as_bytes())).into_bytes())
 }
 
@@ -36,19 +49,17 @@ pub fn parse(bytes: &[u8]) -> Result<(Vec<Record>, usize), Damage> {
     Ok((records, good))
 }
 
-fn record(piece: &[u8]) -> Result<Record, String> {
-    let text = std::str::from_utf8(piece).map_err(|_| "no text")?;
-    let text = text.strip_suffix('\n').ok_or("cut short")?;
-    let (told, json) = text.split_once(' ').ok_or("no checksum")?;
+fn record(piece: &[u8]) -> Result<Record, LineError> {
+    let text = std::str::from_utf8(piece).map_err(|_| LineError::NoText)?;
+    let text = text.strip_suffix('\n').ok_or(LineError::CutShort)?;
+    let (told, json) = text.split_once(' ').ok_or(LineError::NoChecksum)?;
     if told != format!("{:08x}", sum(json.as_bytes())) {
-        return Err("its checksum does not fit".into());
+        return Err(LineError::Checksum);
     }
-    let record: Record = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    match &record {
-        Record::Begin { schema, version, .. } if *schema != SCHEMA => {
-            Err(format!("it is in the form of linerate {version}, which this one does not know"))
-        }
-        _ => Ok(record),
+    let record: Record = serde_json::from_str(json)?;
+    match record {
+        Record::Begin { schema, version, .. } if schema != SCHEMA => Err(LineError::OtherForm { version }),
+        record => Ok(record),
     }
 }
 

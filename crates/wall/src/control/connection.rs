@@ -147,7 +147,7 @@ impl ControlConnection {
             ControlRequest::Follow { server } => self.follow(&server),
             ControlRequest::Ready { tile, tick } if self.joined == Some(tile) => {
                 if let Err(why) = self.state.ready(self.number, tick) {
-                    self.close(&why);
+                    self.close(&why.to_string());
                 }
             }
             ControlRequest::Ready { .. } => {
@@ -155,7 +155,7 @@ impl ControlConnection {
             }
             ControlRequest::AllReady { tick } if self.follows => {
                 if let Err(why) = self.state.ready(self.number, tick) {
-                    self.close(&why);
+                    self.close(&why.to_string());
                 }
             }
             ControlRequest::AllReady { .. } => {

@@ -85,14 +85,9 @@ impl Hub {
         self.page_url.clone()
     }
 
-    /// Tells the new timeline to all who joined or watch. Returns at once and asks the conductor later, on
-    /// the hub's thread: it may be called with the conductor's locks held. After a request that came through
-    /// the hub it is not needed.
-    pub fn timeline_changed(&self) {
-        self.state.changed.notify_one();
-    }
-
-    /// Tells news from a thread of its own, which may outlive the hub.
+    /// Tells news to all who joined or watch, from a thread of its own, which may outlive the hub. Returns at
+    /// once and asks the conductor later, on the hub's thread: it may be called with the conductor's locks
+    /// held. After a request that came through the hub it is not needed.
     pub fn teller(&self) -> impl Fn(News) + Send + 'static {
         let state = Arc::clone(&self.state);
         move |news| match news {

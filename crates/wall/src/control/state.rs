@@ -41,6 +41,17 @@ pub(crate) struct ControlState {
     told: Mutex<Option<u64>>,
 }
 
+/// A tick that a screen cannot hold: its clock, or ours, is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "tick {tick} is more than a minute away from {now}, which the server's clock shows: set the clocks of both \
+     hosts (NTP)"
+)]
+pub(crate) struct FarTick {
+    tick: u64,
+    now: u64,
+}
+
 /// A status that was asked for.
 struct Kept {
     at: Instant,
@@ -170,16 +181,13 @@ impl ControlState {
         text(&ControlMessage::Lead(self.conductor.lead()))
     }
 
-    /// A screen holds a tick. The sentence says why that cannot be.
-    pub(crate) fn ready(&self, number: u64, tick: u64) -> Result<(), String> {
+    /// A screen holds a tick.
+    pub(crate) fn ready(&self, number: u64, tick: u64) -> Result<(), FarTick> {
         // A screen whose clock is wrong would otherwise show all others their future.
         let rate = self.conductor.timeline().frames_per_second;
         let now = rate.tick_at(std::time::SystemTime::now());
         if tick.abs_diff(now) as f64 > rate.per_second() * 60.0 {
-            return Err(format!(
-                "tick {tick} is more than a minute away from {now}, which the server's clock shows: set the \
-                 clocks of both hosts (NTP)"
-            ));
+            return Err(FarTick { tick, now });
         }
         let verdict = lock(&self.barrier).ready(number, tick, Instant::now());
         self.act(number, &verdict);

@@ -337,7 +337,7 @@ impl Ahead {
                     pool.give_back(lease);
                     bump(&counters.read_errors, 1);
                     slot.state = FrameState::Skipped(SenderStage::Disk);
-                    counters.tell_problem(why);
+                    counters.tell_problem(why.to_string());
                 }
             }
         }

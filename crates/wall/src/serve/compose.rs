@@ -15,7 +15,9 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
+use thiserror::Error;
 
 /// One frame to be put together.
 #[derive(Debug)]
@@ -24,12 +26,23 @@ pub(crate) struct Job {
     pub lease: Lease,
 }
 
+/// Why a frame is not there.
+#[derive(Debug, Error)]
+pub(crate) enum ComposeError {
+    #[error("there is no such movie")]
+    NoMovie,
+    #[error("the memory is smaller than a frame")]
+    SmallMemory,
+    #[error("tile {tile}: {}: {error}", path.display())]
+    Tile { tile: TileId, path: PathBuf, error: io::Error },
+}
+
 /// A job that is over.
 #[derive(Debug)]
 pub(crate) struct ComposedJob {
     pub lease: Lease,
     /// Bytes that were read, or why the frame is not there.
-    pub result: Result<u64, String>,
+    pub result: Result<u64, ComposeError>,
 }
 
 /// The worker's side of the thread.
@@ -102,11 +115,11 @@ struct Darkroom {
 
 impl Darkroom {
     /// Fills the first bytes of `into` with the screen's pixels; black where the movie has none.
-    fn compose(&mut self, shot: Shot, into: &mut [u8]) -> Result<u64, String> {
-        let movie = self.movies.get(shot.movie).ok_or("there is no such movie")?;
+    fn compose(&mut self, shot: Shot, into: &mut [u8]) -> Result<u64, ComposeError> {
+        let movie = self.movies.get(shot.movie).ok_or(ComposeError::NoMovie)?;
         let manifest = &movie.manifest;
         let (grid, tile) = (manifest.grid, manifest.tile);
-        let frame = into.get_mut(..self.size.frame_bytes()).ok_or("the memory is smaller than a frame")?;
+        let frame = into.get_mut(..self.size.frame_bytes()).ok_or(ComposeError::SmallMemory)?;
         frame.fill(0);
         let across = Axis::new(shot.view.left, shot.view.zoom, self.tile.column, self.size.width);
         let down = Axis::new(shot.view.top, shot.view.zoom, self.tile.row, self.size.height);
@@ -141,9 +154,9 @@ impl Darkroom {
         source: TileId,
         tile: Size,
         lines: &Range<i64>,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, ComposeError> {
         let path = self.movies[shot.movie].tile_path(source);
-        let wrong = |error: io::Error| format!("tile {source}: {}: {error}", path.display());
+        let wrong = |error| ComposeError::Tile { tile: source, path: path.clone(), error };
         let file = match self.files.entry((shot.movie, source)) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
@@ -294,6 +307,6 @@ mod tests {
         };
         let shot = Shot { movie: 0, frame: 0, view: View { left: 3.0, top: 0.0, zoom: 1.0 } };
         let why = darkroom.compose(shot, &mut vec![0; TILE.frame_bytes()]).expect_err("a hole");
-        assert!(why.contains("r0c1"), "{why}");
+        assert!(why.to_string().contains("r0c1"), "{why}");
     }
 }

@@ -10,35 +10,45 @@ use super::view;
 use crate::control::{
     Assignment, Conductor, ControlRequest, Lead, MovieLine, Preview, Refusal, ScreenReport, View,
 };
-use crate::geometry::{Size, TileId};
+use crate::geometry::{FrameRate, Size, TileId};
 use crate::movie::Movie;
 use crate::status::WallStatus;
 use crate::timeline::Timeline;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
+use thiserror::Error;
 
 /// A change takes effect as soon as the first frame can be read, between these.
 const SOONEST: Duration = Duration::from_millis(10);
 const LATEST: Duration = Duration::from_millis(50);
 
+/// Why what another server plays cannot be played here.
+#[derive(Debug, Error)]
+pub(super) enum LeadRefusal {
+    #[error("it plays the movie {theirs}, this one has {own}; name that movie here, too")]
+    OtherMovie { theirs: String, own: String },
+    #[error(
+        "its {movie} has {} frames at {} a second, this one's {own_frames} at {own_rate}; give both the same \
+         movie",
+        theirs.frames,
+        theirs.frames_per_second
+    )]
+    OtherFrames { movie: String, theirs: Timeline, own_frames: u32, own_rate: FrameRate },
+}
+
 impl Player {
-    /// Takes over what the server that leads plays. The sentence says why it cannot.
-    pub(super) fn follow(&self, lead: Lead) -> Result<(), String> {
+    /// Takes over what the server that leads plays.
+    pub(super) fn follow(&self, lead: Lead) -> Result<(), LeadRefusal> {
         let Lead { timeline, from_tick, movie, view } = lead;
         let found = self.settings.movies.iter().position(|found| found.name() == movie);
         let index = found.ok_or_else(|| {
             let names: Vec<String> = self.settings.movies.iter().map(Movie::name).collect();
-            format!(
-                "it plays the movie {movie}, this one has {}; name that movie here, too",
-                names.join(", ")
-            )
+            LeadRefusal::OtherMovie { theirs: movie.clone(), own: names.join(", ") }
         })?;
         let own = &self.settings.movies[index].manifest;
         if (timeline.frames_per_second, timeline.frames) != (own.frames_per_second, own.frames) {
-            return Err(format!(
-                "its {movie} has {} frames at {} a second, this one's {} at {}; give both the same movie",
-                timeline.frames, timeline.frames_per_second, own.frames, own.frames_per_second
-            ));
+            let (own_frames, own_rate) = (own.frames, own.frames_per_second);
+            return Err(LeadRefusal::OtherFrames { movie, theirs: timeline, own_frames, own_rate });
         }
         let scene = ProgramScene { from_tick, movie: index, view };
         self.latest.change(|program| program.with_scene(scene).with_timeline(timeline));

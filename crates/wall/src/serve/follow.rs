@@ -4,6 +4,7 @@
 //! leader it goes on by what it heard last. Only screens with a barrier need more: each tick that all of this
 //! server's hold is told to the leader, and shown at its word.
 
+use super::conduct::LeadRefusal;
 use super::player::Player;
 use super::settings::Leader;
 use crate::control::{Client, ControlMessage, ControlRequest, News};
@@ -11,6 +12,7 @@ use linerate_facts::failure::Failure;
 use linerate_transport::agent::Key;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// A leader that cannot be reached is asked again this often; and it is told this often that this one is
 /// there.
@@ -34,7 +36,7 @@ pub fn follow(
     let thread = std::thread::Builder::new().name("follow".into()).spawn(move || {
         while !player.stopped() {
             if let Err(why) = listen(&player, &leader, &key, &tell) {
-                player.others.leader(Some(why));
+                player.others.leader(Some(why.to_string()));
                 let again = Instant::now() + AGAIN;
                 while Instant::now() < again && !player.stopped() {
                     std::thread::sleep(LOOK);
@@ -47,18 +49,30 @@ pub fn follow(
         .map_err(|error| Failure::Lacks(format!("no thread to follow the leading server: {error}")))
 }
 
-fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> Result<(), String> {
-    let told = |failure: Failure| failure.to_string();
-    let mut client = Client::connect(&leader.address, key, CONNECT).map_err(told)?;
+/// Why the leader is not heard.
+#[derive(Debug, Error)]
+enum FollowError {
+    #[error(transparent)]
+    Connection(#[from] Failure),
+    #[error(transparent)]
+    Lead(#[from] LeadRefusal),
+    #[error("it says: {0}")]
+    Refused(String),
+    #[error("it does not answer: is its host down, or the cable out?")]
+    Silent,
+}
+
+fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> Result<(), FollowError> {
+    let mut client = Client::connect(&leader.address, key, CONNECT)?;
     let here = ControlRequest::Follow { server: leader.name.clone() };
     let mut said = Instant::now();
-    client.send(&here).map_err(told)?;
+    client.send(&here)?;
     while !player.stopped() {
         if let Some(tick) = player.others.newly_held() {
-            client.send(&ControlRequest::AllReady { tick }).map_err(told)?;
+            client.send(&ControlRequest::AllReady { tick })?;
         }
         let look = if player.others.at_barrier() { LOOK_AT_A_BARRIER } else { LOOK };
-        match client.next(look).map_err(told)? {
+        match client.next(look)? {
             Some(ControlMessage::Lead(lead)) => {
                 player.follow(lead)?;
                 player.others.leader(None);
@@ -66,15 +80,15 @@ fn listen(player: &Player, leader: &Leader, key: &Key, tell: &impl Fn(News)) -> 
             }
             Some(ControlMessage::Show { tick }) => tell(News::Show(tick)),
             Some(ControlMessage::Done) => player.others.leader(None),
-            Some(ControlMessage::Refused { why }) => return Err(format!("it says: {why}")),
+            Some(ControlMessage::Refused { why }) => return Err(FollowError::Refused(why)),
             _ => {}
         }
         if said.elapsed() >= AGAIN {
             if client.awaited() >= MOST_UNANSWERED {
-                return Err("it does not answer: is its host down, or the cable out?".into());
+                return Err(FollowError::Silent);
             }
             said = Instant::now();
-            client.send(&here).map_err(told)?;
+            client.send(&here)?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use super::settings::Sending;
 use super::wire::Route;
 use crate::geometry::Size;
-use crate::rtp::FrameLayout;
+use crate::rtp::{DatagramTooSmall, FrameLayout};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::bytes_per_second;
@@ -12,6 +12,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
+use thiserror::Error;
 
 /// IPv4 or IPv6, and UDP.
 const HEADERS_V4: usize = 28;
@@ -42,12 +43,29 @@ pub(crate) struct ScreenRoute {
     pub to: SocketAddr,
 }
 
+/// A NIC was named that is not there.
+#[derive(Debug, Error)]
+#[error("--nic {name}: there is no such NIC; this machine has {}", there.join(", "))]
+pub(crate) struct NoSuchNic {
+    name: String,
+    there: Vec<String>,
+}
+
+/// Why there is no socket to a screen.
+#[derive(Debug, Error)]
+pub(crate) enum RouteError {
+    #[error("{to} cannot be reached by {nic}: {error}")]
+    Socket { to: SocketAddr, nic: String, error: io::Error },
+    #[error(transparent)]
+    Layout(#[from] DatagramTooSmall),
+}
+
 /// The NICs of the machine that are named (`only`), or all.
-pub(crate) fn find(machine: &Machine, only: &[String]) -> Result<Vec<TileNic>, String> {
+pub(crate) fn find(machine: &Machine, only: &[String]) -> Result<Vec<TileNic>, NoSuchNic> {
     for name in only {
         if !machine.nics.iter().any(|nic| nic.name == *name) {
-            let names: Vec<&str> = machine.nics.iter().map(|nic| nic.name.as_str()).collect();
-            return Err(format!("--nic {name}: there is no such NIC; this machine has {}", names.join(", ")));
+            let there = machine.nics.iter().map(|nic| nic.name.clone()).collect();
+            return Err(NoSuchNic { name: name.clone(), there });
         }
     }
     let wanted = machine.nics.iter().filter(|nic| only.is_empty() || only.contains(&nic.name));
@@ -158,10 +176,9 @@ pub(crate) fn open(
     local: Option<SocketAddr>,
     size: Size,
     sending: Sending,
-) -> Result<Route, String> {
-    let why = |error: io::Error| format!("{to} cannot be reached by {}: {error}", nic.name);
-    let layout = FrameLayout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))
-        .map_err(|why| why.to_string())?;
+) -> Result<Route, RouteError> {
+    let why = |error| RouteError::Socket { to, nic: nic.name.clone(), error };
+    let layout = FrameLayout::new(size, datagram_bytes(sysroot, &nic.name, to, sending.mtu))?;
     Ok(Route { socket: connect(nic, to, local, sending).map_err(why)?, layout: Arc::new(layout) })
 }
 

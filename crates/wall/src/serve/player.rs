@@ -65,7 +65,7 @@ impl Player {
         };
         let (rate, size) = (movie.manifest.frames_per_second, movie.manifest.tile);
         check(&settings)?;
-        let nics = nics::find(machine, &settings.nics).map_err(Failure::Usage)?;
+        let nics = nics::find(machine, &settings.nics).map_err(Failure::usage)?;
         let mut notes = Vec::new();
         let memory = slots(machine, &settings, &mut notes);
         let (tiles, files) = open_tiles(sysroot, machine, &settings, &nics)?;

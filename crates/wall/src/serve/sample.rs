@@ -4,11 +4,9 @@ use super::counters::TileCounters;
 use super::nics::TileNic;
 use super::power;
 use super::tiles::Tile;
+use linerate_facts::counters;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::process_cpu;
-use linerate_system::qdisc;
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -88,14 +86,14 @@ impl TileSample {
 
 /// Reads everything now.
 pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic]) -> ServerSample {
-    let drops = drops(sysroot);
-    let nic = |nic: &TileNic| {
-        let place = Path::new("/sys/class/net").join(&nic.name);
-        let index = sysroot.parse::<i32>(place.join("ifindex")).known().copied();
-        NicSample {
-            sent: sysroot.parse(place.join("statistics/tx_bytes")).known().copied(),
-            drops: index.and_then(|index| drops.get(&index).copied()).unwrap_or(0),
-        }
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    let (table, drops) = (counters::net_dev(sysroot), counters::root_drops(sysroot, &names));
+    let nic = |nic: &TileNic| NicSample {
+        sent: table
+            .known()
+            .and_then(|all| all.iter().find(|one| one.name == nic.name))
+            .map(|one| one.tx_bytes),
+        drops: drops.get(&nic.name).copied().unwrap_or(0),
     };
     ServerSample {
         at: Instant::now(),
@@ -104,18 +102,4 @@ pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic]) -> Serve
         nics: nics.iter().map(nic).collect(),
         power: power::read(sysroot),
     }
-}
-
-/// Packets dropped on their way out, by index of the interface: at the outermost discipline, which counts
-/// those of all below.
-fn drops(sysroot: &Sysroot) -> BTreeMap<i32, u64> {
-    let mut drops = BTreeMap::new();
-    if sysroot.is_live()
-        && let Ok(all) = qdisc::read()
-    {
-        for one in all.iter().filter(|one| one.parent == qdisc::ROOT) {
-            *drops.entry(one.interface).or_insert(0) += one.queue.map_or(0, |queue| u64::from(queue.drops));
-        }
-    }
-    drops
 }

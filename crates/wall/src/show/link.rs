@@ -3,6 +3,7 @@
 
 use crate::control::{Client, ControlMessage, ControlRequest, ScreenReport};
 use crate::geometry::TileId;
+use linerate_facts::failure::Failure;
 use linerate_system::lock;
 use linerate_transport::agent::Key;
 use std::collections::VecDeque;
@@ -127,7 +128,7 @@ impl Keeper {
         while !self.stop.load(Ordering::Relaxed) {
             let problem = match self.converse() {
                 Ok(()) => return,
-                Err(problem) => problem,
+                Err(problem) => problem.to_string(),
             };
             lock(&self.between).problem = Some(problem);
             let again = Instant::now() + AGAIN;
@@ -138,10 +139,10 @@ impl Keeper {
     }
 
     /// One connection, from its beginning to its end.
-    fn converse(&self) -> Result<(), String> {
+    fn converse(&self) -> Result<(), Failure> {
         let ServerSpec { address, key } = &self.order;
-        let mut client = Client::connect(address, key, CONNECT).map_err(|failure| failure.to_string())?;
-        client.send(&ControlRequest::Join { tile: self.tile }).map_err(|failure| failure.to_string())?;
+        let mut client = Client::connect(address, key, CONNECT)?;
+        client.send(&ControlRequest::Join { tile: self.tile })?;
         {
             let mut between = lock(&self.between);
             between.problem = None;
@@ -151,7 +152,7 @@ impl Keeper {
         let mut reported = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
             self.say(&mut client, &mut reported)?;
-            if let Some(message) = client.next(listen).map_err(|failure| failure.to_string())? {
+            if let Some(message) = client.next(listen)? {
                 let mut between = lock(&self.between);
                 if between.heard.len() < MOST_HEARD {
                     between.heard.push_back(message);
@@ -166,11 +167,11 @@ impl Keeper {
         self.say(&mut client, &mut reported)
     }
 
-    fn say(&self, client: &mut Client, reported: &mut Instant) -> Result<(), String> {
+    fn say(&self, client: &mut Client, reported: &mut Instant) -> Result<(), Failure> {
         loop {
             let request = lock(&self.between).said.pop_front();
             let Some(request) = request else { break };
-            client.send(&request).map_err(|failure| failure.to_string())?;
+            client.send(&request)?;
         }
         if reported.elapsed() < REPORT {
             return Ok(());
@@ -178,7 +179,7 @@ impl Keeper {
         let report = lock(&self.between).report.take();
         if let Some(report) = report {
             *reported = Instant::now();
-            client.send(&ControlRequest::Report(report)).map_err(|failure| failure.to_string())?;
+            client.send(&ControlRequest::Report(report))?;
         }
         Ok(())
     }

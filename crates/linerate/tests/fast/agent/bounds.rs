@@ -1,7 +1,8 @@
 //! What a client may take: tests, streams, memory, rate, time; and which clients there may be.
 
 use super::running::{
-    COUNTING, PATIENCE, RunningAgent, heard, refusal, sample_when, spec, streams, until, workers,
+    COUNTING, PATIENCE, RunningAgent, connect_stream, heard, refusal, sample_when, spec, streams, until,
+    workers,
 };
 use linerate::agent::{
     AgentLimits, AgentSession, AgentSettings, AllowList, ClientLimits, LocalBinding, Receivers, StreamTicket,
@@ -64,14 +65,14 @@ fn streams_of_a_client_are_counted_over_its_sessions_and_the_others_run() {
     one.open(streams(sends(2))).expect("opened");
     let opened = two.open(streams(sends(2))).expect("opened");
     assert!(refused(&opened.streams[1]).contains("3 streams"), "{opened:?}");
-    let stream = two.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let stream = connect_stream(&two, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
     let sample = sample_when(&two, |sample| sample.streams[0].bytes > 0);
     assert!(
         sample.streams[1].ended
             && sample.streams[1].error.as_deref().is_some_and(|why| why.contains("--streams"))
     );
     let text =
-        two.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect_err("refused").to_string();
+        connect_stream(&two, &opened.streams[1], &sends(1)[0], None, None).expect_err("refused").to_string();
     assert!(text.contains("3 streams") && text.contains(&running.address.to_string()), "{text}");
     drop((one, stream));
     two.close().expect("closed");
@@ -141,8 +142,8 @@ fn a_rate_limit_is_dealt_to_the_streams_of_a_client_and_kept() {
     assert!(refused(&late.streams[0]).contains("--rate-limit"), "nothing is left: {late:?}");
 
     // The agent's end is told its rate; who moves more all the same is ended, in either direction.
-    let take = session.connect_stream(&opened.streams[1], &sends(1)[0], None, None).expect("a stream");
-    let give = session.connect_stream(&opened.streams[2], &ours, None, None).expect("a stream");
+    let take = connect_stream(&session, &opened.streams[1], &sends(1)[0], None, None).expect("a stream");
+    let give = connect_stream(&session, &opened.streams[2], &ours, None, None).expect("a stream");
     let (linerate::flow::stream::StreamSocket::Tcp(mut take), linerate::agent::StreamSocket::Tcp(mut give)) =
         (take, give)
     else {
@@ -176,7 +177,7 @@ fn a_test_that_takes_too_long_is_ended_with_its_reason() {
         linerate::agent::OpenRequest { streams: sends(1), ..workers(&[Protocol::Tcp, Protocol::Udp]) };
     let opened = session.open(request).expect("opened");
     let mut worker = session.connect_tcp(&opened.workers[0], |_| Ok(())).expect("a worker");
-    let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let stream = connect_stream(&session, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
     let sample = sample_when(&session, |sample| {
         sample.workers.iter().all(|worker| worker.ended) && sample.streams.iter().all(|stream| stream.ended)
     });
@@ -250,7 +251,8 @@ fn who_opens_and_closes_streams_in_turn_gets_no_more_than_its_rate() {
             std::thread::sleep(Duration::from_millis(20));
             continue;
         }
-        let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+        let stream =
+            connect_stream(&session, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
         let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
         // Over before anybody looks, or ended soon after: how busy the machine is decides.
         let sent = stream.write_all(&[1; 800_000]).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
@@ -275,7 +277,7 @@ fn who_says_nothing_is_held_to_the_rate_all_the_same() {
     let running = RunningAgent::with(rate_limit(1e6), COUNTING, "127.0.0.1:0");
     let session = running.connect();
     let opened = session.open(streams(vec![spec(Protocol::Tcp, StreamRole::Receive)])).expect("opened");
-    let stream = session.connect_stream(&opened.streams[0], &sends(1)[0], None, None).expect("a stream");
+    let stream = connect_stream(&session, &opened.streams[0], &sends(1)[0], None, None).expect("a stream");
     let linerate::agent::StreamSocket::Tcp(mut stream) = stream else { panic!("TCP") };
     stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
     let began = Instant::now();

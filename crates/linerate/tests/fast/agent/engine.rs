@@ -1,7 +1,7 @@
 //! Streams as they are: agent and client with the engine of `flow`, in both directions, and what strangers
 //! and forgers reach.
 
-use super::running::{PATIENCE, RunningAgent, sample_when, spec, streams};
+use super::running::{PATIENCE, RunningAgent, connect_stream, sample_when, spec, streams};
 use linerate::agent::{AgentLimits, AgentSession, LocalBinding, Receivers};
 use linerate::flow::stream::{
     Content, RunningStream, StreamCounters, StreamRole, StreamSocket, StreamSpec, start,
@@ -58,7 +58,7 @@ fn both_directions_over_both_transports_at_once() {
             .zip(&opened.streams)
             .map(|(spec, ticket)| {
                 let spec = StreamSpec { role: spec.role.other(), ..spec.clone() };
-                let socket = session.connect_stream(ticket, &spec, None, None).expect("a stream");
+                let socket = connect_stream(&session, ticket, &spec, None, None).expect("a stream");
                 ours(spec, socket)
             })
             .collect();
@@ -89,7 +89,7 @@ fn udp_stream(
     let theirs = StreamSpec { limit_bytes: None, ..limited(Protocol::Udp, role) };
     let opened = session.open(streams(vec![theirs.clone()])).expect("opened");
     let spec = StreamSpec { role: role.other(), ..theirs };
-    let socket = session.connect_stream(&opened.streams[0], &spec, local, None).expect("admitted");
+    let socket = connect_stream(session, &opened.streams[0], &spec, local, None).expect("admitted");
     let StreamSocket::Udp { socket: plain, .. } = &socket else { panic!("UDP") };
     (plain.try_clone().expect("another handle"), socket, spec)
 }
@@ -165,7 +165,7 @@ fn a_stream_to_nobody_ends_with_its_session_and_a_stop_with_its_last_bytes() {
         .zip(&opened.streams)
         .map(|(spec, ticket)| {
             let spec = StreamSpec { role: spec.role.other(), ..spec.clone() };
-            session.connect_stream(ticket, &spec, None, None).expect("a stream")
+            connect_stream(&session, ticket, &spec, None, None).expect("a stream")
         })
         .collect();
     sample_when(&session, |sample| sample.streams[1].bytes > 0);

@@ -1,8 +1,8 @@
 //! What the tests of the agent share: an agent on a thread, receivers that only count, and patience.
 
 use linerate::agent::{
-    Agent, AgentLimits, AgentSession, AgentSettings, Interface, InterfaceOf, Key, OpenRequest, Receivers,
-    TestSample, WorkerRequest,
+    Agent, AgentLimits, AgentSession, AgentSettings, Interface, InterfaceOf, Key, LocalBinding, OpenRequest,
+    Receivers, StreamTicket, TestSample, WorkerRequest,
 };
 use linerate::failure::Failure;
 use linerate::flow::receive::{Received, Terms};
@@ -16,6 +16,17 @@ use std::time::{Duration, Instant};
 
 /// Generous: the machine that tests may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Opens a stream with its ticket, without an end to its patience.
+pub fn connect_stream(
+    session: &AgentSession,
+    ticket: &StreamTicket,
+    spec: &StreamSpec,
+    local: Option<SocketAddr>,
+    device: Option<&str>,
+) -> Result<StreamSocket, Failure> {
+    session.connect_stream_until(ticket, spec, LocalBinding { local, device }, &AtomicBool::new(false))
+}
 
 fn nothing_came(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)

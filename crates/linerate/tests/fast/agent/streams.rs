@@ -1,6 +1,6 @@
 //! Streams of `linerate network`: tickets, refusals that leave the others running, places, counters.
 
-use super::running::{COUNTING, RunningAgent, sample_when, spec, streams};
+use super::running::{COUNTING, RunningAgent, connect_stream, sample_when, spec, streams};
 use linerate::agent::{AgentLimits, AgentSettings, StreamTicket};
 use linerate::flow::stream::{StreamRole, StreamSpec};
 use linerate::protocol::Protocol;
@@ -19,7 +19,7 @@ fn half_of_the_streams_refused_and_the_others_run() {
     let asked: Vec<StreamSpec> = bad.iter().flat_map(|bad| [good.clone(), bad.clone()]).collect();
     let opened = session.open(streams(asked)).expect("opened");
     let connected: Vec<_> =
-        opened.streams.iter().map(|ticket| session.connect_stream(ticket, &good, None, None)).collect();
+        opened.streams.iter().map(|ticket| connect_stream(&session, ticket, &good, None, None)).collect();
     let sample =
         sample_when(&session, |sample| sample.streams.iter().step_by(2).all(|stream| stream.bytes > 0));
     for (index, (stream, connected)) in sample.streams.iter().zip(&connected).enumerate() {
@@ -57,7 +57,7 @@ fn a_client_that_dies_takes_its_streams_with_it() {
     let opened = session.open(streams(asked.clone())).expect("opened");
     let held: Vec<_> = opened.streams[..2]
         .iter()
-        .map(|ticket| session.connect_stream(ticket, &asked[0], None, None).expect("a stream"))
+        .map(|ticket| connect_stream(&session, ticket, &asked[0], None, None).expect("a stream"))
         .collect();
     sample_when(&session, |sample| sample.streams[0].bytes > 0);
     drop(session);
@@ -75,7 +75,7 @@ fn a_stream_works_where_the_client_says_unless_the_agent_pins_nothing() {
         assert_eq!(session.hello().interface_cores, cores);
         let pinned = StreamSpec { core: Some(1), ..spec(Protocol::Tcp, StreamRole::Send) };
         let opened = session.open(streams(vec![pinned.clone()])).expect("opened");
-        let _stream = session.connect_stream(&opened.streams[0], &pinned, None, None).expect("a stream");
+        let _stream = connect_stream(&session, &opened.streams[0], &pinned, None, None).expect("a stream");
         let sample = sample_when(&session, |sample| sample.streams[0].bytes > 0);
         assert_eq!(sample.streams[0].calls, calls);
     }
@@ -88,20 +88,18 @@ fn a_stream_leaves_by_the_address_and_interface_that_it_shall() {
     let send = spec(Protocol::Tcp, StreamRole::Send);
     let opened = session.open(streams(vec![send.clone(); 3])).expect("opened");
     let local = Some(([127, 0, 0, 5], 0).into());
-    let stream = session.connect_stream(&opened.streams[0], &send, local, None).expect("a stream");
+    let stream = connect_stream(&session, &opened.streams[0], &send, local, None).expect("a stream");
     let linerate::flow::stream::StreamSocket::Tcp(stream) = stream else { panic!("TCP") };
     assert_eq!(stream.local_addr().expect("an address").ip().to_string(), "127.0.0.5");
     let foreign = Some("192.0.2.1:0".parse().expect("an address"));
     let text =
-        session.connect_stream(&opened.streams[1], &send, foreign, None).expect_err("not ours").to_string();
+        connect_stream(&session, &opened.streams[1], &send, foreign, None).expect_err("not ours").to_string();
     assert!(text.contains("192.0.2.1") && text.contains("no interface"), "{text}");
-    let text = session
-        .connect_stream(&opened.streams[2], &send, None, Some("no-such-nic"))
+    let text = connect_stream(&session, &opened.streams[2], &send, None, Some("no-such-nic"))
         .expect_err("none")
         .to_string();
     assert!(text.contains("no-such-nic"), "{text}");
-    session
-        .connect_stream(&opened.streams[2], &send, None, Some("lo"))
+    connect_stream(&session, &opened.streams[2], &send, None, Some("lo"))
         .map(drop)
         .expect("since Linux 5.7 anybody may");
 }
@@ -123,7 +121,7 @@ fn the_host_s_counters_and_limits_are_reported() {
         matches!(ticket, StreamTicket::Granted { udp_port: None, bytes_per_second: None, .. }),
         "{ticket:?}"
     );
-    let _stream = session.connect_stream(ticket, &spec(Protocol::Tcp, StreamRole::Receive), None, None);
+    let _stream = connect_stream(&session, ticket, &spec(Protocol::Tcp, StreamRole::Receive), None, None);
     sample_when(&session, |sample| sample.streams[0].bytes > 0);
     let during = session.counters().expect("counters").since(&before);
     let segments = during.count("Tcp", "OutSegs");

@@ -59,27 +59,28 @@ const SLOW_LINK: &str = "20mbit";
 /// exceeds twentyfold.
 const SLOW_READER: u64 = 50_000;
 
-/// A slow link with a short queue on the sender; false, with a message, where the kernel has no tbf.
-fn token_bucket(ground: &TwoHosts) -> bool {
+/// Both hosts with a slow link and a short queue on the sender; none, with a message, where the kernel has no
+/// tbf.
+fn behind_a_token_bucket() -> Option<TwoHosts> {
+    let ground = TwoHosts::new()?;
     let tbf = ["tbf", "rate", SLOW_LINK, "burst", "64kb", "limit", "96kb"];
-    let made = ground.tc(&[&["qdisc", "add", "dev", CABLE, "root"], &tbf[..]].concat());
-    if !made {
+    if !ground.tc(&[&["qdisc", "add", "dev", CABLE, "root"], &tbf[..]].concat()) {
         println!("skipped: no tbf here");
+        return None;
     }
-    made
+    Some(ground)
+}
+
+/// A slow reader with a small buffer.
+fn small_buffer() -> LedgerTest {
+    LedgerTest { buffer_bytes: 64_000, wait_micros: SLOW_READER, ..LedgerTest::default() }
 }
 
 #[test]
 fn a_receive_buffer_of_64_kilobytes() {
     let Some(ground) = TwoHosts::new() else { return };
     for (segmented, coalesced) in [(false, false), (true, false), (true, true)] {
-        let test = LedgerTest {
-            segmented,
-            coalesced,
-            buffer_bytes: 64_000,
-            wait_micros: SLOW_READER,
-            ..LedgerTest::default()
-        };
+        let test = LedgerTest { segmented, coalesced, ..small_buffer() };
         let ledger = ground.test(&test);
         let socket = dropping(&ledger, "b", Layer::Socket);
         adds_up(&ledger, &[&socket]);
@@ -90,10 +91,7 @@ fn a_receive_buffer_of_64_kilobytes() {
 
 #[test]
 fn a_token_bucket_that_overflows() {
-    let Some(ground) = TwoHosts::new() else { return };
-    if !token_bucket(&ground) {
-        return;
-    }
+    let Some(ground) = behind_a_token_bucket() else { return };
     for segmented in [false, true] {
         let ledger = ground.test(&LedgerTest { segmented, coalesced: segmented, ..LedgerTest::default() });
         let queue = dropping(&ledger, "a", Layer::Qdisc);
@@ -174,13 +172,7 @@ fn a_sender_whose_own_mtu_is_too_small_is_reported() {
 #[test]
 fn datagrams_in_pieces_are_accounted_for() {
     let Some(ground) = TwoHosts::new() else { return };
-    let test = LedgerTest {
-        datagram_bytes: 8972,
-        datagrams: 4000,
-        buffer_bytes: 64_000,
-        wait_micros: SLOW_READER,
-        ..LedgerTest::default()
-    };
+    let test = LedgerTest { datagram_bytes: 8972, datagrams: 4000, ..small_buffer() };
     let ledger = ground.test(&test);
     let socket = dropping(&ledger, "b", Layer::Socket);
     adds_up(&ledger, &[&socket]);
@@ -210,18 +202,9 @@ fn a_reader_on_a_busy_core() {
 
 #[test]
 fn a_queue_and_a_socket_that_both_drop() {
-    let Some(ground) = TwoHosts::new() else { return };
-    if !token_bucket(&ground) {
-        return;
-    }
+    let Some(ground) = behind_a_token_bucket() else { return };
     for segmented in [false, true] {
-        let test = LedgerTest {
-            segmented,
-            coalesced: segmented,
-            buffer_bytes: 64_000,
-            wait_micros: SLOW_READER,
-            ..LedgerTest::default()
-        };
+        let test = LedgerTest { segmented, coalesced: segmented, ..small_buffer() };
         let ledger = ground.test(&test);
         let (queue, socket) = (dropping(&ledger, "a", Layer::Qdisc), dropping(&ledger, "b", Layer::Socket));
         adds_up(&ledger, &[&queue, &socket]);

@@ -9,7 +9,7 @@ mod zfs;
 
 use crate::probe::machine::{Array, Disk, FileSystem};
 use btrfs::Pool;
-use linerate_facts::fact::Fact;
+use linerate_facts::fact::{Fact, NOT_RECORDED};
 use linerate_facts::sysroot::Sysroot;
 use mount_table::Mount;
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ impl<'a> BackingDevices<'a> {
     /// The file system's own block; only the live system can be asked.
     fn block_bytes(&self, mount: &Mount) -> Fact<u64> {
         if !self.sysroot.is_live() {
-            return Fact::unknown("not recorded");
+            return Fact::unknown(NOT_RECORDED);
         }
         match linerate_system::file::block_bytes_at(&mount.mount_point) {
             Ok(bytes) => Fact::Known(bytes),

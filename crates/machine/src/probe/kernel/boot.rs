@@ -1,7 +1,7 @@
 //! What was chosen when the machine was started and holds until it is started again: boot options, the IOMMU.
 
 use linerate_facts::fact::Fact;
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{Sysroot, Unreadable};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -68,7 +68,7 @@ pub fn iommu(sysroot: &Sysroot) -> Fact<Vec<String>> {
     if numbers.is_empty() {
         return match sysroot.is_directory(groups) {
             true => Fact::Known(Vec::new()),
-            false => Fact::unknown("/sys/kernel/iommu_groups: not there"),
+            false => Fact::unknown(Unreadable::absent(groups)),
         };
     }
     let types: BTreeSet<String> = numbers

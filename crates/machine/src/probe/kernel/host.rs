@@ -1,7 +1,7 @@
 //! Which host it is, and whether it is a virtual machine or a container.
 
 use linerate_facts::fact::Fact;
-use linerate_facts::sysroot::Sysroot;
+use linerate_facts::sysroot::{Sysroot, Unreadable};
 
 /// A virtual machine whose hypervisor does not report its name.
 pub(crate) const UNNAMED: &str = "unnamed hypervisor";
@@ -51,7 +51,7 @@ pub(crate) fn container(sysroot: &Sysroot) -> Fact<String> {
         (Some(name), _) => Fact::Known(name),
         (None, Some(FIRST_NAMESPACE)) => Fact::Known("none".into()),
         (None, Some(_)) => Fact::Known("unnamed container".into()),
-        (None, None) => Fact::unknown("/proc/self/ns/pid: not there"),
+        (None, None) => Fact::unknown(Unreadable::absent("/proc/self/ns/pid")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A PCIe link from what the kernel, `lspci` or a register says of its speed and width.
 
-use crate::probe::machine::PciLink;
+use crate::probe::machine::{PciDevice, PciLink};
 use linerate_facts::fact::Fact;
 
 /// Speeds by the code of the link registers, from 1 (PCIe base specification 7.0, 7.5.3.6: a bit of the
@@ -9,6 +9,13 @@ const SPEEDS: [f64; 7] = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 /// Why a link of width 0 is not known.
 pub(crate) const DOWN: &str = "the link is down (width 0): nothing is plugged in";
+
+impl PciDevice {
+    /// Whether its link is one of width 0; of a saved machine only the reason says so.
+    pub(crate) fn link_is_down(&self) -> bool {
+        self.link.why() == Some(DOWN)
+    }
+}
 
 /// GT/s of a four-bit speed code of LnkCap, LnkSta or LnkCtl2.
 pub(super) fn speed_of_code(code: u32) -> Option<f64> {

@@ -13,6 +13,7 @@ use address::Address;
 use config::ConfigSpace;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
+#[cfg(test)]
 pub(crate) use link::DOWN;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

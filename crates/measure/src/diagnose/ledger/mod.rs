@@ -21,7 +21,7 @@ pub use measured::{MeasuredLedger, ledgers};
 pub use product::*;
 
 use drops::{DropReading, told};
-use linerate_facts::counters::NOT_RECORDED;
+use linerate_facts::counters::MISSED_BY_TRACE;
 use linerate_facts::protocol::Protocol;
 use share::signed;
 
@@ -80,7 +80,7 @@ fn reasons(end: &LedgerHost) -> Vec<Reason> {
     };
     let mut all: Vec<Reason> = known.filter(|(_, counted)| **counted > 0).map(one).collect();
     // What is missing is said first: without it the others would pass for all.
-    let missing = |one: &Reason| one.reason == NOT_RECORDED;
+    let missing = |one: &Reason| one.reason == MISSED_BY_TRACE;
     all.sort_by(|a, b| {
         missing(b).cmp(&missing(a)).then(b.counted.cmp(&a.counted)).then_with(|| a.reason.cmp(&b.reason))
     });

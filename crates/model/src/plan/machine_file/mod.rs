@@ -39,7 +39,7 @@ use super::parts::MachineParts;
 pub(super) use numbers::{is_max_payload, memory_rate};
 use std::fmt;
 use std::ops::Range;
-pub(super) use values::{pcie, rate};
+pub(super) use values::{PartValueError, pcie, rate};
 
 /// A description is written by hand; what is larger is something else.
 pub const LARGEST_FILE_BYTES: usize = 1 << 20;

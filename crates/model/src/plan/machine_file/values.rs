@@ -1,10 +1,11 @@
 //! The values of a machine file that carry a unit: rates, PCIe links, links between sockets, clocks, places.
 
 use crate::plan::parts::GENERATIONS;
-use linerate_facts::units::parse_rate;
+use linerate_facts::units::{ParseError, parse_rate};
 use linerate_machine::probe::PciLink;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
+use thiserror::Error as ThisError;
 
 /// More bytes per second than any part of a server carries: a unit was mistaken.
 pub(in crate::plan) const LARGEST_RATE: f64 = 1e13;
@@ -36,19 +37,38 @@ pub(super) struct Clock(pub f64);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlaceValue(pub Vec<String>);
 
+/// A text that is no value of a part.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+pub(in crate::plan) enum PartValueError {
+    #[error(transparent)]
+    Unit(#[from] ParseError),
+    #[error("“{0}” is no rate of a server's part: check its unit")]
+    Rate(String),
+    #[error("“{0}” is no PCIe link: write generation 1 to 7 and lanes, like 3x16 or \"2.0 x8\"")]
+    Pcie(String),
+    #[error(
+        "“{0}” is no link: write its kind and GT/s, like \"qpi 6.4\", \"upi 10.4\", \"hypertransport 5.2\", \
+         \"xgmi 18\", or give a rate"
+    )]
+    Link(String),
+    #[error("“{text}”: no {name} runs at {speed} GT/s")]
+    LinkSpeed { text: String, name: &'static str, speed: String },
+    #[error("“{0}” is no clock: write it like \"2.66GHz\"")]
+    Clock(String),
+}
+
 /// Reads a rate that a part can have.
-pub(in crate::plan) fn rate(text: &str) -> Result<f64, String> {
-    let rate = parse_rate(text).map_err(|error| error.to_string())?;
+pub(in crate::plan) fn rate(text: &str) -> Result<f64, PartValueError> {
+    let rate = parse_rate(text)?;
     if !(SMALLEST_RATE..=LARGEST_RATE).contains(&rate) {
-        return Err(format!("“{text}” is no rate of a server's part: check its unit"));
+        return Err(PartValueError::Rate(text.into()));
     }
     Ok(rate)
 }
 
 /// Reads `2.0 x8`, `pcie3x16`, `PCIe 1.0 x4`.
-pub(in crate::plan) fn pcie(text: &str) -> Result<PciLink, String> {
-    let wrong =
-        || format!("“{text}” is no PCIe link: write generation 1 to 7 and lanes, like 3x16 or \"2.0 x8\"");
+pub(in crate::plan) fn pcie(text: &str) -> Result<PciLink, PartValueError> {
+    let wrong = || PartValueError::Pcie(text.into());
     let lower = text.trim().to_ascii_lowercase();
     let rest = lower.strip_prefix("pcie").unwrap_or(&lower).trim_start();
     let (generation, width) = rest.split_once('x').ok_or_else(wrong)?;
@@ -69,13 +89,8 @@ pub(in crate::plan) fn pcie(text: &str) -> Result<PciLink, String> {
 /// Data bytes of a transfer and direction: QPI and UPI 1 carry 16 data bits of 20 (Intel, "An Introduction to
 /// the Intel QuickPath Interconnect", 2009), HyperTransport 16 bits without a line code, xGMI 16 lanes at 8/9
 /// for its CRC, DMI 4 lanes like PCIe.
-fn socket_link(text: &str) -> Result<Link, String> {
-    let wrong = || {
-        format!(
-            "“{text}” is no link: write its kind and GT/s, like \"qpi 6.4\", \"upi 10.4\", \"hypertransport \
-             5.2\", \"xgmi 18\", or give a rate"
-        )
-    };
+fn socket_link(text: &str) -> Result<Link, PartValueError> {
+    let wrong = || PartValueError::Link(text.into());
     let lower = text.trim().to_ascii_lowercase();
     let (kind, speed) = lower.split_once(' ').ok_or_else(wrong)?;
     let speed = speed.trim().trim_end_matches("gt/s").trim();
@@ -90,21 +105,21 @@ fn socket_link(text: &str) -> Result<Link, String> {
         _ => return Err(wrong()),
     };
     if !(speed > 0.0 && speed <= fastest) {
-        return Err(format!("“{text}”: no {name} runs at {speed} GT/s"));
+        return Err(PartValueError::LinkSpeed { text: text.into(), name, speed: speed.to_string() });
     }
     Ok(Link { bytes_per_second: speed * 1e9 * bytes_a_transfer, words: format!("{name} {speed} GT/s") })
 }
 
-fn clock(text: &str) -> Result<f64, String> {
+fn clock(text: &str) -> Result<f64, PartValueError> {
     let number = text.trim().strip_suffix("GHz").map(str::trim).and_then(|number| number.parse().ok());
     match number {
         Some(gigahertz) if (0.1..=20.0).contains(&gigahertz) => Ok(gigahertz),
-        _ => Err(format!("“{text}” is no clock: write it like \"2.66GHz\"")),
+        _ => Err(PartValueError::Clock(text.into())),
     }
 }
 
 /// A value that is read from a string in quotes.
-struct Quoted<T>(fn(&str) -> Result<T, String>, &'static str);
+struct Quoted<T>(fn(&str) -> Result<T, PartValueError>, &'static str);
 
 impl<T> Visitor<'_> for Quoted<T> {
     type Value = T;

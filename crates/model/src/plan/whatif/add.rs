@@ -1,5 +1,6 @@
 //! A part that is added: `KIND=WHAT[@PLACE]`.
 
+use super::Hindrance;
 use super::slots::{find_place, for_disk};
 use crate::plan::machine_file::{pcie, rate};
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, PartPlace};
@@ -12,10 +13,12 @@ const MOST_PORTS: u32 = 64;
 const DEFAULT_MTU: u32 = 1500;
 /// Disk ports of a controller where none are told: two connectors of four.
 const DEFAULT_DISK_PORTS: u32 = 8;
-const HOW: &str = "write it like nic=100G:pcie3x16@node1, nic=2x10G:pcie2x8, disk=3.2GB/s:pcie3x4@slot2, \
-disk=250MB/s/70MB/s@perc, controller=pcie2x8 or gpu=pcie4x16";
+const HOW: Hindrance = Hindrance::Form(
+    "write it like nic=100G:pcie3x16@node1, nic=2x10G:pcie2x8, disk=3.2GB/s:pcie3x4@slot2, \
+disk=250MB/s/70MB/s@perc, controller=pcie2x8 or gpu=pcie4x16",
+);
 
-pub(super) fn add(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, String> {
+pub(super) fn add(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, Hindrance> {
     let (kind, rest) = words.split_once('=').ok_or(HOW)?;
     let (what, place) = rest.split_once('@').map_or((rest, None), |(what, place)| (what, Some(place)));
     match kind {
@@ -26,18 +29,18 @@ pub(super) fn add(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, 
             let link = pcie(what)?;
             card(parts, "new-gpu", JointKind::Card, link, place, 1, &DeviceKind::Gpu)
         }
-        _ => Err(HOW.into()),
+        _ => Err(HOW),
     }
 }
 
-fn nic(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
+fn nic(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, Hindrance> {
     let (port, link) = what.split_once(':').ok_or(HOW)?;
     let (ports, port) = match port.split_once('x') {
         Some((count, port)) => (count.parse::<u32>().map_err(|_| HOW)?, port),
         None => (1, port),
     };
     if !(1..=MOST_PORTS).contains(&ports) {
-        return Err(format!("a card has 1 to {MOST_PORTS} ports"));
+        return Err(Hindrance::Ports { most: MOST_PORTS });
     }
     let what = DeviceKind::Nic {
         rate: Fact::Known(rate(port)?),
@@ -58,7 +61,7 @@ fn mtu(parts: &MachineParts) -> u32 {
     mtus.max().unwrap_or(DEFAULT_MTU)
 }
 
-fn disk(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
+fn disk(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, Hindrance> {
     let (rates, link) = what.split_once(':').map_or((what, None), |(rates, link)| (rates, Some(link)));
     // A rate has a slash of its own: 3GB/s/2GB/s.
     let at = rates.find("/s/").map(|at| at + 2);
@@ -72,7 +75,10 @@ fn disk(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec
     match link {
         Some(link) => card(parts, "new-disk", JointKind::Card, pcie(link)?, place, 1, &what),
         None => {
-            let place = for_disk(parts, place.ok_or("say its controller, like @perc, or give it a link")?)?;
+            let place = for_disk(
+                parts,
+                place.ok_or(Hindrance::Form("say its controller, like @perc, or give it a link"))?,
+            )?;
             let name = free_name(parts, "new-disk");
             parts.devices.push(ByteDevice { group: name.clone(), name, place, what });
             Ok(Vec::new())
@@ -80,12 +86,14 @@ fn disk(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec
     }
 }
 
-fn controller(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, String> {
+fn controller(parts: &mut MachineParts, what: &str, place: Option<&str>) -> Result<Vec<String>, Hindrance> {
     let (link, ports) = what.split_once(':').map_or((what, None), |(link, ports)| (link, Some(ports)));
     let ports = match ports {
-        Some(ports) => {
-            ports.parse().ok().filter(|ports| (1..=1024).contains(ports)).ok_or("disk ports: 1 to 1024")?
-        }
+        Some(ports) => ports
+            .parse()
+            .ok()
+            .filter(|ports| (1..=1024).contains(ports))
+            .ok_or(Hindrance::Form("disk ports: 1 to 1024"))?,
         None => DEFAULT_DISK_PORTS,
     };
     let link = pcie(link)?;
@@ -108,7 +116,7 @@ fn card(
     place: Option<&str>,
     ports: u32,
     what: &DeviceKind,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Hindrance> {
     let name = free_name(parts, beginning);
     let (up, notes) = find_place(parts, place, Some(link), &name)?;
     let mut joint = Joint::new(&name, kind, up);

@@ -8,6 +8,7 @@ mod add;
 mod set;
 mod slots;
 
+use super::machine_file::PartValueError;
 use super::parts::{ByteDevice, JointKind, MachineParts, PartPlace};
 use slots::find_place;
 
@@ -41,7 +42,44 @@ impl std::fmt::Display for WhatIfChange {
 #[error("{change}: {hindrance}")]
 pub struct WhatIfError {
     pub change: WhatIfChange,
-    hindrance: String,
+    hindrance: Hindrance,
+}
+
+/// What stands in the way of a change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Hindrance {
+    /// The words have another form, or a number is none that the part can have: how to write it.
+    #[error("{0}")]
+    Form(&'static str),
+    #[error(transparent)]
+    Value(#[from] PartValueError),
+    #[error("a card has 1 to {most} ports")]
+    Ports { most: u32 },
+    #[error("no part is called “{name}”; there is {there}")]
+    NoPart { name: String, there: String },
+    #[error("there is nothing to set by that name: {}", set::HOW)]
+    NoKey,
+    #[error("{part} has no {figure}: {}", set::HOW)]
+    NoFigure { part: String, figure: String },
+    /// What the change is made from is not known: what to do.
+    #[error("{0}")]
+    Unknown(&'static str),
+    #[error("there is no place “{name}”; there is {there}, and node0")]
+    NoPlace { name: String, there: String },
+    #[error("there is no {name}: the machine has nodes 0 to {last}")]
+    NoNode { name: String, last: u32 },
+    #[error("{to} hangs from {card} itself")]
+    BelowItself { to: String, card: String },
+    #[error("{slot} is full: {other} is in it; remove or move that first")]
+    SlotFull { slot: String, other: String },
+    #[error("{0} is a card: name a slot, hub or switch")]
+    IsCard(String),
+    #[error("a disk without a link of its own goes on a controller or bus; there is {there}")]
+    NoController { there: String },
+    #[error("{name} is full: its {ports} ports have disks")]
+    PortsFull { name: String, ports: u32 },
+    #[error("no free slot of {whose} carries {link}: {reasons}")]
+    NoSlot { whose: String, link: String, reasons: String },
 }
 
 /// Makes the change; gives what to know about it (a slot that narrows a card).
@@ -56,14 +94,14 @@ pub fn apply(parts: &mut MachineParts, change: &WhatIfChange) -> Result<Vec<Stri
 }
 
 /// Moves a card to another slot, or a disk to another controller.
-fn shift(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, String> {
-    let (name, to) = words.split_once('=').ok_or("write it like eth0=slot3")?;
+fn shift(parts: &mut MachineParts, words: &str) -> Result<Vec<String>, Hindrance> {
+    let (name, to) = words.split_once('=').ok_or(Hindrance::Form("write it like eth0=slot3"))?;
     if let Some(card) = card_of(parts, name) {
         let link = parts.joint(&card).and_then(|joint| joint.link);
         let (place, notes) = find_place(parts, Some(to), link, &card)?;
         let below = |place: &PartPlace| parts.above(place).iter().any(|joint| joint.name == card);
         if below(&place) {
-            return Err(format!("{to} hangs from {card} itself"));
+            return Err(Hindrance::BelowItself { to: to.into(), card });
         }
         let joint = parts.joints.iter_mut().find(|joint| joint.name == card);
         if let Some(joint) = joint {
@@ -93,7 +131,7 @@ fn card_of(parts: &MachineParts, name: &str) -> Option<String> {
 }
 
 /// Takes away a part and all that hangs from it; a card whose last port went goes, too.
-fn remove(parts: &mut MachineParts, name: &str) -> Result<Vec<String>, String> {
+fn remove(parts: &mut MachineParts, name: &str) -> Result<Vec<String>, Hindrance> {
     // A name may have colons of its own (`0000:03:00.0`).
     let (kind, plain) = match name.split_once(':') {
         Some((kind, plain)) if ["disk", "nic", "gpu"].contains(&kind) => (Some(kind), plain),
@@ -137,14 +175,14 @@ fn remove(parts: &mut MachineParts, name: &str) -> Result<Vec<String>, String> {
 /// Names that an error lists at most.
 const MOST_NAMES: usize = 16;
 
-fn nothing_called(parts: &MachineParts, name: &str) -> String {
+fn nothing_called(parts: &MachineParts, name: &str) -> Hindrance {
     let cards = parts.joints.iter().filter(|joint| joint.kind != JointKind::Slot).map(|joint| &joint.name);
     let mut names: Vec<&str> =
         cards.chain(parts.devices.iter().map(|device| &device.name)).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
-    let shown: String = name.escape_debug().take(64).collect();
-    format!("no part is called “{shown}”; there is {}", super::wording::listed(&names, MOST_NAMES))
+    let name = name.escape_debug().take(64).collect();
+    Hindrance::NoPart { name, there: super::wording::listed(&names, MOST_NAMES) }
 }
 
 #[cfg(test)]

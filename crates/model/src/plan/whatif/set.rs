@@ -1,16 +1,17 @@
 //! A figure of a part that is set: `KEY=VALUE` for all, `NAME.KEY=VALUE` for one part or all of an entry.
 
+use super::Hindrance;
 use crate::plan::machine_file::{is_max_payload, memory_rate, pcie, rate};
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts};
 use linerate_facts::fact::Fact;
 
-const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.channels=4, memory.rate=50GB/s, \
+pub(super) const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.channels=4, memory.rate=50GB/s, \
                    cpu.cores=8, cpu.cost=1.2 \
 (CPU seconds per GB), socket-link.rate=20GB/s, or NAME.mtu, NAME.rate, NAME.read, NAME.write, \
 NAME.pcie=3x16, NAME.maxpayload";
 
-pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), String> {
-    let (key, value) = words.split_once('=').ok_or(HOW)?;
+pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), Hindrance> {
+    let (key, value) = words.split_once('=').ok_or(Hindrance::Form(HOW))?;
     // A name may have dots itself (`0000:03:00.0`): the key is what stands behind the last.
     let (name, key) = key.rsplit_once('.').map_or((None, key), |(name, key)| (Some(name), key));
     match (name, key) {
@@ -19,7 +20,9 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), String> {
         (Some("socket-link"), "rate") => {
             let rate = rate(value)?;
             if parts.socket_links.is_empty() {
-                return Err("no link between nodes is known: describe the machine in a file".into());
+                return Err(Hindrance::Unknown(
+                    "no link between nodes is known: describe the machine in a file",
+                ));
             }
             parts.socket_links.iter_mut().for_each(|link| link.bytes_per_second = Fact::Known(rate));
             Ok(())
@@ -29,7 +32,7 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), String> {
                 .parse()
                 .ok()
                 .filter(|mtu| (576..=65_535).contains(mtu))
-                .ok_or("an MTU is 576 to 65535")?;
+                .ok_or(Hindrance::Form("an MTU is 576 to 65535"))?;
             devices(parts, name, |device| match &mut device.what {
                 DeviceKind::Nic { mtu: own, .. } => {
                     *own = Fact::Known(mtu);
@@ -40,7 +43,8 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), String> {
         }
         (name, "maxpayload") => {
             let bytes = value.parse().ok().filter(|bytes| is_max_payload(*bytes));
-            let bytes = bytes.ok_or("MaxPayload is 128, 256, 512, 1024, 2048 or 4096 bytes")?;
+            let bytes =
+                bytes.ok_or(Hindrance::Form("MaxPayload is 128, 256, 512, 1024, 2048 or 4096 bytes"))?;
             joints(parts, name, |joint| {
                 let linked = joint.link.is_some() && joint.kind != JointKind::Slot;
                 linked && joint.max_payload_bytes.replace(bytes).is_none_or(|_| true)
@@ -79,7 +83,7 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), String> {
                 })
             })
         }
-        _ => Err(format!("there is nothing to set by that name: {HOW}")),
+        _ => Err(Hindrance::NoKey),
     }
 }
 
@@ -87,7 +91,7 @@ fn devices(
     parts: &mut MachineParts,
     name: Option<&str>,
     mut change: impl FnMut(&mut ByteDevice) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Hindrance> {
     let called = |device: &ByteDevice| {
         name.is_none_or(|name| device.name == name || device.group == name || device.id() == name)
     };
@@ -102,7 +106,7 @@ fn joints(
     parts: &mut MachineParts,
     name: Option<&str>,
     mut change: impl FnMut(&mut Joint) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Hindrance> {
     // `eth0` is a port: its card has the link.
     let card = name.and_then(|name| super::card_of(parts, name));
     let name = card.as_deref().or(name);
@@ -116,17 +120,21 @@ fn joints(
     if changed == 0 { Err(none_has(parts, name)) } else { Ok(()) }
 }
 
-fn none_has(parts: &MachineParts, name: Option<&str>) -> String {
+fn none_has(parts: &MachineParts, name: Option<&str>) -> Hindrance {
     match name {
         Some(name) if parts.joint(name).is_none() && parts.device(name).is_none() => {
             super::nothing_called(parts, name)
         }
-        Some(name) => format!("{name} has no such figure: {HOW}"),
-        None => "no part has such a figure".into(),
+        Some(name) => no_figure(name, "such figure"),
+        None => Hindrance::Unknown("no part has such a figure"),
     }
 }
 
-fn memory(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), String> {
+fn no_figure(part: &str, figure: &str) -> Hindrance {
+    Hindrance::NoFigure { part: part.into(), figure: figure.into() }
+}
+
+fn memory(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), Hindrance> {
     for node in &mut parts.nodes {
         match key {
             "rate" => node.memory_bytes_per_second = Fact::Known(rate(value)?),
@@ -139,9 +147,9 @@ fn memory(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), String
                             Fact::Known(rate * f64::from(clock) / f64::from(*old))
                         }
                         _ => {
-                            return Err(
-                                "neither channels nor clock of the memory are known: set memory.rate".into(),
-                            );
+                            return Err(Hindrance::Unknown(
+                                "neither channels nor clock of the memory are known: set memory.rate",
+                            ));
                         }
                     };
                 node.mt_per_second = Fact::Known(clock);
@@ -151,31 +159,32 @@ fn memory(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), String
                 let clock = *node
                     .mt_per_second
                     .known()
-                    .ok_or("the clock of the memory is not known: set memory.rate")?;
+                    .ok_or(Hindrance::Unknown("the clock of the memory is not known: set memory.rate"))?;
                 node.memory_bytes_per_second = Fact::Known(memory_rate(clock, channels));
                 node.channels = Fact::Known(channels);
             }
-            _ => return Err(format!("memory has no {key}: {HOW}")),
+            _ => return Err(no_figure("memory", key)),
         }
     }
     Ok(())
 }
 
-fn cpu(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), String> {
+fn cpu(parts: &mut MachineParts, key: &str, value: &str) -> Result<(), Hindrance> {
     match key {
         "cost" => {
             let cost = value.parse::<f64>().ok().filter(|cost| (1e-4..=1e4).contains(cost));
-            parts.cpu_seconds_per_gb = Fact::Known(cost.ok_or("give CPU seconds per GB, like 1.2")?);
+            parts.cpu_seconds_per_gb =
+                Fact::Known(cost.ok_or(Hindrance::Form("give CPU seconds per GB, like 1.2"))?);
         }
         "cores" => {
             let cores = number(value, 1..=4096, "a node has 1 to 4096 cores")?;
             parts.nodes.iter_mut().for_each(|node| node.cores = Fact::Known(f64::from(cores)));
         }
-        _ => return Err(format!("the CPU has no {key}: {HOW}")),
+        _ => return Err(no_figure("the CPU", key)),
     }
     Ok(())
 }
 
-fn number(value: &str, range: std::ops::RangeInclusive<u32>, why: &str) -> Result<u32, String> {
-    value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| why.to_string())
+fn number(value: &str, range: std::ops::RangeInclusive<u32>, why: &'static str) -> Result<u32, Hindrance> {
+    value.parse().ok().filter(|number| range.contains(number)).ok_or(Hindrance::Form(why))
 }

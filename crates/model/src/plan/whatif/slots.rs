@@ -1,6 +1,8 @@
 //! Where a part can go: the slot that was named, or the free slot that serves it best.
 
+use super::Hindrance;
 use crate::plan::parts::{Joint, JointKind, MachineParts, PartPlace, show_link, slower};
+use crate::plan::wording::listed;
 use linerate_machine::probe::PciLink;
 
 /// Slots that an error names at most.
@@ -13,63 +15,53 @@ pub(super) fn find_place(
     word: Option<&str>,
     link: Option<PciLink>,
     own: &str,
-) -> Result<(PartPlace, Vec<String>), String> {
+) -> Result<(PartPlace, Vec<String>), Hindrance> {
     let Some(word) = word else { return any_slot(parts, None, link, own) };
     if let Some(node) = node(parts, word)? {
         return any_slot(parts, Some(node), link, own);
     }
     let Some(joint) = parts.joint(word) else {
         let slots: Vec<&str> = slots(parts, None).map(|slot| slot.name.as_str()).collect();
-        let shown: String = word.escape_debug().take(64).collect();
-        return Err(format!(
-            "there is no place “{shown}”; there is {}, and node0",
-            crate::plan::wording::listed(&slots, MOST_SLOTS)
-        ));
+        let name = word.escape_debug().take(64).collect();
+        return Err(Hindrance::NoPlace { name, there: listed(&slots, MOST_SLOTS) });
     };
     match joint.kind {
         JointKind::Slot => {
             if let Some(other) = parts.occupant(word).filter(|other| other.name != own) {
-                return Err(format!("{word} is full: {} is in it; remove or move that first", other.name));
+                return Err(Hindrance::SlotFull { slot: word.into(), other: other.name.clone() });
             }
             Ok((PartPlace::Joint(word.into()), narrowed(joint, link)))
         }
         JointKind::Hub | JointKind::Switch | JointKind::Bus => {
             Ok((PartPlace::Joint(word.into()), Vec::new()))
         }
-        JointKind::Card | JointKind::Controller => {
-            Err(format!("{word} is a card: name a slot, hub or switch"))
-        }
+        JointKind::Card | JointKind::Controller => Err(Hindrance::IsCard(word.into())),
     }
 }
 
 /// Where a disk without a link of its own goes.
-pub(super) fn for_disk(parts: &MachineParts, word: &str) -> Result<PartPlace, String> {
+pub(super) fn for_disk(parts: &MachineParts, word: &str) -> Result<PartPlace, Hindrance> {
     let holders =
         || parts.joints.iter().filter(|joint| matches!(joint.kind, JointKind::Controller | JointKind::Bus));
     let Some(joint) = holders().find(|joint| joint.name == word) else {
         let names: Vec<&str> = holders().map(|joint| joint.name.as_str()).collect();
-        let there =
-            if names.is_empty() { "none".into() } else { crate::plan::wording::listed(&names, MOST_SLOTS) };
-        return Err(format!(
-            "a disk without a link of its own goes on a controller or bus; there is {there}"
-        ));
+        let there = if names.is_empty() { "none".into() } else { listed(&names, MOST_SLOTS) };
+        return Err(Hindrance::NoController { there });
     };
     let place = PartPlace::Joint(word.to_string());
     let there = parts.devices.iter().filter(|device| device.place == place).count();
     match joint.disk_ports {
-        Some(ports) if there >= ports as usize => {
-            Err(format!("{word} is full: its {ports} ports have disks"))
-        }
+        Some(ports) if there >= ports as usize => Err(Hindrance::PortsFull { name: word.into(), ports }),
         _ => Ok(place),
     }
 }
 
 /// `node1` as a number; none where the word is something else.
-fn node(parts: &MachineParts, word: &str) -> Result<Option<u32>, String> {
+fn node(parts: &MachineParts, word: &str) -> Result<Option<u32>, Hindrance> {
     let Some(id) = word.strip_prefix("node").and_then(|id| id.parse().ok()) else { return Ok(None) };
     if parts.node(id).is_none() {
         let last = parts.nodes.iter().map(|node| node.id).max().unwrap_or(0);
-        return Err(format!("there is no {word}: the machine has nodes 0 to {last}"));
+        return Err(Hindrance::NoNode { name: word.into(), last });
     }
     Ok(Some(id))
 }
@@ -87,7 +79,7 @@ fn any_slot(
     node: Option<u32>,
     link: Option<PciLink>,
     own: &str,
-) -> Result<(PartPlace, Vec<String>), String> {
+) -> Result<(PartPlace, Vec<String>), Hindrance> {
     let free = |slot: &&Joint| parts.occupant(&slot.name).is_none_or(|other| other.name == own);
     let carries = |slot: &&Joint| narrowed(slot, link).is_empty();
     let cost = |slot: &&Joint| slot.link.map_or(0.0, |link| link.gt_per_second * f64::from(link.width));
@@ -112,15 +104,15 @@ fn any_slot(
             [only] => {
                 Ok((PartPlace::Node(only.id), vec!["no slot is known: taken to have one that fits".into()]))
             }
-            _ => Err("no slot is known: say the node, like @node0".into()),
+            _ => Err(Hindrance::Unknown("no slot is known: say the node, like @node0")),
         },
         (false, _) => {
             let more = reasons.len().saturating_sub(MOST_SLOTS);
-            let mut told = reasons.into_iter().take(MOST_SLOTS).collect::<Vec<_>>().join("; ");
+            let mut reasons = reasons.into_iter().take(MOST_SLOTS).collect::<Vec<_>>().join("; ");
             if more > 0 {
-                told.push_str(&format!("; and {more} more"));
+                reasons.push_str(&format!("; and {more} more"));
             }
-            Err(format!("no free slot of {whose} carries {link}: {told}"))
+            Err(Hindrance::NoSlot { whose, link, reasons })
         }
     }
 }

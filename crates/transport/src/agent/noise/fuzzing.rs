@@ -172,5 +172,5 @@ fn tickets(tickets: &[StreamTicket]) {
 
 /// `--peer` by its form alone: host and port. Nothing is resolved.
 pub fn peer_form(text: &str) -> Option<(String, u16)> {
-    crate::address::to_connect("--peer", text, crate::agent::DEFAULT_PORT).ok()
+    crate::address::to_connect(text, crate::agent::DEFAULT_PORT).ok()
 }
