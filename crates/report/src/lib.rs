@@ -24,6 +24,7 @@ mod json;
 mod ledger_words;
 mod map;
 mod markup;
+pub mod results;
 mod stage;
 mod stages;
 mod stream_words;

@@ -21,6 +21,7 @@ mod lock;
 pub mod mapping;
 pub mod memory;
 pub mod namespace;
+pub mod private_folder;
 pub mod process;
 pub mod qdisc;
 pub mod queue;
@@ -29,6 +30,7 @@ pub mod segmentation;
 pub mod socket;
 pub mod storage;
 pub mod trains;
+pub mod user;
 pub mod zerocopy;
 
 /// The kernel's error numbers by name.

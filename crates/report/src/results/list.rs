@@ -1,0 +1,270 @@
+//! `linerate list`: one line for each kept result, the newest last, next to the prompt.
+
+use super::reference::parse;
+use super::store::{KeepError, ResultStore};
+use crate::grid::{Column, lines, name, number, text};
+use crate::json;
+use crate::stage::sentence;
+use crate::terminal::Style;
+use crate::verdict::{both, verdict};
+use linerate_facts::printable::{columns, printable, wrapped};
+use linerate_measure::run::Run;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// With less room beside it, a sentence has lines of its own.
+const LEAST_SENTENCE: usize = 40;
+/// The table of what is not the sentence takes what it needs.
+const WIDEST: usize = 1 << 12;
+/// Indent of a sentence that has lines of its own.
+const INDENT: &str = "    ";
+
+const COLUMNS: [Column; 5] =
+    [text("", 0), number("no.", 0), text("time (UTC)", 0), name("host"), text("command", 0)];
+
+/// All that is kept, oldest first.
+#[derive(Debug, Serialize)]
+pub struct ResultList {
+    /// Where they are.
+    folder: PathBuf,
+    results: Vec<KeptResult>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+struct KeptResult {
+    /// What names it on the command line.
+    reference: String,
+    /// It stays the same while others come and go.
+    number: u64,
+    bytes: u64,
+    /// None where the file is no result.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    summary: Option<ResultSummary>,
+    /// Why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damaged: Option<String>,
+}
+
+/// What it says.
+#[derive(Debug, Serialize)]
+struct ResultSummary {
+    started: String,
+    host: String,
+    /// `run`, `disk`, …
+    command: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    /// What the whole path carried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    achieved_bytes_per_second: Option<f64>,
+    /// Ids of the resources that are the bottleneck.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bottleneck: Vec<String>,
+    /// What came of it.
+    sentence: String,
+    /// How much failed along the way.
+    errors: usize,
+}
+
+impl ResultList {
+    /// Reads all of the user's.
+    pub fn read() -> Result<Self, KeepError> {
+        Self::of(&ResultStore::of_user()?)
+    }
+
+    fn of(store: &ResultStore) -> Result<Self, KeepError> {
+        let files = store.files()?;
+        let count = files.len();
+        let result = |(index, file)| {
+            // The folder is known: the name alone is enough.
+            let read = parse(store, file, Path::new(&file.name));
+            KeptResult {
+                reference: format!("@-{}", count - index),
+                number: file.number,
+                bytes: file.bytes,
+                damaged: read.as_ref().err().map(ToString::to_string),
+                summary: read.ok().map(|run| summary(&run)),
+            }
+        };
+        Ok(ResultList {
+            folder: store.path().into(),
+            results: files.iter().enumerate().map(result).collect(),
+        })
+    }
+
+    /// For programs, a newline at its end.
+    pub fn json(&self) -> String {
+        json::write(self)
+    }
+
+    /// For a terminal; a newline at its end. No sentence is cut.
+    pub fn screen(&self, width: usize, colour: bool) -> String {
+        let style = Style { colour };
+        if self.results.is_empty() {
+            let shown = printable(&self.folder.to_string_lossy());
+            return format!("No result is kept in {shown}.\n");
+        }
+        let rows: Vec<Vec<String>> = self.results.iter().map(KeptResult::cells).collect();
+        let table = lines(&COLUMNS, &rows, WIDEST);
+        let widest = table.iter().map(|line| columns(line)).max().unwrap_or(0) + 2;
+        let beside = widest + LEAST_SENTENCE <= width;
+        let mut screen = String::new();
+        for (index, line) in table.iter().enumerate() {
+            let Some(result) = index.checked_sub(1).and_then(|row| self.results.get(row)) else {
+                screen += &format!("{}\n", style.dim(line));
+                continue;
+            };
+            let room = if beside { width - widest } else { width.saturating_sub(INDENT.len()) };
+            let sentence = wrapped(&result.sentence(), room);
+            if !beside {
+                screen += &format!("{line}\n");
+                sentence.iter().for_each(|part| screen += &format!("{INDENT}{part}\n"));
+                continue;
+            }
+            let padded = format!("{line}{}", " ".repeat(widest - columns(line)));
+            for (part, text) in sentence.iter().enumerate() {
+                let before = if part == 0 { padded.clone() } else { " ".repeat(widest) };
+                screen += &format!("{before}{text}\n");
+            }
+        }
+        screen
+    }
+}
+
+impl KeptResult {
+    fn cells(&self) -> Vec<String> {
+        let number = self.number.to_string();
+        let Some(summary) = &self.summary else {
+            return vec![self.reference.clone(), number, "–".into(), "–".into(), "–".into()];
+        };
+        // 2026-11-23T03:08:02Z
+        let time: String = summary.started.chars().take(16).collect();
+        vec![
+            self.reference.clone(),
+            number,
+            time.replace('T', " "),
+            summary.host.clone(),
+            summary.command.clone(),
+        ]
+    }
+
+    fn sentence(&self) -> String {
+        let text = match (&self.summary, &self.damaged) {
+            (Some(summary), _) => {
+                let name = Some(&summary.name).filter(|name| !name.is_empty() && **name != summary.command);
+                let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
+                let partial = if summary.errors > 0 { " Partial: something failed." } else { "" };
+                format!("{name}{}{partial}", summary.sentence)
+            }
+            (None, damaged) => damaged.clone().unwrap_or_default(),
+        };
+        printable(&text)
+    }
+}
+
+fn summary(run: &Run) -> ResultSummary {
+    let bottleneck = run.diagnosis.as_ref().and_then(|diagnosis| diagnosis.bottleneck.as_ref());
+    let (achieved, sentence) = match run.stage {
+        Some(_) => (None, sentence(run)),
+        None => {
+            let verdict = verdict(run);
+            let rate = verdict.achieved.value.map(|_| format!("{}. ", both(&verdict.achieved)));
+            (verdict.achieved.value, rate.unwrap_or_default() + &verdict.sentence)
+        }
+    };
+    ResultSummary {
+        started: run.started.clone(),
+        host: run.host.clone(),
+        command: run.command(),
+        name: run.name.clone(),
+        achieved_bytes_per_second: achieved,
+        bottleneck: bottleneck.map(|found| found.resources.clone()).unwrap_or_default(),
+        sentence,
+        errors: run.errors.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::store::testing::store;
+
+    fn sample(name: &str) -> Run {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
+        json::read(&path).expect("a sample run")
+    }
+
+    fn list() -> (tempfile::TempDir, ResultList) {
+        let (state, store) = store(9);
+        for name in ["run-lab-disks.json", "stage-disk-btrfs.json", "stage-memory.json", "run-partial.json"] {
+            store.keep(&sample(name)).expect("kept");
+        }
+        std::fs::write(store.path().join("000005.json"), "\u{1b}[2J").expect("a damaged file");
+        let list = ResultList::of(&store).expect("a list");
+        (state, list)
+    }
+
+    #[test]
+    fn one_line_for_each_and_no_sentence_is_cut() {
+        let (_state, list) = list();
+        insta::assert_snapshot!(list.screen(110, false), @r#"
+             no.  time (UTC)        host        command
+        @-5    1  2026-03-01 09:30  lab-server  run      197 MB/s (1.58 Gb/s). The bottleneck is the four disks, which
+                                                         together limit the flow to 199 MB/s; the NIC is used to 16 %.
+                                                         Each further disk of this kind adds 50 MB/s.
+        @-4    2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8
+                                                         workers, 1 MiB.
+        @-3    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes 96
+                                                         ns.
+        @-2    4  2026-03-01 09:30  lab-server  run      8 measurements were taken; there is no diagnosis. Partial:
+                                                         something failed.
+        @-1    5  –                 –           –        000005.json is not JSON: line 1, column 1: expected value. It
+                                                         may be cut off or not written by linerate; run `linerate run`
+                                                         again
+        "#);
+        insta::assert_snapshot!(list.screen(60, false), @r#"
+             no.  time (UTC)        host        command
+        @-5    1  2026-03-01 09:30  lab-server  run
+            197 MB/s (1.58 Gb/s). The bottleneck is the four disks,
+            which together limit the flow to 199 MB/s; the NIC is
+            used to 16 %. Each further disk of this kind adds 50
+            MB/s.
+        @-4    2  2026-03-01 12:00  lab-server  disk
+            btrfs-raid0: The most was 796 MB/s: sequential read, 8
+            workers, 1 MiB.
+        @-3    3  2026-03-01 12:00  lab-server  memory
+            Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes
+            96 ns.
+        @-2    4  2026-03-01 09:30  lab-server  run
+            8 measurements were taken; there is no diagnosis.
+            Partial: something failed.
+        @-1    5  –                 –           –
+            000005.json is not JSON: line 1, column 1: expected
+            value. It may be cut off or not written by linerate; run
+            `linerate run` again
+        "#);
+        assert!(!list.screen(100, false).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn programs_read_the_same() {
+        let (_state, list) = list();
+        let value: serde_json::Value = serde_json::from_str(&list.json()).expect("JSON");
+        let results = value["results"].as_array().expect("results");
+        let of = |key: &str| results.iter().map(|result| result[key].clone()).collect::<Vec<_>>();
+        assert_eq!(of("reference"), ["@-5", "@-4", "@-3", "@-2", "@-1"]);
+        assert_eq!(of("number"), [1, 2, 3, 4, 5]);
+        assert_eq!(results[0]["command"], "run");
+        assert!(results[0]["achieved_bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
+        assert!(results[0]["bottleneck"].as_array().is_some_and(|ids| !ids.is_empty()), "{}", results[0]);
+        assert!(results[4]["damaged"].is_string() && results[4]["sentence"].is_null());
+    }
+
+    #[test]
+    fn an_empty_list_says_where_it_looked() {
+        let (_state, store) = store(9);
+        let list = ResultList::of(&store).expect("a list");
+        assert!(list.screen(80, false).contains("linerate/results"));
+    }
+}

@@ -1,0 +1,178 @@
+//! How a result is named on every command line: `@-1` is the newest that is kept, `@-2` the one before, `@12` the
+//! one of that number; all else is a file, or a folder that holds a `run.json`.
+
+use super::store::{KeptFile, ResultStore};
+use crate::json;
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::{printable, shortened};
+use linerate_measure::run::Run;
+use serde::Deserialize;
+use std::path::Path;
+
+/// What a kept result is asked for by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reference {
+    /// From 1, the newest.
+    FromEnd(usize),
+    Number(u64),
+}
+
+/// Reads the result that a word of the command line names.
+pub fn read(word: &Path) -> Result<Run, Failure> {
+    let Some(reference) = reference(word)? else { return json::read(word) };
+    let store = ResultStore::of_user().map_err(|why| unreadable(&why))?;
+    of_reference(&store, reference)
+}
+
+/// The newest kept result of `linerate run` on this host that has a diagnosis, and its number.
+pub fn read_of_host(host: &str) -> Result<Option<(u64, Run)>, Failure> {
+    newest_of(&ResultStore::of_user().map_err(|why| unreadable(&why))?, host)
+}
+
+fn unreadable(why: &super::KeepError) -> Failure {
+    Failure::Lacks(format!("kept results cannot be read: {why}"))
+}
+
+/// None: it is a file.
+fn reference(word: &Path) -> Result<Option<Reference>, Failure> {
+    let Some(number) = word.to_str().and_then(|text| text.strip_prefix('@')) else { return Ok(None) };
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_ascii_digit());
+    // More than any number is out of reach, not wrong.
+    let value = plain.then(|| digits.parse().unwrap_or(u64::MAX)).filter(|value| *value > 0);
+    match value {
+        Some(value) if number == digits => Ok(Some(Reference::Number(value))),
+        Some(value) => Ok(Some(Reference::FromEnd(usize::try_from(value).unwrap_or(usize::MAX)))),
+        None => {
+            let shown = shortened(&printable(&word.to_string_lossy()), 40);
+            Err(Failure::Usage(format!(
+                "{shown} is no kept result: @-1 is the newest, @-2 the one before, as `linerate list` shows them; \
+                 a file of that name is ./{shown}"
+            )))
+        }
+    }
+}
+
+fn of_reference(store: &ResultStore, reference: Reference) -> Result<Run, Failure> {
+    let files = store.files().map_err(|why| unreadable(&why))?;
+    let found = match reference {
+        Reference::FromEnd(back) => files.len().checked_sub(back).map(|at| &files[at]),
+        Reference::Number(number) => files.iter().find(|file| file.number == number),
+    };
+    let file = found.ok_or_else(|| Failure::Lacks(absent(reference, &files)))?;
+    parse(store, file, &store.path_of(file))
+}
+
+/// `name` is what errors call it.
+pub(super) fn parse(store: &ResultStore, file: &KeptFile, name: &Path) -> Result<Run, Failure> {
+    json::parse(&store.text(file).map_err(|why| unreadable(&why))?, name)
+}
+
+fn absent(reference: Reference, files: &[KeptFile]) -> String {
+    let asked = match reference {
+        Reference::FromEnd(back) => format!("@-{back}"),
+        Reference::Number(number) => format!("@{number}"),
+    };
+    match (files.len(), files.first()) {
+        (_, None) => format!(
+            "{asked}: no result is kept; what `linerate run`, `disk`, `memory`, `load` and `network` measure is \
+             kept unless --no-save is given"
+        ),
+        (1, Some(_)) => format!("{asked}: 1 result is kept, @-1; `linerate list` shows it"),
+        (count, Some(_)) => {
+            format!("{asked}: {count} results are kept, @-{count} to @-1; `linerate list` shows them")
+        }
+    }
+}
+
+/// What decides whether a result is wanted, without reading all of it.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    host: String,
+    #[serde(default)]
+    stage: Option<serde::de::IgnoredAny>,
+    #[serde(default)]
+    diagnosis: Option<serde::de::IgnoredAny>,
+}
+
+fn newest_of(store: &ResultStore, host: &str) -> Result<Option<(u64, Run)>, Failure> {
+    let files = store.files().map_err(|why| unreadable(&why))?;
+    for file in files.iter().rev() {
+        // One that is damaged, or that another process has just removed, is not the newest that can be used.
+        let Ok(text) = store.text(file) else { continue };
+        let head = serde_json::from_slice::<Head>(&text);
+        let wanted =
+            head.is_ok_and(|head| head.host == host && head.stage.is_none() && head.diagnosis.is_some());
+        if wanted && let Ok(run) = json::parse(&text, &store.path_of(file)) {
+            return Ok(Some((file.number, run)));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::store::testing::{run, store};
+
+    #[test]
+    fn words_of_the_command_line() {
+        let of = |word: &str| reference(Path::new(word)).ok().flatten();
+        assert_eq!(of("@-1"), Some(Reference::FromEnd(1)));
+        assert_eq!(of("@12"), Some(Reference::Number(12)));
+        assert_eq!(of("@-99999999999999999999999"), Some(Reference::FromEnd(usize::MAX)));
+        for file in ["run.json", "./@-1", "folder/@2", "-1"] {
+            assert_eq!(reference(Path::new(file)).expect("a file"), None);
+        }
+        for wrong in ["@", "@0", "@-0", "@-", "@--1", "@+1", "@1.5", "@newest", "@1 ", "@\u{1b}[2J"] {
+            let error = reference(Path::new(wrong)).expect_err(wrong);
+            assert_eq!(error.exit_status(), 2);
+            let text = error.to_string();
+            assert!(text.contains("@-1 is the newest") && !text.contains('\u{1b}'), "{text}");
+        }
+    }
+
+    #[test]
+    fn counted_from_the_end_or_by_number() {
+        let (_state, store) = store(2);
+        for name in ["a", "b", "c"] {
+            store.keep(&run(name)).expect("kept");
+        }
+        let name =
+            |reference| of_reference(&store, reference).map(|run| run.name).map_err(|why| why.to_string());
+        assert_eq!(name(Reference::FromEnd(1)), Ok("c".into()));
+        assert_eq!(name(Reference::FromEnd(2)), Ok("b".into()));
+        assert_eq!(name(Reference::Number(2)), Ok("b".into()));
+        for gone in [Reference::FromEnd(3), Reference::FromEnd(usize::MAX), Reference::Number(1)] {
+            let error = name(gone).expect_err("it is not kept");
+            assert!(error.contains("2 results are kept, @-2 to @-1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_yet() {
+        let (_state, store) = store(2);
+        let error = of_reference(&store, Reference::FromEnd(1)).expect_err("nothing").to_string();
+        assert!(error.contains("no result is kept"), "{error}");
+        assert!(newest_of(&store, "a").expect("nothing").is_none());
+    }
+
+    #[test]
+    fn the_newest_run_of_a_host_is_found_among_others() {
+        let (_state, store) = store(9);
+        let of_host = |host: &str| {
+            let mut kept = run("");
+            (kept.host, kept.stage, kept.diagnosis) = (host.into(), None, Some(Default::default()));
+            kept
+        };
+        for kept in [of_host("a"), of_host("a"), of_host("b"), run("a disk")] {
+            store.keep(&kept).expect("kept");
+        }
+        std::fs::write(store.path().join("000005.json"), "{ \"host\": \"a\"").expect("a damaged file");
+        let found = |host| newest_of(&store, host).expect("a search").map(|(number, run)| (number, run.host));
+        assert_eq!(found("a"), Some((2, "a".into())));
+        assert_eq!(found("b"), Some((3, "b".into())));
+        assert_eq!(found("c"), None);
+    }
+}
