@@ -12,6 +12,7 @@ mod tune;
 pub(super) mod values;
 mod watch;
 
+use super::output::KeepingArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use disk::DiskArgs;
 pub(super) use job::JobArgs;
@@ -61,7 +62,8 @@ pub enum Command {
     /// Measure memory, disks, network and the whole path; predict; name the bottleneck
     ///
     /// Without options: scratch files in the current directory, and a built-in receiver on loopback. Takes
-    /// less than a minute, writes run.json and report.html into a new folder, changes nothing else.
+    /// less than a minute, writes run.json and report.html into a new folder, keeps the result for `linerate
+    /// list`, changes nothing else.
     #[command(after_help = EXIT_STATUS)]
     Run(RunArgs),
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
@@ -144,6 +146,14 @@ pub enum Command {
     /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said
     /// first, and what only one run measured is listed.
     Compare(super::compare::CompareArgs),
+    /// List the kept results: what was measured, when, on which host, and what came of it
+    ///
+    /// What run, disk, memory, load and network measure is kept in $XDG_STATE_HOME/linerate/results
+    /// (~/.local/state/linerate/results), behind sudo in that of the user who called it: the newest 200
+    /// results, of 64 MiB at most together; the oldest go first. Commands that read a result take @-1 for the
+    /// newest, @-2 for the one before, or @ and its number.
+    #[command(after_help = EXIT_STATUS)]
+    List(ListArgs),
     /// Print the published rates of links and memory, or what a network link carries
     #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesArgs),
@@ -223,6 +233,8 @@ pub struct RunArgs {
     /// Folder for run.json and report.html [default: a new one, linerate-DATE-TIME]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
 }
 
 /// `linerate probe`.
@@ -252,10 +264,18 @@ pub struct CaptureArgs {
     pub root: Option<PathBuf>,
 }
 
+/// `linerate list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print the list as JSON on standard output, and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `linerate diagnose`.
 #[derive(Debug, Args)]
 pub struct DiagnoseArgs {
-    /// run.json, or the folder that holds it
+    /// run.json, the folder that holds it, or a kept result (@-1 is the newest)
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Print the diagnosis as JSON
@@ -266,7 +286,7 @@ pub struct DiagnoseArgs {
 /// `linerate report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// run.json, or the folder that holds it
+    /// run.json, the folder that holds it, or a kept result (@-1 is the newest)
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Write the HTML page to this file instead of printing the screen

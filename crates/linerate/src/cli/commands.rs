@@ -5,12 +5,12 @@ use super::capture::write_capture;
 use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
-use super::saving::{SaveTarget, conducted};
+use super::saving::{ResultTarget, SaveTarget, conducted};
 use clap::CommandFactory;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::Goal;
-use linerate_report as report;
+use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
 use linerate_watch::terminal::size;
 use serde::Serialize;
@@ -49,6 +49,7 @@ fn command(command: Command) -> Result<u8, Failure> {
         Command::Diagnose(words) => rediagnose(&words),
         Command::Report(words) => show_report(&words),
         Command::Compare(words) => super::compare::compare(&words),
+        Command::List(words) => super::list::list(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
     }
@@ -88,7 +89,8 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
     };
     let place = words.output.as_deref().map_or(SaveTarget::New, SaveTarget::Named);
     let format = if words.json { FormatArg::Json } else { FormatArg::Text };
-    conducted((place, format), "run", &words.live, |context| conduct(context, goal, &order))
+    let target = ResultTarget { place, format, keep: !words.keeping.no_save };
+    conducted(target, "run", &words.live, |context| conduct(context, goal, &order))
 }
 
 /// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing
@@ -113,7 +115,7 @@ pub(super) fn width() -> usize {
 }
 
 fn rediagnose(words: &DiagnoseArgs) -> Result<u8, Failure> {
-    let mut run = report::read(&words.run)?;
+    let mut run = results::read(&words.run)?;
     run.diagnosis = run.diagnose();
     match &run.diagnosis {
         None => Err(Failure::Lacks(format!(
@@ -127,7 +129,7 @@ fn rediagnose(words: &DiagnoseArgs) -> Result<u8, Failure> {
 }
 
 fn show_report(words: &ReportArgs) -> Result<u8, Failure> {
-    let run = report::read(&words.run)?;
+    let run = results::read(&words.run)?;
     match &words.html {
         Some(path) => write_page(path, &report::html(&run))?,
         None if words.json => print(&report::json(&run))?,

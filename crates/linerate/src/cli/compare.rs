@@ -5,14 +5,15 @@ use super::commands::{colour, print, width};
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::Run;
-use linerate_report::{self as report, Compared, Folder};
+use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
 
 /// `linerate compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_STATUS)]
 pub struct CompareArgs {
-    /// run.json files, or folders that hold one; the first is what the others are held against
+    /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before); the
+    /// first is what the others are held against
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     pub runs: Vec<PathBuf>,
     /// Take runs of the same name for repeats of one another: their samples become one
@@ -36,7 +37,7 @@ pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
     if words.output.is_some() {
         Folder::check(words.output.as_deref())?;
     }
-    let read = |path: &PathBuf| Ok((path.clone(), report::read(path)?));
+    let read = |path: &PathBuf| Ok((path.clone(), results::read(path)?));
     let mut runs: Vec<(PathBuf, Run)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
     if words.join {
         runs = report::joined(runs);

@@ -9,6 +9,7 @@ mod commands;
 mod compare;
 mod disk;
 mod fio_job;
+mod list;
 mod load;
 mod log;
 mod log_levels;

@@ -1,7 +1,7 @@
 //! How a benchmark is given: as screen, JSON, CSV or in fio's shape on standard output, and saved in a
 //! folder.
 
-use super::saving::SaveTarget;
+use super::saving::{ResultTarget, SaveTarget};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,16 @@ pub struct OutputArgs {
     /// and `iperf3-json` stand for --format instead
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
+}
+
+/// Whether a result is kept for later commands.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct KeepingArgs {
+    /// Do not keep the result for `linerate list` and for later commands, which name it @-1
+    #[arg(long)]
+    pub no_save: bool,
 }
 
 /// `--format`.
@@ -55,8 +65,12 @@ impl OutputArgs {
     }
 
     /// Where it is saved and how it is printed.
-    pub(super) fn target(&self) -> (SaveTarget<'_>, FormatArg) {
-        (self.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named), self.format())
+    pub(super) fn target(&self) -> ResultTarget<'_> {
+        ResultTarget {
+            place: self.folder().map_or(SaveTarget::Nowhere, SaveTarget::Named),
+            format: self.format(),
+            keep: !self.keeping.no_save,
+        }
     }
 
     fn asked_by_output(&self) -> Option<FormatArg> {
@@ -74,7 +88,7 @@ mod tests {
     use super::*;
 
     fn words(output: Option<&str>, format: Option<FormatArg>, json: bool) -> OutputArgs {
-        OutputArgs { json, format, output: output.map(PathBuf::from) }
+        OutputArgs { json, format, output: output.map(PathBuf::from), keeping: KeepingArgs::default() }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A run from its first figure to its end: saved as it goes where that was asked for, printed, and on
-//! standard error what failed. The same for the whole path and for one stage.
+//! A run from its first figure to its end: saved as it goes where that was asked for, kept among the user's
+//! results, printed, and on standard error what failed. The same for the whole path and for one stage.
 
 use super::arguments::LiveArgs;
 use super::commands::{colour, complain, print, summary, tell, width};
@@ -9,6 +9,7 @@ use super::stop::{Saved, end_what_hangs, stop_on_signals};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::{Run, RunContext};
+use linerate_report::results::ResultStore;
 use linerate_report::{self as report, Folder};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -24,17 +25,26 @@ pub(super) enum SaveTarget<'a> {
     Named(&'a Path),
 }
 
+/// Where a result goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ResultTarget<'a> {
+    pub(super) place: SaveTarget<'a>,
+    /// On standard output.
+    pub(super) format: FormatArg,
+    /// Among the user's results, for `linerate list`.
+    pub(super) keep: bool,
+}
+
 /// Where the results go.
 pub(super) struct Saving<'a> {
-    place: SaveTarget<'a>,
-    format: FormatArg,
+    target: ResultTarget<'a>,
     saved: Saved,
     folder: Option<Folder>,
 }
 
 /// Measures this machine with a line of progress or the panel, saves what there is after each figure, and prints.
 pub(super) fn conducted(
-    target: (SaveTarget<'_>, FormatArg),
+    target: ResultTarget<'_>,
     command: &'static str,
     live: &LiveArgs,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
@@ -55,18 +65,15 @@ pub(super) fn conducted(
 impl<'a> Saving<'a> {
     /// Refuses a folder that cannot be written, before anything is measured (the folder itself is made with
     /// the first result, minutes later where disks are slow); from now on a Ctrl-C ends what hangs.
-    pub(super) fn begin(
-        (place, format): (SaveTarget<'a>, FormatArg),
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Self, Failure> {
-        match place {
+    pub(super) fn begin(target: ResultTarget<'a>, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        match target.place {
             SaveTarget::Nowhere => {}
             SaveTarget::New => Folder::check(None)?,
             SaveTarget::Named(folder) => Folder::check(Some(folder))?,
         }
         let saved = Saved::default();
         end_what_hangs(stop, &saved)?;
-        Ok(Saving { place, format, saved, folder: None })
+        Ok(Saving { target, saved, folder: None })
     }
 
     /// All that is known after each figure; the folder is made with the first.
@@ -74,7 +81,7 @@ impl<'a> Saving<'a> {
         if let Some(folder) = &self.folder {
             return folder.save(run);
         }
-        let named = match self.place {
+        let named = match self.target.place {
             SaveTarget::Nowhere => {
                 // From here on Ctrl-C ends with what was measured.
                 self.saved.lock().get_or_insert_with(Default::default);
@@ -90,21 +97,24 @@ impl<'a> Saving<'a> {
         Ok(())
     }
 
-    /// The page beside it, the result on standard output, in a sentence on standard error what failed; the
-    /// exit status.
+    /// The page beside it, the result kept and on standard output, in a sentence on standard error what failed;
+    /// the exit status.
     pub(super) fn finish(self, mut run: Run) -> Result<u8, Failure> {
         let folder = self.folder.as_ref();
         let page = folder.map(|folder| folder.save_report(&run));
         run.errors.extend(page.and_then(Result::err).map(|failure| failure.to_string()));
         let path = folder.map(|folder| folder.path().display().to_string());
-        let text = self.format == FormatArg::Text;
+        let text = self.target.format == FormatArg::Text;
+        if self.target.keep {
+            keep(&run);
+        }
         match (print(&self.printed(&run, path.as_deref())), &path) {
             // Saved is saved: a full disk behind standard output takes nothing from it.
             (Err(failure), Some(_)) => run.errors.push(failure.to_string()),
             (printed, _) => printed?,
         }
         // A folder that the user did not name is told, wherever standard output goes.
-        if let (false, SaveTarget::New, Some(path)) = (text, self.place, &path) {
+        if let (false, SaveTarget::New, Some(path)) = (text, self.target.place, &path) {
             tell(&format!("saved in {path}"));
         }
         // On a terminal the screen has just said it.
@@ -115,7 +125,7 @@ impl<'a> Saving<'a> {
     }
 
     fn printed(&self, run: &Run, path: Option<&str>) -> String {
-        match self.format {
+        match self.target.format {
             FormatArg::Json => report::json(run),
             FormatArg::Csv => report::csv(run),
             FormatArg::FioJson => report::fio_json(run),
@@ -125,5 +135,16 @@ impl<'a> Saving<'a> {
                 report::terminal(run, width(), colour()) + &saved.unwrap_or_default()
             }
         }
+    }
+}
+
+/// For `linerate list`, where anything was measured. What stands in the way takes nothing from the result: it is
+/// a warning, and the exit status stays what it is.
+fn keep(run: &Run) {
+    if run.measurements.is_empty() {
+        return;
+    }
+    if let Err(why) = ResultStore::of_user().and_then(|store| store.keep(run)) {
+        complain(&format!("the result is not kept for `linerate list`: {why}; --no-save does without"));
     }
 }

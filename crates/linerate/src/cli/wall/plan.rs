@@ -92,7 +92,7 @@ fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNee
 /// What a run has measured of the machine.
 fn measured(path: &Path, machine: &Machine) -> Result<WallFigures, Failure> {
     let shown = path.display();
-    let run = report::read(path)?;
+    let run = report::results::read(path)?;
     if let (Some(here), Some(there)) = (machine.host.known(), run.machine.host.known())
         && here != there
     {
