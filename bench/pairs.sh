@@ -27,6 +27,7 @@ find_linerate() {
 begin() {
   work=$(mktemp -d "${BENCH_DIR:-.}/bench.XXXXXX")
   work=$(readlink -f "$work")
+  export XDG_STATE_HOME=$work # where linerate keeps results
   started=()
   trap finish EXIT
   trap 'exit 130' INT

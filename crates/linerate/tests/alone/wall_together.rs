@@ -4,9 +4,8 @@
 //! A few seconds; LINERATE_LONG_SECONDS=60 plays a minute, 3600 an hour, and watches the memory of both ends
 //! meanwhile.
 
-use crate::support::program;
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const SCREENS: usize = 15;
@@ -22,7 +21,7 @@ fn seconds() -> u64 {
 }
 
 fn start(words: &[String]) -> Child {
-    let mut command = Command::new(program());
+    let mut command = crate::support::linerate();
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.spawn().expect("it starts")
 }
@@ -126,7 +125,7 @@ fn fifteen_screens_prove_every_frame() {
     let folder = tempfile::tempdir().expect("a folder");
     let movie = folder.path().join("movie").display().to_string();
     let frames = FRAMES.to_string();
-    let made = Command::new(program())
+    let made = crate::support::linerate()
         .args([
             "wall", "generate", &movie, "--grid", "5x3", "--tile", "640x400", "--fps", "24", "--frames",
             &frames,

@@ -6,10 +6,10 @@ use linerate::probe::{Machine, probe};
 use linerate::sysroot::Sysroot;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn linerate(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_linerate")).args(words).current_dir(folder).output().expect("linerate")
+    crate::support::linerate().args(words).current_dir(folder).output().expect("linerate")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -10,7 +10,7 @@ use std::time::Duration;
 const QUICK: [&str; 6] = ["--amount", "8M", "--seconds", "0.1", "--repeats", "2"];
 
 fn load(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = crate::support::linerate();
     command.arg("load").args(words).stdin(Stdio::null()).env("NO_COLOR", "1");
     command
 }

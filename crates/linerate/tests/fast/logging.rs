@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 fn linerate() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = crate::support::linerate();
     command.env_remove("LINERATE_LOG").env_remove("LINERATE_KEY");
     command
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 fn linerate(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_linerate")).args(words).output().expect("linerate runs")
+    crate::support::linerate().args(words).output().expect("linerate runs")
 }
 
 fn memory(words: &[&str]) -> Output {
@@ -126,7 +126,7 @@ fn wrong_words_are_one_sentence() {
 fn ctrl_c_keeps_what_was_measured() {
     let folder = tempfile::tempdir().expect("a directory");
     let place = folder.path().join("result");
-    let child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+    let child = crate::support::linerate()
         .args(["memory", "--working-set", "1M", "--seconds", "0.1", "--repeats", "50", "--json", "--output"])
         .arg(&place)
         .stdout(std::process::Stdio::piped())

@@ -64,7 +64,7 @@ fn its_words_are_words_of_the_program() {
     let words = words.replace("${STATE_DIRECTORY}", state.path().to_str().expect("a path"));
     let words = words.replace("$LINERATE_AGENT_OPTIONS", example);
     // An address of no interface here: it ends after all words were understood.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = crate::support::linerate();
     let output = command.args(words.split(' ')).args(["--listen", "192.0.2.1:0"]).output().expect("linerate");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");

@@ -221,7 +221,7 @@ fn the_x722_of_a_capture_is_not_held_at_2_5_gigatransfers() {
 
 /// The program itself: exit status, standard output, standard error.
 fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+    let output = crate::support::linerate()
         .arg("plan")
         .args(words)
         .env("COLUMNS", "100")

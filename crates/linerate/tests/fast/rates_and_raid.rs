@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn linerate(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_linerate"))
+    crate::support::linerate()
         .args(words)
         .env("COLUMNS", "80")
         .env("LC_ALL", "C.UTF-8")

@@ -448,10 +448,10 @@ mod program {
     //! `linerate wall control`.
 
     use super::*;
-    use std::process::{Command, Output, Stdio};
+    use std::process::{Output, Stdio};
 
     fn control(hub: &Hub, arguments: &[&str], input: Option<&str>) -> Output {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        let mut child = crate::support::linerate()
             .args(["wall", "control", "--server", &hub.addresses()[0].to_string()])
             .args(arguments)
             .env("LINERATE_KEY", key().to_hex())
@@ -549,14 +549,14 @@ mod program {
         {
             assert_eq!(control(&hub, arguments, None).status.code(), Some(status), "{arguments:?}");
         }
-        let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        let output = crate::support::linerate()
             .args(["wall", "control", "play"])
             .env_remove("LINERATE_KEY")
             .output()
             .expect("the program");
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains("--key-file"));
-        let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
+        let output = crate::support::linerate()
             .args(["wall", "control", "--server", &hub.addresses()[0].to_string(), "play"])
             .env("LINERATE_KEY", "5b".repeat(32))
             .output()

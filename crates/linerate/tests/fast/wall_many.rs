@@ -1,6 +1,6 @@
 //! Walls of one and several servers: who leads, an end, and a load that is refused.
 
-use crate::support::wall_players::{Wall, WallServerProcess, program, until};
+use crate::support::wall_players::{Wall, WallServerProcess, until};
 
 #[test]
 fn a_server_that_follows_plays_nothing_before_it_knows_what() {
@@ -39,7 +39,7 @@ fn what_the_processors_cannot_carry_is_said_before_it_starts() {
          \"900\"\nframes = 2\n"
     );
     std::fs::write(folder.path().join("movie.toml"), movie).expect("a movie");
-    let mut serve = std::process::Command::new(program());
+    let mut serve = crate::support::linerate();
     serve.args(["wall", "serve", "--once"]).arg(folder.path()).env_remove("LINERATE_KEY");
     for column in 0..tiles {
         // Holes: nothing is written, and nothing will be read.

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn wall(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_linerate")).arg("wall").args(words).output().expect("linerate runs")
+    crate::support::linerate().arg("wall").args(words).output().expect("linerate runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -115,7 +115,7 @@ fn what_cannot_be_generated_is_refused_and_leaves_nothing() {
 
 /// What `linerate wall` says that gets a signal once its movie's first file is there.
 fn interrupted(words: &[&str], folder: &Path, signal: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = crate::support::linerate();
     command.arg("wall").args(words).stderr(Stdio::piped()).stdout(Stdio::piped());
     let child = command.spawn().expect("linerate runs");
     let begin = Instant::now();

@@ -1,6 +1,7 @@
 //! Multicast and IPv6 between two network namespaces of their own; nothing leaves them.
 
-use crate::support::wall_players::{ScreenProcess, key, listening, movie, program};
+use crate::support::program;
+use crate::support::wall_players::{ScreenProcess, key, listening, movie};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ pub const QUICK: [&str; 6] = ["--seconds", "0.1", "--repeats", "2", "--block", "
 
 /// `linerate disk` with these words, for JSON.
 pub fn disk(words: &[&str]) -> Command {
-    let mut command = Command::new(super::program());
+    let mut command = super::linerate();
     command.arg("disk").args(words).stdin(Stdio::null()).env("NO_COLOR", "1");
     command
 }

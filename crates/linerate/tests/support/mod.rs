@@ -21,6 +21,26 @@ pub mod wall_served;
 pub mod watch_running;
 pub mod watch_tree;
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// linerate, to be started. What it keeps is kept apart from the results of whoever runs the tests.
+pub fn linerate() -> Command {
+    let mut command = Command::new(program());
+    keep_apart(&mut command, &kept());
+    command
+}
+
+/// Has a command that is linerate, or starts it, keep results below this folder, and as this user.
+pub fn keep_apart<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
+    command.env("XDG_STATE_HOME", folder).env_remove("SUDO_UID").env_remove("SUDO_GID")
+}
+
+/// Where tests keep results that they do not look at.
+pub fn kept() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("state")
+}
+
 /// linerate itself: that of this build, or the one that LINERATE names (`./test --thorough`: the release build).
 pub fn program() -> String {
     std::env::var("LINERATE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_linerate").into())

@@ -8,7 +8,7 @@ pub const QUICK: [&str; 4] = ["--seconds", "0.15", "--repeats", "2"];
 
 /// `linerate network` with these words.
 pub fn network(words: &[&str]) -> Command {
-    let mut command = Command::new(super::program());
+    let mut command = super::linerate();
     command.arg("network").args(words).stdin(Stdio::null()).env("NO_COLOR", "1").env_remove("LINERATE_KEY");
     command
 }

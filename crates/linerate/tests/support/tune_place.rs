@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `linerate tune` with these words.
 pub fn linerate(words: &[&str]) -> Command {
-    let mut command = Command::new(super::program());
+    let mut command = super::linerate();
     command.arg("tune").args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

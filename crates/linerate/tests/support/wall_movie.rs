@@ -78,7 +78,7 @@ impl TestMovie {
     }
 
     pub fn serve(&self) -> Command {
-        let mut command = Command::new(super::program());
+        let mut command = super::linerate();
         command.args(["wall", "serve"]).arg(self.path()).args(["--json"]).stdin(Stdio::null());
         command.env_remove("LINERATE_KEY");
         command

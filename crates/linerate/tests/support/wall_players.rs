@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub use super::program;
-
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn until(what: &str, so: impl Fn() -> bool) {
@@ -26,7 +24,7 @@ pub fn until(what: &str, so: impl Fn() -> bool) {
 /// A movie of two stamped tiles, in a folder that goes with it.
 pub fn movie(folder: &Path) -> PathBuf {
     let movie = folder.join("movie");
-    let made = Command::new(program())
+    let made = super::linerate()
         .args(["wall", "generate", "--grid", "2x1", "--tile", "160x120", "--fps", "24", "--frames", "48"])
         .arg(&movie)
         .stdout(Stdio::null())
@@ -103,7 +101,7 @@ impl WallServerProcess {
     /// Starts it and waits until it answers.
     pub fn start(wall: &Wall, name: &str) -> WallServerProcess {
         let (_, port) = wall.control.iter().find(|(found, _)| found == name).expect("a server of the layout");
-        let child = Command::new(program())
+        let child = super::linerate()
             .args(["wall", "serve", "--json", "--no-page", "--server", name, "--listen"])
             .arg(format!("127.0.0.1:{port}"))
             .arg("--layout")
@@ -134,7 +132,7 @@ impl WallServerProcess {
     }
 
     fn say(&self, words: &[&str]) -> std::process::Output {
-        let mut command = Command::new(program());
+        let mut command = super::linerate();
         command.args(["wall", "control", "--server", &format!("127.0.0.1:{}", self.port), "--key-file"]);
         command.arg(&self.key).args(words).output().expect("linerate")
     }
@@ -167,7 +165,7 @@ pub struct ScreenProcess {
 /// Starts the screen of a tile and waits until it listens.
 pub fn screen(wall: &Wall, server: &WallServerProcess, tile: &str, words: &[&str]) -> ScreenProcess {
     let port = wall.ports[usize::from(tile.ends_with('1'))];
-    let mut command = Command::new(program());
+    let mut command = super::linerate();
     command.args(["wall", "show", "--verify", "--json", "--seconds", "60", "--tile", tile, "--listen"]);
     command.arg(format!("127.0.0.1:{port}")).arg("--key-file").arg(&server.key).args(words);
     command.args(["--server", &format!("127.0.0.1:{}", server.port)]);

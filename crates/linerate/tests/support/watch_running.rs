@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// `linerate watch` with these words, nothing on its standard input.
 pub fn watch(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = super::linerate();
     command.arg("watch").args(words).stdin(Stdio::null());
     command
 }

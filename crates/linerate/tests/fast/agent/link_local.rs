@@ -35,6 +35,7 @@ fn a_link_local_address_is_reached_by_its_interface() {
     let ground = tempfile::tempdir().expect("a directory");
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_linerate")]);
+    crate::support::keep_apart(&mut command, &crate::support::kept());
     let output = command.current_dir(ground.path()).env_remove("LINERATE_KEY").output().expect("a shell");
     let said =
         format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -18,6 +18,8 @@ pub const OUTPUT: &str = "out";
 /// A directory for one test.
 pub struct TestFolder {
     directory: tempfile::TempDir,
+    /// For the results that linerate keeps.
+    state: tempfile::TempDir,
 }
 
 /// A file as it was: when it was written last, its mode and its content.
@@ -25,11 +27,13 @@ type FileState = BTreeMap<PathBuf, (SystemTime, u32, Vec<u8>)>;
 
 impl TestFolder {
     pub fn new() -> TestFolder {
-        let directory =
-            tempfile::Builder::new().prefix("linerate-bad-input-").tempdir().expect("a directory");
-        let open = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(directory.path(), open).expect("a directory for everybody");
-        TestFolder { directory }
+        let open = || {
+            let made = tempfile::Builder::new().prefix("linerate-bad-input-").tempdir().expect("a directory");
+            let mode = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(made.path(), mode).expect("a directory for everybody");
+            made
+        };
+        TestFolder { directory: open(), state: open() }
     }
 
     /// Its path, as processes see it in `/proc`.
@@ -59,6 +63,7 @@ impl TestFolder {
     pub fn command(&self, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(words).current_dir(self.path()).env_remove("LINERATE_KEY").env_remove("COLUMNS");
+        crate::support::keep_apart(&mut command, self.state.path());
         command
     }
 

@@ -8,7 +8,7 @@ use linerate::measure::access::{Access, JobRound};
 use linerate::report::{self, Compared, Comparison, Folder, SampleComparison};
 use linerate::run::Run;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn saved(name: &str, run: Run) -> (PathBuf, Run) {
     (PathBuf::from(format!("{name}/run.json")), run)
@@ -186,11 +186,7 @@ fn the_folder_holds_the_comparison_and_is_not_written_over() {
 }
 
 fn linerate(arguments: &[&Path]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_linerate"))
-        .arg("compare")
-        .args(arguments)
-        .output()
-        .expect("linerate runs")
+    crate::support::linerate().arg("compare").args(arguments).output().expect("linerate runs")
 }
 
 #[test]

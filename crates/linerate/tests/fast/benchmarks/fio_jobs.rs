@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn disk(place: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = crate::support::linerate();
     command.current_dir(place).arg("disk").args(arguments).output().expect("linerate runs")
 }
 

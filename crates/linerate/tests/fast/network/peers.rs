@@ -16,7 +16,7 @@ pub struct NetworkAgent {
 impl NetworkAgent {
     pub fn start(words: &[&str]) -> NetworkAgent {
         let place = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        let mut command = crate::support::linerate();
         command
             .arg("agent")
             .args(["--listen", "127.0.0.1:0", "--key-file"])

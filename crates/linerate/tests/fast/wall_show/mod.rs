@@ -28,7 +28,7 @@ struct Screen {
 impl Screen {
     /// Starts it on ports that the kernel chooses, `screens` of them, and waits until it listens.
     fn start(screens: usize, words: &[&str]) -> Screen {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        let mut command = crate::support::linerate();
         command.args(["wall", "show", "--until-silent", "1.5", "--seconds", "30"]);
         command.args(["--listen", "127.0.0.1:0"].repeat(screens));
         let mut child = command
@@ -274,10 +274,7 @@ fn ffmpegs_own_sender_is_received_exactly() {
 #[test]
 fn wrong_words_are_reported_and_a_port_in_use_too() {
     let run = |words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_linerate"))
-            .args(["wall", "show", "--seconds", "1"])
-            .args(words)
-            .output();
+        let output = crate::support::linerate().args(["wall", "show", "--seconds", "1"]).args(words).output();
         let output = output.expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

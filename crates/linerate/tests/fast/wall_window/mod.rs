@@ -11,7 +11,7 @@ use linerate::wall::show::{ScreenSummary, ShowSummary};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ struct Screens {
 
 impl Screens {
     fn start(display: &Xvfb, screens: usize, words: &[&str]) -> Screens {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        let mut command = crate::support::linerate();
         command.args(["wall", "show", "--json", "--seconds", "30"]).args(words);
         command.args(["--listen", "127.0.0.1:0"].repeat(screens)).env("DISPLAY", &display.name);
         let mut child =
@@ -255,7 +255,7 @@ fn closing_one_of_two_windows_ends_its_screen_and_the_end_of_the_display_the_oth
 
 /// `linerate wall show` on a display, from its start to its end: status, what it printed, what it said.
 fn linerate(display: &str, words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+    let mut command = crate::support::linerate();
     command
         .args(["wall", "show", "--seconds", "10"])
         .args(words)

@@ -39,7 +39,9 @@ impl Watch {
         }
         let program = env!("CARGO_BIN_EXE_linerate");
         let inside = format!("stty rows 24 cols 80; echo pid=$$; exec {program} {words}");
-        let mut child = Command::new("script")
+        let mut command = Command::new("script");
+        crate::support::keep_apart(&mut command, &crate::support::kept());
+        let mut child = command
             .args(["--quiet", "--return", "--command", &format!("sh -c '{inside}'"), "/dev/null"])
             .env_remove("NO_COLOR")
             .env("TERM", "xterm-256color")

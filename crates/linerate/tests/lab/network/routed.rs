@@ -68,6 +68,7 @@ impl Routed {
     fn inside(&self, host: &str, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(host)]).args(words).stdin(Stdio::null());
+        crate::support::keep_apart(&mut command, &crate::support::kept());
         command
     }
 
