@@ -18,6 +18,7 @@ mod docs;
 mod foreign;
 mod fuzz_corpus;
 mod iperf3;
+mod kept;
 mod layering;
 mod load;
 mod logging;

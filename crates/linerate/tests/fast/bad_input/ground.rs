@@ -41,6 +41,11 @@ impl TestFolder {
         self.directory.path().canonicalize().expect("the directory")
     }
 
+    /// Where linerate keeps results.
+    pub fn state(&self) -> PathBuf {
+        self.state.path().canonicalize().expect("the directory")
+    }
+
     /// A file of this many bytes; gives its path.
     pub fn file(&self, name: &str, bytes: usize) -> PathBuf {
         let path = self.path().join(name);

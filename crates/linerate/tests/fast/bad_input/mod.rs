@@ -10,6 +10,7 @@ mod files;
 mod floods;
 mod ground;
 mod interrupts;
+mod kept;
 mod limits;
 mod links;
 mod peers;

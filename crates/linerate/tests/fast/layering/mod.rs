@@ -66,6 +66,31 @@ fn no_error_is_a_text_across_the_edge_of_a_crate() {
     );
 }
 
+/// A test that starts linerate in its own way would leave its results among those of whoever runs the tests.
+#[test]
+fn tests_start_linerate_in_one_place() {
+    // In two parts, so that they are not found here.
+    let direct =
+        ["env!(\"CARGO_BIN_EXE_linerate\")", "program()"].map(|program| format!("Command::new({program})"));
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut pending = vec![tests.clone()];
+    let (mut broken, mut seen) = (Vec::new(), 0);
+    while let Some(folder) = pending.pop() {
+        for path in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                pending.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            seen += 1;
+            if path != tests.join("support/mod.rs") && direct.iter().any(|way| text.contains(way)) {
+                broken.push(path);
+            }
+        }
+    }
+    assert!(seen > 50 && broken.is_empty(), "these start linerate; take `support::linerate`: {broken:?}");
+}
+
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -1,0 +1,157 @@
+//! Kept results as a user meets them: measured, listed, named by their number.
+
+use crate::support::{keep_apart, linerate};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// Measures in no time.
+const QUICK: [&str; 13] = [
+    "memory",
+    "--kernels",
+    "read",
+    "--stores",
+    "plain",
+    "--working-set",
+    "64k",
+    "--cores",
+    "1",
+    "--seconds",
+    "0.01",
+    "--repeats",
+    "2",
+];
+
+/// A state folder of a test's own.
+struct State(tempfile::TempDir);
+
+impl State {
+    fn new() -> State {
+        State(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn ran(&self, words: &[&str]) -> Output {
+        let mut command = linerate();
+        keep_apart(&mut command, self.0.path());
+        command.args(words).current_dir(self.0.path()).env("COLUMNS", "140").output().expect("linerate")
+    }
+
+    /// It ended well and had nothing to complain about; what it printed.
+    fn printed(&self, words: &[&str]) -> String {
+        let output = self.ran(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn refused(&self, words: &[&str], status: i32, says: &str) {
+        let output = self.ran(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+        assert!(said.lines().count() == 1 && said.contains(says), "no “{says}” in: {said}");
+    }
+
+    fn list(&self) -> Vec<Value> {
+        let list: Value = serde_json::from_str(&self.printed(&["list", "--json"])).expect("JSON");
+        list["results"].as_array().expect("results").clone()
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("linerate/results")
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[test]
+fn what_is_measured_is_kept_listed_and_named_by_its_number() {
+    let state = State::new();
+    assert!(state.printed(&["list"]).contains("No result is kept in "));
+    let _ = state.printed(&QUICK);
+    let _ = state.printed(&[&QUICK[..], &["--json", "--output", "saved"]].concat());
+    let _ = state.printed(&[&QUICK[..], &["--no-save"]].concat());
+    let list = state.list();
+    let of = |key: &str| list.iter().map(|result| result[key].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (of("reference"), of("command")),
+        (vec!["@-2".into(), "@-1".into()], vec!["memory".into(); 2])
+    );
+    assert!(list.iter().all(|result| result["sentence"].as_str().is_some_and(|text| text.contains("B/s"))));
+    let table = state.printed(&["list"]);
+    assert!(table.lines().count() == 3 && table.contains("@-1    2  20"), "{table}");
+
+    let report = |word| state.printed(&["report", word, "--json"]);
+    assert_eq!(report("@-1"), report("saved"));
+    assert_eq!(report("@-2"), report("@1"));
+    assert_ne!(report("@-2"), report("@-1"));
+    assert!(state.printed(&["diagnose", "@-1", "--json"]).contains("findings"));
+    let compared = state.printed(&["compare", "@-2", "@-1"]);
+    assert!(compared.contains("@-2") && compared.contains("@-1"), "{compared}");
+
+    for folder in [state.folder(), state.0.path().join("linerate")] {
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+    }
+    assert_eq!(mode(&state.folder().join("000001.json")), 0o600);
+}
+
+#[test]
+fn a_number_that_is_not_kept_says_how_many_are() {
+    let state = State::new();
+    state.refused(&["report", "@-1"], 3, "no result is kept");
+    let _ = state.printed(&QUICK);
+    let _ = state.printed(&QUICK);
+    for command in [&["report"][..], &["diagnose"], &["compare", "@-1"], &["plan", "--machine"]] {
+        let with = |word| [command, &[word]].concat();
+        state.refused(&with("@-9"), 3, "2 results are kept, @-2 to @-1");
+        state.refused(&with("@7"), 3, "2 results are kept");
+        state.refused(&with("@0"), 2, "@0 is no kept result: @-1 is the newest");
+        state.refused(&with("@x"), 2, "@x is no kept result");
+    }
+    // A file of that name.
+    std::fs::copy(state.folder().join("000001.json"), state.0.path().join("@-9")).expect("copied");
+    assert!(state.printed(&["report", "./@-9"]).contains("memory"));
+}
+
+#[test]
+fn files_of_others_and_damaged_results_are_left_alone() {
+    let state = State::new();
+    let _ = state.printed(&QUICK);
+    let damaged: [(&str, &[u8]); 3] =
+        [("000002.json", b"{ \"schema\": 2, \"host\""), ("000003.json", b"\xff\xfe"), ("000004.json", b"")];
+    for (name, bytes) in damaged.iter().chain(&[("notes.txt", &b"mine"[..]), ("5.json", b"{}")]) {
+        std::fs::write(state.folder().join(name), bytes).expect("a file");
+    }
+    let _ = state.printed(&QUICK);
+    let list = state.list();
+    let numbers: Vec<_> = list.iter().map(|result| result["number"].as_u64()).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5].map(Some));
+    assert!(list[1..4].iter().all(|result| result["damaged"].is_string()), "{list:?}");
+    state.refused(&["report", "@-2"], 2, "000004.json is not JSON");
+    assert_eq!(std::fs::read(state.folder().join("notes.txt")).expect("it is there"), b"mine");
+    assert!(state.printed(&["list"]).contains("000003.json is not JSON"));
+}
+
+#[test]
+fn nothing_is_kept_of_what_measured_nothing() {
+    let state = State::new();
+    state.refused(&["disk", "--source", "no/such/place"], 3, "no/such/place");
+    assert!(!state.0.path().join("linerate").exists());
+}
+
+#[test]
+fn without_a_home_it_is_a_warning() {
+    let state = State::new();
+    let mut command = linerate();
+    command.args(QUICK).env_remove("HOME").env("XDG_STATE_HOME", "not/absolute");
+    let output = command.current_dir(state.0.path()).output().expect("linerate");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !output.stdout.is_empty(), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("set XDG_STATE_HOME or HOME"), "{said}");
+    let mut command = linerate();
+    command.args(QUICK).env_remove("XDG_STATE_HOME").env("HOME", state.0.path());
+    assert!(command.output().expect("linerate").stderr.is_empty());
+    assert!(state.0.path().join(".local/state/linerate/results/000001.json").is_file());
+}
