@@ -4,6 +4,7 @@
 mod ends;
 mod figures;
 mod graph;
+mod measured;
 mod moves;
 mod placement;
 mod product;
@@ -60,7 +61,10 @@ pub(crate) fn memory_touches_of(parts: &MachineParts, flow: &Flow) -> f64 {
 
 /// The resources of a flow, for those who solve it themselves.
 fn flow_resources(parts: &MachineParts, flow: &Flow) -> Vec<super::Resource> {
-    graph::resources(parts, flow, figures::touches(flow, parts))
+    let touches = figures::touches(flow, parts);
+    let mut resources = graph::resources(parts, flow, touches);
+    measured::overrule(&mut resources, parts, flow, touches);
+    resources
 }
 
 impl Flow {

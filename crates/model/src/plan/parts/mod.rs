@@ -6,12 +6,14 @@
 
 mod capacity;
 mod links;
+mod measured;
 mod probed;
 
 pub(super) use capacity::crossings;
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::PciLink;
 use linerate_machine::topology::DEEPEST;
+pub use measured::{MeasuredDevice, MeasuredParts};
 pub(super) use probed::ProbedParts;
 pub use probed::from_machine;
 
@@ -34,6 +36,8 @@ pub struct MachineParts {
     pub cpu_seconds_per_gb: Fact<f64>,
     /// Parts that may be bought, for sizing; what is absent has a documented default.
     pub catalogue: Catalogue,
+    /// What a run has measured of them, where the plan shall count that.
+    pub measured: MeasuredParts,
 }
 
 /// A NUMA node: memory and the cores beside it.

@@ -1,0 +1,122 @@
+//! Measured capacities in place of those of data sheets, as far as the flow does what was measured: disks that
+//! are read, NICs that send, the CPU from disk to network.
+
+use super::product::{Flow, FlowEnd, Method};
+use crate::plan::parts::{MachineParts, MeasuredDevice};
+use crate::plan::{Origin, Resource, ResourceKind};
+use linerate_facts::units::show_bytes_rate;
+
+/// Sets what the parts' run has measured; each byte crosses the memory bus `touches` times.
+pub(super) fn overrule(resources: &mut [Resource], parts: &MachineParts, flow: &Flow, touches: f64) {
+    let measured = &parts.measured;
+    let disks = of_ends(&measured.disks, &flow.from, measured.disks_together);
+    let nics = of_ends(&measured.nics, &flow.to, measured.nics_together);
+    for device in disks.iter().chain(&nics) {
+        if let Some(resource) = resources.iter_mut().find(|resource| resource.id == device.id) {
+            set_device(resource, device);
+        }
+    }
+    overrule_links(resources);
+    let from_disk_to_network = flow.method == Method::Direct
+        && flow.from.iter().all(|end| is(end, "disk:"))
+        && flow.to.iter().all(|end| is(end, "nic:"));
+    for resource in resources {
+        match resource.kind {
+            ResourceKind::Memory => set_memory(resource, parts, touches),
+            ResourceKind::Cpu if measured.cpu_seconds_per_gb.is_some() => {
+                set_cpu(resource, from_disk_to_network);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is(end: &FlowEnd, word: &str) -> bool {
+    matches!(end, FlowEnd::Device(id) if id.starts_with(word))
+}
+
+/// The measured devices at one end of the flow. Where that is all of them at once, what they reached together
+/// is the better figure: they may share something that no link shows.
+fn of_ends(measured: &[MeasuredDevice], ends: &[FlowEnd], together: Option<f64>) -> Vec<MeasuredDevice> {
+    let used = |device: &&MeasuredDevice| ends.contains(&FlowEnd::Device(device.id.clone()));
+    let mut found: Vec<MeasuredDevice> = measured.iter().filter(used).cloned().collect();
+    let all = found.len() > 1 && found.len() == measured.len() && found.iter().all(|device| !device.at_least);
+    let sum: f64 = found.iter().map(|device| device.bytes_per_second).sum();
+    if let Some(together) = together.filter(|together| all && *together < sum) {
+        found.iter_mut().for_each(|device| device.bytes_per_second *= together / sum);
+    }
+    found
+}
+
+fn set_device(resource: &mut Resource, device: &MeasuredDevice) {
+    let rate = device.bytes_per_second;
+    resource.measured = Some(rate);
+    if !device.at_least {
+        (resource.capacity, resource.origin) = (rate, Origin::Measured);
+        resource.why = Some("measured".into());
+        return;
+    }
+    let at_least = format!("measured ≥ {}, something else was the limit", show_bytes_rate(rate));
+    if resource.origin == Origin::Unknown || resource.capacity < rate {
+        (resource.capacity, resource.origin, resource.lower_bound) = (rate, Origin::Measured, true);
+    }
+    resource.why = Some(at_least);
+}
+
+/// A link through which more was measured than it claims never binds.
+fn overrule_links(resources: &mut [Resource]) {
+    for device in 0..resources.len() {
+        let Some(rate) = resources[device].measured else { continue };
+        let upwards = resources[device].kind == ResourceKind::Nic;
+        let mut at = device;
+        while let Some(link) = only_next(resources, at, upwards) {
+            let declared = matches!(resources[link].kind, ResourceKind::Pcie | ResourceKind::Controller);
+            if !declared {
+                break;
+            }
+            if resources[link].capacity < rate && resources[link].origin != Origin::Unknown {
+                let claims = show_bytes_rate(resources[link].capacity);
+                let through = show_bytes_rate(rate);
+                resources[link].why = Some(format!("claims {claims}, but {through} was measured through it"));
+                resources[link].measured = Some(rate);
+                resources[link].lower_bound = true;
+            }
+            at = link;
+        }
+    }
+}
+
+/// The one resource on a device's way to memory; none where the ways part.
+fn only_next(resources: &[Resource], at: usize, upwards: bool) -> Option<usize> {
+    let here = &resources[at];
+    let leads = |other: &usize| {
+        let other = &resources[*other];
+        if upwards { other.next.contains(&here.id) } else { here.next.contains(&other.id) }
+    };
+    let mut next = (0..resources.len()).filter(leads);
+    next.next().filter(|_| next.next().is_none())
+}
+
+/// The bus of all nodes was measured at once: each has the same part of it.
+fn set_memory(memory: &mut Resource, parts: &MachineParts, touches: f64) {
+    let Some(bus) = parts.measured.memory_bytes_per_second.filter(|_| touches > 0.0) else { return };
+    let own = bus / parts.nodes.len().max(1) as f64;
+    (memory.capacity, memory.origin) = (own / touches, Origin::Measured);
+    memory.measured = Some(memory.capacity);
+    memory.why = Some(format!("measured: {} of the bus ÷ {touches} crossings", show_bytes_rate(own)));
+}
+
+/// The cost of a byte was measured from disk to network; of another flow it is not known.
+fn set_cpu(cpu: &mut Resource, from_disk_to_network: bool) {
+    if from_disk_to_network && cpu.capacity > 0.0 {
+        cpu.origin = Origin::Measured;
+        cpu.measured = Some(cpu.capacity);
+        cpu.why = cpu.why.as_ref().map(|why| format!("measured: {why}"));
+        return;
+    }
+    if !from_disk_to_network {
+        let why = "its cost of a byte was measured from disk to network only";
+        let next = std::mem::take(&mut cpu.next);
+        *cpu = Resource { next, ..Resource::unknown(cpu.id.clone(), cpu.kind, why) };
+    }
+}

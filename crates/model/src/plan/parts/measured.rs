@@ -1,0 +1,64 @@
+//! What a run has measured of the parts, for flows over them: it comes before data sheets.
+
+use super::{ByteDevice, Joint, MachineParts};
+
+/// Figures of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MeasuredParts {
+    /// Disks that were read, by their ids.
+    pub disks: Vec<MeasuredDevice>,
+    /// NICs that sent, with the protocol that is planned for.
+    pub nics: Vec<MeasuredDevice>,
+    /// All of those disks at once, bytes per second.
+    pub disks_together: Option<f64>,
+    /// All of those NICs at once.
+    pub nics_together: Option<f64>,
+    /// The memory bus of all nodes, bytes per second.
+    pub memory_bytes_per_second: Option<f64>,
+    /// CPU time of one gigabyte from disk to network, seconds.
+    pub cpu_seconds_per_gb: Option<f64>,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredDevice {
+    /// `disk:nvme0n1`, `nic:eth0`.
+    pub id: String,
+    pub bytes_per_second: f64,
+    /// Something else was the limit: it can do this and maybe more.
+    pub at_least: bool,
+}
+
+impl MachineParts {
+    /// Takes a run's figures in.
+    pub fn with_measured(mut self, measured: MeasuredParts) -> Self {
+        if let Some(cost) = measured.cpu_seconds_per_gb {
+            self.cpu_seconds_per_gb = linerate_facts::fact::Fact::Known(cost);
+        }
+        self.measured = measured;
+        self
+    }
+
+    /// What was measured of a part says nothing about what a change has made of it since `before`.
+    pub fn forget_changed(&mut self, before: &MachineParts) {
+        let way = |parts: &MachineParts, id: &str| -> Option<(ByteDevice, Vec<Joint>)> {
+            let device = parts.devices.iter().find(|device| device.id() == id)?;
+            Some((device.clone(), parts.above(&device.place).into_iter().cloned().collect()))
+        };
+        let mut measured = std::mem::take(&mut self.measured);
+        let same = |device: &MeasuredDevice| way(self, &device.id) == way(before, &device.id);
+        let count = (measured.disks.len(), measured.nics.len());
+        measured.disks.retain(same);
+        measured.nics.retain(same);
+        measured.disks_together = measured.disks_together.filter(|_| measured.disks.len() == count.0);
+        measured.nics_together = measured.nics_together.filter(|_| measured.nics.len() == count.1);
+        let bus = |parts: &MachineParts| -> Vec<_> {
+            parts.nodes.iter().map(|node| (node.id, node.memory_bytes_per_second.clone())).collect()
+        };
+        measured.memory_bytes_per_second =
+            measured.memory_bytes_per_second.filter(|_| bus(self) == bus(before));
+        measured.cpu_seconds_per_gb =
+            measured.cpu_seconds_per_gb.filter(|_| self.cpu_seconds_per_gb == before.cpu_seconds_per_gb);
+        self.measured = measured;
+    }
+}
