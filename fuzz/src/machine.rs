@@ -48,6 +48,7 @@ pub fn machine_toml(bytes: &[u8]) {
             plan,
             findings: Vec::new(),
             in_bits: flow.in_bits(),
+            measured: None,
         };
         assert!(serde_json::from_str::<serde_json::Value>(&report.json()).is_ok());
         assert!(

@@ -40,7 +40,7 @@ pub use compare::Quantity;
 pub use compare::Sampled;
 pub use compare::{Comparison, Interval, Rate, SampleComparison};
 
-pub use flow::{FlowReport, WhatIfStep};
+pub use flow::{FlowReport, MeasuredOn, WhatIfStep};
 pub use folder::{Compared, Folder, Product};
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;

@@ -13,6 +13,7 @@ mod list;
 mod load;
 mod log;
 mod log_levels;
+mod measured;
 mod memory;
 mod network;
 mod output;

@@ -2,6 +2,7 @@
 
 use super::arguments::{PlanArgs, PlanWhat, machine_of};
 use super::commands::{colour, print, width};
+use super::measured;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
@@ -10,7 +11,7 @@ use linerate_model::plan::machine_file;
 use linerate_model::plan::parts::{MachineParts, from_machine};
 use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply};
-use linerate_report::{FlowReport, WhatIfStep};
+use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, results};
 use std::io::Read;
 use std::path::Path;
 
@@ -26,6 +27,13 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         Some(file) => read(file)?,
         None => probed(machine_of(&words.told)?),
     };
+    let measured = match &words.measured {
+        Some(word) => Some(measured::run_of(word.as_deref(), machine.as_ref())?),
+        None => None,
+    };
+    if let Some(found) = measured.as_ref().and_then(|run| measured::parts_of(run, words.protocol)) {
+        parts = parts.with_measured(found);
+    }
     if let Some(mtu) = words.mtu {
         change(&mut parts, &WhatIfChange::Set(format!("mtu={mtu}")))?;
     }
@@ -52,6 +60,7 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         // Of what is there: what a change would make of it, the model says.
         findings: machine.as_ref().map(map_findings).unwrap_or_default(),
         in_bits,
+        measured: measured.map(|run| MeasuredOn { host: run.host, started: run.started }),
     };
     if words.json {
         print(&report.json())?;
@@ -77,7 +86,10 @@ fn changes(words: &PlanArgs) -> Vec<WhatIfChange> {
 }
 
 fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, Failure> {
-    apply(parts, one).map_err(Failure::usage)
+    let before = parts.clone();
+    let notes = apply(parts, one).map_err(Failure::usage)?;
+    parts.forget_changed(&before);
+    Ok(notes)
 }
 
 fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
@@ -122,6 +134,9 @@ fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
 
 /// A description, a machine or a run; which, the file itself tells.
 fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
+    if file.to_str().is_some_and(|word| word.starts_with('@')) {
+        return Ok(probed(results::read(file)?.machine));
+    }
     let shown = file.display();
     let mut bytes = Vec::new();
     let open =

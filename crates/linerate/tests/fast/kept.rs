@@ -155,3 +155,61 @@ fn without_a_home_it_is_a_warning() {
     assert!(command.output().expect("linerate").stderr.is_empty());
     assert!(state.0.path().join(".local/state/linerate/results/000001.json").is_file());
 }
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
+    path.canonicalize().expect("a fixture").display().to_string()
+}
+
+/// Keeps a fixture as if it had been measured here.
+fn keep(state: &State, number: u32, name: &str) {
+    std::fs::create_dir_all(state.folder()).expect("folders");
+    let kept = state.folder().join(format!("{number:06}.json"));
+    std::fs::copy(fixture(name), kept).expect("copied");
+}
+
+#[test]
+fn a_plan_counts_what_was_measured_on_this_machine() {
+    let state = State::new();
+    keep(&state, 1, "run-big-server.json");
+    // Newer, of another host, and of another command.
+    keep(&state, 2, "run-lab-disks.json");
+    keep(&state, 3, "stage-disk-xfs.json");
+    let machine = fixture("run-big-server.json");
+    let plan = |more: &[&str]| -> Value {
+        let words = [&["plan", "--machine", &machine, "--json"], more].concat();
+        serde_json::from_str(&state.printed(&words)).expect("JSON")
+    };
+    let of = |plan: &Value, id: &str| {
+        let resources = plan["resources"].as_array().expect("resources");
+        resources.iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("no {id}: {plan:#}")).clone()
+    };
+    let rate = |plan: &Value| plan["ceiling"]["bytes_per_second"].as_f64().expect("a ceiling");
+    let before = plan(&[]);
+    assert_eq!(
+        (&before["measured"], &of(&before, "disk:nvme17n1")["measured"]),
+        (&Value::Null, &Value::Null)
+    );
+    let measured = plan(&["--measured"]);
+    assert_eq!(measured["measured"]["host"], "dtn-07.example.org");
+    for (id, rate) in [("disk:nvme17n1", 1.62e9), ("nic:ens0f0np0", 12.3e9), ("memory:0", 27.6e9)] {
+        let resource = of(&measured, id);
+        assert_eq!(resource["origin"], "measured", "{id}");
+        let capacity = resource["capacity"].as_f64().expect("a rate");
+        assert!((capacity / rate - 1.0).abs() < 0.02, "{id}: {capacity}");
+    }
+    assert_eq!(of(&measured, "cpu:0")["origin"], "measured");
+    assert!(rate(&measured) < rate(&before) * 0.8, "{} {}", rate(&measured), rate(&before));
+    assert_eq!(plan(&["--measured", "@1"])["ceiling"], measured["ceiling"]);
+    assert_eq!(plan(&["--measured", &machine])["ceiling"], measured["ceiling"]);
+    let changed = plan(&["--measured", "--set", "nvme17n1.read=7GB/s"]);
+    assert_ne!(of(&changed, "disk:nvme17n1")["origin"], "measured");
+    assert_eq!(of(&changed, "disk:nvme18n1")["origin"], "measured");
+
+    let screen = state.printed(&["plan", "--machine", &machine, "--measured"]);
+    assert!(screen.contains("measured    ") && screen.contains("by what was measured"), "{screen}");
+    let words = ["plan", "--machine", &machine, "--measured", "@-2"];
+    state.refused(&words, 2, "measured on lab-server, and this plan is for dtn-07.example.org");
+    let elsewhere = fixture("run-loopback.json");
+    state.refused(&["plan", "--machine", &elsewhere, "--measured"], 3, "no whole run of vm-1 is kept");
+}

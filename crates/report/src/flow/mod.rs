@@ -13,6 +13,7 @@ use linerate_model::plan::flow::FlowPlan;
 use linerate_model::plan::sizing::Sizing;
 use linerate_model::plan::wording;
 use linerate_model::plan::{Bound, Origin, ResourceKind};
+use serde::Serialize;
 use serde_json::json;
 pub(super) use wall::screen as wall_screen;
 
@@ -36,6 +37,16 @@ pub struct FlowReport {
     pub findings: Vec<Finding>,
     /// Rates of the flow are shown in bits.
     pub in_bits: bool,
+    /// The run whose figures come before data sheets.
+    pub measured: Option<MeasuredOn>,
+}
+
+/// Which run that was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MeasuredOn {
+    pub host: String,
+    /// RFC 3339, UTC.
+    pub started: String,
 }
 
 /// One change and what it did.
@@ -76,6 +87,7 @@ impl FlowReport {
             "before": self.before,
             "changes": steps,
             "sizing": self.sizing,
+            "measured": self.measured,
         });
         // `{:#}` of a Value is pretty JSON and cannot fail.
         format!("{value:#}\n")
@@ -100,6 +112,7 @@ impl FlowReport {
         put(&mut lines, "limited by", bottleneck, width, str::to_string);
         self.gains(&mut lines, width);
         self.left_out(&mut lines, width);
+        self.measured(&mut lines, width);
         lines.push(String::new());
         lines.extend(table::table(plan, width, style));
         self.placement(&mut lines, width);
@@ -125,12 +138,26 @@ impl FlowReport {
     fn ceiling(&self) -> String {
         let Fact::Known(rate) = &self.plan.ceiling.bytes_per_second else { return "not known".into() };
         let other = if self.in_bits { show_bytes_rate(*rate) } else { show_bits_rate(*rate) };
-        let origin = if self.in_bits {
-            "payload, by the data sheets less protocol overhead"
-        } else {
-            "by the data sheets"
+        let resources = &self.plan.resources;
+        let measured = resources.iter().any(|resource| resource.origin == Origin::Measured);
+        let origin = match (self.in_bits, measured) {
+            (true, false) => "payload, by the data sheets less protocol overhead",
+            (false, false) => "by the data sheets",
+            (true, true) => "payload, by what was measured, else by the data sheets less protocol overhead",
+            (false, true) => "by what was measured, else by the data sheets",
         };
         format!("{} ({other}), {origin}", self.show(*rate))
+    }
+
+    /// Which figures are measured, and by what.
+    fn measured(&self, lines: &mut Vec<String>, width: usize) {
+        let Some(run) = &self.measured else { return };
+        let resources = self.plan.resources.iter();
+        let measured = resources.filter(|resource| resource.origin == Origin::Measured);
+        let ids: Vec<&str> = measured.map(|resource| resource.id.as_str()).collect();
+        let what = if ids.is_empty() { "nothing of this flow".into() } else { wording::ids(&ids) };
+        let text = format!("{what}, by the run of {} on {}", run.started, run.host);
+        put(lines, "measured", &text, width, str::to_string);
     }
 
     fn changes(&self, lines: &mut Vec<String>, width: usize, style: Style) {

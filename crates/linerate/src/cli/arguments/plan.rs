@@ -14,12 +14,17 @@ use std::path::PathBuf;
 pub struct PlanArgs {
     #[command(subcommand)]
     pub what: Option<PlanWhat>,
-    /// Machine to plan for: a description in TOML, the output of `linerate probe --json`, or a run.json
-    /// [default: this machine]
+    /// Machine to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, or a kept
+    /// result like @-1 [default: this machine]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
     pub machine: Option<PathBuf>,
     #[command(flatten)]
     pub told: MachineArgs,
+    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: a kept
+    /// result (@-1 is the newest of all), a run.json, or the folder that holds it [without RUN: the newest kept
+    /// run of this host]
+    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    pub measured: Option<Option<PathBuf>>,
     /// Where bytes come from and where they go
     #[arg(long, value_parser = one_of(FLOWS), default_value = "disk-to-network")]
     pub flow: (&'static str, &'static str),

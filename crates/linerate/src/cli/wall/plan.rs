@@ -2,12 +2,12 @@
 
 use crate::cli::arguments::{MachineArgs, machine_of, sysroot_of};
 use crate::cli::commands::{colour, complain, print, print_json, width};
+use crate::cli::measured;
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
-use linerate_measure::measure::{Measurement, Stage};
-use linerate_model::plan::{Origin, Resource, ResourceKind};
+use linerate_model::plan::parts::MeasuredDevice;
 use linerate_report as report;
 use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::Movie;
@@ -16,9 +16,6 @@ use std::path::{Path, PathBuf};
 
 /// Of Ethernet, where no NIC reports another.
 const ETHERNET_MTU: u32 = 1500;
-
-/// The figure of a run that tells what all memory carries.
-const ALL_CORES_COPY: &str = "copy all cores";
 
 /// Its words.
 #[derive(Debug, Args)]
@@ -41,10 +38,11 @@ pub struct WallPlanArgs {
     /// Use only this NIC; may be given several times [default: all that are up]
     #[arg(long, value_name = "NAME")]
     pub nic: Vec<String>,
-    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: its
-    /// run.json, or the folder that holds it
-    #[arg(long, value_name = "RUN")]
-    pub measured: Option<PathBuf>,
+    /// Count what `linerate run` has measured of this machine, where it has, instead of data sheets: a kept
+    /// result (@-1 is the newest of all), a run.json, or the folder that holds it [without RUN: the newest kept
+    /// run of this host; then another option, or nothing, follows]
+    #[arg(long, value_name = "RUN", num_args = 0..=1)]
+    pub measured: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub machine: MachineArgs,
     /// Print the plan as JSON on standard output, and nothing else
@@ -60,7 +58,7 @@ pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
     let need = need(words, movie.as_ref(), mtu)?;
     let disks = disks(words, &machine, movie.as_ref())?;
     let measured = match &words.measured {
-        Some(path) => measured(path, &machine)?,
+        Some(word) => measured(word.as_deref(), &machine)?,
         None => WallFigures::default(),
     };
     for problem in movie.iter().flat_map(Movie::problems) {
@@ -90,55 +88,23 @@ fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNee
 }
 
 /// What a run has measured of the machine.
-fn measured(path: &Path, machine: &Machine) -> Result<WallFigures, Failure> {
-    let shown = path.display();
-    let run = report::results::read(path)?;
-    if let (Some(here), Some(there)) = (machine.host.known(), run.machine.host.known())
-        && here != there
-    {
-        return Err(Failure::Usage(format!(
-            "--measured {shown}: that was measured on {}, and this plan is for {}: measure there with \
-             `linerate run`",
-            linerate_facts::printable::printable(there),
-            linerate_facts::printable::printable(here)
-        )));
-    }
-    let Some(diagnosis) = &run.diagnosis else {
+fn measured(word: Option<&Path>, machine: &Machine) -> Result<WallFigures, Failure> {
+    let run = measured::run_of(word, Some(machine))?;
+    let Some(parts) = measured::parts_of(&run, Protocol::Udp) else {
+        let shown = word.map(|word| format!(" {}", word.display())).unwrap_or_default();
         return Err(Failure::Lacks(format!(
-            "--measured {shown}: that run ended before its figures were judged; let `linerate run` come to \
-             its end"
-        )));
-    };
-    let udp = diagnosis.by_protocol.iter().find(|found| found.protocol == Protocol::Udp);
-    let Some(udp) = udp else {
-        return Err(Failure::Lacks(format!(
-            "--measured {shown}: that run measured no UDP, and a wall is UDP: measure with `linerate run \
+            "--measured{shown}: that run measured no UDP, and a wall is UDP: measure with `linerate run \
              --protocol udp` or both"
         )));
     };
-    let figure = |resource: &Resource| {
-        let rate = resource.measured.filter(|rate| rate.is_finite() && *rate > 0.0)?;
-        let at_least = resource.lower_bound || resource.origin != Origin::Measured;
-        Some((resource.id.clone(), WallFigure { bytes_per_second: rate, at_least }))
+    let figure = |device: MeasuredDevice| {
+        (device.id, WallFigure { bytes_per_second: device.bytes_per_second, at_least: device.at_least })
     };
-    let own = |resource: &&Resource| matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic);
-    let parts = udp.resources.iter().filter(own).filter_map(figure).collect();
-    // On loopback the receiver's work is in the figure, too.
-    let loopback = |name: &str| run.machine.nics.iter().any(|nic| nic.loopback && nic.name == name);
-    let away = udp.resources.iter().any(|resource| {
-        resource.kind == ResourceKind::Nic
-            && resource.id.split_once(':').is_some_and(|(_, name)| !loopback(name))
-    });
-    let by_udp =
-        |figure: &&Measurement| figure.stage == Stage::Path && figure.protocol == Some(Protocol::Udp);
-    let path = run.measurements.iter().find(by_udp);
-    let copied =
-        run.measurements.iter().find(|figure| figure.stage == Stage::Memory && figure.name == ALL_CORES_COPY);
-    let cost = path.map(|path| path.cpu_seconds_per_gb).filter(|cost| cost.is_finite() && *cost > 0.0);
-    // Read and written: each byte crosses the bus twice.
-    let memory =
-        copied.map(|copy| 2.0 * copy.bytes_per_second).filter(|rate| rate.is_finite() && *rate > 0.0);
-    Ok(WallFigures { parts, memory_bytes_per_second: memory, cpu_seconds_per_gb: cost.filter(|_| away) })
+    Ok(WallFigures {
+        parts: parts.disks.into_iter().chain(parts.nics).map(figure).collect(),
+        memory_bytes_per_second: parts.memory_bytes_per_second,
+        cpu_seconds_per_gb: parts.cpu_seconds_per_gb,
+    })
 }
 
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.
