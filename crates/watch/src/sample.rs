@@ -7,6 +7,7 @@ use super::sources::{
 };
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,9 @@ pub struct WatchSpec {
     pub disks: Vec<String>,
     /// Prints watts.
     pub power_command: Option<String>,
+    /// What was measured of NICs and disks on this host, bytes per second by id (`disk:nvme0n1`): their bars
+    /// end there.
+    pub measured: BTreeMap<String, f64>,
     /// Only what a view beside a measurement shows: no drivers' own counters (they take locks of the
     /// network), no interrupts, no meters.
     pub lean: bool,

@@ -2,10 +2,12 @@
 
 use super::arguments::{WatchArgs, sysroot_of};
 use super::commands::{complain, print};
+use super::measured::parts_of;
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::printable;
 use linerate_facts::sysroot::Sysroot;
+use linerate_report::results;
 use linerate_transport::agent::Key;
 use linerate_watch::latest_moment::LatestMoment;
 use linerate_watch::page::{Page, PageSettings, PageToken};
@@ -101,6 +103,7 @@ fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8,
         nics: words.nic.clone(),
         disks: words.disk.clone(),
         power_command: words.power_command.clone(),
+        measured: measured(words, &sysroot),
         lean: false,
     };
     // Before the first sample: a file that cannot be made is told at once.
@@ -111,6 +114,20 @@ fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8,
         screen.show(&moment)?;
     }
     Ok(0)
+}
+
+/// What the newest kept run of this host has measured, so that bars end there from the beginning. A watch does
+/// without where none can be read.
+fn measured(words: &WatchArgs, sysroot: &Sysroot) -> BTreeMap<String, f64> {
+    let host = sysroot.text("/proc/sys/kernel/hostname").ok().filter(|_| words.root.is_none());
+    let run = host.map(|host| results::read_of_host(&host)).transpose();
+    let run = run.inspect_err(|why| tracing::debug!(%why, "no measured scale")).ok().flatten().flatten();
+    let parts = run.and_then(|(_, run)| {
+        let protocol = run.goal.protocols.first().copied()?;
+        parts_of(&run, protocol)
+    });
+    let devices = parts.into_iter().flat_map(|parts| parts.disks.into_iter().chain(parts.nics));
+    devices.map(|device| (device.id, device.bytes_per_second)).collect()
 }
 
 fn replay(words: &WatchArgs, path: &Path, screen: &mut Screen, stop: &AtomicBool) -> Result<u8, Failure> {

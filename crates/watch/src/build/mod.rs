@@ -84,6 +84,7 @@ pub struct Builder {
     host: String,
     nics: Vec<String>,
     disks: Vec<String>,
+    measured: BTreeMap<String, f64>,
     kernel: Pair<KernelReading>,
     network: Pair<NetworkReading>,
     disk_counters: Pair<FileReading<Vec<DiskCounters>>>,
@@ -103,6 +104,7 @@ impl Builder {
             host,
             nics: order.nics.clone(),
             disks: order.disks.clone(),
+            measured: order.measured.clone(),
             kernel: Pair::default(),
             network: Pair::default(),
             disk_counters: Pair::default(),
@@ -132,6 +134,7 @@ impl Builder {
         };
         self.kernel_sections(&mut moment, details);
         self.network_sections(&mut moment, details);
+        self.set_measured(&mut moment);
         moment.links = self.links.lines(&details.links, sample.at_ms);
         self.energy.sections(sample, &mut moment, details);
         self.unknown(&mut moment);
@@ -203,6 +206,16 @@ impl Builder {
             (moment.tcp, moment.udp) = protocols::tcp_and_udp(self.network.before.as_deref(), now);
         }
         moment.drops = self.drops.lines(self.network.now(), self.drivers.now(), &self.nics);
+    }
+
+    fn set_measured(&self, moment: &mut Moment) {
+        let of = |kind: &str, name: &str| self.measured.get(&format!("{kind}:{name}")).copied();
+        for disk in &mut moment.disks {
+            disk.measured_bytes_per_second = of("disk", &disk.name);
+        }
+        for nic in &mut moment.nics {
+            nic.measured_bits_per_second = of("nic", &nic.name).map(|rate| rate * 8.0);
+        }
     }
 
     /// Share of the periods in which the quota held this control group.

@@ -31,8 +31,19 @@ pub struct DiskRates {
     pub in_flight: u64,
     /// The most bytes per second, read and written together, that this watch has seen of it.
     pub best_bytes_per_second: Option<f64>,
+    /// What a run of linerate has measured of it on this host; none where no such run is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_bytes_per_second: Option<f64>,
     /// True for loop, RAM, device-mapper and md devices, whose bytes are those of disks below.
     pub is_virtual: bool,
+}
+
+impl DiskRates {
+    /// Where its bars end: at what was measured of it, or at more that was seen.
+    pub fn scale_bytes_per_second(&self) -> Option<f64> {
+        let known = [self.best_bytes_per_second, self.measured_bytes_per_second].into_iter().flatten();
+        known.filter(|rate| *rate > 0.0).max_by(f64::total_cmp)
+    }
 }
 
 /// Reads, writes or discards of a disk.

@@ -13,6 +13,10 @@ pub struct NicRates {
     pub driver: Option<String>,
     /// Rate of its link, bits per second in each direction.
     pub link_bits_per_second: Fact<f64>,
+    /// Payload that a run of linerate has sent over it on this host, bits per second; none where no such run is
+    /// kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_bits_per_second: Option<f64>,
     /// It has a link partner.
     pub carrier: Option<bool>,
     /// The kernel's `operstate` is `up` (or `unknown`, as virtual interfaces have).

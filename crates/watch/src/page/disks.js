@@ -21,10 +21,11 @@ function update(row, disk) {
   ]);
   row.title = disk.model ?? '';
   const now = (disk.read.bytes_per_second ?? 0) + (disk.write.bytes_per_second ?? 0);
-  const share = disk.best_bytes_per_second ? Math.min(1, now / disk.best_bytes_per_second) : 0;
+  const scale = Math.max(disk.best_bytes_per_second ?? 0, disk.measured_bytes_per_second ?? 0);
+  const share = scale ? Math.min(1, now / scale) : 0;
   const bar = row.children[9].firstChild;
   bar.firstChild.style.width = `${(share * 100).toFixed(1)}%`;
-  bar.setAttribute('aria-label', disk.best_bytes_per_second ? `${(share * 100).toFixed(0)} % of ${bytes(disk.best_bytes_per_second)}` : 'nothing seen yet');
+  bar.setAttribute('aria-label', scale ? `${(share * 100).toFixed(0)} % of ${bytes(scale)}` : 'nothing seen yet');
 }
 
 export function showDisks(moment) {

@@ -46,10 +46,10 @@ function update(box, nic) {
   const [head, send, receive, problem, queues, driver] = box.children;
   const link = known(nic.link_bits_per_second);
   const now = Math.max(nic.send.bits_per_second ?? 0, nic.receive.bits_per_second ?? 0);
-  if (link === null) most.set(nic.name, Math.max(now, most.get(nic.name) ?? 0));
+  if (link === null) most.set(nic.name, Math.max(now, nic.measured_bits_per_second ?? 0, most.get(nic.name) ?? 0));
   const [name, about, tag] = head.children;
   say(name, nic.name);
-  const rated = link === null ? `link rate unknown (${why(nic.link_bits_per_second)}): bars on the scale of the most seen` : `link ${bits(link)}`;
+  const rated = link === null ? `link rate unknown (${why(nic.link_bits_per_second)}): bars on the scale of the most ${nic.measured_bits_per_second ? 'measured or seen' : 'seen'}` : `link ${bits(link)}`;
   const built = nic.built_on.length ? `built on ${nic.built_on.join(', ')}: not in the sum` : null;
   say(about, ` ${[nic.driver, rated, built].filter(Boolean).join(', ')}`);
   say(tag, nic.carrier === false ? 'no carrier' : nic.up === false ? 'down' : '');

@@ -121,7 +121,7 @@ fn narrow_row(view: &View<'_>, nic: &NicRates, name: Span<'static>, columns: &Co
     Line::from(spans)
 }
 
-/// On the scale of the link, or of the most that this span saw.
+/// On the scale of the link, or of what was measured, or of more that this span saw.
 fn way_bar(
     view: &View<'_>,
     nic: &NicRates,
@@ -132,9 +132,11 @@ fn way_bar(
     let full = way.share_of_link.is_some_and(|share| share >= LINK_FULL);
     let share = way.share_of_link.or_else(|| {
         let kind = if role == TextRole::Out { SeriesKind::NicSend } else { SeriesKind::NicReceive };
-        let past = view.history.past(view.state.span, kind, &nic.name)?;
-        let most = past.most.iter().flatten().fold(0.0_f32, |most, value| most.max(*value));
-        Some(way.bits_per_second? / f64::from(most).max(1.0))
+        let past = view.history.past(view.state.span, kind, &nic.name);
+        let seen = past.iter().flat_map(|past| past.most.iter().flatten());
+        let most = seen.fold(0.0_f32, |most, value| most.max(*value));
+        let most = nic.measured_bits_per_second.unwrap_or(0.0).max(f64::from(most));
+        Some(way.bits_per_second? / most.max(1.0)).filter(|_| most > 0.0)
     });
     bar(view.theme, if full { TextRole::Bad } else { role }, share, columns)
 }

@@ -15,10 +15,10 @@ pub(crate) fn is_busy(disk: &DiskRates) -> bool {
         .any(|way| way.requests_per_second.is_some_and(|rate| rate > 0.0))
 }
 
-/// Reads and writes together on the scale of the most seen.
+/// Reads and writes together on the disk's scale.
 pub(crate) fn share(disk: &DiskRates) -> Option<f64> {
     let now = disk.read.bytes_per_second.unwrap_or(0.0) + disk.write.bytes_per_second.unwrap_or(0.0);
-    disk.best_bytes_per_second.filter(|best| *best > 0.0).map(|best| now / best)
+    disk.scale_bytes_per_second().map(|most| now / most)
 }
 
 /// One row.
@@ -88,6 +88,8 @@ fn block(view: &View<'_>, disk: &DiskRates, width: usize) -> Vec<Line<'static>> 
     }
     let best =
         disk.best_bytes_per_second.map_or(String::new(), |best| format!(", most seen {}", bytes(Some(best))));
+    let measured = disk.measured_bytes_per_second;
+    let best = best + &measured.map_or(String::new(), |rate| format!(", measured {}", bytes(Some(rate))));
     vec![
         Line::from(title),
         way(view, disk, &disk.read, SeriesKind::DiskRead, width),
@@ -118,11 +120,11 @@ fn way(view: &View<'_>, disk: &DiskRates, way: &DiskWay, kind: SeriesKind, width
     };
     let free = width.saturating_sub(figures.chars().count() + word.len() + 4);
     let spark = if wide { free / 2 } else { 0 };
-    let now = way.bytes_per_second.zip(disk.best_bytes_per_second.filter(|best| *best > 0.0));
+    let now = way.bytes_per_second.zip(disk.scale_bytes_per_second());
     let mut spans = vec![Span::raw("  "), piece(theme, role, format!("{word} "))];
     spans.extend(bar(theme, role, now.map(|(now, best)| now / best), free - spark));
     spans.push(piece(theme, TextRole::Plain, figures));
     let past = view.history.past(view.state.span, kind, &disk.name);
-    spans.push(sparkline(theme, role, past.as_ref(), disk.best_bytes_per_second, spark));
+    spans.push(sparkline(theme, role, past.as_ref(), disk.scale_bytes_per_second(), spark));
     Line::from(spans)
 }

@@ -49,6 +49,7 @@ impl MachineView {
 
     fn sample(&self) {
         let order = WatchSpec {
+            measured: Default::default(),
             interval: SAMPLE,
             nics: Vec::new(),
             disks: Vec::new(),

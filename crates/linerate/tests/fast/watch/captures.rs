@@ -149,6 +149,7 @@ fn procfs_files_are_read_to_their_last_line() {
 /// A first moment of a recorded machine.
 pub(crate) fn moment_of(root: &Path) -> linerate::watch::Moment {
     let order = WatchSpec {
+        measured: Default::default(),
         interval: Duration::from_secs(1),
         nics: Vec::new(),
         disks: Vec::new(),

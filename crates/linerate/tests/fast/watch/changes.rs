@@ -13,6 +13,7 @@ use std::time::Duration;
 /// The moment between two states of a tree.
 fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
     let order = WatchSpec {
+        measured: Default::default(),
         interval: Duration::from_millis(100),
         nics: Vec::new(),
         disks: Vec::new(),
