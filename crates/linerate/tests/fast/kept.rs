@@ -213,3 +213,25 @@ fn a_plan_counts_what_was_measured_on_this_machine() {
     let elsewhere = fixture("run-loopback.json");
     state.refused(&["plan", "--machine", &elsewhere, "--measured"], 3, "no whole run of vm-1 is kept");
 }
+
+#[test]
+fn a_watch_scales_its_bars_by_what_was_measured_on_this_host() {
+    let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") else { return };
+    let state = State::new();
+    let moment = || -> Value {
+        let line = state.printed(&["watch", "--json", "--count", "1", "--interval", "100ms"]);
+        serde_json::from_str(&line).expect("a moment")
+    };
+    let disk = match moment()["disks"][0]["name"].as_str() {
+        Some(name) => name.to_string(),
+        None => return println!("skipped: there is no disk here"),
+    };
+    let text = std::fs::read_to_string(fixture("run-lab-disks.json")).expect("a run");
+    let text = text.replace("disk:loop0", &format!("disk:{disk}")).replace("lab-server", host.trim());
+    std::fs::create_dir_all(state.folder()).expect("folders");
+    std::fs::write(state.folder().join("000001.json"), text).expect("written");
+    let measured = &moment()["disks"][0]["measured_bytes_per_second"];
+    assert!(measured.as_f64().is_some_and(|rate| (rate / 49.7e6 - 1.0).abs() < 0.01), "{measured}");
+    std::fs::write(state.folder().join("000001.json"), "damaged").expect("written");
+    assert!(moment()["disks"][0].get("measured_bytes_per_second").is_none());
+}

@@ -85,6 +85,7 @@ fn disk(
         flushes: now.flushes,
         in_flight: now.in_flight,
         best_bytes_per_second: best.get(&now.name).copied().map(rounded),
+        measured_bytes_per_second: None,
         is_virtual: known.is_some_and(|known| known.is_virtual),
     }
 }

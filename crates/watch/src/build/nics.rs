@@ -86,6 +86,7 @@ fn nic(
         ethtool: driver.map(|driver| driver.losses()).unwrap_or_default(),
         built_on: built_on(&now.name, details),
         link_bits_per_second: speed,
+        measured_bits_per_second: None,
     }
 }
 

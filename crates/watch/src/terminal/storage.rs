@@ -128,3 +128,27 @@ fn way(view: &View<'_>, disk: &DiskRates, way: &DiskWay, kind: SeriesKind, width
     spans.push(sparkline(theme, role, past.as_ref(), disk.scale_bytes_per_second(), spark));
     Line::from(spans)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_end_at_what_was_measured_or_at_more_that_was_seen() {
+        let of = |best, measured| {
+            let read = DiskWay { bytes_per_second: Some(100.0), ..DiskWay::default() };
+            let disk = DiskRates {
+                read,
+                best_bytes_per_second: best,
+                measured_bytes_per_second: measured,
+                ..DiskRates::default()
+            };
+            share(&disk)
+        };
+        assert_eq!(of(Some(100.0), None), Some(1.0));
+        assert_eq!(of(Some(100.0), Some(400.0)), Some(0.25));
+        assert_eq!(of(Some(400.0), Some(200.0)), Some(0.25));
+        assert_eq!(of(None, Some(200.0)), Some(0.5));
+        assert_eq!(of(Some(0.0), None), None);
+    }
+}
