@@ -352,4 +352,17 @@ mod tests {
     fn the_definitions_agree_with_themselves() {
         Arguments::command().debug_assert();
     }
+
+    #[test]
+    fn the_help_says_how_much_is_kept() {
+        use linerate_report::results::{MOST_BYTES, MOST_RESULTS};
+        let mut all = Arguments::command();
+        let list = all.find_subcommand_mut("list").expect("a command");
+        let help = list.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let bounds =
+            format!("the newest {MOST_RESULTS} results, of {} MiB at most together", MOST_BYTES >> 20);
+        assert!(help.contains(&bounds), "{help}");
+        let documented = include_str!("../../../../docs/run.md").replace('\n', " ");
+        assert!(documented.contains(&bounds), "docs/run.md: {bounds}");
+    }
 }
