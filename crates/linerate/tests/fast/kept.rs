@@ -214,6 +214,26 @@ fn a_plan_counts_what_was_measured_on_this_machine() {
     state.refused(&["plan", "--machine", &elsewhere, "--measured"], 3, "no whole run of vm-1 is kept");
 }
 
+/// Keeps a run of this host and this disk.
+fn keep_as_of(state: &State, host: &str, disk: &str) {
+    let text = std::fs::read_to_string(fixture("run-lab-disks.json")).expect("a run");
+    let text = text.replace("disk:loop0", &format!("disk:{disk}")).replace("lab-server", host);
+    std::fs::create_dir_all(state.folder()).expect("folders");
+    std::fs::write(state.folder().join("000001.json"), text).expect("written");
+}
+
+#[test]
+fn a_plan_of_a_wall_counts_the_newest_run_of_this_host() {
+    let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") else { return };
+    let state = State::new();
+    let words = ["wall", "plan", "--grid", "1x1", "--tile", "640x480", "--json", "--measured"];
+    state.refused(&words, 3, "is kept: measure there with `linerate run`");
+    keep_as_of(&state, host.trim(), "none");
+    let plan = state.printed(&words);
+    // The fixture's cost of a byte over UDP.
+    assert!(plan.contains("\"cpu_origin\": \"measured\"") && plan.contains("0.268"), "{plan}");
+}
+
 #[test]
 fn a_watch_scales_its_bars_by_what_was_measured_on_this_host() {
     let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") else { return };
@@ -226,12 +246,34 @@ fn a_watch_scales_its_bars_by_what_was_measured_on_this_host() {
         Some(name) => name.to_string(),
         None => return println!("skipped: there is no disk here"),
     };
-    let text = std::fs::read_to_string(fixture("run-lab-disks.json")).expect("a run");
-    let text = text.replace("disk:loop0", &format!("disk:{disk}")).replace("lab-server", host.trim());
-    std::fs::create_dir_all(state.folder()).expect("folders");
-    std::fs::write(state.folder().join("000001.json"), text).expect("written");
+    keep_as_of(&state, host.trim(), &disk);
     let measured = &moment()["disks"][0]["measured_bytes_per_second"];
     assert!(measured.as_f64().is_some_and(|rate| (rate / 49.7e6 - 1.0).abs() < 0.01), "{measured}");
     std::fs::write(state.folder().join("000001.json"), "damaged").expect("written");
     assert!(moment()["disks"][0].get("measured_bytes_per_second").is_none());
+}
+
+#[test]
+fn every_command_that_measures_keeps_its_result() {
+    let Some(place) = crate::support::disk::place() else { return };
+    let place = place.path().to_str().expect("a plain path");
+    let state = State::new();
+    let all: [&[&str]; 5] = [
+        &["memory", "--kernels", "read", "--working-set", "64k", "--cores", "1", "--seconds", "0.01"],
+        &["disk", "--source", place, "--block", "1M", "--seconds", "0.05", "--repeats", "1"],
+        &["disk", "--source", place, "--block", "1M", "--seconds", "0.05", "--scaling", "--access", "read"],
+        &["load", "--source", place, "--amount", "4M", "--seconds", "0.05", "--workers", "2"],
+        &["network", "--protocol", "udp", "--direction", "send", "--no-latency", "--seconds", "0.15"],
+    ];
+    for words in all {
+        let output = state.ran(&[words, &["--json"]].concat());
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let words = ["run", "--scratch", place, "--stages", "memory", "--seconds", "0.1", "--repeats", "1"];
+    let output = state.ran(&[&words[..], &["--budget", "5"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let list = state.list();
+    let kept: Vec<_> = list.iter().map(|result| result["command"].as_str().expect("a command")).collect();
+    assert_eq!(kept, ["memory", "disk", "disk", "load", "network", "run"]);
+    assert!(list.iter().all(|result| result["sentence"].as_str().is_some_and(|text| !text.is_empty())));
 }
