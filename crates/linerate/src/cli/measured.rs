@@ -79,7 +79,7 @@ pub(super) fn parts_of(run: &Run, protocol: Protocol) -> Option<MeasuredParts> {
         nics_together: networks.filter_map(rate).max_by(f64::total_cmp),
         // Read and written: each byte crosses the bus twice.
         memory_bytes_per_second: copied.and_then(rate).map(|copy| 2.0 * copy),
-        cpu_seconds_per_gb: path.map(|path| path.cpu_seconds_per_gb).filter(is_rate).filter(|_| away),
+        cpu_seconds_per_gb: path.map(whole_cost).filter(is_rate).filter(|_| away),
     })
 }
 
@@ -89,6 +89,11 @@ fn device(resource: &Resource) -> Option<MeasuredDevice> {
         bytes_per_second: resource.measured.filter(is_rate)?,
         at_least: resource.lower_bound || resource.origin != Origin::Measured,
     })
+}
+
+/// Of the whole host, with interrupts and kernel threads, where that was measured: the CPUs pay for all of it.
+fn whole_cost(path: &Measurement) -> f64 {
+    path.busy_seconds_per_gb.max(path.cpu_seconds_per_gb)
 }
 
 fn is_rate(rate: &f64) -> bool {
