@@ -156,7 +156,17 @@ impl FlowReport {
         let measured = resources.filter(|resource| resource.origin == Origin::Measured);
         let ids: Vec<&str> = measured.map(|resource| resource.id.as_str()).collect();
         let what = if ids.is_empty() { "nothing of this flow".into() } else { wording::ids(&ids) };
-        let text = format!("{what}, by the run of {} on {}", run.started, run.host);
+        let bounds = self.plan.resources.iter().filter(|resource| {
+            resource.lower_bound && matches!(resource.kind, ResourceKind::Disk | ResourceKind::Nic)
+        });
+        let bounds: Vec<&str> = bounds.map(|resource| resource.id.as_str()).collect();
+        let at_least = match bounds.is_empty() {
+            true => String::new(),
+            false => {
+                format!("; of {} only what it can do at least, which limits nothing", wording::ids(&bounds))
+            }
+        };
+        let text = format!("{what}, by the run of {} on {}{at_least}", run.started, run.host);
         put(lines, "measured", &text, width, str::to_string);
     }
 
