@@ -38,7 +38,8 @@ pub(super) fn bottleneck(
     }
     let limits = if cut.len() > 1 { "limit" } else { "limits" };
     let headroom = headroom(prediction, figures, largest, main.len(), flow, plan.loopback);
-    let said = Said { subject, limits, flow, headroom, judged, achieved: prediction.achieved(figures) };
+    let said =
+        BottleneckWords { subject, limits, flow, headroom, judged, achieved: prediction.achieved(figures) };
     Bottleneck {
         kind: kind(prediction),
         resources: prediction.solution.cut.clone(),
@@ -48,7 +49,7 @@ pub(super) fn bottleneck(
 }
 
 /// What there is to be said.
-struct Said<'a> {
+struct BottleneckWords<'a> {
     subject: String,
     limits: &'static str,
     flow: f64,
@@ -57,10 +58,10 @@ struct Said<'a> {
     achieved: Achieved,
 }
 
-impl Said<'_> {
+impl BottleneckWords<'_> {
     /// A flat statement only where it is confirmed.
     fn sentence(&self) -> String {
-        let Said { subject, limits, headroom, judged, .. } = self;
+        let BottleneckWords { subject, limits, headroom, judged, .. } = self;
         let rate = show_bytes_rate(self.flow);
         let shown = judged.path.limit();
         match judged.verdict {
@@ -91,7 +92,7 @@ impl Said<'_> {
     }
 
     fn unexplained(&self, rate: &str) -> String {
-        let Said { subject, limits, judged, achieved, .. } = self;
+        let BottleneckWords { subject, limits, judged, achieved, .. } = self;
         let claim = format!("the bottleneck is {subject}, which {limits} the flow to {rate}");
         let share = (achieved.of_predicted * 100.0).round();
         let missing =

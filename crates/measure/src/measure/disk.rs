@@ -43,16 +43,16 @@ impl Readers {
 
 /// What was seen of them, with what is needed to describe it.
 #[derive(Debug)]
-pub(super) struct DisksSeen {
+pub(super) struct DiskObservation {
     pub seen: WindowObservation,
     engine: String,
     flags: Vec<String>,
     cores: Vec<Option<u32>>,
 }
 
-impl DisksSeen {
+impl DiskObservation {
     /// A later look.
-    pub(super) fn join(&mut self, later: DisksSeen) {
+    pub(super) fn join(&mut self, later: DiskObservation) {
         self.seen.join(later.seen);
         for flag in later.flags {
             if !self.flags.contains(&flag) {
@@ -107,7 +107,7 @@ pub(super) fn observe(
     stages: &mut Stages<'_>,
     readers: &Readers,
     windows: WindowSpec,
-) -> Result<DisksSeen, String> {
+) -> Result<DiskObservation, String> {
     let sources = &readers.sources;
     let mut running = RunningWorkers::new(stages.stop);
     let mut flags = Vec::new();
@@ -136,12 +136,12 @@ pub(super) fn observe(
     for (position, error) in running.finish() {
         stages.failed(format!("disk {}: {error}", stages.plan.sources[sources[position]].resource));
     }
-    Ok(DisksSeen { seen, engine, flags, cores })
+    Ok(DiskObservation { seen, engine, flags, cores })
 }
 
 /// The figure.
-pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DisksSeen) -> Measurement {
-    let DisksSeen { seen, engine, flags, cores } = observed;
+pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskObservation) -> Measurement {
+    let DiskObservation { seen, engine, flags, cores } = observed;
     let sources = &readers.sources;
     let mut resources: Vec<&str> =
         sources.iter().map(|index| stages.plan.sources[*index].resource.as_str()).collect();

@@ -34,7 +34,7 @@ use running::RunningWorkers;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 pub use window::WindowSpec;
-use window::{Beside, Meter, WindowObservation, WorkerWatch, watch};
+use window::{Meter, Surroundings, WindowObservation, WorkerWatch, watch};
 
 /// What the host does without us is looked at for so long.
 const BEFORE: Duration = Duration::from_millis(250);
@@ -145,12 +145,12 @@ impl<'a> Stages<'a> {
     }
 
     /// Block devices of these resources, and what else is looked at beside the workers.
-    fn beside(&self) -> Beside {
+    fn beside(&self) -> Surroundings {
         let disk = |source: &SourcePlan| source.resource.strip_prefix("disk:").map(str::to_string);
         let mut devices: Vec<String> = self.plan.sources.iter().filter_map(disk).collect();
         devices.sort();
         devices.dedup();
-        Beside { busy_before: self.busy_before, devices }
+        Surroundings { busy_before: self.busy_before, devices }
     }
 
     /// Reads in flight of a worker.

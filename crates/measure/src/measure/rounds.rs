@@ -5,7 +5,7 @@
 //! be held against what its parts did in the same seconds.
 
 use super::Stages;
-use super::disk::{self, DisksSeen, Readers};
+use super::disk::{self, DiskObservation, Readers};
 use super::network::{Flow, all_paths, whole_path};
 use super::peers::Peers;
 use super::product::{Measurement, Stage};
@@ -19,14 +19,14 @@ const MOST_FAILURES: u32 = 2;
 /// Figures whose 95 % interval is this narrow, as a share of them, need no further rounds.
 const NARROW: f64 = 0.01;
 
-/// What is measured, and all that was seen of it so far.
+/// TurnKind is measured, and all that was seen of it so far.
 struct Turn {
-    what: What,
+    what: TurnKind,
     failures: u32,
 }
 
-enum What {
-    Disks(Readers, Option<DisksSeen>),
+enum TurnKind {
+    Disks(Readers, Option<DiskObservation>),
     Flow(Flow, Option<transfer::Observed>),
 }
 
@@ -60,14 +60,14 @@ fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
     if wanted.contains(&Stage::Disk)
         && let Some(readers) = Readers::all(stages)
     {
-        add(What::Disks(readers, None));
+        add(TurnKind::Disks(readers, None));
     }
     for protocol in &stages.goal.protocols {
         if wanted.contains(&Stage::Network) && !stages.plan.paths.is_empty() {
-            add(What::Flow(all_paths(stages, *protocol), None));
+            add(TurnKind::Flow(all_paths(stages, *protocol), None));
         }
         if wanted.contains(&Stage::Path) && !stages.plan.workers.is_empty() {
-            add(What::Flow(whole_path(stages, *protocol), None));
+            add(TurnKind::Flow(whole_path(stages, *protocol), None));
         }
     }
     turns
@@ -77,8 +77,8 @@ impl Turn {
     /// One sample more.
     fn take(&mut self, stages: &mut Stages<'_>, peers: &mut Peers, round: u32) {
         let seconds = match &self.what {
-            What::Disks(..) => stages.plan.schedule.together_seconds,
-            What::Flow(flow, _) => flow.windows.window.as_secs_f64(),
+            TurnKind::Disks(..) => stages.plan.schedule.together_seconds,
+            TurnKind::Flow(flow, _) => flow.windows.window.as_secs_f64(),
         };
         let windows = WindowSpec {
             warm_up: Duration::from_secs_f64(stages.plan.schedule.warm_up_seconds),
@@ -90,11 +90,11 @@ impl Turn {
         stages.started(stage, &format!("{name}, round {} of {rounds}", round + 1), windows);
         let failed_before = stages.errors.len();
         let result = match &mut self.what {
-            What::Disks(readers, all) => disk::observe(stages, readers, windows).map(|seen| match all {
+            TurnKind::Disks(readers, all) => disk::observe(stages, readers, windows).map(|seen| match all {
                 Some(all) => all.join(seen),
                 None => *all = Some(seen),
             }),
-            What::Flow(flow, all) => {
+            TurnKind::Flow(flow, all) => {
                 flow.windows = windows;
                 transfer::observe(stages, peers, flow).map(|seen| match (all, seen) {
                     (Some(all), Some(seen)) => all.join(seen),
@@ -107,7 +107,8 @@ impl Turn {
             // Workers that did not start leave the test open at the agents, which then refuse the next.
             peers.close();
             stages.failed(format!("{stage} {name}: {why}"));
-            self.failures += 1;
+            // A peer that is gone, or a file: the next round would wait for it again.
+            self.failures = MOST_FAILURES;
         } else if stages.errors.len() > failed_before {
             self.failures += 1;
         } else {
@@ -117,16 +118,16 @@ impl Turn {
 
     fn label(&self) -> (Stage, String) {
         match &self.what {
-            What::Disks(readers, _) => (Stage::Disk, readers.name.clone()),
-            What::Flow(flow, _) => (flow.stage, flow.name.clone()),
+            TurnKind::Disks(readers, _) => (Stage::Disk, readers.name.clone()),
+            TurnKind::Flow(flow, _) => (flow.stage, flow.name.clone()),
         }
     }
 
-    /// What all samples so far say; none before the first.
+    /// TurnKind all samples so far say; none before the first.
     fn figure(&self, stages: &Stages<'_>) -> Option<Measurement> {
         let figure = match &self.what {
-            What::Disks(readers, seen) => disk::describe(stages, readers, seen.as_ref()?),
-            What::Flow(flow, seen) => transfer::describe(stages, flow, seen.as_ref()?),
+            TurnKind::Disks(readers, seen) => disk::describe(stages, readers, seen.as_ref()?),
+            TurnKind::Flow(flow, seen) => transfer::describe(stages, flow, seen.as_ref()?),
         };
         Some(figure).filter(|figure| !figure.samples.is_empty())
     }

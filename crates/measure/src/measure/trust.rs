@@ -100,7 +100,7 @@ mod tests {
     /// No limit was set anywhere, and both CPUs were full: half of their time was interrupts and kernel threads,
     /// and the stage was called the capacity of its NIC.
     #[test]
-    fn full_cpus_limit_a_stage_whoever_fills_them() {
+    fn full_cpus_limit_a_stage_that_wants_them() {
         let full = |core| crate::measure::CoreUse {
             core,
             system: 0.7,

@@ -178,7 +178,7 @@ impl WindowObservation {
 
 /// What is looked at beside the workers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Surroundings {
     /// CPUs that were busy before, mean of each moment; none: not known.
     pub busy_before: Option<f64>,
     /// Block devices by their names.
@@ -225,7 +225,7 @@ impl WorkerCounts {
 }
 
 /// Looks at working workers now and then, for those who look on: their rate, and what they do with their
-/// time. Beside the figures, never part of them.
+/// time. Surroundings the figures, never part of them.
 pub(super) struct WorkerWatch {
     at: Instant,
     counts: Vec<WorkerCounts>,
@@ -299,7 +299,7 @@ pub(crate) fn watch(
     workers: &[Arc<WorkerCounters>],
     meter: &mut dyn Meter,
     windows: WindowSpec,
-    beside: &Beside,
+    beside: &Surroundings,
     stop: &AtomicBool,
     tick: &mut dyn FnMut(f64) -> bool,
 ) -> Result<WindowObservation, String> {
@@ -384,9 +384,16 @@ mod tests {
             WindowSpec { warm_up: Duration::from_millis(20), window: Duration::from_millis(100), repeats: 3 };
         let workers = [Arc::clone(&counters)];
         let mut meter = OwnMeter(workers.to_vec());
-        let seen =
-            watch(&Sysroot::live(), &workers, &mut meter, windows, &Beside::default(), &stop, &mut |_| true)
-                .expect("seen");
+        let seen = watch(
+            &Sysroot::live(),
+            &workers,
+            &mut meter,
+            windows,
+            &Surroundings::default(),
+            &stop,
+            &mut |_| true,
+        )
+        .expect("seen");
         stop.store(true, Ordering::Relaxed);
         worker.join().expect("the worker");
         assert_eq!(seen.samples.len(), 3);
@@ -429,9 +436,16 @@ mod tests {
         let start = Instant::now();
         let mut tick = |_| start.elapsed() < Duration::from_millis(100);
         let stop = AtomicBool::new(false);
-        let seen =
-            watch(&Sysroot::live(), &workers, &mut meter, windows, &Beside::default(), &stop, &mut tick)
-                .expect("seen");
+        let seen = watch(
+            &Sysroot::live(),
+            &workers,
+            &mut meter,
+            windows,
+            &Surroundings::default(),
+            &stop,
+            &mut tick,
+        )
+        .expect("seen");
         assert!(seen.cut_short && !seen.samples.is_empty() && seen.samples.len() < 10, "{:?}", seen.samples);
         // Seconds and CPU time are those of the whole windows, not of the one that was cut.
         let whole = seen.samples.len() as f64 * 0.060;
@@ -457,7 +471,7 @@ mod tests {
             &[],
             &mut Boaster(false),
             windows,
-            &Beside::default(),
+            &Surroundings::default(),
             &stop,
             &mut |_| true,
         )

@@ -91,7 +91,7 @@ fn receiver(evidence: &Evidence) -> Option<Limit> {
 /// Full CPUs of which the flow's own work (its threads, interrupts, kernel threads) is the larger part; or full
 /// ones on which its threads run and want more than they get, whoever has the rest.
 fn full_cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
-    let all_full = !evidence.cpus.is_empty() && evidence.cpus.iter().all(|cpu| is_full(cpu));
+    let all_full = !evidence.cpus.is_empty() && evidence.cpus.iter().all(is_full);
     let of_flow = fill_cpus(evidence) == Some(true);
     let own: Vec<&CoreUse> =
         evidence.cpus.iter().filter(|cpu| evidence.worker_cpus.contains(&cpu.core)).collect();

@@ -8,7 +8,7 @@ use super::files::Prepared;
 use super::meter::{Boundary, WorkerMeter};
 use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
-use crate::measure::window::{Beside, Reading, WindowObservation, WindowSpec, fill_between, watch};
+use crate::measure::window::{Reading, Surroundings, WindowObservation, WindowSpec, fill_between, watch};
 use crate::measure::{Measurement, Stage};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -120,7 +120,8 @@ fn in_windows(
         series.look(pool);
         pool.alive()
     };
-    let seen = watch(bench.sysroot, &[], &mut meter, windows, &Beside::default(), bench.stop, &mut tick);
+    let seen =
+        watch(bench.sysroot, &[], &mut meter, windows, &Surroundings::default(), bench.stop, &mut tick);
     let mut seen = seen.map_err(Failure::Lacks)?;
     let WorkerMeter { totals, first, boundaries, .. } = meter;
     let completions = seldom(pool, &first, seen.samples.len());

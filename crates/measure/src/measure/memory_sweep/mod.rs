@@ -12,7 +12,7 @@ mod points;
 mod worker;
 
 use super::statistics::median;
-use super::window::{Beside, OwnMeter, WindowObservation, WindowSpec, watch};
+use super::window::{OwnMeter, Surroundings, WindowObservation, WindowSpec, watch};
 use super::{Measurement, MemoryPoint, Stage, StageFigures, trust};
 use crate::event::{Event, Listener};
 use arenas::Arenas;
@@ -182,7 +182,7 @@ fn measure_point(
             &counters,
             &mut meter,
             windows,
-            &Beside::default(),
+            &Surroundings::default(),
             sweep.stop,
             &mut listener,
         );
