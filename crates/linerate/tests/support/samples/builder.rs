@@ -260,6 +260,7 @@ impl Spec {
                     ceiling,
                     "a virtual machine shows no data sheet of its disk",
                 ),
+                likely_bytes_per_second: None,
                 interval: None,
                 cut: if ceiling.is_some() { self.cut.clone() } else { Vec::new() },
             },
@@ -329,6 +330,7 @@ impl Spec {
             protocol,
             predicted: Bound {
                 bytes_per_second: Fact::Known(predicted),
+                likely_bytes_per_second: None,
                 interval: None,
                 cut: self.cut.clone(),
             },
