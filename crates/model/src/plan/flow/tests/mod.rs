@@ -1,6 +1,7 @@
 //! Flows over machines whose answer is known, and over random ones.
 
 mod probed;
+mod published;
 mod random;
 
 use super::*;
