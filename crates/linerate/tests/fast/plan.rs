@@ -320,7 +320,10 @@ fn a_probed_machine_reads_as_one_and_wrong_use_is_reported() {
         let (status, screen, complaint) =
             linerate(&["--machine", &path(name), "--flow", "memory-to-network"]);
         assert_eq!(status, Some(0), "{complaint}");
-        assert!(screen.contains("ceiling     23.7 Gb/s") && screen.contains("likely      23.5 Gb/s"), "{screen}");
+        assert!(
+            screen.contains("ceiling     23.7 Gb/s") && screen.contains("likely      23.5 Gb/s"),
+            "{screen}"
+        );
     }
     std::fs::write(path("wrong.toml"), "[[nic]]\nname = \"a\"\nrate = 10\n").expect("a file");
     std::fs::write(path("wrong.json"), "{\"machine\": 3}").expect("a file");

@@ -147,11 +147,6 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Nothing is known to bound it.
-    pub fn unknown(why: impl ToString) -> Self {
-        Bound { bytes_per_second: Fact::unknown(why), likely_bytes_per_second: None, cut: Vec::new() }
-    }
-
     /// A ceiling: this bound in the best case, and what is likely.
     pub(super) fn with_likely(self, likely: &Bound) -> Self {
         Bound { likely_bytes_per_second: likely.bytes_per_second.known().copied(), ..self }

@@ -176,6 +176,7 @@ impl Spec {
                     next,
                     rated,
                     effective,
+                    best: None,
                     measured: tested,
                     interval: None,
                 }

@@ -55,14 +55,14 @@ enum Class {
 }
 
 /// A figure beside its plan.
-struct Row {
+struct PlannedFigure {
     figure: PublishedFigure,
     best: f64,
     likely: f64,
     limit: Vec<String>,
 }
 
-impl Row {
+impl PlannedFigure {
     fn of_likely(&self) -> f64 {
         self.figure.bytes_per_second / self.likely
     }
@@ -93,11 +93,11 @@ fn published() -> Vec<PublishedFigure> {
     toml::from_str::<Published>(&read("published.toml")).expect("figures").figure
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<PlannedFigure> {
     published().into_iter().map(row).collect()
 }
 
-fn row(figure: PublishedFigure) -> Row {
+fn row(figure: PublishedFigure) -> PlannedFigure {
     let parts = parse(&read(&figure.file)).unwrap_or_else(|error| panic!("{}: {error:?}", figure.file));
     let flow = Flow { method: figure.method, ..flow(&parts, &figure.from, &figure.to) };
     let plan = plan_flow(&parts, &flow);
@@ -106,21 +106,22 @@ fn row(figure: PublishedFigure) -> Row {
     let likely = known(plan.ceiling.likely_bytes_per_second);
     let kind = |id: &String| id.split(':').next().unwrap_or_default().to_string();
     let limit: BTreeSet<String> = plan.likely.cut.iter().map(kind).collect();
-    Row { best, likely, limit: limit.into_iter().collect(), figure }
+    PlannedFigure { best, likely, limit: limit.into_iter().collect(), figure }
 }
 
 /// How many of those that their owners call limited by NICs or disks are reached, of how many.
-fn reached(rows: &[Row], held_out: bool) -> (usize, usize) {
-    let of: Vec<&Row> = rows.iter().filter(|row| row.rated() && row.figure.held_out == held_out).collect();
+fn reached(rows: &[PlannedFigure], held_out: bool) -> (usize, usize) {
+    let of: Vec<&PlannedFigure> =
+        rows.iter().filter(|row| row.rated() && row.figure.held_out == held_out).collect();
     (of.iter().filter(|row| row.reached()).count(), of.len())
 }
 
 /// Unexplained figures, of how many.
-fn unexplained<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
+fn unexplained<'a>(rows: impl Iterator<Item = &'a PlannedFigure>) -> (usize, usize) {
     rows.fold((0, 0), |(unexplained, all), row| (unexplained + usize::from(!row.explained()), all + 1))
 }
 
-fn page(rows: &[Row]) -> String {
+fn page(rows: &[PlannedFigure]) -> String {
     let servers: BTreeSet<&str> = rows.iter().map(|row| row.figure.file.as_str()).collect();
     let (dark, all) = unexplained(rows.iter());
     let (dark_mlperf, mlperf) =
@@ -132,16 +133,17 @@ fn page(rows: &[Row]) -> String {
 # Published servers and what the model says of them
 
 A test writes this page (`LINERATE_WRITE_FIXTURES=1 cargo test -p linerate-model published`). The servers, where
-each figure comes from and how they were chosen: [examples/published](../examples/published). Figures are those of
-one server; *class* is what limits it by its owner's word; *limit* is what the plan names; every third file is held
-out. Nothing was fitted: the parts, figures and classes were committed before any of them was planned.
+each figure comes from and how they were chosen are in [examples/published](../examples/published). Figures are
+those of one server; *class* is what limits it by its owner's word; *limit* is what the plan names; every third
+file is held out. Nothing was fitted: the parts, figures and classes were committed before any was planned.
 
 - {all} figures of {} servers. Above the ceiling: {above}.
-- Limited by NICs or disks by their owners' words and at 0.90 to 1.00 of likely: {own} of {of_own}; of those held
-  out {held} of {of_held}.
-- Unexplained, which is below 0.90 of likely without a word why: {dark} of {all}. Of these {dark_mlperf} are among
-  the {mlperf} of MLPerf Storage, whose figure is the demand of as many emulated accelerators as stayed 90 % busy,
-  and {} among the other {}. No part limits them by any plan: file systems, protocols and demand are not in one.
+- Limited by NICs or disks by their owners' words and at 0.90 to 1.00 of likely: {own} of {of_own}; of those
+  held out {held} of {of_held}.
+- Unexplained, which is below 0.90 of likely without a word why: {dark} of {all}. Of these {dark_mlperf} are
+  among the {mlperf} of MLPerf Storage, whose figure is the demand of as many emulated accelerators as stayed
+  90 % busy, and {} among the other {}. What holds those is no part: a plan knows no file systems, protocols
+  and demand.
 
 | server | published | likely | ceiling | of likely | limit | class | held out |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -214,7 +216,7 @@ fn what_ports_and_disks_limit_is_near_likely() {
 #[test]
 fn what_is_unexplained_does_not_grow() {
     let rows = rows();
-    let is_mlperf = |row: &&Row| row.figure.source.starts_with("mlperf:");
+    let is_mlperf = |row: &&PlannedFigure| row.figure.source.starts_with("mlperf:");
     let (dark, all) = unexplained(rows.iter().filter(|row| !is_mlperf(row)));
     assert!(dark * 4 <= all, "{dark} of {all}");
     assert!(unexplained(rows.iter()).0 <= 24, "{:?}", unexplained(rows.iter()));
