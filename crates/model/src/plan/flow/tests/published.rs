@@ -132,10 +132,11 @@ fn page(rows: &[PlannedFigure]) -> String {
         "\
 # Published servers and what the model says of them
 
-A test writes this page (`LINERATE_WRITE_FIXTURES=1 cargo test -p linerate-model published`). The servers, where
-each figure comes from and how they were chosen are in [examples/published](../examples/published). Figures are
-those of one server; *class* is what limits it by its owner's word; *limit* is what the plan names; every third
-file is held out. Nothing was fitted: the parts, figures and classes were committed before any was planned.
+A test writes this page (`LINERATE_WRITE_FIXTURES=1 cargo test -p linerate-model published`). The servers,
+where each figure comes from and how they were chosen are in [examples/published](../examples/published).
+Figures are those of one server; *class* is what limits it by its owner's word; *limit* is what the plan
+names; every third file is held out. Nothing was fitted: the parts, figures and classes were committed
+before any was planned.
 
 - {all} figures of {} servers. Above the ceiling: {above}.
 - Limited by NICs or disks by their owners' words and at 0.90 to 1.00 of likely: {own} of {of_own}; of those
