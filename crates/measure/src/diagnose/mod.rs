@@ -77,7 +77,6 @@ fn sane(ceiling: &Bound) -> Bound {
         Some(rate) if !rate.is_finite() || *rate < 0.0 => Bound {
             bytes_per_second: Fact::unknown("the plan holds no number"),
             likely_bytes_per_second: None,
-            likely_bytes_per_second: None,
             interval: None,
             cut: Vec::new(),
         },
