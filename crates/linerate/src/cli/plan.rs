@@ -42,9 +42,9 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
     let mut steps = Vec::new();
     for one in changes(words) {
         let notes = change(&mut parts, &one)?;
-        let last = flow_plan.ceiling.bytes_per_second.known().copied();
+        let last = flow_plan.likely.bytes_per_second.known().copied();
         flow_plan = plan_flow(&parts, &flow(&parts, words)?);
-        let now = flow_plan.ceiling.bytes_per_second.clone();
+        let now = flow_plan.likely.bytes_per_second.clone();
         let gain = now.known().zip(last).map(|(now, last)| now - last);
         steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second: now, gain });
     }

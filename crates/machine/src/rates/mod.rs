@@ -13,8 +13,10 @@ pub mod otn;
 pub mod pci;
 pub mod pcie;
 pub(crate) mod phy;
+pub mod rdma;
 pub mod storage;
 pub mod table;
+pub mod tls;
 
 #[cfg(test)]
 mod tables {

@@ -11,9 +11,35 @@
 //! credits of both ends. No register tells it, so it is not deducted: an effective figure is what a link can
 //! at most carry.
 
-/// MaxPayload where it could not be read: the smallest that the specification allows, and what most servers
-/// run with.
-pub const DEFAULT_MAX_PAYLOAD_BYTES: u32 = 128;
+/// The smallest MaxPayload that the specification allows.
+pub const SMALLEST_MAX_PAYLOAD_BYTES: u32 = 128;
+/// The largest that processors of today take (AMD EPYC 512, Intel Xeon 256).
+const BEST_MAX_PAYLOAD_BYTES: u32 = 512;
+/// The least that a packet of data has around its payload: a header of 12 bytes and 8 of framing.
+const LEAST_OVERHEAD_BYTES: f64 = 20.0;
+/// Of that framing, sequence number and LCRC.
+const FRAMING_BYTES: f64 = 8.0;
+/// From this speed on, generation 3, ports of servers take 256 bytes (Intel Xeon E5, “Datasheet, volume two”:
+/// Max_Payload_Size Supported); before it mostly 128.
+const GENERATION_3_GT_PER_SECOND: f64 = 8.0;
+
+/// MaxPayload that is usual, where it could not be read.
+pub fn usual_max_payload_bytes(gt_per_second: f64) -> u32 {
+    if gt_per_second < GENERATION_3_GT_PER_SECOND { SMALLEST_MAX_PAYLOAD_BYTES } else { 256 }
+}
+
+/// The most that a link can carry: MaxPayload as it was read, or 512; addresses of 32 bits, since which ones a
+/// device uses cannot be read. None as with `payload_bytes_per_second`.
+pub fn best_payload_bytes_per_second(
+    gt_per_second: f64,
+    width: u32,
+    max_payload_bytes: Option<u32>,
+) -> Option<f64> {
+    let (transfers, coding) = lanes(gt_per_second, width)?;
+    let payload = f64::from(max_payload_bytes.unwrap_or(BEST_MAX_PAYLOAD_BYTES).max(1));
+    let around = LEAST_OVERHEAD_BYTES - FRAMING_BYTES + f64::from(coding.framing_bytes);
+    Some(transfers * coding.packets / 8.0 * payload / (payload + around))
+}
 
 /// Which way the payload crosses the link, seen from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +127,7 @@ pub fn payload_share(
     direction: PayloadDirection,
 ) -> Option<f64> {
     let coding = coding(gt_per_second)?;
-    let payload = f64::from(max_payload_bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES).max(1));
+    let payload = f64::from(max_payload_bytes.unwrap_or(SMALLEST_MAX_PAYLOAD_BYTES).max(1));
     let header_bytes = match direction {
         PayloadDirection::ToMemory => 16,
         PayloadDirection::FromMemory => 12,

@@ -76,6 +76,7 @@ fn sane(ceiling: &Bound) -> Bound {
     match ceiling.bytes_per_second.known() {
         Some(rate) if !rate.is_finite() || *rate < 0.0 => Bound {
             bytes_per_second: Fact::unknown("the plan holds no number"),
+            likely_bytes_per_second: None,
             interval: None,
             cut: Vec::new(),
         },

@@ -58,14 +58,24 @@ pub struct Solution {
 impl Solution {
     /// The flow and its cut, as products carry them.
     pub fn bound(&self) -> Bound {
-        Bound { bytes_per_second: self.bytes_per_second.clone(), interval: None, cut: self.cut.clone() }
+        let bytes_per_second = self.bytes_per_second.clone();
+        Bound { bytes_per_second, likely_bytes_per_second: None, interval: None, cut: self.cut.clone() }
     }
 }
 
 impl Model {
-    /// The graph that `Resource::next` draws. Ids that nobody has are left out of `next`; of two resources
-    /// with one id the first counts.
+    /// The graph that `Resource::next` draws, with the capacities of the usual case. Ids that nobody has are
+    /// left out of `next`; of two resources with one id the first counts.
     pub fn new(resources: &[Resource]) -> Self {
+        Model::with(resources, |resource| resource.capacity)
+    }
+
+    /// The same graph with the capacities of the best case.
+    pub fn best(resources: &[Resource]) -> Self {
+        Model::with(resources, |resource| resource.best.unwrap_or(resource.capacity))
+    }
+
+    fn with(resources: &[Resource], capacity: impl Fn(&Resource) -> f64) -> Self {
         let mut index: HashMap<&str, usize> = HashMap::new();
         let mut kept: Vec<&Resource> = Vec::new();
         for resource in resources {
@@ -78,7 +88,7 @@ impl Model {
             .iter()
             .map(|resource| Node {
                 id: resource.id.clone(),
-                capacity: binding(resource),
+                capacity: binding(resource, capacity(resource)),
                 next: resource.next.iter().filter_map(|id| index.get(id.as_str()).copied()).collect(),
                 first: true,
                 depth: 0,
@@ -214,10 +224,10 @@ impl Model {
 }
 
 /// The capacity with which a resource binds: known, finite, and more than a lower bound.
-fn binding(resource: &Resource) -> Option<u64> {
+fn binding(resource: &Resource, capacity: f64) -> Option<u64> {
     let known = resource.origin != Origin::Unknown && !resource.lower_bound;
-    let sane = resource.capacity >= 0.0 && resource.capacity < LARGEST_BYTES_PER_SECOND;
-    (known && sane).then(|| resource.capacity.round() as u64)
+    let sane = (0.0..LARGEST_BYTES_PER_SECOND).contains(&capacity);
+    (known && sane).then(|| capacity.round() as u64)
 }
 
 /// Steps from the source, breadth first; what no source reaches keeps 0 (it carries nothing).

@@ -60,14 +60,14 @@ pub fn plan(
         source.queue_depth = own().map(|worker| worker.queue_depth).sum();
     }
     let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
-    let resources::RunGraph { mut resources, solution } =
+    let resources::RunGraph { mut resources, solution, ceiling } =
         resources::of_run(machine, goal, &sources, &paths, loopback);
     for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
         let through = solution.through.get(&resource.id).copied().unwrap_or(0.0);
         resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
     }
     Plan {
-        ceiling: solution.bound(),
+        ceiling,
         resources,
         sources,
         paths,

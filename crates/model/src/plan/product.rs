@@ -98,6 +98,10 @@ pub struct Resource {
     /// Data-sheet figure less protocol overhead, bytes per second of payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective: Option<f64>,
+    /// The capacity in the best case of what is not known, where that is more than `capacity`: with it no
+    /// measurement on real hardware should pass the ceiling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<f64>,
     /// Measured, bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
@@ -120,6 +124,7 @@ impl Resource {
             next: Vec::new(),
             rated: None,
             effective: None,
+            best: None,
             measured: None,
             interval: None,
         }
@@ -131,11 +136,21 @@ impl Resource {
 pub struct Bound {
     /// Bytes per second; unknown where no resource on some way has a known capacity.
     pub bytes_per_second: Fact<f64>,
+    /// Of a ceiling: what the usual case of what is not known allows. Never more than `bytes_per_second`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely_bytes_per_second: Option<f64>,
     /// Ends of the 95 % interval, where all of the cut have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// Ids of the minimum cut.
     pub cut: Vec<String>,
+}
+
+impl Bound {
+    /// A ceiling: this bound in the best case, and what is likely.
+    pub(super) fn with_likely(self, likely: &Bound) -> Self {
+        Bound { likely_bytes_per_second: likely.bytes_per_second.known().copied(), ..self }
+    }
 }
 
 /// One file (or device) that workers read.

@@ -6,7 +6,7 @@
 use super::capacity::{Model, Solution};
 use super::flow::{Flow, FlowEnd, Method, device_figure, graph_resources};
 use super::parts::{ByteDevice, DeviceKind, MachineParts, PartPlace, ProbedParts};
-use super::product::{Goal, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
+use super::product::{Bound, Goal, Origin, PathPlan, Resource, ResourceKind, SourcePlan};
 use super::touches::{Leaves, MemoryPassage};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
@@ -19,8 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct RunGraph {
     /// All resources, sources first; `next` draws the graph. Nodes are folded.
     pub resources: Vec<Resource>,
-    /// The ceiling of the graph before it was folded, in the ids of `resources`.
+    /// The likely flow of the graph before it was folded, in the ids of `resources`.
     pub solution: Solution,
+    /// The ceiling: the same graph in the best case.
+    pub ceiling: Bound,
 }
 
 /// The graph of a run.
@@ -40,7 +42,7 @@ pub(super) fn of_run(
     let from = if sources.is_empty() { vec![FlowEnd::Memory] } else { ends("disk") };
     let flow = Flow { from, to: ends("nic"), protocol, method: Method::Direct };
     let graph = graph_resources(&parts, &flow, memory_touches(goal, sources, loopback));
-    let exact = Model::new(&graph).solve();
+    let (exact, best) = (Model::new(&graph).solve(), Model::best(&graph).solve());
     let mut resources = folded(graph, &names);
     complete(&mut resources, machine, paths);
     let solution = match exact.bytes_per_second {
@@ -48,7 +50,11 @@ pub(super) fn of_run(
         // The same way is unlimited in both; its words are those of the ids that users see.
         Fact::Unknown { .. } => Model::new(&resources).solve(),
     };
-    RunGraph { resources, solution }
+    let ceiling = match best.bytes_per_second {
+        Fact::Known(_) => folded_solution(best, &names).bound().with_likely(&solution.bound()),
+        Fact::Unknown { .. } => solution.bound(),
+    };
+    RunGraph { resources, solution, ceiling }
 }
 
 /// Payload rate of a path by its NIC's data sheet, for planning the split.
@@ -56,7 +62,12 @@ pub fn path_rate(machine: &Machine, path: &PathPlan, protocol: Protocol) -> Fact
     if path.nic.is_none() {
         return Fact::unknown("no interface is known for the route");
     }
-    let figure = device_figure(&nic_device(machine, path, false), PayloadDirection::FromMemory, protocol);
+    let figure = device_figure(
+        &nic_device(machine, path, false),
+        PayloadDirection::FromMemory,
+        protocol,
+        Method::Direct,
+    );
     match figure.origin {
         Origin::Unknown => Fact::unknown(figure.why.unwrap_or_default()),
         _ => Fact::Known(figure.capacity),
@@ -197,6 +208,7 @@ fn add(sum: &mut Resource, one: &Resource, next: Vec<String>) {
         return;
     }
     let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
+    sum.best = both(Some(sum.best.unwrap_or(sum.capacity)), Some(one.best.unwrap_or(one.capacity)));
     sum.capacity += one.capacity;
     (sum.rated, sum.effective) = (both(sum.rated, one.rated), both(sum.effective, one.effective));
 }

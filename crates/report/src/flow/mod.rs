@@ -108,6 +108,9 @@ impl FlowReport {
         lines.push(String::new());
         self.changes(&mut lines, width, style);
         put(&mut lines, "ceiling", &self.ceiling(), width, |text| style.bold(text));
+        if let Some(likely) = plan.ceiling.likely_bytes_per_second {
+            put(&mut lines, "likely", &self.likely(likely), width, |text| style.bold(text));
+        }
         let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
         put(&mut lines, "limited by", bottleneck, width, str::to_string);
         self.gains(&mut lines, width);
@@ -137,7 +140,10 @@ impl FlowReport {
 
     fn ceiling(&self) -> String {
         let Fact::Known(rate) = &self.plan.ceiling.bytes_per_second else { return "not known".into() };
-        let other = if self.in_bits { show_bytes_rate(*rate) } else { show_bits_rate(*rate) };
+        format!("{}, in the best case of what is not known", self.in_both_units(*rate))
+    }
+
+    fn likely(&self, rate: f64) -> String {
         let resources = &self.plan.resources;
         let measured = resources.iter().any(|resource| resource.origin == Origin::Measured);
         let origin = match (self.in_bits, measured) {
@@ -146,7 +152,12 @@ impl FlowReport {
             (true, true) => "payload, by what was measured, else by the data sheets less protocol overhead",
             (false, true) => "by what was measured, else by the data sheets",
         };
-        format!("{} ({other}), {origin}", self.show(*rate))
+        format!("{}, {origin}", self.in_both_units(rate))
+    }
+
+    fn in_both_units(&self, rate: f64) -> String {
+        let other = if self.in_bits { show_bytes_rate(rate) } else { show_bits_rate(rate) };
+        format!("{} ({other})", self.show(rate))
     }
 
     /// Which figures are measured, and by what.
@@ -179,9 +190,9 @@ impl FlowReport {
             let notes: String = step.notes.iter().map(|note| format!("; {note}")).collect();
             put(lines, "what if", &format!("{}: {now}{gain}{notes}", step.change), width, str::to_string);
         }
-        let (old, new) = (before.bytes_per_second.known(), self.plan.ceiling.bytes_per_second.known());
+        let (old, new) = (before.likely_bytes_per_second, self.plan.ceiling.likely_bytes_per_second);
         if let (Some(old), Some(new)) = (old, new) {
-            let text = format!("{} → {} ({})", self.show(*old), self.show(*new), self.signed(new - old));
+            let text = format!("{} → {} ({})", self.show(old), self.show(new), self.signed(new - old));
             put(lines, "gain", &text, width, |text| style.bold(text));
         }
         lines.push(String::new());
@@ -190,7 +201,10 @@ impl FlowReport {
     fn bound(&self, bound: &Bound) -> String {
         let cut: Vec<&str> = bound.cut.iter().map(String::as_str).collect();
         match &bound.bytes_per_second {
-            Fact::Known(rate) => format!("{}, limited by {}", self.show(*rate), wording::ids(&cut)),
+            Fact::Known(rate) => {
+                let rate = bound.likely_bytes_per_second.unwrap_or(*rate);
+                format!("{}, limited by {}", self.show(rate), wording::ids(&cut))
+            }
             Fact::Unknown { why } => why.clone(),
         }
     }

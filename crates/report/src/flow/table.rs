@@ -62,7 +62,7 @@ impl ResourceRow {
 
 /// Resources in the order of the bytes; neighbours that are alike are one row.
 fn rows(plan: &FlowPlan) -> Vec<ResourceRow> {
-    let is_cut = |resource: &Resource| plan.ceiling.cut.contains(&resource.id);
+    let is_cut = |resource: &Resource| plan.likely.cut.contains(&resource.id);
     let alike = |a: &Resource, b: &Resource| {
         a.kind == b.kind
             && a.capacity == b.capacity

@@ -94,4 +94,7 @@ const METHODS: Choices<Method> = &[
     ("direct", "O_DIRECT and one copy into the socket, as linerate does it", Method::Direct),
     ("zerocopy", "No copy", Method::Zerocopy),
     ("cached", "Through the page cache: one copy more", Method::Cached),
+    ("rdma", "RDMA: no copy, and the NIC packs the bytes itself", Method::Rdma),
+    ("tls", "TLS in software, as kTLS does it: encrypting is the one copy", Method::Tls),
+    ("tls-offload", "TLS that the NIC encrypts: no copy", Method::TlsOffload),
 ];

@@ -176,6 +176,7 @@ impl Spec {
                     next,
                     rated,
                     effective,
+                    best: None,
                     measured: tested,
                     interval: None,
                 }
@@ -260,6 +261,7 @@ impl Spec {
                     ceiling,
                     "a virtual machine shows no data sheet of its disk",
                 ),
+                likely_bytes_per_second: None,
                 interval: None,
                 cut: if ceiling.is_some() { self.cut.clone() } else { Vec::new() },
             },
@@ -329,6 +331,7 @@ impl Spec {
             protocol,
             predicted: Bound {
                 bytes_per_second: Fact::Known(predicted),
+                likely_bytes_per_second: None,
                 interval: None,
                 cut: self.cut.clone(),
             },

@@ -16,6 +16,7 @@ fn resource(id: &str, capacity: Option<f64>, next: &[&str]) -> Resource {
         next: next.iter().map(|id| id.to_string()).collect(),
         rated: None,
         effective: None,
+        best: None,
         measured: None,
         interval: None,
     }

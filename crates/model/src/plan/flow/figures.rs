@@ -8,6 +8,17 @@ use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::rates::ethernet::{Stack, goodput_share};
 use linerate_machine::rates::pcie::PayloadDirection;
+use linerate_machine::rates::{rdma, tls};
+
+/// Of an Ethernet port whose MTU is not known: what a port has that nobody set (RFC 894).
+pub(super) const USUAL_MTU: u32 = 1500;
+/// Drives of one model read and write a little faster than their data sheet, which is a promise.
+const ABOVE_RATED: f64 = 1.02;
+
+/// The best case of a data sheet's rate.
+pub(in crate::plan) fn best_of_rated(rate: f64) -> f64 {
+    rate * ABOVE_RATED
+}
 
 /// Crossings of the memory bus by one payload byte of a flow.
 pub(super) fn touches(flow: &Flow, parts: &MachineParts) -> f64 {
@@ -19,7 +30,7 @@ pub(super) fn touches(flow: &Flow, parts: &MachineParts) -> f64 {
     let passage = MemoryPassage {
         from_device: !flow.from.contains(&FlowEnd::Memory),
         page_cache: has("disk:") && flow.method == Method::Cached,
-        socket: has("nic:") && flow.method != Method::Zerocopy,
+        socket: has("nic:") && flow.method.copies(),
         leaves: if flow.to.contains(&FlowEnd::Memory) { Leaves::Stays } else { Leaves::ByDevice },
         verify: false,
     };
@@ -38,16 +49,18 @@ pub(in crate::plan) fn device(
     device: &ByteDevice,
     direction: PayloadDirection,
     protocol: Protocol,
+    method: Method,
 ) -> Resource {
     let id = device.id();
     match &device.what {
         DeviceKind::Disk { read, write } => {
             let rate = if direction == PayloadDirection::ToMemory { read } else { write };
-            rated(Resource::unknown(id, ResourceKind::Disk, ""), rate)
+            let disk = rated(Resource::unknown(id, ResourceKind::Disk, ""), rate);
+            Resource { best: disk.rated.map(best_of_rated), ..disk }
         }
         DeviceKind::Nic { rate, mtu, tagged, ipv6, .. } => {
             let port = rated(Resource::unknown(id, ResourceKind::Nic, ""), rate);
-            nic(port, mtu, *tagged, stack(protocol, *ipv6), protocol)
+            nic(port, mtu, *tagged, &Packing { protocol, method, ipv6: *ipv6 })
         }
         DeviceKind::Gpu => {
             Resource::unknown(id, ResourceKind::Receiver, "its memory is faster than its link")
@@ -77,23 +90,78 @@ pub(super) fn rated(mut resource: Resource, rate: &Fact<f64>) -> Resource {
     resource
 }
 
-/// The payload share of a port.
-fn nic(mut resource: Resource, mtu: &Fact<u32>, tagged: bool, stack: Stack, protocol: Protocol) -> Resource {
-    if resource.rated.is_none() {
-        return resource;
+/// How a NIC packs the bytes of a flow.
+pub(super) struct Packing {
+    pub protocol: Protocol,
+    pub method: Method,
+    pub ipv6: bool,
+}
+
+impl Packing {
+    /// Payload ÷ line rate in the usual case; a reason where the MTU holds none.
+    fn usual_share(&self, mtu: Option<u32>, tagged: bool) -> Result<f64, String> {
+        let mtu_bytes = mtu.unwrap_or(USUAL_MTU);
+        let share = match self.method {
+            Method::Rdma => Some(rdma::roce_share(rdma::path_mtu(mtu))),
+            _ => goodput_share(mtu_bytes, stack(self.protocol, self.ipv6), tagged),
+        };
+        let share = share.ok_or_else(|| format!("an MTU of {mtu_bytes} holds no payload"))?;
+        Ok(share * self.record_share())
     }
-    let share = match mtu {
-        Fact::Known(mtu) => {
-            goodput_share(*mtu, stack, tagged).ok_or_else(|| format!("an MTU of {mtu} holds no payload"))
+
+    /// The same in the best case: TCP without options, InfiniBand's headers; all of the line rate where the MTU
+    /// is not known.
+    fn best_share(&self, mtu: Option<u32>, tagged: bool) -> Option<f64> {
+        let share = match (self.method, mtu) {
+            (Method::Rdma, _) => rdma::infiniband_share(rdma::path_mtu(mtu)),
+            (_, None) => 1.0,
+            (_, Some(mtu)) => goodput_share(mtu, self.barest_stack(), tagged)?,
+        };
+        Some(share * self.record_share())
+    }
+
+    fn barest_stack(&self) -> Stack {
+        match (self.protocol, self.ipv6) {
+            (Protocol::Tcp, false) => Stack::Tcp4,
+            (Protocol::Tcp, true) => Stack::Tcp6,
+            (Protocol::Udp, ipv6) => Stack::udp(ipv6),
         }
-        Fact::Unknown { why } => Err(why.clone()),
-    };
-    match share {
+    }
+
+    fn record_share(&self) -> f64 {
+        match self.method {
+            Method::Tls | Method::TlsOffload => tls::RECORD_SHARE,
+            _ => 1.0,
+        }
+    }
+
+    fn words(&self, mtu: Option<u32>) -> String {
+        let of = match self.method {
+            Method::Rdma => {
+                let taken = if mtu.is_some() { "" } else { ", taken" };
+                return format!("payload of RDMA in packets of {} bytes{taken}", rdma::path_mtu(mtu));
+            }
+            Method::Tls | Method::TlsOffload => "TLS".to_string(),
+            _ => self.protocol.to_string(),
+        };
+        match mtu {
+            Some(mtu) => format!("payload of {of} at an MTU of {mtu}"),
+            None => format!("payload of {of} at an MTU taken as {USUAL_MTU}"),
+        }
+    }
+}
+
+/// The payload share of a port.
+fn nic(mut resource: Resource, mtu: &Fact<u32>, tagged: bool, packing: &Packing) -> Resource {
+    let Some(line) = resource.rated else { return resource };
+    let mtu = mtu.known().copied();
+    match packing.usual_share(mtu, tagged) {
         Ok(share) => {
-            resource.capacity *= share;
+            resource.capacity = line * share;
             resource.effective = Some(resource.capacity);
+            resource.best = packing.best_share(mtu, tagged).map(|share| line * share);
             resource.origin = Origin::Effective;
-            resource.why = mtu.known().map(|mtu| format!("payload of {protocol} at an MTU of {mtu}"));
+            resource.why = Some(packing.words(mtu));
         }
         Err(why) => {
             resource.capacity = 0.0;

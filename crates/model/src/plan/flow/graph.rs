@@ -6,8 +6,8 @@
 //! What both directions of the flow use has a second resource with `/out` at its end; where both share the
 //! rate (a parallel bus), each has half: every byte passes twice.
 
-use super::figures::{self, rated, stack, told};
-use super::product::{Flow, FlowEnd};
+use super::figures::{self, USUAL_MTU, rated, stack, told};
+use super::product::{Flow, FlowEnd, Method};
 use super::socket_links::Links;
 use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, PartPlace, crossings};
 use crate::plan::{Origin, Resource, ResourceKind};
@@ -178,7 +178,7 @@ impl<'a> Graph<'a> {
     }
 
     fn source(&mut self, device: &ByteDevice, both: &BTreeSet<String>, links: &Links) {
-        let mut own = figures::device(device, PayloadDirection::ToMemory, self.flow.protocol);
+        let mut own = self.end(device, PayloadDirection::ToMemory);
         let mut chain = self.chain(device, PayloadDirection::ToMemory, both, &BTreeSet::new());
         let entrance = match self.node_of(&device.place) {
             Some(node) => {
@@ -197,8 +197,12 @@ impl<'a> Graph<'a> {
         chain.into_iter().for_each(|resource| self.put(resource));
     }
 
+    fn end(&self, device: &ByteDevice, direction: PayloadDirection) -> Resource {
+        figures::device(device, direction, self.flow.protocol, self.flow.method)
+    }
+
     fn sink(&mut self, device: &ByteDevice, both: &BTreeSet<String>) {
-        let own = figures::device(device, PayloadDirection::FromMemory, self.flow.protocol);
+        let own = self.end(device, PayloadDirection::FromMemory);
         let mut chain = self.chain(device, PayloadDirection::FromMemory, both, both);
         chain.reverse();
         let mut below = Some(own.id.clone());
@@ -239,10 +243,13 @@ impl<'a> Graph<'a> {
                 let mut resource = crossing.resource;
                 if crossing.half_duplex && both.contains(&joint.name) {
                     resource.capacity /= 2.0;
+                    resource.best = resource.best.map(|best| best / 2.0);
                     resource.effective = resource.rated.map(|rate| rate / 2.0);
                     resource.why = Some(told(&resource.why, "every byte passes twice"));
                 }
                 if let Some(share) = self.frame_share(joint, devices) {
+                    // The headers of the best case are fewer: they are not taken off.
+                    resource.best = resource.best.or(Some(resource.capacity));
                     resource.capacity *= share;
                     resource.effective = Some(resource.capacity).filter(|_| resource.rated.is_some());
                 }
@@ -255,16 +262,21 @@ impl<'a> Graph<'a> {
         chain
     }
 
-    /// Payload ÷ bytes of a frame, where all that the flow has behind a joint are NICs.
+    /// Payload ÷ bytes of a frame, where all that the flow has behind a joint are NICs. With RDMA the NIC packs
+    /// and unpacks: only payload crosses.
     fn frame_share(&self, joint: &Joint, devices: &[&ByteDevice]) -> Option<f64> {
+        if self.flow.method == Method::Rdma {
+            return None;
+        }
         let mut least: Option<f64> = None;
         for device in devices {
             if !self.above(&device.place).iter().any(|above| above.name == joint.name) {
                 continue;
             }
-            let DeviceKind::Nic { mtu: Fact::Known(mtu), ipv6, .. } = &device.what else { return None };
-            let payload = f64::from(payload_bytes(*mtu, stack(self.flow.protocol, *ipv6))?);
-            let share = payload / (f64::from(*mtu) + FRAME_HEADER_BYTES);
+            let DeviceKind::Nic { mtu, ipv6, .. } = &device.what else { return None };
+            let mtu = mtu.known().copied().unwrap_or(USUAL_MTU);
+            let payload = f64::from(payload_bytes(mtu, stack(self.flow.protocol, *ipv6))?);
+            let share = payload / (f64::from(mtu) + FRAME_HEADER_BYTES);
             least = Some(least.map_or(share, |least| least.min(share)));
         }
         least
@@ -278,10 +290,14 @@ impl<'a> Graph<'a> {
             &node.memory_bytes_per_second,
         );
         if memory.rated.is_some() {
-            memory.capacity /= touches;
+            memory.best = Some(memory.capacity / touches);
+            memory.capacity = memory.capacity / touches * node.memory_efficiency.unwrap_or(1.0);
             memory.effective = Some(memory.capacity);
             memory.origin = Origin::Effective;
-            memory.why = Some(format!("each byte crosses the memory bus {touches} times"));
+            let reached = node.memory_efficiency.map_or(String::new(), |share| {
+                format!("{:.0} % of the rated, which is what such memory reaches; ", 100.0 * share)
+            });
+            memory.why = Some(format!("{reached}each byte crosses the memory bus {touches} times"));
         }
         let mut onward: Vec<String> =
             [Some(id), None].iter().filter_map(|at| exits.get(at)).flatten().cloned().collect();

@@ -14,12 +14,13 @@ mod socket_links;
 use super::capacity::Model;
 use super::parts::MachineParts;
 pub use ends::{FlowEndError, ends};
-pub(super) use figures::device as device_figure;
+pub(super) use figures::{best_of_rated, device as device_figure};
 pub(super) use graph::resources as graph_resources;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 pub use product::*;
 
-/// The ceiling of a flow, its cut, what binds next, what each change gains, who feeds whom.
+/// The ceiling of a flow and its cut; what is likely, with its cut, what binds next, what each change gains, who
+/// feeds whom. Both are the same graph, solved with the best and with the usual case of what is not known.
 pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
     let mut resources = flow_resources(parts, flow);
     let model = Model::new(&resources);
@@ -33,19 +34,21 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
         let through = split.through.get(&resource.id).copied().unwrap_or(0.0);
         resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
     }
-    let ceiling = solution.bound();
-    let next = (!ceiling.cut.is_empty()).then(|| model.solve_without(&ceiling.cut).bound());
+    let likely = solution.bound();
+    let ceiling = Model::best(&resources).solve().bound().with_likely(&likely);
+    let next = (!likely.cut.is_empty()).then(|| model.solve_without(&likely.cut).bound());
     let now = solution.bytes_per_second.known().copied();
     let gain = |id: &String| Gain {
         resource: id.clone(),
         bytes_per_second: now.zip(model.largest_without(&[id])).map(|(now, lifted)| (lifted - now).max(0.0)),
     };
-    let gains = ceiling.cut.iter().map(gain).collect();
+    let gains = likely.cut.iter().map(gain).collect();
     FlowPlan {
         machine: parts.name.clone(),
         flow: flow.words(parts),
-        sentence: sentence::sentence(parts, &resources, &ceiling, next.as_ref(), flow.unit()),
+        sentence: sentence::sentence(parts, &resources, &likely, next.as_ref(), flow.unit()),
         ceiling,
+        likely,
         next,
         gains,
         shares: split.shares,

@@ -28,7 +28,7 @@ pub enum FlowEnd {
 
 /// How the bytes pass memory; how often each crosses the memory bus follows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Read with O_DIRECT, one copy into the socket: what linerate does.
     #[default]
@@ -37,6 +37,20 @@ pub enum Method {
     Zerocopy,
     /// Through the page cache: one copy more.
     Cached,
+    /// RDMA: the NIC takes the bytes from where the disk put them, or leaves them where they are wanted, and
+    /// packs them itself.
+    Rdma,
+    /// TLS in software, as kTLS does it: encrypting reads each byte and writes it, and is the only copy.
+    Tls,
+    /// TLS that the NIC encrypts: no copy.
+    TlsOffload,
+}
+
+impl Method {
+    /// The CPU copies each byte on its way through a NIC, or encrypts it.
+    pub(super) fn copies(self) -> bool {
+        matches!(self, Method::Direct | Method::Cached | Method::Tls)
+    }
 }
 
 /// What the parts allow a flow.
@@ -46,8 +60,12 @@ pub struct FlowPlan {
     pub machine: String,
     /// The flow in words: `6 disks to 3 NICs, UDP, direct`.
     pub flow: String,
-    /// The largest flow and what bounds it.
+    /// The largest flow and what bounds it, in the best case of what is not known, with the likely rate beside
+    /// it.
     pub ceiling: Bound,
+    /// What the usual case allows, and what bounds that: the rest of this product is about it.
+    #[serde(skip)]
+    pub likely: Bound,
     /// What bounds it, in a sentence.
     pub sentence: String,
     /// What binds once all of that is lifted.

@@ -9,12 +9,10 @@ use crate::plan::parts::{
     ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, SocketLink,
 };
 use linerate_facts::fact::Fact;
+use linerate_machine::rates::memory::efficiency_of;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
-
-/// MTU where the file tells none: standard Ethernet.
-const DEFAULT_MTU: u32 = 1500;
 
 pub(super) fn build(file: &File) -> Result<MachineParts, Wrong> {
     let mut builder =
@@ -65,6 +63,8 @@ impl Builder {
                 given.or(by_clock),
                 "the machine file gives no speed and channels of the memory",
             ),
+            // A rate that is given is what its owner says that the memory carries.
+            memory_efficiency: by_clock.and(file.memory.kind.as_deref().and_then(efficiency_of)),
         };
         self.parts.nodes = (0..nodes).map(node).collect();
         self.parts.processors = processors(file, sockets, cores);
@@ -158,6 +158,7 @@ impl Builder {
             let mut joint = card(JointKind::Controller, &controller.pcie.as_ref(), &controller.max_payload)?;
             let rate = controller.rate.as_ref().map(|rate| rate.get_ref().0);
             joint.bytes_per_second = Fact::from_option(rate, "no data sheet of the controller is given");
+            joint.by_data_sheet = true;
             joint.disk_ports = number(&controller.disk_ports, "disk_ports", 1..=1024)?;
             joint.words = controller.kind.clone().unwrap_or_default();
             self.add("controller", &controller.name, &controller.count, &controller.on, joint)?;
@@ -168,10 +169,10 @@ impl Builder {
     fn devices(&mut self, file: &File) -> Result<(), Wrong> {
         for nic in &file.nic {
             let ports = number(&nic.ports, "ports", 1..=64)?.unwrap_or(1);
-            let mtu = number(&nic.mtu, "mtu", 576..=65_535)?.unwrap_or(DEFAULT_MTU);
+            let mtu = number(&nic.mtu, "mtu", 576..=65_535)?;
             let what = DeviceKind::Nic {
                 rate: Fact::Known(nic.rate.get_ref().0),
-                mtu: Fact::Known(mtu),
+                mtu: Fact::from_option(mtu, "the machine file gives no MTU"),
                 tagged: nic.vlan,
                 ipv6: false,
                 down: false,

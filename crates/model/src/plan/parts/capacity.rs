@@ -1,6 +1,7 @@
 //! What a joint carries, as resources: its PCIe link, and its own rate where it has one.
 
 use super::{Joint, JointKind, MachineParts};
+use crate::plan::flow::best_of_rated;
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_machine::rates::pcie::{self, PayloadDirection};
 
@@ -40,10 +41,12 @@ fn own_rate(joint: &Joint) -> Option<Resource> {
         return (joint.kind != JointKind::Hub).then(|| Resource::unknown(id, kind, why));
     };
     let why = Some(joint.words.clone()).filter(|words| !words.is_empty());
+    let best = joint.by_data_sheet.then(|| best_of_rated(rate));
     Some(Resource {
         capacity: rate,
         origin: Origin::Rated,
         rated: Some(rate),
+        best,
         why,
         ..Resource::unknown(id, kind, "")
     })
@@ -56,11 +59,12 @@ fn link(parts: &MachineParts, joint: &Joint, direction: PayloadDirection) -> Opt
     }
     let link = parts.link_of(joint)?;
     let rated = pcie::raw_bytes_per_second(link.gt_per_second, link.width)?;
-    let effective =
-        pcie::payload_bytes_per_second(link.gt_per_second, link.width, joint.max_payload_bytes, direction)?;
+    let usual = pcie::usual_max_payload_bytes(link.gt_per_second);
+    let taken = Some(joint.max_payload_bytes.unwrap_or(usual));
+    let effective = pcie::payload_bytes_per_second(link.gt_per_second, link.width, taken, direction)?;
     let payload = match joint.max_payload_bytes {
         Some(bytes) => format!("MaxPayload {bytes} bytes"),
-        None => format!("MaxPayload taken as {} bytes", pcie::DEFAULT_MAX_PAYLOAD_BYTES),
+        None => format!("MaxPayload taken as {usual} bytes"),
     };
     let of_link = matches!(joint.kind, JointKind::Card | JointKind::Switch) && !joint.words.is_empty();
     let note = if of_link { format!("; {}", joint.words) } else { String::new() };
@@ -69,6 +73,7 @@ fn link(parts: &MachineParts, joint: &Joint, direction: PayloadDirection) -> Opt
         origin: Origin::Effective,
         rated: Some(rated),
         effective: Some(effective),
+        best: pcie::best_payload_bytes_per_second(link.gt_per_second, link.width, joint.max_payload_bytes),
         why: Some(format!("{}, {payload}{note}", super::show_link(link))),
         ..Resource::unknown(id, ResourceKind::Pcie, "")
     })

@@ -53,6 +53,8 @@ pub struct Node {
     pub mt_per_second: Fact<u32>,
     /// All channels together, bytes per second.
     pub memory_bytes_per_second: Fact<f64>,
+    /// Share of that which memory of its generation reaches; none where the generation is not known.
+    pub memory_efficiency: Option<f64>,
 }
 
 /// A link between two nodes; each direction carries its rate.
@@ -92,11 +94,13 @@ pub struct Joint {
     pub running: Option<PciLink>,
     /// Its PCIe link is a formality that never binds; why.
     pub formality: Option<String>,
-    /// MaxPayload, bytes; none: 128, the smallest allowed.
+    /// MaxPayload, bytes; none: it could not be read.
     pub max_payload_bytes: Option<u32>,
     /// What it carries besides its PCIe link, bytes per second and direction: a hub's link, a bus, a
     /// controller's own limit.
     pub bytes_per_second: Fact<f64>,
+    /// That rate is a data sheet's, and not that of a clock.
+    pub by_data_sheet: bool,
     /// Both directions share that rate.
     pub half_duplex: bool,
     /// Disks that can be plugged in, where it is a controller and that is told.
@@ -218,6 +222,7 @@ impl Joint {
             formality: None,
             max_payload_bytes: None,
             bytes_per_second: Fact::unknown("no rate is given"),
+            by_data_sheet: false,
             half_duplex: false,
             disk_ports: None,
             words: String::new(),

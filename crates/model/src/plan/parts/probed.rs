@@ -4,7 +4,8 @@ use super::links::chain;
 use super::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice};
-use linerate_machine::rates::pcie::{DEFAULT_MAX_PAYLOAD_BYTES, PayloadDirection};
+use linerate_machine::rates::memory::efficiency_of;
+use linerate_machine::rates::pcie::{PayloadDirection, SMALLEST_MAX_PAYLOAD_BYTES};
 use linerate_machine::topology::{Topology, disk_port_rate, line_rate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,11 +52,20 @@ fn nodes(machine: &Machine) -> Vec<Node> {
         channels: Fact::unknown("channels are known for the whole machine only"),
         mt_per_second: clock(machine),
         memory_bytes_per_second: memory.clone(),
+        memory_efficiency: efficiency(machine),
     };
     match machine.memory.nodes.as_slice() {
         [] => vec![node(0, cores(None))],
         nodes => nodes.iter().map(|one| node(one.id, cores(Some(one.id)))).collect(),
     }
+}
+
+/// What memory of the DIMMs' generation reaches; none where they are of several or of an unknown one.
+fn efficiency(machine: &Machine) -> Option<f64> {
+    let full = machine.memory.modules.iter().filter(|module| module.size_bytes.known() != Some(&0));
+    let mut kinds = full.map(|module| module.kind.as_str());
+    let first = kinds.next()?;
+    kinds.all(|kind| kind == first).then(|| efficiency_of(first)).flatten()
 }
 
 /// The slowest DIMM's configured clock: all of a channel run at it.
@@ -169,7 +179,7 @@ impl<'a> ProbedParts<'a> {
                 let mut joint = Joint::new(&link.address, kind, slot.unwrap_or(up));
                 joint.link = here.and_then(|here| here.link_max.known().or(here.link.known()).copied());
                 joint.running = Some(link.carries);
-                joint.formality = link.formality.map(str::to_string);
+                joint.formality = link.formality.or(self.hypervisor()).map(str::to_string);
                 joint.max_payload_bytes = self
                     .behind
                     .get(&link.address)
@@ -180,6 +190,13 @@ impl<'a> ProbedParts<'a> {
             up = PartPlace::Joint(link.address.clone());
         }
         PartPlace::Joint(first)
+    }
+
+    /// Why no link is believed, where a hypervisor shows it: emulated ones are made up, and those of devices
+    /// passed through are often, too.
+    fn hypervisor(&self) -> Option<&'static str> {
+        let named = self.machine.virtualisation.known().filter(|name| *name != "none");
+        named.map(|_| "a link that a hypervisor shows is no link")
     }
 
     /// The node, where it is told or there is only one.
@@ -261,7 +278,7 @@ fn behind(tree: &Topology, endpoints: &[&str], parts: &MachineParts) -> BTreeMap
         for link in chain(tree, address, endpoints, PayloadDirection::ToMemory) {
             let own = EndpointSummary { max_payload_bytes: link.max_payload_bytes, node };
             let all = found.entry(link.address).or_insert(own);
-            let size = |bytes: Option<u32>| (bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES), bytes.is_some());
+            let size = |bytes: Option<u32>| (bytes.unwrap_or(SMALLEST_MAX_PAYLOAD_BYTES), bytes.is_some());
             all.max_payload_bytes =
                 std::cmp::min_by_key(all.max_payload_bytes, link.max_payload_bytes, |bytes| size(*bytes));
             all.node = all.node.or(node);

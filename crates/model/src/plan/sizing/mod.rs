@@ -249,7 +249,8 @@ fn cores(parts: &MachineParts, payload: f64) -> Option<PartNeed> {
 
 /// Payload of a link, bytes per second; 0 where there is no such link.
 fn link_rate(link: PciLink, direction: PayloadDirection) -> f64 {
-    pcie::payload_bytes_per_second(link.gt_per_second, link.width, None, direction).unwrap_or(0.0)
+    let usual = Some(pcie::usual_max_payload_bytes(link.gt_per_second));
+    pcie::payload_bytes_per_second(link.gt_per_second, link.width, usual, direction).unwrap_or(0.0)
 }
 
 /// Rounded up, but for dust; nothing where it is no number.

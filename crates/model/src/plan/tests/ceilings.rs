@@ -1,13 +1,13 @@
 //! `linerate plan` and `linerate run` solve one graph: over the same disks and NICs their ceilings are equal.
 
-use super::{BRIDGE, ETHERNET, disk, goal, paths, pci, resource, sources, switched};
+use super::{BRIDGE, ETHERNET, disk, goal, machine, paths, pci, resource, sources, switched};
 use crate::plan::flow::{Flow, FlowEnd, Method, ends, plan_flow};
 use crate::plan::parts::from_machine;
 use crate::plan::{Bound, Plan, plan};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::{Controller, ControllerKind, Disk, DiskKind, Machine, NumaNode, PciDevice};
-use linerate_testing::{machine, nic};
+use linerate_testing::nic;
 use proptest::prelude::*;
 
 /// The run's plan and the ceiling of the flow from all disks to all NICs; none where the machine lacks one.
@@ -37,7 +37,7 @@ fn both(machine: &Machine, protocol: Protocol) -> Option<(Plan, Bound)> {
 
 fn same(machine: &Machine, protocol: Protocol) -> Result<(), String> {
     let Some((run, planned)) = both(machine, protocol) else { return Ok(()) };
-    let rate = |bound: &Bound| bound.bytes_per_second.known().copied();
+    let rate = |bound: &Bound| (bound.bytes_per_second.known().copied(), bound.likely_bytes_per_second);
     let mut cut: Vec<String> = planned.cut.iter().map(|id| folded(id)).collect();
     cut.dedup();
     if rate(&run.ceiling) == rate(&planned) && run.ceiling.cut == cut {
@@ -62,9 +62,9 @@ fn frame_headers_count_in_both_ceilings() {
     }
     machine.disks = vec![Disk { node: Fact::Known(0), ..disk("sda", DiskKind::Scsi, None, &[]) }];
     let (run, planned) = both(&machine, Protocol::Tcp).expect("disks and NICs");
-    let expected = 15.753_846_153e9 * 128.0 / 148.0 * 1448.0 / 1514.0;
+    let expected = 15.753_846_153e9 * 256.0 / 276.0 * 1448.0 / 1514.0;
     for bound in [&run.ceiling, &planned] {
-        let rate = *bound.bytes_per_second.known().expect("a ceiling");
+        let rate = bound.likely_bytes_per_second.expect("a likely rate");
         assert!((rate / expected - 1.0).abs() < 1e-6, "{rate} is not {expected}");
         assert_eq!(bound.cut, ["pcie:0000:01:00.0"]);
     }
@@ -138,7 +138,7 @@ fn the_smaller_packets_count_on_a_shared_link() {
             move |card: &mut PciDevice| card.express.max_payload_bytes = Fact::from_option(bytes, "not read")
         };
         let machine = beside_each_other(set(sizes[0]), set(sizes[1]));
-        let least = sizes.map(|bytes| f64::from(bytes.unwrap_or(128))).into_iter().fold(512.0, f64::min);
+        let least = sizes.map(|bytes| f64::from(bytes.unwrap_or(256))).into_iter().fold(512.0, f64::min);
         let (run, planned) = both(&machine, Protocol::Tcp).expect("a disk and a NIC");
         let link = resource(&run, "pcie:0000:01:00.0").capacity;
         let expected = 16e9 * 128.0 / 130.0 * least / (least + 24.0);

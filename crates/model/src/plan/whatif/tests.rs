@@ -62,7 +62,7 @@ fn gigabits(parts: &MachineParts) -> f64 {
         protocol: Protocol::Udp,
         method: Method::Direct,
     };
-    plan_flow(parts, &flow).ceiling.bytes_per_second.known().expect("a ceiling") * 8.0 / 1e9
+    plan_flow(parts, &flow).ceiling.likely_bytes_per_second.expect("a likely rate") * 8.0 / 1e9
 }
 
 fn after(changes: &[WhatIfChange]) -> Result<(MachineParts, Vec<String>), WhatIfError> {

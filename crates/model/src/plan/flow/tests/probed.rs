@@ -5,7 +5,22 @@ use crate::plan::parts::from_machine;
 use crate::plan::whatif::{WhatIfChange, apply};
 use linerate_facts::fact::Fact;
 use linerate_machine::probe::{Disk, DiskKind, Machine, NumaNode, PciDevice, PciLink};
-use linerate_testing::{machine, nic};
+use linerate_testing::nic;
+
+/// A machine that is no guest: the links of those are not believed.
+fn machine(cpus: u32) -> Machine {
+    Machine { virtualisation: Fact::Known("none".into()), ..linerate_testing::machine(cpus) }
+}
+
+#[test]
+fn a_link_that_a_hypervisor_shows_never_binds() {
+    let mut guest = wrong_slot();
+    guest.virtualisation = Fact::Known("kvm".into());
+    let plan = planned(&from_machine(&guest), "memory", "nic");
+    assert_eq!(plan.likely.cut, ["nic:eth0"], "{}", plan.sentence);
+    let link = resource(&plan, "pcie:0000:01:00.0");
+    assert!(link.why.as_deref().is_some_and(|why| why.contains("hypervisor")), "{link:?}");
+}
 
 const BRIDGE: u32 = 0x060400;
 const ETHERNET: u32 = 0x020000;
@@ -49,10 +64,10 @@ fn oci_h100() -> Machine {
 fn the_uplink_of_a_clouds_switch_does_not_hold_its_nic() {
     let parts = from_machine(&oci_h100());
     let plan = planned(&parts, "memory", "nic");
-    assert_eq!(plan.ceiling.cut, ["nic:rdma0", "nic:rdma1"]);
+    assert_eq!(plan.likely.cut, ["nic:rdma0", "nic:rdma1"]);
     assert!((rate(&plan) * 8.0 / 1e9 - 400.0 * 8948.0 / 9038.0).abs() < 0.1, "{}", plan.sentence);
     let gpu = planned(&parts, "nic", "gpu");
-    assert!(gpu.ceiling.cut.iter().all(|id| id.starts_with("nic:")), "{}", gpu.sentence);
+    assert!(gpu.likely.cut.iter().all(|id| id.starts_with("nic:")), "{}", gpu.sentence);
     assert_eq!(gpu.shares.iter().map(|share| share.sink.as_str()).next(), Some("gpu:0000:05:00.0"));
 }
 
@@ -67,7 +82,7 @@ fn an_on_chip_nic_is_not_held_by_the_link_that_it_shows() {
     ];
     machine.nics = vec![nic("eno1", Some(10), Some("0000:3d:00.0"))];
     let plan = planned(&from_machine(&machine), "memory", "nic");
-    assert_eq!(plan.ceiling.cut, ["nic:eno1"]);
+    assert_eq!(plan.likely.cut, ["nic:eno1"]);
     assert!(resource(&plan, "pcie:0000:3d:00.0").why.as_deref().is_some_and(|why| why.contains("formality")));
     // With a slow cable the link could be real by its figures; the driver tells that it is not.
     machine.nics[0] = nic("eno1", Some(1), Some("0000:3d:00.0"));
@@ -99,7 +114,7 @@ fn wrong_slot() -> Machine {
 fn a_card_in_a_narrow_port_is_moved_to_a_free_one() {
     let mut parts = from_machine(&wrong_slot());
     let before = planned(&parts, "memory", "nic");
-    assert_eq!(before.ceiling.cut, ["pcie:0000:01:00.0"]);
+    assert_eq!(before.likely.cut, ["pcie:0000:01:00.0"]);
     let frames = 31.507_692 * 256.0 / 276.0 * 8948.0 / 9014.0;
     assert!((rate(&before) * 8.0 / 1e9 - frames).abs() < 0.01, "{}", before.sentence);
     assert!(
@@ -108,10 +123,10 @@ fn a_card_in_a_narrow_port_is_moved_to_a_free_one() {
         before.sentence
     );
     apply(&mut parts, &WhatIfChange::Move("eth0=slot6".into())).expect("a free port");
-    assert_eq!(planned(&parts, "memory", "nic").ceiling.cut, ["nic:eth0"]);
+    assert_eq!(planned(&parts, "memory", "nic").likely.cut, ["nic:eth0"]);
     let whole = planned(&parts, "disk", "nic");
     assert_eq!(
-        whole.ceiling.cut,
+        whole.likely.cut,
         ["pcie:0000:03:00.0"],
         "the disk itself has no data sheet: its link bounds it"
     );

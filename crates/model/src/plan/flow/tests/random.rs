@@ -177,6 +177,17 @@ proptest! {
         }
     }
 
+    /// One graph, two sets of capacities: the best case of each part is never less than its usual one.
+    #[test]
+    fn likely_is_never_above_the_ceiling(server in server(), ends in any_flow()) {
+        let (resources, .., likely) = solved(&server.parts(), ends);
+        for resource in &resources {
+            prop_assert!(resource.best.is_none_or(|best| best >= resource.capacity), "{resource:?}");
+        }
+        let best = Model::best(&resources).largest().expect("links bound every way");
+        prop_assert!(likely <= best, "{likely} {best}");
+    }
+
     #[test]
     fn raising_what_is_not_in_the_cut_gains_nothing(server in server(), ends in any_flow(), pick in any::<proptest::sample::Index>()) {
         let (resources, model, solution, rate) = solved(&server.parts(), ends);
