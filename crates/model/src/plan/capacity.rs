@@ -70,9 +70,12 @@ impl Model {
         Model::with(resources, |resource| resource.capacity)
     }
 
-    /// The same graph with the capacities of the best case.
+    /// The same graph with the capacities of the best case; a measurement has but one.
     pub fn best(resources: &[Resource]) -> Self {
-        Model::with(resources, |resource| resource.best.unwrap_or(resource.capacity))
+        Model::with(resources, |resource| match resource.origin {
+            Origin::Measured => resource.capacity,
+            _ => resource.best.unwrap_or(resource.capacity),
+        })
     }
 
     fn with(resources: &[Resource], capacity: impl Fn(&Resource) -> f64) -> Self {

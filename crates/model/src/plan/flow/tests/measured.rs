@@ -40,6 +40,7 @@ fn of<'a>(plan: &'a FlowPlan, id: &str) -> (f64, Origin, &'a Resource) {
 fn what_was_measured_comes_before_data_sheets_and_is_labelled() {
     let plan = planned(&server().with_measured(measured()), "disk", "nic");
     assert_eq!(rate(&plan), 3.2e9);
+    assert_eq!(plan.ceiling.bytes_per_second.known(), Some(&3.2e9), "a measurement has no best case");
     assert_eq!(plan.ceiling.cut, ["disk:a", "disk:b"]);
     for (id, capacity) in [("disk:a", 1.5e9), ("nic:eth0", 11e9), ("memory", 5e9), ("cpu", 5e9)] {
         let (now, origin, resource) = of(&plan, id);
@@ -82,9 +83,9 @@ fn a_lower_bound_raises_and_never_limits() {
 #[test]
 fn a_link_through_which_more_was_measured_does_not_limit() {
     let mut measured = measured();
-    measured.disks = vec![device("disk:a", 3.6e9)];
+    measured.disks = vec![device("disk:a", 3.7e9)];
     let plan = planned(&server().with_measured(measured), "disk:a", "nic");
-    assert_eq!((rate(&plan), plan.ceiling.cut.clone()), (3.6e9, vec!["disk:a".to_string()]));
+    assert_eq!((rate(&plan), plan.ceiling.cut.clone()), (3.7e9, vec!["disk:a".to_string()]));
     assert!(resource(&plan, "pcie:a").lower_bound);
 }
 
