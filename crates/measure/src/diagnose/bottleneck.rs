@@ -38,8 +38,14 @@ pub(super) fn bottleneck(
     }
     let limits = if cut.len() > 1 { "limit" } else { "limits" };
     let headroom = headroom(prediction, figures, largest, main.len(), flow, plan.loopback);
-    let said =
-        BottleneckWords { subject, limits, flow, headroom, judged, achieved: prediction.achieved(figures) };
+    let said = BottleneckSentence {
+        subject,
+        limits,
+        flow,
+        headroom,
+        judged,
+        achieved: prediction.achieved(figures),
+    };
     Bottleneck {
         kind: kind(prediction),
         resources: prediction.solution.cut.clone(),
@@ -49,7 +55,7 @@ pub(super) fn bottleneck(
 }
 
 /// What there is to be said.
-struct BottleneckWords<'a> {
+struct BottleneckSentence<'a> {
     subject: String,
     limits: &'static str,
     flow: f64,
@@ -58,10 +64,10 @@ struct BottleneckWords<'a> {
     achieved: Achieved,
 }
 
-impl BottleneckWords<'_> {
+impl BottleneckSentence<'_> {
     /// A flat statement only where it is confirmed.
     fn sentence(&self) -> String {
-        let BottleneckWords { subject, limits, headroom, judged, .. } = self;
+        let BottleneckSentence { subject, limits, headroom, judged, .. } = self;
         let rate = show_bytes_rate(self.flow);
         let shown = judged.path.limit();
         match judged.verdict {
@@ -92,7 +98,7 @@ impl BottleneckWords<'_> {
     }
 
     fn unexplained(&self, rate: &str) -> String {
-        let BottleneckWords { subject, limits, judged, achieved, .. } = self;
+        let BottleneckSentence { subject, limits, judged, achieved, .. } = self;
         let claim = format!("the bottleneck is {subject}, which {limits} the flow to {rate}");
         let share = (achieved.of_predicted * 100.0).round();
         let missing =

@@ -94,10 +94,16 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
             _ => network::measure_once(&mut stages, peers),
         }
     }
-    if wanted.contains(&Stage::Path) {
-        reads_in_flight::choose(&mut stages, peers);
+    let mut in_turns = wanted.to_vec();
+    if wanted.contains(&Stage::Path)
+        && let Err(why) = reads_in_flight::choose(&mut stages, peers)
+    {
+        peers.close();
+        stages.failed(format!("path {}: {why}", reads_in_flight::NAME));
+        // A peer that is gone: each round would wait for it again.
+        in_turns.retain(|stage| *stage == Stage::Disk);
     }
-    rounds::take_turns(&mut stages, wanted, peers);
+    rounds::take_turns(&mut stages, &in_turns, peers);
     let Stages { done, errors, notes, reads, .. } = stages;
     StageFigures { measurements: done, errors, notes, reads }
 }

@@ -14,6 +14,8 @@ use super::window::WindowSpec;
 use linerate_facts::units::show_bytes_rate;
 use std::time::Duration;
 
+/// What a user sees of it.
+pub(super) const NAME: &str = "reads in flight";
 /// Each number is tried so often, in turns.
 const TURNS: usize = 2;
 const WINDOWS: WindowSpec =
@@ -24,18 +26,20 @@ const CARRIES: f64 = 0.97;
 const FEWEST: u32 = 2;
 
 /// Tries a half and a quarter of what the plan has, and takes the fewest that carry the rate; what the user
-/// has named stays.
-pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) {
-    let Some(planned) = stages.plan.workers.iter().map(|worker| worker.queue_depth).max() else { return };
-    let Some(protocol) = stages.goal.protocols.first().copied() else { return };
+/// has named stays. An error where the peer is gone.
+pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), String> {
+    let planned = stages.plan.workers.iter().map(|worker| worker.queue_depth).max();
+    let Some((planned, protocol)) = planned.zip(stages.goal.protocols.first().copied()) else {
+        return Ok(());
+    };
     let mut tried: Vec<u32> = [planned / 4, planned / 2, planned].map(|reads| reads.max(FEWEST)).to_vec();
     tried.dedup();
     if tried.len() < 2 || planned < FEWEST || stages.stopped() {
-        return;
+        return Ok(());
     }
     let mut rates = vec![Vec::new(); tried.len()];
     let flow = Flow { windows: WINDOWS, ..whole_path(stages, protocol) };
-    stages.started(flow.stage, "reads in flight", WINDOWS);
+    stages.started(flow.stage, NAME, WINDOWS);
     for _ in 0..TURNS {
         for (reads, rates) in tried.iter().zip(&mut rates) {
             stages.reads = Some(*reads);
@@ -65,6 +69,7 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) {
         }
     }
     stages.reads_trials = trials;
+    Ok(())
 }
 
 fn fewest(trials: &[ReadsTrial]) -> ReadsTrial {

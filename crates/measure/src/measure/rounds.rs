@@ -49,6 +49,11 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
                 stages.keep(figure);
             }
         }
+        // Without a network there is no path, and nothing to hold further reads against.
+        let mut flows = turns.iter().filter(|turn| turn.label().0 != Stage::Disk).peekable();
+        if flows.peek().is_some() && flows.all(|turn| turn.failures >= MOST_FAILURES) {
+            break;
+        }
     }
     for figure in turns.iter().filter_map(|turn| turn.figure(stages)).collect::<Vec<_>>() {
         stages.measured(figure);

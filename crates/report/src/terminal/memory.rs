@@ -12,10 +12,10 @@ use linerate_measure::measure::{Measurement, MemoryPoint};
 use linerate_measure::run::Run;
 
 /// Kernel and store, as in `MemoryPoint`.
-type Kind<'a> = (&'a str, Option<&'a str>);
+type AccessKind<'a> = (&'a str, Option<&'a str>);
 
 /// The columns.
-const KINDS: [Kind<'static>; 8] = [
+const KINDS: [AccessKind<'static>; 8] = [
     ("read", None),
     ("write", Some("plain")),
     ("write", Some("streaming")),
@@ -96,10 +96,10 @@ fn rows<'a>(seen: &[LabelledFigure<'a>]) -> Vec<MemoryRow<'a>> {
 }
 
 /// Two lines of heads, kernel and store, and a line for each row that has one of them.
-fn table(rows: &[&MemoryRow], kinds: &[Kind<'static>], width: usize, style: Style) -> Vec<String> {
-    let head = |(kernel, _): &Kind<'static>| [number(kernel, 0), number("", 0)];
+fn table(rows: &[&MemoryRow], kinds: &[AccessKind<'static>], width: usize, style: Style) -> Vec<String> {
+    let head = |(kernel, _): &AccessKind<'static>| [number(kernel, 0), number("", 0)];
     let all: Vec<Column> = [text("", 0)].into_iter().chain(kinds.iter().flat_map(head)).collect();
-    let store = |kind: &Kind<'static>| match *kind {
+    let store = |kind: &AccessKind<'static>| match *kind {
         ("latency", _) => "ns",
         (_, Some("streaming")) => "stream",
         (_, store) => store.unwrap_or_default(),
@@ -150,7 +150,7 @@ impl<'a> MemoryRow<'a> {
         alike(first) == alike(point) && cores && new && (size || by_array || chase)
     }
 
-    fn of(&self, kind: Kind) -> Option<LabelledFigure<'a>> {
+    fn of(&self, kind: AccessKind) -> Option<LabelledFigure<'a>> {
         self.figures
             .iter()
             .copied()

@@ -82,7 +82,7 @@ fn loopback_is_said_in_the_first_line_and_lower_bounds_are_marked() {
             && first.contains("own network stack, not a NIC")
     );
     assert!(screen.contains("≥ 46.5 Gb/s"), "{screen}");
-    assert!(screen.contains("≥ at least this, limited by a CPU core: lo tcp alone"), "{screen}");
+    assert!(screen.contains("≥ at least this, limited by the CPU: lo tcp alone"), "{screen}");
     assert!(screen.contains("ceiling    unknown") && screen.contains("no data sheet"), "{screen}");
 }
 

@@ -278,7 +278,7 @@ impl Spec {
                 together_seconds: 1.0,
                 path_seconds: 2.0,
                 repeats: 3,
-                rounds: 6,
+                rounds: 0,
                 alone_limit: 0,
             },
             loopback: self.loopback,
@@ -340,7 +340,7 @@ impl Spec {
                 of_predicted: short(achieved / predicted),
                 ..Achieved::default()
             },
-            verdict: Verdict::Confirmed,
+            verdict: Verdict::default(),
             evidence: Vec::new(),
             bottleneck: Bottleneck {
                 kind: self.kind.into(),
@@ -355,7 +355,7 @@ impl Spec {
             ceiling: Some(plan.ceiling.clone()),
             predicted: Some(headline.predicted.clone()),
             achieved: Some(headline.achieved),
-            verdict: Some(headline.verdict),
+            verdict: None,
             evidence: Vec::new(),
             bottleneck: Some(headline.bottleneck.clone()),
             resources: headline.resources.clone(),
