@@ -45,11 +45,9 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
             stages.reads = Some(*reads);
             let seen = transfer::observe(stages, peers, &flow);
             stages.reads = None;
-            match seen {
-                Ok(Some(observed)) if !observed.seen.samples.is_empty() => {
-                    rates.extend(observed.seen.samples)
-                }
-                _ => return peers.close(),
+            match seen? {
+                Some(observed) if !observed.seen.samples.is_empty() => rates.extend(observed.seen.samples),
+                _ => return Ok(()),
             }
         }
     }
