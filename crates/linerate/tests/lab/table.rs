@@ -211,7 +211,7 @@ fn a_straggler_is_found_and_both_disks_are_named() {
 #[test]
 fn a_cpu_quota_on_the_server_is_named() {
     let up = &["--disks", "4x0", "--nics", "0", "--server-cpu", "40"];
-    check(&AcceptanceRow { of_predicted: 0.9, ..row("cpu", up, "cpu", 1) });
+    check(&AcceptanceRow { of_predicted: 0.9, ..row("cpu", up, "quota", 1) });
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub(super) fn bottleneck(
     let limits = if cut.len() > 1 { "limit" } else { "limits" };
     let headroom = headroom(prediction, figures, largest, main.len(), flow, plan.loopback);
     let said = BottleneckSentence {
+        kind: kind(prediction),
         subject,
         limits,
         flow,
@@ -56,6 +57,7 @@ pub(super) fn bottleneck(
 
 /// What there is to be said.
 struct BottleneckSentence<'a> {
+    kind: LimitKind,
     subject: String,
     limits: &'static str,
     flow: f64,
@@ -73,6 +75,11 @@ impl BottleneckSentence<'_> {
         match judged.verdict {
             Verdict::Confirmed => {
                 let evidence = shown.map(|limit| format!(": {}", limit.clause())).unwrap_or_default();
+                // What a CPU carries follows from a cost that is an estimate; what it carried does not.
+                let rate = match self.kind.is_of_cpu() {
+                    true => show_bytes_rate(self.achieved.bytes_per_second),
+                    false => rate,
+                };
                 format!(
                     "The bottleneck is {subject}, which {limits} the flow to {rate}{evidence}. {headroom}."
                 )

@@ -99,10 +99,10 @@ fn the_sentences() {
          flow to 120 MB/s: the worker waits for them 90 % of the time. Faster or more disks would raise it \
          to 1.24 GB/s (10 times), where NIC eth0 limits.",
         "The bottleneck is the control group's CPU quota (0.40 cores, 0.33 CPU seconds per GB), which limits \
-         the flow to 1.21 GB/s: the CPU quota of this control group throttled it in 90 % of its periods. \
+         the flow to 1.20 GB/s: the CPU quota of this control group throttled it in 90 % of its periods. \
          More cores in the quota would raise it to 2.00 GB/s (+65 %), where disk loop0 limits.",
         "The bottleneck is the receiver on peer (its CPU quota of 0.10 cores, measured; not the NIC, not the \
-         disks), which limits the flow to 140 MB/s: its CPU quota throttled it in 90 % of its periods. More \
+         disks), which limits the flow to 139 MB/s: its CPU quota throttled it in 90 % of its periods. More \
          CPU for the receiver or a further peer would raise it to 800 MB/s (6 times), where disks \
          loop0–loop3 limit.",
     ];

@@ -176,7 +176,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
             measurement.flags.push("short-file".into());
         }
     }
-    if let Some(share) = from_devices(&measurement) {
+    if let Some(share) = from_devices(&measurement, seen) {
         if share < FROM_DEVICES {
             measurement.flags.push("page-cache".into());
         } else if share > MORE_FROM_DEVICES {
@@ -190,13 +190,14 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
 
 /// Bytes that the devices read ÷ bytes that were read; none where one of them has no counters. A cache below
 /// O_DIRECT (compression, ZFS, a RAID card) shows only so.
-fn from_devices(figure: &Measurement) -> Option<f64> {
+fn from_devices(figure: &Measurement, seen: &WindowObservation) -> Option<f64> {
     let counted = |worker: &WorkerResult| {
         figure.devices.iter().any(|device| worker.source.strip_prefix("disk:") == Some(&device.name))
     };
     let read: f64 = figure.devices.iter().map(|device| device.read_bytes_per_second).sum();
     let all = !figure.workers.is_empty() && figure.workers.iter().all(counted);
-    (all && figure.bytes_per_second > 0.0).then(|| read / figure.bytes_per_second)
+    let asked = seen.bytes as f64 / seen.seconds.max(1e-9);
+    (all && asked > 0.0).then(|| read / asked)
 }
 
 /// Opens a source as its plan says.

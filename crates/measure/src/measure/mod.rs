@@ -94,16 +94,17 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
             _ => network::measure_once(&mut stages, peers),
         }
     }
-    let mut in_turns = wanted.to_vec();
+    let (mut in_turns, mut rounds) = (wanted.to_vec(), stages.plan.schedule.rounds.max(1));
     if wanted.contains(&Stage::Path)
         && let Err(why) = reads_in_flight::choose(&mut stages, peers)
     {
         peers.close();
         stages.failed(format!("path {}: {why}", reads_in_flight::NAME));
-        // A peer that is gone: each round would wait for it again.
+        // A peer that is gone: each round would wait for it again, and disks alone need no rounds.
         in_turns.retain(|stage| *stage == Stage::Disk);
+        rounds = 1;
     }
-    rounds::take_turns(&mut stages, &in_turns, peers);
+    rounds::take_turns(&mut stages, &in_turns, peers, rounds);
     let Stages { done, errors, notes, reads, .. } = stages;
     StageFigures { measurements: done, errors, notes, reads }
 }

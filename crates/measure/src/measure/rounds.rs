@@ -31,10 +31,9 @@ enum TurnKind {
     Flow(Flow, Option<transfer::Observed>),
 }
 
-/// Measures as many rounds as the schedule has, and fewer where the budget ends or the figures are sure.
-pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut Peers) {
+/// Measures so many rounds, and fewer where the figures are sure.
+pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut Peers, rounds: u32) {
     let mut turns = turns(stages, wanted);
-    let rounds = stages.plan.schedule.rounds.max(1);
     for round in 0..rounds {
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
             break;

@@ -5,7 +5,7 @@
 //! afterwards, and can only take certainty away.
 
 use super::limit::{Judgement, Limit, LimitKind};
-use super::thresholds::{AGREES_FROM, AGREES_TO};
+use super::thresholds::{AGREES_FROM, AGREES_TO, CPU_AGREES_FROM, CPU_AGREES_TO};
 use serde::{Deserialize, Serialize};
 
 /// How sure it is what limits the flow. Only `Confirmed` is a flat statement.
@@ -75,7 +75,11 @@ pub fn verdict(claim: &Claim, flow: &Judgement) -> (Verdict, Option<Doubt>) {
     if !claim.trusted {
         return (Verdict::Unexplained, Some(Doubt::Untrusted));
     }
-    if !(AGREES_FROM..=AGREES_TO).contains(&ratio) {
+    let near = match claim.kind.is_of_cpu() {
+        true => CPU_AGREES_FROM..=CPU_AGREES_TO,
+        false => AGREES_FROM..=AGREES_TO,
+    };
+    if !near.contains(&ratio) {
         return (Verdict::Unexplained, Some(Doubt::Ratio));
     }
     (Verdict::Confirmed, None)

@@ -16,10 +16,10 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     limits.extend(receiver(evidence));
     limits.extend(evidence.quota.and_then(quota));
     limits.extend(threads(evidence));
+    let small = |limit: &Limit| matches!(limit, Limit::Window { bytes: Some(bytes), .. } if *bytes < SMALL_WINDOW_BYTES);
+    limits.extend(window(evidence).filter(small));
     limits.extend(full_cpus_of_flow(evidence));
-    if evidence.route != Route::Machine {
-        limits.extend(window(evidence));
-    }
+    limits.extend(window(evidence).filter(|limit| !small(limit)));
     let missing = match evidence.route {
         Route::Machine => {
             limits.extend(machine(evidence));
@@ -115,6 +115,10 @@ fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
 /// TCP had data to send and was not let.
 fn window(evidence: &Evidence) -> Option<Limit> {
     let tcp = evidence.tcp;
+    let starved = |workers: &WorkerEvidence| workers.waiting_source > workers.waiting_sink;
+    if evidence.route == Route::Machine || evidence.workers.as_ref().is_some_and(starved) {
+        return None;
+    }
     let round_trip_seconds = tcp.round_trip_seconds?;
     let each = evidence.bytes_per_second.map(|rate| rate / f64::from(tcp.connections.max(1)));
     let bytes = each.map(|rate| rate * round_trip_seconds).filter(|bytes| *bytes >= 1.0);

@@ -49,6 +49,13 @@ pub enum LimitKind {
     Demand,
 }
 
+impl LimitKind {
+    /// A CPU, here or at the receiver: its capacity is a cost of a byte, measured in stages apart.
+    pub fn is_of_cpu(self) -> bool {
+        matches!(self, LimitKind::Cpu | LimitKind::Quota | LimitKind::Steal | LimitKind::Receiver)
+    }
+}
+
 impl From<ResourceKind> for LimitKind {
     fn from(kind: ResourceKind) -> Self {
         match kind {

@@ -70,7 +70,9 @@ impl Display for Limit {
             Limit::ReceiverCpus => write!(f, "the receiver: all of its CPUs are busy"),
             Limit::Source { count, share, disk } => {
                 write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
-                disk.as_ref().map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
+                // A disk that is throttled before its queue has next to nothing in it.
+                let at_it = disk.as_ref().filter(|disk| disk.queue_depth.is_some_and(|depth| depth >= 0.5));
+                at_it.map_or(Ok(()), |disk| write!(f, " ({})", at_work(disk)))
             }
             Limit::Sink { count, share, part } => {
                 write!(f, "the network: {} for it {} of the time: ", wait(*count), percent(*share))?;

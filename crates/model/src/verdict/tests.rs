@@ -124,6 +124,12 @@ fn only_what_the_path_shows_is_confirmed() {
         assert_eq!(of(&off, &source), (Verdict::Unexplained, Some(Doubt::Ratio)));
         assert_eq!(of(&off, &sink), (Verdict::Contradicted, None));
     }
+    // What a byte costs a CPU is not known better.
+    let quota = Evidence { quota: Some(QuotaEvidence { throttled: 0.5, used: None }), ..path(0.05, 0.9) };
+    let far = Claim { of_predicted: Some(1.2), ..claim(LimitKind::Quota) };
+    assert_eq!(of(&far, &quota), (Verdict::Confirmed, None));
+    let farther = Claim { of_predicted: Some(0.7), ..far };
+    assert_eq!(of(&farther, &quota), (Verdict::Unexplained, Some(Doubt::Ratio)));
     let exact = Claim { of_predicted: Some(1.0), ..disk };
     assert_eq!(of(&exact, &calm), (Verdict::Unexplained, Some(Doubt::NothingSeen)));
     // Too little was measured, or a cache.
@@ -153,6 +159,18 @@ fn a_closed_window_is_named_before_what_waits_for_it() {
         "TCP's window: the receiver's window was full 90 % of the time; it lets 5.7 MiB through in a round trip \
          of 52.00 ms"
     );
+    // Its workers wait for the disks: nobody waits for the window.
+    let waits = Evidence { workers: path(0.9, 0.05).workers, ..evidence.clone() };
+    assert_eq!(kind(&waits), Some(LimitKind::Disk));
+    // A small one fills the CPUs itself; before a large one they come first.
+    let full = |rate| Evidence {
+        cpus: vec![cpu(0, 0.98, 0.0)],
+        cpu_users: Some(CpuUsers { own: 0.1, kernel: 0.88, others: 0.0 }),
+        bytes_per_second: Some(rate),
+        ..evidence.clone()
+    };
+    assert_eq!(kind(&full(1e6)), Some(LimitKind::Window));
+    assert_eq!(kind(&full(115e6)), Some(LimitKind::Cpu));
     let starved = ReceiverEvidence { busiest_thread: 0.97, ..ReceiverEvidence::default() };
     assert_eq!(kind(&Evidence { receiver: Some(starved), ..evidence }), Some(LimitKind::Receiver));
 }

@@ -34,6 +34,14 @@ pub const DISK_KEPT: f64 = 0.75;
 /// Where others have more than this share of the busy time of full CPUs, full CPUs alone say nothing of the flow.
 pub const CPU_OF_FLOW: f64 = 0.5;
 
+/// A window that lets less through than this makes the CPUs work for each wake-up: full CPUs are its effect.
+pub const SMALL_WINDOW_BYTES: f64 = 262_144.0;
+
+/// What a byte costs a CPU is not known better than this from stages apart: achieved ÷ predicted of a confirmed
+/// limit that is a CPU, here or at the receiver, at least …
+pub const CPU_AGREES_FROM: f64 = 0.75;
+/// … and at most.
+pub const CPU_AGREES_TO: f64 = 1.25;
 /// Achieved ÷ predicted of a verdict that may be stated flatly, at least …
 pub const AGREES_FROM: f64 = 0.95;
 /// … and at most.
