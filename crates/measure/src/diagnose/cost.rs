@@ -1,10 +1,10 @@
 //! What a byte costs the CPU, and the flow that the CPU allows.
 //!
-//! Two estimates of the cost of one byte from disk to peer: measured at once (network with a file behind it),
-//! or the sum of the disk stage and the network stage from memory. The first is the better founded where the
-//! CPU held that stage: it was busy all the time. Where it was not, polling and waking at a low rate are in
-//! the figure, and the cheaper of the two is nearer to what a byte costs a busy core. A stage that the CPU
-//! did not hold also shows that the CPU carries at least that much.
+//! Two estimates of the cost of one byte from disk to peer: measured at once (network with a cached file behind
+//! it), or the sum of the disks unread and the network from as many blocks as the path has. The first pays a copy
+//! out of the page cache that O_DIRECT spares, the second may poll and wake at a low rate: the cheaper of the two
+//! is nearer to what a byte costs. A stage that the CPU did not hold also shows that the CPU carries at least
+//! that much.
 
 use super::figures::{Figures, held_by_cpu};
 use crate::measure::Measurement;
@@ -78,10 +78,9 @@ pub(super) fn cpu_capacity(
     let at_once = figures.whole_network(protocol, true).map(|figure| Cost::of(figure, plan.loopback));
     let at_once = at_once.filter(|cost| cost.sender > 0.0);
     let summed = sum_of_stages(figures, plan.loopback, protocol).filter(|cost| cost.sender > 0.0);
-    let busy = figures.whole_network(protocol, true).is_some_and(held_by_cpu);
     let (cost, from) = match (at_once, summed) {
         (Some(at_once), None) => (at_once, "network with a file behind it"),
-        (Some(at_once), Some(summed)) if busy || at_once.total() <= summed.total() => {
+        (Some(at_once), Some(summed)) if at_once.total() <= summed.total() => {
             (at_once, "network with a file behind it")
         }
         (_, Some(summed)) => (summed, "disk and network"),

@@ -9,7 +9,7 @@ pub const OWN_CPU_FULL: f64 = 0.85;
 /// A CPU below this share has time for more work.
 pub const CPU_IDLE: f64 = 0.5;
 /// Workers that use this share of a CPU would use more of it, were it not full.
-pub const CPU_WANTED: f64 = 0.25;
+pub const CPU_WANTED: f64 = 0.15;
 /// Others who have this share of a full CPU take it from the thread that is on it.
 pub const CPU_OF_OTHERS: f64 = 0.15;
 /// A control group throttled in this share of its periods is limited by its quota.
