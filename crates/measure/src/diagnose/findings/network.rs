@@ -129,6 +129,10 @@ pub(super) fn nic_down(seen: &Context) -> Vec<Finding> {
 /// `congestion-control`: BBR paces each connection; on a short path the window-based ones are often several
 /// times faster. Where both were tried, the figures speak; a saved run of an older version has none.
 pub(super) fn congestion_control(seen: &Context) -> Vec<Finding> {
+    // What loopback likes says nothing of a network.
+    if seen.plan.loopback {
+        return Vec::new();
+    }
     let system = seen.machine.kernel.tcp_congestion_control.known().map_or("", String::as_str);
     let used = seen.goal.congestion_control.as_deref().unwrap_or(system);
     if seen.figures.all.iter().any(|figure| !figure.congestion_controls.is_empty()) {

@@ -223,6 +223,9 @@ fn a_nic_that_is_down_and_bbr() {
     let mut case = healthy();
     case.machine.kernel.tcp_congestion_control = Fact::Known("bbr".into());
     assert_eq!(only(&case).id, "congestion-control");
+    case.plan.loopback = true;
+    assert!(!ids(&case).contains(&"congestion-control".to_string()));
+    case.plan.loopback = false;
     case.goal.congestion_control = Some("cubic".into());
     assert_eq!(ids(&case), Vec::<String>::new());
     let mut nic = linerate_testing::nic("eth0", Some(10), None);
