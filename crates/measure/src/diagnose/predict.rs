@@ -7,7 +7,7 @@
 use super::cost::{CpuCapacity, cpu_capacity};
 use super::figures::{Figures, held, holder, workers_rate};
 use super::product::Achieved;
-use super::shared::{overrule_links, share_disks, share_nics};
+use super::shared::{share_disks, share_nics};
 use crate::measure::interval::Interval;
 use crate::measure::statistics::median;
 use crate::measure::{LimitedBy, Measurement};
@@ -15,7 +15,9 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::capacity::{Model, Solution};
-use linerate_model::plan::{Bound, Goal, Origin, Plan, Resource, ResourceKind, memory_touches};
+use linerate_model::plan::{
+    Bound, Goal, Origin, Plan, Resource, ResourceKind, memory_touches, overrule_links,
+};
 
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
 /// can do.

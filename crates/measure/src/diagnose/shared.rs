@@ -1,12 +1,10 @@
-//! What devices share, found by measuring them alone and together; and links that a measurement overrules.
+//! What devices share, found by measuring them alone and together.
 
 use super::figures::{Figures, held};
-use super::predict::{scaled, set_lower_bound, set_measured};
+use super::predict::{scaled, set_measured};
 use crate::measure::Measurement;
 use linerate_facts::protocol::Protocol;
-use linerate_facts::units::show_bytes_rate;
 use linerate_model::plan::{Origin, Resource, ResourceKind};
-use std::collections::BTreeMap;
 
 /// Devices that together reach less than this share of the sum of each alone share something that binds.
 /// Below 0.97 ÷ 1.03: two figures that are each 3 % off do not make a controller.
@@ -81,52 +79,5 @@ fn shared(id: &str, together: &Measurement, why: &str) -> Resource {
         measured: Some(rate),
         interval: together.interval,
         ..Resource::unknown(id, ResourceKind::Controller, why)
-    }
-}
-
-/// A measurement overrules a declared figure: a link or port through which more was measured than it claims never
-/// binds.
-pub(super) fn overrule_links(resources: &mut [Resource]) {
-    let mut through: BTreeMap<String, f64> = BTreeMap::new();
-    for device in resources.iter() {
-        let Some(rate) = device.measured else { continue };
-        let way = match device.kind {
-            ResourceKind::Disk => only_way(device, resources, false),
-            ResourceKind::Nic => only_way(device, resources, true),
-            _ => continue,
-        };
-        for id in way {
-            let most = through.entry(id).or_insert(rate);
-            *most = most.max(rate);
-        }
-    }
-    for link in resources.iter_mut() {
-        let Some(most) = through.get(&link.id).copied().filter(|most| *most > link.capacity) else {
-            continue;
-        };
-        let claims = show_bytes_rate(link.capacity);
-        let why = format!("claims {claims}, but {} was measured through it", show_bytes_rate(most));
-        set_lower_bound(link, most, why);
-    }
-}
-
-/// The declared links and ports that all bytes of a device cross on its side of memory, the nearest first;
-/// `upwards`: against the bytes, as from a NIC that sends.
-fn only_way(device: &Resource, resources: &[Resource], upwards: bool) -> Vec<String> {
-    let mut way: Vec<String> = Vec::new();
-    let mut at = device;
-    loop {
-        let is_next = |other: &&Resource| {
-            if upwards { other.next.contains(&at.id) } else { at.next.contains(&other.id) }
-        };
-        let mut next = resources.iter().filter(is_next);
-        let (Some(one), None) = (next.next(), next.next()) else { return way };
-        let declared = matches!(one.origin, Origin::Rated | Origin::Effective)
-            && matches!(one.kind, ResourceKind::Pcie | ResourceKind::Controller);
-        if !declared || way.contains(&one.id) {
-            return way;
-        }
-        way.push(one.id.clone());
-        at = one;
     }
 }

@@ -19,7 +19,7 @@ const MOST_FAILURES: u32 = 2;
 /// Figures whose 95 % interval is this narrow, as a share of them, need no further rounds.
 const NARROW: f64 = 0.01;
 
-/// TurnKind is measured, and all that was seen of it so far.
+/// What is measured, and all that was seen of it so far.
 struct Turn {
     what: TurnKind,
     failures: u32,
@@ -128,7 +128,7 @@ impl Turn {
         }
     }
 
-    /// TurnKind all samples so far say; none before the first.
+    /// What all samples so far say; none before the first.
     fn figure(&self, stages: &Stages<'_>) -> Option<Measurement> {
         let figure = match &self.what {
             TurnKind::Disks(readers, seen) => disk::describe(stages, readers, seen.as_ref()?),

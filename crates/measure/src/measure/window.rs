@@ -225,7 +225,7 @@ impl WorkerCounts {
 }
 
 /// Looks at working workers now and then, for those who look on: their rate, and what they do with their
-/// time. Surroundings the figures, never part of them.
+/// time. Beside the figures, never part of them.
 pub(super) struct WorkerWatch {
     at: Instant,
     counts: Vec<WorkerCounts>,

@@ -4,6 +4,7 @@
 pub mod capacity;
 pub mod flow;
 pub mod machine_file;
+mod overruled;
 pub mod parts;
 mod pool;
 mod product;
@@ -19,6 +20,7 @@ mod workers;
 
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
+pub use overruled::overrule_links;
 pub use product::*;
 pub use resources::{memory_touches, path_rate};
 pub use streams::{Pin, Placed, place_streams};

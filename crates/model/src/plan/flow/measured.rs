@@ -3,7 +3,7 @@
 
 use super::product::{Flow, FlowEnd, Method};
 use crate::plan::parts::{MachineParts, MeasuredDevice};
-use crate::plan::{Origin, Resource, ResourceKind};
+use crate::plan::{Origin, Resource, ResourceKind, overrule_links};
 use linerate_facts::units::show_bytes_rate;
 
 /// Sets what the parts' run has measured; each byte crosses the memory bus `touches` times.
@@ -61,40 +61,6 @@ fn set_device(resource: &mut Resource, device: &MeasuredDevice) {
         (resource.capacity, resource.origin, resource.lower_bound) = (rate, Origin::Measured, true);
     }
     resource.why = Some(at_least);
-}
-
-/// A link through which more was measured than it claims never binds.
-fn overrule_links(resources: &mut [Resource]) {
-    for device in 0..resources.len() {
-        let Some(rate) = resources[device].measured else { continue };
-        let upwards = resources[device].kind == ResourceKind::Nic;
-        let mut at = device;
-        while let Some(link) = only_next(resources, at, upwards) {
-            let declared = matches!(resources[link].kind, ResourceKind::Pcie | ResourceKind::Controller);
-            if !declared {
-                break;
-            }
-            if resources[link].capacity < rate && resources[link].origin != Origin::Unknown {
-                let claims = show_bytes_rate(resources[link].capacity);
-                let through = show_bytes_rate(rate);
-                resources[link].why = Some(format!("claims {claims}, but {through} was measured through it"));
-                resources[link].measured = Some(rate);
-                resources[link].lower_bound = true;
-            }
-            at = link;
-        }
-    }
-}
-
-/// The one resource on a device's way to memory; none where the ways part.
-fn only_next(resources: &[Resource], at: usize, upwards: bool) -> Option<usize> {
-    let here = &resources[at];
-    let leads = |other: &usize| {
-        let other = &resources[*other];
-        if upwards { other.next.contains(&here.id) } else { here.next.contains(&other.id) }
-    };
-    let mut next = (0..resources.len()).filter(leads);
-    next.next().filter(|_| next.next().is_none())
 }
 
 /// The bus of all nodes was measured at once: each has the same part of it.
