@@ -121,6 +121,9 @@ impl BottleneckSentence<'_> {
                     more => format!("{more} rounds were"),
                 }
             ),
+            Some(Doubt::Untrusted) if self.kind == LimitKind::Loss => format!(
+                "Not confirmed: {claim}, but the link's rate is not known, and a full link loses packets, too"
+            ),
             Some(Doubt::Untrusted) => {
                 format!(
                     "Not confirmed: {claim}, but a cache answered some of its reads, and the device is another"

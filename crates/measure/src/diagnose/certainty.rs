@@ -1,7 +1,7 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::Prediction;
+use super::predict::{Prediction, link_rates};
 use super::product::EvidenceFigure;
 use crate::measure::Measurement;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
@@ -86,10 +86,14 @@ fn tied(prediction: &Prediction) -> Vec<String> {
     if other[0] <= cut[1] { lifted.cut } else { Vec::new() }
 }
 
-/// The figures of what limits are the device's own: no cache answered them.
+/// The figures of what limits are its own: no cache answered for the disks, and where packets were lost no link of
+/// unknown rate may have been full.
 fn trusted(prediction: &Prediction, plan: &Plan, figures: &Figures) -> bool {
     let kind = kind(prediction);
     let disks = matches!(kind, LimitKind::Disk | LimitKind::Controller | LimitKind::Volume);
+    if kind == LimitKind::Loss {
+        return link_rates(&prediction.resources).is_some();
+    }
     let cached = |figure: &Measurement| flagged(figure, "page-cache");
     !disks || plan.sources.iter().all(|source| source.direct) && !figures.whole_disk().is_some_and(cached)
 }

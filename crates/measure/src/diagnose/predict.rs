@@ -23,6 +23,8 @@ use linerate_model::plan::{
 /// can do.
 const WILD_SPREAD: f64 = 0.5;
 
+/// A link that carries this share of what it can may lose packets because it is full.
+const NEARLY_FULL: f64 = 0.9;
 /// Figures of one NIC nearer than this are the same.
 const NEARLY: f64 = 1.07;
 
@@ -250,11 +252,13 @@ fn set_nic(resource: &mut Resource, plan: &Plan, figures: &Figures, protocol: Pr
     apply(resource, chosen.as_ref());
 }
 
-/// A window of TCP, or loss, that limited the network is what limits all NICs together.
+/// A window of TCP, or loss, that limited the network is what limits all NICs together. Full links lose packets,
+/// too: there the loss is an effect.
 fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Protocol) {
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
+        Some(LimitedBy::Loss) if are_full(resources, figure) => return,
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };
@@ -263,6 +267,18 @@ fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Prot
     apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
     limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
     resources.insert(cpu + 1, limit);
+}
+
+/// The NICs carry about what their links can, all of which are known.
+fn are_full(resources: &[Resource], figure: &Measurement) -> bool {
+    let links = link_rates(resources).map(|links| links.iter().sum::<f64>());
+    links.is_some_and(|links| figure.bytes_per_second >= NEARLY_FULL * links)
+}
+
+/// What the link of each NIC can; none where one is not known.
+pub(super) fn link_rates(resources: &[Resource]) -> Option<Vec<f64>> {
+    let nics = resources.iter().filter(|resource| resource.kind == ResourceKind::Nic);
+    nics.map(|nic| nic.effective).collect()
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.

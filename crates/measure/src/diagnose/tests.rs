@@ -109,6 +109,32 @@ fn the_sentences() {
     assert_eq!(sentences, expected);
 }
 
+/// Loss on a network that carries 124 MB/s: its cause where the link can more, its effect where it is full, and
+/// nobody knows where the link's rate is not known.
+#[test]
+fn loss_limits_only_links_that_are_known_not_to_be_full() {
+    let of = |claimed: Option<f64>| {
+        let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
+        for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+            if figure.stage == Stage::Network {
+                (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+            }
+            for worker in &mut figure.workers {
+                (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
+            }
+        }
+        let tcp = case.diagnose().by_protocol.remove(0);
+        (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
+    };
+    let (kind, verdict, sentence) = of(Some(1237.5));
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
+    let (kind, verdict, sentence) = of(Some(124.0));
+    assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
+    let (kind, verdict, sentence) = of(None);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
+    assert!(sentence.contains("a full link loses packets"), "{sentence}");
+}
+
 #[test]
 fn what_was_held_is_a_lower_bound_and_labelled_so() {
     // Disks and NIC both faster than the quota lets anything be: neither is known.

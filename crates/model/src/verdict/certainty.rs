@@ -89,7 +89,9 @@ pub fn verdict(claim: &Claim, flow: &Judgement) -> (Verdict, Option<Doubt>) {
 fn agrees(kind: LimitKind, limit: &Limit) -> bool {
     use LimitKind as K;
     let shown = limit.kind();
-    let sink = matches!(limit, Limit::Sink { part: None, .. });
+    // A full link loses packets.
+    let full = |part: &Limit| matches!(part, Limit::Retransmits { .. });
+    let sink = matches!(limit, Limit::Sink { part, .. } if part.as_deref().is_none_or(full));
     match kind {
         K::Disk | K::Controller | K::Volume => shown == K::Disk,
         K::Nic => shown == K::Nic || sink,
