@@ -1,6 +1,6 @@
 //! The bottleneck in two sentences: the minimum cut of the prediction; what raises the flow, and how far.
 
-use super::certainty::{Judged, kind};
+use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
 use super::predict::Prediction;
@@ -24,9 +24,10 @@ pub(super) fn bottleneck(
 ) -> Bottleneck {
     let cut: Vec<&Resource> =
         prediction.solution.cut.iter().filter_map(|id| prediction.resource(id)).collect();
-    let (Some(flow), Some(largest)) =
-        (prediction.solution.bytes_per_second.known().copied(), largest_kind(&cut))
-    else {
+    let (Some(flow), Some(largest)) = (
+        prediction.solution.bytes_per_second.known().copied(),
+        part_kinds(prediction, &prediction.solution.cut).pop(),
+    ) else {
         return nothing_known(prediction, figures);
     };
     let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == largest).collect();
@@ -75,8 +76,9 @@ impl BottleneckSentence<'_> {
         match judged.verdict {
             Verdict::Confirmed => {
                 let evidence = shown.map(|limit| format!(": {}", limit.clause())).unwrap_or_default();
-                // What a CPU carries follows from a cost that is an estimate; what it carried does not.
-                let rate = match self.kind.is_of_cpu() {
+                // What a CPU carries follows from a cost that is an estimate, and what loss leaves wanders; what
+                // was carried does not.
+                let rate = match self.kind.is_of_cpu() || self.kind == LimitKind::Loss {
                     true => show_bytes_rate(self.achieved.bytes_per_second),
                     false => rate,
                 };
@@ -152,19 +154,11 @@ fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
     };
     let why = prediction.solution.bytes_per_second.why().unwrap_or("nothing is on the way");
     Bottleneck {
-        kind: LimitKind::Demand,
+        kind: LimitKind::Unknown,
         resources: Vec::new(),
         sentence: format!("The bottleneck is unknown: {achieved}{why}."),
         gain: 0.0,
     }
-}
-
-/// The kind with the largest part of the cut.
-fn largest_kind(cut: &[&Resource]) -> Option<ResourceKind> {
-    let sum = |kind: ResourceKind| -> f64 {
-        cut.iter().filter(|part| part.kind == kind).map(|part| part.capacity).sum()
-    };
-    cut.iter().map(|part| part.kind).max_by(|a, b| sum(*a).total_cmp(&sum(*b)).then(a.cmp(b)))
 }
 
 /// What limits the flow, with the evidence.

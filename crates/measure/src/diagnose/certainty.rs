@@ -1,7 +1,7 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::{Prediction, link_rates};
+use super::predict::{Prediction, are_full};
 use super::product::EvidenceFigure;
 use crate::measure::Measurement;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
@@ -29,11 +29,13 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
     let evidence = path.map(|path| of_path(path, figures)).unwrap_or_default();
     let judgement = judge(&evidence);
     let tied = tied(prediction);
+    let tied_kinds: Vec<LimitKind> =
+        part_kinds(prediction, &tied).into_iter().map(|kind| limit_kind(prediction, kind)).collect();
     let achieved = prediction.achieved(figures);
     let measured = path.is_some() && achieved.of_predicted > 0.0;
     let claim = Claim {
         kind: kind(prediction),
-        tie: !tied.is_empty(),
+        tied: &tied_kinds,
         rounds: path.map_or(0, |path| path.samples.len() as u32),
         least_rounds: LEAST_ROUNDS,
         trusted: trusted(prediction, plan, figures),
@@ -43,17 +45,26 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
     Judged { verdict, doubt, path: judgement, tied, evidence: listed(&evidence, path) }
 }
 
-/// Kind of the largest part of the cut.
+/// What kind of thing the largest part of the cut is.
 pub(super) fn kind(prediction: &Prediction) -> LimitKind {
-    let cut = prediction.solution.cut.iter().filter_map(|id| prediction.resource(id));
+    let largest = part_kinds(prediction, &prediction.solution.cut).pop();
+    largest.map_or(LimitKind::Unknown, |kind| limit_kind(prediction, kind))
+}
+
+/// Kinds of these resources, that of the largest part last.
+pub(super) fn part_kinds(prediction: &Prediction, ids: &[String]) -> Vec<ResourceKind> {
     let mut sums = std::collections::BTreeMap::<ResourceKind, f64>::new();
-    cut.for_each(|part: &Resource| *sums.entry(part.kind).or_default() += part.capacity);
-    let largest = sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| kind);
-    match largest {
-        Some(ResourceKind::Cpu) if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_quota()) => {
-            LimitKind::Quota
-        }
-        kind => kind.map_or(LimitKind::Demand, LimitKind::from),
+    let parts = ids.iter().filter_map(|id| prediction.resource(id));
+    parts.for_each(|part: &Resource| *sums.entry(part.kind).or_default() += part.capacity);
+    let mut sums: Vec<(ResourceKind, f64)> = sums.into_iter().collect();
+    sums.sort_by(|a, b| a.1.total_cmp(&b.1));
+    sums.into_iter().map(|(kind, _)| kind).collect()
+}
+
+fn limit_kind(prediction: &Prediction, kind: ResourceKind) -> LimitKind {
+    match kind {
+        ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_quota()) => LimitKind::Quota,
+        kind => LimitKind::from(kind),
     }
 }
 
@@ -92,7 +103,8 @@ fn trusted(prediction: &Prediction, plan: &Plan, figures: &Figures) -> bool {
     let kind = kind(prediction);
     let disks = matches!(kind, LimitKind::Disk | LimitKind::Controller | LimitKind::Volume);
     if kind == LimitKind::Loss {
-        return link_rates(&prediction.resources).is_some();
+        let network = figures.whole_network(prediction.protocol, false);
+        return network.and_then(|network| are_full(&prediction.resources, network)) == Some(false);
     }
     let cached = |figure: &Measurement| flagged(figure, "page-cache");
     !disks || plan.sources.iter().all(|source| source.direct) && !figures.whole_disk().is_some_and(cached)
@@ -133,6 +145,7 @@ fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure
     add("", "", "receive-window", evidence.tcp.receive_window_share);
     add("", "", "send-buffer", evidence.tcp.send_buffer_share);
     add("", "", "round-trip-seconds", evidence.tcp.round_trip_seconds);
+    add("", "", "least-round-trip-seconds", evidence.tcp.least_round_trip_seconds);
     add("", "", "retransmits", evidence.tcp.retransmit_share);
     if let Some(receiver) = path.and_then(|path| path.receiver.as_ref()) {
         add(&receiver.host, "cpu", "busiest-thread", Some(receiver.busiest_thread));

@@ -258,7 +258,7 @@ fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Prot
     let Some(figure) = figures.whole_network(protocol, false) else { return };
     let (kind, id) = match figure.held_by {
         Some(LimitedBy::Window) => (ResourceKind::Window, format!("window:{protocol}")),
-        Some(LimitedBy::Loss) if are_full(resources, figure) => return,
+        Some(LimitedBy::Loss) if are_full(resources, figure) == Some(true) => return,
         Some(LimitedBy::Loss) => (ResourceKind::Loss, format!("loss:{protocol}")),
         _ => return,
     };
@@ -269,16 +269,13 @@ fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Prot
     resources.insert(cpu + 1, limit);
 }
 
-/// The NICs carry about what their links can, all of which are known.
-fn are_full(resources: &[Resource], figure: &Measurement) -> bool {
-    let links = link_rates(resources).map(|links| links.iter().sum::<f64>());
-    links.is_some_and(|links| figure.bytes_per_second >= NEARLY_FULL * links)
-}
-
-/// What the link of each NIC can; none where one is not known.
-pub(super) fn link_rates(resources: &[Resource]) -> Option<Vec<f64>> {
+/// The links carry what they can: by their rates; where one is not known, by the queue before them. None: neither
+/// says it.
+pub(super) fn are_full(resources: &[Resource], figure: &Measurement) -> Option<bool> {
     let nics = resources.iter().filter(|resource| resource.kind == ResourceKind::Nic);
-    nics.map(|nic| nic.effective).collect()
+    let links: Option<f64> = nics.map(|nic| nic.effective).sum();
+    let by_rate = links.map(|links| figure.bytes_per_second >= NEARLY_FULL * links);
+    by_rate.or_else(|| figure.evidence().tcp.queue_stands(figure.bytes_per_second))
 }
 
 /// All-core copy counts each byte once and moves it twice; a flow's byte moves `touches` times.

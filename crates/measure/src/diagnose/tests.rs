@@ -113,26 +113,32 @@ fn the_sentences() {
 /// nobody knows where the link's rate is not known.
 #[test]
 fn loss_limits_only_links_that_are_known_not_to_be_full() {
-    let of = |claimed: Option<f64>| {
+    let of = |claimed: Option<f64>, round_trip_us: f64| {
         let mut case = Lab { claimed, disks: vec![200.0; 4], nics: vec![123.7], ..Lab::default() }.measured();
         for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
             if figure.stage == Stage::Network {
                 (figure.held_by, figure.lower_bound, figure.together) = (Some(LimitedBy::Loss), true, true);
+                figure.workers = vec![idle_worker()];
             }
             for worker in &mut figure.workers {
                 (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
+                worker.round_trip_seconds = round_trip_us * 1e-6;
+                worker.least_round_trip_seconds = if round_trip_us > 0.0 { 8e-6 } else { 0.0 };
             }
         }
         let tcp = case.diagnose().by_protocol.remove(0);
         (tcp.bottleneck.kind, tcp.verdict, tcp.bottleneck.sentence)
     };
-    let (kind, verdict, sentence) = of(Some(1237.5));
+    let (kind, verdict, sentence) = of(Some(1237.5), 0.0);
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
-    let (kind, verdict, sentence) = of(Some(124.0));
+    let (kind, verdict, sentence) = of(Some(124.0), 0.0);
     assert_eq!((kind, verdict), (LimitKind::Nic, Verdict::Confirmed), "{sentence}");
-    let (kind, verdict, sentence) = of(None);
+    let (kind, verdict, sentence) = of(None, 0.0);
     assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Unexplained), "{sentence}");
     assert!(sentence.contains("a full link loses packets"), "{sentence}");
+    // … unless the queue before it says it.
+    let (kind, verdict, sentence) = of(None, 150.0);
+    assert_eq!((kind, verdict), (LimitKind::Loss, Verdict::Confirmed), "{sentence}");
 }
 
 #[test]

@@ -82,6 +82,8 @@ impl Measurement {
             receive_window_share: Some(mean(|worker| worker.receiver_limited)),
             send_buffer_share: Some(mean(|worker| worker.send_buffer_limited)),
             round_trip_seconds: Some(mean(|worker| worker.round_trip_seconds)).filter(|time| *time > 0.0),
+            least_round_trip_seconds: Some(mean(|worker| worker.least_round_trip_seconds))
+                .filter(|time| *time > 0.0),
             connections: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
         }
     }

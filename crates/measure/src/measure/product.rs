@@ -202,6 +202,9 @@ pub struct WorkerResult {
     /// TCP: round trip, seconds.
     #[serde(default)]
     pub round_trip_seconds: f64,
+    /// The shortest of its round trips: what the way takes with empty queues.
+    #[serde(default)]
+    pub least_round_trip_seconds: f64,
     /// TCP: segments retransmitted.
     #[serde(default)]
     pub retransmits: u64,

@@ -13,8 +13,7 @@ use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::WorkerPlan;
-use linerate_system::file;
-use linerate_system::socket::tcp_info;
+use linerate_system::{connection, file};
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::net::TcpStream;
@@ -295,11 +294,15 @@ struct TcpAtEnd {
     acknowledged_bytes: u64,
     segment_bytes: u32,
     round_trip_us: u32,
+    least_round_trip_us: u32,
 }
 
 impl TcpAtEnd {
     fn read(stream: Option<&TcpStream>) -> Self {
-        let Some(info) = stream.and_then(|stream| tcp_info(stream).ok()) else { return Self::default() };
+        let Some(view) = stream.and_then(|stream| connection::view(stream).ok()) else {
+            return Self::default();
+        };
+        let info = view.info;
         TcpAtEnd {
             busy_us: info.busy_us,
             receiver_limited_us: info.receiver_limited_us,
@@ -308,6 +311,7 @@ impl TcpAtEnd {
             acknowledged_bytes: info.acknowledged_bytes,
             segment_bytes: info.segment_bytes,
             round_trip_us: info.rtt_us,
+            least_round_trip_us: view.min_rtt_us,
         }
     }
 
@@ -318,6 +322,7 @@ impl TcpAtEnd {
         self.retransmits += later.retransmits;
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
         (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
+        self.least_round_trip_us = self.least_round_trip_us.min(later.least_round_trip_us);
     }
 
     fn tell(&self, result: &mut WorkerResult) {
@@ -325,6 +330,7 @@ impl TcpAtEnd {
         result.receiver_limited = self.receiver_limited_us as f64 / busy;
         result.send_buffer_limited = self.send_buffer_limited_us as f64 / busy;
         result.round_trip_seconds = f64::from(self.round_trip_us) * 1e-6;
+        result.least_round_trip_seconds = f64::from(self.least_round_trip_us) * 1e-6;
         result.retransmits = self.retransmits;
         let segments = self.acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
         result.retransmit_share = self.retransmits as f64 / segments.max(1.0);

@@ -5,7 +5,7 @@
 //! afterwards, and can only take certainty away.
 
 use super::limit::{Judgement, Limit, LimitKind};
-use super::thresholds::{AGREES_FROM, AGREES_TO, CPU_AGREES_FROM, CPU_AGREES_TO};
+use super::thresholds::*;
 use serde::{Deserialize, Serialize};
 
 /// How sure it is what limits the flow. Only `Confirmed` is a flat statement.
@@ -43,11 +43,11 @@ pub enum Doubt {
 
 /// What the parts predict.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Claim {
+pub struct Claim<'a> {
     /// Kind of what limits.
     pub kind: LimitKind,
-    /// Another limit's interval meets this one's.
-    pub tie: bool,
+    /// Kinds of other limits whose interval meets this one's.
+    pub tied: &'a [LimitKind],
     /// Rounds that were measured, and rounds that a figure needs.
     pub rounds: u32,
     pub least_rounds: u32,
@@ -58,7 +58,7 @@ pub struct Claim {
 }
 
 /// The verdict over a claim, from what the flow showed; with what speaks against certainty.
-pub fn verdict(claim: &Claim, flow: &Judgement) -> (Verdict, Option<Doubt>) {
+pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) {
     let Some(ratio) = claim.of_predicted else {
         return (Verdict::Unexplained, Some(Doubt::NotMeasured));
     };
@@ -66,18 +66,19 @@ pub fn verdict(claim: &Claim, flow: &Judgement) -> (Verdict, Option<Doubt>) {
         return (Verdict::Unexplained, Some(Doubt::FewRounds { measured: claim.rounds }));
     }
     let Some(limit) = flow.limit() else { return (Verdict::Unexplained, Some(Doubt::NothingSeen)) };
-    if claim.tie {
-        return (Verdict::Tie, None);
-    }
-    if !agrees(claim.kind, limit) {
+    if !agrees(claim.kind, limit) && !claim.tied.iter().any(|kind| agrees(*kind, limit)) {
         return (Verdict::Contradicted, None);
+    }
+    if !claim.tied.is_empty() {
+        return (Verdict::Tie, None);
     }
     if !claim.trusted {
         return (Verdict::Unexplained, Some(Doubt::Untrusted));
     }
-    let near = match claim.kind.is_of_cpu() {
-        true => CPU_AGREES_FROM..=CPU_AGREES_TO,
-        false => AGREES_FROM..=AGREES_TO,
+    let near = match claim.kind {
+        kind if kind.is_of_cpu() => CPU_AGREES_FROM..=CPU_AGREES_TO,
+        LimitKind::Loss => LOSS_AGREES_FROM..=LOSS_AGREES_TO,
+        _ => AGREES_FROM..=AGREES_TO,
     };
     if !near.contains(&ratio) {
         return (Verdict::Unexplained, Some(Doubt::Ratio));

@@ -2,6 +2,7 @@
 //! is `None` or empty; nothing here presupposes that linerate moves the bytes, so that a foreign program can
 //! be judged as well.
 
+use super::thresholds::{QUEUE_EMPTY_BYTES, QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES};
 use linerate_facts::usage::CoreUse;
 
 /// Everything that bears on what limits a flow.
@@ -155,6 +156,22 @@ pub struct TcpEvidence {
     pub send_buffer_share: Option<f64>,
     /// Round trip of this flow.
     pub round_trip_seconds: Option<f64>,
+    /// The shortest round trip of this flow.
+    pub least_round_trip_seconds: Option<f64>,
     /// Connections of this flow.
     pub connections: u32,
+}
+
+impl TcpEvidence {
+    /// A queue stands before a full link; none where that is not known. The queue is by Little's law what the
+    /// flow moves in the time by which a round trip is longer than the shortest. It is empty where packets are
+    /// lost for another reason than a full link (Sundaresan et al., "TCP Congestion Signatures", IMC 2017).
+    pub fn queue_stands(&self, bytes_per_second: f64) -> Option<bool> {
+        let (now, least) = (self.round_trip_seconds?, self.least_round_trip_seconds?);
+        let queued = bytes_per_second * (now - least);
+        if now >= QUEUE_STANDS_TIMES * least && queued >= QUEUE_STANDS_BYTES {
+            return Some(true);
+        }
+        (now <= QUEUE_EMPTY_TIMES * least || queued <= QUEUE_EMPTY_BYTES).then_some(false)
+    }
 }

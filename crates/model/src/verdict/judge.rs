@@ -277,6 +277,10 @@ fn tcp(evidence: &Evidence) -> Option<Limit> {
         return Some(Limit::ZeroWindows { per_second });
     }
     let share = tcp.retransmit_share.filter(|share| *share >= LOST)?;
+    // A full link loses packets, too.
+    if evidence.bytes_per_second.and_then(|rate| tcp.queue_stands(rate)) == Some(true) {
+        return None;
+    }
     // A handful of segments on an idle machine is nobody's bottleneck.
     tcp.retransmits_per_second.filter(|rate| *rate >= DROPS_PER_SECOND)?;
     Some(Limit::Retransmits { share })

@@ -47,6 +47,8 @@ pub enum LimitKind {
     Steal,
     /// Nobody asks for more.
     Demand,
+    /// Too little is known.
+    Unknown,
 }
 
 impl LimitKind {

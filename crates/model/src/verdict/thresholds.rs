@@ -42,6 +42,11 @@ pub const SMALL_WINDOW_BYTES: f64 = 262_144.0;
 pub const CPU_AGREES_FROM: f64 = 0.75;
 /// … and at most.
 pub const CPU_AGREES_TO: f64 = 1.25;
+/// Random loss makes TCP's rate wander: RFC 9438's response function holds over minutes. Achieved ÷ predicted of
+/// a confirmed limit that is loss, at least …
+pub const LOSS_AGREES_FROM: f64 = 0.7;
+/// … and at most.
+pub const LOSS_AGREES_TO: f64 = 1.4;
 /// Achieved ÷ predicted of a verdict that may be stated flatly, at least …
 pub const AGREES_FROM: f64 = 0.95;
 /// … and at most.
@@ -72,5 +77,13 @@ pub const DISK_LEAST_BEST: f64 = 10e6;
 pub const MEMORY_STALLED: f64 = 0.1;
 /// Drops per second that are no accident.
 pub const DROPS_PER_SECOND: f64 = 10.0;
+/// A queue of this many bytes, two of the largest packets that a host hands down at once, …
+pub const QUEUE_STANDS_BYTES: f64 = 131_072.0;
+/// … that makes a round trip this many times the shortest, stands before a full link.
+pub const QUEUE_STANDS_TIMES: f64 = 1.5;
+/// A queue of at most one such packet is none, …
+pub const QUEUE_EMPTY_BYTES: f64 = 65_536.0;
+/// … nor is one with which a round trip is at most this many times the shortest.
+pub const QUEUE_EMPTY_TIMES: f64 = 1.25;
 /// Share of segments that are retransmitted, or of datagrams that are lost, that is worth a word.
 pub const LOST: f64 = 0.001;
