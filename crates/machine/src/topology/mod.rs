@@ -10,12 +10,14 @@ mod class;
 mod formality;
 mod link;
 mod rate;
+mod shared;
 
 use crate::probe::{Controller, Disk, DiskKind, Machine, Nic, PciDevice, PortKind};
 pub use class::{carries_bytes, class_name, is_accelerator};
 use linerate_facts::fact::Fact;
 pub use link::{LinkCondition, LinkEnds, WeakerEnd};
 pub use rate::*;
+pub use shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No chain of bridges is longer: a domain has 256 buses.

@@ -93,6 +93,33 @@ fn up_and_down_the_tree() {
 }
 
 #[test]
+fn what_disks_have_in_common_and_others_have_not() {
+    let mut machine = server();
+    let disk =
+        |name: &str, pci: &str| Disk { name: name.into(), pci: Some(pci.into()), ..Default::default() };
+    // Two ports of one function, a drive behind the switch, and one on the chip set.
+    machine.disks = vec![
+        disk("a", "0000:03:00.0"),
+        disk("b", "0000:03:00.0"),
+        disk("c", "0000:04:00.0"),
+        disk("d", "0000:00:1f.2"),
+    ];
+    let tree = Topology::new(&machine);
+    let of = |names: &[&str], others: &[&str]| tree.shared_by(names, others).map(|shared| shared.to_string());
+    assert_eq!(of(&["a", "b"], &["c"]).as_deref(), Some("the PCI function 0000:03:00.0"));
+    assert_eq!(of(&["a", "c"], &[]).as_deref(), Some("the PCIe link of 0000:01:00.0"));
+    assert_eq!(of(&["a", "c"], &["d"]).as_deref(), Some("the PCIe link of 0000:01:00.0"));
+    assert_eq!(of(&["a", "c"], &["b"]), None, "b hangs on all that they have in common");
+    assert_eq!(of(&["a", "d"], &[]), None);
+    assert_eq!(of(&["a"], &[]), None);
+    assert_eq!(of(&["a", "nobody"], &[]), None);
+    let raid = Controller { name: "host0".into(), disks: vec!["a".into(), "d".into()], ..Default::default() };
+    machine.controllers = vec![raid];
+    let tree = Topology::new(&machine);
+    assert_eq!(tree.shared_by(&["a", "d"], &["c"]), Some(Shared::Controller("host0".into())));
+}
+
+#[test]
 fn kinds_follow_from_the_place_where_no_register_is_read() {
     let server = server();
     let tree = Topology::new(&server);

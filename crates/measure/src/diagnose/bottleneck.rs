@@ -31,11 +31,10 @@ pub(super) fn bottleneck(
         return nothing_known(prediction, figures);
     };
     let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == largest).collect();
-    let others: Vec<&str> =
-        cut.iter().filter(|part| part.kind != largest).map(|part| part.id.as_str()).collect();
     let mut subject = subject(largest, &main, prediction, plan, figures);
-    if !others.is_empty() {
-        subject = format!("{subject}, together with {}", in_words(&others));
+    for kind in part_kinds(prediction, &prediction.solution.cut).iter().rev().skip(1) {
+        let parts: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == *kind).collect();
+        subject = format!("{subject}, together with {}", beside(&parts));
     }
     let limits = if cut.len() > 1 { "limit" } else { "limits" };
     let headroom = headroom(prediction, figures, largest, main.len(), flow, plan.loopback);
@@ -180,7 +179,7 @@ fn subject(
             counted("the link between the sockets", "links between the sockets", parts, show_bytes_rate)
         }
         ResourceKind::Memory => format!("the memory ({})", parts[0].why.as_deref().unwrap_or("measured")),
-        ResourceKind::Controller => controller(parts[0]),
+        ResourceKind::Controller => beside(parts),
         ResourceKind::Cpu => cpu(prediction, plan),
         ResourceKind::Window => format!("TCP's window ({}, measured)", show_bits_rate(parts[0].capacity)),
         ResourceKind::Loss => {
@@ -194,12 +193,12 @@ fn subject(
     }
 }
 
-fn controller(part: &Resource) -> String {
-    if part.id == "controller:network" {
-        "what the NICs share (all together send less than the sum of each alone)".into()
-    } else {
-        "what the disks share, a controller or a link (all together read less than the sum of each alone)"
-            .into()
+/// Parts by their names; what devices share by what is known of it.
+fn beside(parts: &[&Resource]) -> String {
+    let ids: Vec<&str> = parts.iter().map(|part| part.id.as_str()).collect();
+    match parts {
+        [one] if one.kind == ResourceKind::Controller => one.why.clone().unwrap_or_else(|| in_words(&ids)),
+        _ => in_words(&ids),
     }
 }
 

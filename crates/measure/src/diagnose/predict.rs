@@ -126,8 +126,8 @@ pub(super) fn predict(
             _ => {}
         }
     }
-    share_disks(&mut resources, figures);
-    share_nics(&mut resources, figures, protocol);
+    share_disks(machine, &mut resources, figures);
+    share_nics(machine, &mut resources, figures, protocol);
     hold_network(&mut resources, figures, protocol);
     overrule_links(&mut resources);
     let model = Model::new(&resources);

@@ -11,6 +11,7 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::source::devices_behind;
 use linerate_machine::probe::{DiskKind, Machine};
+use linerate_machine::topology::Topology;
 use linerate_model::verdict::thresholds::{DISK_IDLE, OWN_CPU_FULL};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -99,15 +100,9 @@ fn blamed(sysroot: &Sysroot, machine: &Machine, most: &Measurement) -> String {
     if let Some(below) = common_below(sysroot, machine, &names) {
         return format!("{below}, which all of them lie on");
     }
-    if let Some(controller) = machine
-        .controllers
-        .iter()
-        .find(|controller| names.len() > 1 && names.iter().all(|name| controller.disks.contains(name)))
-    {
-        return format!("{}, the controller that all of them hang on", controller.name);
-    }
-    if let Some(link) = common_function(machine, &names) {
-        return format!("the PCI function {link}, which all of them hang on");
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    if let Some(shared) = Topology::new(machine).shared_by(&all, &[]) {
+        return format!("{shared}, which all of them hang on");
     }
     if access.checks.generator_cpu >= OWN_CPU_FULL {
         return "the processors: linerate itself used most of their time".into();
@@ -141,11 +136,4 @@ fn common_below(sysroot: &Sysroot, machine: &Machine, names: &[String]) -> Optio
 
 fn behind(sysroot: &Sysroot, machine: &Machine, file: &Path) -> Vec<String> {
     devices_behind(sysroot, machine, file).known().map(|behind| behind.leaves.clone()).unwrap_or_default()
-}
-
-/// The one PCI function of the controllers of all of them.
-fn common_function(machine: &Machine, names: &[String]) -> Option<String> {
-    let function = |name: &String| machine.disks.iter().find(|disk| disk.name == *name)?.pci.clone();
-    let first = function(names.first()?)?;
-    (names.len() > 1 && names.iter().all(|name| function(name).as_ref() == Some(&first))).then_some(first)
 }
