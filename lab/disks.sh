@@ -83,7 +83,7 @@ make_device() {
   local image device direct=()
   image=$(readlink -f "$lab_dir/images")/disk$1
   # On a shared device past its page cache, which would answer otherwise.
-  if ((shared)); then image=$lab_dir/base/disk$1 direct=(--direct-io=on); fi
+  if ((shared && $1 < shared_disks)); then image=$lab_dir/base/disk$1 direct=(--direct-io=on); fi
   attempt "its image cannot be made" truncate -s "$(image_mib "$2")M" "$image"
   device=$(losetup -f --show "${direct[@]}" "$image") || die "no loop device could be had from /dev/loop-control"
   echo "$device" >"$lab_dir/device$1"

@@ -117,7 +117,10 @@ parse_up_options() {
       --mtu) mtu=$(number "$value" 65535 MTU); ((mtu >= 576)) || wrong_use "an MTU of $mtu is below IPv4's 576" ;;
       --file-size) file_mib=$(mebibytes "$value") ;;
       --iops) iops=$(number "$value" 10000000 "number of requests a second") ;;
-      --shared) shared=$(number "$value" 100000 "speed of a device") ;;
+      --shared)
+        [[ $value != *:* ]] || shared_disks=$(number "${value#*:}" 64 "number of disks")
+        shared=$(number "${value%%:*}" 100000 "speed of a device")
+        ;;
       --server-cpu) server_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --peer-cpu) peer_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --fs) fs=$value ;;
@@ -146,6 +149,10 @@ quota_words() {
   if (($1)); then echo "$1 % of one core"; else echo "no quota"; fi
 }
 
+sharing_disks() {
+  if ((shared_disks < ${#disks[@]})); then echo "the first $shared_disks disks"; else echo "all disks"; fi
+}
+
 show_status() {
   local i device place
   echo "lab “$name” is up, $fs"
@@ -156,7 +163,7 @@ show_status() {
     if is_array "$fs" && ((i > 0)); then place="(part of disk0)"; fi
     printf '  disk%d  %-14s %-8s %s\n' "$i" "$(speed_words "${disks[i]}" MB/s throttled)" "${device#/dev/}" "$place"
   done
-  if ((shared)); then echo "  all disks lie on one device of $shared MB/s"; fi
+  if ((shared)); then echo "  $(sharing_disks) lie on one device of $shared MB/s"; fi
   if ((iops)); then echo "  each disk answers $iops requests a second"; fi
   for i in "${!nics[@]}"; do
     printf '  nic%d   %-14s MTU %d, %s to the peer’s %s\n' "$i" "$(speed_words "${nics[i]}" Mb/s shaped)" "$mtu" \
