@@ -204,6 +204,9 @@ pub struct RunArgs {
     /// Time for all measurements together, however many devices there are
     #[arg(long, value_name = "TIME", default_value = "50", value_parser = seconds)]
     pub budget: f64,
+    /// Take five minutes, with as many rounds as fit: narrower intervals
+    #[arg(long, conflicts_with_all = ["budget", "repeats", "seconds"])]
+    pub thorough: bool,
     /// Bytes a read, such as 1M [default: chosen by the plan]
     #[arg(long, alias = "block", value_name = "SIZE", value_parser = sectors)]
     pub transfer: Option<u64>,

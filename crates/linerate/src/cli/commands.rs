@@ -66,6 +66,10 @@ pub(super) fn stay_awake(wanted: bool) -> Result<Option<Awake>, Failure> {
     })
 }
 
+/// `run --thorough`: as many rounds as this time holds.
+const THOROUGH_SECONDS: f64 = 300.0;
+const MOST_ROUNDS: u32 = 1000;
+
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
     let goal = Goal {
@@ -73,8 +77,8 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         peers: words.peer,
         protocols: words.protocol.to_vec(),
         seconds: words.seconds,
-        repeats: words.repeats,
-        budget_seconds: words.budget,
+        repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
+        budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
         block_bytes: words.transfer,
         queue_depth: words.queue_depth,
         datagram_bytes: words.datagram,

@@ -62,6 +62,7 @@ pub(crate) const ENTRIES: &[Setting] = &[
     },
     Setting {
         shape: Shape::Choice,
+        findings: &["no-huge-pages"],
         ..MEMORY.entry(
             "transparent-huge-pages",
             "pages of 2 MiB without being asked",

@@ -75,7 +75,7 @@ impl Context<'_> {
 
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
-    let groups: [fn(&Context) -> Vec<Finding>; 15] = [
+    let groups: [fn(&Context) -> Vec<Finding>; 17] = [
         disk::straggler,
         disk::page_cache,
         network::receive_buffer,
@@ -85,12 +85,14 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         network::congestion_control,
         limits::memlock,
         limits::io_uring_off,
+        limits::no_huge_pages,
         cpu::one_core_saturated,
         cpu::steal,
         trust::drift,
         trust::short_file,
         trust::below_prediction,
         trust::above_prediction,
+        trust::above_rated,
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(seen)).collect();
     findings.extend(map::of_run(seen));

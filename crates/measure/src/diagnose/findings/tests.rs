@@ -46,6 +46,32 @@ fn a_healthy_server_has_none() {
 }
 
 #[test]
+fn small_pages_cost_the_cpu() {
+    let mut case = healthy();
+    case.machine.kernel.transparent_huge_pages = Fact::Known("madvise".into());
+    assert_eq!(ids(&case), Vec::<String>::new());
+    case.machine.kernel.transparent_huge_pages = Fact::Known("never".into());
+    let found = only(&case);
+    assert_eq!((found.id.as_str(), found.severity), ("no-huge-pages", Severity::Slow));
+    case.measurements.retain(|figure| figure.stage != Stage::Disk);
+    assert!(!ids(&case).contains(&"no-huge-pages".into()), "nothing was read");
+}
+
+#[test]
+fn a_part_that_does_more_than_its_data_sheet_says() {
+    let with = |rated: f64| {
+        let mut case = healthy();
+        let disk = case.plan.resources.iter_mut().find(|resource| resource.id == "disk:loop1");
+        disk.expect("a disk").rated = Some(rated);
+        case
+    };
+    assert_eq!(ids(&with(198e6)), Vec::<String>::new(), "data sheets round");
+    let found = only(&with(150e6));
+    assert_eq!((found.id.as_str(), found.severity, found.gain), ("above-rated", Severity::Note, 0.0));
+    assert!(found.text.starts_with("disk loop1 did 200 MB/s, and is rated 150 MB/s"), "{}", found.text);
+}
+
+#[test]
 fn straggler_names_the_disk_and_what_its_like_would_gain() {
     let case = Lab { disks: vec![100.0, 20.0], nics: vec![1237.5], ..Lab::default() }.measured();
     let found = only(&case);

@@ -5,6 +5,7 @@ use super::Context;
 use crate::diagnose::figures::flagged;
 use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::wording::in_words;
 use serde_json::json;
 
 /// Samples that fall or rise steadily by more than this share drift.
@@ -13,6 +14,9 @@ const DRIFT: f64 = 0.1;
 const BELOW: f64 = 0.9;
 /// A path above this share of the prediction shows that a part was measured too low.
 const ABOVE: f64 = 1.15;
+
+/// A part that did more than this times what it is rated is not that part alone: data sheets round by 2 %.
+const ABOVE_RATED: f64 = 1.02;
 
 /// `drift`: the samples of a measurement go one way. Not of memory: its samples are too short to tell a drift
 /// from a neighbour.
@@ -129,6 +133,32 @@ pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
                     "cut": prediction.solution.cut,
                 })).remedy("measure again on a quieter machine, or longer (`--seconds`); do not build on the \
                          bottleneck named here")
+        })
+        .collect()
+}
+
+/// `above-rated`: a part did more than its data sheet says.
+pub(super) fn above_rated(seen: &Context) -> Vec<Finding> {
+    let Some(prediction) = seen.predictions.first() else { return Vec::new() };
+    let above = prediction.resources.iter().filter_map(|part| {
+        let (measured, rated) = part.measured.zip(part.rated)?;
+        (rated > 0.0 && measured > rated * ABOVE_RATED).then_some((part, measured, rated))
+    });
+    above
+        .map(|(part, measured, rated)| {
+            Finding::note(
+                "above-rated",
+                format!(
+                    "{} did {}, and is rated {}: a cache answered for it, or it is another part than it says",
+                    in_words(&[&part.id]),
+                    show_bytes_rate(measured),
+                    show_bytes_rate(rated)
+                ),
+            )
+            .evidence(json!({ "resource": part.id, "measured": measured, "rated": rated }))
+            .remedy(
+                "look at its data sheet and at the caches before it; do not plan with the measured figure",
+            )
         })
         .collect()
 }
