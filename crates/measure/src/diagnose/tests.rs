@@ -226,7 +226,7 @@ fn disks_that_share_a_controller() {
 /// Four disks of 500, two of them behind something that carries 500: the two that slowed down share it, and the
 /// others do not.
 #[test]
-fn disks_that_slowed_down_are_told_from_those_that_did_not() {
+fn disks_that_slowed_down_are_named_and_the_others_not() {
     let lab = Lab { disks: vec![500.0; 4], nics: vec![2475.0], ..Lab::default() };
     let with = |rates: [f64; 4]| {
         let mut case = lab.measured();
