@@ -111,7 +111,7 @@ fn missed(runs: &[Vec<Figure>]) -> Vec<String> {
 fn one_run(lab: &Lab) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let output = folder.path().join("run");
-    let words = ["--", "--json", "--budget", "16", "--stages", "disk,network,path", "--output"];
+    let words = ["--", "--json", "--budget", "30", "--stages", "disk,network,path", "--output"];
     let ran = lab.command("demo", &words).arg(&output).output().expect("the lab script starts");
     assert!(ran.status.success(), "linerate run: {}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).expect("JSON and nothing else on standard output")

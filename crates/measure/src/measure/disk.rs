@@ -17,6 +17,10 @@ use std::time::Duration;
 pub(crate) const UNREAD: &str = "unread";
 /// Devices that read less than this share of the bytes: a cache has the rest.
 const FROM_DEVICES: f64 = 0.9;
+/// A window in which less comes than this many times what is in flight says little of a device.
+const TIMES_IN_FLIGHT: u64 = 2;
+/// No window of a device alone is longer.
+const LONGEST_ALONE: Duration = Duration::from_millis(400);
 /// They read more than what was asked for.
 const MORE_FROM_DEVICES: f64 = 1.1;
 
@@ -92,7 +96,7 @@ pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
             continue;
         }
         stages.started(Stage::Disk, &readers.name, windows);
-        match observe(stages, &readers, windows) {
+        match observe_slow(stages, &readers, windows) {
             Ok(seen) => stages.measured(describe(stages, &readers, &seen)),
             Err(why) => stages.failed(format!("disk: {why}")),
         }
@@ -100,6 +104,34 @@ pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
             return;
         }
     }
+}
+
+/// Reads them for some windows, and once more in longer ones where hardly anything came: a limit that is
+/// enforced in slices (blk-throttle, the volumes of clouds: 100 ms) lets nothing through in a shorter window.
+fn observe_slow(
+    stages: &mut Stages<'_>,
+    readers: &Readers,
+    windows: WindowSpec,
+) -> Result<DiskObservation, String> {
+    let seen = observe(stages, readers, windows)?;
+    let in_flight = |source: &usize| {
+        let block = stages.plan.sources[*source].block_bytes;
+        u64::from(stages.reads_of_source(*source)).saturating_mul(block)
+    };
+    let wanted = TIMES_IN_FLIGHT * readers.sources.iter().map(in_flight).sum::<u64>();
+    match longer_window(&seen.seen, windows.window, wanted) {
+        Some(window) if !seen.seen.cut_short => observe(stages, readers, WindowSpec { window, ..windows }),
+        _ => Ok(seen),
+    }
+}
+
+/// The window in which `wanted` bytes come at the rate that was seen; none where they came.
+fn longer_window(seen: &WindowObservation, window: Duration, wanted: u64) -> Option<Duration> {
+    let samples = seen.samples.len().max(1) as f64;
+    let short = seen.bytes as f64 / samples < wanted as f64;
+    let rate = seen.bytes as f64 / seen.seconds.max(1e-9);
+    let needed = Duration::try_from_secs_f64(wanted as f64 / rate.max(1.0)).unwrap_or(LONGEST_ALONE);
+    short.then(|| needed.min(LONGEST_ALONE)).filter(|longer| *longer > window)
 }
 
 /// Reads them for some windows.
@@ -223,4 +255,34 @@ pub(crate) fn open_with(
         }
     }
     Ok(Source::File { file: opened, cursor: Arc::clone(cursor), label: plan.path.display().to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_millis(60);
+
+    fn longer(bytes: u64, wanted: u64) -> Option<Duration> {
+        let seen =
+            WindowObservation { bytes, seconds: 0.18, samples: vec![0.0; 3], ..WindowObservation::default() };
+        longer_window(&seen, WINDOW, wanted)
+    }
+
+    #[test]
+    fn a_slow_device_gets_a_longer_window_and_a_fast_one_none() {
+        // 50 MB/s: 9 MB in three windows, 8 MB wanted in each.
+        assert_eq!(longer(9_000_000, 8_000_000), Some(Duration::from_millis(160)));
+        assert_eq!(longer(24_000_000, 8_000_000), None);
+        assert_eq!(longer(9_000_000, 1_000_000), None);
+        // Nothing at all, and a device of 1 MB/s: no longer than the longest.
+        assert_eq!(longer(0, 8_000_000), Some(LONGEST_ALONE));
+        assert_eq!(longer(180_000, 8_000_000), Some(LONGEST_ALONE));
+    }
+
+    #[test]
+    fn a_window_that_is_long_already_stays() {
+        let seen = WindowObservation { seconds: 3.0, samples: vec![0.0; 3], ..WindowObservation::default() };
+        assert_eq!(longer_window(&seen, Duration::from_secs(1), 1 << 20), None);
+    }
 }
