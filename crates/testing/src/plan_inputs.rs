@@ -35,6 +35,7 @@ pub fn sources(count: usize) -> Vec<SourcePlan> {
         queue_depth: 0,
         direct: true,
         scratch: true,
+        writing: None,
     };
     (0..count).map(source).collect()
 }

@@ -88,6 +88,7 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
     let order = RunSpec {
         stages: words.stages,
         scratch: words.scratch,
+        scratch_bytes: words.amount,
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };

@@ -297,6 +297,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         queue_depth: 0,
         direct: true,
         scratch: false,
+        writing: None,
     };
     let goal = Goal {
         sources: Vec::new(),

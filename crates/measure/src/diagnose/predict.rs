@@ -16,7 +16,7 @@ use linerate_facts::units::show_bytes_rate;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::capacity::{Model, Solution};
 use linerate_model::plan::{
-    Bound, Goal, Origin, Plan, Resource, ResourceKind, memory_touches, overrule_links,
+    Bound, Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches, overrule_links,
 };
 
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
@@ -118,7 +118,10 @@ pub(super) fn predict(
     let cpu = cpu_capacity(machine, plan, figures, protocol);
     for resource in &mut resources {
         match resource.kind {
-            ResourceKind::Disk => set_disk(resource, plan, figures),
+            ResourceKind::Disk => {
+                set_disk(resource, plan, figures);
+                hold_to_what_lasts(resource, plan);
+            }
             ResourceKind::Nic => set_nic(resource, plan, figures, protocol),
             ResourceKind::Memory => set_memory(resource, figures, goal, plan),
             ResourceKind::Cpu => set_cpu(resource, &cpu),
@@ -219,6 +222,26 @@ fn set_disk(resource: &mut Resource, plan: &Plan, figures: &Figures) {
         })
     });
     apply(resource, together.as_ref().or(alone));
+}
+
+/// A disk whose writing emptied a bucket that reads may be paid from, too: its samples are of moments in which
+/// some of it had come back.
+fn hold_to_what_lasts(resource: &mut Resource, plan: &Plan) {
+    let own = plan.sources.iter().filter(|source| source.resource == resource.id);
+    let bursts = own.map(|source| source.writing.as_ref()?.burst_of_reads());
+    let Some(bursts) = bursts.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()) else { return };
+    let sum = |of: fn(&Burst) -> f64| bursts.iter().copied().map(of).sum::<f64>();
+    let lasts = sum(|burst| burst.sustained_bytes_per_second);
+    if lasts > 0.0 && lasts.is_finite() && resource.origin == Origin::Measured && resource.capacity > lasts {
+        let measured = resource.measured;
+        set_measured(resource, lasts);
+        resource.measured = measured;
+        resource.why = Some(format!(
+            "written at {}, then at {}: what lasts counts",
+            show_bytes_rate(sum(|burst| burst.burst_bytes_per_second)),
+            show_bytes_rate(lasts)
+        ));
+    }
 }
 
 /// A NIC by what it carried in the rounds, unless it did clearly more alone; of figures that something else

@@ -1,6 +1,7 @@
 //! The disk stage: each source alone, and all together, read as the path reads them, into nothing.
 
 use super::Stages;
+use super::access::{Burst, SHORT_WINDOW_SECONDS, Series, burst};
 use super::product::{Measurement, Stage, WorkerResult};
 use super::running::{RunningWorkers, worker_results};
 use super::window::{OwnMeter, WindowObservation, WindowSpec};
@@ -52,17 +53,25 @@ pub(super) struct DiskObservation {
     engine: String,
     flags: Vec<String>,
     cores: Vec<Option<u32>>,
+    /// Of short windows, bytes per second.
+    rates: Vec<f64>,
 }
 
 impl DiskObservation {
     /// A later look.
     pub(super) fn join(&mut self, later: DiskObservation) {
         self.seen.join(later.seen);
+        self.rates.extend(later.rates);
         for flag in later.flags {
             if !self.flags.contains(&flag) {
                 self.flags.push(flag);
             }
         }
+    }
+
+    /// The disks were read fast at first, and slower from then on.
+    fn burst(&self) -> Option<Burst> {
+        burst(&self.rates, SHORT_WINDOW_SECONDS)
     }
 }
 
@@ -164,16 +173,18 @@ pub(super) fn observe(
     }
     let engine = running.method();
     let mut meter = OwnMeter(running.counters.clone());
-    let seen = stages.watch(&mut running, &mut meter, windows, Stage::Disk)?;
+    let mut series = Series::new();
+    let seen = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series)?;
+    stages.was_read(sources, &running);
     for (position, error) in running.finish() {
         stages.failed(format!("disk {}: {error}", stages.plan.sources[sources[position]].resource));
     }
-    Ok(DiskObservation { seen, engine, flags, cores })
+    Ok(DiskObservation { seen, engine, flags, cores, rates: series.rates() })
 }
 
 /// The figure.
 pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskObservation) -> Measurement {
-    let DiskObservation { seen, engine, flags, cores } = observed;
+    let DiskObservation { seen, engine, flags, cores, .. } = observed;
     let sources = &readers.sources;
     let mut resources: Vec<&str> =
         sources.iter().map(|index| stages.plan.sources[*index].resource.as_str()).collect();
@@ -192,6 +203,13 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     );
     for ((worker, index), core) in measurement.workers.iter_mut().zip(sources).zip(cores) {
         (worker.queue_depth, worker.core) = (stages.reads_of_source(*index), *core);
+    }
+    if let Some(burst) = observed.burst() {
+        // A mean of both would be neither; what lasts is what counts.
+        measurement.bytes_per_second = burst.sustained_bytes_per_second;
+        measurement.interval = None;
+        measurement.flags.push("burst".into());
+        measurement.burst = Some(burst);
     }
     measurement.held_by = super::trust::held_by(&measurement, None);
     measurement.lower_bound = measurement.held_by.is_some();

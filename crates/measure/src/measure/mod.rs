@@ -1,6 +1,7 @@
 //! The third step: memory, disk, network, then the whole path. `measure(…) -> Measurements`.
 
 pub mod access;
+mod bucket;
 mod cached;
 mod disk;
 mod evidence;
@@ -20,12 +21,14 @@ mod transfer;
 mod trust;
 mod window;
 
+use access::Series;
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
 pub(crate) use disk::UNREAD;
 pub use peers::Peers;
 pub use product::*;
 
 use crate::event::{Event, Listener};
+use bucket::Bucket;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
@@ -66,6 +69,8 @@ pub struct Stages<'a> {
     reads: Option<u32>,
     /// What was tried for it; goes with the first figure of the path.
     reads_trials: Vec<ReadsTrial>,
+    /// Of each source, where its writing showed one.
+    buckets: Vec<Option<Bucket>>,
 }
 
 /// Figures, and what failed on the way.
@@ -77,6 +82,8 @@ pub struct StageFigures {
     pub notes: Vec<String>,
     /// Reads in flight of each worker, where a trial has chosen fewer than the plan.
     pub reads: Option<u32>,
+    /// Sources whose writing fell to a lower rate that does not hold their reads.
+    pub spared: Vec<usize>,
 }
 
 /// Measures the stages that were asked for: first what is measured once, then all disks, all NICs and the path
@@ -105,8 +112,10 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         rounds = 1;
     }
     rounds::take_turns(&mut stages, &in_turns, peers, rounds);
-    let Stages { done, errors, notes, reads, .. } = stages;
-    StageFigures { measurements: done, errors, notes, reads }
+    let Stages { done, errors, notes, reads, buckets, .. } = stages;
+    let exceeded = |bucket: &Option<Bucket>| bucket.is_some_and(|bucket| bucket.exceeded);
+    let spared = (0..buckets.len()).filter(|source| exceeded(&buckets[*source])).collect();
+    StageFigures { measurements: done, errors, notes, reads, spared }
 }
 
 impl<'a> Stages<'a> {
@@ -124,6 +133,10 @@ impl<'a> Stages<'a> {
     ) -> Self {
         let (done, errors, notes) = (Vec::new(), Vec::new(), Vec::new());
         let begin = Instant::now();
+        let bucket = |source: &SourcePlan| {
+            let burst = source.writing.as_ref().and_then(|writing| writing.burst.as_ref());
+            burst.map(|burst| Bucket::emptied(burst, begin))
+        };
         Stages {
             machine,
             goal,
@@ -140,6 +153,19 @@ impl<'a> Stages<'a> {
             busy_before: None,
             reads: None,
             reads_trials: Vec::new(),
+            buckets: plan.sources.iter().map(bucket).collect(),
+        }
+    }
+
+    /// What workers have read of these sources, in the time since their start.
+    fn was_read(&mut self, sources: &[usize], running: &RunningWorkers<'_>) {
+        let end = Instant::now();
+        for (at, bucket) in self.buckets.iter_mut().enumerate() {
+            let own = sources.iter().zip(&running.counters).filter(|(source, _)| **source == at);
+            let bytes: u64 = own.map(|(_, counters)| counters.progress.mark().bytes).sum();
+            if let Some(bucket) = bucket.as_mut().filter(|_| bytes > 0) {
+                bucket.read(running.begin, end, bytes as f64);
+            }
         }
     }
 
@@ -260,19 +286,23 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Watches running workers and lets the listener see their progress.
+    /// Watches running workers and lets the listener see their progress; `series` gets their bytes.
     fn watch(
         &mut self,
         running: &mut RunningWorkers<'_>,
         meter: &mut dyn Meter,
         windows: WindowSpec,
         stage: Stage,
+        series: &mut Series,
     ) -> Result<WindowObservation, String> {
         let beside = self.beside();
         let listener = &mut *self.listener;
         let counters = running.counters.clone();
         let mut glance = WorkerWatch::new(&counters);
+        let begin = running.begin;
         let mut tick = |_| {
+            let moved = || counters.iter().map(|one| one.progress.mark().bytes).sum();
+            series.look(begin.elapsed(), moved);
             if let Some((bytes_per_second, shares)) = glance.look(&counters) {
                 listener.hear(&Event::Progress { stage, bytes_per_second });
                 listener.hear(&Event::Workers(shares));

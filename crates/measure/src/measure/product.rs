@@ -1,7 +1,7 @@
 //! The product of measuring: every figure with its samples, its CPU cost, its method and the reasons to
 //! distrust it.
 
-use super::access::{AccessResult, DeviceUse, MemoryPoint};
+use super::access::{AccessResult, Burst, DeviceUse, MemoryPoint};
 use super::streams::{MethodTrial, StreamsResult};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
@@ -91,6 +91,10 @@ pub struct Measurement {
     /// Bytes that were sent and did not arrive, share of what was sent (UDP).
     #[serde(default)]
     pub loss: f64,
+    /// Disks that were read fast at first and slower from then on (disk stage of a run): `bytes_per_second` is the
+    /// rate that lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
     /// File access in detail (`linerate disk`, `linerate load`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Box<AccessResult>>,

@@ -25,7 +25,6 @@ struct Turn {
     failures: u32,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there are five of them")]
 enum TurnKind {
     Disks(Readers, Option<DiskObservation>),
     Flow(Flow, Option<transfer::Observed>),

@@ -15,7 +15,8 @@ pub(crate) struct RunningWorkers<'a> {
     pub counters: Vec<Arc<WorkerCounters>>,
     workers: Vec<RunningWorker>,
     end: Arc<AtomicBool>,
-    begin: Instant,
+    /// Common zero of the workers.
+    pub begin: Instant,
     interrupted: &'a AtomicBool,
 }
 

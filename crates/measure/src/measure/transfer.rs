@@ -2,6 +2,7 @@
 //! described.
 
 use super::Stages;
+use super::access::Series;
 use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::network::{Flow, WorkerSource};
@@ -115,9 +116,13 @@ pub(super) fn observe(
     }
     let engine = running.method();
     let mut meter = PeerMeter::new(peers, &workers);
-    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage);
+    let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
     let far = meter.far();
     let tcp = streams.iter().map(|stream| TcpAtEnd::read(stream.as_ref())).collect();
+    if flow.behind == WorkerSource::Disk {
+        let sources: Vec<usize> = workers.iter().map(|worker| worker.source).collect();
+        stages.was_read(&sources, &running);
+    }
     let errors = running.finish();
     let verified = verifies(stages, flow).then(|| peers.verify(&workers, &running.counters)).flatten();
     peers.close();

@@ -2,6 +2,7 @@
 //! saved.
 
 use super::interrupt::cut_at_stop;
+use super::scratch::ScratchSpec;
 use super::{Run, RunContext, paths, sources};
 use crate::event::Event;
 use crate::measure::{Measurements, Peers, Stage, Stages, measure};
@@ -17,6 +18,8 @@ pub struct RunSpec {
     pub stages: Vec<Stage>,
     /// Directories for scratch files; with no source either, the current one.
     pub scratch: Vec<PathBuf>,
+    /// Length of each scratch file; none: what is written in a share of the budget.
+    pub scratch_bytes: Option<u64>,
     /// Key of the agents.
     pub key_file: Option<PathBuf>,
     /// io_uring may be used.
@@ -40,14 +43,22 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
         ways = paths::prepare(sysroot, &machine, &goal.peers, order.key_file.as_deref(), stop)?;
     }
     let scratch = scratch_directories(&goal, order);
+    if scratch.is_empty() && order.scratch_bytes.is_some() {
+        return Err(Failure::usage(
+            "--amount is the length of scratch files, and there is none here: name --scratch DIR, or leave it \
+             away",
+        ));
+    }
     if !scratch.is_empty() {
         context.listener.hear(&Event::Step("scratch"));
     }
-    let found = sources::prepare(sysroot, &machine, &goal, &scratch, stop)?;
+    let spec = ScratchSpec::new(order.scratch_bytes, goal.budget_seconds);
+    let found = sources::prepare(sysroot, &machine, &goal, &scratch, spec, stop)?;
 
     context.listener.hear(&Event::Step("plan"));
     let loopback = !ways.plans.is_empty() && paths::all_over_loopback(&machine, &ways.plans);
-    let planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
+    let mut planned = plan(&machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
+    planned.notes.splice(0..0, found.notes.clone());
     planned.notes.iter().for_each(|note| context.listener.hear(&Event::Note(note.clone())));
     let mut run = Run::begin(machine, goal);
     run.plan = Some(planned.clone());
@@ -75,6 +86,9 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     if let Some(plan) = &mut run.plan {
         plan.notes.extend(measured.notes);
         plan.keep_reads(measured.reads);
+        for source in measured.spared {
+            plan.sources[source].writing.iter_mut().for_each(|writing| writing.spares_reads = true);
+        }
     }
     run.errors.extend(unsaved.map(|failure| failure.to_string()));
     context.note_stop(&mut run);

@@ -4,26 +4,88 @@
 //! system has no O_TMPFILE), so not even `kill -9` or a power cut leaves it behind. Workers open it through
 //! `/proc/self/fd`.
 
+use crate::measure::access::Series;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
+use linerate_model::plan::Writing;
 use linerate_system::buffers::Pool;
 use linerate_system::file::space_at;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a scratch file holds where the disk has room.
-pub(crate) const WISHED_BYTES: u64 = 1 << 30;
+/// What a scratch file holds where the disk has room and writes it in the time.
+pub(crate) const WISHED_BYTES: u64 = 4 << 30;
 /// Less than this measures a cache, not a disk.
 const LEAST_BYTES: u64 = 64 << 20;
 /// A slow disk gets a shorter file rather than a longer wait.
 const WRITING_TIME: Duration = Duration::from_secs(8);
+/// Share of the budget that goes to writing at most, and the least that is of use, seconds.
+const SHARE_OF_BUDGET: f64 = 0.16;
+const LEAST_SECONDS: f64 = 1.0;
 /// Bytes a write.
 const WRITE_BYTES: usize = 4 << 20;
+/// Without O_DIRECT the page cache is flushed after so many bytes, so that what was written in the time is at
+/// the disk.
+const FLUSH_BYTES: u64 = 16 << 20;
+
+/// How much is written, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScratchSpec {
+    pub most_bytes: u64,
+    /// None: however long it takes, and less is none.
+    pub time: Option<Duration>,
+}
+
+impl ScratchSpec {
+    /// As long as what is written in the time that the budget leaves for it, or of the length that was asked
+    /// for.
+    pub(crate) fn new(amount: Option<u64>, budget_seconds: f64) -> Self {
+        let seconds = (SHARE_OF_BUDGET * budget_seconds).clamp(LEAST_SECONDS, WRITING_TIME.as_secs_f64());
+        match amount {
+            Some(most_bytes) => ScratchSpec { most_bytes, time: None },
+            None => ScratchSpec { time: Some(Duration::from_secs_f64(seconds)), ..ScratchSpec::default() },
+        }
+    }
+}
+
+impl Default for ScratchSpec {
+    fn default() -> Self {
+        ScratchSpec { most_bytes: WISHED_BYTES, time: Some(WRITING_TIME) }
+    }
+}
+
+/// Free bytes of the file system of a directory that may be written there, one of so many who share it, and
+/// its size: a tenth of it stays free.
+pub(crate) fn space_in(directory: &Path, sharing: u64) -> io::Result<FreeSpace> {
+    let (free, total) = space_at(directory)?;
+    Ok(FreeSpace { bytes: free.saturating_sub(total / 10) / sharing.max(1), free, total })
+}
+
+/// What may be written in a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FreeSpace {
+    pub bytes: u64,
+    pub free: u64,
+    pub total: u64,
+}
+
+impl FreeSpace {
+    /// Why it is not enough.
+    pub(crate) fn too_little(&self, least: u64) -> String {
+        format!(
+            "the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the least that is of \
+             use)",
+            show_size(self.free),
+            show_size(self.total),
+            show_size(least)
+        )
+    }
+}
 
 /// A nameless file with content that does not compress.
 #[derive(Debug)]
@@ -31,56 +93,108 @@ pub(crate) struct Scratch {
     file: File,
     /// Bytes written.
     pub length_bytes: u64,
+    pub writing: Writing,
+    /// Why it is shorter than it might be, where that is for want of room.
+    pub note: Option<String>,
+}
+
+/// A file that is still empty.
+struct Blank<'a> {
+    directory: &'a Path,
+    file: File,
+    direct: bool,
+    size: u64,
+    note: Option<String>,
 }
 
 impl Scratch {
     /// Writes one in `directory`, so that at least a tenth of the disk stays free.
-    pub(crate) fn write(directory: &Path, stop: &AtomicBool) -> Result<Self, Failure> {
-        Scratch::write_up_to(directory, WISHED_BYTES, stop)
+    pub(crate) fn write(directory: &Path, spec: ScratchSpec, stop: &AtomicBool) -> Result<Self, Failure> {
+        Blank::make(directory, 1, spec)?.fill(spec, stop)
     }
 
-    /// As [`Scratch::write`], of so many bytes at most.
-    pub(crate) fn write_up_to(directory: &Path, most_bytes: u64, stop: &AtomicBool) -> Result<Self, Failure> {
-        let lacks = |why: String| {
-            Failure::Lacks(format!(
-                "no scratch file in {}: {why}; name a file to read with --source FILE, or another directory \
-                 with --scratch DIR",
-                directory.display()
-            ))
-        };
-        let (free, total) = space_at(directory).map_err(|error| lacks(error.to_string()))?;
-        let size = most_bytes.min(free.saturating_sub(total / 10)) / WRITE_BYTES as u64 * WRITE_BYTES as u64;
-        if size < LEAST_BYTES {
-            return Err(lacks(format!(
-                "the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the least that is \
-                 of use)",
-                show_size(free),
-                show_size(total),
-                show_size(LEAST_BYTES)
-            )));
-        }
-        let (file, direct) = nameless(directory).map_err(|error| lacks(error.to_string()))?;
-        let length_bytes = fill(&file, size, stop).map_err(|error| lacks(explain(&error)))?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Interrupted);
-        }
-        if length_bytes < LEAST_BYTES.min(size) / 4 {
-            return Err(lacks(format!(
-                "the disk took only {} in {} s",
-                show_size(length_bytes),
-                WRITING_TIME.as_secs()
-            )));
-        }
-        if !direct {
-            let _ = linerate_system::file::drop_pages(&file);
-        }
-        Ok(Scratch { file, length_bytes })
+    /// Writes one in each directory, all at the same time.
+    pub(crate) fn write_all(
+        directories: &[PathBuf],
+        spec: ScratchSpec,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Self>, Failure> {
+        let device = |path: &PathBuf| std::fs::metadata(path).map(|found| found.dev()).ok();
+        let devices: Vec<Option<u64>> = directories.iter().map(device).collect();
+        let blanks = directories.iter().zip(&devices).map(|(directory, own)| {
+            let sharing = devices.iter().filter(|other| other.is_some() && *other == own).count();
+            Blank::make(directory, sharing as u64, spec)
+        });
+        let blanks = blanks.collect::<Result<Vec<_>, _>>()?;
+        std::thread::scope(|scope| {
+            let writers: Vec<_> =
+                blanks.into_iter().map(|blank| scope.spawn(move || blank.fill(spec, stop))).collect();
+            let panicked = |_| Err(Failure::Lacks("a writer of a scratch file panicked: report this".into()));
+            writers.into_iter().map(|writer| writer.join().unwrap_or_else(panicked)).collect()
+        })
     }
 
     /// A path that opens the file as long as this value lives.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
+}
+
+impl<'a> Blank<'a> {
+    fn make(directory: &'a Path, sharing: u64, spec: ScratchSpec) -> Result<Self, Failure> {
+        let room = space_in(directory, sharing).map_err(|error| lacks(directory, &explain(&error)))?;
+        let whole = |bytes: u64| bytes / WRITE_BYTES as u64 * WRITE_BYTES as u64;
+        let size = whole(spec.most_bytes.min(room.bytes));
+        if size < LEAST_BYTES.min(spec.most_bytes) {
+            return Err(lacks(directory, &room.too_little(LEAST_BYTES.min(spec.most_bytes))));
+        }
+        let short = room.bytes < spec.most_bytes;
+        if short && spec.time.is_none() {
+            return Err(lacks(
+                directory,
+                &format!(
+                    "--amount {}: {} of {} are free, of which a tenth of the whole is left alone",
+                    show_size(spec.most_bytes),
+                    show_size(room.free),
+                    show_size(room.total)
+                ),
+            ));
+        }
+        let note = short.then(|| {
+            format!(
+                "the scratch file in {} is at most {}: a tenth of the disk stays free",
+                directory.display(),
+                show_size(size)
+            )
+        });
+        let (file, direct) = nameless(directory).map_err(|error| lacks(directory, &error.to_string()))?;
+        Ok(Blank { directory, file, direct, size, note })
+    }
+
+    fn fill(self, spec: ScratchSpec, stop: &AtomicBool) -> Result<Scratch, Failure> {
+        let Blank { directory, file, direct, size, note } = self;
+        let (length_bytes, writing) =
+            fill(&file, size, direct, spec.time, stop).map_err(|error| lacks(directory, &explain(&error)))?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        if length_bytes < LEAST_BYTES.min(size) / 4 {
+            let (written, seconds) = (show_size(length_bytes), writing.seconds);
+            return Err(lacks(directory, &format!("the disk took only {written} in {seconds:.0} s")));
+        }
+        if !direct {
+            let _ = linerate_system::file::drop_pages(&file);
+        }
+        Ok(Scratch { file, length_bytes, writing, note })
+    }
+}
+
+fn lacks(directory: &Path, why: &str) -> Failure {
+    Failure::Lacks(format!(
+        "no scratch file in {}: {why}; name a file to read with --source FILE, or another directory with \
+         --scratch DIR",
+        directory.display()
+    ))
 }
 
 fn explain(error: &io::Error) -> String {
@@ -110,8 +224,14 @@ fn nameless(directory: &Path) -> io::Result<(File, bool)> {
     Ok((file, false))
 }
 
-/// Writes up to `size` bytes within the writing time; gives how many.
-fn fill(file: &File, size: u64, stop: &AtomicBool) -> io::Result<u64> {
+/// Writes up to `size` bytes within the time; gives how many, and how that went.
+fn fill(
+    file: &File,
+    size: u64,
+    direct: bool,
+    time: Option<Duration>,
+    stop: &AtomicBool,
+) -> io::Result<(u64, Writing)> {
     let mut pool = Pool::new(1, WRITE_BYTES)?;
     let Some(mut block) = pool.take() else { return Err(io::ErrorKind::OutOfMemory.into()) };
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
@@ -122,16 +242,22 @@ fn fill(file: &File, size: u64, stop: &AtomicBool) -> io::Result<u64> {
         state ^= state << 17;
         word.copy_from_slice(&state.to_ne_bytes());
     }
-    let patience = Instant::now() + WRITING_TIME;
-    let mut written = 0;
-    while written < size && Instant::now() < patience && !stop.load(Ordering::Relaxed) {
+    let begin = Instant::now();
+    let (mut written, mut series) = (0, Series::new());
+    while written < size && time.is_none_or(|time| begin.elapsed() < time) && !stop.load(Ordering::Relaxed) {
         // Each block differs, so that a disk that finds equal blocks gains nothing.
         block.bytes_mut()[..8].copy_from_slice(&written.to_ne_bytes());
         file.write_all_at(block.bytes(), written)?;
         written += WRITE_BYTES as u64;
+        if !direct && written.is_multiple_of(FLUSH_BYTES) {
+            file.sync_data()?;
+        }
+        series.look(begin.elapsed(), || written);
     }
     file.sync_all()?;
-    Ok(written)
+    let seconds = begin.elapsed().as_secs_f64();
+    let bytes_per_second = written as f64 / seconds.max(1e-9);
+    Ok((written, Writing { seconds, bytes_per_second, burst: series.burst(), spares_reads: false }))
 }
 
 #[cfg(test)]
@@ -141,7 +267,8 @@ mod tests {
     #[test]
     fn a_scratch_file_has_no_name_and_can_be_opened() {
         let directory = tempfile::tempdir().expect("a directory");
-        let scratch = match Scratch::write(directory.path(), &AtomicBool::new(false)) {
+        let few = ScratchSpec { most_bytes: 128 << 20, ..ScratchSpec::default() };
+        let scratch = match Scratch::write(directory.path(), few, &AtomicBool::new(false)) {
             Ok(scratch) => scratch,
             Err(failure) => {
                 eprintln!("skipped: {failure}");
@@ -156,8 +283,37 @@ mod tests {
     #[test]
     fn no_directory_is_one_sentence() {
         let failure =
-            Scratch::write(Path::new("/nonexistent/place"), &AtomicBool::new(false)).expect_err("no place");
+            Scratch::write(Path::new("/nonexistent/place"), ScratchSpec::default(), &AtomicBool::new(false))
+                .expect_err("no place");
         assert_eq!(failure.exit_status(), 3);
         assert!(failure.to_string().contains("--source"), "{failure}");
+    }
+
+    #[test]
+    fn writing_is_a_part_of_the_budget() {
+        let seconds = |budget: f64| ScratchSpec::new(None, budget).time.expect("a time").as_secs_f64();
+        assert_eq!((seconds(50.0), seconds(300.0), seconds(f64::INFINITY)), (8.0, 8.0, 8.0));
+        assert!((seconds(20.0) - 3.2).abs() < 1e-9 && seconds(0.5) == 1.0);
+        let asked = ScratchSpec::new(Some(8 << 30), 50.0);
+        assert_eq!((asked.most_bytes, asked.time), (8 << 30, None), "as long as it takes");
+    }
+
+    #[test]
+    fn several_are_written_at_once_and_no_longer_than_the_time() {
+        let directories = [(); 3].map(|()| tempfile::tempdir().expect("a directory"));
+        let paths: Vec<PathBuf> = directories.iter().map(|one| one.path().to_path_buf()).collect();
+        let spec = ScratchSpec { most_bytes: 96 << 20, time: Some(Duration::from_secs(2)) };
+        let begin = Instant::now();
+        let written = match Scratch::write_all(&paths, spec, &AtomicBool::new(false)) {
+            Ok(written) => written,
+            Err(failure) => return eprintln!("skipped: {failure}"),
+        };
+        assert_eq!(written.len(), 3);
+        for scratch in &written {
+            let Writing { seconds, bytes_per_second, .. } = scratch.writing;
+            assert!((seconds * bytes_per_second / scratch.length_bytes as f64 - 1.0).abs() < 1e-6);
+        }
+        // The last write and the flush come on top, on a busy machine.
+        assert!(begin.elapsed() < Duration::from_secs(12), "{:?}", begin.elapsed());
     }
 }

@@ -1,7 +1,7 @@
 //! What the user named with `--source`, made ready to be read: checked, sized, and traced to the device
 //! behind it.
 
-use super::scratch::Scratch;
+use super::scratch::{Scratch, ScratchSpec};
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
@@ -21,6 +21,8 @@ pub(crate) struct Sources {
     pub plans: Vec<SourcePlan>,
     /// Open as long as this lives; workers reach them through `/proc/self/fd`.
     pub scratch: Vec<Scratch>,
+    /// What the user should know of them.
+    pub notes: Vec<String>,
 }
 
 /// Opens and checks what the goal names; without a source writes scratch files in `scratch_in`.
@@ -29,16 +31,17 @@ pub(crate) fn prepare(
     machine: &Machine,
     goal: &Goal,
     scratch_in: &[PathBuf],
+    scratch: ScratchSpec,
     stop: &AtomicBool,
 ) -> Result<Sources, Failure> {
     let mut sources = Sources::default();
     for path in &goal.sources {
         sources.plans.push(from_path(sysroot, machine, goal, path)?);
     }
-    for directory in scratch_in {
-        let scratch = Scratch::write(directory, stop)?;
+    for (directory, scratch) in scratch_in.iter().zip(Scratch::write_all(scratch_in, scratch, stop)?) {
         let mut plan = plan_of(sysroot, machine, goal, &scratch.path(), directory, scratch.length_bytes);
-        plan.scratch = true;
+        (plan.scratch, plan.writing) = (true, Some(scratch.writing.clone()));
+        sources.notes.extend(scratch.note.clone());
         sources.plans.push(plan);
         sources.scratch.push(scratch);
     }
@@ -148,6 +151,7 @@ fn plan_of(
         queue_depth: goal.queue_depth.unwrap_or(0),
         direct: block.is_multiple_of(sector) && direct_works(opened, block),
         scratch: false,
+        writing: None,
     }
 }
 

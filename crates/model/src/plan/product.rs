@@ -172,6 +172,43 @@ pub struct SourcePlan {
     pub direct: bool,
     /// linerate made this file and removes it.
     pub scratch: bool,
+    /// How it was written, of a scratch file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writing: Option<Writing>,
+}
+
+/// How a scratch file was written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Writing {
+    pub seconds: f64,
+    /// Mean of the whole time.
+    pub bytes_per_second: f64,
+    /// From a first level the rate fell to a lower one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
+    /// The disk was read faster than the lower level for longer than the bucket explains: reads are not held by
+    /// it.
+    #[serde(default)]
+    pub spares_reads: bool,
+}
+
+impl Writing {
+    /// What holds reads as well, as far as is known.
+    pub fn burst_of_reads(&self) -> Option<&Burst> {
+        self.burst.as_ref().filter(|_| !self.spares_reads)
+    }
+}
+
+/// Two rates and what lies between them (cloud volumes, caches).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Burst {
+    pub burst_bytes_per_second: f64,
+    pub sustained_bytes_per_second: f64,
+    /// Bytes until it settled, and how many of them were more than the sustained rate would have moved: the
+    /// bucket.
+    pub until_bytes: f64,
+    pub bucket_bytes: f64,
+    pub seconds: f64,
 }
 
 /// One way to a peer.

@@ -49,7 +49,8 @@ pub struct JobArgs {
     /// --segments each worker does its part once]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Bytes of each worker [default: what fits 1G a source]
+    /// Bytes of each worker [default: what fits 4G a source, as far as 8 seconds
+    /// write it]
     #[arg(long, value_name = "SIZE", value_parser = size(1..=MOST_BYTES))]
     pub amount: Option<u64>,
     /// Contiguous bytes of each worker [default: all of its part; strided: one request]

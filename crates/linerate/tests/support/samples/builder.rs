@@ -300,6 +300,7 @@ impl Spec {
             queue_depth: 8,
             direct: true,
             scratch: true,
+            writing: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! it speak and those that do not.
 
 mod access;
+mod burst;
 mod cpu;
 mod disk;
 mod limits;
@@ -75,9 +76,10 @@ impl Context<'_> {
 
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
-    let groups: [fn(&Context) -> Vec<Finding>; 17] = [
+    let groups: [fn(&Context) -> Vec<Finding>; 18] = [
         disk::straggler,
         disk::page_cache,
+        burst::burst,
         network::receive_buffer,
         network::loss,
         network::mtu_mismatch,

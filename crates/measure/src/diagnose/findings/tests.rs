@@ -5,6 +5,7 @@ use crate::diagnose::{Finding, Severity};
 use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
+use linerate_model::plan::{Burst, Writing};
 
 /// Four disks of 200, a NIC of 1 Gb/s, nothing wrong.
 fn healthy() -> Case {
@@ -268,4 +269,35 @@ fn loss_is_first_then_by_gain() {
     case.machine.kernel.tcp_congestion_control = Fact::Known("bbr".into());
     case.measurements.push(figure(Stage::Disk, "extra", "disk:loop9", 1.0));
     assert_eq!(ids(&case), ["udp-receive-buffer", "straggler", "congestion-control"]);
+}
+
+/// A disk of 400 MB/s for 2 s and then of 100: the bucket came back between its turns.
+fn bursting(spares_reads: bool) -> Case {
+    let mut case = Lab { disks: vec![180.0], nics: vec![1237.5], ..Lab::default() }.measured();
+    let burst = Burst {
+        burst_bytes_per_second: 400e6,
+        sustained_bytes_per_second: 100e6,
+        until_bytes: 800e6,
+        bucket_bytes: 600e6,
+        seconds: 2.0,
+    };
+    let writing = Writing { seconds: 8.0, bytes_per_second: 175e6, burst: Some(burst), spares_reads };
+    case.plan.sources[0].writing = Some(writing);
+    case
+}
+
+#[test]
+fn a_bucket_that_the_writing_emptied_holds_reads_unless_they_show_otherwise() {
+    let predicted =
+        |case: &Case| case.diagnose().predicted.and_then(|one| one.bytes_per_second.known().copied());
+    let held = bursting(false);
+    assert_eq!(predicted(&held), Some(100e6), "what lasts");
+    let found = held.diagnose().findings.into_iter().find(|finding| finding.id == "burst").expect("burst");
+    assert!(found.text.contains("loop0” ran at 400 MB/s for 2.0 s, then at 100 MB/s"), "{}", found.text);
+    // The path did 180 MB/s with what had come back: that is no proof of anything.
+    assert_ne!(held.diagnose().verdict, Some(linerate_model::verdict::Verdict::Confirmed));
+    let spared = bursting(true);
+    assert_eq!(predicted(&spared), Some(180e6));
+    let found = only(&spared);
+    assert!(found.text.ends_with("it is of writes only"), "{}", found.text);
 }

@@ -2,10 +2,10 @@
 //! all that belongs to it.
 
 use super::AccessJob;
-use super::burst::burst;
 use super::figure::{Watched, measurement};
 use super::files::Prepared;
 use super::meter::{Boundary, WorkerMeter};
+use super::series::Series;
 use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
 use crate::measure::window::{Reading, Surroundings, WindowObservation, WindowSpec, fill_between, watch};
@@ -22,11 +22,6 @@ pub const WARM_UP_SECONDS: f64 = 0.3;
 const LEAST_COMPLETIONS: f64 = 8.0;
 /// Pause between two looks at workers that do their part once.
 const LOOK: Duration = Duration::from_millis(2);
-/// Length of the windows in which a burst is looked for, seconds: long enough for a few requests, short
-/// beside any bucket.
-pub(crate) const SHORT_WINDOW_SECONDS: f64 = 0.1;
-/// So many of them at most are kept; an hour of a slow burst is shown by longer ones.
-const MOST_SHORT_WINDOWS: usize = 600;
 /// Time between two rates that the user sees.
 const GLANCE: Duration = Duration::from_millis(250);
 
@@ -113,11 +108,11 @@ fn in_windows(
         boundaries: Vec::new(),
     };
     let mut glance = RateSnapshot::new();
-    let mut series = Series::new(pool);
+    let mut series = Series::new();
     let listener = &mut *bench.listener;
     let mut tick = |_: f64| {
         glance.look(pool, listener);
-        series.look(pool);
+        series.look(pool.begin.elapsed(), || pool.bytes());
         pool.alive()
     };
     let seen =
@@ -128,8 +123,7 @@ fn in_windows(
     if completions < LEAST_COMPLETIONS {
         seen.samples = totals.windows(2).map(|pair| pair[1].rate_since(&pair[0])).collect();
     }
-    let burst = burst(&series.rates(), series.window.as_secs_f64());
-    let mut watched = Watched { seen, timed: true, burst, ..Watched::default() };
+    let mut watched = Watched { seen, timed: true, burst: series.burst(), ..Watched::default() };
     if let [begin, .., end] = &boundaries[..] {
         watched.between(begin, end);
     }
@@ -187,45 +181,5 @@ impl RateSnapshot {
         let bytes_per_second = bytes.saturating_sub(self.bytes) as f64 / passed.as_secs_f64();
         *self = RateSnapshot { at: Instant::now(), bytes };
         listener.hear(&Event::Progress { stage: Stage::Disk, bytes_per_second });
-    }
-}
-
-/// Bytes of all workers at even distances from their start, warm-up included: a bucket begins to empty with
-/// the first request.
-struct Series {
-    begin: Instant,
-    window: Duration,
-    bytes: Vec<(Duration, u64)>,
-}
-
-impl Series {
-    fn new(pool: &WorkerPool) -> Self {
-        let window = Duration::from_secs_f64(SHORT_WINDOW_SECONDS);
-        Series { begin: pool.begin, window, bytes: vec![(Duration::ZERO, 0)] }
-    }
-
-    fn look(&mut self, pool: &WorkerPool) {
-        let now = self.begin.elapsed();
-        if now < self.window * self.bytes.len() as u32 {
-            return;
-        }
-        self.bytes.push((now, pool.bytes()));
-        if self.bytes.len() > MOST_SHORT_WINDOWS {
-            // Twice as long, half as many: the memory that it takes has an end.
-            let mut index = 0;
-            self.bytes.retain(|_| {
-                index += 1;
-                index % 2 == 1
-            });
-            self.window *= 2;
-        }
-    }
-
-    fn rates(&self) -> Vec<f64> {
-        let rate = |pair: &[(Duration, u64)]| {
-            let seconds = (pair[1].0 - pair[0].0).as_secs_f64();
-            pair[1].1.saturating_sub(pair[0].1) as f64 / seconds.max(1e-9)
-        };
-        self.bytes.windows(2).map(rate).collect()
     }
 }

@@ -39,6 +39,9 @@ struct Writing {
     from: u64,
     running: access::RunningAccess,
     counters: Arc<AccessCounters>,
+    /// It ends then, and the rest stays blank.
+    until: Option<Instant>,
+    stop: Arc<AtomicBool>,
 }
 
 /// Writes the blanks, those of different sources at once; gives how far each file holds data now. With
@@ -56,7 +59,6 @@ pub(crate) fn lay_out(
     let name = format!("writing {} to read", show_size(bytes));
     bench.listener.hear(&Event::Started { stage: Stage::Disk, name, seconds: 0.0 });
     let begin = Instant::now();
-    let stop = Arc::new(AtomicBool::new(false));
     let mut writing: Vec<Writing> = Vec::new();
     let mut done: Vec<(usize, u64)> = Vec::new();
     let mut told = Ok(());
@@ -64,12 +66,16 @@ pub(crate) fn lay_out(
     blanks.reverse();
     while !blanks.is_empty() || !writing.is_empty() {
         let over = shorten_after.is_some_and(|after| begin.elapsed() > after);
-        if over || told.is_err() || bench.stop.load(Ordering::Relaxed) {
-            stop.store(true, Ordering::Relaxed);
+        let all = over || told.is_err() || bench.stop.load(Ordering::Relaxed);
+        if all {
             blanks.clear();
         }
+        let now = Instant::now();
+        let enough = |one: &&Writing| all || one.until.is_some_and(|until| now > until);
+        writing.iter().filter(enough).for_each(|one| one.stop.store(true, Ordering::Relaxed));
         while let Some(at) = next(&blanks, &writing) {
-            match start(blanks.remove(at), job, bench.io_uring, begin, &stop) {
+            let until = shorten_after.map(|after| now + share_of_time(&blanks, at, after, begin.elapsed()));
+            match start(blanks.remove(at), job, bench.io_uring, begin, until) {
                 Ok(started) => writing.push(started),
                 Err(failure) => told = Err(failure),
             }
@@ -98,12 +104,18 @@ fn next(blanks: &[Blank], writing: &[Writing]) -> Option<usize> {
     blanks.iter().rposition(|blank| writing.iter().all(|one| one.blank.source != blank.source))
 }
 
+/// Files of one source share its time: each gets its part of what is left, so that none stays empty.
+fn share_of_time(blanks: &[Blank], at: usize, all: Duration, passed: Duration) -> Duration {
+    let left = blanks.iter().filter(|blank| blank.source == blanks[at].source).count();
+    all.saturating_sub(passed) / u32::try_from(left).unwrap_or(u32::MAX).max(1)
+}
+
 fn start(
     blank: Blank,
     job: &AccessJob,
     io_uring: bool,
     begin: Instant,
-    stop: &Arc<AtomicBool>,
+    until: Option<Instant>,
 ) -> Result<Writing, Failure> {
     let transfer = request_bytes(job, blank.to);
     let from = blank.from / transfer * transfer;
@@ -128,9 +140,10 @@ fn start(
         io_uring,
         begin,
     };
-    let running = access::start(order, Arc::clone(&counters), Arc::clone(stop))
+    let stop = Arc::new(AtomicBool::new(false));
+    let running = access::start(order, Arc::clone(&counters), Arc::clone(&stop))
         .map_err(|error| lacks(format!("it cannot be written: {error}")))?;
-    Ok(Writing { blank, from, running, counters })
+    Ok(Writing { blank, from, running, counters, until, stop })
 }
 
 /// Large requests that divide the length; with stamps those of the job, since a stamp covers a request.
@@ -156,4 +169,23 @@ fn finish(writing: Writing) -> Result<(usize, u64), Failure> {
     // Through the page cache it would answer the reads.
     let _ = drop_pages(&writing.blank.file.file);
     Ok((writing.blank.made, writing.from + outcome.writes.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_source_share_its_time() {
+        let blank = |source| {
+            let file = Arc::new(tempfile::tempfile().expect("a file"));
+            let file = AccessFile { file, label: String::new() };
+            Blank { made: 0, source, file, from: 0, to: 1 << 30 }
+        };
+        let blanks = [blank(0), blank(0), blank(1), blank(0), blank(0)];
+        let (all, passed) = (Duration::from_secs(8), Duration::from_secs(2));
+        assert_eq!(share_of_time(&blanks, 2, all, passed), Duration::from_secs(6));
+        assert_eq!(share_of_time(&blanks, 4, all, passed), Duration::from_millis(1500));
+        assert_eq!(share_of_time(&blanks, 0, all, 2 * all), Duration::ZERO);
+    }
 }

@@ -19,22 +19,26 @@ mod opened;
 mod parts;
 mod result;
 mod scaling;
+mod series;
 mod steady;
 mod target;
 #[cfg(test)]
 mod tests;
 mod worker_pool;
 
+pub(crate) use burst::burst;
 pub(crate) use conduct::AccessBench;
 pub use conduct::{WARM_UP_SECONDS, conduct};
 pub(crate) use diskstats::Diskstats;
 pub use figure::title;
 pub use files::Prepared;
 pub use job::*;
+pub use linerate_model::plan::Burst;
 pub use merge::merged;
 pub use result::*;
 pub use scaling::Reached;
 pub use scaling::{numbers, scaling};
+pub(crate) use series::{SHORT_WINDOW_SECONDS, Series};
 pub use steady::steady;
 pub(crate) use steady::{MOST_ROUNDS, WINDOW_ROUNDS};
 pub use target::Permissions;

@@ -1,6 +1,6 @@
 //! What came of a job: rates, latencies, devices, and the checks that tell whether to believe them.
 
-use super::AccessJob;
+use super::{AccessJob, Burst};
 use serde::{Deserialize, Serialize};
 
 /// The part of a `Measurement` that only file access has. Rates in bytes per second, times in seconds.
@@ -97,18 +97,6 @@ pub struct Checks {
     pub lateness_maximum: f64,
     /// What does not fit together, in words; empty where all does.
     pub failed: Vec<String>,
-}
-
-/// Two rates and what lies between them (cloud volumes, caches).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Burst {
-    pub burst_bytes_per_second: f64,
-    pub sustained_bytes_per_second: f64,
-    /// Bytes until it settled, and how many of them were more than the sustained rate would have moved: the
-    /// bucket.
-    pub until_bytes: f64,
-    pub bucket_bytes: f64,
-    pub seconds: f64,
 }
 
 /// SNIA Solid State Storage Performance Test Specification 2.0.2, steady state: over a window of rounds the

@@ -1,6 +1,6 @@
 //! The disk in windows: the same file or device, read or written again each time.
 
-use super::super::scratch::Scratch;
+use super::super::scratch::{Scratch, ScratchSpec};
 use super::{FigureContext, FigureKind, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
 use crate::measure::access::{
@@ -48,8 +48,9 @@ impl<'a> Reader<'a> {
                 ground.source.display()
             )));
         }
+        let spec = ScratchSpec { most_bytes: SCRATCH_BYTES, ..ScratchSpec::default() };
         let scratch = (directory && figure != FigureKind::Writes)
-            .then(|| Scratch::write_up_to(&ground.source, SCRATCH_BYTES, place.stop))
+            .then(|| Scratch::write(&ground.source, spec, place.stop))
             .transpose()?;
         let source = scratch.as_ref().map_or_else(|| ground.source.clone(), Scratch::path);
         let length = if figure == FigureKind::Writes { SCRATCH_BYTES } else { length_of(&source)? };

@@ -1,6 +1,7 @@
 //! The whole path in windows: the workers of a run, from the disk to the peer.
 
 use super::super::interrupt::cut_at_stop;
+use super::super::scratch::ScratchSpec;
 use super::super::{paths, sources};
 use super::{FigureContext, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
@@ -62,7 +63,7 @@ pub(super) fn with<T>(
     };
     let mut ways = paths::prepare(sysroot, machine, &goal.peers, ground.key_file.as_deref(), stop)?;
     let scratch = if directory { vec![ground.source.clone()] } else { Vec::new() };
-    let found = sources::prepare(sysroot, machine, &goal, &scratch, stop)?;
+    let found = sources::prepare(sysroot, machine, &goal, &scratch, ScratchSpec::default(), stop)?;
     let loopback = paths::all_over_loopback(machine, &ways.plans);
     let plan = plan(machine, &goal, found.plans.clone(), std::mem::take(&mut ways.plans), loopback);
     let peers = Peers::new(std::mem::take(&mut ways.sessions), &plan.paths);

@@ -1,17 +1,16 @@
 //! How much each worker reads or writes, where the user did not say: as much as fits the sources, a tenth of
 //! each disk left alone.
 
+use super::super::scratch::{WISHED_BYTES, space_in};
 use super::WorkerParts;
 use crate::measure::access::{AccessJob, FileLayout};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
-use linerate_system::file::{size_of, space_at};
+use linerate_system::file::size_of;
 use linerate_system::storage::{Opening, open};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What is written in a directory where nothing else is told.
-const WISHED_BYTES: u64 = 1 << 30;
 /// Less than this measures a cache, not a disk.
 const LEAST_BYTES: u64 = 16 << 20;
 
@@ -35,19 +34,15 @@ pub(crate) fn room(sources: &[PathBuf], needed: bool) -> Result<u64, Failure> {
 }
 
 fn in_directory(path: &Path, sharing: u64, needed: bool) -> Result<u64, Failure> {
-    let Ok((free, total)) = space_at(path) else { return Ok(WISHED_BYTES) };
-    let room = WISHED_BYTES.min(free.saturating_sub(total / 10) / sharing);
-    if needed && room < LEAST_BYTES {
+    let Ok(room) = space_in(path, sharing) else { return Ok(WISHED_BYTES) };
+    if needed && room.bytes < LEAST_BYTES {
         return Err(Failure::Lacks(format!(
-            "no room in {}: the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the \
-             least that is of use); name another directory, or a file to read, with --source",
+            "no room in {}: {}; name another directory, or a file to read, with --source",
             path.display(),
-            show_size(free),
-            show_size(total),
-            show_size(LEAST_BYTES)
+            room.too_little(LEAST_BYTES)
         )));
     }
-    Ok(room)
+    Ok(WISHED_BYTES.min(room.bytes))
 }
 
 /// Sets block and segments of a job from what was told and what there is room for.

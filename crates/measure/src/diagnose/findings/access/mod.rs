@@ -8,6 +8,7 @@ mod pairs;
 mod tests;
 
 use super::super::product::Finding;
+use super::burst::of_burst;
 use super::map::misaligned;
 use crate::measure::access::{AccessOrder, DeviceUse};
 use crate::measure::{AccessResult, Measurement};
@@ -98,6 +99,7 @@ pub fn disk_findings(machine: &Machine, measurements: &[Measurement]) -> Vec<Fin
         pairs::read_ahead,
     ];
     let mut findings: Vec<Finding> = groups.iter().flat_map(|find| find(machine, &cells)).collect();
+    let burst = |cell: &Cell| Some(of_burst(&cell.figure.name, cell.access.burst.as_ref()?));
     findings.extend(cells.iter().filter_map(burst));
     super::sort(&mut findings);
     findings
@@ -294,22 +296,4 @@ fn alignment(machine: &Machine, cells: &[Cell]) -> Vec<Finding> {
     };
     let disks = machine.disks.iter().filter(|disk| used(disk)).cloned().collect();
     misaligned(&Machine { disks, ..Machine::default() })
-}
-
-/// `burst`: fast until a bucket is empty.
-fn burst(cell: &Cell) -> Option<Finding> {
-    let burst = cell.access.burst.as_ref()?;
-    Some(Finding::note("burst", format!(
-            "“{}” ran at {} for {:.1} s, then at {}: a bucket of {} was used up; what lasts is the second \
-             figure",
-            cell.figure.name,
-            show_bytes_rate(burst.burst_bytes_per_second),
-            burst.seconds,
-            show_bytes_rate(burst.sustained_bytes_per_second),
-            show_size(burst.bucket_bytes.max(0.0) as u64)
-        )).evidence(json!({
-            "burst_bytes_per_second": burst.burst_bytes_per_second,
-            "sustained_bytes_per_second": burst.sustained_bytes_per_second, "bucket_bytes": burst.bucket_bytes,
-        })).remedy("plan with the sustained rate; credits of a cloud volume, or the cache of a drive, come back while \
-         it is idle"))
 }
