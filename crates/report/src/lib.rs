@@ -65,6 +65,12 @@ pub fn ledger(ledger: &linerate_measure::diagnose::ledger::Ledger, width: usize,
     terminal::ledger(ledger, width, colour)
 }
 
+/// Findings of a machine's map, each with what to do; nothing where there is none. Ends with a newline.
+pub fn findings(findings: &[linerate_measure::diagnose::Finding], width: usize, colour: bool) -> String {
+    let lines = terminal::findings(findings, width.clamp(60, 120), terminal::Style { colour });
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
 /// An array as it follows from the arithmetic, with the command lines that make it.
 pub fn raid(layout: &linerate_model::plan::raid::RaidLayout, width: usize, colour: bool) -> String {
     terminal::raid(layout, width, colour)

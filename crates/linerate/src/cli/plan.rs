@@ -1,6 +1,6 @@
 //! `linerate plan`: the machine read or described, the changes made, the flow solved, the answer printed.
 
-use super::arguments::{PlanArgs, PlanWhat, machine_of};
+use super::arguments::{FLOWS, PlanArgs, PlanWhat, machine_of};
 use super::commands::{colour, print, width};
 use super::measured;
 use linerate_facts::failure::Failure;
@@ -8,7 +8,7 @@ use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
 use linerate_model::plan::flow::{Flow, FlowEnd, ends, plan_flow};
 use linerate_model::plan::machine_file;
-use linerate_model::plan::parts::{MachineParts, from_machine};
+use linerate_model::plan::parts::{DeviceKind, MachineParts, from_machine};
 use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply};
 use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, results};
@@ -25,7 +25,7 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
     }
     let (mut parts, machine) = match &words.machine {
         Some(file) => read(file)?,
-        None => probed(machine_of(&words.told)?),
+        None => probed(machine_of(&words.told)?, &words.told.sources()),
     };
     let measured = match &words.measured {
         Some(word) => Some(measured::run_of(word.as_deref(), machine.as_ref())?),
@@ -35,6 +35,12 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         parts = parts.with_measured(found);
     }
     if let Some(mtu) = words.mtu {
+        if !parts.devices.iter().any(|device| matches!(device.what, DeviceKind::Nic { .. })) {
+            return Err(Failure::Lacks(format!(
+                "--mtu {mtu}: the machine has no NIC{}",
+                flows_there(&parts)
+            )));
+        }
         change(&mut parts, &WhatIfChange::Set(format!("mtu={mtu}")))?;
     }
     let mut flow_plan = plan_flow(&parts, &flow(&parts, words)?);
@@ -71,9 +77,13 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
 }
 
 /// The parts of a machine that was probed, and the machine: a description holds no settings that could be
-/// wrong.
-fn probed(machine: Machine) -> (MachineParts, Option<Machine>) {
-    (from_machine(&machine), Some(machine))
+/// wrong. `file`: where it was read from; empty of this one.
+fn probed(machine: Machine, file: &str) -> (MachineParts, Option<Machine>) {
+    let mut parts = from_machine(&machine);
+    if machine.host.known().is_none() && !file.is_empty() {
+        parts.name = format!("the machine of {file}");
+    }
+    (parts, Some(machine))
 }
 
 /// The changes in the order in which they are made: room first, then what fills it.
@@ -99,7 +109,9 @@ fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
         let named = if given.is_empty() { &own } else { given };
         let mut all: Vec<FlowEnd> = Vec::new();
         for word in named {
-            for end in ends(parts, word).map_err(Failure::lacks)? {
+            for end in
+                ends(parts, word).map_err(|why| Failure::Lacks(format!("{why}{}", flows_there(parts))))?
+            {
                 if !all.contains(&end) {
                     all.push(end);
                 }
@@ -132,10 +144,21 @@ fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
     Ok(flow)
 }
 
+/// Which flows the machine has both ends of, for one that was asked for and that lacks an end.
+fn flows_there(parts: &MachineParts) -> String {
+    let has = |word: &str| word == "memory" || parts.devices.iter().any(|device| device.what.word() == word);
+    let there: Vec<&str> =
+        FLOWS.iter().filter(|(_, _, (from, to))| has(from) && has(to)).map(|(name, ..)| *name).collect();
+    match there.is_empty() {
+        true => "; describe its parts in a file, or add one, like --add nic=10G:pcie2x8".into(),
+        false => format!("; it has the ends of --flow {}", there.join(", ")),
+    }
+}
+
 /// A description, a machine or a run; which, the file itself tells.
 fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
     if file.to_str().is_some_and(|word| word.starts_with('@')) {
-        return Ok(probed(results::read(file)?.machine));
+        return Ok(probed(results::read(file)?.machine, &file.display().to_string()));
     }
     let shown = file.display();
     let mut bytes = Vec::new();
@@ -151,7 +174,7 @@ fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
         Failure::Usage(format!("{shown} is not text: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
     })?;
     if text.trim_start().starts_with('{') {
-        return Ok(probed(machine(&text, file)?));
+        return Ok(probed(machine(&text, file)?, &shown.to_string()));
     }
     let parts = machine_file::parse(&text).map_err(|error| Failure::Usage(format!("{shown}, {error}")))?;
     Ok((parts, None))

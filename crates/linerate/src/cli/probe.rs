@@ -1,12 +1,23 @@
 //! `linerate probe`: what the server is.
 
 use super::arguments::{ProbeArgs, machine_of};
-use super::commands::{print, print_json};
+use super::commands::{colour, print, print_json, width};
 use linerate_facts::failure::Failure;
+use linerate_machine::probe::Machine;
+use linerate_measure::diagnose::{Finding, map_findings};
 use linerate_report as report;
 use linerate_report::tree::show_tree;
+use serde::Serialize;
 
-/// Shows the machine as a tree or as JSON.
+/// `linerate probe --json`: the machine, and what its map shows.
+#[derive(Serialize)]
+struct ProbedMachine<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    findings: &'a [Finding],
+}
+
+/// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
 pub(super) fn show_probe(words: &ProbeArgs) -> Result<u8, Failure> {
     let machine = machine_of(&words.machine)?;
     if let Some(file) = &words.svg {
@@ -17,10 +28,12 @@ pub(super) fn show_probe(words: &ProbeArgs) -> Result<u8, Failure> {
             ))
         })?;
     }
+    let findings = map_findings(&machine);
     if words.json {
-        print_json(&machine)?;
+        print_json(&ProbedMachine { machine: &machine, findings: &findings })?;
     } else {
         print(&show_tree(&machine))?;
+        print(&report::findings(&findings, width(), colour()))?;
     }
     Ok(0)
 }

@@ -4,13 +4,12 @@ mod measure;
 mod screen;
 
 use super::arguments::{
-    ApplyArgs, MachineArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, machine_of,
-    sysroot_of,
+    ApplyArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, sysroot_of,
 };
 use super::commands::{colour, complain, print, print_json, width};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::Machine;
+use linerate_machine::probe::{Machine, probe};
 use linerate_tune::journal::{Host, Journal, JournalLock, JournalState};
 use linerate_tune::kernel_access::LiveKernel;
 use linerate_tune::{
@@ -85,7 +84,7 @@ impl Target {
 }
 
 fn machine(at: &TuneTarget) -> Result<Machine, Failure> {
-    machine_of(&MachineArgs { root: at.root.clone(), ..MachineArgs::default() })
+    Ok(probe(&sysroot_of(at.root.as_deref())?))
 }
 
 fn choice(words: &TuneChoice) -> Result<SettingChoice, Failure> {

@@ -20,6 +20,7 @@ mod fuzz_corpus;
 mod iperf3;
 mod kept;
 mod layering;
+mod listings;
 mod load;
 mod logging;
 mod lspci;

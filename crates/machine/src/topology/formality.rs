@@ -1,7 +1,7 @@
 //! Links whose figures are a formality: they never bind, and nothing is said to run below them.
 
 use super::{Topology, class, line_rate, raw_rate};
-use crate::probe::PciDevice;
+use crate::probe::{PciDevice, PortKind};
 
 /// Intel X722, the network part of the C620 chip set, by its numbers (`i40e_devids.h`; 0x37cc and 0x37cd in
 /// pci.ids).
@@ -11,6 +11,14 @@ const X722: std::ops::RangeInclusive<u32> = 0x37cc..=0x37d3;
 /// drivers/net/ethernet/intel/i40e/i40e_main.c).
 const NEVER_ONE_LANE: [&str; 3] = ["i40e", "ice", "ixgbe"];
 
+/// A listing may have a card alone (`lspci -vv -s 04:00.0`): behind the first bus, and an endpoint by its own
+/// word, it is no part of the chip.
+fn is_card_without_its_port(device: &PciDevice) -> bool {
+    let card = matches!(device.express.port.known(), Some(PortKind::Endpoint | PortKind::LegacyEndpoint));
+    let bus = device.address.rsplit(':').nth(1);
+    card && bus.is_some_and(|bus| bus != "00")
+}
+
 impl<'a> Topology<'a> {
     /// Why the link that a function shows is none that could bind, if so.
     pub fn formality(&self, device: &'a PciDevice) -> Option<&'static str> {
@@ -18,7 +26,7 @@ impl<'a> Topology<'a> {
             let claims = self.claims_less_than_all_below(device, super::DEEPEST);
             return claims.then_some("it claims less than everything behind it: a switch's formality");
         }
-        if device.parent.is_none() {
+        if device.parent.is_none() && !is_card_without_its_port(device) {
             return Some("an integrated device on the root bus: the link it shows is a formality");
         }
         let most = device.link_max.known().or(device.link.known()).copied()?;

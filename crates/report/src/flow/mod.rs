@@ -4,7 +4,7 @@ mod needs;
 mod table;
 mod wall;
 
-use super::terminal::Style;
+use super::terminal::{self, Style};
 use linerate_facts::fact::Fact;
 use linerate_facts::printable::{printable, shortened, wrapped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
@@ -122,15 +122,7 @@ impl FlowReport {
         if let Some(sizing) = &self.sizing {
             needs::needs(&mut lines, sizing, |rate| self.show(rate), width, style);
         }
-        for finding in &self.findings {
-            put(
-                &mut lines,
-                "finding",
-                &format!("{} → {}", finding.text, finding.remedy),
-                width,
-                str::to_string,
-            );
-        }
+        lines.extend(terminal::findings(&self.findings, width, style));
         lines.join("\n") + "\n"
     }
 

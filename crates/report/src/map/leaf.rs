@@ -13,7 +13,9 @@ pub(super) fn port(nic: &Nic) -> Leaf {
     let speed = nic.speed_bits_per_second.known().map(|bits| show_bits_rate(bytes_per_second(*bits)));
     let state = nic.state.known().filter(|state| *state != "unknown").cloned();
     let live = state.as_deref().is_none_or(|state| state == "up");
-    let text = joined([Some(nic.name.clone()), speed.clone(), state.clone().filter(|_| !live)]);
+    // A port without an interface has the address of its card, which stands beside it.
+    let name = Some(if nic.by_class { "port".into() } else { nic.name.clone() });
+    let text = joined([name, speed.clone(), state.clone().filter(|_| !live)]);
     let mtu = nic.mtu.known().map(|mtu| format!("MTU {mtu}"));
     Leaf {
         tip: joined([Some(nic.name.clone()), state, speed.clone(), mtu]),

@@ -197,6 +197,16 @@ fn finding_lines(run: &Run, limit: usize, text_lines: usize, width: usize, style
     lines
 }
 
+/// Each finding whole, below a heading; nothing where there is none.
+pub(super) fn findings(findings: &[Finding], width: usize, style: Style) -> Vec<String> {
+    if findings.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), style.bold("findings")];
+    lines.extend(findings.iter().flat_map(|finding| finding_text(finding, usize::MAX, width, style)));
+    lines
+}
+
 fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style) -> Vec<String> {
     let severity: &str = finding.severity.into();
     let indent = 7;

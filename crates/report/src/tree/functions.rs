@@ -150,6 +150,7 @@ fn function(tree: &Topology, device: &PciDevice) -> String {
     let parts = [
         format!(" {class}{ids}"),
         device.name.known().cloned().unwrap_or_default(),
+        device.card_name.clone().unwrap_or_default(),
         driver,
         pcie(tree, device),
         packets(tree, device),

@@ -10,8 +10,18 @@ use std::net::IpAddr;
 /// Addresses of one interface; more are counted.
 const ADDRESSES: usize = 4;
 
+/// Of a port that only its PCI function tells of.
+const NO_INTERFACE: &str = "no interface is listed";
+
 /// An interface with what its driver tells.
 pub(super) fn interface(nic: &Nic, function_driver: Option<&String>) -> Branch {
+    if nic.by_class {
+        let rate = nic.speed_bits_per_second.known().map(|speed| format!("{} by its name", bits(*speed)));
+        return Branch::new(format!(
+            "port · {}",
+            joined([rate.unwrap_or("rate unknown".into()), NO_INTERFACE.into()])
+        ));
+    }
     let driver = nic.driver.known().filter(|name| !nic.loopback && Some(*name) != function_driver);
     let queues = match (nic.rx_queues.known(), nic.tx_queues.known()) {
         // Channels say the same better.

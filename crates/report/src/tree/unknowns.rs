@@ -32,6 +32,9 @@ pub(super) fn lines(machine: &Machine, functions: &[String]) -> Vec<Branch> {
     }
     for nic in machine.nics.iter().filter(|nic| !nic.loopback) {
         found.of("link rate", &nic.name, &nic.speed_bits_per_second);
+        if nic.by_class {
+            continue;
+        }
         found.of("MTU", &nic.name, &nic.mtu);
         found.of("driver", &nic.name, &nic.driver);
         let told = &nic.details;

@@ -6,6 +6,7 @@ use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::foreign::{self, ForeignSources, NamedText};
+use linerate_machine::probe::pci::names;
 use linerate_machine::probe::{Machine, probe};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,13 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
+    /// The files and folders that it is read from, for people; empty of this machine.
+    pub fn sources(&self) -> String {
+        let all = [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl];
+        let shown: Vec<String> = all.into_iter().flatten().map(|file| file.display().to_string()).collect();
+        shown.join(" and ")
+    }
+
     /// It is this machine, not a recorded or a described one.
     pub fn is_live(&self) -> bool {
         [&self.root, &self.lspci, &self.dmidecode, &self.lstopo, &self.nccl].into_iter().all(Option::is_none)
@@ -43,7 +51,9 @@ impl MachineArgs {
 /// The machine that the words name.
 pub(crate) fn machine_of(words: &MachineArgs) -> Result<Machine, Failure> {
     if words.is_live() {
-        return Ok(probe(&Sysroot::live()));
+        let mut machine = probe(&Sysroot::live());
+        names::name(&mut machine.pci);
+        return Ok(machine);
     }
     let sources = ForeignSources {
         tree: words.root.as_deref().map(|root| sysroot_of(Some(root))).transpose()?,

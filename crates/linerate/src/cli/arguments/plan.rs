@@ -75,7 +75,7 @@ pub enum PlanWhat {
 }
 
 /// `--flow`: source and sink in words of `--from` and `--to`.
-const FLOWS: Choices<(&str, &str)> = &[
+pub(crate) const FLOWS: Choices<(&str, &str)> = &[
     ("disk-to-network", "", ("disk", "nic")),
     ("network-to-disk", "", ("nic", "disk")),
     ("memory-to-network", "", ("memory", "nic")),

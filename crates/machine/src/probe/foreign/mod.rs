@@ -8,7 +8,7 @@ mod xml;
 
 use super::lspci::LspciError;
 use super::smbios::FirmwareError;
-use super::{Machine, fill, lspci, smbios};
+use super::{Machine, fill, lspci, nic, pci, smbios};
 use linerate_facts::fact::NOT_RECORDED;
 use linerate_facts::sysroot::Sysroot;
 use serde_json::Value;
@@ -73,6 +73,8 @@ pub fn machine(sources: &ForeignSources) -> Result<Machine, SourceError> {
         parts.push(told_by(machine, tool));
     }
     let mut machine = sources.tree.as_ref().map(super::probe);
+    let on_function = |machine: &Machine| machine.nics.iter().any(|nic| nic.pci.is_some());
+    let interfaces_are_listed = machine.as_ref().is_some_and(on_function);
     for part in parts {
         machine = match machine {
             None => serde_json::from_value(part).ok(),
@@ -80,6 +82,8 @@ pub fn machine(sources: &ForeignSources) -> Result<Machine, SourceError> {
         };
     }
     let mut machine = machine.unwrap_or_default();
+    pci::names::name(&mut machine.pci);
+    nic::by_class::add(&mut machine, interfaces_are_listed);
     if let Some(source) = &sources.dmidecode {
         let firmware = smbios::from_bytes(&source.bytes).map_err(|why| source.fault(why.into()))?;
         smbios::apply(Ok(firmware), &mut machine);

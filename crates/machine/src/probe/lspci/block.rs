@@ -67,6 +67,7 @@ impl Block {
             driver: Fact::from_option(words.driver, "lspci reported no driver"),
             node: Fact::from_option(words.node, "lspci reported no NUMA node"),
             name: Fact::from_option(self.head.name, "lspci reported no name"),
+            card_name: words.card_name,
             link: either(config.link, words.link),
             link_max: either(config.link_max, words.link_max.map(|most| capped(most, words.fastest))),
             express: Express {

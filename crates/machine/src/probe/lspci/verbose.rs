@@ -12,6 +12,7 @@ use linerate_facts::fact::Fact;
 #[derive(Clone, Debug, Default)]
 pub(super) struct VerboseFacts {
     pub(super) driver: Option<String>,
+    pub(super) card_name: Option<String>,
     pub(super) node: Option<u32>,
     pub(super) buses: Option<Buses>,
     pub(super) link: Option<Fact<PciLink>>,
@@ -45,6 +46,7 @@ impl VerboseFacts {
         match label {
             "Bus" => self.buses = buses(rest).or(self.buses),
             "Kernel driver in use" => self.driver = Some(rest.to_string()),
+            "Subsystem" => self.card_name = named(rest).or(self.card_name.take()),
             "NUMA node" => self.node = number(rest),
             "Physical Slot" => self.in_slot = rest.parse().ok().map(Fact::Known),
             "Flags" => self.flags(rest),
@@ -168,6 +170,13 @@ impl VerboseFacts {
             self.power_saving = power_saving(rest).or(self.power_saving.take());
         }
     }
+}
+
+/// A name, and not only a number that the list of names does not have (`Intel Corporation Device a05f`).
+fn named(rest: &str) -> Option<String> {
+    let (name, last) = rest.rsplit_once(' ').unwrap_or(("", rest));
+    let unnamed = name.ends_with("Device") && hexadecimal(last, 4..=4).is_some() || rest.contains("[Unknown");
+    (!unnamed && !rest.is_empty()).then(|| rest.to_string())
 }
 
 /// The text behind the first occurrence of a word.

@@ -30,6 +30,10 @@ pub struct Nic {
     pub addresses: Vec<(IpAddr, u8)>,
     /// `lo`.
     pub loopback: bool,
+    /// No interface was listed: it stands for a PCI function, is called by its address, and its speed is the one
+    /// in the device's name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_class: bool,
     /// What the driver tells over ethtool.
     #[serde(default)]
     pub details: NicDetails,

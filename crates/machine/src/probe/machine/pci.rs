@@ -30,6 +30,9 @@ pub struct PciDevice {
     /// What it is called, where a reader that knows names read it (`lspci`).
     #[serde(default)]
     pub name: Fact<String>,
+    /// What the card that it is on is called by its maker, where a reader read it (lspci's `Subsystem`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card_name: Option<String>,
     /// The parallel bus that a function without PCI Express is made for; conventional PCI only behind a
     /// bridge, where it is no formality.
     #[serde(default)]

@@ -1,7 +1,9 @@
 //! Network interfaces: `/sys/class/net`, and what the drivers themselves tell.
 
 mod addresses;
+pub(super) mod by_class;
 mod details;
+mod named_rate;
 pub mod route;
 mod route_table;
 
@@ -114,6 +116,7 @@ fn one(
         driver,
         pci,
         loopback,
+        by_class: false,
     }
 }
 

@@ -5,6 +5,7 @@ mod capabilities;
 pub mod config;
 pub(super) mod express;
 pub(super) mod link;
+pub mod names;
 pub(super) mod parallel;
 
 use super::machine::{Express, PciDevice, PciLink};
@@ -93,6 +94,7 @@ fn device(
         link_max: link(sysroot, directory, "max", config.link_max, virtual_machine),
         express: in_slot(config.express, slots, &address),
         name: Fact::unknown("the kernel knows its numbers only"),
+        card_name: None,
         parallel: parallel::real(config.parallel, parent.is_some() && !virtual_machine),
         parallel_below: config.parallel_below,
         parent,

@@ -93,7 +93,7 @@ fn sleeping(tree: &Topology, idle: &[&LinkEnds]) -> Option<Finding> {
         })).remedy("look again under load; only a link that stays slow then is one"))
 }
 
-/// `pcie-card-older`: the link runs at all that the card can, and the slot could go at least twice as fast.
+/// `pcie-card-older`: the link runs as fast as the card can, and the slot could go at least twice as fast.
 /// What cost SARA its 40 Gb/s: cards of 2.5 GT/s in slots of 5. A card whose ports need no more is right as
 /// it is.
 pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
@@ -102,7 +102,9 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
         let slot = *edge.port?.link_max.known()?;
         let own = payload_rate(edge.now(), edge.device, PayloadDirection::FromMemory)?;
         let held = tree.port_rate(edge.device).is_none_or(|ports| ports > own);
-        let fits = edge.now() == most && most.gt_per_second * 2.0 <= slot.gt_per_second;
+        // The slot may be narrower than the card: that is another finding.
+        let fits =
+            edge.now().gt_per_second == most.gt_per_second && most.gt_per_second * 2.0 <= slot.gt_per_second;
         let real = edge.condition == LinkCondition::Full && !tree.is_bridge(edge.device);
         (held && fits && real && carries_bytes(tree, edge.device)).then_some(slot)
     };

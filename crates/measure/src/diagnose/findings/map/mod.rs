@@ -8,6 +8,7 @@ mod nodes;
 mod packets;
 mod ports;
 mod run;
+mod slots;
 mod storage;
 mod uplink;
 
@@ -22,9 +23,10 @@ pub(super) use storage::alignment as misaligned;
 /// machine does not report gives no finding.
 pub fn map_findings(machine: &Machine) -> Vec<Finding> {
     let tree = Topology::new(machine);
-    let of_tree: [fn(&Topology) -> Vec<Finding>; 7] = [
+    let of_tree: [fn(&Topology) -> Vec<Finding>; 8] = [
         lanes::below_both_ends,
         lanes::older_card,
+        slots::less_than_the_card,
         ports::too_small,
         uplink::shared,
         packets::max_payload,
@@ -48,17 +50,19 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// What a card is called: its interfaces or disks, with its address.
+/// What a card is called: its interfaces or disks, else its class and its maker's name, with its address.
 fn named(tree: &Topology, device: &PciDevice) -> String {
-    let nics = tree.nics(device).into_iter().map(|nic| nic.name.as_str());
+    let nics = tree.nics(device).into_iter().filter(|nic| !nic.by_class).map(|nic| nic.name.as_str());
     let disks = tree.disks(device).into_iter().map(|disk| disk.name.as_str());
     let names: Vec<&str> = nics.chain(disks).collect();
-    match (names.as_slice(), device.class.known()) {
-        ([], Some(class)) => {
-            format!("{} ({})", device.address, topology::class_name(*class).unwrap_or("device"))
-        }
-        ([], None) => device.address.clone(),
-        ([..], _) => format!("{} ({})", listed(&names), device.address),
+    if !names.is_empty() {
+        return format!("{} ({})", listed(&names), device.address);
+    }
+    let class = device.class.known().map(|class| topology::class_name(*class).unwrap_or("device"));
+    let words: Vec<&str> = class.into_iter().chain(device.name.known().map(String::as_str)).collect();
+    match words.is_empty() {
+        true => device.address.clone(),
+        false => format!("{} ({})", device.address, words.join(", ")),
     }
 }
 
@@ -73,7 +77,7 @@ fn listed(names: &[&str]) -> String {
 
 /// Names that `Finding::evidence` holds as `devices`: functions, interfaces and disks of a card.
 fn devices(tree: &Topology, device: &PciDevice) -> Vec<String> {
-    let nics = tree.nics(device).into_iter().map(|nic| nic.name.clone());
+    let nics = tree.nics(device).into_iter().filter(|nic| !nic.by_class).map(|nic| nic.name.clone());
     let disks = tree.disks(device).into_iter().map(|disk| disk.name.clone());
     std::iter::once(device.address.clone()).chain(nics).chain(disks).collect()
 }

@@ -78,8 +78,13 @@ fn a_link_on_fewer_lanes_than_both_ends_have() {
     assert_eq!(finding.severity, Severity::Slow);
     // Two lanes of 8 GT/s with MaxPayload 256: 8 × 2 × 128/130 × 256/280 = 14.4 Gb/s.
     assert!((finding.gain * 8.0 / 1e9 - 14.40).abs() < 0.01, "{}", finding.gain);
-    // A slot of two lanes: nothing is wrong with the link.
-    assert!(ids(&plugged(NVME, link(8.0, 2), link(16.0, 2), link(8.0, 4))).is_empty());
+    // A slot of two lanes: nothing is wrong with the link, and the slot is less than the card.
+    let narrow = plugged(NVME, link(8.0, 2), link(8.0, 2), link(8.0, 4));
+    assert_eq!(ids(&narrow), ["pcie-slot-narrower"]);
+    let finding = get(&narrow, "pcie-slot-narrower").expect("two lanes for four");
+    assert!(finding.text.ends_with("the slot is narrower than the card"), "{}", finding.text);
+    assert_eq!(ids(&plugged(NVME, link(8.0, 4), link(8.0, 4), link(16.0, 4))), ["pcie-slot-older"]);
+    assert!(ids(&plugged(NVME, link(8.0, 4), link(8.0, 8), link(8.0, 4))).is_empty());
 }
 
 #[test]
