@@ -148,6 +148,7 @@ pub(super) fn plural(kind: ResourceKind) -> &'static str {
         ResourceKind::Receiver => "receivers",
         ResourceKind::Window => "windows",
         ResourceKind::Loss => "losses",
+        ResourceKind::Demand => "rate limits",
     }
 }
 

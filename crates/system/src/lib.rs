@@ -15,6 +15,7 @@ pub mod drop_trace;
 pub mod ethtool;
 pub mod file;
 pub mod handover;
+pub mod idle;
 pub mod latency;
 pub mod limits;
 mod lock;

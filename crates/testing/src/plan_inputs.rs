@@ -21,6 +21,8 @@ pub fn goal() -> Goal {
         datagram_bytes: None,
         congestion_control: None,
         verify: false,
+        rate_limit: None,
+        idle: false,
     }
 }
 

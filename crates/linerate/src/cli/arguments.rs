@@ -25,7 +25,7 @@ use std::path::PathBuf;
 
 pub(super) use plan::*;
 pub(super) use tune::*;
-use values::{Choices, bytes, one_of, seconds, size};
+use values::{Choices, bytes, one_of, rate, seconds, size};
 pub(super) use watch::WatchArgs;
 
 /// Told at the end of every help text.
@@ -171,6 +171,19 @@ pub struct LiveArgs {
     pub no_live: bool,
 }
 
+/// How commands that measure spare a server in production.
+#[derive(Clone, Debug, Default, Args)]
+pub struct GentleArgs {
+    /// Never move more than this, such as 2G (bits) or 100MB/s, over all workers together and evenly; what
+    /// reaches it is a lower bound [default: as fast as it goes]
+    #[arg(long, alias = "limit", value_name = "RATE", value_parser = rate(1e4..=1.25e14))]
+    pub rate_limit: Option<f64>,
+    /// Take only what nobody else wants: workers with SCHED_IDLE, and the idle I/O class, which the schedulers
+    /// bfq and mq-deadline heed
+    #[arg(long)]
+    pub idle: bool,
+}
+
 /// `linerate run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -229,6 +242,8 @@ pub struct RunArgs {
     /// Do not use io_uring, even where it is allowed
     #[arg(long)]
     pub no_io_uring: bool,
+    #[command(flatten)]
+    pub gentle: GentleArgs,
     /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,

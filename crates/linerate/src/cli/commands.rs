@@ -1,6 +1,6 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
-use super::arguments::{Arguments, Command, DiagnoseArgs, Generate, ReportArgs, RunArgs};
+use super::arguments::{Arguments, Command, DiagnoseArgs, Generate, GentleArgs, ReportArgs, RunArgs};
 use super::capture::write_capture;
 use super::output::FormatArg;
 use super::probe::show_probe;
@@ -72,6 +72,7 @@ const MOST_ROUNDS: u32 = 1000;
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
+    let GentleArgs { rate_limit, idle } = gentle(&words.gentle)?;
     let goal = Goal {
         sources: words.source,
         peers: words.peer,
@@ -84,6 +85,8 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         datagram_bytes: words.datagram,
         congestion_control: words.congestion_control,
         verify: words.verify,
+        rate_limit,
+        idle,
     };
     let order = RunSpec {
         stages: words.stages,
@@ -96,6 +99,19 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
     let format = if words.json { FormatArg::Json } else { FormatArg::Text };
     let target = ResultTarget { place, format, keep: !words.keeping.no_save };
     conducted(target, "run", &words.live, |context| conduct(context, goal, &order))
+}
+
+/// What was asked for, where this process may do so.
+pub(super) fn gentle(words: &GentleArgs) -> Result<GentleArgs, Failure> {
+    if words.idle {
+        linerate_system::idle::is_allowed().map_err(|error| {
+            Failure::Lacks(format!(
+                "--idle: {error}; a container's seccomp filter may forbid it: allow sched_setscheduler and \
+                 ioprio_set, or leave it away"
+            ))
+        })?;
+    }
+    Ok(words.clone())
 }
 
 /// One sentence for all that failed: the first, which is mostly the cause of the others; none where nothing

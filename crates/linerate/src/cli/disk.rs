@@ -1,7 +1,7 @@
 //! `linerate disk`: the words made into a grid, the library called, the table printed and saved.
 
 use super::arguments::DiskArgs;
-use super::commands::complain;
+use super::commands::{complain, gentle};
 use super::fio_job::{self, joined};
 use super::saving::conducted;
 use linerate_facts::failure::Failure;
@@ -15,6 +15,7 @@ const USUAL_SECONDS: f64 = 2.0;
 
 /// Measures, prints, saves.
 pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
+    gentle(&words.job.gentle)?;
     let parts = parts(words)?;
     conducted(words.output.target(), "disk", &words.live, |context| conduct_all(context, &parts))
 }
@@ -48,6 +49,7 @@ fn order(words: &DiskArgs, grid: DiskGrid) -> DiskSpec {
         discard: words.discard,
         fill: words.fill,
         io_uring: !words.job.no_io_uring,
+        idle: words.job.gentle.idle,
     }
 }
 

@@ -1,12 +1,14 @@
 //! `linerate network`: the words made into an order, the library called, the result printed and saved.
 
 use super::arguments::NetworkArgs;
+use super::commands::gentle;
 use super::saving::conducted;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::network::{NetworkSpec, conduct_iperf3, conduct_network};
 
 /// Measures, prints, saves.
 pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
+    gentle(&words.gentle)?;
     let order = order(words);
     conducted(words.output.target(), "network", &words.live, |context| match &words.iperf3 {
         Some(server) => conduct_iperf3(context, &order, server),
@@ -27,6 +29,8 @@ fn order(words: &NetworkArgs) -> NetworkSpec {
         write_bytes: words.write,
         datagram_bytes: words.datagram,
         bytes_per_second: words.rate,
+        rate_limit: words.gentle.rate_limit,
+        idle: words.gentle.idle,
         find_rate: words.find_rate,
         congestion_control: words.congestion_control.clone(),
         send_buffer_bytes: words.send_buffer,

@@ -57,6 +57,7 @@ impl AtWork {
             extra_blocks: 2,
             verify: true,
             patience,
+            rate_limit: None,
             io_uring,
         };
         let worker = start(worker, Arc::clone(&counters), Arc::clone(&stop)).expect("a worker");

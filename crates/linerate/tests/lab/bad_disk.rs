@@ -78,7 +78,7 @@ fn a_disk_that_becomes_full_while_it_is_measured_gives_what_there_was() {
         "1M",
         "--amount",
         "150M",
-        "--limit",
+        "--rate-limit",
         "25MB/s",
         "--repeats",
         "1",

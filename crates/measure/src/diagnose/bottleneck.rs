@@ -51,7 +51,10 @@ pub(super) fn bottleneck(
         kind: kind(prediction),
         resources: prediction.solution.cut.clone(),
         sentence: said.sentence(),
-        gain: prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
+        gain: match kind(prediction) {
+            LimitKind::Demand => 0.0,
+            _ => prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
+        },
     }
 }
 
@@ -73,6 +76,10 @@ impl BottleneckSentence<'_> {
         let rate = show_bytes_rate(self.flow);
         let shown = judged.path.limit();
         match judged.verdict {
+            Verdict::Confirmed if self.kind == LimitKind::Demand => format!(
+                "The flow asked for no more than {rate} (--rate-limit) and had it: nothing of this server limited \
+                 it. What it can do beyond that was not measured."
+            ),
             Verdict::Confirmed => {
                 let evidence = shown.map(|limit| format!(": {}", limit.clause())).unwrap_or_default();
                 // What a CPU carries follows from a cost that is an estimate, and what loss leaves wanders; what
@@ -185,6 +192,9 @@ fn subject(
         ResourceKind::Loss => {
             format!("the loss of packets on the way ({}, measured)", show_bits_rate(parts[0].capacity))
         }
+        ResourceKind::Demand => {
+            format!("what was asked for (--rate-limit, {})", show_bytes_rate(parts[0].capacity))
+        }
         ResourceKind::Receiver => {
             let report =
                 figures.whole_network(prediction.protocol, false).and_then(|figure| figure.receiver.as_ref());
@@ -284,6 +294,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::Receiver => "More CPU for the receiver or a further peer",
         ResourceKind::Window => "A larger window",
         ResourceKind::Loss => "A way without loss",
+        ResourceKind::Demand => "A higher --rate-limit",
         ResourceKind::Cpu => match prediction.cpu.as_ref().map(|cpu| cpu.granted) {
             Some(Granted::Quota(_)) => "More cores in the quota",
             Some(Granted::WorkerCores(_)) => "Workers on more cores",

@@ -3,7 +3,7 @@
 use super::figures::{Figures, flagged};
 use super::predict::{Prediction, are_full};
 use super::product::EvidenceFigure;
-use crate::measure::Measurement;
+use crate::measure::{LimitedBy, Measurement};
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
 use linerate_model::verdict::thresholds::SAME;
@@ -71,10 +71,13 @@ fn limit_kind(prediction: &Prediction, kind: ResourceKind) -> LimitKind {
 /// What the path showed, with what its disks did alone beside it.
 fn of_path(path: &Measurement, figures: &Figures) -> Evidence {
     let mut evidence = path.evidence();
-    if flagged(path, "agent-rate-limit") && path.held_by == Some(crate::measure::LimitedBy::Peer) {
+    if flagged(path, "agent-rate-limit") && path.held_by == Some(LimitedBy::Peer) {
         let limit = Some(path.bytes_per_second);
         evidence.receiver =
             Some(ReceiverEvidence { rate_limit: limit, ..evidence.receiver.unwrap_or_default() });
+    }
+    if path.held_by == Some(LimitedBy::Demand) {
+        evidence.rate_limit = Some(path.bytes_per_second);
     }
     let alone = figures.disks_together().map(Measurement::evidence).unwrap_or_default();
     for disk in &mut evidence.disks {

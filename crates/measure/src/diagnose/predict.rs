@@ -132,6 +132,7 @@ pub(super) fn predict(
     share_disks(machine, &mut resources, figures);
     share_nics(machine, &mut resources, figures, protocol);
     hold_network(&mut resources, figures, protocol);
+    hold_to_demand(&mut resources, goal);
     overrule_links(&mut resources);
     let model = Model::new(&resources);
     let solution = model.solve();
@@ -290,6 +291,16 @@ fn hold_network(resources: &mut Vec<Resource>, figures: &Figures, protocol: Prot
     apply(&mut limit, Some(&Measurement { held_by: None, lower_bound: false, ..figure.clone() }));
     limit.next = std::mem::replace(&mut resources[cpu].next, vec![limit.id.clone()]);
     resources.insert(cpu + 1, limit);
+}
+
+/// A flow that is to move no more than so much.
+fn hold_to_demand(resources: &mut Vec<Resource>, goal: &Goal) {
+    let Some(limit) = goal.rate_limit.filter(|limit| limit.is_finite() && *limit > 0.0) else { return };
+    let Some(cpu) = resources.iter().position(|resource| resource.kind == ResourceKind::Cpu) else { return };
+    let mut demand = Resource::unknown("demand:rate-limit", ResourceKind::Demand, "--rate-limit");
+    (demand.capacity, demand.origin, demand.rated) = (limit, Origin::Rated, Some(limit));
+    demand.next = std::mem::replace(&mut resources[cpu].next, vec![demand.id.clone()]);
+    resources.insert(cpu + 1, demand);
 }
 
 /// The links carry what they can: by their rates; where one is not known, by the queue before them. None: neither

@@ -550,3 +550,30 @@ prop_compose! {
         }
     }
 }
+
+/// Nothing of the server reached a limit of its own: no bottleneck of hardware, and nothing to buy.
+#[test]
+fn a_flow_that_reached_its_rate_limit_is_limited_by_that() {
+    let of = |limit: f64, path: f64| {
+        let mut case = Lab { disks: vec![path], nics: vec![100.0], ..Lab::default() }.measured();
+        case.goal.rate_limit = Some(limit);
+        let flows = case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Memory);
+        for figure in flows.filter(|figure| figure.bytes_per_second >= 0.95 * limit) {
+            (figure.held_by, figure.lower_bound) = (Some(LimitedBy::Demand), true);
+        }
+        case.diagnose()
+    };
+    let reached = of(100e6, 100.0);
+    let bottleneck = reached.bottleneck.expect("a bottleneck");
+    assert_eq!((bottleneck.kind, reached.verdict), (LimitKind::Demand, Some(Verdict::Confirmed)));
+    assert_eq!((bottleneck.resources, bottleneck.gain), (vec!["demand:rate-limit".to_string()], 0.0));
+    assert_eq!(
+        bottleneck.sentence,
+        "The flow asked for no more than 100 MB/s (--rate-limit) and had it: nothing of this server limited \
+         it. What it can do beyond that was not measured."
+    );
+    assert!(reached.findings.iter().all(|finding| finding.gain == 0.0), "{:?}", reached.findings);
+    // A disk that gives less than was asked for is the bottleneck as ever.
+    let below = of(100e6, 60.0);
+    assert_eq!(below.bottleneck.expect("a bottleneck").kind, LimitKind::Disk);
+}

@@ -150,7 +150,8 @@ pub(super) fn observe(
     windows: WindowSpec,
 ) -> Result<DiskObservation, String> {
     let sources = &readers.sources;
-    let mut running = RunningWorkers::new(stages.stop);
+    let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
+    let rate_limit = stages.rate_limit();
     let mut flags = Vec::new();
     let mut cores = Vec::new();
     for (position, index) in sources.iter().enumerate() {
@@ -167,6 +168,7 @@ pub(super) fn observe(
             extra_blocks: 0,
             verify: false,
             patience: stages.patience(),
+            rate_limit: rate_limit.clone(),
             io_uring: stages.io_uring,
         };
         running.start(worker).map_err(|error| format!("{}: {error}", plan.path.display()))?;
@@ -211,7 +213,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
         measurement.flags.push("burst".into());
         measurement.burst = Some(burst);
     }
-    measurement.held_by = super::trust::held_by(&measurement, None);
+    measurement.held_by = super::trust::held_by(&measurement, stages.rate_limits(None));
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags.extend(flags.iter().cloned());
     if !readers.reads {

@@ -2,6 +2,7 @@
 
 use super::Stages;
 use super::product::{Measurement, Stage};
+use super::running::started;
 use super::window::{OwnMeter, WindowSpec, watch};
 use linerate_system::{affinity, memory};
 use linerate_transport::flow::counters::WorkerCounters;
@@ -77,7 +78,7 @@ fn run(
         let (core, counters, end, ready) =
             (*core, Arc::clone(counters), Arc::clone(&end), Arc::clone(&ready));
         let body = move || work(kernel, core, bytes, &counters, &end, &ready);
-        match std::thread::Builder::new().name("memory".into()).spawn(body) {
+        match started(stages.goal.idle, || std::thread::Builder::new().name("memory".into()).spawn(body)) {
             Ok(thread) => threads.push(thread),
             Err(error) => refused = Some(error),
         }

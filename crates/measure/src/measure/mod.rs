@@ -33,9 +33,13 @@ use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan};
+use linerate_transport::flow::rate_limit::RateLimit;
 use running::RunningWorkers;
+pub(crate) use running::started;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use trust::RateLimits;
 pub use window::WindowSpec;
 use window::{Meter, Surroundings, WindowObservation, WorkerWatch, watch};
 
@@ -96,6 +100,10 @@ pub fn measure(mut stages: Stages<'_>, wanted: &[Stage], peers: &mut Peers) -> S
         }
         peers.keep_alive();
         match stage {
+            // Copies on all cores are what a server in production is to be spared.
+            Stage::Memory if stages.goal.rate_limit.is_some() => {
+                stages.note("memory: left out, it would move more than --rate-limit".into());
+            }
             Stage::Memory => memory::measure(&mut stages),
             Stage::Disk => disk::measure_alone(&mut stages),
             _ => network::measure_once(&mut stages, peers),
@@ -184,6 +192,16 @@ impl<'a> Stages<'a> {
         devices.sort();
         devices.dedup();
         Surroundings { busy_before: self.busy_before, devices }
+    }
+
+    /// The user's, for the workers of one flow.
+    fn rate_limit(&self) -> Option<Arc<RateLimit>> {
+        self.goal.rate_limit.map(|rate| Arc::new(RateLimit::new(rate, Instant::now())))
+    }
+
+    /// What a figure may be limited by that is not measured.
+    fn rate_limits(&self, receiver: Option<f64>) -> RateLimits {
+        RateLimits { receiver, own: self.goal.rate_limit }
     }
 
     /// Reads in flight of a worker.

@@ -74,6 +74,8 @@ fn congestion_controls(stages: &mut Stages<'_>, peers: &Peers, protocol: Protoco
         loopback: stages.plan.loopback,
         bind_device: false,
         trace_drops: false,
+        rate_limit: stages.goal.rate_limit,
+        idle: stages.goal.idle,
         windows: windows(stages, stages.plan.schedule.alone_seconds),
         opened: Vec::new(),
         stop: stages.stop,

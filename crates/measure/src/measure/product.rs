@@ -157,6 +157,8 @@ pub enum LimitedBy {
     Window,
     /// Packets that were lost on the way.
     Loss,
+    /// The flow asked for no more (`--rate-limit`).
+    Demand,
 }
 
 impl LimitedBy {
@@ -169,6 +171,7 @@ impl LimitedBy {
             LimitedBy::Peer => "limited by the receiver",
             LimitedBy::Window => "limited by TCP's window",
             LimitedBy::Loss => "limited by lost packets",
+            LimitedBy::Demand => "limited by --rate-limit",
         }
     }
 }

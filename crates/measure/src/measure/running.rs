@@ -2,11 +2,17 @@
 
 use super::product::WorkerResult;
 use super::window::WindowObservation;
+use linerate_system::idle::done_idle;
 use linerate_transport::flow::counters::WorkerCounters;
 use linerate_transport::flow::start::{RunningWorker, WorkerStart, start};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+/// Starts threads, idle ones where that was asked for.
+pub(crate) fn started<T: Send>(idle: bool, start: impl FnOnce() -> T + Send) -> T {
+    if idle { done_idle(start) } else { start() }
+}
 
 /// Workers at work. Dropping it stops them.
 #[derive(Debug)]
@@ -18,19 +24,21 @@ pub(crate) struct RunningWorkers<'a> {
     /// Common zero of the workers.
     pub begin: Instant,
     interrupted: &'a AtomicBool,
+    /// They take only what nobody else wants.
+    idle: bool,
 }
 
 impl<'a> RunningWorkers<'a> {
     /// No workers yet.
-    pub(crate) fn new(interrupted: &'a AtomicBool) -> Self {
-        let end = Arc::new(AtomicBool::new(false));
-        RunningWorkers { counters: Vec::new(), workers: Vec::new(), end, begin: Instant::now(), interrupted }
+    pub(crate) fn new(interrupted: &'a AtomicBool, idle: bool) -> Self {
+        let (end, begin) = (Arc::new(AtomicBool::new(false)), Instant::now());
+        RunningWorkers { counters: Vec::new(), workers: Vec::new(), end, begin, interrupted, idle }
     }
 
     /// Starts one more worker.
     pub(crate) fn start(&mut self, worker: WorkerStart) -> std::io::Result<()> {
         let counters = Arc::new(WorkerCounters::new(self.begin));
-        let running = start(worker, Arc::clone(&counters), Arc::clone(&self.end))?;
+        let running = started(self.idle, || start(worker, Arc::clone(&counters), Arc::clone(&self.end)))?;
         self.counters.push(counters);
         self.workers.push(running);
         Ok(())

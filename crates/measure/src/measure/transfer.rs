@@ -15,6 +15,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::WorkerPlan;
 use linerate_system::{connection, file};
+use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
 use std::net::TcpStream;
@@ -94,7 +95,8 @@ pub(super) fn observe(
     flow: &Flow,
 ) -> Result<Option<Observed>, String> {
     let mut flags = Vec::new();
-    let cursors = cursors(stages, flow);
+    let limit = stages.rate_limit();
+    let cursors = cursors(stages, flow, limit.as_deref());
     let (workers, destinations) = connect(stages, peers, flow);
     if workers.is_empty() {
         peers.close();
@@ -109,9 +111,10 @@ pub(super) fn observe(
         _ => None,
     };
     let streams: Vec<Option<TcpStream>> = destinations.iter().map(stream).collect();
-    let mut running = RunningWorkers::new(stages.stop);
+    let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     for (worker, destination) in workers.iter().zip(destinations) {
         let start = worker_start(stages, flow, worker, destination, &cursors, &mut flags)?;
+        let start = WorkerStart { rate_limit: limit.clone(), ..start };
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
     let engine = running.method();
@@ -180,7 +183,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     }
     measurement.loss = loss(flow.protocol, seen);
     measurement.receiver = receiver.clone();
-    measurement.held_by = trust::held_by(&measurement, rate_limit);
+    measurement.held_by = trust::held_by(&measurement, stages.rate_limits(rate_limit));
     if rate_limit.is_some() {
         measurement.flags.push("agent-rate-limit".into());
     }
@@ -202,12 +205,12 @@ fn way(stages: &Stages<'_>, worker: &WorkerPlan) -> String {
 
 /// One cursor a source, shared by the workers that read it; cached sources deal out only what was brought
 /// into the cache.
-fn cursors(stages: &Stages<'_>, flow: &Flow) -> Vec<Arc<Cursor>> {
+fn cursors(stages: &Stages<'_>, flow: &Flow, limit: Option<&RateLimit>) -> Vec<Arc<Cursor>> {
     let patience = Instant::now() + CACHING_TIME;
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.workers.iter().any(|worker| worker.source == index);
         let length = match flow.behind {
-            WorkerSource::Cached if used => bring_in(source, patience),
+            WorkerSource::Cached if used => bring_in(source, patience, limit),
             _ => source.length_bytes,
         };
         Arc::new(Cursor::new(length, source.block_bytes))
@@ -252,6 +255,7 @@ fn worker_start(
         extra_blocks,
         verify: stages.goal.verify && flow.protocol == Protocol::Tcp,
         patience: stages.patience(),
+        rate_limit: None,
         io_uring: stages.io_uring,
     })
 }

@@ -9,11 +9,21 @@ use linerate_model::verdict::{Evidence, Limit, LimitKind, ReceiverEvidence, is_f
 /// Samples wider apart than this do not deserve one number.
 pub(super) const SPREAD: f64 = 0.10;
 
-/// What limited the stage, if not the thing measured. `rate_limit` is what the receiver was told to take at
-/// most, bytes per second.
-pub(crate) fn held_by(measurement: &Measurement, rate_limit: Option<f64>) -> Option<LimitedBy> {
+/// Rates that a flow was not to pass, bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateLimits {
+    /// What the receiver takes at most.
+    pub receiver: Option<f64>,
+    /// What was asked for here (`--rate-limit`).
+    pub own: Option<f64>,
+}
+
+/// What limited the stage, if not the thing measured.
+pub(crate) fn held_by(measurement: &Measurement, limits: RateLimits) -> Option<LimitedBy> {
     let mut evidence = measurement.evidence();
-    if rate_limit.is_some() {
+    evidence.rate_limit = limits.own;
+    if let Some(rate_limit) = limits.receiver {
+        let rate_limit = Some(rate_limit);
         evidence.receiver = Some(ReceiverEvidence { rate_limit, ..evidence.receiver.unwrap_or_default() });
     }
     match judge(&evidence).limits.into_iter().next()? {
@@ -26,6 +36,7 @@ pub(crate) fn held_by(measurement: &Measurement, rate_limit: Option<f64>) -> Opt
 /// None where what was measured limits itself.
 fn limited_by(limit: &Limit) -> Option<LimitedBy> {
     match limit {
+        Limit::Demand { .. } => Some(LimitedBy::Demand),
         Limit::ReceiverRateLimit { .. } | Limit::ReceiverQuota { .. } => Some(LimitedBy::Peer),
         Limit::ReceiverThread { .. } | Limit::ReceiverCpus => Some(LimitedBy::Peer),
         Limit::Quota { .. } => Some(LimitedBy::Quota),
@@ -62,6 +73,14 @@ mod tests {
     use linerate_testing::verdicts::{Situation, situations};
     use proptest::prelude::*;
 
+    fn by_itself(figure: &Measurement) -> Option<LimitedBy> {
+        held_by(figure, RateLimits::default())
+    }
+
+    fn taken(rate: f64) -> RateLimits {
+        RateLimits { receiver: Some(rate), own: None }
+    }
+
     fn worker(cpu_share: f64, waiting_source: f64, waiting_sink: f64) -> WorkerResult {
         let bare = serde_json::json!({
             "worker": 0, "source": "memory", "path": null, "bytes_per_second": 0.0,
@@ -83,7 +102,7 @@ mod tests {
 
     #[test]
     fn names_what_limited_the_stage() {
-        let by = |figure: &Measurement| held_by(figure, None);
+        let by = |figure: &Measurement| by_itself(figure);
         assert_eq!(by(&seen(0.3, 0.0, 0.0)), None);
         assert_eq!(by(&seen(0.97, 0.0, 0.0)), Some(LimitedBy::Cpu));
         assert_eq!(by(&seen(0.39, 0.4, 0.9)), Some(LimitedBy::Quota));
@@ -93,8 +112,10 @@ mod tests {
         let starved = Measurement { receiver: Some(starved), ..seen(0.97, 0.0, 0.0) };
         assert_eq!(by(&starved), Some(LimitedBy::Peer));
         let limited = Measurement { bytes_per_second: 9.25e6, ..seen(0.3, 0.0, 0.0) };
-        assert_eq!(held_by(&limited, Some(10e6)), Some(LimitedBy::Peer));
-        assert_eq!(held_by(&limited, Some(100e6)), None);
+        assert_eq!(held_by(&limited, taken(10e6)), Some(LimitedBy::Peer));
+        assert_eq!(held_by(&limited, taken(100e6)), None);
+        let own = |rate| held_by(&limited, RateLimits { own: Some(rate), receiver: Some(10e6) });
+        assert_eq!((own(9.3e6), own(20e6)), (Some(LimitedBy::Demand), Some(LimitedBy::Peer)));
     }
 
     /// No limit was set anywhere, and both CPUs were full: half of their time was interrupts and kernel threads,
@@ -110,14 +131,14 @@ mod tests {
         };
         let mut figure = Measurement { cpu_by_core: vec![full(0), full(1)], ..seen(0.5, 0.0, 0.0) };
         figure.cpu_share = CpuShare { linerate: 0.5, kernel: 0.48, others: 0.0 };
-        assert_eq!(held_by(&figure, None), Some(LimitedBy::Cpu));
+        assert_eq!(by_itself(&figure), Some(LimitedBy::Cpu));
         // Others fill them, and the worker has all that it wants.
         figure.cpu_share = CpuShare { linerate: 0.05, kernel: 0.05, others: 0.88 };
         figure.workers = vec![worker(0.1, 0.05, 0.45)];
-        assert_eq!(held_by(&figure, None), None);
+        assert_eq!(by_itself(&figure), None);
         // Others fill the worker's own, and it wants more.
         figure.workers = vec![WorkerResult { core: Some(0), ..worker(0.5, 0.0, 0.4) }];
-        assert_eq!(held_by(&figure, None), Some(LimitedBy::Cpu));
+        assert_eq!(by_itself(&figure), Some(LimitedBy::Cpu));
     }
 
     #[test]
@@ -132,11 +153,11 @@ mod tests {
             }],
             ..stage(Stage::Network)
         };
-        assert_eq!(held_by(&figure, None), Some(LimitedBy::Window));
+        assert_eq!(by_itself(&figure), Some(LimitedBy::Window));
         figure.workers[0].receiver_limited = 0.0;
-        assert_eq!(held_by(&figure, None), None);
+        assert_eq!(by_itself(&figure), None);
         (figure.workers[0].retransmits, figure.workers[0].retransmit_share) = (5000, 0.02);
-        assert_eq!(held_by(&figure, None), Some(LimitedBy::Loss));
+        assert_eq!(by_itself(&figure), Some(LimitedBy::Loss));
     }
 
     /// The stage with what it can observe of a situation.
@@ -178,7 +199,7 @@ mod tests {
                 _ => None,
             };
             let figure = Measurement { receiver, ..of_situation(&evidence) };
-            assert_eq!(held_by(&figure, rate_limit), expected, "{name}");
+            assert_eq!(held_by(&figure, RateLimits { receiver: rate_limit, own: None }), expected, "{name}");
         }
     }
 
@@ -196,7 +217,7 @@ mod tests {
                 LimitKind::Quota => LimitedBy::Quota,
                 _ => LimitedBy::Cpu,
             });
-            prop_assert_eq!(held_by(&of_situation(&evidence), None), expected);
+            prop_assert_eq!(by_itself(&of_situation(&evidence)), expected);
         }
     }
 
@@ -208,7 +229,7 @@ mod tests {
             let mut figure = seen(0.1, 1.0, throttled);
             flag(&mut figure, &WindowObservation::default(), &[]);
             let flagged = figure.flags.iter().any(|flag| flag == "quota");
-            let quota = held_by(&figure, None) == Some(LimitedBy::Quota);
+            let quota = by_itself(&figure) == Some(LimitedBy::Quota);
             assert_eq!((quota, flagged), (limits, limits), "{throttled}");
         }
     }

@@ -52,7 +52,7 @@ pub fn conduct(mut context: RunContext<'_>, goal: Goal, order: &RunSpec) -> Resu
     if !scratch.is_empty() {
         context.listener.hear(&Event::Step("scratch"));
     }
-    let spec = ScratchSpec::new(order.scratch_bytes, goal.budget_seconds);
+    let spec = ScratchSpec::new(order.scratch_bytes, &goal);
     let found = sources::prepare(sysroot, &machine, &goal, &scratch, spec, stop)?;
 
     context.listener.hear(&Event::Step("plan"));

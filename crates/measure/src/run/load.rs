@@ -75,6 +75,7 @@ pub fn conduct_load(mut context: RunContext<'_>, order: &LoadSpec) -> Result<Run
         stop: context.stop,
         listener: &mut *context.listener,
         io_uring: order.io_uring,
+        idle: false,
         warm_up_seconds: WARM_UP_SECONDS.max(order.keep.limit.min(1.0) * 2.0),
         windows: order.repeats,
     };

@@ -5,11 +5,13 @@
 //! `/proc/self/fd`.
 
 use crate::measure::access::Series;
+use crate::measure::started;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
-use linerate_model::plan::Writing;
+use linerate_model::plan::{Goal, Writing};
 use linerate_system::buffers::Pool;
 use linerate_system::file::space_at;
+use linerate_transport::flow::rate_limit::RateLimit;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -39,23 +41,33 @@ pub(crate) struct ScratchSpec {
     pub most_bytes: u64,
     /// None: however long it takes, and less is none.
     pub time: Option<Duration>,
+    /// The most that all writers move together, bytes per second.
+    pub rate_limit: Option<f64>,
+    /// The writers take only what nobody else wants of the disks.
+    pub idle: bool,
 }
 
 impl ScratchSpec {
     /// As long as what is written in the time that the budget leaves for it, or of the length that was asked
     /// for.
-    pub(crate) fn new(amount: Option<u64>, budget_seconds: f64) -> Self {
-        let seconds = (SHARE_OF_BUDGET * budget_seconds).clamp(LEAST_SECONDS, WRITING_TIME.as_secs_f64());
+    pub(crate) fn new(amount: Option<u64>, goal: &Goal) -> Self {
+        let share = SHARE_OF_BUDGET * goal.budget_seconds;
+        let seconds = share.clamp(LEAST_SECONDS, WRITING_TIME.as_secs_f64());
+        let spec = ScratchSpec { rate_limit: goal.rate_limit, idle: goal.idle, ..ScratchSpec::default() };
         match amount {
-            Some(most_bytes) => ScratchSpec { most_bytes, time: None },
-            None => ScratchSpec { time: Some(Duration::from_secs_f64(seconds)), ..ScratchSpec::default() },
+            Some(most_bytes) => ScratchSpec { most_bytes, time: None, ..spec },
+            None => ScratchSpec { time: Some(Duration::from_secs_f64(seconds)), ..spec },
         }
+    }
+
+    fn limit(&self) -> Option<RateLimit> {
+        self.rate_limit.map(|rate| RateLimit::new(rate, Instant::now()))
     }
 }
 
 impl Default for ScratchSpec {
     fn default() -> Self {
-        ScratchSpec { most_bytes: WISHED_BYTES, time: Some(WRITING_TIME) }
+        ScratchSpec { most_bytes: WISHED_BYTES, time: Some(WRITING_TIME), rate_limit: None, idle: false }
     }
 }
 
@@ -110,7 +122,7 @@ struct Blank<'a> {
 impl Scratch {
     /// Writes one in `directory`, so that at least a tenth of the disk stays free.
     pub(crate) fn write(directory: &Path, spec: ScratchSpec, stop: &AtomicBool) -> Result<Self, Failure> {
-        Blank::make(directory, 1, spec)?.fill(spec, stop)
+        Blank::make(directory, 1, spec)?.fill(spec, spec.limit().as_ref(), stop)
     }
 
     /// Writes one in each directory, all at the same time.
@@ -126,9 +138,11 @@ impl Scratch {
             Blank::make(directory, sharing as u64, spec)
         });
         let blanks = blanks.collect::<Result<Vec<_>, _>>()?;
+        let limit = spec.limit();
+        let limit = limit.as_ref();
         std::thread::scope(|scope| {
-            let writers: Vec<_> =
-                blanks.into_iter().map(|blank| scope.spawn(move || blank.fill(spec, stop))).collect();
+            let write = |blank: Blank| started(spec.idle, || blank.fill(spec, limit, stop));
+            let writers: Vec<_> = blanks.into_iter().map(|blank| scope.spawn(move || write(blank))).collect();
             let panicked = |_| Err(Failure::Lacks("a writer of a scratch file panicked: report this".into()));
             writers.into_iter().map(|writer| writer.join().unwrap_or_else(panicked)).collect()
         })
@@ -171,14 +185,19 @@ impl<'a> Blank<'a> {
         Ok(Blank { directory, file, direct, size, note })
     }
 
-    fn fill(self, spec: ScratchSpec, stop: &AtomicBool) -> Result<Scratch, Failure> {
+    fn fill(
+        self,
+        spec: ScratchSpec,
+        limit: Option<&RateLimit>,
+        stop: &AtomicBool,
+    ) -> Result<Scratch, Failure> {
         let Blank { directory, file, direct, size, note } = self;
-        let (length_bytes, writing) =
-            fill(&file, size, direct, spec.time, stop).map_err(|error| lacks(directory, &explain(&error)))?;
+        let (length_bytes, writing) = fill(&file, Extent { size, direct, time: spec.time }, limit, stop)
+            .map_err(|error| lacks(directory, &explain(&error)))?;
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted);
         }
-        if length_bytes < LEAST_BYTES.min(size) / 4 {
+        if length_bytes < LEAST_BYTES.min(size) / 4 && limit.is_none() {
             let (written, seconds) = (show_size(length_bytes), writing.seconds);
             return Err(lacks(directory, &format!("the disk took only {written} in {seconds:.0} s")));
         }
@@ -224,14 +243,21 @@ fn nameless(directory: &Path) -> io::Result<(File, bool)> {
     Ok((file, false))
 }
 
-/// Writes up to `size` bytes within the time; gives how many, and how that went.
-fn fill(
-    file: &File,
+/// How much is written, how, and for how long.
+struct Extent {
     size: u64,
     direct: bool,
     time: Option<Duration>,
+}
+
+/// Writes up to `size` bytes within the time; gives how many, and how that went.
+fn fill(
+    file: &File,
+    extent: Extent,
+    limit: Option<&RateLimit>,
     stop: &AtomicBool,
 ) -> io::Result<(u64, Writing)> {
+    let Extent { size, direct, time } = extent;
     let mut pool = Pool::new(1, WRITE_BYTES)?;
     let Some(mut block) = pool.take() else { return Err(io::ErrorKind::OutOfMemory.into()) };
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
@@ -247,6 +273,9 @@ fn fill(
     while written < size && time.is_none_or(|time| begin.elapsed() < time) && !stop.load(Ordering::Relaxed) {
         // Each block differs, so that a disk that finds equal blocks gains nothing.
         block.bytes_mut()[..8].copy_from_slice(&written.to_ne_bytes());
+        if let Some(limit) = limit {
+            limit.pay(WRITE_BYTES as u64, || stop.load(Ordering::Relaxed));
+        }
         file.write_all_at(block.bytes(), written)?;
         written += WRITE_BYTES as u64;
         if !direct && written.is_multiple_of(FLUSH_BYTES) {
@@ -291,10 +320,12 @@ mod tests {
 
     #[test]
     fn writing_is_a_part_of_the_budget() {
-        let seconds = |budget: f64| ScratchSpec::new(None, budget).time.expect("a time").as_secs_f64();
+        let goal = |budget_seconds| Goal { budget_seconds, ..Goal::default() };
+        let spec = |budget: f64| ScratchSpec::new(None, &goal(budget));
+        let seconds = |budget: f64| spec(budget).time.expect("a time").as_secs_f64();
         assert_eq!((seconds(50.0), seconds(300.0), seconds(f64::INFINITY)), (8.0, 8.0, 8.0));
         assert!((seconds(20.0) - 3.2).abs() < 1e-9 && seconds(0.5) == 1.0);
-        let asked = ScratchSpec::new(Some(8 << 30), 50.0);
+        let asked = ScratchSpec::new(Some(8 << 30), &goal(50.0));
         assert_eq!((asked.most_bytes, asked.time), (8 << 30, None), "as long as it takes");
     }
 
@@ -302,7 +333,11 @@ mod tests {
     fn several_are_written_at_once_and_no_longer_than_the_time() {
         let directories = [(); 3].map(|()| tempfile::tempdir().expect("a directory"));
         let paths: Vec<PathBuf> = directories.iter().map(|one| one.path().to_path_buf()).collect();
-        let spec = ScratchSpec { most_bytes: 96 << 20, time: Some(Duration::from_secs(2)) };
+        let spec = ScratchSpec {
+            most_bytes: 96 << 20,
+            time: Some(Duration::from_secs(2)),
+            ..ScratchSpec::default()
+        };
         let begin = Instant::now();
         let written = match Scratch::write_all(&paths, spec, &AtomicBool::new(false)) {
             Ok(written) => written,
@@ -315,5 +350,26 @@ mod tests {
         }
         // The last write and the flush come on top, on a busy machine.
         assert!(begin.elapsed() < Duration::from_secs(12), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn all_writers_together_keep_to_a_rate_limit() {
+        let directories = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+        let paths: Vec<PathBuf> = directories.iter().map(|one| one.path().to_path_buf()).collect();
+        let limit = 40e6;
+        let spec = ScratchSpec {
+            time: Some(Duration::from_secs(1)),
+            rate_limit: Some(limit),
+            ..ScratchSpec::default()
+        };
+        let begin = Instant::now();
+        let written = match Scratch::write_all(&paths, spec, &AtomicBool::new(false)) {
+            Ok(written) => written,
+            Err(failure) => return eprintln!("skipped: {failure}"),
+        };
+        // A block of each may be ahead of the rate.
+        let bytes: u64 = written.iter().map(|one| one.length_bytes).sum();
+        let most = limit * begin.elapsed().as_secs_f64() + 3.0 * WRITE_BYTES as f64;
+        assert!(bytes as f64 <= most && bytes >= WRITE_BYTES as u64, "{bytes} bytes, {most} allowed");
     }
 }

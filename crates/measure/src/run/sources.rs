@@ -77,7 +77,7 @@ fn from_path(sysroot: &Sysroot, machine: &Machine, goal: &Goal, path: &Path) -> 
     })?;
     let length = size_of(&file)
         .map_err(|error| lacks(format!("its size cannot be read: {error}; name another file")))?;
-    let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
+    let block = goal.read_bytes().unwrap_or(DEFAULT_BLOCK_BYTES);
     if length == 0 {
         return Err(lacks(
             "empty: there is nothing to read; name a file of at least a few hundred MiB".into(),
@@ -130,7 +130,7 @@ fn plan_of(
     placed: &Path,
     length: u64,
 ) -> SourcePlan {
-    let block = goal.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
+    let block = goal.read_bytes().unwrap_or(DEFAULT_BLOCK_BYTES);
     let behind =
         devices_behind(sysroot, machine, &placed.canonicalize().unwrap_or_else(|_| placed.to_path_buf()));
     let (device, sector) = match &behind {

@@ -43,7 +43,7 @@ pub fn plan(
 ) -> Plan {
     for source in &mut sources {
         let or = |given: u64, default| if given > 0 { given } else { default };
-        source.block_bytes = goal.block_bytes.unwrap_or(or(source.block_bytes, DEFAULT_BLOCK_BYTES)).max(1);
+        source.block_bytes = goal.read_bytes().unwrap_or(or(source.block_bytes, DEFAULT_BLOCK_BYTES)).max(1);
         source.queue_depth = or(u64::from(source.queue_depth), u64::from(DEFAULT_QUEUE_DEPTH)) as u32;
     }
     let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);

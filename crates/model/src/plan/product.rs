@@ -32,6 +32,28 @@ pub struct Goal {
     pub congestion_control: Option<String>,
     /// Checksum the bytes at both ends (TCP).
     pub verify: bool,
+    /// The most that all workers of a flow move together, bytes per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<f64>,
+    /// Workers take only what nobody else wants of CPUs and disks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
+}
+
+/// Reads of a flow with a rate limit are so short that they come at least this often, seconds.
+const LIMITED_READ_SECONDS: f64 = 0.02;
+const SHORTEST_READ_BYTES: u64 = 64 << 10;
+
+impl Goal {
+    /// Bytes a read, where the user has named it or a rate limit asks for shorter ones than usual.
+    pub fn read_bytes(&self) -> Option<u64> {
+        let limited = |rate: f64| {
+            let due = (rate * LIMITED_READ_SECONDS) as u64;
+            let power = due.max(1).ilog2();
+            (1u64 << power).clamp(SHORTEST_READ_BYTES, super::DEFAULT_BLOCK_BYTES)
+        };
+        self.block_bytes.or_else(|| self.rate_limit.map(limited))
+    }
 }
 
 /// Where a number comes from.
@@ -68,6 +90,8 @@ pub enum ResourceKind {
     Window,
     /// Packets that are lost on the way.
     Loss,
+    /// The most that the user lets a flow move.
+    Demand,
 }
 
 /// A thing with a capacity.

@@ -11,6 +11,8 @@ pub struct Evidence {
     pub route: Route,
     /// What the flow moves.
     pub bytes_per_second: Option<f64>,
+    /// The most that the flow was to move, by its user's wish.
+    pub rate_limit: Option<f64>,
     /// What a flow with deadlines left out, by the stage that was late.
     pub left_out: Option<LeftOut>,
     pub receiver: Option<ReceiverEvidence>,

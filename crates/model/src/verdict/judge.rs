@@ -13,6 +13,7 @@ use linerate_facts::usage::CoreUse;
 pub fn judge(evidence: &Evidence) -> Judgement {
     let mut limits: Vec<Limit> = Vec::new();
     limits.extend(left_out(evidence));
+    limits.extend(demand(evidence));
     limits.extend(receiver(evidence));
     limits.extend(evidence.quota.and_then(quota));
     limits.extend(threads(evidence));
@@ -73,6 +74,13 @@ fn left_out(evidence: &Evidence) -> Option<Limit> {
         _ if left.by_disk == most => Some(Limit::LateDisk { frames: most }),
         _ => Some(Limit::LateCpu { frames: most }),
     }
+}
+
+/// A flow that has what it asked for is limited by nothing else.
+fn demand(evidence: &Evidence) -> Option<Limit> {
+    let moved = evidence.bytes_per_second?;
+    let limit = evidence.rate_limit.filter(|limit| moved >= RATE_LIMIT_MET * limit)?;
+    Some(Limit::Demand { bytes_per_second: limit })
 }
 
 fn receiver(evidence: &Evidence) -> Option<Limit> {

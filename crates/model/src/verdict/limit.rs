@@ -71,6 +71,7 @@ impl From<ResourceKind> for LimitKind {
             ResourceKind::Receiver => LimitKind::Receiver,
             ResourceKind::Window => LimitKind::Window,
             ResourceKind::Loss => LimitKind::Loss,
+            ResourceKind::Demand => LimitKind::Demand,
         }
     }
 }
@@ -86,6 +87,10 @@ pub enum Limit {
     },
     LateCpu {
         frames: u64,
+    },
+    /// The flow asked for no more.
+    Demand {
+        bytes_per_second: f64,
     },
     ReceiverThread {
         share: f64,
@@ -182,6 +187,7 @@ impl Limit {
     /// What kind of thing it is.
     pub fn kind(&self) -> LimitKind {
         match self {
+            Limit::Demand { .. } => LimitKind::Demand,
             Limit::LateDisk { .. } | Limit::Source { .. } => LimitKind::Disk,
             Limit::DiskBusy(_) | Limit::DiskDeep(_) => LimitKind::Disk,
             Limit::LateNetwork { .. } | Limit::Link(_) => LimitKind::Nic,

@@ -15,6 +15,9 @@ impl Display for Limit {
                 write!(f, "the network: {frames} frames could not be sent in time")
             }
             Limit::LateCpu { frames } => write!(f, "the CPU: {frames} frames were not handled in time"),
+            Limit::Demand { bytes_per_second } => {
+                write!(f, "the flow asked for no more than {}", show_bytes_rate(*bytes_per_second))
+            }
             Limit::ReceiverThread { share } => {
                 write!(f, "the receiver: one of its threads uses {} of a CPU", percent(*share))
             }
@@ -144,6 +147,10 @@ impl Limit {
             Limit::LateDisk { .. } | Limit::LateNetwork { .. } | Limit::LateCpu { .. } => {
                 "the flow's own count of what it left out, by stage".into()
             }
+            Limit::Demand { .. } => format!(
+                "a flow that moves {} of its own rate limit or more has what it asked for",
+                percent(RATE_LIMIT_MET)
+            ),
             Limit::ReceiverThread { .. } | Limit::Thread { .. } => format!(
                 "a thread that works {} of its time or more waits for nobody: its CPU is full",
                 percent(THREAD_FULL)

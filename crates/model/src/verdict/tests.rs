@@ -251,6 +251,7 @@ prop_compose! {
         Evidence {
             route: [Machine, Memory, Disks, Network, DisksToNetwork, Unknown][route],
             bytes_per_second: has(0).then_some(n[0] * 1e9),
+            rate_limit: has(7).then_some(n[5] * 1e9),
             left_out: has(1).then_some(LeftOut {
                 by_disk: counts[0], by_network: counts[1], by_cpu: counts[2],
             }),
@@ -311,4 +312,21 @@ proptest! {
         };
         prop_assert!(!of(less.min(more)) || of(less.max(more)));
     }
+}
+
+#[test]
+fn a_flow_that_has_what_it_asked_for_is_limited_by_that_alone() {
+    let workers = WorkerEvidence { count: 1, busy: 0.95, busiest: 0.95, ..WorkerEvidence::default() };
+    let of = |moved: f64| Evidence {
+        rate_limit: Some(100e6),
+        bytes_per_second: Some(moved),
+        workers: Some(workers),
+        ..path(0.0, 0.0)
+    };
+    assert_eq!(kind(&of(96e6)), Some(LimitKind::Demand));
+    let said = judge(&of(96e6)).limits[0].to_string();
+    assert_eq!(said, "the flow asked for no more than 100 MB/s");
+    assert_eq!(kind(&of(90e6)), Some(LimitKind::Cpu), "it asked for more than it had");
+    assert_eq!(verdict(&claim(LimitKind::Demand), &judge(&of(100e6))), (Verdict::Confirmed, None));
+    assert_eq!(verdict(&claim(LimitKind::Disk), &judge(&of(100e6))).0, Verdict::Contradicted);
 }

@@ -19,6 +19,8 @@ pub const QUOTA_USED: f64 = 0.85;
 /// The hypervisor gave this share of a CPU to others.
 pub const STOLEN: f64 = 0.05;
 
+/// A flow that moves this share of the rate limit that its user gave it has what it asked for.
+pub const RATE_LIMIT_MET: f64 = 0.95;
 /// A receiver that takes this share of its rate limit is limited by it.
 pub const RATE_LIMIT_TAKEN: f64 = 0.8;
 

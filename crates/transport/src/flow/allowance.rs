@@ -14,7 +14,7 @@ pub(crate) const CATCH_UP: Duration = Duration::from_millis(20);
 /// A sleeper looks at its flag this often.
 const LOOK: Duration = Duration::from_millis(50);
 /// Shorter sleeps cost more than they hold back: the debt of the next block is slept with it.
-const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
+pub(crate) const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
 
 /// A rate, and what was moved beyond it.
 #[derive(Debug)]

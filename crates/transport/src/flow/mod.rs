@@ -10,6 +10,7 @@ pub mod allowance;
 pub mod counters;
 mod moments;
 pub mod progress;
+pub mod rate_limit;
 pub mod receive;
 pub mod source;
 pub mod start;

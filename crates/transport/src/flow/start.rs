@@ -2,6 +2,7 @@
 //! end.
 
 use super::counters::WorkerCounters;
+use super::rate_limit::RateLimit;
 use super::source::Source;
 use super::udp::UdpSender;
 use super::worker::{Sink, Worker, WorkerError};
@@ -46,6 +47,8 @@ pub struct WorkerStart {
     pub verify: bool,
     /// No progress for this long is a failure.
     pub patience: Duration,
+    /// The most that all workers of the flow move together.
+    pub rate_limit: Option<Arc<RateLimit>>,
     /// Use io_uring if it is there.
     pub io_uring: bool,
 }
@@ -108,13 +111,15 @@ fn run(
     queue: &mut dyn Queue,
     pool: &mut Pool,
 ) -> Result<(), WorkerError> {
-    let WorkerStart { source, destination, block_bytes, depth, verify, patience, .. } = start;
+    let WorkerStart { source, destination, block_bytes, depth, verify, patience, rate_limit, .. } = start;
     let (sink, stream) = match destination {
         Destination::Null { reads } => (Sink::Null { reads }, None),
         Destination::Tcp(stream) => (Sink::Tcp, Some(stream)),
         Destination::Udp(sender) => (Sink::Udp(sender), None),
     };
-    let worker = Worker { source: &source, sink, block_bytes, depth, verify, patience, counters, stop };
+    let rate_limit = rate_limit.as_deref();
+    let source = &source;
+    let worker = Worker { source, sink, block_bytes, depth, verify, patience, rate_limit, counters, stop };
     let result = worker.run(queue, pool);
     if let Some(stream) = stream {
         // The queue holds copies of the descriptor: end the stream for the receiver all the same.

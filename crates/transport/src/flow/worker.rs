@@ -5,6 +5,7 @@
 //! faults.
 
 use super::counters::WorkerCounters;
+use super::rate_limit::RateLimit;
 use super::source::Source;
 use super::udp::UdpSender;
 use linerate_system::Errno;
@@ -86,6 +87,8 @@ pub struct Worker<'a> {
     pub verify: bool,
     /// No completion for this long is a stall.
     pub patience: Duration,
+    /// The most that all workers of the flow move together.
+    pub rate_limit: Option<&'a RateLimit>,
     pub counters: &'a WorkerCounters,
     /// Set by somebody else: end soon.
     pub stop: &'a AtomicBool,
@@ -169,13 +172,17 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     /// Keeps `depth` reads in flight, as far as blocks of the pool are free.
     fn ask_for_blocks(&mut self) {
-        while let Some(lease) = self.pool.take() {
+        while self.next_read().is_none() {
+            let Some(lease) = self.pool.take() else { return };
             let length = self.worker.block_bytes.min(lease.len());
             match self.worker.source {
                 Source::Memory => self.blocks.push_back(Block::Ready { lease, length, sent: 0 }),
                 Source::File { cursor, .. } => {
                     let (number, offset) = (lease.number(), cursor.next_offset());
                     self.offsets[number] = offset;
+                    if let Some(limit) = self.worker.rate_limit {
+                        limit.read(length, self.queue.now());
+                    }
                     self.queue.submit(
                         lease,
                         Transfer { action: Action::Read, file: FILE, offset, from: 0, length },
@@ -188,17 +195,42 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         }
     }
 
+    /// How long the rate limit holds the next read back.
+    fn next_read(&self) -> Option<Duration> {
+        let limit = self.worker.rate_limit.filter(|_| !matches!(self.worker.source, Source::Memory))?;
+        limit.next_read(self.queue.now())
+    }
+
+    /// How long it holds the next send back, where there is something to send.
+    fn next_send(&self) -> Option<Duration> {
+        let ready = self.sending.is_none() && matches!(self.blocks.front(), Some(Block::Ready { .. }));
+        self.worker.rate_limit.filter(|_| ready)?.next_send(self.queue.now())
+    }
+
+    /// How long the rate limit is what the worker waits for; none: it is not.
+    fn held_back(&self) -> Option<Duration> {
+        let read = self.next_read().filter(|_| self.pool.free() > 0);
+        match (read, self.next_send()) {
+            (Some(read), Some(send)) => Some(read.min(send)),
+            (read, send) => read.or(send),
+        }
+    }
+
     /// Sends the front block if it is here and nothing is being sent; true if a UDP window forbids it.
     fn send_next(&mut self) -> bool {
-        if self.sending.is_some() {
+        if self.sending.is_some() || self.next_send().is_some() {
             return false;
         }
         let Some(Block::Ready { length, sent, .. }) = self.blocks.front() else { return false };
         let (from, left) = (*sent, length - sent);
+        let piece = self.worker.rate_limit.map_or(MOST_SEND_BYTES, RateLimit::piece_bytes);
         let (allowed, train_bytes) = match &self.worker.sink {
             Sink::Null { .. } => return false,
-            Sink::Tcp => (left.min(MOST_SEND_BYTES), 0),
-            Sink::Udp(udp) => (udp.may_send(left).min(8 * udp.train_bytes()), udp.train_bytes()),
+            Sink::Tcp => (left.min(MOST_SEND_BYTES).min(piece), 0),
+            Sink::Udp(udp) => {
+                let train = udp.train_bytes();
+                (udp.may_send(left).min((piece / train.max(1)).clamp(1, 8) * train), train)
+            }
         };
         if allowed == 0 {
             return true;
@@ -207,6 +239,9 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let file = if matches!(self.worker.source, Source::Memory) { FILE } else { SOCKET_AFTER_FILE };
         let action = Action::Send { train_bytes };
         self.sending = Some(Sending { number: lease.number(), length, from });
+        if let Some(limit) = self.worker.rate_limit {
+            limit.sent(allowed, self.queue.now());
+        }
         self.queue.submit(lease, Transfer { action, file, offset: 0, from, length: allowed });
         false
     }
@@ -227,14 +262,21 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
 
     fn turn(&mut self, done: &mut Vec<Completion>) -> Result<(), WorkerError> {
         let before = self.queue.now();
-        self.queue.turn(Some(TURN_WAIT), done)?;
+        let held_back = self.held_back();
+        self.queue.turn(Some(held_back.map_or(TURN_WAIT, |time| time.min(TURN_WAIT))), done)?;
         let now = self.queue.now();
+        if held_back.is_some() && self.queue.in_flight() == 0 {
+            self.last_completion = now;
+        }
         let counters = self.worker.counters;
         // With something to send, or being sent, it is the sink that holds the worker.
         let held_by_sink = self.sending.is_some() || matches!(self.blocks.front(), Some(Block::Ready { .. }));
         let counter =
             if held_by_sink { &counters.waiting_sink_nanos } else { &counters.waiting_source_nanos };
-        WorkerCounters::waited(counter, now - before);
+        // A wait of its own wish is for neither end.
+        if held_back.is_none() {
+            WorkerCounters::waited(counter, now - before);
+        }
         if done.is_empty() {
             if now - self.last_completion > self.worker.patience {
                 return Err(self.stalled(if held_by_sink {

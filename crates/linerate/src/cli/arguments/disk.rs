@@ -22,7 +22,7 @@ const JOB_OPTIONS: [&str; 16] = [
     "segments",
     "buffered",
     "rate",
-    "limit",
+    "rate_limit",
 ];
 
 /// `linerate disk`.

@@ -1,6 +1,7 @@
 //! What is read and written, and how: the options of `linerate disk`.
 
-use super::values::{Choices, one_of, rate, seconds, size};
+use super::GentleArgs;
+use super::values::{Choices, one_of, seconds, size};
 use clap::{Args, ValueEnum};
 use linerate_measure::measure::access::{Access, AccessOrder, Engine, FileLayout, Permissions};
 use linerate_measure::run::disk::{DiskGrid, WorkerParts};
@@ -72,11 +73,10 @@ pub struct JobArgs {
     #[arg(long)]
     pub verify: bool,
     /// Requests a second of all workers together, sent on schedule; latency counts from then
-    #[arg(long, value_name = "REQUESTS", value_parser = requests, conflicts_with = "limit")]
+    #[arg(long, value_name = "REQUESTS", value_parser = requests, conflicts_with = "rate_limit")]
     pub rate: Option<f64>,
-    /// Bytes a second of all workers together at most, such as 8MiB/s, held evenly
-    #[arg(long, value_name = "RATE", value_parser = rate(1.0..=1e15))]
-    pub limit: Option<f64>,
+    #[command(flatten)]
+    pub gentle: GentleArgs,
     /// Of the random offsets, of the data and of the order of measurements
     #[arg(long, value_name = "NUMBER", default_value_t = USUAL_SEED)]
     pub seed: u64,
@@ -128,7 +128,7 @@ impl JobArgs {
             verify: self.verify,
             seconds: self.seconds.or(if once { None } else { Some(seconds) }),
             requests_per_second: self.rate,
-            limit_bytes_per_second: self.limit,
+            limit_bytes_per_second: self.gentle.rate_limit,
             seed: self.seed,
         }
     }

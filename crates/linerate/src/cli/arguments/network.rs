@@ -1,7 +1,7 @@
 //! `linerate network`.
 
 use super::values::{Choices, bytes, one_of, rate, seconds, size};
-use super::{LiveArgs, PROTOCOLS};
+use super::{GentleArgs, LiveArgs, PROTOCOLS};
 use crate::cli::output::OutputArgs;
 use clap::Args;
 use linerate_facts::protocol::Protocol;
@@ -48,6 +48,8 @@ pub struct NetworkArgs {
     /// goes]
     #[arg(long, value_name = "RATE", value_parser = rate(1000.0..=1.25e14))]
     pub rate: Option<f64>,
+    #[command(flatten)]
+    pub gentle: GentleArgs,
     /// Search the highest rate of UDP without loss on each path (as RFC 2544 does)
     #[arg(long, conflicts_with = "rate")]
     pub find_rate: bool,

@@ -144,6 +144,8 @@ impl Spec {
             datagram_bytes: None,
             congestion_control: None,
             verify: false,
+            rate_limit: None,
+            idle: false,
         }
     }
 

@@ -34,6 +34,8 @@ pub struct AccessBench<'a> {
     pub listener: &'a mut dyn Listener,
     /// io_uring may be used.
     pub io_uring: bool,
+    /// Workers take only what nobody else wants of CPUs and disks.
+    pub idle: bool,
     /// Settling time of a timed job, seconds; not counted ([`WARM_UP_SECONDS`]).
     pub warm_up_seconds: f64,
     /// Windows of a timed job, each as long as the job says.

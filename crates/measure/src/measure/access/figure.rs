@@ -9,8 +9,9 @@ use super::worker_pool::WorkersEnd;
 use super::{
     Access, AccessJob, AccessOrder, AccessResult, Burst, DeviceUse, Engine, FileLayout, Latency, SideResult,
 };
+use crate::measure::trust::{self, RateLimits};
 use crate::measure::window::WindowObservation;
-use crate::measure::{Measurement, Stage, trust};
+use crate::measure::{Measurement, Stage};
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
 use linerate_transport::flow::access::{AccessError, AccessOutcome, Tally};
@@ -90,7 +91,8 @@ pub(crate) fn measurement(
     let facts = Facts { bench, job, watched: &watched, outcomes: &outcomes };
     let (made, flags) = checks::checks(&facts, &result);
     result.checks = made;
-    measurement.held_by = trust::held_by(&measurement, None);
+    measurement.held_by =
+        trust::held_by(&measurement, RateLimits { own: job.limit_bytes_per_second, receiver: None });
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags = flags;
     if result.burst.is_some() {

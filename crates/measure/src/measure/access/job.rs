@@ -18,7 +18,9 @@ pub enum AccessJobError {
         show_size(transfer_bytes * 64)
     )]
     PartTransfers { block_bytes: u64, transfer_bytes: u64 },
-    #[error("--rate and --limit: one of them at a time; --rate sends on schedule, --limit holds back")]
+    #[error(
+        "--rate and --rate-limit: one of them at a time; --rate sends on schedule, --rate-limit holds back"
+    )]
     RateAndLimit,
     #[error(
         "--queue-depth {queue_depth}: with --engine psync or mmap a worker has one request in flight; give \

@@ -4,7 +4,7 @@
 use super::conduct::AccessBench;
 use super::{AccessJob, Engine};
 use crate::event::Event;
-use crate::measure::Stage;
+use crate::measure::{Stage, started};
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::Errno;
@@ -75,7 +75,8 @@ pub(crate) fn lay_out(
         writing.iter().filter(enough).for_each(|one| one.stop.store(true, Ordering::Relaxed));
         while let Some(at) = next(&blanks, &writing) {
             let until = shorten_after.map(|after| now + share_of_time(&blanks, at, after, begin.elapsed()));
-            match start(blanks.remove(at), job, bench.io_uring, begin, until) {
+            let (blank, io_uring) = (blanks.remove(at), bench.io_uring);
+            match started(bench.idle, || start(blank, job, io_uring, begin, until)) {
                 Ok(started) => writing.push(started),
                 Err(failure) => told = Err(failure),
             }
@@ -132,7 +133,11 @@ fn start(
         transfer_bytes: transfer as usize,
         queue_depth: 4,
         engine: Engine::IoUring,
-        pace: Pace::Closed,
+        pace: match job.limit_bytes_per_second {
+            // One file of each source is written at a time.
+            Some(limit) => Pace::Held { bytes_per_second: limit / job.sources.len().max(1) as f64 },
+            None => Pace::Closed,
+        },
         amount_bytes: Some(blank.to - from),
         fsync_at_end: true,
         stamp: job.verify.then_some(BlockStamp { seed: job.seed }),

@@ -31,6 +31,7 @@ impl TestBench {
             stop: &self.stop,
             listener: &mut self.listener,
             io_uring: true,
+            idle: false,
             warm_up_seconds: 0.02,
             windows: 2,
         }

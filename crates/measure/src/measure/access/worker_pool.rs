@@ -4,6 +4,7 @@ use super::conduct::AccessBench;
 use super::files::Prepared;
 use super::parts::{place, reads_part_of};
 use super::{Access, AccessJob};
+use crate::measure::started;
 use linerate_facts::failure::Failure;
 use linerate_facts::memory::available_bytes;
 use linerate_facts::sysroot::Sysroot;
@@ -94,10 +95,10 @@ impl WorkerPool {
                 begin,
             };
             let counters = Arc::new(AccessCounters::new(begin));
-            let running =
-                access::start(start, Arc::clone(&counters), Arc::clone(&pool.stop)).map_err(|error| {
-                    Failure::Lacks(format!("worker {worker} of {}: {error}; fewer --workers", job.workers))
-                })?;
+            let (own, stop) = (Arc::clone(&counters), Arc::clone(&pool.stop));
+            let running = started(bench.idle, || access::start(start, own, stop)).map_err(|error| {
+                Failure::Lacks(format!("worker {worker} of {}: {error}; fewer --workers", job.workers))
+            })?;
             pool.counters.push(counters);
             pool.running.push((running, label));
         }

@@ -4,9 +4,9 @@ use super::StreamBench;
 use super::job::{SenderSource, StreamDirection, StreamsJob};
 use super::observe::{Observed, Watched};
 use super::result::{Buffers, PathFigure, RoundTrips, StreamFigure, StreamsResult};
-use crate::measure::product::{Measurement, ReceiverResult, Stage};
+use crate::measure::product::{LimitedBy, Measurement, ReceiverResult, Stage};
 use crate::measure::statistics::median;
-use crate::measure::trust;
+use crate::measure::trust::{self, RateLimits};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::Pin;
@@ -95,9 +95,10 @@ pub(super) fn describe(
         .collect();
     measurement.loss = loss(streams.iter());
     measurement.receiver = peer(bench, observed);
-    measurement.held_by = trust::held_by(&measurement, None);
+    let own = bench.rate_limit;
+    measurement.held_by = trust::held_by(&measurement, RateLimits { own, receiver: None });
     // A rate that was asked for and kept is no bound of anything.
-    if job.bytes_per_second.is_some() {
+    if job.bytes_per_second.is_some() && measurement.held_by != Some(LimitedBy::Demand) {
         measurement.held_by = None;
     }
     measurement.lower_bound = measurement.held_by.is_some();

@@ -66,6 +66,10 @@ pub struct StreamBench<'a> {
     /// Have the kernel tell its own reasons of dropped packets (root; a tracefs instance of our own, removed
     /// again).
     pub trace_drops: bool,
+    /// The most that all streams of a figure move together, bytes of payload per second.
+    pub rate_limit: Option<f64>,
+    /// Our ends take only what nobody else wants of the CPUs.
+    pub idle: bool,
     pub windows: WindowSpec,
     /// Paths whose agents have a test of our own open.
     pub opened: Vec<usize>,

@@ -10,6 +10,7 @@ use super::job::StreamDirection;
 use super::open::{Connected, Wanted};
 use crate::event::Event;
 use crate::measure::Stage;
+use crate::measure::running::started;
 use crate::measure::window::{Reading, WindowObservation, WorkerObservation, fill_between};
 use linerate_facts::counters::DropReasons;
 use linerate_transport::agent::{AgentSession, TestSample};
@@ -131,8 +132,8 @@ impl<'a, 'b> RunningStreams<'a, 'b> {
             let counters = Arc::new(StreamCounters::new(clock));
             let sends = wanted.direction() == StreamDirection::Send;
             let stop = if sends { &running.stop_senders } else { &running.stop_receivers };
-            let started = start(wanted.spec.clone(), socket, content, counters.clone(), stop.clone());
-            match started {
+            let (spec, own, stop) = (wanted.spec.clone(), counters.clone(), stop.clone());
+            match started(running.bench.idle, || start(spec, socket, content, own, stop)) {
                 Ok(thread) => running.streams.push(Watched::new(wanted, counters, thread)),
                 Err(error) => running.failures.push(format!("a stream did not start: {error}")),
             }

@@ -60,7 +60,7 @@ pub(super) fn wanted(bench: &StreamBench<'_>, job: &StreamsJob) -> Vec<Wanted> {
             all.push(Wanted {
                 path: place.path,
                 number: 0,
-                spec: spec(bench, job, *role, place, placed.len()),
+                spec: spec(bench, job, *role, place, Share { streams: placed.len(), ways: roles.len() }),
                 peer_core,
             });
         }
@@ -71,7 +71,7 @@ pub(super) fn wanted(bench: &StreamBench<'_>, job: &StreamsJob) -> Vec<Wanted> {
             all.push(Wanted {
                 path,
                 number: 0,
-                spec: spec(bench, job, StreamRole::Ask, &place, 1),
+                spec: spec(bench, job, StreamRole::Ask, &place, Share { streams: 1, ways: 1 }),
                 peer_core: None,
             });
         }
@@ -135,13 +135,33 @@ const REQUEST_BYTES: u32 = 64;
 /// Requests a second: enough for percentiles, and no load of its own.
 const REQUESTS_PER_SECOND: f64 = 1000.0;
 
-/// What our end of one of `streams` streams does.
+/// Streams of one direction, and directions, that share a rate.
+#[derive(Clone, Copy)]
+struct Share {
+    streams: usize,
+    ways: usize,
+}
+
+/// Bytes per second of one stream: its share of the job's rate, and of what all of them may move together, of
+/// which requests take theirs.
+fn rate(bench: &StreamBench<'_>, job: &StreamsJob, share: Share) -> Option<f64> {
+    let streams = share.streams.max(1) as f64;
+    let asking = if job.latency { bench.paths.len() as f64 } else { 0.0 };
+    let bulk = |limit: f64| {
+        let requests = 2.0 * asking * REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES);
+        (limit - requests).max(limit / 2.0) / share.ways.max(1) as f64
+    };
+    let rates = [job.bytes_per_second, bench.rate_limit.map(bulk)];
+    rates.into_iter().flatten().reduce(f64::min).map(|rate| rate / streams)
+}
+
+/// What our end of a stream does.
 fn spec(
     bench: &StreamBench<'_>,
     job: &StreamsJob,
     role: StreamRole,
     place: &Placed,
-    streams: usize,
+    share: Share,
 ) -> StreamSpec {
     let path = &bench.paths[place.path];
     let asks = role == StreamRole::Ask;
@@ -153,7 +173,7 @@ fn spec(
         datagram_bytes: job.datagram_bytes.unwrap_or_else(|| largest_datagram_bytes(path)),
         bytes_per_second: match asks {
             true => Some(REQUESTS_PER_SECOND * f64::from(REQUEST_BYTES)),
-            false => job.bytes_per_second.map(|rate| rate / streams.max(1) as f64),
+            false => rate(bench, job, share),
         },
         limit_bytes: None,
         congestion_control: job.congestion_control.clone(),

@@ -145,6 +145,7 @@ fn bench<'a>(place: FigureContext<'a>, silent: &'a mut Silent, io_uring: bool) -
         stop: place.stop,
         listener: silent,
         io_uring,
+        idle: false,
         warm_up_seconds: 0.1,
         windows: 1,
     }

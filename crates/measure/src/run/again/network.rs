@@ -67,6 +67,8 @@ pub(super) fn with<T>(
         loopback,
         bind_device: false,
         trace_drops: false,
+        rate_limit: None,
+        idle: false,
         windows: WindowSpec {
             warm_up: Duration::from_secs_f64((ground.seconds * WARM_UP_SHARE).max(WARM_UP_SECONDS)),
             window: Duration::from_secs_f64(ground.seconds),

@@ -43,6 +43,8 @@ pub struct DiskSpec {
     pub fill: bool,
     /// io_uring may be used.
     pub io_uring: bool,
+    /// Workers take only what nobody else wants of CPUs and disks.
+    pub idle: bool,
 }
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
@@ -61,6 +63,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
         stop: context.stop,
         listener: &mut *context.listener,
         io_uring: order.io_uring,
+        idle: order.idle,
         warm_up_seconds: WARM_UP_SECONDS,
         windows: 1,
     };
@@ -99,6 +102,8 @@ fn goal(order: &DiskSpec) -> Goal {
         seconds: order.grid.seconds,
         repeats: order.repeats,
         verify: order.grid.verify,
+        rate_limit: order.grid.limit_bytes_per_second,
+        idle: order.idle,
         ..Goal::default()
     }
 }

@@ -80,6 +80,8 @@ fn test(
     cores: &[u32],
 ) -> Iperf3Test {
     let streams = order.streams.max(1);
+    let ways = if direction == StreamDirection::Both { 2.0 } else { 1.0 };
+    let rates = [order.bytes_per_second, order.rate_limit.map(|limit| limit / ways)];
     Iperf3Test {
         protocol,
         direction: match direction {
@@ -91,8 +93,10 @@ fn test(
         seconds: order.seconds * f64::from(order.repeats),
         block_bytes: if protocol == Protocol::Tcp { order.write_bytes } else { order.datagram_bytes },
         window_bytes: order.receive_buffer_bytes.or(order.send_buffer_bytes),
-        bits_per_second: order
-            .bytes_per_second
+        bits_per_second: rates
+            .into_iter()
+            .flatten()
+            .reduce(f64::min)
             .map(|rate| linerate_facts::units::bits_per_second(rate) as u64 / u64::from(streams)),
         congestion_control: order.congestion_control.clone().filter(|_| protocol == Protocol::Tcp),
         device: path.nic.clone().filter(|_| order.bind_device),

@@ -42,6 +42,8 @@ pub fn conduct_network(mut context: RunContext<'_>, order: &NetworkSpec) -> Resu
         loopback,
         bind_device: order.bind_device,
         trace_drops: order.trace_drops,
+        rate_limit: order.rate_limit,
+        idle: order.idle,
         windows: WindowSpec {
             warm_up: Duration::from_secs_f64(WARM_UP_SECONDS),
             window: Duration::from_secs_f64(order.seconds),

@@ -29,6 +29,10 @@ pub struct NetworkSpec {
     pub datagram_bytes: Option<u32>,
     /// Over all streams of a direction, bytes of payload per second.
     pub bytes_per_second: Option<f64>,
+    /// The most that all streams move together, both directions with it, bytes of payload per second.
+    pub rate_limit: Option<f64>,
+    /// Our ends take only what nobody else wants of the CPUs.
+    pub idle: bool,
     /// Search the highest rate of UDP without loss on each path.
     pub find_rate: bool,
     pub congestion_control: Option<String>,
@@ -68,6 +72,8 @@ impl NetworkSpec {
             datagram_bytes: self.datagram_bytes,
             congestion_control: self.congestion_control.clone(),
             verify: self.verify,
+            rate_limit: self.rate_limit,
+            idle: self.idle,
             ..Goal::default()
         }
     }

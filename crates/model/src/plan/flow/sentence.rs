@@ -79,7 +79,7 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
         },
         ResourceKind::Receiver => counted("the receiver", "receivers", group, show),
         // Of measured flows alone.
-        ResourceKind::Window | ResourceKind::Loss => {
+        ResourceKind::Window | ResourceKind::Loss | ResourceKind::Demand => {
             in_words(&group.iter().map(|part| part.id.as_str()).collect::<Vec<_>>())
         }
     }

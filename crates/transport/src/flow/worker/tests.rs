@@ -1,5 +1,6 @@
 //! A worker on a source and a sink that fail, come late and come short.
 
+use super::super::rate_limit::RateLimit;
 use super::super::source::Cursor;
 use super::super::udp::Path;
 use super::*;
@@ -48,6 +49,7 @@ fn run_on_fake(
         depth: 4,
         verify: true,
         patience: Duration::from_millis(300),
+        rate_limit: None,
         counters: &counters,
         stop: &stop,
     };
@@ -147,4 +149,58 @@ fn a_refused_train_ends_the_worker_only_where_nothing_else_helps() {
     let why = refuse(Errno::CONNREFUSED).expect_err("nobody listens").to_string();
     assert!(why.contains("agent"), "{why}");
     assert!(matches!(&sink, Sink::Udp(udp) if udp.train_bytes() == 1000), "{sink:?}");
+}
+
+/// On a device that answers within 0.2 ms, by the queue's own clock: what is read and what is sent keep to the
+/// rate in every stretch of time, the first one included, and neither end is blamed for the wait.
+#[test]
+fn a_rate_limit_is_kept_from_the_first_block_on() {
+    const LIMIT: f64 = 20e6;
+    for sink in [Sink::Tcp, Sink::Null { reads: false }] {
+        let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
+        let file = tempfile::tempfile().expect("a temporary file");
+        let source = Source::File { file, cursor: Arc::clone(&cursor), label: "fake".into() };
+        let stop = AtomicBool::new(false);
+        let mut fake = FakeQueue::new(7, vec![content(), Vec::new()], Faults::default());
+        let limit = RateLimit::new(LIMIT, fake.begin());
+        let counters = WorkerCounters::new(fake.begin());
+        let mut pool = Pool::new(4, BLOCK).expect("a pool");
+        let worker = Worker {
+            source: &source,
+            sink,
+            block_bytes: BLOCK,
+            depth: 4,
+            verify: false,
+            patience: Duration::from_millis(300),
+            rate_limit: Some(&limit),
+            counters: &counters,
+            stop: &stop,
+        };
+        // Its clock does not wait: the seconds of the flow are over in an instant.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while cursor.rounds() * ((BLOCKS * BLOCK as u64) as f64) < 10e6 {
+                    std::thread::yield_now();
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            worker.run(&mut fake, &mut pool).expect("a run");
+        });
+        let end = fake.now() - fake.begin();
+        let moved = counters.progress.mark().bytes as f64;
+        assert!((moved / end.as_secs_f64() / LIMIT - 1.0).abs() < 0.02, "{moved} in {end:?}");
+        // Reads and sends are told together: each keeps to the rate.
+        let share = if fake.sent.is_empty() { 1.0 } else { 2.0 };
+        for window in [Duration::from_millis(50), Duration::from_millis(200)] {
+            for (at, (from, _)) in fake.submitted.iter().enumerate().step_by(64) {
+                let within = fake.submitted[at..].iter().take_while(|(then, _)| *then < *from + window);
+                let bytes: usize = within.map(|(_, bytes)| bytes).sum();
+                let most = share * LIMIT * (window + Duration::from_millis(22)).as_secs_f64();
+                assert!(bytes as f64 <= most, "{bytes} bytes in {window:?} from {from:?}");
+            }
+        }
+        let waited = counters.waiting_source_nanos.load(Ordering::Relaxed)
+            + counters.waiting_sink_nanos.load(Ordering::Relaxed);
+        assert!((waited as f64) < 0.2 * end.as_nanos() as f64, "{waited} ns of {end:?}");
+    }
 }

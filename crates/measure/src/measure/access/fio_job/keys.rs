@@ -55,7 +55,7 @@ pub const FIO_KEYS: [FioKey; 50] = [
     taken(&["end_fsync"], &["--fsync"], FLUSH),
     taken(&["fsync_on_close"], &["--fsync"], FLUSH),
     taken(&["group_reporting"], &[], ONE_FIGURE),
-    taken(&["rate"], &["--limit"], "bytes a second, such as 100MB/s"),
+    taken(&["rate"], &["--rate-limit"], "bytes a second, such as 100MB/s"),
     taken(&["rate_iops"], &["--rate"], "requests a second"),
     taken(&["stonewall"], &[], IN_TURN),
     taken(&["wait_for_previous"], &[], IN_TURN),
