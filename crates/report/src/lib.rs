@@ -24,6 +24,7 @@ mod json;
 mod ledger_words;
 mod map;
 mod markup;
+mod power;
 pub mod results;
 mod stage;
 mod stages;

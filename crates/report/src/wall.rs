@@ -59,7 +59,7 @@ fn rates(status: &WallStatus) -> Vec<String> {
         format!("reading {}", show_bytes_rate(status.disk_bytes_per_second)),
         format!("{:.2} cores", status.cpu_cores),
     ];
-    facts.extend(status.watts.map(|watts| format!("{watts:.0} W")));
+    facts.extend(status.power_words());
     facts.push(format!("{} frames sent", status.frames_sent));
     facts.push(format!("{} left out", status.frames_dropped));
     facts
@@ -196,7 +196,7 @@ pub fn summary(status: &WallStatus, width: usize) -> String {
         show_bits_rate(status.needed_bytes_per_second)
     );
     let cost = status.cpu_seconds_per_gb.map_or(String::new(), |cost| format!(", {cost:.3} CPU s/GB"));
-    let watts = status.watts.map_or(String::new(), |watts| format!(", {watts:.0} W"));
+    let watts = status.power_words().map_or(String::new(), |words| format!(", {words}"));
     let _ = writeln!(
         text,
         "disk {}, {:.2} cores{cost}{watts}",
@@ -229,7 +229,7 @@ mod tests {
                                                    磁盘", "frames_per_second": "24", "frames": 48, "frame": 5,
             "playing": false, "ended": true, "speed": -2.0, "looping": false, "view": { "left": 0.0, "top": 0.0, "zoom": 1.0 },
             "movie_size": "320x120", "wall_size": "320x120", "needed_bytes_per_second": 2.8e6, "predicted_bytes_per_second": null,
-            "bytes_per_second": 2.8e6, "disk_bytes_per_second": 3e6, "cpu_cores": 0.04, "cpu_seconds_per_gb": null, "watts": 210.0,
+            "bytes_per_second": 2.8e6, "disk_bytes_per_second": 3e6, "cpu_cores": 0.04, "cpu_seconds_per_gb": null, "watts": 210.0, "above_idle_watts": 20.0,
             "watts_unknown": null, "bytes": 0, "frames_sent": 107, "frames_dropped": 2, "tiles": tiles, "nics": [nic], "disks": [],
             "held_by": "the network: eth0 carries no more", "problems": ["server right has not been heard \
                 for 5 s: did it end?"]

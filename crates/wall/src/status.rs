@@ -37,6 +37,9 @@ pub struct WallStatus {
     pub cpu_seconds_per_gb: Option<f64>,
     /// Of the machine, where it has a meter; the sentence says why not.
     pub watts: Option<f64>,
+    /// Less what the machine drew before it played.
+    #[serde(default)]
+    pub above_idle_watts: Option<f64>,
     pub watts_unknown: Option<String>,
     pub bytes: u64,
     pub frames_sent: u64,
@@ -51,6 +54,17 @@ pub struct WallStatus {
     pub held_by: Option<String>,
     /// What is wrong, a sentence each.
     pub problems: Vec<String>,
+}
+
+impl WallStatus {
+    /// `491 W, 142 above idle (35.0 J/GB)`; none without a figure.
+    pub fn power_words(&self) -> Option<String> {
+        let watts = format!("{:.0} W", self.watts?);
+        let Some(above) = self.above_idle_watts else { return Some(watts) };
+        let moves = self.bytes_per_second > 0.0;
+        let joules = moves.then(|| format!(" ({:.1} J/GB)", above * 1e9 / self.bytes_per_second));
+        Some(format!("{watts}, {above:.0} above idle{}", joules.unwrap_or_default()))
+    }
 }
 
 /// One tile and the worker that sends it.

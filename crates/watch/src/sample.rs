@@ -2,9 +2,8 @@
 
 use super::kept::FileReading;
 use super::pace::{NoThread, PolledSource};
-use super::sources::{
-    self, Details, DriverReading, KernelReading, MetersReading, NetworkReading, Program, ProgramError,
-};
+use super::sources::{self, Details, DriverReading, KernelReading, MetersReading, NetworkReading};
+use linerate_facts::counters::meter_programs::{Program, TimedWatts, ipmi, power_command};
 use linerate_facts::counters::{DiskCounters, Interrupts};
 use linerate_facts::sysroot::Sysroot;
 use std::collections::BTreeMap;
@@ -20,8 +19,8 @@ pub struct WatchSpec {
     pub nics: Vec<String>,
     /// These disks; empty: all.
     pub disks: Vec<String>,
-    /// Prints watts.
-    pub power_command: Option<String>,
+    /// Each prints the watts of its meter; together they are the machine's.
+    pub power_commands: Vec<String>,
     /// What was measured of NICs and disks on this host, bytes per second by id (`disk:nvme0n1`): their bars
     /// end there.
     pub measured: BTreeMap<String, f64>,
@@ -29,9 +28,6 @@ pub struct WatchSpec {
     /// network), no interrupts, no meters.
     pub lean: bool,
 }
-
-/// A program's watts, with the time.
-pub(crate) type TimedWatts = (Instant, Result<f64, ProgramError>);
 
 /// What each source last said; none where it has not yet.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +43,8 @@ pub struct HostSample {
     pub rapl: Option<Arc<MetersReading>>,
     pub hwmon: Option<Arc<MetersReading>>,
     pub ipmi: Option<Arc<Option<TimedWatts>>>,
-    pub command: Option<Arc<TimedWatts>>,
+    /// As many as were ordered.
+    pub commands: Vec<Option<Arc<TimedWatts>>>,
     /// Sources that keep one waiting, in words.
     pub slow: Vec<String>,
 }
@@ -74,8 +71,8 @@ pub struct Sampler {
     rapl: Option<PolledSource<MetersReading>>,
     hwmon: Option<PolledSource<MetersReading>>,
     ipmi: Option<PolledSource<Option<TimedWatts>>>,
-    command: Option<PolledSource<TimedWatts>>,
-    programs: [Program; 2],
+    commands: Vec<PolledSource<TimedWatts>>,
+    programs: Vec<Program>,
     taken: bool,
 }
 
@@ -84,12 +81,14 @@ impl Sampler {
     pub fn start(sysroot: &Sysroot, order: &WatchSpec) -> Result<Self, NoThread> {
         let every = order.interval;
         let deadline = (every / 4).clamp(Duration::from_millis(20), Duration::from_millis(250));
-        let programs = [Program::default(), Program::default()];
+        let mut programs = vec![Program::default()];
         let seldom = every.max(SELDOM);
-        let command = order.power_command.as_deref().map(|words| {
-            let read = sources::power_command(words, &programs[1]);
+        let command = |words: &String| {
+            programs.push(Program::default());
+            let read = power_command(words, &programs[programs.len() - 1]);
             PolledSource::start("power command", every, LONG, read)
-        });
+        };
+        let commands = order.power_commands.iter().map(command).collect::<Result<_, _>>()?;
         // What a lean order leaves out is not even started.
         let full = !order.lean;
         Ok(Sampler {
@@ -108,11 +107,11 @@ impl Sampler {
             hwmon: full.then(|| sparing("hwmon", every, sources::hwmon(sysroot))).transpose()?,
             ipmi: full
                 .then(|| {
-                    let read = sources::ipmi(sysroot, &programs[0]);
+                    let read = ipmi(sysroot, &programs[0]);
                     PolledSource::start("IPMI", every.max(2 * SELDOM), 2 * LONG, read)
                 })
                 .transpose()?,
-            command: command.transpose()?,
+            commands,
             programs,
             taken: false,
         })
@@ -147,7 +146,7 @@ impl Sampler {
         ask(&mut self.rapl, now);
         ask(&mut self.hwmon, now);
         ask(&mut self.ipmi, now);
-        ask(&mut self.command, now);
+        self.commands.iter_mut().for_each(|command| command.ask(now));
     }
 
     fn collected(&mut self) -> HostSample {
@@ -163,8 +162,8 @@ impl Sampler {
             slow(&self.rapl, now),
             slow(&self.hwmon, now),
             slow(&self.ipmi, now),
-            slow(&self.command, now),
         ];
+        let commands = self.commands.iter().map(|command| command.slow(now));
         HostSample {
             at_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX),
             kernel: self.kernel.latest(),
@@ -176,8 +175,8 @@ impl Sampler {
             rapl: self.rapl.as_mut().and_then(PolledSource::latest),
             hwmon: self.hwmon.as_mut().and_then(PolledSource::latest),
             ipmi: self.ipmi.as_mut().and_then(PolledSource::latest),
-            command: self.command.as_mut().and_then(PolledSource::latest),
-            slow: slow.into_iter().flatten().collect(),
+            slow: slow.into_iter().chain(commands).flatten().collect(),
+            commands: self.commands.iter_mut().map(PolledSource::latest).collect(),
         }
     }
 }

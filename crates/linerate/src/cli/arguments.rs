@@ -184,6 +184,15 @@ pub struct GentleArgs {
     pub idle: bool,
 }
 
+/// Meters of power that linerate does not find by itself.
+#[derive(Clone, Debug, Default, Args)]
+pub struct PowerArgs {
+    /// Reads a power meter: run with sh -c again and again; the first number that it prints is watts. Repeat for
+    /// a machine on several meters: their sum counts [default: the meter of the machine, else of its processors]
+    #[arg(long, value_name = "COMMAND")]
+    pub power_command: Vec<String>,
+}
+
 /// `linerate run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -247,6 +256,8 @@ pub struct RunArgs {
     /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,
+    #[command(flatten)]
+    pub power: PowerArgs,
     #[command(flatten)]
     pub live: LiveArgs,
     /// Print the run as JSON on standard output, and nothing else

@@ -98,7 +98,7 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
     let place = words.output.as_deref().map_or(SaveTarget::New, SaveTarget::Named);
     let format = if words.json { FormatArg::Json } else { FormatArg::Text };
     let target = ResultTarget { place, format, keep: !words.keeping.no_save };
-    conducted(target, "run", &words.live, |context| conduct(context, goal, &order))
+    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
 }
 
 /// What was asked for, where this process may do so.

@@ -17,7 +17,9 @@ const USUAL_SECONDS: f64 = 2.0;
 pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
     gentle(&words.job.gentle)?;
     let parts = parts(words)?;
-    conducted(words.output.target(), "disk", &words.live, |context| conduct_all(context, &parts))
+    conducted(words.output.target(), "disk", &words.live, Some(&words.power), |context| {
+        conduct_all(context, &parts)
+    })
 }
 
 /// What is done one after the other: the grid of the command line, or each section of a job file under its

@@ -13,7 +13,7 @@ const USUAL_WORKERS: (u32, u32) = (4096, 256);
 /// Measures, prints, saves.
 pub(super) fn load(words: &LoadArgs) -> Result<u8, Failure> {
     let order = order(words)?;
-    conducted(words.output.target(), "load", &words.live, |context| conduct_load(context, &order))
+    conducted(words.output.target(), "load", &words.live, None, |context| conduct_load(context, &order))
 }
 
 fn order(words: &LoadArgs) -> Result<LoadSpec, Failure> {

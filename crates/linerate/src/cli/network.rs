@@ -10,9 +10,11 @@ use linerate_measure::run::network::{NetworkSpec, conduct_iperf3, conduct_networ
 pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
     gentle(&words.gentle)?;
     let order = order(words);
-    conducted(words.output.target(), "network", &words.live, |context| match &words.iperf3 {
-        Some(server) => conduct_iperf3(context, &order, server),
-        None => conduct_network(context, &order),
+    conducted(words.output.target(), "network", &words.live, Some(&words.power), |context| {
+        match &words.iperf3 {
+            Some(server) => conduct_iperf3(context, &order, server),
+            None => conduct_network(context, &order),
+        }
     })
 }
 

@@ -1,14 +1,16 @@
 //! A run from its first figure to its end: saved as it goes where that was asked for, kept among the user's
 //! results, printed, and on standard error what failed. The same for the whole path and for one stage.
 
-use super::arguments::LiveArgs;
+use super::arguments::{LiveArgs, PowerArgs};
 use super::commands::{colour, complain, print, summary, tell, width};
 use super::output::FormatArg;
 use super::progress::Progress;
 use super::stop::{Saved, end_what_hangs, stop_on_signals};
+use linerate_facts::counters::power::PowerRecorder;
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
-use linerate_measure::run::{Run, RunContext};
+use linerate_measure::run::power::PowerListener;
+use linerate_measure::run::{Run, RunContext, Save};
 use linerate_report::results::ResultStore;
 use linerate_report::{self as report, Folder};
 use std::io::IsTerminal;
@@ -47,17 +49,29 @@ pub(super) fn conducted(
     target: ResultTarget<'_>,
     command: &'static str,
     live: &LiveArgs,
+    power: Option<&PowerArgs>,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
 ) -> Result<u8, Failure> {
     let stop = stop_on_signals()?;
     let mut saving = Saving::begin(target, &stop)?;
     let mut progress = Progress::new(command, live);
-    let run = conduct(RunContext {
-        sysroot: &Sysroot::live(),
-        stop: &stop,
-        listener: &mut progress,
-        save: &mut |run| saving.save(run),
-    });
+    let sysroot = &Sysroot::live();
+    let run = match power.map(|words| PowerRecorder::start(sysroot, &words.power_command)) {
+        Some(Ok(recorder)) => {
+            let mut listener = PowerListener::begin(&mut progress, recorder, &stop);
+            let save: Save<'_> = &mut |run| saving.save(run);
+            let run = conduct(RunContext { sysroot, stop: &stop, listener: &mut listener, save });
+            let drawn = listener.product();
+            run.and_then(|run| {
+                let run = Run { power: Some(drawn), ..run };
+                saving.save(&run).map(|()| run)
+            })
+        }
+        _ => {
+            let save: Save<'_> = &mut |run| saving.save(run);
+            conduct(RunContext { sysroot, stop: &stop, listener: &mut progress, save })
+        }
+    };
     progress.finish();
     saving.finish(run?)
 }

@@ -102,7 +102,7 @@ fn live(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<u8,
         interval: words.interval,
         nics: words.nic.clone(),
         disks: words.disk.clone(),
-        power_command: words.power_command.clone(),
+        power_commands: words.power.power_command.clone(),
         measured: measured(words, &sysroot),
         lean: false,
     };

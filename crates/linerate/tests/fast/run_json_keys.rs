@@ -180,7 +180,7 @@ fn documented(text: &str) -> BTreeSet<String> {
 type Section = (&'static [&'static str], &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 /// Sections of the page, and the types whose keys they are.
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     (
         &["Top level"],
         &[("measure", "Run")],
@@ -194,6 +194,7 @@ const SECTIONS: [Section; 7] = [
             "TestOutcome",
             "Scaling",
             "LoadCurve",
+            "Power",
         ],
     ),
     (&["machine"], &[("machine", "Machine")], &[]),
@@ -212,6 +213,7 @@ const SECTIONS: [Section; 7] = [
     ),
     (&["diagnosis"], &[("measure", "Diagnosis")], &["Resource"]),
     (&["resources[]"], &[("model", "Resource")], &[]),
+    (&["power"], &[("measure", "Power")], &[]),
 ];
 
 #[test]

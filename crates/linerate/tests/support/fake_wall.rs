@@ -231,6 +231,7 @@ impl Conductor for Fake {
             cpu_cores: if segment.playing { 0.9 * wave(1.0) } else { 0.02 },
             cpu_seconds_per_gb: Some(0.21),
             watts: None,
+            above_idle_watts: None,
             watts_unknown: Some("this machine has no power meter that Linux can read".into()),
             bytes: (each * seconds * count as f64) as u64,
             frames_sent: (24.0 * seconds) as u64 * count as u64,

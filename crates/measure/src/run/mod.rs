@@ -14,6 +14,7 @@ mod interrupt;
 pub mod load;
 pub mod network;
 mod paths;
+pub mod power;
 mod scratch;
 mod sources;
 
@@ -69,6 +70,9 @@ pub struct Run {
     pub ledgers: Vec<MeasuredLedger>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
+    /// What the machine drew meanwhile; none without a meter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<power::Power>,
     /// What linerate changed on this machine: scratch files, which are gone, and files that were to be kept.
     #[serde(default)]
     pub changes: Vec<String>,
@@ -96,6 +100,7 @@ impl Run {
             load: None,
             iperf3: Vec::new(),
             ledgers: Vec::new(),
+            power: None,
             diagnosis: None,
             changes: Vec::new(),
             errors: Vec::new(),

@@ -18,6 +18,7 @@ mod workers;
 use super::figure::{Figure, Unit, percent};
 use super::map;
 use super::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
+use super::power;
 use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
@@ -46,6 +47,7 @@ fn whole_path(run: &Run) -> String {
             (stages::section(run, &verdict))
             (cores::section(run))
             (workers::section(run))
+            (power::section(run))
             (machine::section(&run.machine))
             (machine::reproduce(run))
         }

@@ -26,6 +26,7 @@ pub(super) fn page(run: &Run, stage: Stage) -> String {
             (checks(run))
             (super::streams::section(run))
             (super::ledger::section(run))
+            (crate::power::section(run))
             @if !run.findings().is_empty() { (findings::cards(run.findings())) }
             (machine::section(&run.machine))
             (left(run))

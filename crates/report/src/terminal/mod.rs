@@ -13,6 +13,7 @@ mod style;
 mod table;
 
 use super::figure::{Figure, Unit, percent, quantity, rate};
+use super::power;
 use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
 use linerate_facts::printable::{columns, printable, shortened, wrapped};
 use linerate_measure::diagnose::Finding;
@@ -45,13 +46,17 @@ pub(super) fn ledger(
 /// The whole path, or the one stage that was measured: each command has its own table.
 pub(super) fn run(run: &Run, width: usize, colour: bool) -> String {
     let style = Style { colour };
-    match run.stage {
+    let mut screen = match run.stage {
         None => screen(run, width, colour),
         Some(Stage::Memory) => memory::screen(run, width, style),
         Some(Stage::Load) => load::screen(run, width, style),
         Some(Stage::Network) => network::screen(run, width, style),
         Some(Stage::Disk | Stage::Path) => access::screen(run, width, style),
+    };
+    for line in power::lines(run, width, style) {
+        screen += &(line + "\n");
     }
+    screen
 }
 
 /// An array and the command lines that make it.

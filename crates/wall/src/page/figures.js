@@ -46,7 +46,7 @@ export function showNumbers(status) {
     ['Predicted (dots)', status.predicted_bytes_per_second === null ? 'unknown' : bits(status.predicted_bytes_per_second * 8)],
     ['Disks', bytes(status.disk_bytes_per_second), status.disks.length > 1 ? `${status.disks.length} disks` : ''],
     ['CPU', `${status.cpu_cores.toFixed(2)} cores`, status.cpu_seconds_per_gb === null ? '' : `${status.cpu_seconds_per_gb.toFixed(2)} s per GB`],
-    ['Power', status.watts === null ? 'unknown' : `${status.watts.toFixed(0)} W`, status.watts === null ? status.watts_unknown ?? '' : ''],
+    ['Power', status.watts === null ? 'unknown' : `${status.watts.toFixed(0)} W`, status.watts === null ? status.watts_unknown ?? '' : typeof status.above_idle_watts === 'number' ? `${status.above_idle_watts.toFixed(0)} above idle` : ''],
     ['Frames sent', count(status.frames_sent)],
     ['Frames dropped', count(status.frames_dropped), `disk ${count(sum('dropped_by_disk'))}, network ${count(sum('dropped_by_network'))}, CPU ${count(sum('dropped_by_cpu'))}`],
   ];

@@ -73,7 +73,7 @@ pub(crate) fn health(keeper: &Keeper, earlier: &ServerSample, later: &ServerSamp
         held_by: held_by(&rows, &nics, &disks, seconds),
         disk_bytes_per_second: sum(|done| done.read_bytes) / seconds,
         cpu_seconds_per_gb: (bytes_per_second > 0.0).then(|| cpu_cores / (bytes_per_second / 1e9)),
-        watts: power::watts(&earlier.power, &later.power, seconds),
+        watts: power::watts(&earlier.power, &later.power),
         tiles,
         nics,
         disks,

@@ -2,6 +2,7 @@
 //! sample of all counters.
 
 use super::nics::{TileNic, deal};
+use super::power::Meter;
 use super::program::LatestProgram;
 use super::sample::{self, ServerSample};
 use super::settings::Sending;
@@ -34,6 +35,7 @@ pub(crate) struct Keeper {
     size: Size,
     sending: Sending,
     first: ServerSample,
+    pub power: Meter,
 }
 
 impl Keeper {
@@ -44,10 +46,11 @@ impl Keeper {
         nics: Vec<TileNic>,
         size: Size,
         sending: Sending,
+        power: Meter,
     ) -> Keeper {
-        let first = sample::take(&sysroot, &tiles, &nics);
+        let first = sample::take(&sysroot, &tiles, &nics, &power);
         let samples = Mutex::new(VecDeque::from([first.clone()]));
-        let keeper = Keeper { sysroot, tiles, nics: Mutex::new(nics), samples, size, sending, first };
+        let keeper = Keeper { sysroot, tiles, nics: Mutex::new(nics), samples, size, sending, first, power };
         keeper.look_at_nics();
         keeper.deal(false);
         keeper
@@ -88,7 +91,7 @@ impl Keeper {
 
     /// Takes a sample.
     pub(crate) fn sample(&self) {
-        let sample = sample::take(&self.sysroot, &self.tiles, &self.nics());
+        let sample = sample::take(&self.sysroot, &self.tiles, &self.nics(), &self.power);
         let mut samples = lock(&self.samples);
         samples.push_back(sample);
         while samples.len() > SAMPLES

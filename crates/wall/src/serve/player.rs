@@ -5,6 +5,7 @@ use super::clock::FrameClock;
 use super::keeper::Keeper;
 use super::nics;
 use super::others::Others;
+use super::power::Meter;
 use super::program::{LatestProgram, Program};
 use super::settings::{ServeSettings, ServedScreen, check};
 use super::setup::{Files, cores, open_tiles, predict, slots};
@@ -85,7 +86,9 @@ impl Player {
         // It begins when all workers stand: memory of many gigabytes takes its time.
         let timeline = Timeline::new(rate, movie.manifest.frames, u64::MAX, settings.looping);
         let latest = Arc::new(LatestProgram::new(Program::new(timeline, 0)));
-        let keeper = Arc::new(Keeper::new(sysroot.clone(), tiles, nics, size, settings.sending));
+        let power = Meter::start(sysroot, &settings.power_commands);
+        let keeper = Keeper::new(sysroot.clone(), tiles, nics, size, settings.sending, power);
+        let keeper = Arc::new(keeper);
         let predicted = predict(machine, &settings, &keeper)?;
         let cores = cores(machine, &keeper);
         let player = Player {

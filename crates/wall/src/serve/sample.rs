@@ -2,9 +2,10 @@
 
 use super::counters::TileCounters;
 use super::nics::TileNic;
-use super::power;
+use super::power::Meter;
 use super::tiles::Tile;
 use linerate_facts::counters;
+use linerate_facts::counters::power::PowerReading;
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::process_cpu;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,8 +44,8 @@ pub(crate) struct ServerSample {
     pub cpu: Duration,
     pub tiles: Vec<TileSample>,
     pub nics: Vec<NicSample>,
-    /// Energy by meter, microjoules, or power now, watts.
-    pub power: power::Reading,
+    /// Energy so far, or why it is not known.
+    pub power: Result<PowerReading, String>,
 }
 
 impl TileSample {
@@ -85,7 +86,7 @@ impl TileSample {
 }
 
 /// Reads everything now.
-pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic]) -> ServerSample {
+pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic], power: &Meter) -> ServerSample {
     let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
     let (table, drops) = (counters::net_dev(sysroot), counters::root_drops(sysroot, &names));
     let nic = |nic: &TileNic| NicSample {
@@ -100,6 +101,6 @@ pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic]) -> Serve
         cpu: process_cpu(),
         tiles: tiles.iter().map(|tile| TileSample::of(&tile.counters)).collect(),
         nics: nics.iter().map(nic).collect(),
-        power: power::read(sysroot),
+        power: power.read(),
     }
 }

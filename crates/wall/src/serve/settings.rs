@@ -60,6 +60,8 @@ pub struct ServeSettings {
     pub leader: Option<Leader>,
     /// The servers that this one leads, with their tiles.
     pub followers: Vec<(String, Vec<TileId>)>,
+    /// The user's meters of power, summed; empty: the machine's own.
+    pub power_commands: Vec<String>,
     /// Play although this machine is known not to carry it.
     pub anyway: bool,
 }

@@ -49,6 +49,11 @@ impl Player {
             cpu_cores: health.cpu_cores,
             cpu_seconds_per_gb: health.cpu_seconds_per_gb,
             watts: health.watts.as_ref().ok().copied(),
+            above_idle_watts: health
+                .watts
+                .as_ref()
+                .ok()
+                .and_then(|watts| self.keeper.power.above_idle(*watts)),
             watts_unknown: health.watts.err(),
             bytes: health.tiles.iter().map(|tile| tile.bytes).sum(),
             frames_sent: health.tiles.iter().map(|tile| tile.frames_sent).sum(),

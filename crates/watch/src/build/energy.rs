@@ -2,8 +2,9 @@
 //! moves.
 
 use crate::model::{Energy, Moment, PowerKind, PowerSource, summed};
-use crate::sample::{HostSample, TimedWatts};
+use crate::sample::HostSample;
 use crate::sources::{Details, MeterReading};
+use linerate_facts::counters::meter_programs::TimedWatts;
 use linerate_facts::counters::meters::{MeterKind, watts};
 use linerate_facts::counters::rates::{Elapsed, rounded, sum};
 use linerate_facts::fact::Fact;
@@ -45,8 +46,16 @@ impl Meters {
         if let Some(Some(told)) = sample.ipmi.as_deref() {
             found.push(self.of_program(PowerKind::Ipmi, "dcmi", told));
         }
-        if let Some(told) = sample.command.as_deref() {
-            found.push(self.of_program(PowerKind::Command, "--power-command", told));
+        for (index, read) in sample.commands.iter().enumerate() {
+            let name = match sample.commands.len() {
+                1 => "--power-command".to_string(),
+                _ => format!("--power-command {}", index + 1),
+            };
+            let Some(read) = read.as_deref() else { continue };
+            // One of several is a part of the machine: only all together are the whole of it.
+            let whole_machine = sample.commands.len() == 1;
+            let source = self.of_program(PowerKind::Command, &name, read);
+            found.push(PowerSource { whole_machine, ..source });
         }
         for source in &mut found {
             self.against_idle(source, idle);
@@ -152,24 +161,26 @@ fn moved(moment: &Moment, details: &Details) -> Option<f64> {
     sum(counted.flat_map(|nic| [nic.receive.bytes_per_second, nic.send.bytes_per_second]))
 }
 
-/// By the user's own meter, else the machine's, else the packages together.
+/// By the user's own meters together, else the machine's, else the packages together.
 fn energy(sources: &[PowerSource], moved: Option<f64>) -> Energy {
-    let whole = |kind: PowerKind| {
-        sources.iter().find(|one| one.kind == kind && one.whole_machine && one.watts.known().is_some())
+    let of = |kind: PowerKind| sources.iter().filter(move |one| one.kind == kind && !one.part_of_another);
+    let figures = |name: &str, all: &[&PowerSource]| {
+        let watts = sum(all.iter().map(|one| one.watts.known().copied()))?;
+        Some((name.to_string(), watts, sum(all.iter().map(|one| one.above_idle_watts))))
     };
-    let best = [PowerKind::Command, PowerKind::Hwmon, PowerKind::Ipmi].into_iter().find_map(whole);
+    // A command that fails leaves a part of the machine out: what the others show is not its power.
+    let commands: Vec<&PowerSource> = of(PowerKind::Command).collect();
+    let known = commands.iter().all(|one| one.watts.known().is_some());
+    let name = if let [one] = commands[..] { &one.name } else { "all --power-command together" };
+    let by_commands = figures(name, &commands).filter(|_| known);
+    let whole = |kind: PowerKind| of(kind).find(|one| one.whole_machine && one.watts.known().is_some());
+    let by_machine = || whole(PowerKind::Hwmon).or(whole(PowerKind::Ipmi));
+    let best = by_commands
+        .or_else(|| by_machine().and_then(|meter| figures(&meter.name, &[meter])))
+        .or_else(|| figures("the processors' packages", &of(PowerKind::Rapl).collect::<Vec<_>>()));
     let (by, watts, above) = match best {
-        Some(meter) => {
-            (Fact::Known(meter.name.clone()), meter.watts.known().copied(), meter.above_idle_watts)
-        }
-        None => {
-            let packages =
-                || sources.iter().filter(|one| one.kind == PowerKind::Rapl && !one.part_of_another);
-            let watts = sum(packages().map(|one| one.watts.known().copied()));
-            let by =
-                Fact::from_option(watts.map(|_| "the processors' packages".to_string()), why_none(sources));
-            (by, watts, watts.and_then(|_| sum(packages().map(|one| one.above_idle_watts))))
-        }
+        Some((name, watts, above)) => (Fact::Known(name), Some(watts), above),
+        None => (Fact::unknown(why_none(sources)), None, None),
     };
     let per_gb = |watts: Option<f64>| {
         let moved = moved.filter(|moved| *moved >= LEAST_MOVED)?;

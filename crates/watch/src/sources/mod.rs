@@ -1,13 +1,11 @@
 //! What is read of the machine, in groups that are asked together; each group has a thread of its own
 //! (`pace`).
 
-mod command;
 mod details;
 mod drivers;
 mod fast;
 mod meters;
 
-pub use command::{Program, ProgramError};
 pub use details::Details;
 pub use details::DiskDetails;
 pub use details::LinkNow;
@@ -19,7 +17,6 @@ pub(crate) use fast::RESOURCES;
 pub use meters::MeterReading;
 pub(crate) use meters::MetersReading;
 
-pub(super) use command::{ipmi, power_command};
 pub(super) use details::details;
 pub(super) use drivers::drivers;
 pub(super) use fast::{disks, interrupts, kernel, network};

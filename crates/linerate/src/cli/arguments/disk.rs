@@ -1,6 +1,6 @@
 //! `linerate disk`.
 
-use super::{JobArgs, LiveArgs};
+use super::{JobArgs, LiveArgs, PowerArgs};
 use crate::cli::output::OutputArgs;
 use clap::Args;
 use std::path::PathBuf;
@@ -61,6 +61,8 @@ pub struct DiskArgs {
     /// has not is refused by name
     #[arg(long, value_name = "FILE", conflicts_with_all = JOB_OPTIONS)]
     pub fio_job: Option<PathBuf>,
+    #[command(flatten)]
+    pub power: PowerArgs,
     #[command(flatten)]
     pub live: LiveArgs,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `linerate network`.
 
 use super::values::{Choices, bytes, one_of, rate, seconds, size};
-use super::{GentleArgs, LiveArgs, PROTOCOLS};
+use super::{GentleArgs, LiveArgs, PROTOCOLS, PowerArgs};
 use crate::cli::output::OutputArgs;
 use clap::Args;
 use linerate_facts::protocol::Protocol;
@@ -90,6 +90,8 @@ pub struct NetworkArgs {
     /// What to call the result [default: the peers]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub power: PowerArgs,
     #[command(flatten)]
     pub live: LiveArgs,
     #[command(flatten)]

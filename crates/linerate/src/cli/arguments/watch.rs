@@ -1,5 +1,6 @@
 //! `linerate watch`.
 
+use super::PowerArgs;
 use super::values::time;
 use clap::Args;
 use linerate_transport::address::{ListenAddressError, listen_address};
@@ -47,10 +48,8 @@ pub struct WatchArgs {
     /// Only these disks, partitions too; repeat for several [default: all whole disks]
     #[arg(long, value_name = "NAME")]
     pub disk: Vec<String>,
-    /// Reads a power meter: run with sh -c each interval; the first number that it prints is watts of the
-    /// whole machine
-    #[arg(long, value_name = "COMMAND")]
-    pub power_command: Option<String>,
+    #[command(flatten)]
+    pub power: PowerArgs,
     /// Read a recorded tree that holds sys/ and proc/, or a tarball of one, instead of this machine
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,

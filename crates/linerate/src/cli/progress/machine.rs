@@ -53,7 +53,7 @@ impl MachineView {
             interval: SAMPLE,
             nics: Vec::new(),
             disks: Vec::new(),
-            power_command: None,
+            power_commands: Vec::new(),
             lean: true,
         };
         let mut counted = thread_cpu();

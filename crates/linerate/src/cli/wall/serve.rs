@@ -1,6 +1,7 @@
 //! `linerate wall serve`.
 
 use super::view::View;
+use crate::cli::arguments::PowerArgs;
 use crate::cli::arguments::values::{seconds, time};
 use crate::cli::commands::{complain, print, print_json, stay_awake, width};
 use crate::cli::stop::{Saved, end_what_hangs, stop_on_signals};
@@ -96,6 +97,8 @@ pub struct ServeArgs {
     /// sampled for it
     #[arg(long)]
     pub no_live: bool,
+    #[command(flatten)]
+    pub power: PowerArgs,
     /// Keep cores from deep sleep while the wall plays (/dev/cpu_dma_latency; needs root, more power)
     #[arg(long)]
     pub awake: bool,
@@ -249,6 +252,7 @@ pub(super) fn serve(words: &ServeArgs) -> Result<u8, Failure> {
         io_uring: !words.no_io_uring,
         leader: leader.clone(),
         followers,
+        power_commands: words.power.power_command.clone(),
         anyway: words.anyway,
     };
     let sysroot = Sysroot::live();

@@ -203,3 +203,22 @@ fn memory_does_not_grow_with_time() {
     let late = seen.iter().rev().take(4).copied().max().expect("readings");
     assert!(late < early + (12 << 20), "{} KiB grew to {} KiB", early >> 10, late >> 10);
 }
+
+#[test]
+fn power_is_shown_for_what_moved() {
+    let Some(place) = place() else { return };
+    let job = "--access read --transfer 1M --rounds 1 --seconds 1 --repeats 1 --amount 64M";
+    let meters = ["--power-command", "echo 150 W", "--power-command", "echo power 50"];
+    let words: Vec<&str> = job.split(' ').chain(meters).chain(["--source", text(place.path())]).collect();
+    let run = json(&words, 0);
+    let power = &run["power"];
+    assert_eq!(power["by"], "all --power-command together", "{power}");
+    let near = |value: &Value| value.as_f64().is_some_and(|watts| (watts - 200.0).abs() < 1e-6);
+    let uses = power["uses"].as_array().expect("uses");
+    assert!(near(&power["idle_watts"]) && uses.iter().all(|one| near(&one["watts"])), "{power}");
+    assert_eq!(uses.len(), measurements(&run).len(), "{power}");
+    assert!(
+        uses.iter().all(|one| one["bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0)),
+        "{power}"
+    );
+}

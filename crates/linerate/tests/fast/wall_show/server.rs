@@ -88,6 +88,7 @@ impl Conductor for OneTile {
             cpu_cores: 0.0,
             cpu_seconds_per_gb: None,
             watts: None,
+            above_idle_watts: None,
             watts_unknown: None,
             bytes: 0,
             frames_sent: 0,

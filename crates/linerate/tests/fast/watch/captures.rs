@@ -153,7 +153,7 @@ pub(crate) fn moment_of(root: &Path) -> linerate::watch::Moment {
         interval: Duration::from_secs(1),
         nics: Vec::new(),
         disks: Vec::new(),
-        power_command: None,
+        power_commands: Vec::new(),
         lean: false,
     };
     let mut sampler =

@@ -17,7 +17,7 @@ fn between(root: &Path, change: impl FnOnce(&dyn Fn(&str, &str))) -> Moment {
         interval: Duration::from_millis(100),
         nics: Vec::new(),
         disks: Vec::new(),
-        power_command: None,
+        power_commands: Vec::new(),
         lean: false,
     };
     let put = |path: &str, text: &str| {

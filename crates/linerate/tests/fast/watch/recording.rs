@@ -1,6 +1,7 @@
 //! `--record`, `--replay`, and what a user may get wrong.
 
 use crate::support::watch_running::{RunningWatch, watch};
+use linerate::watch::Moment;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -127,24 +128,26 @@ fn a_file_that_hangs_is_named_and_the_others_go_on() {
     assert!(slow.iter().any(|words| words.starts_with("hwmon: no answer for ")), "{slow:?}");
 }
 
-#[test]
-fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
-    let mut running = RunningWatch::start(watch(&[
-        "--json",
-        "--interval",
-        "200ms",
-        "--count",
-        "5",
-        "--power-command",
-        "echo 250.5 W",
-    ]));
+/// The fifth moment of a watch with these options.
+fn last_moment(options: &[&str]) -> Moment {
+    let words = [&["--json", "--interval", "200ms", "--count", "5"], options].concat();
+    let mut running = RunningWatch::start(watch(&words));
     let mut last = None;
     while let Some(moment) = running.next() {
         last = Some(moment);
     }
-    let last = last.expect("a moment");
+    last.expect("a moment")
+}
+
+#[test]
+fn a_power_command_is_read_and_one_that_hangs_ends_with_the_watch() {
+    let last = last_moment(&["--power-command", "echo 250.5 W"]);
     assert_eq!(last.power.last().and_then(|meter| meter.watts.known().copied()), Some(250.5));
     assert_eq!(last.energy.watts, Some(250.5));
+    let two = ["--power-command", "echo 250.5 W", "--power-command", "echo 100"];
+    assert_eq!(last_moment(&two).energy.watts, Some(350.5), "two meters of one machine are summed");
+    let one_fails = ["--power-command", "echo 250.5 W", "--power-command", "echo nothing"];
+    assert_eq!(last_moment(&one_fails).energy.watts, None, "a part of the machine is not its power");
     let mark = format!("60.{}", std::process::id());
     let (status, _, _) = ended(&[
         "--json",

@@ -70,8 +70,8 @@ fn rates(status: &WallStatus) -> String {
 
 fn means(status: &WallStatus) -> String {
     let cost = status.cpu_seconds_per_gb.map_or(String::new(), |cost| format!(" ({cost:.2} s per GB)"));
-    let power = match (status.watts, &status.watts_unknown) {
-        (Some(watts), _) => format!("{watts:.0} W"),
+    let power = match (status.power_words(), &status.watts_unknown) {
+        (Some(words), _) => words,
         (None, Some(why)) => format!("power unknown: {}", printable(why)),
         (None, None) => "power unknown".into(),
     };

@@ -1,7 +1,6 @@
 //! Meters that a program reads: IPMI's (`ipmitool dcmi power reading`) and whatever `--power-command` names.
 
-use crate::sample::TimedWatts;
-use linerate_facts::sysroot::Sysroot;
+use crate::sysroot::Sysroot;
 use linerate_system::lock;
 use linerate_system::process::kill_group;
 use std::io::Read;
@@ -16,6 +15,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 /// A figure is short; a program that prints a book has it cut.
 const LONGEST_BYTES: u64 = 64 << 10;
+
+/// A program's watts, with the time.
+pub type TimedWatts = (Instant, Result<f64, ProgramError>);
 
 /// Why a program gave no watts: its name, and what it did instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,10 +85,7 @@ impl Program {
 
 /// Asks the management controller, where the kernel has a way to it and `ipmitool` is there; none where there
 /// is no controller.
-pub(crate) fn ipmi(
-    sysroot: &Sysroot,
-    program: &Program,
-) -> impl FnMut() -> Option<TimedWatts> + Send + 'static {
+pub fn ipmi(sysroot: &Sysroot, program: &Program) -> impl FnMut() -> Option<TimedWatts> + Send + 'static {
     let (sysroot, program) = (sysroot.clone(), program.clone());
     move || {
         if !sysroot.is_live() || sysroot.list("/sys/class/ipmi").is_empty() {
@@ -99,7 +98,7 @@ pub(crate) fn ipmi(
 }
 
 /// Runs the user's command with `sh -c`; the first number that it prints is watts.
-pub(crate) fn power_command(words: &str, program: &Program) -> impl FnMut() -> TimedWatts + Send + 'static {
+pub fn power_command(words: &str, program: &Program) -> impl FnMut() -> TimedWatts + Send + 'static {
     let (words, program) = (words.to_string(), program.clone());
     move || {
         let read = program.run(Command::new("sh").args(["-c", &words]));
@@ -110,14 +109,14 @@ pub(crate) fn power_command(words: &str, program: &Program) -> impl FnMut() -> T
 }
 
 /// `    Instantaneous power reading:                   220 Watts`.
-pub(crate) fn parse_ipmi(text: &str) -> Option<f64> {
+fn parse_ipmi(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.trim_start().starts_with("Instantaneous power reading"))?;
     parse_watts(line.split_once(':')?.1)
 }
 
 /// The first word that is a number, with or without its unit (`231.5`, `231.5W`). Below 1 MW: more is not
 /// what was meant.
-pub(crate) fn parse_watts(text: &str) -> Option<f64> {
+fn parse_watts(text: &str) -> Option<f64> {
     let number = |word: &str| {
         let word = word.strip_suffix("Watts").or(word.strip_suffix(['W', 'w'])).unwrap_or(word);
         word.parse::<f64>().ok()

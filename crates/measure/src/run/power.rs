@@ -1,0 +1,271 @@
+//! What the machine drew while bytes moved: before, during, the difference, and joules for each GB. Meters are
+//! read beside the measurements, which know nothing of it.
+
+use crate::event::{Event, Listener};
+use crate::measure::Stage;
+use linerate_facts::counters::power::{PowerReading, PowerRecorder};
+use linerate_facts::fact::Fact;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+
+/// Sensors and programs show a mean of about the last second: a round that is shorter has its neighbours' power.
+const LEAST_ROUND_SECONDS: f64 = 4.0;
+
+/// Power of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Power {
+    /// Which meter: `--power-command`, `power_meter power1`, `the processors' packages`.
+    pub by: String,
+    /// All that the machine draws; else a part of it.
+    pub whole_machine: bool,
+    /// Before anything was measured.
+    pub idle_watts: Fact<f64>,
+    /// By what was measured, in its order.
+    pub uses: Vec<PowerUse>,
+}
+
+/// Power while one thing was measured, with its start and its warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PowerUse {
+    pub stage: Stage,
+    /// As the measurement is called.
+    pub name: String,
+    /// In all rounds.
+    pub seconds: f64,
+    pub watts: Fact<f64>,
+    /// Less what the idle machine drew.
+    pub above_idle_watts: Fact<f64>,
+    /// What the measurement moved, bytes per second; 0: nothing.
+    pub bytes_per_second: f64,
+}
+
+impl PowerUse {
+    /// Joules for each GB (10⁹ bytes) that moved.
+    pub fn joules_per_gb(&self) -> Option<f64> {
+        self.per_gb(&self.watts)
+    }
+
+    /// The same with what is above idle only.
+    pub fn joules_per_gb_above_idle(&self) -> Option<f64> {
+        self.per_gb(&self.above_idle_watts)
+    }
+
+    fn per_gb(&self, watts: &Fact<f64>) -> Option<f64> {
+        let watts = watts.known().copied()?;
+        (self.bytes_per_second > 0.0).then(|| watts * 1e9 / self.bytes_per_second)
+    }
+}
+
+/// Hears what is measured, and notes what was drawn meanwhile.
+pub struct PowerListener<'a> {
+    inner: &'a mut dyn Listener,
+    recorder: PowerRecorder,
+    idle_watts: Fact<f64>,
+    parts: Vec<Part>,
+    /// The measurement that runs: its place in `parts`, and the reading at its beginning.
+    open: Option<(usize, PowerReading)>,
+}
+
+/// What was drawn during all rounds of one measurement.
+struct Part {
+    stage: Stage,
+    name: String,
+    seconds: f64,
+    rounds: u32,
+    joules: f64,
+    /// Why a round has no figure.
+    unknown: Option<String>,
+    bytes_per_second: f64,
+}
+
+impl<'a> PowerListener<'a> {
+    /// Looks at the idle machine first.
+    pub fn begin(inner: &'a mut dyn Listener, recorder: PowerRecorder, stop: &AtomicBool) -> Self {
+        inner.hear(&Event::Step("idle power"));
+        let idle = recorder.idle(stop);
+        if let Err(why) = &idle {
+            inner.hear(&Event::Note(format!("power: {why}")));
+        }
+        let idle_watts = idle.map_or_else(Fact::unknown, Fact::Known);
+        PowerListener { inner, recorder, idle_watts, parts: Vec::new(), open: None }
+    }
+
+    fn close(&mut self) {
+        let Some((place, begun)) = self.open.take() else { return };
+        let now = self.recorder.read();
+        let (part, seconds) = (&mut self.parts[place], now.seconds_since(&begun));
+        match now.mean_since(&begun) {
+            Ok(watts) => part.joules += watts * seconds,
+            Err(why) => part.unknown = Some(why.to_string()),
+        }
+        part.seconds += seconds;
+        part.rounds += 1;
+    }
+
+    fn place_of(&mut self, stage: Stage, name: &str) -> usize {
+        let same = |part: &Part| part.stage == stage && part.name == name;
+        self.parts.iter().position(same).unwrap_or_else(|| {
+            let name = name.to_string();
+            self.parts.push(Part {
+                stage,
+                name,
+                seconds: 0.0,
+                rounds: 0,
+                joules: 0.0,
+                unknown: None,
+                bytes_per_second: 0.0,
+            });
+            self.parts.len() - 1
+        })
+    }
+
+    /// What was drawn, of all that gave a figure.
+    pub fn product(mut self) -> Power {
+        self.close();
+        let idle = self.idle_watts.clone();
+        let counts = self.recorder.counts_energy();
+        let figure = |part: Part| {
+            let round = part.seconds / f64::from(part.rounds.max(1));
+            // A meter that shows a mean of the last second tells nothing of turns that last one.
+            let blurred = part.rounds > 1 && !counts && round < LEAST_ROUND_SECONDS;
+            let why = blurred.then(|| {
+                format!(
+                    "turns of {round:.1} s are too short for this meter; linerate network, disk or wall serve do \
+                     one thing for long"
+                )
+            });
+            let watts = match part.unknown.or(why) {
+                None => Fact::Known(part.joules / part.seconds.max(1e-9)),
+                Some(why) => Fact::unknown(why),
+            };
+            let above = match (&watts, &idle) {
+                (Fact::Known(watts), Fact::Known(idle)) => Fact::Known((watts - idle).max(0.0)),
+                (Fact::Unknown { why }, _) | (_, Fact::Unknown { why }) => Fact::unknown(why.clone()),
+            };
+            PowerUse {
+                stage: part.stage,
+                name: part.name,
+                seconds: part.seconds,
+                watts,
+                above_idle_watts: above,
+                bytes_per_second: part.bytes_per_second,
+            }
+        };
+        let moved = self.parts.into_iter().filter(|part| part.bytes_per_second > 0.0 && part.seconds > 0.0);
+        Power {
+            by: self.recorder.by().to_string(),
+            whole_machine: self.recorder.whole_machine(),
+            idle_watts: idle.clone(),
+            uses: moved.map(figure).collect(),
+        }
+    }
+}
+
+impl Listener for PowerListener<'_> {
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Started { stage, name, .. } => {
+                self.close();
+                // All rounds of a measurement are one figure.
+                let name = name.split_once(", round ").map_or(name.as_str(), |(name, _)| name);
+                let place = self.place_of(*stage, name);
+                self.open = Some((place, self.recorder.read()));
+            }
+            Event::Measured(figure) => {
+                let open = self.open.as_ref().map(|(place, _)| *place);
+                self.close();
+                let named = |part: &Part| part.stage == figure.stage && part.name == figure.name;
+                let place = self.parts.iter().position(named).or(open);
+                if let Some(part) = place.and_then(|place| self.parts.get_mut(place)) {
+                    part.name.clone_from(&figure.name);
+                    part.bytes_per_second = figure.bytes_per_second;
+                }
+            }
+            _ => {}
+        }
+        self.inner.hear(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Silent;
+    use crate::measure::Measurement;
+    use linerate_facts::sysroot::Sysroot;
+    use std::time::Duration;
+
+    fn started(name: &str) -> Event {
+        Event::Started { stage: Stage::Path, name: name.into(), seconds: 1.0 }
+    }
+
+    fn measured(name: &str, bytes_per_second: f64) -> Event {
+        let figure =
+            Measurement { stage: Stage::Path, name: name.into(), bytes_per_second, ..Measurement::default() };
+        Event::Measured(Box::new(figure))
+    }
+
+    /// The table of SARA's streaming server: 349 W idle, 491 W while it streams, 142 W for the stream.
+    #[test]
+    fn idle_streaming_and_the_difference_on_a_fake_meter() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let meter = place.path().join("watts");
+        std::fs::write(&meter, "200").expect("a meter");
+        let command = format!("cat {}", meter.display());
+        let recorder = PowerRecorder::start(&Sysroot::live(), &[command, "echo 149".into()]).expect("meters");
+        let (mut silent, stop) = (Silent, AtomicBool::new(false));
+        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
+        std::fs::write(&meter, "342").expect("a meter");
+        // The meter has seen the change before the stream counts.
+        std::thread::sleep(Duration::from_millis(1200));
+        listener.hear(&started("tcp"));
+        std::thread::sleep(Duration::from_millis(100));
+        listener.hear(&measured("tcp", 4.0625e9));
+        let power = listener.product();
+        let near =
+            |value: Option<f64>, right: f64| value.is_some_and(|value| (value - right).abs() < 0.01 * right);
+        assert!(near(power.idle_watts.known().copied(), 349.0), "{power:?}");
+        let [stream] = &power.uses[..] else { panic!("{power:?}") };
+        assert!(near(stream.watts.known().copied(), 491.0), "{power:?}");
+        assert!(near(stream.above_idle_watts.known().copied(), 142.0), "{power:?}");
+        assert!(near(stream.joules_per_gb(), 120.9) && near(stream.joules_per_gb_above_idle(), 34.95));
+        assert!(power.whole_machine && power.by == "all --power-command together");
+    }
+
+    #[test]
+    fn turns_that_are_too_short_for_a_meter_have_no_power() {
+        let recorder = PowerRecorder::start(&Sysroot::live(), &["echo 200".into()]).expect("a meter");
+        let (mut silent, stop) = (Silent, AtomicBool::new(false));
+        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
+        for name in ["tcp, round 1 of 2", "udp, round 1 of 2", "tcp, round 2 of 2"] {
+            listener.hear(&started(name));
+        }
+        listener.hear(&measured("udp", 1e9));
+        listener.hear(&measured("tcp", 1e9));
+        let power = listener.product();
+        let [tcp, udp] = &power.uses[..] else { panic!("{power:?}") };
+        assert_eq!((tcp.name.as_str(), udp.name.as_str()), ("tcp", "udp"));
+        assert!(tcp.watts.why().is_some_and(|why| why.contains("too short for this meter")), "{power:?}");
+    }
+
+    #[test]
+    fn a_meter_that_stops_in_the_middle_leaves_the_figure_unknown() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let meter = place.path().join("watts");
+        std::fs::write(&meter, "200").expect("a meter");
+        let recorder =
+            PowerRecorder::start(&Sysroot::live(), &[format!("cat {}", meter.display())]).expect("a meter");
+        let (mut silent, stop) = (Silent, AtomicBool::new(false));
+        let mut listener = PowerListener::begin(&mut silent, recorder, &stop);
+        std::fs::remove_file(&meter).expect("gone");
+        std::thread::sleep(Duration::from_millis(1200));
+        listener.hear(&started("tcp"));
+        std::thread::sleep(Duration::from_millis(50));
+        listener.hear(&measured("tcp", 1e9));
+        let power = listener.product();
+        assert!(power.idle_watts.known().is_some());
+        assert!(power.uses[0].watts.why().is_some_and(|why| why.contains("failed")), "{power:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What the machine drew: idle, while bytes moved, the difference, and joules for each GB; on the screen and on
+//! the page.
+
+use crate::grid::{self, Column};
+use crate::html::pieces::{card, heading, table};
+use crate::markup::{Markup, html};
+use crate::terminal::Style;
+use linerate_facts::fact::Fact;
+use linerate_measure::run::Run;
+use linerate_measure::run::power::{Power, PowerUse};
+
+/// The names of the columns and their alignment, and where the screen is narrow the last one goes first.
+const COLUMNS: [Column; 6] = [
+    grid::name("power"),
+    grid::number("watts", 0),
+    grid::number("above idle", 0),
+    grid::number("J/GB", 1),
+    grid::number("above idle", 2),
+    grid::notes(""),
+];
+
+/// Lines below the screen of a run; none where nothing was metered.
+pub(crate) fn lines(run: &Run, width: usize, style: Style) -> Vec<String> {
+    let Some(power) = &run.power else { return Vec::new() };
+    let mut lines = vec![String::new(), style.bold(&title(power))];
+    lines.extend(grid::styled(&COLUMNS, &rows(power), width, style, |_| false));
+    lines
+}
+
+/// The page's part.
+pub(crate) fn section(run: &Run) -> Markup {
+    let Some(power) = &run.power else { return html! {} };
+    let names = ["", "Watts", "above idle", "J/GB", "above idle", ""];
+    let is_number = |index: usize| (1..=4).contains(&index);
+    let head = html! {
+        @for (index, name) in names.iter().enumerate() { (heading(is_number(index), html! { (name) })) }
+    };
+    let body = html! {
+        tbody {
+            @for row in rows(power) {
+                tr { @for (index, cell) in row.iter().enumerate() { td class=[is_number(index).then_some("r")] { (cell) } } }
+            }
+        }
+    };
+    let intro = html! { (title(power)) ". With each measurement's start and warm-up." };
+    card("power", "Power", intro, table("power", head, body))
+}
+
+fn title(power: &Power) -> String {
+    let part = if power.whole_machine { "the whole machine" } else { "a part of the machine" };
+    format!("Power by {}, {part}", power.by)
+}
+
+fn rows(power: &Power) -> Vec<Vec<String>> {
+    let idle = vec![
+        "idle, before".into(),
+        watts(&power.idle_watts),
+        String::new(),
+        String::new(),
+        String::new(),
+        why(&power.idle_watts),
+    ];
+    std::iter::once(idle).chain(power.uses.iter().map(row)).collect()
+}
+
+fn row(drawn: &PowerUse) -> Vec<String> {
+    let joules = |joules: Option<f64>| joules.map(|joules| format!("{joules:.1}")).unwrap_or_default();
+    vec![
+        format!("{} {}", drawn.stage, drawn.name),
+        watts(&drawn.watts),
+        watts(&drawn.above_idle_watts),
+        joules(drawn.joules_per_gb()),
+        joules(drawn.joules_per_gb_above_idle()),
+        why(&drawn.watts),
+    ]
+}
+
+fn watts(watts: &Fact<f64>) -> String {
+    watts.known().map_or("unknown".into(), |watts| format!("{watts:.1}"))
+}
+
+fn why(fact: &Fact<f64>) -> String {
+    fact.why().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_machine::probe::Machine;
+    use linerate_measure::measure::Stage;
+    use linerate_model::plan::Goal;
+
+    /// SARA's server: 349 W idle, 491 W while it streams 32.5 Gb/s.
+    fn sara() -> Run {
+        let stream = PowerUse {
+            stage: Stage::Network,
+            name: "udp".into(),
+            seconds: 10.0,
+            watts: Fact::Known(491.0),
+            above_idle_watts: Fact::Known(142.0),
+            bytes_per_second: 32.5e9 / 8.0,
+        };
+        let lost = PowerUse { watts: Fact::unknown("the meter is <gone>"), ..PowerUse::default() };
+        let power = Power {
+            by: "all --power-command together".into(),
+            whole_machine: true,
+            idle_watts: Fact::Known(349.0),
+            uses: vec![stream, lost],
+        };
+        Run { power: Some(power), ..Run::begin(Machine::default(), Goal::default()) }
+    }
+
+    #[test]
+    fn the_table_of_the_streaming_server() {
+        let screen = lines(&sara(), 100, Style { colour: false }).join("\n");
+        assert!(screen.contains("Power by all --power-command together, the whole machine"), "{screen}");
+        let row = screen.lines().find(|line| line.starts_with("network udp")).expect("the stream");
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(cells, ["network", "udp", "491.0", "142.0", "120.9", "35.0"]);
+        assert!(screen.contains("349.0") && screen.contains("the meter is <gone>"), "{screen}");
+        let page = section(&sara()).into_string();
+        assert!(page.contains("349.0") && page.contains("the meter is &lt;gone&gt;"), "{page}");
+    }
+
+    #[test]
+    fn without_a_meter_there_is_no_table() {
+        let run = Run { power: None, ..sara() };
+        assert!(lines(&run, 100, Style { colour: false }).is_empty());
+        assert_eq!(section(&run).into_string(), "");
+    }
+}
