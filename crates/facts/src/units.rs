@@ -115,19 +115,34 @@ pub fn bits_per_second(bytes_per_second: f64) -> f64 {
 }
 
 fn with_prefix(value: f64, unit: &str) -> String {
-    let (scaled, prefix) = match value {
-        v if v >= 1e12 => (v / 1e12, "T"),
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
-        v => (v, ""),
+    with_interval(value, None, unit)
+}
+
+/// The value, and how far the farther end of its interval is from it, rounded up to the digits that are shown.
+fn with_interval(value: f64, interval: Option<[f64; 2]>, unit: &str) -> String {
+    let (one, prefix) = match value {
+        v if v >= 1e12 => (1e12, "T"),
+        v if v >= 1e9 => (1e9, "G"),
+        v if v >= 1e6 => (1e6, "M"),
+        v if v >= 1e3 => (1e3, "k"),
+        _ => (1.0, ""),
     };
+    let scaled = value / one;
     let decimals = match scaled {
         s if s >= 100.0 => 0,
         s if s >= 10.0 => 1,
         _ => 2,
     };
-    format!("{scaled:.decimals$} {prefix}{unit}")
+    let half = interval.map_or(0.0, |[low, high]| (value - low).max(high - value));
+    let digits = 10f64.powi(decimals as i32);
+    // What is next to nothing is an error of arithmetic.
+    let around = match half / one * digits {
+        steps if steps.is_finite() && steps > 1e-6 => {
+            format!(" ± {:.decimals$}", (steps - 1e-6).ceil() / digits)
+        }
+        _ => String::new(),
+    };
+    format!("{scaled:.decimals$}{around} {prefix}{unit}")
 }
 
 /// A disk's or memory's rate: `813 MB/s`.
@@ -138,6 +153,16 @@ pub fn show_bytes_rate(bytes_per_second: f64) -> String {
 /// A link's rate: `9.93 Gb/s`.
 pub fn show_bits_rate(bytes_per_second: f64) -> String {
     with_prefix(bits_per_second(bytes_per_second), "b/s")
+}
+
+/// A disk's rate with its interval, where there is one: `2.61 ± 0.05 GB/s`.
+pub fn show_bytes_rate_within(bytes_per_second: f64, interval: Option<[f64; 2]>) -> String {
+    with_interval(bytes_per_second, interval, "B/s")
+}
+
+/// A link's rate with its interval (both in bytes per second): `9.93 ± 0.02 Gb/s`.
+pub fn show_bits_rate_within(bytes_per_second: f64, interval: Option<[f64; 2]>) -> String {
+    with_interval(bits_per_second(bytes_per_second), interval.map(|ends| ends.map(bits_per_second)), "b/s")
 }
 
 /// A size in powers of 1024: `1 GiB`, `256 KiB`.
@@ -217,6 +242,16 @@ mod tests {
         assert_eq!(show_bytes_rate(813e6), "813 MB/s");
         assert_eq!(show_bits_rate(9.93e9 / 8.0), "9.93 Gb/s");
         assert_eq!(show_size(1 << 30), "1 GiB");
+    }
+
+    #[test]
+    fn an_interval_is_shown_around_its_rate_and_never_too_small() {
+        assert_eq!(show_bytes_rate_within(2.61e9, Some([2.56e9, 2.65e9])), "2.61 ± 0.05 GB/s");
+        assert_eq!(show_bits_rate_within(1.25e9, Some([1.24e9, 1.251e9])), "10.0 ± 0.1 Gb/s");
+        assert_eq!(show_bytes_rate_within(199.4e6, Some([199.3e6, 199.6e6])), "199 ± 1 MB/s");
+        assert_eq!(show_bytes_rate_within(2e9, Some([2e9, 2e9])), "2.00 GB/s");
+        assert_eq!(show_bytes_rate_within(2e9, Some([f64::NAN, f64::INFINITY])), "2.00 GB/s");
+        assert_eq!(show_bytes_rate_within(2e9, None), "2.00 GB/s");
     }
 
     proptest! {

@@ -82,7 +82,7 @@ pub(crate) fn styled(
         row if marked(row - 1) => style.cut(&line),
         _ => line,
     };
-    lines(all, rows, width).into_iter().enumerate().map(styled).collect()
+    lines(all, rows, style.table(width)).into_iter().enumerate().map(styled).collect()
 }
 
 /// What is left for the notes beside the other columns; 0 where they are dropped.

@@ -47,10 +47,11 @@ use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::run::Run;
 use std::path::{Path, PathBuf};
+pub use terminal::NO_SCREEN;
 
 /// The run as one screen, that of the whole path of at most 40 lines, each at most `width` columns wide (60
-/// to 110 are laid out; less is taken as 60, more as 110), with ANSI colours where `colour` is true. Ends
-/// with a newline.
+/// to 110 are laid out; less is taken as 60, more as 110), with ANSI colours where `colour` is true. For
+/// [`NO_SCREEN`] all of it, and no line of a table has an end. Ends with a newline.
 pub fn terminal(run: &Run, width: usize, colour: bool) -> String {
     terminal::run(run, width, colour)
 }
@@ -68,7 +69,7 @@ pub fn ledger(ledger: &linerate_measure::diagnose::ledger::Ledger, width: usize,
 
 /// Findings of a machine's map, each with what to do; nothing where there is none. Ends with a newline.
 pub fn findings(findings: &[linerate_measure::diagnose::Finding], width: usize, colour: bool) -> String {
-    let lines = terminal::findings(findings, width.clamp(60, 120), terminal::Style { colour });
+    let lines = terminal::findings(findings, width.clamp(60, 120), terminal::Style::of(width, colour));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_table_of_the_streaming_server() {
-        let screen = lines(&sara(), 100, Style { colour: false }).join("\n");
+        let screen = lines(&sara(), 100, Style::of(100, false)).join("\n");
         assert!(screen.contains("Power by all --power-command together, the whole machine"), "{screen}");
         let row = screen.lines().find(|line| line.starts_with("network udp")).expect("the stream");
         let cells: Vec<&str> = row.split_whitespace().collect();
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn without_a_meter_there_is_no_table() {
         let run = Run { power: None, ..sara() };
-        assert!(lines(&run, 100, Style { colour: false }).is_empty());
+        assert!(lines(&run, 100, Style::of(100, false)).is_empty());
         assert_eq!(section(&run).into_string(), "");
     }
 }

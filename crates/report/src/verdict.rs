@@ -1,11 +1,13 @@
 //! What the run says as a whole: what was run, ceiling, predicted, achieved, which resources are the cut, in
 //! which words.
 
-use super::figure::{Figure, Unit};
+use super::figure::{Figure, Unit, rate};
 use super::stages::device;
 use linerate_facts::printable::printable;
+use linerate_measure::diagnose::{Achieved, Bottleneck};
 use linerate_measure::run::Run;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
+use linerate_model::verdict::FlowRate;
 use std::collections::BTreeSet;
 
 /// The three figures that a run is about, and why the flow is no faster.
@@ -18,8 +20,12 @@ pub(super) struct RunVerdict {
     pub(super) of_predicted: Option<f64>,
     /// Ids of the minimum cut.
     pub(super) cut: BTreeSet<String>,
-    /// One sentence, always there.
-    pub(super) sentence: String,
+    /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where the path was not measured.
+    pub(super) achieved_sentence: Option<String>,
+    /// What limits it, with the evidence; always there.
+    pub(super) bottleneck: String,
+    /// What raises it, and what limits next; empty where that is not known.
+    pub(super) headroom: String,
     /// Bytes per second gained where all of the cut is lifted away.
     pub(super) gain: Option<f64>,
 }
@@ -32,7 +38,10 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
     let measured = achieved.bytes_per_second > 0.0;
     let mut cut: BTreeSet<String> = bottleneck.resources.iter().cloned().collect();
     cut.extend(diagnosis.predicted.iter().flat_map(|predicted| predicted.cut.iter().cloned()));
-    let sentence = printable(bottleneck.sentence.trim());
+    let mut sentences = sentences(bottleneck, &achieved).into_iter();
+    let achieved_sentence = sentences.next().flatten();
+    let limit = sentences.next().flatten().unwrap_or_else(|| "The bottleneck is unknown.".into());
+    let headroom = sentences.next().flatten().unwrap_or_default();
     let known = |found: &Option<Bound>, origin| {
         found
             .as_ref()
@@ -48,9 +57,43 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
         },
         of_predicted: Some(achieved.of_predicted).filter(|share| share.is_finite() && *share > 0.0),
         cut,
-        sentence: if sentence.is_empty() { "The bottleneck is unknown.".into() } else { sentence },
+        achieved_sentence,
+        bottleneck: limit,
+        headroom,
         gain: Some(bottleneck.gain).filter(|gain| gain.is_finite() && *gain > 0.0 && *gain < 1e21),
     }
+}
+
+impl RunVerdict {
+    /// All of it in one line.
+    pub(super) fn in_words(&self) -> String {
+        let headroom = Some(self.headroom.clone()).filter(|text| !text.is_empty());
+        let all = self.achieved_sentence.iter().cloned().chain([self.bottleneck.clone()]).chain(headroom);
+        all.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What was achieved, what limits it, what raises it. Results of older versions have one sentence for the last
+/// two.
+fn sentences(bottleneck: &Bottleneck, achieved: &Achieved) -> [Option<String>; 3] {
+    let Achieved { bytes_per_second, interval, .. } = *achieved;
+    let measured = rate(bytes_per_second).map(|bytes_per_second| FlowRate { bytes_per_second, interval });
+    let achieved = measured.and_then(|measured| measured.sentence());
+    let text = |sentence: &str| Some(printable(sentence.trim())).filter(|text| !text.is_empty());
+    match &bottleneck.sentences[..] {
+        [] => [achieved, text(&bottleneck.sentence), None],
+        all => {
+            let rest = &all[usize::from(achieved.is_some() && all.len() > 1)..];
+            let (limit, headroom) = rest.split_first().map_or(("", &[][..]), |(limit, more)| (limit, more));
+            [achieved, text(limit), text(&headroom.join(" "))]
+        }
+    }
+}
+
+/// What limits a flow and what raises it, without what was achieved.
+pub(super) fn without_achieved(bottleneck: &Bottleneck, achieved: &Achieved) -> String {
+    let [_, limit, headroom] = sentences(bottleneck, achieved);
+    limit.into_iter().chain(headroom).collect::<Vec<_>>().join(" ")
 }
 
 /// A run that stopped before its diagnosis.
@@ -68,7 +111,9 @@ fn undiagnosed(run: &Run) -> RunVerdict {
         achieved: why(),
         of_predicted: None,
         cut: run.plan.iter().flat_map(|plan| plan.ceiling.cut.iter().cloned()).collect(),
-        sentence,
+        achieved_sentence: None,
+        bottleneck: sentence,
+        headroom: String::new(),
         gain: None,
     }
 }

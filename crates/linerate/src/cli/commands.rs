@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-/// Width of the screen where none is told.
+/// Width of a terminal that does not report it, and of text that is wrapped for no terminal.
 const DEFAULT_WIDTH: usize = 100;
 
 /// Does the command; gives the exit status of the contract, or the failure that stands for one.
@@ -129,10 +129,23 @@ pub(super) fn colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
+/// Columns of the terminal, or as `COLUMNS` says; nothing is shortened where standard output is no terminal.
 pub(super) fn width() -> usize {
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let seen = size(std::io::stdout()).map(|(width, _)| width);
-    told.or(seen).unwrap_or(DEFAULT_WIDTH).clamp(60, 140)
+    let asked: Option<usize> = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let width = asked.or_else(|| size(std::io::stdout()).map(|(width, _)| width));
+    match width {
+        Some(width) => width.clamp(60, 140),
+        None if std::io::stdout().is_terminal() => DEFAULT_WIDTH,
+        None => report::NO_SCREEN,
+    }
+}
+
+/// The same for what is only text: it ends its lines also where nothing is shortened.
+pub(super) fn text_width() -> usize {
+    match width() {
+        report::NO_SCREEN => DEFAULT_WIDTH,
+        width => width,
+    }
 }
 
 fn rediagnose(words: &DiagnoseArgs) -> Result<u8, Failure> {

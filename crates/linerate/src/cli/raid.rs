@@ -3,7 +3,7 @@
 
 use super::arguments::sysroot_of;
 use super::arguments::values::{Choices, one_of, size};
-use super::commands::{colour, print, print_json, width};
+use super::commands::{colour, print, print_json, text_width};
 use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::probe;
@@ -101,7 +101,7 @@ pub(super) fn raid(words: &RaidArgs) -> Result<u8, Failure> {
         print_json(&layout)?;
         return Ok(0);
     }
-    print(&report::raid(&layout, width(), colour()))?;
+    print(&report::raid(&layout, text_width(), colour()))?;
     Ok(0)
 }
 
@@ -121,6 +121,6 @@ fn check_arrays(words: &RaidArgs) -> Result<u8, Failure> {
         print_json(&arrays)?;
         return Ok(0);
     }
-    print(&report::raid_check(&arrays, width(), colour()))?;
+    print(&report::raid_check(&arrays, text_width(), colour()))?;
     Ok(0)
 }

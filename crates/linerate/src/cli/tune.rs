@@ -6,7 +6,7 @@ mod screen;
 use super::arguments::{
     ApplyArgs, PersistArgs, TuneArgs, TuneChoice, TuneTarget, TuneWhat, UndoArgs, sysroot_of,
 };
-use super::commands::{colour, complain, print, print_json, width};
+use super::commands::{colour, complain, print, print_json, text_width};
 use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{Machine, probe};
@@ -117,7 +117,7 @@ fn show(words: &TuneArgs) -> Result<u8, Failure> {
         }
         print_json(&plan)?;
     } else {
-        print(&screen::plan(&plan, &choice, words.all, &target.open(), width(), colour()))?;
+        print(&screen::plan(&plan, &choice, words.all, &target.open(), text_width(), colour()))?;
     }
     Ok(0)
 }

@@ -1,21 +1,22 @@
-//! The bottleneck in two sentences: the minimum cut of the prediction; what raises the flow, and how far.
+//! The bottleneck: the minimum cut of the prediction, in the words of the verdict; what raises the flow, and how
+//! far.
 
 use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
 use super::predict::Prediction;
-use super::product::{Achieved, Bottleneck};
+use super::product::Bottleneck;
 use crate::measure::ReceiverResult;
-use linerate_facts::units::{show_bits_rate, show_bytes_rate};
+use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_rate, show_bytes_rate_within};
 use linerate_model::plan::schedule::LEAST_ROUNDS;
-use linerate_model::plan::wording::{counted, in_words, listed, name};
-use linerate_model::plan::{Plan, Resource, ResourceKind};
-use linerate_model::verdict::{Doubt, Evidence, Limit, LimitKind, Verdict, judge};
+use linerate_model::plan::wording::{in_words, listed, name, numbered, origin};
+use linerate_model::plan::{Origin, Plan, Resource, ResourceKind};
+use linerate_model::verdict::{Evidence, FlowRate, Limit, LimitKind, NamedLimit, Statement, judge};
 
 /// A next limit that is closer than this is said to be the same.
 const HARDLY: f64 = 1.02;
 
-/// Kind, ids, gain and sentence of the cut.
+/// Kind, ids, gain and sentences of the cut.
 pub(super) fn bottleneck(
     prediction: &Prediction,
     plan: &Plan,
@@ -31,180 +32,108 @@ pub(super) fn bottleneck(
         return nothing_known(prediction, figures);
     };
     let main: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == largest).collect();
-    let mut subject = subject(largest, &main, prediction, plan, figures);
+    let mut limit = named_limit(largest, &main, prediction, plan, figures);
     for kind in part_kinds(prediction, &prediction.solution.cut).iter().rev().skip(1) {
         let parts: Vec<&Resource> = cut.iter().copied().filter(|part| part.kind == *kind).collect();
-        subject = format!("{subject}, together with {}", beside(&parts));
+        limit.beside += &format!(", together with {}", shared(&parts));
     }
-    let limits = if cut.len() > 1 { "limit" } else { "limits" };
-    let headroom = headroom(prediction, figures, largest, main.len(), flow, plan.loopback);
-    let said = BottleneckSentence {
+    let achieved = prediction.achieved(figures);
+    let tied: Vec<&str> = judged.tied.iter().map(String::as_str).collect();
+    let statement = Statement {
         kind: kind(prediction),
-        subject,
-        limits,
-        flow,
-        headroom,
-        judged,
-        achieved: prediction.achieved(figures),
+        limit,
+        predicted: flow,
+        achieved: FlowRate { bytes_per_second: achieved.bytes_per_second, interval: achieved.interval },
+        of_predicted: achieved.of_predicted,
+        verdict: judged.verdict,
+        doubt: judged.doubt,
+        flow: &judged.path,
+        tied: in_words(&tied),
+        headroom: headroom(prediction, figures, largest, main.len(), flow, plan.loopback),
+        least_rounds: LEAST_ROUNDS,
     };
-    Bottleneck {
-        kind: kind(prediction),
-        resources: prediction.solution.cut.clone(),
-        sentence: said.sentence(),
-        gain: match kind(prediction) {
+    Bottleneck::new(
+        kind(prediction),
+        prediction.solution.cut.clone(),
+        statement.sentences(),
+        match kind(prediction) {
             LimitKind::Demand => 0.0,
             _ => prediction.model.gain(&prediction.solution.cut).unwrap_or(0.0),
         },
-    }
-}
-
-/// What there is to be said.
-struct BottleneckSentence<'a> {
-    kind: LimitKind,
-    subject: String,
-    limits: &'static str,
-    flow: f64,
-    headroom: String,
-    judged: &'a Judged,
-    achieved: Achieved,
-}
-
-impl BottleneckSentence<'_> {
-    /// A flat statement only where it is confirmed.
-    fn sentence(&self) -> String {
-        let BottleneckSentence { subject, limits, headroom, judged, .. } = self;
-        let rate = show_bytes_rate(self.flow);
-        let shown = judged.path.limit();
-        match judged.verdict {
-            Verdict::Confirmed if self.kind == LimitKind::Demand => format!(
-                "The flow asked for no more than {rate} (--rate-limit) and had it: nothing of this server limited \
-                 it. What it can do beyond that was not measured."
-            ),
-            Verdict::Confirmed => {
-                let evidence = shown.map(|limit| format!(": {}", limit.clause())).unwrap_or_default();
-                // What a CPU carries follows from a cost that is an estimate, and what loss leaves wanders; what
-                // was carried does not.
-                let rate = match self.kind.is_of_cpu() || self.kind == LimitKind::Loss {
-                    true => show_bytes_rate(self.achieved.bytes_per_second),
-                    false => rate,
-                };
-                format!(
-                    "The bottleneck is {subject}, which {limits} the flow to {rate}{evidence}. {headroom}."
-                )
-            }
-            Verdict::Tie => {
-                let tied: Vec<&str> = judged.tied.iter().map(String::as_str).collect();
-                format!(
-                    "The bottleneck is {subject} or {}: the measurements cannot tell them apart. Both must be \
-                     raised.",
-                    in_words(&tied)
-                )
-            }
-            Verdict::Contradicted => {
-                let shown = shown.map(Limit::to_string).unwrap_or_default();
-                format!(
-                    "Not explained: by its parts {subject} {limits} the flow to {rate}, but the path, at {}, \
-                     showed another limit: {shown}.",
-                    show_bytes_rate(self.achieved.bytes_per_second)
-                )
-            }
-            Verdict::Unexplained => format!("{}. {headroom}.", self.unexplained(&rate)),
-        }
-    }
-
-    fn unexplained(&self, rate: &str) -> String {
-        let BottleneckSentence { subject, limits, judged, achieved, .. } = self;
-        let claim = format!("the bottleneck is {subject}, which {limits} the flow to {rate}");
-        let share = (achieved.of_predicted * 100.0).round();
-        let missing =
-            || judged.path.missing.as_ref().map(|missing| format!(": {missing}")).unwrap_or_default();
-        match judged.doubt {
-            Some(Doubt::NotMeasured) | None => {
-                format!("By the stages alone {claim}; the path was not measured")
-            }
-            Some(Doubt::FewRounds { measured }) => format!(
-                "Not confirmed: {claim}. {} measured, {LEAST_ROUNDS} are needed (a longer --budget)",
-                match measured {
-                    1 => "1 round was".into(),
-                    more => format!("{more} rounds were"),
-                }
-            ),
-            Some(Doubt::Untrusted) if self.kind == LimitKind::Loss => format!(
-                "Not confirmed: {claim}, but the link's rate is not known, and a full link loses packets, too"
-            ),
-            Some(Doubt::Untrusted) => {
-                format!(
-                    "Not confirmed: {claim}, but a cache answered some of its reads, and the device is another"
-                )
-            }
-            Some(Doubt::NothingSeen) => {
-                format!("Not confirmed: by the stages {claim}; the path did {share} % of it{}", missing())
-            }
-            Some(Doubt::Ratio) => {
-                let evidence = judged.path.limit().map(|limit| format!(": {}", limit.clause()));
-                format!(
-                    "Not explained: {claim}, and the path agrees{}, but it did {share} % of that",
-                    evidence.unwrap_or_default()
-                )
-            }
-        }
-    }
+    )
 }
 
 fn nothing_known(prediction: &Prediction, figures: &Figures) -> Bottleneck {
-    let at_least = prediction.achieved(figures).bytes_per_second;
-    let achieved = if at_least > 0.0 {
-        format!("the path carried {}; ", show_bytes_rate(at_least))
-    } else {
-        String::new()
-    };
+    let achieved = prediction.achieved(figures);
+    let carried = FlowRate { bytes_per_second: achieved.bytes_per_second, interval: achieved.interval };
     let why = prediction.solution.bytes_per_second.why().unwrap_or("nothing is on the way");
-    Bottleneck {
-        kind: LimitKind::Unknown,
-        resources: Vec::new(),
-        sentence: format!("The bottleneck is unknown: {achieved}{why}."),
-        gain: 0.0,
-    }
+    let unknown = format!("The bottleneck is unknown: {why}.");
+    let sentences = carried.sentence().into_iter().chain([unknown]).collect();
+    Bottleneck::new(LimitKind::Unknown, Vec::new(), sentences, 0.0)
 }
 
-/// What limits the flow, with the evidence.
-fn subject(
+/// What limits the flow, with its figure.
+fn named_limit(
     kind: ResourceKind,
     parts: &[&Resource],
     prediction: &Prediction,
     plan: &Plan,
     figures: &Figures,
-) -> String {
-    match kind {
-        ResourceKind::Disk => counted("disk", "disks", parts, show_bytes_rate),
-        ResourceKind::Nic if plan.loopback => {
-            format!("the host's own stack (loopback, {}, measured)", show_bits_rate(parts[0].capacity))
-        }
-        ResourceKind::Nic => counted("NIC", "NICs", parts, show_bits_rate),
-        ResourceKind::Pcie => counted("the PCIe link", "PCIe links", parts, show_bytes_rate),
+) -> NamedLimit {
+    let bytes = |one, many| rated_parts(one, many, parts, show_bytes_rate, show_bytes_rate_within);
+    let bits = |one, many| rated_parts(one, many, parts, show_bits_rate, show_bits_rate_within);
+    let one = parts[0];
+    let in_bits = || show_bits_rate_within(one.capacity, one.interval);
+    let text = match kind {
+        ResourceKind::Disk => return bytes("disk", "disks"),
+        ResourceKind::Nic if plan.loopback => format!("the host's own stack (loopback, {})", in_bits()),
+        ResourceKind::Nic => return bits("NIC", "NICs"),
+        ResourceKind::Pcie => return bytes("the PCIe link", "PCIe links"),
         ResourceKind::SocketLink => {
-            counted("the link between the sockets", "links between the sockets", parts, show_bytes_rate)
+            return bytes("the link between the sockets", "links between the sockets");
         }
-        ResourceKind::Memory => format!("the memory ({})", parts[0].why.as_deref().unwrap_or("measured")),
-        ResourceKind::Controller => beside(parts),
+        ResourceKind::Memory => {
+            let why = one.why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
+            format!("the memory ({}{why})", show_bytes_rate_within(one.capacity, one.interval))
+        }
+        ResourceKind::Controller => shared(parts),
         ResourceKind::Cpu => cpu(prediction, plan),
-        ResourceKind::Window => format!("TCP's window ({}, measured)", show_bits_rate(parts[0].capacity)),
-        ResourceKind::Loss => {
-            format!("the loss of packets on the way ({}, measured)", show_bits_rate(parts[0].capacity))
-        }
+        ResourceKind::Window => format!("TCP's window ({})", in_bits()),
+        ResourceKind::Loss => format!("the loss of packets on the way ({})", in_bits()),
         ResourceKind::Demand => {
-            format!("what was asked for (--rate-limit, {})", show_bytes_rate(parts[0].capacity))
+            format!("what was asked for (--rate-limit, {})", show_bytes_rate(one.capacity))
         }
         ResourceKind::Receiver => {
             let report =
                 figures.whole_network(prediction.protocol, false).and_then(|figure| figure.receiver.as_ref());
             receiver(parts, report)
         }
-    }
+    };
+    NamedLimit::from_text(&text)
+}
+
+/// `disk vda`, `2.64 ± 0.06 GB/s`; `the four disks`, `loop0–loop3, 50.0 MB/s each, together 200 ± 1 MB/s`.
+fn rated_parts(
+    one: &str,
+    many: &str,
+    parts: &[&Resource],
+    show: fn(f64) -> String,
+    show_within: fn(f64, Option<[f64; 2]>) -> String,
+) -> NamedLimit {
+    let (name, rates) = numbered(one, many, parts, show);
+    let sum = |of: &dyn Fn(&Resource) -> Option<f64>| parts.iter().map(|part| of(part)).sum::<Option<f64>>();
+    let end = |index: usize| sum(&|part: &Resource| part.interval.map(|ends| ends[index]));
+    let interval = end(0).zip(end(1)).map(|(low, high)| [low, high]);
+    let total = show_within(parts.iter().map(|part| part.capacity).sum(), interval);
+    let several = parts.len() > 1;
+    let figure = if several { format!("{rates}, together {total}") } else { total };
+    let by = parts.iter().find(|part| part.origin != Origin::Measured);
+    let by = by.map(|part| format!(", {}", origin(part))).unwrap_or_default();
+    NamedLimit { name, figure: figure + &by, several, ..NamedLimit::default() }
 }
 
 /// Parts by their names; what devices share by what is known of it.
-fn beside(parts: &[&Resource]) -> String {
+fn shared(parts: &[&Resource]) -> String {
     let ids: Vec<&str> = parts.iter().map(|part| part.id.as_str()).collect();
     match parts {
         [one] if one.kind == ResourceKind::Controller => one.why.clone().unwrap_or_else(|| in_words(&ids)),
@@ -236,13 +165,14 @@ fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
     });
     let why = match (report, limit) {
         (Some(report), Some(Limit::ReceiverQuota { .. })) => {
-            format!("its CPU quota of {:.2} cores, measured; ", report.quota_cores)
+            format!(", with a CPU quota of {:.2} cores", report.quota_cores)
         }
-        (_, Some(Limit::ReceiverCpus)) => "all of its CPUs are full, measured; ".into(),
-        (_, Some(Limit::ReceiverThread { .. })) => "one of its threads fills a core, measured; ".into(),
-        _ => "measured; ".into(),
+        (_, Some(Limit::ReceiverCpus)) => ", with all of its CPUs full".into(),
+        (_, Some(Limit::ReceiverThread { .. })) => ", with a thread that fills a core".into(),
+        _ => String::new(),
     };
-    format!("the receiver on {} ({why}not the NIC, not the disks)", listed(&names, 3))
+    let rate = show_bytes_rate(parts.iter().map(|part| part.capacity).sum());
+    format!("the receiver on {} ({rate}{why})", listed(&names, 3))
 }
 
 /// What raises the flow, how far, and what limits it there.
@@ -257,23 +187,15 @@ fn headroom(
     let remedy = remedy(prediction, kind, parts, loopback);
     let lifted = prediction.carried(figures).solve_without(&prediction.solution.cut);
     let Some(next) = lifted.bytes_per_second.known().copied() else {
-        return format!("{remedy} would raise it; no other limit is known");
+        return format!("{remedy} would raise this; no other limit is known");
     };
     let ids: Vec<&str> = lifted.cut.iter().map(String::as_str).collect();
     let (names, rate) = (in_words(&ids), show_bytes_rate(next));
     if next < flow * HARDLY {
         return format!("{remedy} alone would gain little: at {rate} {names} {} next", is(&ids));
     }
-    let times = next / flow;
-    let gain = if flow <= 0.0 {
-        String::new()
-    } else if times >= 1.95 {
-        format!(" ({times:.0} times)")
-    } else {
-        format!(" (+{:.0} %)", (times - 1.0) * 100.0)
-    };
     let verb = if ids.len() > 1 { "limit" } else { "limits" };
-    format!("{remedy} would raise it to {rate}{gain}, where {names} {verb}")
+    format!("{remedy} would raise this to {rate}, where {names} {verb}")
 }
 
 fn is(ids: &[&str]) -> &'static str {

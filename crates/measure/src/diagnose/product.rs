@@ -93,11 +93,21 @@ pub struct Bottleneck {
     pub kind: LimitKind,
     /// Ids, as in `resources`.
     pub resources: Vec<String>,
-    /// One sentence: what limits the flow and what would lift it.
+    /// What was achieved, what limits it with the evidence, what raises it and what limits next.
     pub sentence: String,
+    /// The same as its sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sentences: Vec<String>,
     /// Bytes per second that the flow gains where all of the cut is lifted away.
     #[serde(default)]
     pub gain: f64,
+}
+
+impl Bottleneck {
+    /// In these sentences.
+    pub fn new(kind: LimitKind, resources: Vec<String>, sentences: Vec<String>, gain: f64) -> Bottleneck {
+        Bottleneck { kind, resources, sentence: sentences.join(" "), sentences, gain }
+    }
 }
 
 /// How bad a finding is.

@@ -2,6 +2,7 @@
 //! measurement at all.
 
 mod lab;
+mod verdicts;
 
 use super::*;
 use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
@@ -86,25 +87,24 @@ fn the_sentences() {
     let sentences: Vec<String> =
         rows().into_iter().map(|row| bottleneck(&row.1.measured().diagnose()).sentence.clone()).collect();
     let expected = [
-        "The bottleneck is the four disks (loop0–loop3, 50.0 MB/s each, measured), which limit the flow to \
-         200 MB/s: the worker waits for them 90 % of the time. Faster or more disks would raise it to 1.24 \
-         GB/s (6 times), where NIC eth0 limits.",
-        "The bottleneck is NIC eth0 (990 Mb/s, measured), which limits the flow to 124 MB/s: the worker \
-         waits for it 90 % of the time. A faster NIC or further ones would raise it to 800 MB/s (6 times), \
-         where disks loop0–loop3 limit.",
-        "The bottleneck is the two NICs (eth0 990 Mb/s and eth1 495 Mb/s, measured), which limit the flow to \
-         186 MB/s: the worker waits for it 90 % of the time. Faster or more NICs would raise it to 400 MB/s \
-         (2 times), where disks loop0 and loop1 limit.",
-        "The bottleneck is the two disks (loop0 100 MB/s and loop1 20.0 MB/s, measured), which limit the \
-         flow to 120 MB/s: the worker waits for them 90 % of the time. Faster or more disks would raise it \
-         to 1.24 GB/s (10 times), where NIC eth0 limits.",
-        "The bottleneck is the control group's CPU quota (0.40 cores, 0.33 CPU seconds per GB), which limits \
-         the flow to 1.20 GB/s: the CPU quota of this control group throttled it in 90 % of its periods. \
-         More cores in the quota would raise it to 2.00 GB/s (+65 %), where disk loop0 limits.",
-        "The bottleneck is the receiver on peer (its CPU quota of 0.10 cores, measured; not the NIC, not the \
-         disks), which limits the flow to 139 MB/s: its CPU quota throttled it in 90 % of its periods. More \
-         CPU for the receiver or a further peer would raise it to 800 MB/s (6 times), where disks \
+        "198 MB/s (1.58 Gb/s) from disk to network. The bottleneck is the four disks (loop0–loop3, 50.0 MB/s \
+         each, together 200 MB/s; the worker spent 90 % of the time waiting for them). Faster or more disks \
+         would raise this to 1.24 GB/s, where NIC eth0 limits.",
+        "122 MB/s (980 Mb/s) from disk to network. The bottleneck is NIC eth0 (990 Mb/s; the worker spent 90 % \
+         of the time waiting for it). A faster NIC or further ones would raise this to 800 MB/s, where disks \
          loop0–loop3 limit.",
+        "184 MB/s (1.47 Gb/s) from disk to network. The bottleneck is the two NICs (eth0 990 Mb/s and eth1 495 \
+         Mb/s, together 1.48 Gb/s; the worker spent 90 % of the time waiting for them). Faster or more NICs \
+         would raise this to 400 MB/s, where disks loop0 and loop1 limit.",
+        "119 MB/s (950 Mb/s) from disk to network. The bottleneck is the two disks (loop0 100 MB/s and loop1 \
+         20.0 MB/s, together 120 MB/s; the worker spent 90 % of the time waiting for them). Faster or more \
+         disks would raise this to 1.24 GB/s, where NIC eth0 limits.",
+        "1.20 GB/s (9.60 Gb/s) from disk to network. The bottleneck is the control group's CPU quota (0.40 \
+         cores, 0.33 CPU seconds per GB; the CPU quota of this control group throttled it in 90 % of its \
+         periods). More cores in the quota would raise this to 2.00 GB/s, where disk loop0 limits.",
+        "139 MB/s (1.11 Gb/s) from disk to network. The bottleneck is the receiver on peer (140 MB/s, with a \
+         CPU quota of 0.10 cores; its CPU quota throttled it in 90 % of its periods). More CPU for the \
+         receiver or a further peer would raise this to 800 MB/s, where disks loop0–loop3 limit.",
     ];
     assert_eq!(sentences, expected);
 }
@@ -156,7 +156,7 @@ fn what_was_held_is_a_lower_bound_and_labelled_so() {
     assert!(
         bottleneck(&diagnosis)
             .sentence
-            .ends_with("More cores in the quota would raise it; no other limit is known.")
+            .ends_with("More cores in the quota would raise this; no other limit is known.")
     );
     for id in ["disk:loop0", "nic:eth0"] {
         let resource = diagnosis.resources.iter().find(|resource| resource.id == id).expect("a resource");
@@ -245,10 +245,10 @@ fn disks_that_slowed_down_are_named_and_the_others_not() {
     };
     let two = with([500e6, 250e6, 500e6, 250e6]);
     assert_eq!(bottleneck(&two).resources, ["disk:loop0", "disk:loop2", "controller:disks"]);
-    let said = "The bottleneck is the two disks (loop0 and loop2, 500 MB/s each, measured), together with what disks \
-                loop1 and loop3 share, a controller or a link (together 500 MB/s, one by one 1.00 GB/s), which limit \
-                the flow to 1.50 GB/s";
-    assert!(bottleneck(&two).sentence.starts_with(said), "{}", bottleneck(&two).sentence);
+    let said = "The bottleneck is the two disks (loop0 and loop2, 500 MB/s each, together 1.00 GB/s; the worker \
+                spent 90 % of the time waiting for them), together with what disks loop1 and loop3 share, a \
+                controller or a link (together 500 MB/s, one by one 1.00 GB/s).";
+    assert_eq!(bottleneck(&two).sentences[1], said);
     let controller = two.resources.iter().find(|resource| resource.id == "controller:disks").expect("it");
     assert_eq!(controller.capacity, 500e6);
     let why =
@@ -330,9 +330,8 @@ fn the_cpu_of_one_worker_on_loopback() {
             < 0.01
     );
     assert!(
-        bottleneck(&diagnosis).sentence.starts_with(
-            "The bottleneck is the core of the one worker (0.33 CPU seconds per GB), which limits"
-        )
+        bottleneck(&diagnosis).sentences[1]
+            .starts_with("The bottleneck is the core of the one worker (0.33 CPU seconds per GB; ")
     );
     case.machine.cpu.quota_cores = Fact::Known(1.0);
     let quota = case.diagnose();
@@ -389,12 +388,11 @@ fn what_was_measured_only_together_counts_by_its_workers() {
 fn loopback_is_called_the_hosts_own_stack() {
     let mut case = Lab { disks: vec![2000.0], nics: vec![700.0], ..Lab::default() }.measured();
     case.plan.loopback = true;
-    let sentence = bottleneck(&case.diagnose()).sentence.clone();
-    assert!(
-        sentence.starts_with(
-            "The bottleneck is the host's own stack (loopback, 5.60 Gb/s, measured), which limits the flow"
-        ),
-        "{sentence}"
+    let diagnosis = case.diagnose();
+    assert_eq!(
+        bottleneck(&diagnosis).sentences[1],
+        "The bottleneck is the host's own stack (loopback, 5.60 Gb/s; the worker spent 90 % of the time waiting \
+         for it)."
     );
 }
 
@@ -568,7 +566,7 @@ fn a_flow_that_reached_its_rate_limit_is_limited_by_that() {
     assert_eq!((bottleneck.kind, reached.verdict), (LimitKind::Demand, Some(Verdict::Confirmed)));
     assert_eq!((bottleneck.resources, bottleneck.gain), (vec!["demand:rate-limit".to_string()], 0.0));
     assert_eq!(
-        bottleneck.sentence,
+        bottleneck.sentences[1..].join(" "),
         "The flow asked for no more than 100 MB/s (--rate-limit) and had it: nothing of this server limited \
          it. What it can do beyond that was not measured."
     );

@@ -10,33 +10,46 @@ const LIKE: f64 = 0.05;
 /// `the four disks (loop0–loop3, 50.0 MB/s each, measured)`; one: `disk vda (3.83 GB/s, measured)`.
 pub fn counted(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) -> String {
     let Some(first) = parts.first() else { return String::new() };
-    let origin = match first.origin {
+    let (name, rates) = numbered(one, many, parts, show);
+    format!("{name} ({rates}, {})", origin(first))
+}
+
+/// Where a resource's figure is from.
+pub fn origin(resource: &Resource) -> &'static str {
+    match resource.origin {
         Origin::Measured => "measured",
         Origin::Effective => "by its data sheet less overhead",
         Origin::Rated => "by its data sheet",
         Origin::Unknown => "unknown",
-    };
+    }
+}
+
+/// `the four disks` and `loop0–loop3, 50.0 MB/s each`; of one: `disk vda` and `3.83 GB/s`.
+pub fn numbered(one: &str, many: &str, parts: &[&Resource], show: fn(f64) -> String) -> (String, String) {
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
     if let [part] = parts {
-        return format!("{one} {} ({}, {origin})", names[0], show(part.capacity));
+        return (format!("{one} {}", names[0]), show(part.capacity));
     }
     let mut rates: Vec<f64> = parts.iter().map(|part| part.capacity).collect();
     rates.sort_by(f64::total_cmp);
-    let (least, median, most) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
-    let each = if most <= least * (1.0 + LIKE) {
-        format!("{}, {} each", ranged(&names), show(median))
+    let Some(((least, most), median)) = rates.first().zip(rates.last()).zip(rates.get(rates.len() / 2))
+    else {
+        return Default::default();
+    };
+    let each = if *most <= least * (1.0 + LIKE) {
+        format!("{}, {} each", ranged(&names), show(*median))
     } else if parts.len() <= 4 {
         let pairs: Vec<String> =
             parts.iter().map(|part| format!("{} {}", name(&part.id), show(part.capacity))).collect();
         listed(&pairs.iter().map(String::as_str).collect::<Vec<_>>(), 4)
     } else {
-        format!("{}, {} to {}", ranged(&names), show(least), show(most))
+        format!("{}, {} to {}", ranged(&names), show(*least), show(*most))
     };
     let count = match parts.len() {
         count @ 2..=9 => ["two", "three", "four", "five", "six", "seven", "eight", "nine"][count - 2].into(),
         count => count.to_string(),
     };
-    format!("the {count} {many} ({each}, {origin})")
+    (format!("the {count} {many}"), each)
 }
 
 /// The part of an id after its kind.

@@ -7,6 +7,7 @@ mod evidence;
 mod judge;
 mod limit;
 mod sentences;
+mod statement;
 pub mod thresholds;
 
 pub use certainty::{Claim, Doubt, Verdict, verdict};
@@ -16,6 +17,7 @@ pub use evidence::{
 };
 pub use judge::{is_full, is_full_thread, is_stolen, judge};
 pub use limit::{Judgement, Limit, LimitKind, Missing};
+pub use statement::{FlowRate, NamedLimit, Statement};
 
 #[cfg(test)]
 mod tests;

@@ -117,24 +117,21 @@ impl Display for Limit {
 }
 
 impl Limit {
-    /// The same without what it is about, for a sentence that has named it: `the workers wait for it 92 % of the
-    /// time`.
-    pub fn clause(&self) -> String {
+    /// The same without what it is about, for a sentence that has just named it, one thing or `several`: `the
+    /// worker spent 92 % of the time waiting for it`.
+    pub fn clause(&self, several: bool) -> String {
+        let it = if several { "them" } else { "it" };
+        let waited = |count: u32, share: f64| {
+            let workers = if count == 1 { "the worker" } else { "the workers" };
+            format!("{workers} spent {} of the time waiting for {it}", percent(share))
+        };
         match self {
-            Limit::Sink { count, share, part: None } => {
-                format!("{} for it {} of the time", wait(*count), percent(*share))
-            }
-            Limit::Sink { part: Some(part), .. } => part.clause(),
+            Limit::Source { count, share, .. } => waited(*count, *share),
+            Limit::Sink { count, share, part: None } => waited(*count, *share),
+            Limit::Sink { part: Some(part), .. } => part.clause(several),
             _ => {
                 let text = self.to_string();
-                let subjects = [
-                    "the disks: ",
-                    "the disk: ",
-                    "the network: ",
-                    "the CPU: ",
-                    "the receiver: ",
-                    "TCP's window: ",
-                ];
+                let subjects = ["the disk: ", "the CPU: ", "the receiver: ", "TCP's window: "];
                 let found = subjects.iter().find_map(|subject| text.strip_prefix(subject));
                 found.map(str::to_string).unwrap_or(text)
             }

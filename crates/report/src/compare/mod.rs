@@ -64,6 +64,9 @@ pub struct Side {
     pub command: String,
     /// Something failed along the way.
     pub partial: bool,
+    /// What it achieved, what limits it and what raises it; empty where one stage alone was measured.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub verdict: String,
 }
 
 /// A fact that differs between the machines.
@@ -158,6 +161,7 @@ fn side(run: &Run, file: &Path) -> Side {
         version: printable(&run.version),
         command: run.command(),
         partial: !run.errors.is_empty(),
+        verdict: if run.stage.is_none() { super::verdict::verdict(run).in_words() } else { String::new() },
     }
 }
 

@@ -5,7 +5,7 @@ use super::text::{summaries, verdict_word};
 use super::{ComparedFigure, Comparison, Detail, Quantity, Rate, SampleComparison, Side};
 use crate::charts::{self, Named};
 use crate::html::document;
-use crate::html::pieces::{card, heading, table as scrolling};
+use crate::html::pieces::{card, heading, kept_together, table as scrolling};
 use crate::markup::{Markup, at, html};
 use linerate_measure::run::Run;
 use std::path::PathBuf;
@@ -40,6 +40,7 @@ pub(crate) fn page(comparison: &Comparison, runs: &[(PathBuf, Run)]) -> String {
         (header(comparison))
         main {
             (unlike(comparison))
+            (verdicts(comparison))
             (rows(comparison))
             (details(comparison))
             (answers(comparison))
@@ -79,6 +80,19 @@ fn table(comparison: &Comparison, rows: Markup) -> Markup {
 
 fn cells(what: &str, values: &[String]) -> Markup {
     html! { tr { th scope="row" { (what) } @for value in values { td { (value) } } } }
+}
+
+/// What each run of the whole path achieved and what limits it; nothing where stages alone were measured.
+fn verdicts(comparison: &Comparison) -> Markup {
+    let runs = || comparison.runs.iter().filter(|run| !run.verdict.is_empty());
+    let body = html! {
+        @for run in runs() { p { b { (run.label) } ": " (kept_together(&run.verdict)) } }
+    };
+    if runs().next().is_none() {
+        html! {}
+    } else {
+        card("verdicts", "Verdicts", html! {}, body)
+    }
 }
 
 fn unlike(comparison: &Comparison) -> Markup {

@@ -4,7 +4,7 @@ use super::{ComparedFigure, Comparison, Difference, Rate, SampleComparison};
 use crate::figure::percent;
 use crate::grid::{lines, name, number, text};
 use crate::terminal::Style;
-use linerate_facts::printable::{shortened, wrapped};
+use linerate_facts::printable::{hanging, shortened, wrapped};
 use linerate_measure::measure::interval::LEAST_SAMPLES;
 
 /// Measurements of one run alone that are named; more are counted.
@@ -18,17 +18,17 @@ const HEAD: usize = 18;
 
 /// The whole screen, a newline at its end.
 pub(crate) fn screen(comparison: &Comparison, width: usize, colour: bool) -> String {
+    let style = Style::of(width, colour);
     let width = width.clamp(60, 140);
-    let style = Style { colour };
     let mut text = head(comparison, width, style);
     text.extend(unlike(comparison, width, style));
     if !comparison.rows.is_empty() {
-        let table = table(comparison, width);
+        let table = table(comparison, style.table(width));
         text.push(String::new());
         text.push(style.dim(&table[0]));
         text.extend_from_slice(&table[1..]);
     }
-    let differing = details(comparison, width);
+    let differing = details(comparison, style.table(width));
     if let Some((head, lines)) = differing.split_first() {
         text.extend([String::new(), style.dim(head)]);
         text.extend_from_slice(lines);
@@ -55,8 +55,15 @@ fn head(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {
     for (index, run) in comparison.runs.iter().enumerate() {
         let word = if index == 0 { "compared with " } else { "              " };
         let partial = if run.partial { ", partial" } else { "" };
-        let line = format!("{word}{}: {} on {}, {}{partial}", run.label, run.command, run.host, run.started);
-        text.push(if index == 0 { style.bold(&shortened(&line, width)) } else { shortened(&line, width) });
+        let line = format!("{}: {} on {}, {}{partial}", run.label, run.command, run.host, run.started);
+        let bold = |line: &String| if index == 0 { style.bold(line) } else { line.clone() };
+        text.extend(hanging(word, &line, width).iter().map(bold));
+        text.extend(
+            hanging("              ", &run.verdict, width)
+                .iter()
+                .filter(|line| !line.trim().is_empty())
+                .cloned(),
+        );
     }
     text
 }
@@ -69,19 +76,35 @@ fn unlike(comparison: &Comparison, width: usize, style: Style) -> Vec<String> {
     for fact in &comparison.unlike {
         let line = format!("  {}: {}", fact.what, fact.values.join(" | "));
         text.extend(
-            wrapped(&line, width)
+            wrapped(&line, width - 4)
                 .iter()
                 .enumerate()
-                .map(|(index, line)| if index == 0 { format!("  {line}") } else { format!("    {line}") })
-                .map(|line| shortened(&line, width)),
+                .map(|(index, line)| if index == 0 { format!("  {line}") } else { format!("    {line}") }),
         );
     }
     text
 }
 
+/// The runs' names as heads of columns. Long ones that begin alike are named by their ends.
+fn heads(comparison: &Comparison) -> Vec<String> {
+    let labels: Vec<&str> = comparison.runs.iter().map(|run| run.label.as_str()).collect();
+    let ends = |label: &str| -> String {
+        let end: Vec<char> = label.chars().rev().take(HEAD - 1).collect();
+        format!("…{}", end.into_iter().rev().collect::<String>())
+    };
+    let starts: Vec<String> = labels.iter().map(|label| shortened(label, HEAD)).collect();
+    let alike = |index: usize| starts.iter().filter(|start| **start == starts[index]).count() > 1;
+    let long = |index: usize| labels[index].chars().count() > HEAD;
+    let head = |index: usize| match long(index) && alike(index) {
+        true => ends(labels[index]),
+        false => starts[index].clone(),
+    };
+    (0..labels.len()).map(head).collect()
+}
+
 /// Two runs side by side; more below each other, since a screen is not that wide.
 fn table(comparison: &Comparison, width: usize) -> Vec<String> {
-    let heads: Vec<String> = comparison.runs.iter().map(|run| shortened(&run.label, HEAD)).collect();
+    let heads = heads(comparison);
     let [first, second] = &heads[..] else { return long_table(comparison, width) };
     let all = [name("measurement"), number(first, 0), number(second, 0), text("", 0)];
     let rows: Vec<Vec<String>> = comparison
@@ -105,18 +128,14 @@ fn table(comparison: &Comparison, width: usize) -> Vec<String> {
 fn long_table(comparison: &Comparison, width: usize) -> Vec<String> {
     let all = [name("measurement"), text("run", 0), number("rate", 0), text("against the first", 0)];
     let mut rows = Vec::new();
+    let heads = heads(comparison);
     for row in &comparison.rows {
         let mut name = named(comparison, row);
-        for ((run, figure), against) in comparison.runs.iter().zip(&row.figures).zip(&row.against_first) {
+        for ((head, figure), against) in heads.iter().zip(&row.figures).zip(&row.against_first) {
             let Some(figure) = figure else { continue };
             let verdict = against.as_ref().map(verdict_word).unwrap_or_default();
             // The name stands before the first of its lines only.
-            rows.push(vec![
-                std::mem::take(&mut name),
-                shortened(&run.label, HEAD),
-                row.shown(figure),
-                verdict,
-            ]);
+            rows.push(vec![std::mem::take(&mut name), head.clone(), row.shown(figure), verdict]);
         }
     }
     lines(&all, &rows, width)
@@ -127,14 +146,14 @@ fn long_table(comparison: &Comparison, width: usize) -> Vec<String> {
 fn details(comparison: &Comparison, width: usize) -> Vec<String> {
     let all = [name("beside the rate"), text("run", 0), number("", 0), text("against the first", 0)];
     let mut rows = Vec::new();
+    let heads = heads(comparison);
     for detail in comparison.details.iter().filter(|detail| detail.differs()) {
         let mut name = format!("{}: {}", detail.quantity.word(), detail.name);
-        for ((run, figure), against) in comparison.runs.iter().zip(&detail.figures).zip(&detail.against_first)
-        {
+        for ((head, figure), against) in heads.iter().zip(&detail.figures).zip(&detail.against_first) {
             let Some(figure) = figure else { continue };
             rows.push(vec![
                 std::mem::take(&mut name),
-                shortened(&run.label, HEAD),
+                head.clone(),
                 detail.quantity.show(figure.median),
                 against.as_ref().map(verdict_word).unwrap_or_default(),
             ]);

@@ -6,7 +6,7 @@ mod wall;
 
 use super::terminal::{self, Style};
 use linerate_facts::fact::Fact;
-use linerate_facts::printable::{printable, shortened, wrapped};
+use linerate_facts::printable::{printable, wrapped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
 use linerate_model::plan::flow::FlowPlan;
@@ -95,7 +95,7 @@ impl FlowReport {
 
     /// The screen, at most `width` columns wide.
     pub fn screen(&self, width: usize, colour: bool) -> String {
-        let style = Style { colour };
+        let style = Style::of(width, colour);
         let width = width.clamp(60, 120);
         let plan = &self.plan;
         let mut lines = Vec::new();
@@ -104,7 +104,7 @@ impl FlowReport {
             false => format!("{} ({})", printable(&plan.machine), printable(&self.processors)),
         };
         lines.extend(wrapped(&title, width).into_iter().map(|line| style.bold(&line)));
-        lines.push(style.dim(&shortened(&printable(&plan.flow), width)));
+        lines.extend(wrapped(&printable(&plan.flow), width).iter().map(|line| style.dim(line)));
         lines.push(String::new());
         self.changes(&mut lines, width, style);
         put(&mut lines, "ceiling", &self.ceiling(), width, |text| style.bold(text));

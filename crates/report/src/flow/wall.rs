@@ -16,7 +16,7 @@ const MOST_LINES: usize = 12;
 
 /// The screen, at most `width` columns wide.
 pub(crate) fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> String {
-    let style = Style { colour };
+    let style = Style::of(width, colour);
     let width = width.clamp(60, 120);
     let need = &verdict.need;
     let mut lines = vec![style.bold(&title(need)), String::new()];

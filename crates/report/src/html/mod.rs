@@ -19,7 +19,7 @@ use super::figure::{Figure, Unit, percent};
 use super::map;
 use super::markup::{DOCTYPE, Markup, PreEscaped, finished, html};
 use super::power;
-use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
+use super::verdict::{RunVerdict, named, resources, subject, verdict};
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
 use pieces::{card, kept_together, letter_tag, with_code, word_tag};
@@ -85,19 +85,20 @@ fn title(run: &Run, verdict: &RunVerdict) -> String {
 
 fn header(run: &Run, verdict: &RunVerdict) -> Markup {
     let facts = [format!("linerate {}", run.version), run.host.clone(), run.started.clone()];
-    let long = verdict.sentence.chars().count() > 100;
+    let long = verdict.bottleneck.chars().count() > 100;
     html! {
         header {
             p class="kicker" {
                 @for fact in facts.iter().filter(|fact| !fact.is_empty()) { span { (fact) } }
             }
             p class="subject" { (subject(run)) }
-            @if verdict.achieved.value.is_some() {
-                h1 { (kept_together(&both(&verdict.achieved))) " from disk to network" }
-                p class="lead" { (kept_together(&verdict.sentence)) }
+            @if let Some(achieved) = &verdict.achieved_sentence {
+                h1 { (kept_together(achieved.trim_end_matches('.'))) }
+                p class="lead" { (kept_together(&verdict.bottleneck)) }
             } @else {
-                h1 class=[long.then_some("long")] { (kept_together(&verdict.sentence)) }
+                h1 class=[long.then_some("long")] { (kept_together(&verdict.bottleneck)) }
             }
+            @if !verdict.headroom.is_empty() { p class="lead" { (kept_together(&verdict.headroom)) } }
             (tiles(run, verdict))
             (legend())
         }

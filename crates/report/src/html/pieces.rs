@@ -73,7 +73,7 @@ pub(super) fn with_code(text: &str) -> Markup {
 }
 
 /// The text with each number tied to its unit, so that no line ends between them.
-pub(super) fn kept_together(text: &str) -> String {
+pub(crate) fn kept_together(text: &str) -> String {
     let unit = |word: &str| {
         word.starts_with('%') || word.contains("b/s") || word.contains("B/s") || word.contains("iB")
     };

@@ -17,6 +17,13 @@ const DOTS: usize = 200;
 
 const STRIP_WIDTH: f64 = 132.0;
 
+/// Columns in which something is known; the others are left out.
+#[derive(Clone, Copy)]
+struct KnownColumns {
+    rated: bool,
+    effective: bool,
+}
+
 /// The section with the table.
 pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
     let rows = rows(run);
@@ -25,6 +32,10 @@ pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
         return card("stages", "Stages", html! {}, empty);
     }
     let entries = grouped(&rows, ROWS_OF_A_KIND);
+    let known = KnownColumns {
+        rated: rows.iter().any(|row| row.measurement.stage != Stage::Path && row.rated.value.is_some()),
+        effective: rows.iter().any(|row| row.effective.value.is_some()),
+    };
     let stage_of = |entry: &Entry| match entry {
         Entry::One(row) => row.measurement.stage,
         Entry::Many(group) => group.rows[0].measurement.stage,
@@ -32,11 +43,11 @@ pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
     let stages = html! {
         @for entries in entries.chunk_by(|one, next| stage_of(one) == stage_of(next)) {
             tbody {
-                tr class="stage" { th scope="rowgroup" colspan="8" { (stage_of(&entries[0])) } }
+                tr class="stage" { th scope="rowgroup" colspan=(6 + usize::from(known.rated) + usize::from(known.effective)) { (stage_of(&entries[0])) } }
                 @for entry in entries {
                     @match entry {
-                        Entry::One(row) => (one(row, verdict)),
-                        Entry::Many(group) => (many(group, verdict)),
+                        Entry::One(row) => (one(row, verdict, known)),
+                        Entry::Many(group) => (many(group, verdict, known)),
                     }
                 }
             }
@@ -46,16 +57,17 @@ pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
         "Samples: one dot a repeat, the tick is their median, the line the effective rate; from 0 at the left. Spread \
          is (highest − lowest) ÷ median. CPU seconds are those of our processes for 10⁹ bytes."
     };
-    let body = html! { (table("stages", head(), stages)) (details(&entries, verdict)) (reasons(&rows)) };
+    let body =
+        html! { (table("stages", head(known), stages)) (details(&entries, verdict, known)) (reasons(&rows)) };
     card("stages", "Stages", intro, body)
 }
 
-fn head() -> Markup {
+fn head(known: KnownColumns) -> Markup {
     let measured = || letter_tag(Origin::Measured);
     html! {
         (heading(false, html! { "measurement" }))
-        (heading(true, html! { "rated " (letter_tag(Origin::Rated)) }))
-        (heading(true, html! { "effective " (letter_tag(Origin::Effective)) }))
+        @if known.rated { (heading(true, html! { "rated " (letter_tag(Origin::Rated)) })) }
+        @if known.effective { (heading(true, html! { "effective " (letter_tag(Origin::Effective)) })) }
         (heading(true, html! { "measured " (measured()) }))
         (heading(false, html! { "samples " (measured()) }))
         (heading(true, html! { "spread " (measured()) }))
@@ -64,7 +76,7 @@ fn head() -> Markup {
     }
 }
 
-fn one(row: &DeviceRow, verdict: &RunVerdict) -> Markup {
+fn one(row: &DeviceRow, verdict: &RunVerdict, known: KnownColumns) -> Markup {
     let m = row.measurement;
     let cut = verdict.cut.contains(&m.resource);
     let spread = if m.samples.len() > 1 { percent(m.spread) } else { "–".into() };
@@ -72,8 +84,10 @@ fn one(row: &DeviceRow, verdict: &RunVerdict) -> Markup {
     html! {
         tr class=[cut.then_some("cut")] {
             th scope="row" { (row.name()) (cut_mark(cut)) }
-            td class="r" { @if m.stage == Stage::Path { "–" } @else { (tagged(&row.rated, row.unit)) } }
-            td class="r" { (tagged(&row.effective, row.unit)) }
+            @if known.rated {
+                td class="r" { @if m.stage == Stage::Path { "–" } @else { (tagged(&row.rated, row.unit)) } }
+            }
+            @if known.effective { td class="r" { (tagged(&row.effective, row.unit)) } }
             td class="r" { b { (tagged(&row.measured, row.unit)) } }
             td { (strip(row)) }
             td class="r num" { (spread) }
@@ -97,13 +111,13 @@ fn remarks(row: &DeviceRow) -> Markup {
     }
 }
 
-fn many(group: &Group, verdict: &RunVerdict) -> Markup {
+fn many(group: &Group, verdict: &RunVerdict, known: KnownColumns) -> Markup {
     let cut = group.rows.iter().any(|row| verdict.cut.contains(&row.measurement.resource));
     html! {
         tr class=[cut.then_some("cut")] {
             th scope="row" { (group.name()) ", each alone" (cut_mark(cut)) }
-            td class="r num" { (ranged(group, |row| &row.rated)) }
-            td class="r num" { (ranged(group, |row| &row.effective)) }
+            @if known.rated { td class="r num" { (ranged(group, |row| &row.rated)) } }
+            @if known.effective { td class="r num" { (ranged(group, |row| &row.effective)) } }
             td class="r num" { b { (ranged(group, |row| &row.measured)) } }
             td { (strip_of_group(group)) }
             td class="r num" { "≤ " (percent(group.largest(|m| m.spread))) }
@@ -121,14 +135,14 @@ fn ranged(group: &Group, figure: impl for<'r, 's> Fn(&'r DeviceRow<'s>) -> &'r F
 }
 
 /// The single devices behind the rows that stand for many.
-fn details(entries: &[Entry], verdict: &RunVerdict) -> Markup {
+fn details(entries: &[Entry], verdict: &RunVerdict, known: KnownColumns) -> Markup {
     let groups =
         entries.iter().filter_map(|entry| if let Entry::Many(group) = entry { Some(group) } else { None });
     html! {
         @for group in groups {
             details {
                 summary { (group.name()) ", each alone" }
-                (table("stages", head(), html! { tbody { @for row in &group.rows { (one(row, verdict)) } } }))
+                (table("stages", head(known), html! { tbody { @for row in &group.rows { (one(row, verdict, known)) } } }))
             }
         }
     }

@@ -5,7 +5,7 @@ use super::pieces::{card, heading, kept_together, table, tagged, word_tag};
 use crate::figure::{Figure, Unit, percent};
 use crate::markup::{Markup, at, html};
 use crate::stages::{DeviceRow, rows};
-use crate::verdict::{RunVerdict, named, plural, resources};
+use crate::verdict::{RunVerdict, named, plural, resources, without_achieved};
 use linerate_measure::diagnose::ProtocolDiagnosis;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
@@ -55,7 +55,7 @@ fn protocols(run: &Run) -> Markup {
                 td class="r" { (tagged(&predicted, Unit::Bytes)) }
                 td class="r" { (tagged(&achieved, Unit::Bytes)) }
                 td class="r num" { @if share > 0.0 { (percent(share)) } @else { "–" } }
-                td { (kept_together(&one.bottleneck.sentence)) }
+                td { (kept_together(&without_achieved(&one.bottleneck, &one.achieved))) }
             }
         }
     };

@@ -6,7 +6,7 @@ use crate::grid::{Column, lines, name, number, text};
 use crate::json;
 use crate::stage::sentence;
 use crate::terminal::Style;
-use crate::verdict::{both, verdict};
+use crate::verdict::verdict;
 use linerate_facts::printable::{columns, printable, wrapped};
 use linerate_measure::run::Run;
 use serde::Serialize;
@@ -100,7 +100,7 @@ impl ResultList {
 
     /// For a terminal; a newline at its end. No sentence is cut.
     pub fn screen(&self, width: usize, colour: bool) -> String {
-        let style = Style { colour };
+        let style = Style::of(width, colour);
         if self.results.is_empty() {
             let shown = printable(&self.folder.to_string_lossy());
             return format!("No result is kept in {shown}.\n");
@@ -169,8 +169,7 @@ fn summary(run: &Run) -> ResultSummary {
         Some(_) => (None, sentence(run)),
         None => {
             let verdict = verdict(run);
-            let rate = verdict.achieved.value.map(|_| format!("{}. ", both(&verdict.achieved)));
-            (verdict.achieved.value, rate.unwrap_or_default() + &verdict.sentence)
+            (verdict.achieved.value, verdict.in_words())
         }
     };
     ResultSummary {
@@ -210,9 +209,11 @@ mod tests {
         let (_state, list) = list();
         insta::assert_snapshot!(list.screen(110, false), @r#"
              no.  time (UTC)        host        command
-        @-5    1  2026-03-01 09:30  lab-server  run      197 MB/s (1.58 Gb/s). The bottleneck is the four disks, which
-                                                         together limit the flow to 199 MB/s; the NIC is used to 16 %.
-                                                         Each further disk of this kind adds 50 MB/s.
+        @-5    1  2026-03-01 09:30  lab-server  run      197 ± 2 MB/s (1.58 Gb/s) from disk to network. The bottleneck
+                                                         is the four disks (loop0–loop3, 49.8 MB/s each, together 199
+                                                         ± 3 MB/s; the workers spent 63 % of the time waiting for
+                                                         them). Faster or more disks would raise this to 1.21 GB/s,
+                                                         where NIC lr-v0 limits.
         @-4    2  2026-03-01 12:00  lab-server  disk     btrfs-raid0: The most was 796 MB/s: sequential read, 8
                                                          workers, 1 MiB.
         @-3    3  2026-03-01 12:00  lab-server  memory   Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes 96
@@ -226,10 +227,11 @@ mod tests {
         insta::assert_snapshot!(list.screen(60, false), @r#"
              no.  time (UTC)        host        command
         @-5    1  2026-03-01 09:30  lab-server  run
-            197 MB/s (1.58 Gb/s). The bottleneck is the four disks,
-            which together limit the flow to 199 MB/s; the NIC is
-            used to 16 %. Each further disk of this kind adds 50
-            MB/s.
+            197 ± 2 MB/s (1.58 Gb/s) from disk to network. The
+            bottleneck is the four disks (loop0–loop3, 49.8 MB/s
+            each, together 199 ± 3 MB/s; the workers spent 63 % of
+            the time waiting for them). Faster or more disks would
+            raise this to 1.21 GB/s, where NIC lr-v0 limits.
         @-4    2  2026-03-01 12:00  lab-server  disk
             btrfs-raid0: The most was 796 MB/s: sequential read, 8
             workers, 1 MiB.

@@ -1,8 +1,8 @@
 //! Benchmarks of file access on a screen: a line for each figure with its latencies, its self-checks below
 //! it; the scaling curve.
 
+use super::finding_lines;
 use super::style::Style;
-use super::{FINDING_LINES, finding_lines};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, number, styled};
 use linerate_facts::printable::{hanging, printable, wrapped};
@@ -45,7 +45,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
         lines.push(String::new());
         lines.extend(curve(scaling, width, style));
     }
-    lines.extend(finding_lines(run, usize::MAX, FINDING_LINES, width, style));
+    lines.extend(finding_lines(run, usize::MAX, width, style));
     for change in &run.changes {
         lines.extend(labelled("changed", change, width));
     }
@@ -287,7 +287,7 @@ mod tests {
             levels_off_at: Some(2),
             held_by: Some("150 MB/s: loop9, which all of them lie on".into()),
         };
-        let lines = curve(&scaling, 80, Style { colour: false });
+        let lines = curve(&scaling, 80, Style::of(100, false));
         assert_eq!(lines.len(), 5);
         assert!(lines[4].starts_with("levels off at 2 sources with 150 MB/s: loop9"), "{lines:?}");
     }

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_line_a_layer_with_the_drops_below() {
-        insta::assert_snapshot!(screen(&ledger(), 100, Style { colour: false }), @r"
+        insta::assert_snapshot!(screen(&ledger(), 100, Style::of(100, false)), @r"
         where              datagrams  payload bytes  dropped  counter              counts
         alpha application     40,000     58,880,000        –  application counter  datagrams
         alpha UDP                                          –  UDP counter          datagrams
@@ -121,7 +121,7 @@ mod tests {
         ledger.lines[2].drops[0].counter = "\u{1b}[2J\u{202e}x".repeat(20);
         ledger.lines[2].host = "h".repeat(200);
         for width in [60, 80, 110] {
-            for line in screen(&ledger, width, Style { colour: false }).lines() {
+            for line in screen(&ledger, width, Style::of(100, false)).lines() {
                 assert!(line.chars().count() <= width, "{line}");
                 assert!(!line.contains('\u{1b}') && !line.contains('\u{202e}'), "{line}");
             }

@@ -1,6 +1,6 @@
 //! The screen of a load test: what was run, a line for each step, the answer, findings, errors.
 
-use super::{FINDING_LINES, Style, error_text, finding_lines};
+use super::{Style, error_text, finding_lines};
 use crate::grid::{Column, name, number, styled, text};
 use crate::stage::{operations_word, rows, seconds_word, sentence};
 use linerate_facts::printable::{printable, wrapped};
@@ -28,8 +28,8 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     screen.push(String::new());
     screen.extend(wrapped(&sentence(run), width).iter().map(|line| style.bold(line)));
     screen.extend(remarks(run, width, style));
-    screen.extend(finding_lines(run, usize::MAX, FINDING_LINES, width, style));
-    screen.extend(error_text(&run.errors, 5, 3, width, style));
+    screen.extend(finding_lines(run, usize::MAX, width, style));
+    screen.extend(error_text(&run.errors, 5, width, style));
     screen.join("\n") + "\n"
 }
 

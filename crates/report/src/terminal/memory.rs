@@ -1,8 +1,8 @@
 //! `linerate memory` on a screen: a row for each working set, number of cores, stride and node pair, a column
 //! for each kernel.
 
+use super::finding_text;
 use super::style::Style;
-use super::{FINDING_LINES, finding_text};
 use crate::figure::quantity;
 use crate::grid::{Column, lines, number, text};
 use linerate_facts::printable::{columns, printable, wrapped};
@@ -68,7 +68,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
         let mut left = kinds.as_slice();
         while !left.is_empty() {
             let fits = |count: &usize| {
-                let plain = Style { colour: false };
+                let plain = Style::of(100, false);
                 table(&rows, &left[..*count], usize::MAX, plain).iter().all(|line| columns(line) <= width)
             };
             let (these, below) = left.split_at((2..=left.len()).rev().find(fits).unwrap_or(1));
@@ -79,7 +79,7 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     }
     lines.extend(notes(run, &seen, width).iter().map(|line| style.dim(line)));
     for finding in run.findings() {
-        lines.extend(finding_text(finding, FINDING_LINES, width, style));
+        lines.extend(finding_text(finding, width, style));
     }
     lines.join("\n") + "\n"
 }
@@ -113,7 +113,7 @@ fn table(rows: &[&MemoryRow], kinds: &[AccessKind<'static>], width: usize, style
     };
     let rows = rows.iter().filter(|row| kinds.iter().any(|kind| row.of(*kind).is_some()));
     let rows: Vec<_> = heads.iter().cloned().chain(rows.map(lines_of)).collect();
-    let mut lines = lines(&all, &rows, width);
+    let mut lines = lines(&all, &rows, style.table(width));
     lines[..=heads.len()].iter_mut().for_each(|line| *line = style.dim(line));
     lines
 }

@@ -14,22 +14,21 @@ mod table;
 
 use super::figure::{Figure, Unit, percent, quantity, rate};
 use super::power;
-use super::verdict::{RunVerdict, both, named, resources, subject, verdict};
-use linerate_facts::printable::{columns, printable, shortened, wrapped};
+use super::verdict::{RunVerdict, both, named, resources, subject, verdict, without_achieved};
+use linerate_facts::printable::{columns, printable, wrapped};
+use linerate_facts::wording::counted;
 use linerate_measure::diagnose::Finding;
 use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use linerate_model::plan::Origin;
+pub use style::NO_SCREEN;
 pub(super) use style::Style;
 
 /// Lines of the smallest screen that is not a toy; more scrolls its own first line away.
 const SCREEN_LINES: usize = 40;
-/// Lines of each finding on the screen of one stage; the page has all of it.
-const FINDING_LINES: usize = 4;
-
 /// Tables of rates, one below the other.
 pub(super) fn rates(tables: &[linerate_machine::rates::table::Table], width: usize, colour: bool) -> String {
-    let style = Style { colour };
+    let style = Style::of(width, colour);
     let screens: Vec<String> = tables.iter().map(|table| rate_table::screen(table, width, style)).collect();
     screens.join("\n")
 }
@@ -40,12 +39,12 @@ pub(super) fn ledger(
     width: usize,
     colour: bool,
 ) -> String {
-    ledger::screen(ledger, width, Style { colour })
+    ledger::screen(ledger, width, Style::of(width, colour))
 }
 
 /// The whole path, or the one stage that was measured: each command has its own table.
 pub(super) fn run(run: &Run, width: usize, colour: bool) -> String {
-    let style = Style { colour };
+    let style = Style::of(width, colour);
     let mut screen = match run.stage {
         None => screen(run, width, colour),
         Some(Stage::Memory) => memory::screen(run, width, style),
@@ -61,7 +60,7 @@ pub(super) fn run(run: &Run, width: usize, colour: bool) -> String {
 
 /// An array and the command lines that make it.
 pub(super) fn raid(layout: &linerate_model::plan::raid::RaidLayout, width: usize, colour: bool) -> String {
-    raid::layout(layout, width, Style { colour })
+    raid::layout(layout, width, Style::of(width, colour))
 }
 
 /// Arrays that are there, and what is to be said of them.
@@ -70,35 +69,55 @@ pub(super) fn raid_check(
     width: usize,
     colour: bool,
 ) -> String {
-    raid::checked(arrays, width, Style { colour })
+    raid::checked(arrays, width, Style::of(width, colour))
 }
 
-/// The screen. It drops detail, never a stage, until it fits; what was dropped is counted and is in the page
-/// and the JSON.
+/// How much is shown of what may be left out.
+#[derive(Clone, Copy, Debug)]
+struct Detail {
+    findings: usize,
+    /// Of the table.
+    rows: usize,
+    errors: usize,
+    /// Beside the table and the figures below it, and sentences of other protocols.
+    notes: bool,
+}
+
+/// From rich to poor.
+const DETAILS: [Detail; 9] = [
+    Detail { findings: 8, rows: 22, errors: 3, notes: true },
+    Detail { findings: 6, rows: 22, errors: 3, notes: true },
+    Detail { findings: 5, rows: 20, errors: 3, notes: true },
+    Detail { findings: 4, rows: 18, errors: 3, notes: true },
+    Detail { findings: 3, rows: 16, errors: 3, notes: true },
+    Detail { findings: 2, rows: 14, errors: 3, notes: true },
+    Detail { findings: 1, rows: 12, errors: 2, notes: true },
+    Detail { findings: 1, rows: 10, errors: 2, notes: false },
+    Detail { findings: 0, rows: 10, errors: 1, notes: false },
+];
+
+/// The screen. It drops findings, errors and rows of devices alike, never a stage or a part of a sentence, until
+/// it fits; what was dropped is counted and is in the page and the JSON. What is no screen has all of it.
 pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
+    let style = Style::of(width, colour);
     let width = width.clamp(60, 110);
-    let style = Style { colour };
     let verdict = verdict(run);
-    // From rich to poor: findings shown, lines for each text, rows of the table, errors shown.
-    let detail = [
-        (8, 4, 22, 3),
-        (6, 3, 22, 3),
-        (5, 2, 20, 3),
-        (4, 2, 18, 3),
-        (3, 2, 16, 3),
-        (2, 2, 14, 3),
-        (1, 1, 12, 2),
-        (0, 1, 10, 2),
-        (0, 0, 10, 1),
-    ];
+    let with = |detail: Detail| {
+        let mut lines = head(run, width, style);
+        lines.extend(result(&verdict, width, style));
+        lines.extend(table::lines(run, width, detail, style));
+        lines.extend(bounds(run, &verdict, detail.notes, width, style));
+        lines.extend(finding_lines(run, detail.findings, width, style));
+        lines.extend(error_text(&run.errors, detail.errors, width, style));
+        lines
+    };
+    if !style.is_screen() {
+        let all = Detail { findings: usize::MAX, rows: usize::MAX, errors: usize::MAX, notes: true };
+        return with(all).join("\n") + "\n";
+    }
     let mut lines = Vec::new();
-    for (findings, text_lines, rows, errors) in detail {
-        lines = head(run, width, style);
-        lines.extend(result(run, &verdict, text_lines, width, style));
-        lines.extend(table::lines(run, width, rows, style));
-        lines.extend(bounds(run, &verdict, text_lines, width, style));
-        lines.extend(finding_lines(run, findings, text_lines, width, style));
-        lines.extend(error_text(&run.errors, errors, text_lines.clamp(1, 3), width, style));
+    for detail in DETAILS {
+        lines = with(detail);
         if lines.len() <= SCREEN_LINES {
             return lines.join("\n") + "\n";
         }
@@ -117,50 +136,66 @@ fn head(run: &Run, width: usize, style: Style) -> Vec<String> {
     lines
 }
 
-/// What was achieved, what limits it, what raises it: with no `text_lines` in as few words as can be.
-fn result(run: &Run, verdict: &RunVerdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    let of_predicted = verdict.of_predicted.map(|share| format!("{} of predicted, ", percent(share)));
-    let protocol = run.goal.protocols.first().map(|protocol| format!(", {protocol}")).unwrap_or_default();
-    let note = format!("{}measured{protocol}", of_predicted.unwrap_or_default());
-    let mut lines = vec![figure("achieved", &verdict.achieved, note, width, style)];
-    let most = if text_lines == 0 { 2 } else { 4 };
-    lines.extend(limited(&verdict.sentence, width, most).iter().map(|line| style.cut(line)));
+/// What was achieved, what limits it, what raises it: each begins a line.
+fn result(verdict: &RunVerdict, width: usize, style: Style) -> Vec<String> {
+    let achieved = verdict.achieved_sentence.iter().flat_map(|text| wrapped(text, width));
+    let mut lines: Vec<String> = achieved.map(|line| style.bold(&line)).collect();
+    lines.extend(wrapped(&verdict.bottleneck, width).iter().map(|line| style.cut(line)));
+    lines.extend(wrapped(&verdict.headroom, width));
     lines.push(String::new());
     lines
 }
 
-/// What the parts allow, what was predicted, and the protocols that are not the headline.
-fn bounds(run: &Run, verdict: &RunVerdict, text_lines: usize, width: usize, style: Style) -> Vec<String> {
-    let allowed = "rated and effective: what the parts allow".into();
+/// What was predicted and what the parts allow, and the protocols that are not the headline.
+fn bounds(run: &Run, verdict: &RunVerdict, notes: bool, width: usize, style: Style) -> Vec<String> {
+    let allowed = "rated and effective: what the parts allow".to_string();
     let bottleneck = if verdict.cut.is_empty() {
         String::new()
     } else {
         format!(", limited by {}", named(&verdict.cut, &resources(run)))
     };
-    let predicted = format!("from measured stages{bottleneck}");
-    let mut lines = vec![
-        String::new(),
-        figure("ceiling", &verdict.ceiling, allowed, width, style),
-        figure("predicted", &verdict.predicted, predicted, width, style),
-    ];
-    lines.extend(other_protocols(run, text_lines.min(2), width, style));
+    let protocol = run.goal.protocols.first().map(|protocol| format!(", {protocol}")).unwrap_or_default();
+    let share = verdict.of_predicted.map(|share| format!("achieved {} of it{protocol}", percent(share)));
+    let share = share.unwrap_or_default();
+    let apart = if share.is_empty() { "" } else { "; " };
+    let predicted = format!("from measured stages{bottleneck}{apart}{share}");
+    let mut lines = vec![String::new()];
+    let (predicted, allowed) = if notes { (predicted, allowed) } else { (share, String::new()) };
+    lines.extend(figure("predicted", &verdict.predicted, predicted, width, style));
+    lines.extend(figure("ceiling", &verdict.ceiling, allowed, width, style));
+    lines.extend(other_protocols(run, notes, width, style));
     lines
 }
 
 /// A figure in both units, and a note or why it is unknown.
-fn figure(word: &str, figure: &Figure, note: String, width: usize, style: Style) -> String {
+fn figure(word: &str, figure: &Figure, note: String, width: usize, style: Style) -> Vec<String> {
     let note = match (&figure.why, figure.value) {
         (Some(why), None) => format!("({})", printable(why)),
         _ => note,
     };
-    let head = format!("{word:<11}{:<26}", both(figure));
-    let note = shortened(&note, width.saturating_sub(columns(&head)));
-    format!("{}{}", style.bold(&head), style.dim(&note)).trim_end().to_string()
+    beside(word, &both(figure), &note, width, |head| style.bold(head), style)
 }
 
-/// The protocols that are not the headline: a line each, and their own sentence where something else holds
+/// A figure with its note on one line, or the note below it where that is too long.
+fn beside(
+    word: &str,
+    shown: &str,
+    note: &str,
+    width: usize,
+    bold: impl Fn(&str) -> String,
+    style: Style,
+) -> Vec<String> {
+    let head = format!("{word:<11}{shown:<26}");
+    if columns(&head) + columns(note) <= width {
+        return vec![format!("{}{}", bold(&head), style.dim(note)).trim_end().to_string()];
+    }
+    let below = wrapped(note, width - 11).into_iter().map(|line| format!("{:<11}{}", "", style.dim(&line)));
+    [bold(head.trim_end())].into_iter().chain(below).collect()
+}
+
+/// The protocols that are not the headline: a line each, and their own sentence where something else limits
 /// them.
-fn other_protocols(run: &Run, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+fn other_protocols(run: &Run, notes: bool, width: usize, style: Style) -> Vec<String> {
     let Some(diagnosis) = &run.diagnosis else { return Vec::new() };
     let headline = run.goal.protocols.first();
     let mut lines = Vec::new();
@@ -169,31 +204,32 @@ fn other_protocols(run: &Run, text_lines: usize, width: usize, style: Style) -> 
         let achieved = Figure::of(reached, Origin::Measured);
         let predicted = Figure::of_fact(&other.predicted.bytes_per_second, Origin::Measured);
         let share = percent(other.achieved.of_predicted);
-        let head = format!("{:<11}{:<26}", other.protocol.to_string(), both(&achieved));
         let note = format!("achieved, {share} of {} predicted", predicted.show(Unit::Bytes));
-        lines.push(format!("{head}{}", style.dim(&shortened(&note, width.saturating_sub(columns(&head))))));
-        if Some(&other.bottleneck.resources)
-            != diagnosis.bottleneck.as_ref().map(|headline| &headline.resources)
-        {
-            let sentence = printable(&other.bottleneck.sentence);
-            lines.extend(
-                limited(&sentence, width - 11, text_lines)
-                    .iter()
-                    .map(|line| format!("{:<11}{}", "", style.dim(line))),
-            );
+        let protocol = other.protocol.to_string();
+        lines.extend(beside(&protocol, &both(&achieved), &note, width, str::to_string, style));
+        let limited_alike = Some(&other.bottleneck.resources)
+            == diagnosis.bottleneck.as_ref().map(|headline| &headline.resources);
+        if notes && !limited_alike {
+            let sentence = without_achieved(&other.bottleneck, &other.achieved);
+            let sentence = wrapped(&sentence, width - 11);
+            lines.extend(sentence.iter().map(|line| format!("{:<11}{}", "", style.dim(line))));
         }
     }
     lines
 }
 
-fn finding_lines(run: &Run, limit: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+fn finding_lines(run: &Run, limit: usize, width: usize, style: Style) -> Vec<String> {
     let findings = run.findings();
     if findings.is_empty() {
         return Vec::new();
     }
+    if limit == 0 {
+        let count = counted(findings.len(), "finding");
+        return vec![style.dim(&format!("and {count} more, in report.html and run.json"))];
+    }
     let mut lines = vec![String::new(), style.bold("findings")];
     for finding in findings.iter().take(limit) {
-        lines.extend(finding_text(finding, text_lines, width, style));
+        lines.extend(finding_text(finding, width, style));
     }
     let left = findings.len().saturating_sub(limit);
     if left > 0 {
@@ -208,16 +244,16 @@ pub(super) fn findings(findings: &[Finding], width: usize, style: Style) -> Vec<
         return Vec::new();
     }
     let mut lines = vec![String::new(), style.bold("findings")];
-    lines.extend(findings.iter().flat_map(|finding| finding_text(finding, usize::MAX, width, style)));
+    lines.extend(findings.iter().flat_map(|finding| finding_text(finding, width, style)));
     lines
 }
 
-fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+fn finding_text(finding: &Finding, width: usize, style: Style) -> Vec<String> {
     let severity: &str = finding.severity.into();
     let indent = 7;
     let mut lines = Vec::new();
     let text = format!("{}: {}", printable(&finding.id), printable(&finding.text));
-    for (index, line) in limited(&text, width - indent, text_lines).iter().enumerate() {
+    for (index, line) in wrapped(&text, width - indent).iter().enumerate() {
         let head = if index == 0 { style.severity(severity, finding.severity) } else { "    ".into() };
         lines.push(format!("  {head} {line}"));
     }
@@ -225,7 +261,7 @@ fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style
         let gain = rate(finding.gain).filter(|gain| *gain > 0.0);
         let gain = gain.map(|gain| format!(" (gains {})", Unit::Bytes.show(gain)));
         let remedy = format!("→ {}{}", printable(&finding.remedy), gain.unwrap_or_default());
-        for line in limited(&remedy, width - indent, text_lines) {
+        for line in wrapped(&remedy, width - indent) {
             lines.push(format!("       {}", style.dim(&line)));
         }
     }
@@ -233,35 +269,17 @@ fn finding_text(finding: &Finding, text_lines: usize, width: usize, style: Style
 }
 
 /// What failed, in red; nothing where nothing did.
-fn error_text(errors: &[String], shown: usize, text_lines: usize, width: usize, style: Style) -> Vec<String> {
+fn error_text(errors: &[String], shown: usize, width: usize, style: Style) -> Vec<String> {
     if errors.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![String::new(), style.cut("errors: the results are partial")];
     for error in errors.iter().take(shown) {
-        lines
-            .extend(limited(&printable(error), width - 2, text_lines).iter().map(|line| format!("  {line}")));
+        lines.extend(wrapped(&printable(error), width - 2).iter().map(|line| format!("  {line}")));
     }
     let left = errors.len().saturating_sub(shown);
     if left > 0 {
         lines.push(style.dim(&format!("  and {left} more, in run.json")));
-    }
-    lines
-}
-
-/// Wrapped to at most so many lines; the last says with `…` that there is more.
-fn limited(text: &str, width: usize, most: usize) -> Vec<String> {
-    let mut lines = wrapped(text, width);
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(last) = lines.last_mut() {
-            let kept = last.trim_end_matches(['.', ',', ';', ':']);
-            *last = if columns(kept) < width {
-                format!("{kept}…")
-            } else {
-                shortened(&format!("{kept}……"), width)
-            };
-        }
     }
     lines
 }

@@ -1,7 +1,7 @@
 //! The screen of `linerate network`: a line for each figure and for each of its paths, what was chosen and
 //! why, what the paths carry, round trips, buffers, the use of the cores, findings, errors.
 
-use super::{FINDING_LINES, Style, error_text, finding_lines};
+use super::{Style, error_text, finding_lines};
 use crate::figure::{percent, quantity};
 use crate::grid::{Column, name, notes as remarks_of, number, styled};
 use crate::stage::seconds_word;
@@ -51,8 +51,8 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     }
     text.extend(super::pinning::table(&run.measurements, width, style));
     text.extend(ledgers(run, width, style));
-    text.extend(finding_lines(run, usize::MAX, FINDING_LINES, width, style));
-    text.extend(error_text(&run.errors, 5, 3, width, style));
+    text.extend(finding_lines(run, usize::MAX, width, style));
+    text.extend(error_text(&run.errors, 5, width, style));
     text.join("\n") + "\n"
 }
 

@@ -228,7 +228,7 @@ mod tests {
             chunk_bytes: None,
             devices: Vec::new(),
         };
-        layout(&raid(&ask).expect("a layout"), width, Style { colour: false })
+        layout(&raid(&ask).expect("a layout"), width, Style::of(100, false))
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
                 remedy: Some("do \u{7}".into()),
             }],
         };
-        let text = checked(&[array], 80, Style { colour: false });
+        let text = checked(&[array], 80, Style::of(100, false));
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
         assert!(text.contains("3 disks, 2 of them data") && text.contains("512 KiB"), "{text}");
         assert!(text.contains("change: "), "{text}");

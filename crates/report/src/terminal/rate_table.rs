@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use linerate_machine::rates::table::{KINDS, tables};
 
-    const PLAIN: Style = Style { colour: false };
+    const PLAIN: Style = Style::of(100, false);
 
     #[test]
     fn no_line_is_wider_than_the_screen_and_no_figure_is_lost() {

@@ -2,13 +2,32 @@
 
 use linerate_measure::diagnose::Severity;
 
-/// Puts attributes around a text, or leaves it plain.
+/// The width of output that is no screen: nothing is shortened to it.
+pub const NO_SCREEN: usize = usize::MAX;
+
+/// Puts attributes around a text, or leaves it plain; knows whether what is wide has to be shortened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    pub colour: bool,
+    colour: bool,
+    screen: bool,
 }
 
 impl Style {
+    /// For a screen of this width, or for no screen.
+    pub(crate) const fn of(width: usize, colour: bool) -> Style {
+        Style { colour, screen: width < NO_SCREEN }
+    }
+
+    /// What is shown is read on a screen, where lines have an end.
+    pub(crate) fn is_screen(self) -> bool {
+        self.screen
+    }
+
+    /// How wide a table may be where text is wrapped at `width`.
+    pub(crate) fn table(self, width: usize) -> usize {
+        if self.screen { width } else { NO_SCREEN }
+    }
+
     pub(crate) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }

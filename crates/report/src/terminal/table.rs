@@ -1,7 +1,7 @@
 //! The table of stages: columns as wide as their content, and the rest of the line for what is to be known.
 
 use super::style::Style;
-use super::{cost, percent};
+use super::{Detail, cost, percent};
 use crate::grid::{Column, name, notes, number, styled, text};
 use crate::stages::{DeviceRow, Entry, Group, grouped, rows};
 use crate::verdict::verdict;
@@ -24,8 +24,22 @@ const COLUMNS: [Column; 8] = [
     notes("notes"),
 ];
 
-/// Head and rows; devices alike are put together until at most `most` rows are left.
-pub(super) fn lines(run: &Run, width: usize, most: usize, style: Style) -> Vec<String> {
+/// Columns of [`COLUMNS`].
+const RATED: usize = 2;
+const EFFECTIVE: usize = 3;
+
+/// A column in which nothing is known is left out.
+fn hide_unknown(rows: &mut [Vec<String>], column: usize) {
+    let unknown = |row: &Vec<String>| matches!(row[column].as_str(), "unknown" | "–" | "");
+    if rows.iter().all(unknown) {
+        rows.iter_mut().for_each(|row| row[column].clear());
+    }
+}
+
+/// Head and rows; devices alike are put together until at most so many rows are left.
+pub(super) fn lines(run: &Run, width: usize, detail: Detail, style: Style) -> Vec<String> {
+    let most = detail.rows;
+    let wide = style.table(width) >= METHOD_FROM_COLUMNS;
     if run.measurements.is_empty() {
         return vec![style.dim("nothing was measured")];
     }
@@ -42,8 +56,8 @@ pub(super) fn lines(run: &Run, width: usize, most: usize, style: Style) -> Vec<S
     let mut last: Option<Stage> = None;
     for entry in &entries {
         let (stage, mut cells) = match entry {
-            Entry::One(row) => (row.measurement.stage, of_row(row, width)),
-            Entry::Many(group) => (group.rows[0].measurement.stage, of_group(group, width)),
+            Entry::One(row) => (row.measurement.stage, of_row(row, wide, style.is_screen())),
+            Entry::Many(group) => (group.rows[0].measurement.stage, of_group(group, wide)),
         };
         if last != Some(stage) {
             cells[0] = stage.to_string();
@@ -56,17 +70,23 @@ pub(super) fn lines(run: &Run, width: usize, most: usize, style: Style) -> Vec<S
         Entry::Many(group) => group.rows.iter().any(|row| cut.contains(&row.measurement.resource)),
     };
     // Rows of measurements that nobody planned for (hundreds of names) are cut, and said.
-    let left = lines.len().saturating_sub(most + 6);
-    lines.truncate(most + 6);
+    let left = lines.len().saturating_sub(most.saturating_add(6));
+    lines.truncate(most.saturating_add(6));
+    for column in RATED..=EFFECTIVE {
+        hide_unknown(&mut lines, column);
+    }
     let mut shown = styled(&COLUMNS, &lines, width, style, is_cut);
     if left > 0 {
         shown.push(style.dim(&format!("and {left} more measurements, in report.html and run.json")));
     }
-    shown.extend(slowest(&entries, width).iter().map(|line| style.dim(line)));
-    if width < METHOD_FROM_COLUMNS {
-        shown.extend(remarks(&rows, width).iter().map(|line| style.dim(line)));
+    if detail.notes {
+        shown.extend(slowest(&entries, width).iter().map(|line| style.dim(line)));
     }
-    shown.extend(bounds(&rows, width).iter().map(|line| style.dim(line)));
+    let room = style.table(width);
+    if room < METHOD_FROM_COLUMNS {
+        shown.extend(remarks(&rows, room).iter().map(|line| style.dim(line)));
+    }
+    shown.extend(bounds(&rows, room).iter().map(|line| style.dim(line)));
     shown
 }
 
@@ -106,13 +126,13 @@ fn bounds(rows: &[DeviceRow], width: usize) -> Vec<String> {
     causes.iter().map(line).collect()
 }
 
-fn of_row(row: &DeviceRow, width: usize) -> [String; 8] {
+fn of_row(row: &DeviceRow, wide: bool, screen: bool) -> [String; 8] {
     let measurement = row.measurement;
-    let wide = width >= METHOD_FROM_COLUMNS;
     // Why to distrust a figure comes before how it was made; a fragment of both tells neither.
     let note = match row.remarks() {
         _ if !wide => String::new(),
         remarks if remarks.is_empty() => printable(&measurement.method),
+        remarks if !screen => format!("{remarks}; {}", printable(&measurement.method)),
         remarks => remarks,
     };
     let rated = if measurement.stage == Stage::Path { "–".into() } else { row.rated.show(row.unit) };
@@ -134,8 +154,7 @@ fn of_row(row: &DeviceRow, width: usize) -> [String; 8] {
     ]
 }
 
-fn of_group(group: &Group, width: usize) -> [String; 8] {
-    let wide = width >= METHOD_FROM_COLUMNS;
+fn of_group(group: &Group, wide: bool) -> [String; 8] {
     let most = if wide { "≤ " } else { "" };
     let parts = [group.remarks(), "each alone".into()];
     let note = parts.into_iter().filter(|part| wide && !part.is_empty());

@@ -165,6 +165,7 @@ pub fn bare(stage: Stage, name: &str, samples: &[f64]) -> Measurement {
     one.bytes_per_second = linerate::measure::statistics::median(samples);
     one.samples = samples.to_vec();
     one.spread = linerate::measure::statistics::spread(samples);
+    one.interval = None;
     one.cpu_seconds_per_gb = 0.031;
     one.method = "io_uring READ_FIXED, O_DIRECT".into();
     one.flags.clear();

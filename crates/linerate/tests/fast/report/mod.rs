@@ -5,7 +5,7 @@ mod broken;
 
 use crate::support::samples;
 use linerate::failure::Failure;
-use linerate::report;
+use linerate::report::{self, NO_SCREEN};
 use linerate::run::Run;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,30 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(format!("run-{name}.json"))
 }
 
+/// Everything of a run of schema 1 is read, by its names of today, and shown.
 #[test]
-fn a_run_of_schema_1_reads_as_the_same_of_today() {
-    for (name, _) in samples::all() {
-        let old = report::read(&fixture(name).with_file_name(format!("schema-1/run-{name}.json")));
-        assert!(old.expect("schema 1") == report::read(&fixture(name)).expect("schema 2"), "{name}");
+fn a_run_of_schema_1_reads_as_one_of_today() {
+    for (name, sample) in samples::all() {
+        let path = fixture(name).with_file_name(format!("schema-1/run-{name}.json"));
+        let old = report::read(&path).expect("schema 1");
+        let text = report::json(&old);
+        assert!(text.contains("\"schema\": 2") && !text.contains("lanes\":"), "{name}");
+        assert!(report::parse(text.as_bytes(), Path::new("again")).expect("schema 2") == old, "{name}");
+        let names = |run: &Run| run.measurements.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&old), names(&sample), "{name}");
+        let workers = |run: &Run| run.measurements.iter().map(|one| one.workers.len()).collect::<Vec<_>>();
+        assert_eq!(workers(&old), workers(&sample), "{name}");
+        let plan = |run: &Run| run.plan.as_ref().map(|plan| (plan.workers.len(), plan.sources.len()));
+        assert_eq!(plan(&old), plan(&sample), "{name}");
+        let kinds = |run: &Run| {
+            let resources = run.plan.iter().flat_map(|plan| &plan.resources);
+            resources.map(|resource| resource.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&old), kinds(&sample), "{name}");
+        let Some(diagnosis) = &old.diagnosis else { continue };
+        let shown = flat(&screen(&old, NO_SCREEN));
+        let sentence = &diagnosis.bottleneck.as_ref().expect("a bottleneck").sentence;
+        assert!(shown.contains(&format!(" from disk to network. {sentence}")), "{name}: {shown}");
     }
 }
 
@@ -34,6 +53,11 @@ fn the_fixtures_are_the_sample_runs() {
             "run-{name}.json is not what the builder makes: LINERATE_WRITE_FIXTURES=1 cargo test"
         );
     }
+}
+
+/// Its words, however its lines end.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn screen(run: &Run, width: usize) -> String {
@@ -90,24 +114,59 @@ fn loopback_is_said_in_the_first_line_and_lower_bounds_are_marked() {
 fn every_screen_has_its_result_its_sentence_and_its_findings() {
     for (name, run) in samples::all() {
         let Some(diagnosis) = &run.diagnosis else { continue };
-        let screen = screen(&run, 110);
-        for word in
-            ["rated", "effective", "measured", "CPU s/GB", "spread", "ceiling", "predicted", "of predicted"]
-        {
-            assert!(screen.contains(word), "{name}: {word}\n{screen}");
+        let sentence = &diagnosis.bottleneck.as_ref().expect("a bottleneck").sentence;
+        for width in [60, 80, 110, NO_SCREEN] {
+            let screen = screen(&run, width);
+            for word in ["measured", "ceiling", "predicted", "achieved"] {
+                assert!(screen.contains(word), "{name}: {word}\n{screen}");
+            }
+            let words = flat(&screen);
+            let lines: Vec<&str> = screen.lines().skip_while(|line| !line.is_empty()).skip(1).collect();
+            assert!(lines[0].contains(" from disk to network."), "what was achieved comes first\n{screen}");
+            assert!(words.contains(sentence), "{name}: the sentence\n{screen}");
+            // A finding is shown whole, or counted.
+            for finding in &diagnosis.findings {
+                let severity: &str = finding.severity.into();
+                let text = flat(&format!("{severity} {}: {}", finding.id, finding.text));
+                let start: String = text.chars().take(40).collect();
+                let shown = words.contains(&text) && words.contains(&flat(&finding.remedy));
+                let counted = !words.contains(&start) && words.contains(" more, in report.html");
+                assert!(shown || counted && width != NO_SCREEN, "{name}: {text}\n{screen}");
+            }
         }
-        let flat = screen.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            flat.contains(&diagnosis.bottleneck.as_ref().expect("a bottleneck").sentence),
-            "{name}: the sentence\n{screen}"
-        );
-        for finding in &diagnosis.findings {
-            assert!(
-                flat.contains(&finding.id) && flat.contains(&finding.remedy),
-                "{name}: {}\n{screen}",
-                finding.id
-            );
+    }
+}
+
+/// On a virtual machine no data sheet is known.
+#[test]
+fn columns_that_are_unknown_throughout_are_left_out() {
+    let head = |run: &Run, width| {
+        let screen = screen(run, width);
+        screen.lines().find(|line| line.starts_with("stage ")).expect("the table").to_string()
+    };
+    for width in [80, 110, NO_SCREEN] {
+        let unknown = head(&samples::loopback(), width);
+        assert!(!unknown.contains("rated") && !unknown.contains("effective"), "{unknown}");
+        assert!(head(&samples::lab_disks(), width).contains("rated"), "{width}");
+    }
+    let (unknown, known) = (report::html(&samples::loopback()), report::html(&samples::lab_disks()));
+    let columns =
+        |page: &str| page.split("<section id=\"stages\"").nth(1).map(|at| at[..1500].contains(">rated "));
+    assert_eq!((columns(&unknown), columns(&known)), (Some(false), Some(true)));
+}
+
+/// Standard output that is no terminal gets every cell whole.
+#[test]
+fn output_that_is_no_screen_is_not_cut() {
+    for (name, run) in samples::all() {
+        let text = screen(&run, NO_SCREEN);
+        // `nvme0n1 … nvme63n1` is a range.
+        let cut = text.match_indices('…').any(|(at, _)| !text[..at].ends_with(' '));
+        assert!(!cut, "{name}:\n{text}");
+        for measurement in run.measurements.iter().filter(|one| one.together) {
+            assert!(text.contains(&measurement.method), "{name}: {}\n{text}", measurement.method);
         }
+        assert!(run.errors.iter().all(|error| flat(&text).contains(&flat(error))), "{name}:\n{text}");
     }
 }
 

@@ -2,14 +2,12 @@
 //! literals.
 
 use super::machine::machine;
-use linerate::diagnose::{Achieved, Bottleneck, Diagnosis, Finding, ProtocolDiagnosis, Severity};
 use linerate::fact::Fact;
 use linerate::plan::{
     Bound, Goal, Origin, PathPlan, Plan, Resource, ResourceKind, Schedule, SourcePlan, WorkerPlan,
 };
 use linerate::protocol::Protocol;
 use linerate::run::Run;
-use linerate::verdict::Verdict;
 
 /// One disk.
 pub struct SampleDisk {
@@ -39,24 +37,43 @@ pub struct Spec {
     pub memory_bytes_per_second: Option<f64>,
     pub disks: Vec<SampleDisk>,
     pub nics: Vec<NicSpec>,
-    /// Predicted and achieved, bytes per second.
-    pub tcp: (f64, f64),
-    pub udp: (f64, f64),
+    /// What the path carried, bytes per second.
+    pub tcp: f64,
+    pub udp: f64,
+    /// Of UDP, dropped at the receiver's socket.
     pub udp_loss: f64,
+    /// What the workers wait for.
     pub kind: ResourceKind,
+    /// What limits the plan's ceiling.
     pub cut: Vec<String>,
-    pub sentence: String,
-    pub gain: f64,
+    /// Share of the busy time that the hypervisor takes.
+    pub steal: f64,
+    pub peer_mtu: u32,
     /// Device and flag.
     pub flagged: Vec<(&'static str, &'static str)>,
     /// Devices whose figures are lower bounds.
     pub held_by_cpu: Vec<&'static str>,
-    pub findings: Vec<Finding>,
 }
+
+/// Rounds of what runs at once, as many as a verdict needs.
+pub const ROUNDS: u32 = 6;
 
 /// Three decimals, so that a share is written and read back as the same number.
 pub fn short(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+/// Six digits, for the same reason.
+fn shorten(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Number(number) if number.is_f64() => {
+            let short: f64 = format!("{:.5e}", number.as_f64().unwrap_or(0.0)).parse().expect("a number");
+            *value = serde_json::json!(short);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(shorten),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
 }
 
 impl Spec {
@@ -69,36 +86,16 @@ impl Spec {
             memory_bytes_per_second: None,
             disks: Vec::new(),
             nics: Vec::new(),
-            tcp: (0.0, 0.0),
-            udp: (0.0, 0.0),
+            tcp: 0.0,
+            udp: 0.0,
             udp_loss: 0.0,
             kind,
             cut: cut.iter().map(|id| id.to_string()).collect(),
-            sentence: String::new(),
-            gain: 0.0,
+            steal: 0.05,
+            peer_mtu: 9000,
             flagged: Vec::new(),
             held_by_cpu: Vec::new(),
-            findings: Vec::new(),
         }
-    }
-
-    pub fn finding(
-        &mut self,
-        id: &str,
-        severity: Severity,
-        text: &str,
-        remedy: &str,
-        gain: f64,
-        evidence: serde_json::Value,
-    ) {
-        self.findings.push(Finding {
-            id: id.into(),
-            severity,
-            text: text.into(),
-            evidence,
-            remedy: remedy.into(),
-            gain,
-        });
     }
 
     pub fn receiver(&self) -> &'static str {
@@ -108,16 +105,19 @@ impl Spec {
     pub fn build(&self) -> Run {
         let plan = self.plan();
         let measurements = self.measurements(&plan);
-        Run {
+        let mut run = Run {
             version: "0.1.0".into(),
             started: "2026-03-01T09:30:00Z".into(),
             host: self.host.clone(),
-            diagnosis: Some(self.diagnosis(&plan)),
             plan: Some(plan),
             measurements,
             changes: vec![format!("made and removed {} scratch files of 1 GiB", self.disks.len())],
             ..Run::begin(machine(self), self.goal())
-        }
+        };
+        let mut diagnosis = serde_json::to_value(run.diagnose()).expect("JSON");
+        shorten(&mut diagnosis);
+        run.diagnosis = serde_json::from_value(diagnosis).expect("a diagnosis");
+        run
     }
 
     fn goal(&self) -> Goal {
@@ -137,7 +137,7 @@ impl Spec {
                 .collect(),
             protocols: vec![Protocol::Tcp, Protocol::Udp],
             seconds: None,
-            repeats: 3,
+            repeats: ROUNDS,
             budget_seconds: 55.0,
             block_bytes: None,
             queue_depth: None,
@@ -149,93 +149,29 @@ impl Spec {
         }
     }
 
-    /// Disks → memory → CPU → NICs → receiver, with the use that the achieved rate makes of each.
-    fn resources(&self, flow: f64, measured: bool) -> Vec<Resource> {
+    /// Disks → memory → CPU → NICs → receiver, by their data sheets.
+    fn resources(&self) -> Vec<Resource> {
+        let one = |id: String, kind, rated: Option<f64>, next: Vec<String>| {
+            let effective = rated.map(|rate| (rate * 0.993).round());
+            let unknown = Resource::unknown(id.clone(), kind, "a virtual machine shows no data sheet");
+            let known =
+                |capacity| Resource { capacity, origin: Origin::Effective, why: None, ..unknown.clone() };
+            Resource { rated, effective, next, ..effective.map_or_else(|| unknown.clone(), known) }
+        };
         let nics: Vec<String> = self.nics.iter().map(|nic| format!("nic:{}", nic.name)).collect();
-        let disk_total: f64 = self.disks.iter().map(|disk| disk.measured).sum();
-        let nic_total: f64 = self.nics.iter().map(|nic| nic.measured).sum();
-        let one =
-            |id: String, kind, rated: Option<f64>, tested: Option<f64>, usage: f64, next: Vec<String>| {
-                let tested = tested.filter(|_| measured);
-                let effective = rated.map(|rate| (rate * 0.993).round());
-                let (capacity, origin) = match (tested, effective) {
-                    (Some(rate), _) => (rate, Origin::Measured),
-                    (None, Some(rate)) => (rate, Origin::Effective),
-                    (None, None) => (0.0, Origin::Unknown),
-                };
-                let why =
-                    (origin == Origin::Unknown).then(|| "a virtual machine shows no data sheet".to_string());
-                let lower_bound = self.held_by_cpu.iter().any(|name| id.ends_with(name));
-                let utilisation = if origin == Origin::Unknown { 0.0 } else { short(usage) };
-                Resource {
-                    id,
-                    kind,
-                    capacity,
-                    origin,
-                    utilisation,
-                    lower_bound,
-                    why,
-                    next,
-                    rated,
-                    effective,
-                    best: None,
-                    measured: tested,
-                    interval: None,
-                }
-            };
-        let memory_rate = self.memory_bytes_per_second.unwrap_or(18.0e9) * 0.8;
-        let mut resources: Vec<Resource> = self
-            .disks
-            .iter()
-            .map(|disk| {
-                let id = format!("disk:{}", disk.name);
-                one(
-                    id,
-                    ResourceKind::Disk,
-                    disk.rated,
-                    Some(disk.measured),
-                    flow / disk_total,
-                    vec!["memory".into()],
-                )
-            })
-            .collect();
-        let memory = Some(memory_rate / 2.0);
-        resources.push(one(
-            "memory".into(),
-            ResourceKind::Memory,
-            self.memory_bytes_per_second,
-            memory,
-            flow / memory_rate * 2.0,
-            vec!["cpu:lanes".into()],
-        ));
-        resources.push(one(
-            "cpu:lanes".into(),
-            ResourceKind::Cpu,
-            None,
-            Some(self.tcp.0 * 1.25),
-            flow / self.tcp.0 / 1.25,
-            nics,
-        ));
         let receiver = format!("receiver:{}", self.receiver());
-        for nic in &self.nics {
+        let disks = self.disks.iter().map(|disk| {
+            one(format!("disk:{}", disk.name), ResourceKind::Disk, disk.rated, vec!["memory".into()])
+        });
+        let mut resources: Vec<Resource> = disks.collect();
+        let memory = self.memory_bytes_per_second;
+        resources.push(one("memory".into(), ResourceKind::Memory, memory, vec!["cpu".into()]));
+        resources.push(one("cpu".into(), ResourceKind::Cpu, None, nics));
+        resources.extend(self.nics.iter().map(|nic| {
             let rated = nic.bits.map(|bits| bits as f64 / 8.0);
-            resources.push(one(
-                format!("nic:{}", nic.name),
-                ResourceKind::Nic,
-                rated,
-                Some(nic.measured),
-                flow / nic_total,
-                vec![receiver.clone()],
-            ));
-        }
-        resources.push(one(
-            receiver,
-            ResourceKind::Receiver,
-            None,
-            Some(nic_total * 1.4),
-            flow / nic_total / 1.4,
-            Vec::new(),
-        ));
+            one(format!("nic:{}", nic.name), ResourceKind::Nic, rated, vec![receiver.clone()])
+        }));
+        resources.push(one(receiver.clone(), ResourceKind::Receiver, None, Vec::new()));
         resources
     }
 
@@ -267,7 +203,7 @@ impl Spec {
                 interval: None,
                 cut: if ceiling.is_some() { self.cut.clone() } else { Vec::new() },
             },
-            resources: self.resources(0.0, false),
+            resources: self.resources(),
             sources: self.disks.iter().map(|disk| self.source(disk)).collect(),
             paths: self.nics.iter().enumerate().map(|(index, nic)| self.path(nic, index)).collect(),
             pool_bytes: workers.len() as u64 * (8 << 20),
@@ -279,8 +215,8 @@ impl Spec {
                 alone_seconds: 0.5,
                 together_seconds: 1.0,
                 path_seconds: 2.0,
-                repeats: 3,
-                rounds: 0,
+                repeats: ROUNDS,
+                rounds: ROUNDS,
                 alone_limit: 0,
             },
             loopback: self.loopback,
@@ -321,49 +257,11 @@ impl Spec {
             receiver: format!("receiver:{}", self.receiver()),
             node: Fact::from_option(nic.node, "no PCI device behind it"),
             mtu: Fact::Known(if self.loopback { 65536 } else { 9000 }),
-            peer_mtu: Fact::Known(if self.loopback { 65536 } else { 9000 }),
+            peer_mtu: Fact::Known(if self.loopback { 65536 } else { self.peer_mtu }),
             rate: Fact::from_option(
                 nic.bits.map(|bits| (bits as f64 / 8.0 * 0.9906).round()),
                 "loopback has no link",
             ),
-        }
-    }
-
-    fn diagnosis(&self, plan: &Plan) -> Diagnosis {
-        let one = |(predicted, achieved): (f64, f64), protocol| ProtocolDiagnosis {
-            protocol,
-            predicted: Bound {
-                bytes_per_second: Fact::Known(predicted),
-                likely_bytes_per_second: None,
-                interval: None,
-                cut: self.cut.clone(),
-            },
-            achieved: Achieved {
-                bytes_per_second: achieved,
-                of_predicted: short(achieved / predicted),
-                ..Achieved::default()
-            },
-            verdict: Verdict::default(),
-            evidence: Vec::new(),
-            bottleneck: Bottleneck {
-                kind: self.kind.into(),
-                resources: self.cut.clone(),
-                sentence: self.sentence.clone(),
-                gain: self.gain,
-            },
-            resources: self.resources(achieved, true),
-        };
-        let headline = one(self.tcp, Protocol::Tcp);
-        Diagnosis {
-            ceiling: Some(plan.ceiling.clone()),
-            predicted: Some(headline.predicted.clone()),
-            achieved: Some(headline.achieved),
-            verdict: None,
-            evidence: Vec::new(),
-            bottleneck: Some(headline.bottleneck.clone()),
-            resources: headline.resources.clone(),
-            findings: self.findings.clone(),
-            by_protocol: vec![headline, one(self.udp, Protocol::Udp)],
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The measurements of a sample run.
 
-use super::builder::{Spec, short};
+use super::builder::{ROUNDS, Spec, short};
+use linerate::measure::interval::Interval;
 use linerate::measure::{CoreUse, LimitedBy, Measurement, Measurements, ReceiverResult, Stage, WorkerResult};
 use linerate::plan::{Plan, ResourceKind};
 use linerate::protocol::Protocol;
@@ -49,7 +50,7 @@ impl Spec {
                 self.network(protocol, file, &mut all);
             }
         }
-        for (protocol, (_, achieved)) in [(Protocol::Tcp, self.tcp), (Protocol::Udp, self.udp)] {
+        for (protocol, achieved) in [(Protocol::Tcp, self.tcp), (Protocol::Udp, self.udp)] {
             let mut m = self.one(Stage::Path, &protocol.to_string(), "all", achieved, all.len());
             self.receive(&mut m, protocol);
             m.together = true;
@@ -100,8 +101,9 @@ impl Spec {
 
     fn one(&self, stage: Stage, name: &str, resource: &str, rate: f64, seed: usize) -> Measurement {
         let mut samples: Vec<f64> =
-            (0..3).map(|n| (rate * (1.0 + 0.012 * noise(seed * 3 + n))).round()).collect();
-        samples[1] = rate.round();
+            (0..ROUNDS as usize).map(|n| (rate * (1.0 + 0.012 * noise(seed * 7 + n))).round()).collect();
+        // Their median is the rate.
+        (samples[1], samples[2]) = (rate.round(), rate.round());
         let high = samples.iter().copied().fold(0.0, f64::max);
         let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
         let device = resource.split_once(':').map_or(resource, |(_, name)| name);
@@ -111,6 +113,7 @@ impl Spec {
             name: name.into(),
             resource: resource.into(),
             bytes_per_second: rate.round(),
+            interval: Interval::of(&samples).map(|found| [found.low, found.high]),
             samples,
             spread: short((high - low) / rate),
             cpu_seconds_per_gb: match stage {
@@ -119,7 +122,7 @@ impl Spec {
                 Stage::Network => 0.214,
                 Stage::Path => 0.268,
             },
-            cpu_by_core: cores(self.cores, seed, if stage == Stage::Disk { 0.25 } else { 0.8 }),
+            cpu_by_core: cores(self, seed, if stage == Stage::Disk { 0.25 } else { 0.8 }),
             method: match stage {
                 Stage::Disk => "io_uring READ_FIXED, O_DIRECT, 1 MiB x 8".into(),
                 _ => "io_uring SEND_ZC, 1 MiB".into(),
@@ -150,8 +153,9 @@ impl Spec {
             host: self.receiver().into(),
             cpu_seconds_per_gb: 0.312,
             busiest_thread: 0.71,
-            cpu_by_core: cores(self.cores, 91, 0.6),
+            cpu_by_core: cores(self, 91, 0.6),
             datagrams: if protocol == Protocol::Udp { 524_288 } else { 0 },
+            socket_drops: if m.loss > 0.0 { 4211 } else { 0 },
             receive_buffer_bytes: 425_984,
             ..ReceiverResult::default()
         });
@@ -173,7 +177,8 @@ impl Spec {
                     waiting_source: short(if disks_hold { idle } else { 0.08 }),
                     waiting_sink: short(if disks_hold { 0.05 } else { idle }),
                     retransmits: worker.index as u64 * 3,
-                    segment_bytes: 8948,
+                    core: Some(worker.core),
+                    segment_bytes: if self.peer_mtu < 9000 { 1448 } else { 8948 },
                     ..WorkerResult::default()
                 }
             })
@@ -182,14 +187,14 @@ impl Spec {
 }
 
 /// CPU use that adds up to 1 a core; every fourth core takes the interrupts.
-fn cores(count: u32, seed: usize, load: f64) -> Vec<CoreUse> {
-    (0..count)
+fn cores(spec: &Spec, seed: usize, load: f64) -> Vec<CoreUse> {
+    (0..spec.cores)
         .map(|core| {
             let busy = (load * (0.8 + 0.25 * noise(seed + core as usize))).clamp(0.02, 0.97);
             let soft = if core % 4 == 0 { 0.35 } else { 0.08 };
             let (user, softirq, irq, steal) =
-                (short(busy * 0.2), short(busy * soft), short(busy * 0.04), short(busy * 0.05));
-            let (system, iowait) = (short(busy * (0.71 - soft)), short((1.0 - busy) * 0.2));
+                (short(busy * 0.2), short(busy * soft), short(busy * 0.04), short(busy * spec.steal));
+            let (system, iowait) = (short(busy * (0.76 - spec.steal - soft)), short((1.0 - busy) * 0.2));
             let idle = short(1.0 - user - softirq - irq - steal - system - iowait);
             CoreUse { core, user, nice: 0.0, system, idle, iowait, irq, softirq, steal }
         })

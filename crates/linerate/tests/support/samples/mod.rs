@@ -6,7 +6,6 @@ mod machine;
 mod measured;
 
 use builder::{NicSpec, SampleDisk, Spec};
-use linerate::diagnose::Severity;
 use linerate::plan::ResourceKind;
 use linerate::run::Run;
 
@@ -29,32 +28,10 @@ pub fn loopback() -> Run {
     spec.disks =
         vec![SampleDisk { name: "vda".into(), rated: None, measured: 1.94e9, node: None, pci: None }];
     spec.nics = vec![NicSpec { name: "lo".into(), bits: None, measured: 5.81e9, node: None, pci: None }];
-    spec.tcp = (1.90e9, 1.83e9);
-    spec.udp = (1.12e9, 1.08e9);
-    spec.sentence =
-        "The bottleneck is disk vda, which limits the flow to 1.90 GB/s: both cores still have time and \
-         loopback could carry three times as much. A second disk would raise it to 2.4 GB/s, where the \
-         CPU limits."
-            .into();
-    spec.gain = 5e8;
+    (spec.tcp, spec.udp) = (1.89e9, 1.86e9);
+    spec.steal = 0.1;
     spec.flagged = vec![("vda", "steal"), ("lo", "core-saturated")];
     spec.held_by_cpu = vec!["lo"];
-    spec.finding(
-        "vm-steal",
-        Severity::Slow,
-        "The hypervisor took 7.2 % of the CPU time while the path was measured.",
-        "Measure again while the host is quiet, or give this machine cores of its own.",
-        0.0,
-        serde_json::json!({ "steal": 0.072, "limit": 0.05, "core": 1 }),
-    );
-    spec.finding(
-        "memlock-small",
-        Severity::Note,
-        "Locked memory is limited to 64 KiB; the pool of 16 MiB was not registered.",
-        "Raise it: `ulimit -l unlimited`, or `LimitMEMLOCK=infinity` in the unit.",
-        0.0,
-        serde_json::json!({ "need_bytes": 16 << 20, "have_bytes": 65536 }),
-    );
     spec.build()
 }
 
@@ -82,17 +59,11 @@ pub fn lab_disks() -> Run {
         node: None,
         pci: None,
     }];
-    spec.tcp = (199.4e6, 197.1e6);
-    spec.udp = (199.4e6, 196.2e6);
-    spec.sentence =
-        "The bottleneck is the four disks, which together limit the flow to 199 MB/s; the NIC is used to \
-         16 %. Each further disk of this kind adds 50 MB/s."
-            .into();
-    spec.gain = 1.01e9;
+    (spec.tcp, spec.udp) = (197.1e6, 196.2e6);
     spec.build()
 }
 
-/// Two NICs of unlike speed hold the flow.
+/// Two NICs of unlike speed limit the flow.
 pub fn unequal_nics() -> Run {
     let mut spec = Spec::new("lab-server", ResourceKind::Nic, &["nic:lr-v0", "nic:lr-v1"]);
     spec.cores = 2;
@@ -109,29 +80,8 @@ pub fn unequal_nics() -> Run {
         NicSpec { name: "lr-v0".into(), bits: Some(1_000_000_000), measured: 123.6e6, node: None, pci: None },
         NicSpec { name: "lr-v1".into(), bits: Some(500_000_000), measured: 61.8e6, node: None, pci: None },
     ];
-    spec.tcp = (185.4e6, 182.9e6);
-    spec.udp = (185.4e6, 180.1e6);
-    spec.sentence =
-        "The bottleneck is the two NICs, which limit the flow to 1.48 Gb/s of payload: that is what their \
-         1.5 Gb/s leave at MTU 9000. The disks are used to 46 %."
-            .into();
-    spec.gain = 212e6;
-    spec.finding(
-        "mtu-mismatch",
-        Severity::Slow,
-        "lr-v1 sends with MTU 9000, the peer's interface takes 1500: TCP settled at 1,448 bytes a segment.",
-        "Set one MTU along the path: `ip link set lr-v1 mtu 9000` on the peer.",
-        3.1e6,
-        serde_json::json!({ "path": "lr-v1", "mtu": 9000, "peer_mtu": 1500, "segment_bytes": 1448 }),
-    );
-    spec.finding(
-        "udp-receive-buffer",
-        Severity::Loss,
-        "The peer's socket buffer dropped 0.8 % of the datagrams: it was granted 208 KiB of 32 MiB.",
-        "On the peer: `sysctl -w net.core.rmem_max=33554432`.",
-        0.0,
-        serde_json::json!({ "drops": 4211, "granted_bytes": 212992, "wished_bytes": 33554432 }),
-    );
+    (spec.tcp, spec.udp) = (182.9e6, 177.1e6);
+    spec.peer_mtu = 1500;
     spec.udp_loss = 0.008;
     spec.build()
 }
@@ -143,7 +93,7 @@ pub fn big_server() -> Run {
     let mut spec = Spec::new("dtn-07.example.org", ResourceKind::Nic, &cut);
     spec.cores = 64;
     spec.nodes = 4;
-    spec.memory_bytes_per_second = Some(614.4e9);
+    spec.memory_bytes_per_second = Some(1228.8e9);
     spec.disks = (0..64)
         .map(|n| SampleDisk {
             name: format!("nvme{n}n1"),
@@ -162,26 +112,7 @@ pub fn big_server() -> Run {
             pci: Some(format!("0000:{:02x}:00.0", 0x80 + n)),
         })
         .collect();
-    spec.tcp = (196.6e9, 188.2e9);
-    spec.udp = (171.0e9, 165.3e9);
-    spec.sentence =
-        "The bottleneck is the 16 NICs, which together limit the flow to 1.57 Tb/s; the disks are used to \
-         47 %, memory to 64 %. More or faster NICs would raise it to 246 GB/s, where the CPU limits."
-            .into();
-    spec.gain = 49.4e9;
-    spec.finding("straggler", Severity::Slow, "nvme17n1 reads 1.62 GB/s where the other 63 read 6.61 to 6.75 \
-                                               GB/s.",
-        "Look at its link (`linerate probe`): it runs at 8 GT/s x2 where it can do 16 GT/s x4; seat it \
-         again.", 5.1e9,
-        serde_json::json!({ "disk": "nvme17n1", "bytes_per_second": 1.62e9, "median_bytes_per_second": 6.68e9, "link": "8 GT/s x2", "link_max": "16 GT/s x4" }));
-    spec.finding(
-        "core-saturated",
-        Severity::Slow,
-        "Core 12 was busy 100 % of the time while 21 cores were idle.",
-        "Give ens3f0np0 more queues: `ethtool -L ens3f0np0 combined 16`.",
-        0.0,
-        serde_json::json!({ "core": 12, "busy": 1.0, "idle_cores": 21 }),
-    );
+    (spec.tcp, spec.udp) = (188.2e9, 182.3e9);
     spec.build()
 }
 

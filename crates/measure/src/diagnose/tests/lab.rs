@@ -147,7 +147,7 @@ impl Lab {
         (path.protocol, path.together) = (Some(protocol), true);
         let mut path = self.put(path, parts, self.cost.0 + self.cost.1);
         path.bytes_per_second *= 0.99;
-        path.samples.iter_mut().for_each(|rate| *rate *= 0.99);
+        path.samples.iter_mut().chain(path.interval.iter_mut().flatten()).for_each(|rate| *rate *= 0.99);
         // What limits is what its workers wait for.
         let (waiting_source, waiting_sink) = if parts >= disks { (0.9, 0.05) } else { (0.05, 0.9) };
         path.workers =

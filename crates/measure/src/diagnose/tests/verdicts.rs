@@ -1,0 +1,153 @@
+//! Each case of the verdict on a saved run: written as `run.json`, read again, and diagnosed from that alone.
+
+use super::lab::{Case, Lab};
+use super::{UNSHAPED, idle_worker};
+use crate::diagnose::{Bottleneck, ProtocolDiagnosis};
+use crate::measure::{LimitedBy, Measurement, Stage};
+use crate::run::Run;
+use linerate_facts::protocol::Protocol;
+use linerate_model::verdict::{LimitKind, Verdict};
+
+/// The headline of the saved run's diagnosis.
+fn diagnosed(case: Case) -> ProtocolDiagnosis {
+    let run =
+        Run { plan: Some(case.plan), measurements: case.measurements, ..Run::begin(case.machine, case.goal) };
+    let text = serde_json::to_string(&run).expect("JSON");
+    let read: Run = serde_json::from_str(&text).expect("a run");
+    let diagnosis = read.diagnose().expect("a run with a plan");
+    let headline = diagnosis.by_protocol.into_iter().next().expect("a protocol");
+    assert_eq!(diagnosis.verdict, Some(headline.verdict));
+    assert_eq!(diagnosis.bottleneck, Some(headline.bottleneck.clone()));
+    headline
+}
+
+fn lab(disks: &[f64], nics: &[f64]) -> Lab {
+    Lab { disks: disks.to_vec(), nics: nics.to_vec(), ..Lab::default() }
+}
+
+/// The case with its path changed, over either protocol.
+fn with_path(mut case: Case, change: impl Fn(&mut Measurement)) -> Case {
+    case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Path).for_each(change);
+    case
+}
+
+fn waits(figure: &mut Measurement, source: f64, sink: f64) {
+    for worker in &mut figure.workers {
+        (worker.waiting_source, worker.waiting_sink) = (source, sink);
+    }
+}
+
+/// One worker that fills its core.
+fn full_thread() -> Case {
+    let lab = Lab { receiver: UNSHAPED, ..lab(&[UNSHAPED], &[UNSHAPED]) };
+    let mut case = lab.measured();
+    for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Disk) {
+        (figure.held_by, figure.lower_bound) = (Some(LimitedBy::Cpu), true);
+        figure.workers.iter_mut().for_each(|worker| worker.cpu_share = 0.97);
+        (figure.bytes_per_second, figure.samples) = (3.0e9, vec![3.0e9; 6]);
+    }
+    case
+}
+
+/// A network that something of TCP limits to 124 MB/s.
+fn of_tcp(by: LimitedBy, change: fn(&mut crate::measure::WorkerResult)) -> Case {
+    let mut case = Lab { claimed: Some(1237.5), ..lab(&[200.0; 4], &[123.7]) }.measured();
+    for figure in case.measurements.iter_mut().filter(|figure| figure.protocol == Some(Protocol::Tcp)) {
+        if figure.stage == Stage::Network {
+            (figure.held_by, figure.lower_bound, figure.together) = (Some(by), true, true);
+            figure.workers = vec![idle_worker()];
+        }
+        figure.workers.iter_mut().for_each(change);
+    }
+    case
+}
+
+#[test]
+fn every_limit_that_the_path_confirms_is_a_flat_statement() {
+    let window = of_tcp(LimitedBy::Window, |worker| {
+        (worker.receiver_limited, worker.round_trip_seconds) = (0.95, 0.01);
+    });
+    let loss = of_tcp(LimitedBy::Loss, |worker| {
+        (worker.retransmits, worker.retransmit_share) = (5000, 0.01);
+    });
+    let quota = Lab { quota_cores: 0.4, receiver: UNSHAPED, ..lab(&[2000.0], &[UNSHAPED]) };
+    let cases: [(LimitKind, &str, Case); 7] = [
+        (LimitKind::Disk, "The bottleneck is disk loop0 (50.0 MB/s; ", lab(&[50.0], &[1237.5]).measured()),
+        (LimitKind::Nic, "The bottleneck is NIC eth0 (990 Mb/s; ", lab(&[200.0], &[123.7]).measured()),
+        (LimitKind::Cpu, "The bottleneck is the core of the one worker (0.33 CPU", full_thread()),
+        (
+            LimitKind::Receiver,
+            "The bottleneck is the receiver on peer (140 MB/s",
+            Lab { receiver: 140.0, ..lab(&[200.0; 4], &[1237.5]) }.measured(),
+        ),
+        (
+            LimitKind::Window,
+            "The bottleneck is TCP's window (990 Mb/s; the receiver's window was full",
+            window,
+        ),
+        (LimitKind::Loss, "The bottleneck is the loss of packets on the way (990 Mb/s; ", loss),
+        (LimitKind::Quota, "The bottleneck is the control group's CPU quota (0.40 cores, ", quota.measured()),
+    ];
+    for (kind, expected, case) in cases {
+        let ProtocolDiagnosis { verdict, bottleneck, .. } = diagnosed(case);
+        let Bottleneck { sentence, sentences, .. } = &bottleneck;
+        assert_eq!((bottleneck.kind, verdict), (kind, Verdict::Confirmed), "{sentence}");
+        assert!(sentences[0].ends_with(" from disk to network."), "{sentence}");
+        assert!(sentences[1].starts_with(expected), "{expected}: {sentence}");
+        assert!(sentences[2].contains(" would raise this"), "{sentence}");
+        assert_eq!(sentences.join(" "), *sentence);
+    }
+}
+
+#[test]
+fn two_limits_that_are_the_same_are_a_tie() {
+    let tie = diagnosed(lab(&[62.0; 2], &[123.7]).measured());
+    assert_eq!(tie.verdict, Verdict::Tie, "{}", tie.bottleneck.sentence);
+    let said = "The bottleneck is the two disks (loop0 and loop1, 62.0 MB/s each, together 124 MB/s; the worker \
+                spent 90 % of the time waiting for them) or NIC eth0: the measurements cannot tell them apart.";
+    assert_eq!(tie.bottleneck.sentences[1..], [said, "Both must be raised."]);
+    let apart = diagnosed(lab(&[65.0; 2], &[123.7]).measured());
+    assert_eq!(apart.verdict, Verdict::Confirmed, "{}", apart.bottleneck.sentence);
+}
+
+#[test]
+fn a_path_that_shows_another_limit_contradicts() {
+    let case = with_path(lab(&[200.0; 2], &[123.7]).measured(), |path| waits(path, 0.9, 0.05));
+    let found = diagnosed(case);
+    assert_eq!((found.verdict, found.bottleneck.kind), (Verdict::Contradicted, LimitKind::Nic));
+    let said = "Not explained: by its parts NIC eth0 (990 Mb/s) limits the flow to 124 MB/s, but the path showed another \
+                limit: the disks: the worker waits for them 90 % of the time.";
+    assert_eq!(found.bottleneck.sentences[1..], [said]);
+}
+
+#[test]
+fn what_is_not_explained_says_what_is_missing() {
+    let disks = || lab(&[50.0; 2], &[1237.5]).measured();
+    let mut unmeasured = disks();
+    unmeasured.measurements.retain(|figure| figure.stage != Stage::Path);
+    let mut cached = disks();
+    for figure in cached.measurements.iter_mut().filter(|figure| figure.stage == Stage::Disk) {
+        figure.flags.push("page-cache".into());
+    }
+    let slow = |path: &mut Measurement| {
+        path.bytes_per_second *= 0.8;
+        path.samples.iter_mut().for_each(|rate| *rate *= 0.8);
+    };
+    let cases: [(&str, Case); 5] = [
+        ("; the path was not measured.", unmeasured),
+        ("2 rounds were measured, 6 are needed", with_path(disks(), |path| path.samples.truncate(2))),
+        ("but a cache answered some of its reads", cached),
+        ("no single part: the workers work 5 %", with_path(disks(), |path| waits(path, 0.4, 0.3))),
+        (
+            "the path agrees (the worker spent 90 % of the time waiting for them), but it did 79 % of that",
+            with_path(disks(), slow),
+        ),
+    ];
+    for (expected, case) in cases {
+        let found = diagnosed(case);
+        let sentence = &found.bottleneck.sentence;
+        assert_eq!(found.verdict, Verdict::Unexplained, "{sentence}");
+        assert!(sentence.contains(expected), "{expected}: {sentence}");
+        assert!(!sentence.contains("The bottleneck is"), "a flat statement: {sentence}");
+    }
+}

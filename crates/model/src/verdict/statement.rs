@@ -1,0 +1,264 @@
+//! The verdict in sentences, in this order: what was achieved; what limits it, by which evidence; what raises it,
+//! and what limits next.
+
+use super::certainty::{Doubt, Verdict};
+use super::limit::{Judgement, LimitKind};
+use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_bytes_rate_within};
+
+/// What there is to be said of a flow from disk to network.
+#[derive(Clone, Debug)]
+pub struct Statement<'a> {
+    pub kind: LimitKind,
+    pub limit: NamedLimit,
+    /// What the limit allows, bytes per second.
+    pub predicted: f64,
+    pub achieved: FlowRate,
+    /// Achieved ÷ predicted.
+    pub of_predicted: f64,
+    pub verdict: Verdict,
+    pub doubt: Option<Doubt>,
+    /// What the flow showed from within.
+    pub flow: &'a Judgement,
+    /// The limit that cannot be told from this one, in words.
+    pub tied: String,
+    /// `A faster disk would raise this to 4.80 GB/s, where the CPU limits`.
+    pub headroom: String,
+    /// Rounds that a figure needs.
+    pub least_rounds: u32,
+}
+
+/// What limits, in words.
+#[derive(Clone, Debug, Default)]
+pub struct NamedLimit {
+    /// `disk vda`, `the four disks`.
+    pub name: String,
+    /// `2.64 ± 0.06 GB/s`; empty where there is none.
+    pub figure: String,
+    /// What limits beside it: `, together with …`; mostly empty.
+    pub beside: String,
+    /// It is more than one thing.
+    pub several: bool,
+}
+
+/// A rate with the ends of its 95 % interval, bytes per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowRate {
+    /// 0: not measured.
+    pub bytes_per_second: f64,
+    pub interval: Option<[f64; 2]>,
+}
+
+impl FlowRate {
+    /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where nothing was measured.
+    pub fn sentence(&self) -> Option<String> {
+        let FlowRate { bytes_per_second, interval } = *self;
+        let bytes = show_bytes_rate_within(bytes_per_second, interval);
+        let measured = bytes_per_second.is_finite() && bytes_per_second > 0.0;
+        measured.then(|| format!("{bytes} ({}) from disk to network.", show_bits_rate(bytes_per_second)))
+    }
+}
+
+impl NamedLimit {
+    /// From `disk vda (2.64 GB/s)`.
+    pub fn from_text(text: &str) -> NamedLimit {
+        let parts = text.strip_suffix(')').and_then(|text| text.split_once(" ("));
+        let (name, figure) = parts.unwrap_or((text, ""));
+        NamedLimit { name: name.into(), figure: figure.into(), ..NamedLimit::default() }
+    }
+
+    /// `disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it)`.
+    fn with(&self, evidence: Option<String>) -> String {
+        let figure = Some(&self.figure).filter(|figure| !figure.is_empty()).cloned();
+        let inside: Vec<String> = figure.into_iter().chain(evidence).collect();
+        let inside = if inside.is_empty() { String::new() } else { format!(" ({})", inside.join("; ")) };
+        format!("{}{inside}{}", self.name, self.beside)
+    }
+
+    fn verb(&self) -> &'static str {
+        if self.several || !self.beside.is_empty() { "limit" } else { "limits" }
+    }
+}
+
+impl Statement<'_> {
+    /// What was achieved, where it was measured; what limits; what raises it, where that is known.
+    pub fn sentences(&self) -> Vec<String> {
+        let headroom = match self.verdict {
+            Verdict::Tie => Some("Both must be raised.".to_string()),
+            Verdict::Contradicted => None,
+            Verdict::Confirmed if self.kind == LimitKind::Demand => {
+                Some("What it can do beyond that was not measured.".into())
+            }
+            _ => Some(&self.headroom).filter(|text| !text.is_empty()).map(|text| format!("{text}.")),
+        };
+        self.achieved.sentence().into_iter().chain([self.bottleneck()]).chain(headroom).collect()
+    }
+
+    fn evidence(&self) -> Option<String> {
+        self.flow.limit().map(|limit| limit.clause(self.limit.several))
+    }
+
+    /// A flat statement only where it is confirmed.
+    fn bottleneck(&self) -> String {
+        let name = self.limit.with(None);
+        let rate = show_bytes_rate(self.predicted);
+        match self.verdict {
+            Verdict::Confirmed if self.kind == LimitKind::Demand => format!(
+                "The flow asked for no more than {rate} (--rate-limit) and had it: nothing of this server limited \
+                 it."
+            ),
+            Verdict::Confirmed => format!("The bottleneck is {}.", self.limit.with(self.evidence())),
+            Verdict::Tie => format!(
+                "The bottleneck is {} or {}: the measurements cannot tell them apart.",
+                self.limit.with(self.evidence()),
+                self.tied
+            ),
+            Verdict::Contradicted => {
+                let shown = self.flow.limit().map(|limit| format!(": {limit}")).unwrap_or_default();
+                let verb = self.limit.verb();
+                format!(
+                    "Not explained: by its parts {name} {verb} the flow to {rate}, but the path showed \
+                     another limit{shown}."
+                )
+            }
+            Verdict::Unexplained => format!("{}.", self.unexplained(&name, &rate)),
+        }
+    }
+
+    fn unexplained(&self, name: &str, rate: &str) -> String {
+        let verb = self.limit.verb();
+        let claim = format!("the bottleneck is {name}, which {verb} the flow to {rate}");
+        let share = (self.of_predicted * 100.0).round();
+        match self.doubt {
+            Some(Doubt::NotMeasured) | None => {
+                format!("By the stages alone {claim}; the path was not measured")
+            }
+            Some(Doubt::FewRounds { measured }) => format!(
+                "Not confirmed: {claim}. {} measured, {} are needed (a longer --budget)",
+                match measured {
+                    1 => "1 round was".into(),
+                    more => format!("{more} rounds were"),
+                },
+                self.least_rounds
+            ),
+            Some(Doubt::Untrusted) if self.kind == LimitKind::Loss => format!(
+                "Not confirmed: {claim}, but the link's rate is not known, and a full link loses packets, too"
+            ),
+            Some(Doubt::Untrusted) => {
+                format!(
+                    "Not confirmed: {claim}, but a cache answered some of its reads, and the device is another"
+                )
+            }
+            Some(Doubt::NothingSeen) => {
+                let missing = self.flow.missing.as_ref().map(|missing| format!(": {missing}"));
+                format!(
+                    "Not confirmed: by the stages {claim}; the path did {share} % of it{}",
+                    missing.unwrap_or_default()
+                )
+            }
+            Some(Doubt::Ratio) => {
+                let evidence = self.evidence().map(|evidence| format!(" ({evidence})"));
+                format!(
+                    "Not explained: {claim}, and the path agrees{}, but it did {share} % of that",
+                    evidence.unwrap_or_default()
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Limit;
+
+    fn judgement() -> Judgement {
+        let limits = vec![Limit::Source { count: 1, share: 0.71, disk: None }];
+        Judgement { limits, missing: None }
+    }
+
+    fn statement(flow: &Judgement) -> Statement<'_> {
+        Statement {
+            kind: LimitKind::Disk,
+            limit: NamedLimit::from_text("disk vda (2.64 ± 0.06 GB/s)"),
+            predicted: 2.64e9,
+            achieved: FlowRate { bytes_per_second: 2.61e9, interval: Some([2.56e9, 2.65e9]) },
+            of_predicted: 0.99,
+            verdict: Verdict::Confirmed,
+            doubt: None,
+            flow,
+            tied: String::new(),
+            headroom: "A faster disk would raise this to 4.80 GB/s, where the CPU limits".into(),
+            least_rounds: 6,
+        }
+    }
+
+    #[test]
+    fn a_confirmed_verdict_says_what_was_achieved_what_limits_and_what_is_next() {
+        assert_eq!(
+            statement(&judgement()).sentences(),
+            [
+                "2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.",
+                "The bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for \
+                 it).",
+                "A faster disk would raise this to 4.80 GB/s, where the CPU limits.",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_a_confirmed_verdict_is_a_flat_statement() {
+        let flow = judgement();
+        let said = |verdict, doubt| {
+            let statement = Statement { verdict, doubt, tied: "the CPU".into(), ..statement(&flow) };
+            statement.sentences()[1..].join(" ")
+        };
+        assert_eq!(
+            said(Verdict::Tie, None),
+            "The bottleneck is disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it) or \
+             the CPU: the measurements cannot tell them apart. Both must be raised."
+        );
+        assert_eq!(
+            said(Verdict::Contradicted, None),
+            "Not explained: by its parts disk vda (2.64 ± 0.06 GB/s) limits the flow to 2.64 GB/s, but the path \
+             showed another limit: the disks: the worker waits for them 71 % of the time."
+        );
+        let doubts = [
+            (Doubt::NotMeasured, "By the stages alone the bottleneck is disk vda"),
+            (Doubt::FewRounds { measured: 2 }, "2 rounds were measured, 6 are needed (a longer --budget)."),
+            (Doubt::Untrusted, "but a cache answered some of its reads"),
+            (Doubt::NothingSeen, "the path did 99 % of it"),
+            (
+                Doubt::Ratio,
+                "and the path agrees (the worker spent 71 % of the time waiting for it), but it did 99 %",
+            ),
+        ];
+        for (doubt, expected) in doubts {
+            let text = said(Verdict::Unexplained, Some(doubt));
+            assert!(text.contains(expected) && !text.starts_with("The bottleneck is"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_had_what_it_asked_for_has_no_bottleneck() {
+        let flow = judgement();
+        let demand = Statement { kind: LimitKind::Demand, predicted: 2.6e9, ..statement(&flow) };
+        assert_eq!(
+            demand.sentences()[1..].join(" "),
+            "The flow asked for no more than 2.60 GB/s (--rate-limit) and had it: nothing of this server limited it. \
+             What it can do beyond that was not measured."
+        );
+    }
+
+    #[test]
+    fn evidence_goes_where_the_figure_is_and_what_was_not_measured_is_not_said() {
+        let flow = judgement();
+        let limit =
+            NamedLimit { beside: ", together with what b and c share".into(), ..statement(&flow).limit };
+        let two = Statement { limit, ..statement(&flow) };
+        assert!(two.sentences()[1].ends_with("waiting for it), together with what b and c share."));
+        let limit = NamedLimit { name: "the two disks".into(), several: true, ..NamedLimit::default() };
+        let nothing = Statement { limit, achieved: FlowRate::default(), ..statement(&flow) };
+        let first = "The bottleneck is the two disks (the worker spent 71 % of the time waiting for them).";
+        assert_eq!(nothing.sentences()[0], first);
+    }
+}
