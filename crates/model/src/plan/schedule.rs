@@ -105,6 +105,8 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
     }
     let first = |alone: f64, limit: usize| sum(&work(&counts, &schedule(alone, WINDOW_SECONDS, limit, 0)));
     let one_round = sum(&work(&counts, &schedule(0.0, WINDOW_SECONDS, 0, 1))) - first(0.0, 0);
+    let six_rounds = first(SHORTEST_ALONE_SECONDS, 1) + f64::from(LEAST_ROUNDS) * one_round;
+    let budget = left_of(budget, sources, six_rounds);
     let part = (budget / 3.0).min(budget - f64::from(wished.min(LEAST_ROUNDS)) * one_round);
     let mut notes = Vec::new();
     let (alone, alone_limit) = match longest_that_fits(|alone| first(alone, 0) <= part) {
@@ -131,6 +133,14 @@ pub(super) fn fit(sources: &[SourcePlan], paths: &[PathPlan], goal: &Goal) -> (S
         notes.push(format!("a budget of {budget} s is short: the figures spread more than usual"));
     }
     (chosen, notes)
+}
+
+/// What the writing of scratch files, which are all written at once, left of the budget; not less than six rounds
+/// take, where the whole of it would hold them.
+fn left_of(budget: f64, sources: &[SourcePlan], six_rounds: f64) -> f64 {
+    let writing = sources.iter().filter_map(|source| source.writing.as_ref()).map(|writing| writing.seconds);
+    let spent = writing.fold(0.0, f64::max);
+    (budget - spent).max(six_rounds.min(budget))
 }
 
 fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {
@@ -219,6 +229,7 @@ fn left_out(sources: &[SourcePlan], paths: &[PathPlan], limit: usize, budget: f6
 
 #[cfg(test)]
 mod tests {
+    use super::super::product::Writing;
     use super::super::tests::{goal, paths, sources};
     use super::*;
     use proptest::prelude::*;
@@ -235,6 +246,20 @@ mod tests {
         assert_eq!((schedule.alone_seconds, schedule.path_seconds, schedule.alone_limit), (0.8, 0.7, 0));
         assert_eq!(schedule.rounds, 6);
         assert!(notes.is_empty() && seconds < 50.0, "{seconds} {notes:?}");
+    }
+
+    #[test]
+    fn writing_scratch_files_is_part_of_the_budget_and_leaves_six_rounds() {
+        for (disks, seconds) in [(1, 3.0), (1, 8.0), (4, 8.0), (24, 8.0)] {
+            let mut written = sources(disks);
+            for source in &mut written {
+                source.writing = Some(Writing { seconds, ..Writing::default() });
+            }
+            let (schedule, _) = fit(&written, &paths(1), &goal());
+            let measuring = sum(&work(&Counts::of(&written, &paths(1), &goal()), &schedule));
+            assert_eq!(schedule.rounds, 6);
+            assert!(measuring + seconds <= 54.5, "{disks} disks: {measuring} s after {seconds} s of writing");
+        }
     }
 
     #[test]
