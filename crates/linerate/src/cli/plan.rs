@@ -3,12 +3,15 @@
 use super::arguments::{FLOWS, PlanArgs, PlanWhat, machine_of};
 use super::commands::{colour, print, width};
 use super::measured;
+use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
-use linerate_model::plan::flow::{Flow, FlowEnd, ends, plan_flow};
+use linerate_model::plan::Bound;
+use linerate_model::plan::demand::clients;
+use linerate_model::plan::flow::{Flow, FlowEnd, FlowPlan, ends, plan_flow};
 use linerate_model::plan::machine_file;
-use linerate_model::plan::parts::{DeviceKind, MachineParts, from_machine};
+use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, from_machine};
 use linerate_model::plan::sizing::size;
 use linerate_model::plan::whatif::{WhatIfChange, apply};
 use linerate_report::{FlowReport, MeasuredOn, WhatIfStep, results};
@@ -34,33 +37,34 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
     if let Some(found) = measured.as_ref().and_then(|run| measured::parts_of(run, words.protocol)) {
         parts = parts.with_measured(found);
     }
-    if let Some(mtu) = words.mtu {
-        if !parts.devices.iter().any(|device| matches!(device.what, DeviceKind::Nic { .. })) {
-            return Err(Failure::Lacks(format!(
-                "--mtu {mtu}: the machine has no NIC{}",
-                flows_there(&parts)
-            )));
-        }
-        change(&mut parts, &WhatIfChange::Set(format!("mtu={mtu}")))?;
-    }
-    let mut flow_plan = plan_flow(&parts, &flow(&parts, words)?);
-    let before = flow_plan.ceiling.clone();
+    set_mtu(&mut parts, words)?;
+    let changes = changes(words);
+    // A machine that lacks an end of the flow may get it by a change.
+    let solved = |parts: &MachineParts| flow(parts, words).map(|flow| plan_flow(parts, &flow));
+    let before = (!changes.is_empty()).then(|| ceiling_of(&solved(&parts)));
+    let mut last = before.as_ref().and_then(|bound| bound.likely_bytes_per_second);
     let mut steps = Vec::new();
-    for one in changes(words) {
-        let notes = change(&mut parts, &one)?;
-        let last = flow_plan.likely.bytes_per_second.known().copied();
-        flow_plan = plan_flow(&parts, &flow(&parts, words)?);
-        let now = flow_plan.likely.bytes_per_second.clone();
-        let gain = now.known().zip(last).map(|(now, last)| now - last);
-        steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second: now, gain });
+    for one in &changes {
+        let notes = change(&mut parts, one)?;
+        let now = ceiling_of(&solved(&parts));
+        let gain = now.likely_bytes_per_second.zip(last).map(|(now, last)| now - last);
+        last = now.likely_bytes_per_second;
+        let bytes_per_second = match now.likely_bytes_per_second {
+            Some(rate) => Fact::Known(rate),
+            None => now.bytes_per_second,
+        };
+        steps.push(WhatIfStep { change: one.to_string(), notes, bytes_per_second, gain });
     }
+    set_mtu(&mut parts, words)?;
     let flow = flow(&parts, words)?;
+    let flow_plan = plan_flow(&parts, &flow);
     let in_bits = flow.in_bits();
     let sizing = words.target.map(|target| size(&parts, &flow, target));
     let report = FlowReport {
         processors: parts.processors.clone(),
-        before: (!steps.is_empty()).then_some(before),
+        before,
         steps,
+        demand: words.each.map(|each| clients(&flow_plan, &flow, each)),
         plan: flow_plan,
         sizing,
         // Of what is there: what a change would make of it, the model says.
@@ -74,6 +78,19 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         print(&report.screen(width(), colour()))?;
     }
     Ok(0)
+}
+
+/// The ceiling of a plan; where the machine has no such flow, why not.
+fn ceiling_of(plan: &Result<FlowPlan, Failure>) -> Bound {
+    match plan {
+        Ok(plan) => plan.ceiling.clone(),
+        Err(why) => Bound {
+            bytes_per_second: Fact::unknown(why),
+            likely_bytes_per_second: None,
+            interval: None,
+            cut: Vec::new(),
+        },
+    }
 }
 
 /// The parts of a machine that was probed, and the machine: a description holds no settings that could be
@@ -100,6 +117,20 @@ fn change(parts: &mut MachineParts, one: &WhatIfChange) -> Result<Vec<String>, F
     let notes = apply(parts, one).map_err(Failure::usage)?;
     parts.forget_changed(&before);
     Ok(notes)
+}
+
+/// `--mtu`: of the NICs that are there, and of those that a change brings.
+fn set_mtu(parts: &mut MachineParts, words: &PlanArgs) -> Result<(), Failure> {
+    let is_nic = |device: &ByteDevice| matches!(device.what, DeviceKind::Nic { .. });
+    match words.mtu {
+        Some(mtu) if parts.devices.iter().any(is_nic) => {
+            change(parts, &WhatIfChange::Set(format!("mtu={mtu}"))).map(drop)
+        }
+        Some(mtu) if words.add.is_empty() => {
+            Err(Failure::Lacks(format!("--mtu {mtu}: the machine has no NIC{}", flows_there(parts))))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
@@ -156,7 +187,7 @@ fn flows_there(parts: &MachineParts) -> String {
 }
 
 /// A description, a machine or a run; which, the file itself tells.
-fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
+pub(super) fn read(file: &Path) -> Result<(MachineParts, Option<Machine>), Failure> {
     if file.to_str().is_some_and(|word| word.starts_with('@')) {
         return Ok(probed(results::read(file)?.machine, &file.display().to_string()));
     }

@@ -28,6 +28,7 @@ mod memory;
 mod network;
 mod packaging;
 mod plan;
+mod plan_cases;
 mod rates_and_raid;
 mod report;
 mod run_json_keys;

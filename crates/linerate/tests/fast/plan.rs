@@ -268,17 +268,22 @@ fn the_screen_says_what_the_ceiling_leaves_out() {
         words.join(" ")
     };
     let screen = told(&[]);
-    let all = "left out controller:hba0 and hba1 and cpu:0 and 1, of which no rate is known, and what the \
+    let all = "left out controller:hba0 and hba1, of which no rate is known, and what the \
                file system takes of the \
                disks: the flow may be less";
     assert!(screen.contains(all), "{screen}");
+    // The cost of a byte is a default, and says so.
     let screen = told(&["--flow", "memory-to-network"]);
+    let cost = "CPU cost 4 cores at 0.17 CPU seconds per GB, a default (what linerate is held to";
+    assert!(screen.contains(cost) && screen.contains("the ceiling is without it"), "{screen}");
+    assert!(!screen.contains("left out"), "{screen}");
+    let screen = told(&["--flow", "memory-to-network", "--method", "zerocopy"]);
     assert!(
         screen.contains("left out cpu:0 and 1, of which no rate is known: the flow may be less"),
         "{screen}"
     );
     let screen = told(&["--flow", "memory-to-network", "--set", "cpu.cost=1.38"]);
-    assert!(!screen.contains("left out"), "{screen}");
+    assert!(!screen.contains("left out") && !screen.contains("a default"), "{screen}");
 }
 
 #[test]

@@ -191,6 +191,37 @@ fn a_film_is_cut_without_losing_a_pixel() {
     }
 }
 
+/// CosmoGrid's movies are raw RGB: pictures one after the other, without a header.
+#[test]
+fn raw_pictures_are_a_film_whose_size_is_given() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a folder");
+    let (_, pixels) = film(directory.path());
+    let raw = directory.path().join("cosmos.rgb");
+    std::fs::write(&raw, &pixels).expect("raw pictures");
+    let import = |folder: &Path, size: &str| {
+        let words =
+            ["import", path(&raw), path(folder), "--size", size, "--pixels", "rgb24", "--grid", "3x2"];
+        wall(&[&words[..], &["--fps", "25"]].concat())
+    };
+    let folder = directory.path().join("cut");
+    let said = done(&import(&folder, "120x80"));
+    assert!(said.contains("6 tiles of 40x40 pixels, 10 frames at 25 a second"), "{said}");
+    let movie = Movie::open(&folder).expect("a movie");
+    let last = frame(&movie, TileId { row: 1, column: 2 }, 9);
+    let (line, tile_line) = (120 * 3, 40 * 3);
+    for (index, own) in last.chunks_exact(tile_line).enumerate() {
+        let from = 9 * 80 * line + (40 + index) * line + 2 * tile_line;
+        assert!(own == &pixels[from..from + tile_line], "line {index}");
+    }
+    let other = directory.path().join("other");
+    refused(&import(&other, "121x80"), 2, &["no multiple of a frame of 121x80 pixels", "check --size"]);
+    assert!(!other.exists());
+    refused(&wall(&["import", path(&raw), path(&other), "--size", "120x80"]), 2, &["--pixels"]);
+}
+
 #[test]
 fn a_film_of_a_phone_that_was_held_upright_is_upright() {
     if !has_ffmpeg() {

@@ -10,7 +10,7 @@
 //! with capacities that grow by up to 0.5 % towards the sink; its cut is the one nearest the source by
 //! construction.
 
-use super::product::{Bound, Origin, Resource};
+use super::product::{Bound, Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use petgraph::algo::dinics;
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
@@ -70,10 +70,12 @@ impl Model {
         Model::with(resources, |resource| resource.capacity)
     }
 
-    /// The same graph with the capacities of the best case; a measurement has but one.
+    /// The same graph with the capacities of the best case; a measurement has but one, and a default CPU cost is no
+    /// limit of the machine.
     pub fn best(resources: &[Resource]) -> Self {
         Model::with(resources, |resource| match resource.origin {
             Origin::Measured => resource.capacity,
+            Origin::Rated if resource.kind == ResourceKind::Cpu => f64::INFINITY,
             _ => resource.best.unwrap_or(resource.capacity),
         })
     }

@@ -2,6 +2,8 @@
 //! allow.
 
 pub mod capacity;
+pub mod cpu_cost;
+pub mod demand;
 pub mod flow;
 pub mod machine_file;
 mod overruled;

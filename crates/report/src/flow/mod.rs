@@ -9,6 +9,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::printable::{printable, wrapped};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
+use linerate_model::plan::demand::Demand;
 use linerate_model::plan::flow::FlowPlan;
 use linerate_model::plan::sizing::Sizing;
 use linerate_model::plan::wording;
@@ -33,6 +34,8 @@ pub struct FlowReport {
     pub plan: FlowPlan,
     /// What a rate that was asked for needs.
     pub sizing: Option<Sizing>,
+    /// How many clients of a rate it feeds.
+    pub demand: Option<Demand>,
     /// What the map of the machine shows.
     pub findings: Vec<Finding>,
     /// Rates of the flow are shown in bits.
@@ -87,6 +90,7 @@ impl FlowReport {
             "before": self.before,
             "changes": steps,
             "sizing": self.sizing,
+            "demand": self.demand,
             "measured": self.measured,
         });
         // `{:#}` of a Value is pretty JSON and cannot fail.
@@ -113,7 +117,11 @@ impl FlowReport {
         }
         let bottleneck = plan.sentence.strip_prefix("The bottleneck is ").unwrap_or(&plan.sentence);
         put(&mut lines, "limited by", bottleneck, width, str::to_string);
+        if let Some(demand) = &self.demand {
+            put(&mut lines, "clients", &demand.sentence, width, |text| style.bold(text));
+        }
         self.gains(&mut lines, width);
+        self.default_cost(&mut lines, width);
         self.left_out(&mut lines, width);
         self.measured(&mut lines, width);
         lines.push(String::new());
@@ -232,6 +240,15 @@ impl FlowReport {
                 width,
                 str::to_string,
             );
+        }
+    }
+
+    /// A CPU cost that nobody gave or measured.
+    fn default_cost(&self, lines: &mut Vec<String>, width: usize) {
+        let cpus = self.plan.resources.iter().filter(|resource| resource.kind == ResourceKind::Cpu);
+        let mut taken = cpus.filter(|cpu| cpu.origin == Origin::Rated).filter_map(|cpu| cpu.why.as_deref());
+        if let Some(why) = taken.next() {
+            put(lines, "CPU cost", &format!("{why}; the ceiling is without it"), width, str::to_string);
         }
     }
 

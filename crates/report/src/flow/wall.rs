@@ -35,7 +35,8 @@ pub(crate) fn screen(verdict: &ServerVerdict, width: usize, colour: bool) -> Str
             quantity(need.cpu_seconds_per_gb),
             match need.cpu_origin {
                 Origin::Measured => "measured".to_string(),
-                _ => format!("rated for datagrams of {} bytes", count(need.datagram_bytes)),
+                Origin::Effective => "by the machine's description".to_string(),
+                _ => format!("a default for datagrams of {} bytes", count(need.datagram_bytes)),
             }
         ),
     );

@@ -38,6 +38,8 @@ pub struct ImportSpec {
     pub ffmpeg: PathBuf,
     pub film: PathBuf,
     pub fit: Fit,
+    /// It is raw pictures of this size, three bytes a pixel.
+    pub raw: Option<Size>,
     /// At most so many frames.
     pub frames: Option<u32>,
     /// Each frame gets its stamp, over its upper left corner.
@@ -161,7 +163,11 @@ fn command(new: &NewMovie, cut: &ImportSpec) -> Command {
     let rate = manifest.frames_per_second.to_string();
     let mut command = Command::new(&cut.ffmpeg);
     command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);
-    if is_sequence(&cut.film) {
+    if let Some(size) = cut.raw {
+        let size = size.to_string();
+        command.args(["-f", "rawvideo", "-pixel_format", "rgb24", "-video_size", &size]);
+    }
+    if cut.raw.is_some() || is_sequence(&cut.film) {
         command.args(["-framerate", &rate]);
     }
     command.arg("-i").arg(argument(&cut.film)).args(["-map", "0:v:0"]);

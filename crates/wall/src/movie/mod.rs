@@ -9,6 +9,7 @@ mod generate;
 mod import;
 mod manifest;
 mod new;
+mod raw_film;
 mod sums;
 
 pub use film::{Film, is_sequence, look_at};
@@ -18,3 +19,4 @@ pub use import::{Fit, ImportEnd, ImportSpec, check_there, expected_frames, impor
 pub(crate) use manifest::MANIFEST_FILE;
 pub use manifest::{FORMAT, Manifest, Movie, PixelFormat};
 pub use new::NewMovie;
+pub use raw_film::look_at_raw;

@@ -9,7 +9,7 @@ use linerate_facts::units::show_bits_rate;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, Method, ends, plan_flow};
 use linerate_model::plan::parts::{DeviceKind, MachineParts, from_machine};
-use linerate_model::plan::wording::{ids, listed};
+use linerate_model::plan::wording::{ids, in_words, listed};
 use linerate_model::plan::{Origin, ResourceKind};
 use serde::Serialize;
 
@@ -60,17 +60,27 @@ impl WallNeed {
         nics: &[String],
         measured: &WallFigures,
     ) -> Result<ServerVerdict, FlowEndError> {
-        self.costing(measured).judge_all(machine, disks, nics, measured)
+        self.judge_parts(from_machine(machine), disks, nics, measured)
     }
 
-    fn judge_all(
+    /// The same of a machine's parts, which a file may describe.
+    pub fn judge_parts(
         &self,
-        machine: &Machine,
+        parts: MachineParts,
         disks: &[DiskShare],
         nics: &[String],
         measured: &WallFigures,
     ) -> Result<ServerVerdict, FlowEndError> {
-        let mut parts = from_machine(machine);
+        self.costing(&parts, measured).judge_all(parts, disks, nics, measured)
+    }
+
+    fn judge_all(
+        &self,
+        mut parts: MachineParts,
+        disks: &[DiskShare],
+        nics: &[String],
+        measured: &WallFigures,
+    ) -> Result<ServerVerdict, FlowEndError> {
         parts.cpu_seconds_per_gb = Fact::Known(self.cpu_seconds_per_gb);
         let applied = measured.apply(&mut parts, self.mtu);
         for device in &mut parts.devices {
@@ -108,7 +118,7 @@ impl WallNeed {
                     let own = dealt.iter().find(|dealt| dealt.nic == name);
                     own.map(|dealt| dealt.needed_bytes_per_second * self.pixel_share())
                 }
-                ResourceKind::Disk => {
+                ResourceKind::Disk if !disks.is_empty() => {
                     let own = disks.iter().find(|share| share.disk == name);
                     own.map(|share| share.tiles_worth * self.tile_pixel_bytes_per_second())
                 }
@@ -139,8 +149,9 @@ impl WallNeed {
             .resources
             .iter()
             // A link that is a formality, and what has no rating because it is never the limit, are no gap in
-            // what is known.
-            .filter(|resource| resource.origin == Origin::Unknown && resource.kind != ResourceKind::Pcie)
+            // what is known; a controller that nobody rated is named beside the answer.
+            .filter(|resource| resource.origin == Origin::Unknown)
+            .filter(|resource| !matches!(resource.kind, ResourceKind::Pcie | ResourceKind::Controller))
             .map(|resource| resource.id.as_str())
             .collect();
         let fit = share.map(|share| rate * share);
@@ -170,7 +181,11 @@ impl WallNeed {
             }
             Some(share) if unknown.is_empty() => {
                 let most = format!("the most that its parts allow is {:.1} frames a second", rate * share);
-                (Fits::Yes, format!("this server carries it: {most}"))
+                let limit =
+                    limit_words(&plan, by_nics.is_some_and(|nics| by_model.is_none_or(|all| nics <= all)));
+                let more = 100.0 * (share - 1.0);
+                let unrated = unrated(&plan);
+                (Fits::Yes, format!("this server carries it: {most}, {more:.0} % more, {limit}{unrated}"))
             }
             _ => (Fits::Unknown, doubt(&unknown, fit)),
         };
@@ -229,6 +244,29 @@ impl WallNeed {
             show_bits_rate(have),
             show_bits_rate(self.pixel_bytes_per_second)
         )
+    }
+}
+
+/// What limits a wall that fits.
+fn limit_words(plan: &FlowPlan, by_nics: bool) -> String {
+    if by_nics {
+        return "where the ports are full".into();
+    }
+    let cut: Vec<&str> = plan.ceiling.cut.iter().map(String::as_str).collect();
+    format!("limited by {}", in_words(&cut))
+}
+
+/// Controllers on the way whose own rate nobody knows.
+fn unrated(plan: &FlowPlan) -> String {
+    let unrated = plan
+        .resources
+        .iter()
+        .filter(|resource| resource.kind == ResourceKind::Controller && resource.origin == Origin::Unknown);
+    let ids: Vec<&str> = unrated.map(|resource| resource.id.as_str()).collect();
+    match ids.as_slice() {
+        [] => String::new(),
+        [_] => format!("; the rate of {} is not known and not counted", in_words(&ids)),
+        _ => format!("; the rates of {} are not known and not counted", in_words(&ids)),
     }
 }
 

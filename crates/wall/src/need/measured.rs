@@ -39,15 +39,16 @@ pub(super) struct Applied {
 }
 
 impl WallNeed {
-    /// The same with the CPU cost that was measured.
-    pub(super) fn costing(&self, measured: &WallFigures) -> WallNeed {
-        let Some(cost) = measured.cpu_seconds_per_gb else { return self.clone() };
-        WallNeed {
-            cpu_seconds_per_gb: cost,
-            cpu_cores: cost * self.pixel_bytes_per_second / 1e9,
-            cpu_origin: Origin::Measured,
-            ..self.clone()
-        }
+    /// The same with the CPU cost that was measured, or that the machine's description gives.
+    pub(super) fn costing(&self, parts: &MachineParts, measured: &WallFigures) -> WallNeed {
+        let given = parts.cpu_seconds_per_gb.known().copied();
+        let (cost, cpu_origin) = match (measured.cpu_seconds_per_gb, given) {
+            (Some(cost), _) => (cost, Origin::Measured),
+            (None, Some(cost)) => (cost, Origin::Effective),
+            (None, None) => return self.clone(),
+        };
+        let cpu_cores = cost * self.pixel_bytes_per_second / 1e9;
+        WallNeed { cpu_seconds_per_gb: cost, cpu_cores, cpu_origin, ..self.clone() }
     }
 }
 

@@ -12,15 +12,10 @@ pub use deal::Dealt;
 pub use judge::{Fits, ServerVerdict};
 use linerate_machine::rates::ethernet::{Stack, frame_wire_bytes, payload_bytes};
 use linerate_model::plan::Origin;
+use linerate_model::plan::cpu_cost::udp_seconds_per_gb;
 pub use measured::{WallFigure, WallFigures};
 use serde::Serialize;
 pub use tile_disks::{DiskShare, places_of};
-
-/// CPU time of this program's own way from disk to NIC, seconds per GB: what does not depend on the
-/// datagrams, and each datagram's part. Rated: 0.36 at an MTU of 1500 and 0.17 at one of 9000 are the
-/// ceilings that it is held to; a run measures the true ones.
-const CPU_SECONDS_PER_GB: f64 = 0.133;
-const CPU_SECONDS_PER_DATAGRAM: f64 = 0.33e-6;
 
 /// What a wall needs while it plays. Rates are of all tiles together, bytes per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -46,7 +41,7 @@ pub struct WallNeed {
     pub datagrams_per_second: f64,
     /// CPU seconds per GB of pixels.
     pub cpu_seconds_per_gb: f64,
-    /// Whether that is rated or measured.
+    /// Whether that is the default (rated), of the machine's description (effective), or measured.
     pub cpu_origin: Origin,
     /// Cores that are busy with it.
     pub cpu_cores: f64,
@@ -76,7 +71,8 @@ impl WallNeed {
         let frames = grid.len() as f64 * rate.per_second();
         let pixels = size.frame_bytes() as f64 * frames;
         let datagrams_per_second = datagrams as f64 * frames;
-        let cpu_cores = CPU_SECONDS_PER_GB * pixels / 1e9 + CPU_SECONDS_PER_DATAGRAM * datagrams_per_second;
+        let pixel_gb = pixels / 1e9;
+        let cpu_cores = udp_seconds_per_gb(datagrams_per_second / pixel_gb) * pixel_gb;
         Ok(WallNeed {
             grid,
             tile: size,

@@ -44,7 +44,8 @@ pub struct PlanArgs {
     /// How bytes pass memory
     #[arg(long, value_parser = one_of(METHODS), default_value = "direct")]
     pub method: Method,
-    /// What if this part were taken away; repeat for several
+    /// What if this part were taken away; repeat for several. Changes of all kinds together are one: the flow is
+    /// solved for the machine after them
     #[arg(long, value_name = "NAME")]
     pub remove: Vec<String>,
     /// What if this card were in another slot, or this disk behind another controller, like eth0=slot3; after
@@ -61,6 +62,9 @@ pub struct PlanArgs {
     /// cannot carry them
     #[arg(long, value_name = "RATE", value_parser = rate(1.25e5..=1e13))]
     pub target: Option<f64>,
+    /// Say how many clients are fed that take this rate of payload each, and what limits the next one
+    #[arg(long, value_name = "RATE", value_parser = rate(1.0..=1e13))]
+    pub each: Option<f64>,
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,

@@ -10,7 +10,7 @@ use linerate_facts::failure::Failure;
 use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{
     FORMAT, Film, Fit, ImportEnd, ImportSpec, Manifest, NewMovie, PixelFormat, check_there, expected_frames,
-    import as cut_film, is_sequence, look_at,
+    import as cut_film, is_sequence, look_at, look_at_raw,
 };
 use linerate_wall::picture::room_for_stamp;
 use std::collections::BTreeMap;
@@ -28,6 +28,12 @@ pub struct ImportArgs {
     pub film: PathBuf,
     /// Folder of the new movie; it must not be there yet, or be empty
     pub folder: PathBuf,
+    /// Pixels of each picture of a film that is raw pictures without a header; with --pixels
+    #[arg(long, value_name = "WIDTHxHEIGHT", requires = "pixels")]
+    pub size: Option<Size>,
+    /// How the pixels of raw pictures are stored; with --size
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(RAW_PIXELS), requires = "size")]
+    pub pixels: Option<PixelFormat>,
     /// Tiles, columns x rows
     #[arg(long, value_name = "COLUMNSxROWS", default_value = "1x1")]
     pub grid: WallGrid,
@@ -56,6 +62,10 @@ pub struct ImportArgs {
     pub ffmpeg: Option<PathBuf>,
 }
 
+/// `--pixels`.
+const RAW_PIXELS: Choices<PixelFormat> =
+    &[("rgb24", "Red, green and blue, a byte each, line after line", PixelFormat::Rgb8)];
+
 /// `--fit`.
 const FITS: Choices<Fit> = &[
     ("pad", "All of it, with black bars", Fit::Pad),
@@ -67,7 +77,10 @@ const FITS: Choices<Fit> = &[
 pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
     check_there(&words.film)?;
     let ffmpeg = words.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
-    let film = look_at(&ffmpeg, &words.film)?;
+    let film = match words.size {
+        Some(size) => look_at_raw(&words.film, size)?,
+        None => look_at(&ffmpeg, &words.film)?,
+    };
     let tile = tile_of(words, &film)?;
     if words.stamp {
         room_for_stamp(tile).map_err(|wrong| Failure::Usage(format!("--stamp: {wrong}")))?;
@@ -97,6 +110,7 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
         ffmpeg,
         film: words.film.clone(),
         fit: words.fit,
+        raw: words.size,
         frames: words.frames,
         stamp: words.stamp,
     };

@@ -7,7 +7,7 @@ use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::parts::MeasuredDevice;
+use linerate_model::plan::parts::{DeviceKind, MachineParts, MeasuredDevice, from_machine};
 use linerate_report as report;
 use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::Movie;
@@ -43,6 +43,10 @@ pub struct WallPlanArgs {
     /// run of this host; then another option, or nothing, follows]
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub measured: Option<Option<PathBuf>>,
+    /// Server to plan for: a description in TOML, the output of `linerate probe --json`, a run.json, or a kept
+    /// result like @-1 [default: this machine]
+    #[arg(long = "machine", value_name = "FILE", conflicts_with_all = ["root", "lspci", "dmidecode", "lstopo", "nccl"])]
+    pub described: Option<PathBuf>,
     #[command(flatten)]
     pub machine: MachineArgs,
     /// Print the plan as JSON on standard output, and nothing else
@@ -53,18 +57,27 @@ pub struct WallPlanArgs {
 /// Says what the wall needs, and whether the server has it.
 pub(super) fn plan(words: &WallPlanArgs) -> Result<u8, Failure> {
     let movie = words.movie.as_deref().map(Movie::open).transpose()?;
-    let machine = machine_of(&words.machine)?;
-    let mtu = words.mtu.unwrap_or_else(|| own_mtu(&machine, &words.nic));
+    let (parts, machine) = match &words.described {
+        Some(file) => super::super::plan::read(file)?,
+        None => {
+            let machine = machine_of(&words.machine)?;
+            (from_machine(&machine), Some(machine))
+        }
+    };
+    let mtu = words.mtu.unwrap_or_else(|| own_mtu(&parts, &words.nic));
     let need = need(words, movie.as_ref(), mtu)?;
-    let disks = disks(words, &machine, movie.as_ref())?;
+    let disks = match &machine {
+        Some(machine) => disks(words, machine, movie.as_ref())?,
+        None => Vec::new(),
+    };
     let measured = match &words.measured {
-        Some(word) => measured(word.as_deref(), &machine)?,
+        Some(word) => measured(word.as_deref(), machine.as_ref())?,
         None => WallFigures::default(),
     };
     for problem in movie.iter().flat_map(Movie::problems) {
         complain(&problem);
     }
-    let verdict = need.judge(&machine, &disks, &words.nic, &measured).map_err(Failure::lacks)?;
+    let verdict = need.judge_parts(parts, &disks, &words.nic, &measured).map_err(Failure::lacks)?;
     if words.json {
         print_json(&verdict)?;
     } else {
@@ -88,8 +101,8 @@ fn need(words: &WallPlanArgs, movie: Option<&Movie>, mtu: u32) -> Result<WallNee
 }
 
 /// What a run has measured of the machine.
-fn measured(word: Option<&Path>, machine: &Machine) -> Result<WallFigures, Failure> {
-    let run = measured::run_of(word, Some(machine))?;
+fn measured(word: Option<&Path>, machine: Option<&Machine>) -> Result<WallFigures, Failure> {
+    let run = measured::run_of(word, machine)?;
     let Some(parts) = measured::parts_of(&run, Protocol::Udp) else {
         let shown = word.map(|word| format!(" {}", word.display())).unwrap_or_default();
         return Err(Failure::Lacks(format!(
@@ -110,7 +123,7 @@ fn measured(word: Option<&Path>, machine: &Machine) -> Result<WallFigures, Failu
 /// Where the movie's tiles lie; a machine that was described elsewhere has not these disks.
 fn disks(words: &WallPlanArgs, machine: &Machine, movie: Option<&Movie>) -> Result<Vec<DiskShare>, Failure> {
     let Some(movie) = movie else { return Ok(Vec::new()) };
-    if !words.machine.is_live() && words.machine.root.is_none() {
+    if words.described.is_some() || !words.machine.is_live() && words.machine.root.is_none() {
         return Ok(Vec::new());
     }
     let sysroot = sysroot_of(words.machine.root.as_deref())?;
@@ -118,10 +131,13 @@ fn disks(words: &WallPlanArgs, machine: &Machine, movie: Option<&Movie>) -> Resu
 }
 
 /// The smallest MTU of the NICs that will be used.
-fn own_mtu(machine: &Machine, named: &[String]) -> u32 {
-    let used = machine.nics.iter().filter(|nic| !nic.loopback).filter(|nic| match named.is_empty() {
-        true => nic.state.known().is_none_or(|state| state != "down"),
-        false => named.contains(&nic.name),
+fn own_mtu(parts: &MachineParts, named: &[String]) -> u32 {
+    let mtus = parts.devices.iter().filter_map(|device| match &device.what {
+        DeviceKind::Nic { mtu, down, .. } => {
+            let used = if named.is_empty() { !down } else { named.contains(&device.name) };
+            mtu.known().copied().filter(|_| used)
+        }
+        _ => None,
     });
-    used.filter_map(|nic| nic.mtu.known().copied()).min().unwrap_or(ETHERNET_MTU)
+    mtus.min().unwrap_or(ETHERNET_MTU)
 }

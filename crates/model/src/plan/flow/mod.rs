@@ -12,6 +12,7 @@ mod sentence;
 mod socket_links;
 
 use super::capacity::Model;
+use super::cpu_cost;
 use super::parts::MachineParts;
 pub use ends::{FlowEndError, ends};
 pub(super) use figures::{best_of_rated, device as device_figure};
@@ -66,6 +67,7 @@ pub(crate) fn memory_touches_of(parts: &MachineParts, flow: &Flow) -> f64 {
 fn flow_resources(parts: &MachineParts, flow: &Flow) -> Vec<super::Resource> {
     let touches = figures::touches(flow, parts);
     let mut resources = graph::resources(parts, flow, touches);
+    cpu_cost::fill(&mut resources, parts, flow);
     measured::overrule(&mut resources, parts, flow, touches);
     resources
 }

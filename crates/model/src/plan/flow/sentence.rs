@@ -1,8 +1,8 @@
 //! The bottleneck in words: what limits the flow and why, and what would limit it next.
 
 use crate::plan::parts::{JointKind, MachineParts, PartPlace};
-use crate::plan::wording::{counted, in_words, listed, name};
-use crate::plan::{Bound, Resource, ResourceKind};
+use crate::plan::wording::{counted, in_words, listed, name, ranged};
+use crate::plan::{Bound, Origin, Resource, ResourceKind};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use std::collections::BTreeMap;
 
@@ -33,7 +33,30 @@ pub(super) fn sentence(
     let verb = if cut.len() > 1 { "limit" } else { "limits" };
     let subjects = subjects(parts, &cut, show);
     let next = what_next(resources, flow, next, show);
-    format!("The bottleneck is {subjects}, which {verb} the flow to {}. {next}.", show(flow))
+    let doubt = unrated_controllers(resources, &cut);
+    format!("The bottleneck is {subjects}, which {verb} the flow to {}. {next}.{doubt}", show(flow))
+}
+
+/// Disks that would be the limit may never be asked for all that they have: what stands between them and memory has
+/// a limit of its own that no data sheet tells.
+fn unrated_controllers(resources: &[Resource], cut: &[&Resource]) -> String {
+    if !cut.iter().any(|resource| resource.kind == ResourceKind::Disk) {
+        return String::new();
+    }
+    let unrated = resources
+        .iter()
+        .filter(|resource| resource.kind == ResourceKind::Controller && resource.origin == Origin::Unknown);
+    let names: Vec<&str> = unrated.map(|resource| name(&resource.id)).collect();
+    let Some(first) = names.first() else { return String::new() };
+    let (noun, verb, whose) = match names.len() {
+        1 => ("controller", "is", "its"),
+        _ => ("controllers", "are", "their"),
+    };
+    format!(
+        " The {noun} {} {verb} between them and memory, and {whose} own rate is unknown: the flow may be less. \
+         Where it was measured elsewhere, give it: --set {first}.rate=1GB/s.",
+        ranged(&names)
+    )
 }
 
 fn members<'a>(resources: &'a [Resource], cut: &[String]) -> Vec<&'a Resource> {

@@ -6,7 +6,7 @@ use super::numbers::{card, catalogue, link_rate, memory_rate, names, number, pro
 use super::tables::{self, File};
 use super::values::{PlaceValue, Rate};
 use crate::plan::parts::{
-    ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, SocketLink,
+    ByteDevice, DeviceKind, Joint, JointKind, MachineParts, Node, PartPlace, RateOrigin, SocketLink,
 };
 use linerate_facts::fact::Fact;
 use linerate_machine::rates::memory::efficiency_of;
@@ -158,7 +158,7 @@ impl Builder {
             let mut joint = card(JointKind::Controller, &controller.pcie.as_ref(), &controller.max_payload)?;
             let rate = controller.rate.as_ref().map(|rate| rate.get_ref().0);
             joint.bytes_per_second = Fact::from_option(rate, "no data sheet of the controller is given");
-            joint.by_data_sheet = true;
+            joint.rate_origin = RateOrigin::DataSheet;
             joint.disk_ports = number(&controller.disk_ports, "disk_ports", 1..=1024)?;
             joint.words = controller.kind.clone().unwrap_or_default();
             self.add("controller", &controller.name, &controller.count, &controller.on, joint)?;

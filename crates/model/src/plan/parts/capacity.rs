@@ -1,9 +1,12 @@
 //! What a joint carries, as resources: its PCIe link, and its own rate where it has one.
 
-use super::{Joint, JointKind, MachineParts};
+use super::{Joint, JointKind, MachineParts, RateOrigin};
 use crate::plan::flow::best_of_rated;
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_machine::rates::pcie::{self, PayloadDirection};
+
+/// Of a rate that was given.
+const ELSEWHERE: &str = "measured elsewhere";
 
 /// One resource that bytes cross at a joint.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,13 +43,18 @@ fn own_rate(joint: &Joint) -> Option<Resource> {
         let why = joint.bytes_per_second.why().unwrap_or_default();
         return (joint.kind != JointKind::Hub).then(|| Resource::unknown(id, kind, why));
     };
-    let why = Some(joint.words.clone()).filter(|words| !words.is_empty());
-    let best = joint.by_data_sheet.then(|| best_of_rated(rate));
+    let mut why = Some(joint.words.clone()).filter(|words| !words.is_empty());
+    let mut origin = Origin::Rated;
+    if joint.rate_origin == RateOrigin::Elsewhere {
+        origin = Origin::Measured;
+        why = Some(why.map_or(ELSEWHERE.into(), |words| format!("{words}, {ELSEWHERE}")));
+    }
     Some(Resource {
         capacity: rate,
-        origin: Origin::Rated,
-        rated: Some(rate),
-        best,
+        origin,
+        rated: Some(rate).filter(|_| origin == Origin::Rated),
+        measured: Some(rate).filter(|_| origin == Origin::Measured),
+        best: (joint.rate_origin == RateOrigin::DataSheet).then(|| best_of_rated(rate)),
         why,
         ..Resource::unknown(id, kind, "")
     })

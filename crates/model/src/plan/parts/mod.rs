@@ -99,14 +99,26 @@ pub struct Joint {
     /// What it carries besides its PCIe link, bytes per second and direction: a hub's link, a bus, a
     /// controller's own limit.
     pub bytes_per_second: Fact<f64>,
-    /// That rate is a data sheet's, and not that of a clock.
-    pub by_data_sheet: bool,
+    /// Where that rate comes from.
+    pub rate_origin: RateOrigin,
     /// Both directions share that rate.
     pub half_duplex: bool,
     /// Disks that can be plugged in, where it is a controller and that is told.
     pub disk_ports: Option<u32>,
     /// What it is, for people: `QPI 6.4 GT/s`, `Ultra320 SCSI`; may be empty.
     pub words: String,
+}
+
+/// Where a joint's rate comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateOrigin {
+    /// A clock, which nothing passes.
+    #[default]
+    Clock,
+    /// A data sheet, which is a promise.
+    DataSheet,
+    /// A measurement that somebody made elsewhere with such a part, and that was given with `--set`.
+    Elsewhere,
 }
 
 /// Kind of joint.
@@ -222,7 +234,7 @@ impl Joint {
             formality: None,
             max_payload_bytes: None,
             bytes_per_second: Fact::unknown("no rate is given"),
-            by_data_sheet: false,
+            rate_origin: RateOrigin::Clock,
             half_duplex: false,
             disk_ports: None,
             words: String::new(),

@@ -8,6 +8,7 @@
 mod own;
 mod slots;
 
+use super::cpu_cost::default_of;
 use super::flow::{Flow, FlowEnd, memory_touches_of};
 use super::machine_file::memory_rate;
 use super::parts::{CatalogueDisk, DeviceKind, JointKind, MachineParts, show_link};
@@ -79,7 +80,7 @@ pub fn size(parts: &MachineParts, flow: &Flow, target_bytes_per_second: f64) -> 
         disks(parts, flow, payload, &mut needs, &mut cards);
     }
     needs.push(memory(parts, flow, payload));
-    needs.extend(cores(parts, payload).filter(|_| over_network));
+    needs.extend(cores(parts, flow, payload).filter(|_| over_network));
     let (slots, without_slot) = fill(parts, cards);
     Sizing { target_bytes_per_second, payload_bytes_per_second: payload, needs, slots, without_slot }
 }
@@ -235,14 +236,20 @@ fn memory(parts: &MachineParts, flow: &Flow, payload: f64) -> PartNeed {
     }
 }
 
-fn cores(parts: &MachineParts, payload: f64) -> Option<PartNeed> {
-    let cost = *parts.cpu_seconds_per_gb.known()?;
+fn cores(parts: &MachineParts, flow: &Flow, payload: f64) -> Option<PartNeed> {
+    let (cost, default) = match parts.cpu_seconds_per_gb.known() {
+        Some(cost) => (*cost, String::new()),
+        None => {
+            let default = default_of(parts, flow)?;
+            (default.seconds_per_gb, format!(", a default ({})", default.source))
+        }
+    };
     let there: Option<f64> = parts.nodes.iter().map(|node| node.cores.known().copied()).sum();
     Some(PartNeed {
         part: "core",
         count: whole(payload * cost / 1e9),
         what: "like the machine's".into(),
-        why: format!("{} at {cost} CPU seconds per GB", show_bytes_rate(payload)),
+        why: format!("{} at {cost:.2} CPU seconds per GB{default}", show_bytes_rate(payload)),
         there: there.map(|cores| cores as u32),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::Hindrance;
 use crate::plan::machine_file::{is_max_payload, memory_rate, pcie, rate};
-use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts};
+use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, RateOrigin};
 use linerate_facts::fact::Fact;
 
 pub(super) const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.channels=4, memory.rate=50GB/s, \
@@ -79,6 +79,10 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), Hindrance
             of_nic.or_else(|_| {
                 joints(parts, Some(name), |joint| {
                     joint.bytes_per_second = Fact::Known(rate);
+                    // No data sheet of a disk controller says what it moves: who gives a rate has measured one.
+                    if joint.kind == JointKind::Controller {
+                        joint.rate_origin = RateOrigin::Elsewhere;
+                    }
                     matches!(joint.kind, JointKind::Hub | JointKind::Bus | JointKind::Controller)
                 })
             })

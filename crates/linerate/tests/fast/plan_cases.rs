@@ -1,0 +1,131 @@
+//! `plan` and `wall plan` on what the documents ask of described servers: changes in any order, a controller that
+//! nobody rated, SARA's wall on SARA's server, clients of a rate, and the servers of today in `examples/machines`.
+
+use crate::support;
+use serde_json::Value;
+use std::path::Path;
+
+/// Exit status, screen in one line of single blanks, complaint.
+fn linerate(words: &[&str]) -> (Option<i32>, String, String) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = support::linerate().current_dir(root).args(words).output().expect("linerate starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let screen = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    (output.status.code(), screen, text(&output.stderr))
+}
+
+fn planned(file: &str, words: &[&str]) -> String {
+    let file = format!("examples/machines/{file}");
+    let (status, screen, complaint) = linerate(&[&["plan", "--machine", &file], words].concat());
+    assert_eq!(status, Some(0), "{file} {words:?}: {complaint}");
+    screen
+}
+
+fn json(file: &str, words: &[&str]) -> Value {
+    serde_json::from_str(&planned(file, &[words, &["--json"]].concat())).expect("JSON")
+}
+
+fn gigabits(plan: &Value) -> f64 {
+    plan["ceiling"]["likely_bytes_per_second"].as_f64().expect("a likely rate") * 8.0 / 1e9
+}
+
+/// SARA's stated next test (D1.1, section 6): one true dual-port card of PCIe 2.0 in place of all old ones.
+#[test]
+fn all_nics_are_replaced_in_one_go_and_in_any_order() {
+    let flow = ["--flow", "memory-to-network", "--protocol", "udp"];
+    let take = ["--remove", "eth0", "--remove", "eth1", "--remove", "eth2"];
+    let give = ["--add", "nic=2x10G:pcie2x8@slot2", "--mtu", "9000"];
+    let one = json("dell-t610.toml", &[&flow[..], &take, &give].concat());
+    let other = json("dell-t610.toml", &[&give[..], &take, &flow].concat());
+    assert!((gigabits(&one) - 19.85).abs() < 0.05, "{}", gigabits(&one));
+    assert_eq!(one["ceiling"], other["ceiling"]);
+    // Where no NIC is left there is no flow yet: that is no error.
+    let steps = one["changes"].as_array().expect("steps");
+    assert_eq!(steps.len(), 4);
+    let why = steps[2]["bytes_per_second"]["unknown"].as_str().expect("no NIC is left");
+    assert!(why.contains("there is no nic"), "{why}");
+    assert!(steps[3]["bytes_per_second"].is_f64() && steps[3]["gain"].is_null());
+    // What is missing at the end is one.
+    let (status, _, complaint) =
+        linerate(&[&["plan", "--machine", "examples/machines/dell-t610.toml"], &flow[..], &take].concat());
+    assert!(status == Some(3) && complaint.contains("there is no nic"), "{complaint}");
+}
+
+/// D1.1, section 3.3: 813 MiB/s (852.5 MB/s) with the RAID card in its x4 slot, 980 MiB/s in one of eight lanes,
+/// where six disks of 250 MB/s would give more: what is between them is the controller, which nobody rates.
+#[test]
+fn a_raid_cards_own_rate_is_an_input() {
+    let flow = ["--flow", "disk-to-memory"];
+    let slow = json("dell-t610.toml", &flow);
+    let megabytes = slow["ceiling"]["likely_bytes_per_second"].as_f64().expect("a rate") / 1e6;
+    assert!((megabytes - 842.0).abs() < 1.0, "{megabytes} of 852.5 published");
+    let wide = [&flow[..], &["--remove", "eth2", "--move", "perc=slot3"]].concat();
+    let unrated = planned("dell-t610.toml", &wide);
+    assert!(
+        unrated.contains("The controller perc is between them and memory, and its own rate is unknown"),
+        "{unrated}"
+    );
+    assert!(unrated.contains("--set perc.rate="), "{unrated}");
+    let rated = planned("dell-t610.toml", &[&wide[..], &["--set", "perc.rate=980MiB/s"]].concat());
+    assert!(
+        rated.contains("limited by perc that the disks share (Dell PERC 6/i, measured elsewhere, 1.03 GB/s)"),
+        "{rated}"
+    );
+}
+
+/// Slides: 15 tiles of 2560 × 1600 at 24 frames a second, from one server.
+#[test]
+fn saras_server_carries_saras_wall_and_a_smaller_one_does_not() {
+    let wall = |file: &str| {
+        let file = format!("examples/machines/{file}");
+        let words = ["wall", "plan", "--machine", &file, "--grid", "5x3", "--tile", "2560x1600"];
+        let (status, screen, complaint) = linerate(&words);
+        assert_eq!(status, Some(0), "{complaint}");
+        screen
+    };
+    let carries = wall("streaming-server.toml");
+    assert!(carries.contains("35.4 Gb/s"), "{carries}");
+    assert!(carries.contains("this server carries it: the most that its parts allow is"), "{carries}");
+    assert!(carries.contains("limited by the PCIe links of hba0 and hba1"), "{carries}");
+    assert!(carries.contains("the rates of controllers hba0 and hba1 are not known"), "{carries}");
+    assert!(carries.contains("0.170 CPU seconds per GB, a default"), "{carries}");
+    let small = wall("dell-t610.toml");
+    assert!(small.contains("it cannot:"), "{small}");
+    let (status, _, complaint) =
+        linerate(&["wall", "plan", "--machine", "/nonexistent", "--grid", "1x1", "--tile", "64x64"]);
+    assert!(status == Some(3) && complaint.contains("cannot be read"), "{complaint}");
+}
+
+#[test]
+fn clients_are_counted_and_the_next_ones_limit_is_named() {
+    let words = ["--protocol", "udp", "--each", "2.4G"];
+    let plan = json("streaming-server.toml", &words);
+    let demand = &plan["demand"];
+    assert_eq!(demand["kind"], "demand");
+    // 9.93 Gb/s of a port are four clients each, and the disks' cards carry 53.9 Gb/s: 22.
+    assert_eq!(demand["clients"], 22, "{demand}");
+    assert_eq!(demand["next_limit"], serde_json::json!(["pcie:hba0", "pcie:hba1"]));
+    let screen = planned("streaming-server.toml", &words);
+    assert!(screen.contains("clients 22 clients of 2.40 Gb/s each, 52.8 Gb/s together"), "{screen}");
+    let none = json("streaming-server.toml", &["--each", "80G"]);
+    assert_eq!((&none["demand"]["clients"], none["demand"]["kind"] == "demand"), (&Value::from(0), false));
+    assert!(json("streaming-server.toml", &[])["demand"].is_null());
+}
+
+/// What the plan says of four servers of today; docs/plan.md has the same.
+#[test]
+fn the_servers_of_today_are_planned() {
+    let limit = |file: &str, words: &[&str]| {
+        let plan = json(file, words);
+        (gigabits(&plan).round(), plan["sentence"].as_str().expect("a sentence").to_string())
+    };
+    let (rate, why) = limit("gen5-two-socket.toml", &[]);
+    assert!((700.0..=800.0).contains(&rate) && why.contains("NICs (cx7-0 and cx7-1"), "{rate} {why}");
+    let (rate, why) = limit("streamer-one-socket.toml", &["--protocol", "udp"]);
+    assert!((390.0..=400.0).contains(&rate) && why.contains("NICs (cx7-0 and cx7-1"), "{rate} {why}");
+    let (rate, why) = limit("azure-l80s-v3.toml", &[]);
+    assert!((29.0..=32.0).contains(&rate) && why.contains("NIC eth0"), "{rate} {why}");
+    let (rate, why) =
+        limit("dgx-h100.toml", &["--flow", "network-to-gpu", "--from", "nic:ib*", "--method", "rdma"]);
+    assert!(rate > 2000.0 && !why.is_empty(), "{rate} {why}");
+}
