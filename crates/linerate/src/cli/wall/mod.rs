@@ -2,6 +2,7 @@
 
 mod control;
 mod generate;
+mod hosts;
 mod import;
 mod plan;
 mod serve;

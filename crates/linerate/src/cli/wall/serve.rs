@@ -1,5 +1,6 @@
 //! `linerate wall serve`.
 
+use super::hosts;
 use super::view::View;
 use crate::cli::arguments::PowerArgs;
 use crate::cli::arguments::values::{seconds, time};
@@ -41,6 +42,10 @@ pub struct ServeArgs {
     /// r0c0=10.0.0.2:5004,10.0.1.2:5004; a multicast group for several screens: r0c0=239.1.2.3:5004
     #[arg(long, value_name = "TILE=HOST:PORT", value_parser = screen)]
     pub screen: Vec<ServedScreen>,
+    /// Hosts of the screens in place of one --screen for each tile: the tiles are dealt to them in reading order,
+    /// as many to each, to port 5004 and those after it; HOST:PORT begins at another
+    #[arg(long, value_name = "HOST[:PORT],…", value_delimiter = ',', conflicts_with_all = ["screen", "layout"])]
+    pub screens: Vec<String>,
     /// File with the wall's screens and servers instead of --screen
     #[arg(long, value_name = "FILE", conflicts_with = "screen")]
     pub layout: Option<PathBuf>,
@@ -151,7 +156,14 @@ struct Wall {
 
 fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
     let Some(path) = &words.layout else {
-        let (grid, screens) = (movie.manifest.grid, words.screen.clone());
+        let grid = movie.manifest.grid;
+        let screens = match words.screens.as_slice() {
+            [] => words.screen.clone(),
+            hosts => hosts::dealt(hosts, grid)?,
+        };
+        if !words.screens.is_empty() {
+            hosts::words(&screens).iter().for_each(|line| complain(line));
+        }
         return Ok(Wall { grid, screens, leader: None, followers: Vec::new() });
     };
     let wrong = |why: &dyn Display| Failure::Usage(format!("{}: {why}", path.display()));
