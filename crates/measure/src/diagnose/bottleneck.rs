@@ -51,6 +51,7 @@ pub(super) fn bottleneck(
         tied: in_words(&tied),
         headroom: headroom(prediction, figures, largest, main.len(), flow, plan.loopback),
         least_rounds: LEAST_ROUNDS,
+        cut_short: judged.cut_short,
     };
     Bottleneck::new(
         kind(prediction),

@@ -21,6 +21,8 @@ pub(super) struct Judged {
     /// Ids of the limit that cannot be told from the cut.
     pub tied: Vec<String>,
     pub evidence: Vec<EvidenceFigure>,
+    /// Rounds of the path failed, or were interrupted.
+    pub cut_short: bool,
 }
 
 /// Decides.
@@ -42,7 +44,8 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         of_predicted: measured.then_some(achieved.of_predicted),
     };
     let (verdict, doubt) = verdict(&claim, &judgement);
-    Judged { verdict, doubt, path: judgement, tied, evidence: listed(&evidence, path) }
+    let cut_short = path.is_some_and(|path| flagged(path, "cut-short"));
+    Judged { verdict, doubt, path: judgement, tied, evidence: listed(&evidence, path), cut_short }
 }
 
 /// What kind of thing the largest part of the cut is.

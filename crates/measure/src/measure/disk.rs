@@ -213,6 +213,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
         measurement.flags.push("burst".into());
         measurement.burst = Some(burst);
     }
+    measurement.not_seen = stages.not_seen(&measurement);
     measurement.held_by = super::trust::held_by(&measurement, stages.rate_limits(None));
     measurement.lower_bound = measurement.held_by.is_some();
     measurement.flags.extend(flags.iter().cloned());

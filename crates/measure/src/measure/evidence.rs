@@ -74,13 +74,16 @@ impl Measurement {
         let mean = |of: fn(&WorkerResult) -> f64| {
             self.workers.iter().map(of).sum::<f64>() / self.workers.len() as f64
         };
+        // A result of an earlier version has the shares alone.
+        let shares = |worker: &WorkerResult| worker.receiver_limited + worker.send_buffer_limited > 0.0;
+        let known = !self.is_without_tcp_limits() || self.workers.iter().any(shares);
         let retransmits: f64 = self.workers.iter().map(|worker| worker.retransmits as f64).sum();
         TcpEvidence {
             zero_windows_per_second: None,
             retransmits_per_second: Some(retransmits / self.seconds.max(1e-9)),
             retransmit_share: Some(mean(|worker| worker.retransmit_share)),
-            receive_window_share: Some(mean(|worker| worker.receiver_limited)),
-            send_buffer_share: Some(mean(|worker| worker.send_buffer_limited)),
+            receive_window_share: known.then(|| mean(|worker| worker.receiver_limited)),
+            send_buffer_share: known.then(|| mean(|worker| worker.send_buffer_limited)),
             round_trip_seconds: Some(mean(|worker| worker.round_trip_seconds)).filter(|time| *time > 0.0),
             least_round_trip_seconds: Some(mean(|worker| worker.least_round_trip_seconds))
                 .filter(|time| *time > 0.0),

@@ -73,6 +73,8 @@ pub struct Stages<'a> {
     reads: Option<u32>,
     /// What was tried for it; goes with the first figure of the path.
     reads_trials: Vec<ReadsTrial>,
+    /// The longest of the paths' shortest round trips, seconds, as far as TCP has shown them; 0: not known.
+    round_trip_seconds: f64,
     /// Of each source, where its writing showed one.
     buckets: Vec<Option<Bucket>>,
 }
@@ -161,6 +163,7 @@ impl<'a> Stages<'a> {
             busy_before: None,
             reads: None,
             reads_trials: Vec::new(),
+            round_trip_seconds: 0.0,
             buckets: plan.sources.iter().map(bucket).collect(),
         }
     }
@@ -207,6 +210,20 @@ impl<'a> Stages<'a> {
     /// Reads in flight of a worker.
     fn reads_of(&self, worker: &WorkerPlan) -> u32 {
         self.reads.map_or(worker.queue_depth, |reads| reads.min(worker.queue_depth))
+    }
+
+    /// Counters that a figure of these disks lacks.
+    fn not_seen(&self, figure: &Measurement) -> Vec<String> {
+        let has =
+            |id: &str| figure.devices.iter().any(|device| id.strip_prefix("disk:") == Some(&device.name));
+        let read = figure.workers.iter().map(|worker| &worker.source).filter(|id| id.starts_with("disk:"));
+        let mut missing: Vec<String> = read.filter(|id| !has(id)).cloned().collect();
+        missing.sort();
+        missing.dedup();
+        let without =
+            [(figure.cpu_by_core.is_empty(), NO_CPU_USE), (figure.is_without_tcp_limits(), NO_TCP_TIMES)];
+        missing.extend(without.iter().filter(|(lacks, _)| *lacks).map(|(_, what)| what.to_string()));
+        missing
     }
 
     /// Reads in flight over all workers of a source.

@@ -104,6 +104,9 @@ pub struct Measurement {
     /// Congestion controls beside the system's, tried before it on the same path (network, TCP).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub congestion_controls: Vec<MethodTrial>,
+    /// What could not be read meanwhile (disk and path): ids of disks without counters, `cpu`, `tcp-window`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_seen: Vec<String>,
     /// Reads in flight that were tried on this path (path, first protocol).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads_in_flight: Vec<ReadsTrial>,
@@ -112,12 +115,28 @@ pub struct Measurement {
     pub streams: Option<Box<StreamsResult>>,
 }
 
+impl Measurement {
+    /// TCP that moved bytes, of which the kernel reports no time with data to send (before Linux 4.10).
+    pub(crate) fn is_without_tcp_limits(&self) -> bool {
+        let moved = |worker: &WorkerResult| worker.bytes_per_second > 0.0 && worker.segment_bytes > 0;
+        let tcp = self.protocol == Some(Protocol::Tcp) && self.workers.iter().any(moved);
+        tcp && self.workers.iter().all(|worker| worker.sending_seconds <= 0.0)
+    }
+}
+
+/// Words of `not_seen`, beside the ids of disks.
+pub(crate) const NO_CPU_USE: &str = "cpu";
+pub(crate) const NO_TCP_TIMES: &str = "tcp-window";
+
 /// A short trial of the path with so many reads in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadsTrial {
     /// Reads in flight of each worker.
     pub queue_depth: u32,
     pub bytes_per_second: f64,
+    /// Each time it was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
 }
 
 /// A CPU quota while something was measured.
@@ -200,6 +219,9 @@ pub struct WorkerResult {
     pub waiting_source: f64,
     /// Share of the time the worker waited for its sink.
     pub waiting_sink: f64,
+    /// TCP: time with data to send, seconds; 0: the kernel does not report it, nor the two shares of it.
+    #[serde(default)]
+    pub sending_seconds: f64,
     /// TCP: share of the busy time limited by the receiver's window.
     #[serde(default)]
     pub receiver_limited: f64,

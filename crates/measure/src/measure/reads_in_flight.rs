@@ -12,6 +12,7 @@ use super::statistics::median;
 use super::transfer;
 use super::window::WindowSpec;
 use linerate_facts::units::show_bytes_rate;
+use linerate_model::plan::schedule::SETTLING_TRIPS;
 use std::time::Duration;
 
 /// What a user sees of it.
@@ -24,6 +25,8 @@ const WINDOWS: WindowSpec =
 const CARRIES: f64 = 0.97;
 /// Fewer than one being read while one waits make no pipeline.
 const FEWEST: u32 = 2;
+/// Carries the rate of most machines.
+const USUAL: u32 = 4;
 
 /// Tries a half and a quarter of what the plan has, and takes the fewest that carry the rate; what the user
 /// has named stays. An error where the peer is gone.
@@ -32,9 +35,10 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     let Some((planned, protocol)) = planned.zip(stages.goal.protocols.first().copied()) else {
         return Ok(());
     };
-    let mut tried: Vec<u32> = [planned / 4, planned / 2, planned].map(|reads| reads.max(FEWEST)).to_vec();
-    tried.dedup();
-    if tried.len() < 2 || planned < FEWEST || stages.stopped() {
+    let tried = to_try(planned);
+    // Across a long way a trial would see nothing but slow start, and what is in flight there is TCP's matter.
+    let far = stages.round_trip_seconds * SETTLING_TRIPS > WINDOWS.warm_up.as_secs_f64();
+    if tried.len() < 2 || planned < FEWEST || far || stages.stopped() {
         return Ok(());
     }
     let mut rates = vec![Vec::new(); tried.len()];
@@ -53,7 +57,11 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     }
     let trials = tried.iter().zip(&rates);
     let trials: Vec<ReadsTrial> = trials
-        .map(|(reads, rates)| ReadsTrial { queue_depth: *reads, bytes_per_second: median(rates) })
+        .map(|(reads, rates)| ReadsTrial {
+            queue_depth: *reads,
+            bytes_per_second: median(rates),
+            samples: rates.clone(),
+        })
         .collect();
     if stages.goal.queue_depth.is_none() {
         let chosen = fewest(&trials);
@@ -70,10 +78,19 @@ pub(super) fn choose(stages: &mut Stages<'_>, peers: &mut Peers) -> Result<(), S
     Ok(())
 }
 
-fn fewest(trials: &[ReadsTrial]) -> ReadsTrial {
+/// A half and a quarter of what is planned; of many also what is enough on most machines.
+fn to_try(planned: u32) -> Vec<u32> {
+    let usual = if planned > 4 * USUAL { USUAL } else { planned / 4 };
+    let mut tried: Vec<u32> =
+        [usual, planned / 4, planned / 2, planned].map(|reads| reads.max(FEWEST)).to_vec();
+    tried.dedup();
+    tried
+}
+
+fn fewest(trials: &[ReadsTrial]) -> &ReadsTrial {
     let best = trials.iter().map(|trial| trial.bytes_per_second).fold(0.0, f64::max);
     let carries = |trial: &&ReadsTrial| trial.bytes_per_second >= CARRIES * best;
-    *trials.iter().find(carries).unwrap_or(&trials[trials.len() - 1])
+    trials.iter().find(carries).unwrap_or(&trials[trials.len() - 1])
 }
 
 #[cfg(test)]
@@ -81,7 +98,11 @@ mod tests {
     use super::*;
 
     fn of(rates: [f64; 3]) -> u32 {
-        let trial = |(queue_depth, bytes_per_second)| ReadsTrial { queue_depth, bytes_per_second };
+        let trial = |(queue_depth, bytes_per_second)| ReadsTrial {
+            queue_depth,
+            bytes_per_second,
+            ..ReadsTrial::default()
+        };
         fewest(&[2, 4, 8].into_iter().zip(rates).map(trial).collect::<Vec<_>>()).queue_depth
     }
 
@@ -92,5 +113,12 @@ mod tests {
         assert_eq!(of([2.6e9, 3.3e9, 1.9e9]), 4);
         assert_eq!(of([200e6, 400e6, 800e6]), 8);
         assert_eq!(of([50e6, 50.2e6, 49.9e6]), 2);
+    }
+
+    #[test]
+    fn a_depth_that_the_user_has_set_is_tried_beside_usual_ones() {
+        assert_eq!(to_try(8), [2, 4, 8]);
+        assert_eq!(to_try(64), [4, 16, 32, 64]);
+        assert_eq!((to_try(4), to_try(2), to_try(1)), (vec![2, 4], vec![2], vec![2]));
     }
 }

@@ -11,18 +11,23 @@ use super::peers::Peers;
 use super::product::{Measurement, Stage};
 use super::transfer;
 use super::window::WindowSpec;
-use linerate_model::plan::schedule::LEAST_ROUNDS;
+use linerate_model::plan::schedule::{LEAST_ROUNDS, fitting_rounds, flow_turn};
 use std::time::Duration;
 
 /// A turn that fails so often one after the other is given up.
 const MOST_FAILURES: u32 = 2;
+/// Rounds of it failed.
+const CUT_SHORT: &str = "cut-short";
 /// Figures whose 95 % interval is this narrow, as a share of them, need no further rounds.
 const NARROW: f64 = 0.01;
 
 /// What is measured, and all that was seen of it so far.
 struct Turn {
     what: TurnKind,
+    /// One after the other.
     failures: u32,
+    /// A round of it has failed.
+    failed: bool,
 }
 
 enum TurnKind {
@@ -33,6 +38,7 @@ enum TurnKind {
 /// Measures so many rounds, and fewer where the figures are sure.
 pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut Peers, rounds: u32) {
     let mut turns = turns(stages, wanted);
+    let rounds = fit_round_trips(stages, &mut turns, rounds);
     for round in 0..rounds {
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
             break;
@@ -42,7 +48,7 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
                 break;
             }
             peers.keep_alive();
-            turn.take(stages, peers, round);
+            turn.take(stages, peers, round, rounds);
             if let Some(figure) = turn.figure(stages) {
                 stages.keep(figure);
             }
@@ -58,9 +64,36 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
     }
 }
 
+/// Gives the flows the round trips that they need, and says how many rounds of that fit.
+fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> u32 {
+    let (schedule, trip) = (stages.plan.schedule, stages.round_trip_seconds);
+    let (named, mut longer, mut round_seconds) = (stages.goal.seconds.is_some(), false, 0.0);
+    for turn in turns {
+        let TurnKind::Flow(flow, _) = &mut turn.what else {
+            round_seconds += flow_turn(&schedule, schedule.together_seconds, named, 0.0).whole_seconds;
+            continue;
+        };
+        let planned = flow.windows;
+        let fitted = flow_turn(&schedule, planned.window.as_secs_f64(), named, trip);
+        flow.windows.warm_up = Duration::from_secs_f64(fitted.warm_up_seconds);
+        flow.windows.window = Duration::from_secs_f64(fitted.window_seconds);
+        longer |= flow.windows.total() > planned.total();
+        round_seconds += fitted.whole_seconds;
+    }
+    if !longer {
+        return rounds;
+    }
+    let spent = stages.begin.elapsed().as_secs_f64();
+    let (rounds, note) = fitting_rounds(stages.goal, rounds, spent, round_seconds);
+    note.into_iter().for_each(|note| {
+        stages.note(format!("round trips of {:.0} ms take longer windows: {note}", trip * 1e3));
+    });
+    rounds
+}
+
 fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
     let mut turns = Vec::new();
-    let mut add = |what| turns.push(Turn { what, failures: 0 });
+    let mut add = |what| turns.push(Turn { what, failures: 0, failed: false });
     if wanted.contains(&Stage::Disk)
         && let Some(readers) = Readers::all(stages)
     {
@@ -79,18 +112,16 @@ fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
 
 impl Turn {
     /// One sample more.
-    fn take(&mut self, stages: &mut Stages<'_>, peers: &mut Peers, round: u32) {
-        let seconds = match &self.what {
-            TurnKind::Disks(..) => stages.plan.schedule.together_seconds,
-            TurnKind::Flow(flow, _) => flow.windows.window.as_secs_f64(),
-        };
-        let windows = WindowSpec {
-            warm_up: Duration::from_secs_f64(stages.plan.schedule.warm_up_seconds),
-            window: Duration::from_secs_f64(seconds),
-            repeats: 1,
+    fn take(&mut self, stages: &mut Stages<'_>, peers: &mut Peers, round: u32, rounds: u32) {
+        let windows = match &self.what {
+            TurnKind::Disks(..) => WindowSpec {
+                warm_up: Duration::from_secs_f64(stages.plan.schedule.warm_up_seconds),
+                window: Duration::from_secs_f64(stages.plan.schedule.together_seconds),
+                repeats: 1,
+            },
+            TurnKind::Flow(flow, _) => WindowSpec { repeats: 1, ..flow.windows },
         };
         let (stage, name) = self.label();
-        let rounds = stages.plan.schedule.rounds;
         stages.started(stage, &format!("{name}, round {} of {rounds}", round + 1), windows);
         let failed_before = stages.errors.len();
         let result = match &mut self.what {
@@ -118,6 +149,7 @@ impl Turn {
         } else {
             self.failures = 0;
         }
+        self.failed |= self.failures > 0;
     }
 
     fn label(&self) -> (Stage, String) {
@@ -133,7 +165,11 @@ impl Turn {
             TurnKind::Disks(readers, seen) => disk::describe(stages, readers, seen.as_ref()?),
             TurnKind::Flow(flow, seen) => transfer::describe(stages, flow, seen.as_ref()?),
         };
-        Some(figure).filter(|figure| !figure.samples.is_empty())
+        let mut figure = Some(figure).filter(|figure| !figure.samples.is_empty())?;
+        if self.failed && !figure.flags.iter().any(|flag| flag == CUT_SHORT) {
+            figure.flags.push(CUT_SHORT.into());
+        }
+        Some(figure)
     }
 
     fn is_sure(&self, stages: &Stages<'_>) -> bool {

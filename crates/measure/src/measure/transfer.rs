@@ -121,7 +121,11 @@ pub(super) fn observe(
     let mut meter = PeerMeter::new(peers, &workers);
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
     let far = meter.far();
-    let tcp = streams.iter().map(|stream| TcpAtEnd::read(stream.as_ref())).collect();
+    let tcp: Vec<TcpAtEnd> = streams.iter().map(|stream| TcpAtEnd::read(stream.as_ref())).collect();
+    for end in &tcp {
+        let trip = f64::from(end.least_round_trip_us) * 1e-6;
+        stages.round_trip_seconds = stages.round_trip_seconds.max(trip);
+    }
     if flow.behind == WorkerSource::Disk {
         let sources: Vec<usize> = workers.iter().map(|worker| worker.source).collect();
         stages.was_read(&sources, &running);
@@ -181,6 +185,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         }
         tcp.tell(result);
     }
+    measurement.not_seen = stages.not_seen(&measurement);
     measurement.loss = loss(flow.protocol, seen);
     measurement.receiver = receiver.clone();
     measurement.held_by = trust::held_by(&measurement, stages.rate_limits(rate_limit));
@@ -336,6 +341,7 @@ impl TcpAtEnd {
 
     fn tell(&self, result: &mut WorkerResult) {
         let busy = self.busy_us.max(1) as f64;
+        result.sending_seconds = self.busy_us as f64 * 1e-6;
         result.receiver_limited = self.receiver_limited_us as f64 / busy;
         result.send_buffer_limited = self.send_buffer_limited_us as f64 / busy;
         result.round_trip_seconds = f64::from(self.round_trip_us) * 1e-6;

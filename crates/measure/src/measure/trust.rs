@@ -160,6 +160,23 @@ mod tests {
         assert_eq!(by_itself(&figure), Some(LimitedBy::Loss));
     }
 
+    /// Before Linux 4.10 TCP_INFO has no times: a window that was closed cannot be told from one that was not.
+    #[test]
+    fn a_kernel_without_the_times_of_tcp_leaves_them_unknown() {
+        let mut figure = Measurement {
+            protocol: Some(linerate_facts::protocol::Protocol::Tcp),
+            workers: vec![WorkerResult {
+                bytes_per_second: 1e9,
+                segment_bytes: 1448,
+                ..worker(0.1, 0.0, 0.9)
+            }],
+            ..stage(Stage::Path)
+        };
+        assert_eq!(figure.evidence().tcp.receive_window_share, None);
+        figure.workers[0].sending_seconds = 0.5;
+        assert_eq!(figure.evidence().tcp.receive_window_share, Some(0.0));
+    }
+
     /// The stage with what it can observe of a situation.
     fn of_situation(evidence: &Evidence) -> Measurement {
         let workers = evidence.workers.unwrap_or_default();

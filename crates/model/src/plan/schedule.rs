@@ -18,6 +18,12 @@ const MEMORY_SECONDS: f64 = 2.0;
 const SETUP_SECONDS: f64 = 0.15;
 const WARM_UP_SECONDS: f64 = 0.3;
 
+/// Round trips of a flow that are not counted, and those of a sample: TCP finds its rate within them.
+pub const SETTLING_TRIPS: f64 = 20.0;
+const COUNTED_TRIPS: f64 = 10.0;
+/// Round trips of opening and closing a flow.
+const OPENING_TRIPS: f64 = 6.0;
+
 /// Choosing the reads in flight on the path, seconds.
 const TRIAL_SECONDS: f64 = 4.0;
 /// One sample of a round, seconds.
@@ -141,6 +147,38 @@ fn left_of(budget: f64, sources: &[SourcePlan], six_rounds: f64) -> f64 {
     let writing = sources.iter().filter_map(|source| source.writing.as_ref()).map(|writing| writing.seconds);
     let spent = writing.fold(0.0, f64::max);
     (budget - spent).max(six_rounds.min(budget))
+}
+
+/// One flow's turn in a round, where a round trip takes so long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowTurn {
+    pub warm_up_seconds: f64,
+    pub window_seconds: f64,
+    /// With its opening and its end.
+    pub whole_seconds: f64,
+}
+
+/// At least as long as scheduled; a length that the user has named stays.
+pub fn flow_turn(schedule: &Schedule, window_seconds: f64, named: bool, round_trip_seconds: f64) -> FlowTurn {
+    let trip = if round_trip_seconds.is_finite() { round_trip_seconds.max(0.0) } else { 0.0 };
+    let warm_up_seconds = schedule.warm_up_seconds.max(SETTLING_TRIPS * trip);
+    let window_seconds = if named { window_seconds } else { window_seconds.max(COUNTED_TRIPS * trip) };
+    let whole_seconds = SETUP_SECONDS + OPENING_TRIPS * trip + warm_up_seconds + window_seconds;
+    FlowTurn { warm_up_seconds, window_seconds, whole_seconds }
+}
+
+/// Rounds of this length that fit the budget after so much of it is spent, of those that were planned; and what
+/// the user should know where too few do.
+pub fn fitting_rounds(goal: &Goal, planned: u32, spent: f64, round_seconds: f64) -> (u32, Option<String>) {
+    let budget = if goal.budget_seconds.is_finite() { goal.budget_seconds.max(0.0) } else { f64::MAX };
+    if goal.seconds.is_some() || round_seconds <= 0.0 {
+        return (planned, None);
+    }
+    let fitting = ((budget - spent).max(0.0) / round_seconds + 1e-9).min(f64::from(u32::MAX)) as u32;
+    let rounds = fitting.max(FEWEST_ROUNDS).min(planned);
+    let few = rounds < LEAST_ROUNDS.min(planned);
+    let needed = spent + f64::from(LEAST_ROUNDS) * round_seconds;
+    (rounds, few.then(|| too_few(rounds, goal.repeats, budget, needed)))
 }
 
 fn too_few(rounds: u32, wished: u32, budget: f64, needed: f64) -> String {
@@ -319,6 +357,26 @@ mod tests {
         assert_eq!(total(1, 1, &enough).0.rounds, 6, "{note}");
         let few = Goal { repeats: 3, ..goal() };
         assert!(total(1, 1, &few).1[0].contains("confirm nothing"));
+    }
+
+    #[test]
+    fn a_long_way_gets_its_round_trips() {
+        let (schedule, ..) = total(1, 1, &goal());
+        let turn = |trip: f64| flow_turn(&schedule, schedule.path_seconds, false, trip);
+        assert_eq!((turn(0.01).warm_up_seconds, turn(0.01).window_seconds), (0.3, 0.7));
+        assert_eq!((turn(0.1).warm_up_seconds, turn(0.1).window_seconds), (2.0, 1.0));
+        assert_eq!(flow_turn(&schedule, 0.5, true, 0.1).window_seconds, 0.5, "as the user has named it");
+        assert_eq!(turn(f64::NAN), turn(0.0));
+        // Four flows of 100 ms: what was planned for no way at all does not fit.
+        let round = 4.0 * turn(0.1).whole_seconds;
+        let (rounds, note) = fitting_rounds(&goal(), 6, 12.0, round);
+        let note = note.expect("a note");
+        assert!(rounds == 3 && note.starts_with("50 s hold 3 rounds"), "{rounds}: {note}");
+        let needed: f64 = note.rsplit(' ').next().and_then(|last| last.parse().ok()).expect("a budget");
+        let enough = Goal { budget_seconds: needed, ..goal() };
+        assert_eq!(fitting_rounds(&enough, 6, 12.0, round), (6, None));
+        let named = Goal { seconds: Some(1.0), ..goal() };
+        assert_eq!(fitting_rounds(&named, 6, 12.0, round), (6, None));
     }
 
     proptest! {

@@ -25,6 +25,8 @@ pub struct Statement<'a> {
     pub headroom: String,
     /// Rounds that a figure needs.
     pub least_rounds: u32,
+    /// Rounds failed, or were interrupted.
+    pub cut_short: bool,
 }
 
 /// What limits, in words.
@@ -133,12 +135,16 @@ impl Statement<'_> {
                 format!("By the stages alone {claim}; the path was not measured")
             }
             Some(Doubt::FewRounds { measured }) => format!(
-                "Not confirmed: {claim}. {} measured, {} are needed (a longer --budget)",
+                "Not confirmed: {claim}. {} measured, {} are needed ({})",
                 match measured {
                     1 => "1 round was".into(),
                     more => format!("{more} rounds were"),
                 },
-                self.least_rounds
+                self.least_rounds,
+                match self.cut_short {
+                    true => "others failed or were interrupted: the errors say why",
+                    false => "a longer --budget",
+                }
             ),
             Some(Doubt::Untrusted) if self.kind == LimitKind::Loss => format!(
                 "Not confirmed: {claim}, but the link's rate is not known, and a full link loses packets, too"
@@ -189,6 +195,7 @@ mod tests {
             tied: String::new(),
             headroom: "A faster disk would raise this to 4.80 GB/s, where the CPU limits".into(),
             least_rounds: 6,
+            cut_short: false,
         }
     }
 

@@ -17,6 +17,11 @@ const ADMISSION_TRIES: u32 = 30;
 /// No feedback for this long means that probe or answer was lost.
 const SILENCE: Duration = Duration::from_millis(60);
 
+/// How long an answer waited for us. More than its whole trip is none: the clock of the day was set meanwhile.
+fn waited_since(arrived: SystemTime, now: SystemTime, trip: Duration) -> Duration {
+    now.duration_since(arrived).ok().filter(|waited| *waited <= trip).unwrap_or_default()
+}
+
 /// An admitted UDP data path.
 #[derive(Debug)]
 pub struct UdpSender {
@@ -172,7 +177,7 @@ impl UdpSender {
             // only what the path itself holds back says that it is full. A host that is short of CPU makes
             // both wait for milliseconds.
             let for_us =
-                answer.arrived.and_then(|arrived| clock.duration_since(arrived).ok()).unwrap_or_default();
+                answer.arrived.map_or(Duration::ZERO, |arrived| waited_since(arrived, clock, self.trip));
             let waited = for_us.saturating_add(Duration::from_nanos(feedback.held_nanos));
             self.window.hear(&feedback, self.trip.saturating_sub(waited));
             self.asked = None;
@@ -323,6 +328,16 @@ mod tests {
             udp.window.sent(60_000);
             assert_eq!(udp.may_send(1 << 20), 0);
         });
+    }
+
+    /// The clock of the day may be set at any moment; round trips are of the other one.
+    #[test]
+    fn a_clock_that_jumps_is_no_wait() {
+        let (trip, arrived) = (Duration::from_millis(3), SystemTime::now());
+        let waited = |later: Duration| waited_since(arrived, arrived + later, trip);
+        assert_eq!(waited(Duration::from_millis(2)), Duration::from_millis(2));
+        assert_eq!(waited(Duration::from_secs(3600)), Duration::ZERO, "it was set forward");
+        assert_eq!(waited_since(arrived, arrived - Duration::from_secs(3600), trip), Duration::ZERO);
     }
 
     #[test]

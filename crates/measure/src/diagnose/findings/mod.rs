@@ -10,6 +10,7 @@ mod limits;
 mod load;
 pub(crate) mod map;
 mod network;
+mod pipeline;
 mod streams;
 mod trust;
 
@@ -76,10 +77,13 @@ impl Context<'_> {
 
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
-    let groups: [fn(&Context) -> Vec<Finding>; 18] = [
+    let groups: [fn(&Context) -> Vec<Finding>; 21] = [
         disk::straggler,
         disk::page_cache,
         burst::burst,
+        pipeline::queue_too_deep,
+        pipeline::stalled,
+        pipeline::not_seen,
         network::receive_buffer,
         network::loss,
         network::mtu_mismatch,

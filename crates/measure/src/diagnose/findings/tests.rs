@@ -1,8 +1,8 @@
 //! Each finding with the figures that make it speak, and with those that do not.
 
 use crate::diagnose::tests::{Case, Lab, figure, idle_worker};
-use crate::diagnose::{Finding, Severity};
-use crate::measure::{CoreUse, LimitedBy, Measurement, ReceiverResult, Stage, WorkerResult};
+use crate::diagnose::{Diagnosis, Finding, Severity};
+use crate::measure::{CoreUse, LimitedBy, Measurement, ReadsTrial, ReceiverResult, Stage, WorkerResult};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Burst, Writing};
@@ -300,4 +300,71 @@ fn a_bucket_that_the_writing_emptied_holds_reads_unless_they_show_otherwise() {
     assert_eq!(predicted(&spared), Some(180e6));
     let found = only(&spared);
     assert!(found.text.ends_with("it is of writes only"), "{}", found.text);
+}
+
+#[test]
+fn a_depth_that_is_set_too_high_is_named_with_what_it_costs() {
+    let tried = |rates: [f64; 3], asked: Option<u32>| {
+        let mut case = Lab { disks: vec![2000.0], nics: vec![3300.0], ..Lab::default() }.measured();
+        case.goal.queue_depth = asked;
+        let trial = |(queue_depth, rate): (u32, f64)| ReadsTrial {
+            queue_depth,
+            bytes_per_second: rate,
+            samples: vec![rate * 0.98, rate * 1.02],
+        };
+        of(&mut case, Stage::Path, Some(Protocol::Tcp)).reads_in_flight =
+            [2, 4, 8].into_iter().zip(rates).map(trial).collect();
+        case.diagnose().findings.into_iter().find(|finding| finding.id == "queue-too-deep")
+    };
+    // The states of a plain machine.
+    let found = tried([2.6e9, 3.3e9, 1.9e9], Some(8)).expect("a finding");
+    assert!(found.text.starts_with("8 reads in flight, as asked for, carry 1.90 GB/s on the path, 4 carry"));
+    assert!(found.text.ends_with("(−42 %)") && found.remedy.contains("`--queue-depth 4`"), "{found:?}");
+    assert_eq!(tried([2.6e9, 3.3e9, 3.2e9], Some(8)), None);
+    assert_eq!(tried([2.6e9, 3.3e9, 1.9e9], None), None, "the trial has chosen");
+}
+
+#[test]
+fn a_disk_that_stalls_in_one_round_changes_no_verdict_and_is_named() {
+    let mut case = healthy();
+    let before = case.diagnose();
+    for (stage, protocol) in [(Stage::Path, Some(Protocol::Tcp)), (Stage::Path, Some(Protocol::Udp))] {
+        let figure = of(&mut case, stage, protocol);
+        (figure.samples[2], figure.spread) = (0.0, 1.0);
+    }
+    let together = case.measurements.iter_mut().find(|figure| figure.stage == Stage::Disk && figure.together);
+    together.expect("all disks").samples[2] = 0.0;
+    let after = case.diagnose();
+    assert_eq!(after.verdict, before.verdict);
+    let parts = |one: &Diagnosis| one.bottleneck.as_ref().map(|found| found.resources.clone());
+    assert_eq!(parts(&after), parts(&before));
+    assert!(after.achieved.is_some_and(|achieved| (achieved.of_predicted - 1.0).abs() < 0.05));
+    let found = only(&case);
+    assert_eq!(found.id, "stalled");
+    assert!(found.text.contains("moved nothing in 1 of its 6 samples, and 2 more figures"), "{}", found.text);
+}
+
+#[test]
+fn counters_that_are_not_there_are_named() {
+    let mut case = healthy();
+    of(&mut case, Stage::Path, Some(Protocol::Tcp)).not_seen =
+        ["disk:/mnt/nfs", "cpu", "tcp-window"].map(str::to_string).to_vec();
+    let found = only(&case);
+    assert_eq!(found.id, "not-seen");
+    for what in ["what /mnt/nfs did itself", "how busy the CPUs were", "a window of TCP was closed"] {
+        assert!(found.text.contains(what), "{}", found.text);
+    }
+}
+
+/// A peer that dies after three rounds: a longer budget is no remedy.
+#[test]
+fn rounds_that_failed_are_not_blamed_on_the_budget() {
+    let mut case = healthy();
+    let path = of(&mut case, Stage::Path, Some(Protocol::Tcp));
+    path.samples.truncate(3);
+    let sentence = |case: &Case| case.diagnose().bottleneck.expect("a bottleneck").sentence;
+    assert!(sentence(&case).contains("3 rounds were measured, 6 are needed (a longer --budget)"));
+    of(&mut case, Stage::Path, Some(Protocol::Tcp)).flags.push("cut-short".into());
+    let failed = sentence(&case);
+    assert!(failed.contains("6 are needed (others failed or were interrupted"), "{failed}");
 }

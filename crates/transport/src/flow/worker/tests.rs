@@ -23,6 +23,16 @@ fn run_on_fake(
     sink: Sink,
     turns: u64,
 ) -> (Result<(), WorkerError>, FakeQueue, WorkerCounters, usize) {
+    run_with_patience(seed, faults, sink, turns, Duration::from_millis(300))
+}
+
+fn run_with_patience(
+    seed: u64,
+    faults: Faults,
+    sink: Sink,
+    turns: u64,
+    patience: Duration,
+) -> (Result<(), WorkerError>, FakeQueue, WorkerCounters, usize) {
     let cursor = Arc::new(Cursor::new(BLOCKS * BLOCK as u64, BLOCK as u64));
     let file = tempfile::tempfile().expect("a temporary file");
     let source = Source::File { file, cursor: Arc::clone(&cursor), label: "fake".into() };
@@ -48,7 +58,7 @@ fn run_on_fake(
         block_bytes: BLOCK,
         depth: 4,
         verify: true,
-        patience: Duration::from_millis(300),
+        patience,
         rate_limit: None,
         counters: &counters,
         stop: &stop,
@@ -123,6 +133,23 @@ fn a_lost_completion_is_a_stall_not_a_hang() {
     let (result, _, counters, _) = run_on_fake(1, faults, Sink::Null { reads: false }, 1000);
     assert!(matches!(result, Err(WorkerError::Stalled { .. })), "{result:?}");
     assert!(!counters.whole.load(Ordering::Relaxed));
+}
+
+/// For five seconds of its own clock.
+#[test]
+fn a_device_that_stalls_goes_on_unless_patience_ends() {
+    let stall = Some(Duration::from_millis(5)..Duration::from_millis(5005));
+    let run = |patience| {
+        let faults = Faults { stall: stall.clone(), ..Faults::default() };
+        run_with_patience(3, faults, Sink::Null { reads: false }, 500, Duration::from_secs(patience))
+    };
+    let (result, _, counters, _) = run(6);
+    assert!(result.is_ok(), "{result:?}");
+    assert!(counters.progress.mark().bytes >= 490 * BLOCK as u64, "{counters:?}");
+    let waited = Duration::from_nanos(counters.waiting_source_nanos.load(Ordering::Relaxed));
+    assert!(waited >= Duration::from_millis(4900), "the wait is the source's: {waited:?}");
+    let (result, ..) = run(4);
+    assert!(matches!(result, Err(WorkerError::Stalled { ref what, .. }) if what == "fake"), "{result:?}");
 }
 
 #[test]
