@@ -58,8 +58,10 @@ fn show(mut run: Run) {
 fn screens(run: &Run) {
     // One stage has a line for each of its figures, and a wider screen.
     let (lines, columns) = if run.stage.is_none() { (40, 110) } else { (usize::MAX, 140) };
-    for (width, limit) in [(0, 60), (83, 83), (usize::MAX, columns)] {
+    // Output that is no terminal has no width.
+    for (width, limit) in [(0, 60), (83, 83), (200, columns), (report::NO_SCREEN, usize::MAX)] {
         let screen = report::terminal(run, width, false);
+        let lines = if width == report::NO_SCREEN { usize::MAX } else { lines };
         assert!(screen.lines().count() <= lines, "{} lines:\n{screen}", screen.lines().count());
         for line in screen.lines() {
             assert!(line.chars().count() <= limit, "wider than {limit}: {line:?}");

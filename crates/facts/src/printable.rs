@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_is_wider_than_asked_and_no_letter_is_lost(text in "\\PC{0,80}", width in 2usize..40) {
+        fn no_line_is_wider_than_asked_and_no_letter_is_lost(text in "\\PC{0,80}", width in 3usize..40) {
             let lines = wrapped(&text, width);
             for line in &lines {
                 prop_assert!(columns(line) <= width, "{line:?}");
