@@ -102,7 +102,7 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
                     "protocol": prediction.protocol, "achieved": achieved.bytes_per_second, "predicted": predicted,
                     "waiting_source": source, "waiting_sink": sink, "held_by": path.held_by,
                 })).remedy(if source >= sink {
-                    "more reads in flight (`--queue-depth`) or larger blocks (`--block`) on the disks"
+                    "more reads in flight (`--queue-depth`) or larger reads (`--transfer`) on the disks"
                 } else {
                     "look at the receiver's CPU and at retransmits; more paths or workers help where one \
                      connection is the limit"

@@ -10,7 +10,7 @@ mod tests;
 use super::super::product::Finding;
 use super::burst::of_burst;
 use super::map::misaligned;
-use crate::measure::access::{AccessOrder, DeviceUse};
+use crate::measure::access::{AccessJob, AccessOrder, DeviceUse, Engine};
 use crate::measure::{AccessResult, Measurement};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_machine::probe::{Disk, Machine};
@@ -146,13 +146,24 @@ fn generator_cpu(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         return Vec::new();
     };
     let names: Vec<&str> = full.iter().map(|cell| cell.figure.name.as_str()).collect();
-    vec![Finding::slow("generator-cpu", format!(
-            "linerate's own threads use {:.0} % of the processors in {}: that is what the processors give, \
-             the devices may do more",
-            worst * 100.0,
-            named(&full)
-        )).evidence(json!({ "measurements": names, "generator_cpu": worst })).remedy("larger requests (--transfer), without --verify; or more processors, where a control group or a mask \
-         holds some back")]
+    let verified = full.iter().any(|cell| cell.access.job.verify);
+    let verify = if verified { " without --verify;" } else { "" };
+    vec![
+        Finding::slow(
+            "generator-cpu",
+            format!(
+                "linerate's own threads use {:.0} % of the processors in {}: that is what the processors give, \
+                 the devices may do more",
+                worst * 100.0,
+                named(&full)
+            ),
+        )
+        .evidence(json!({ "measurements": names, "generator_cpu": worst }))
+        .remedy(format!(
+            "larger requests (--transfer);{verify} or more processors, where a control group or a mask holds \
+             some back"
+        )),
+    ]
 }
 
 /// `page-cache`: memory answered.
@@ -163,8 +174,32 @@ fn page_cache(_: &Machine, cells: &[Cell]) -> Vec<Finding> {
         return Vec::new();
     }
     let names: Vec<&str> = hit.iter().map(|cell| cell.figure.name.as_str()).collect();
-    vec![Finding::note("page-cache", format!("memory answered a part of {}: the figure is not the devices'", named(&hit))).evidence(json!({ "measurements": names })).remedy("leave out --buffered, or take files of twice the memory (--amount), or --drop-caches where other \
-         programs may wait; --fsync for writes")]
+    let text = format!("memory answered a part of {}: the figure is not the devices'", named(&hit));
+    let finding = Finding::note("page-cache", text).evidence(json!({ "measurements": names }));
+    vec![finding.remedy(past_the_page_cache(&hit))]
+}
+
+/// What takes memory out of these figures: of the options that were used, and what else there is.
+fn past_the_page_cache(hit: &[&Cell]) -> String {
+    let any = |is: fn(&AccessJob) -> bool| hit.iter().any(|cell| is(&cell.access.job));
+    let mut ways = Vec::new();
+    if any(|job| !job.direct && job.engine != Engine::Mmap) {
+        ways.push("read and write past it (without --buffered)");
+    }
+    if any(|job| job.engine == Engine::Mmap) {
+        ways.push("an engine that can pass it by (not --engine mmap)");
+    }
+    if hit.iter().all(|cell| cell.access.job.direct && cell.access.job.engine != Engine::Mmap) {
+        ways.push("data that does not compress, and a file system that keeps no cache of its own");
+    }
+    ways.push("files of twice the memory (--amount)");
+    if any(AccessJob::reads) {
+        ways.push("an empty cache before each measurement, where other programs may wait (--drop-caches)");
+    }
+    if any(|job| job.writes() && !job.fsync) {
+        ways.push("waiting until what is written is on the devices (--fsync)");
+    }
+    ways.join("; or ")
 }
 
 /// `device-busy`: nothing above the device can make it faster.

@@ -146,6 +146,17 @@ fn a_full_processor_is_named_and_no_device_is_blamed() {
 fn memory_that_answered_is_reported_and_no_device_is_blamed() {
     let cached = Shape { flags: vec!["page-cache".into()], utilisation: 0.3, ..shape() };
     assert_eq!(ids(vec![cached]), ["page-cache"]);
+    // A remedy names an option that somebody used, or one that helps.
+    let remedy = |job: AccessJob| {
+        let shape = Shape { job, flags: vec!["page-cache".into()], utilisation: 0.3, ..shape() };
+        disk_findings(&machine(), &[shape.measured()])[0].remedy.clone()
+    };
+    let buffered = remedy(AccessJob { direct: false, ..shape().job });
+    assert!(buffered.contains("without --buffered") && !buffered.contains("--engine"), "{buffered}");
+    let mapped = remedy(AccessJob { direct: false, engine: Engine::Mmap, ..shape().job });
+    assert!(mapped.contains("not --engine mmap") && !mapped.contains("--buffered"), "{mapped}");
+    let written = remedy(AccessJob { direct: false, access: Access::Write, ..shape().job });
+    assert!(written.contains("--fsync") && !buffered.contains("--fsync"), "{written}");
 }
 
 #[test]
