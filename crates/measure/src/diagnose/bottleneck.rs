@@ -173,7 +173,7 @@ fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
         _ => String::new(),
     };
     let rate = show_bytes_rate(parts.iter().map(|part| part.capacity).sum());
-    format!("the receiver on {} ({rate}{why})", listed(&names, 3))
+    format!("the receiver on {} ({rate}{why}; not the NIC, not the disks)", listed(&names, 3))
 }
 
 /// What raises the flow, how far, and what limits it there.

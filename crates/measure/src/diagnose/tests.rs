@@ -103,8 +103,9 @@ fn the_sentences() {
          cores, 0.33 CPU seconds per GB; the CPU quota of this control group throttled it in 90 % of its \
          periods). More cores in the quota would raise this to 2.00 GB/s, where disk loop0 limits.",
         "139 MB/s (1.11 Gb/s) from disk to network. The bottleneck is the receiver on peer (140 MB/s, with a \
-         CPU quota of 0.10 cores; its CPU quota throttled it in 90 % of its periods). More CPU for the \
-         receiver or a further peer would raise this to 800 MB/s, where disks loop0–loop3 limit.",
+         CPU quota of 0.10 cores; not the NIC, not the disks; its CPU quota throttled it in 90 % of its \
+         periods). More CPU for the receiver or a further peer would raise this to 800 MB/s, where disks \
+         loop0–loop3 limit.",
     ];
     assert_eq!(sentences, expected);
 }
