@@ -1,7 +1,7 @@
 //! A machine described in a file: read, planned for, sized, shown.
 
 use linerate::fact::Fact;
-use linerate::plan::flow::{Flow, Method, ends, plan_flow};
+use linerate::plan::flow::{Flow, Method, plan_flow};
 use linerate::plan::machine_file::parse;
 use linerate::plan::sizing::size;
 use linerate::protocol::Protocol;
@@ -33,8 +33,9 @@ pub fn machine_toml(bytes: &[u8]) {
     for (from, to) in
         [("disk", "nic"), ("nic", "disk"), ("memory", "nic"), ("disk", "memory"), ("nic", "gpu")]
     {
-        let (Ok(from), Ok(to)) = (ends(&parts, from), ends(&parts, to)) else { continue };
-        let flow = Flow { from, to, protocol: Protocol::Udp, method: Method::Cached };
+        let Ok(flow) = Flow::between(&parts, [&[from], &[to]], Protocol::Udp, Method::Cached) else {
+            continue;
+        };
         let plan = plan_flow(&parts, &flow);
         if let Fact::Known(rate) = plan.ceiling.bytes_per_second {
             assert!(rate.is_finite() && rate >= 0.0, "{rate}");

@@ -18,9 +18,25 @@ pub fn listed(names: &[&str], most: usize) -> String {
     }
 }
 
+/// A length of time to the unit that a person waits in: `40 seconds`, `19 hours`, `3 days`.
+pub fn time(seconds: f64) -> String {
+    let units = [(86_400.0, 3.0, "day"), (3600.0, 2.0, "hour"), (60.0, 2.0, "minute")];
+    let fits = units.into_iter().find(|(unit, least, _)| seconds >= unit * least);
+    let (unit, _, word) = fits.unwrap_or((1.0, 0.0, "second"));
+    counted((seconds / unit).round() as u64, word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_a_person_waits_in() {
+        let said = [1.0, 119.0, 120.0, 7199.0, 7200.0, 69_000.0, 259_200.0].map(time);
+        let expected =
+            ["1 second", "119 seconds", "2 minutes", "120 minutes", "2 hours", "19 hours", "3 days"];
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn counts_and_lists_as_people_say_them() {

@@ -15,7 +15,7 @@ use linerate_measure::run::Run;
 type Column = (&'static str, fn(&Run, &Measurement) -> String);
 
 /// Columns of every line, in their order.
-const COLUMNS: [Column; 54] = [
+const COLUMNS: [Column; 55] = [
     ("stage", |_, m| m.stage.to_string()),
     ("run", |run, _| run.name.clone()),
     ("measurement", |_, m| name(m)),
@@ -76,6 +76,7 @@ const COLUMNS: [Column; 54] = [
         streams(m, |_| known(m.receiver.as_ref().map(|peer| peer.cpu_seconds_per_gb)))
     }),
     ("loaded_p99_seconds", |_, m| streams(m, |result| known(result.loaded_latency.map(|trips| trips.p99)))),
+    ("of_baseline", |_, m| known(m.of_baseline())),
 ];
 
 /// The whole benchmark.

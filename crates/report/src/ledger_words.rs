@@ -46,12 +46,29 @@ pub(super) fn result(ledger: &Ledger) -> String {
             bytes => format!("{bytes} bytes were sent and not taken by the end"),
         };
     }
+    if ledger.until_nic {
+        return until_nic(ledger);
+    }
     match (ledger.lost_datagrams, ledger.unaccounted_datagrams) {
         (0, 0) => "nothing is lost".into(),
         (lost, 0) => format!("{} datagrams lost, all of them accounted for", signed(lost)),
         (lost, unaccounted) => {
             format!("{} datagrams lost, {} unaccounted", signed(lost), signed(unaccounted))
         }
+    }
+}
+
+/// Where nobody receives.
+fn until_nic(ledger: &Ledger) -> String {
+    let nobody = "what became of them beyond it nobody counts";
+    match (ledger.lost_datagrams, ledger.unaccounted_datagrams) {
+        (0, _) => format!("every datagram left by the NIC; {nobody}"),
+        (lost, 0) => format!("{} datagrams did not leave by the NIC; {nobody}", signed(lost)),
+        (lost, unaccounted) => format!(
+            "{} datagrams did not leave by the NIC, {} of them unaccounted; {nobody}",
+            signed(lost),
+            signed(unaccounted)
+        ),
     }
 }
 
@@ -89,6 +106,7 @@ mod tests {
     fn what_is_left_is_reported() {
         let mut ledger = Ledger {
             protocol: Protocol::Udp,
+            until_nic: false,
             lines: Vec::new(),
             lost_datagrams: 36_688,
             lost_bytes: 0,
@@ -99,6 +117,10 @@ mod tests {
             findings: Vec::new(),
         };
         assert_eq!(result(&ledger), "36,688 datagrams lost, −7 unaccounted");
+        ledger.until_nic = true;
+        assert!(result(&ledger).starts_with("36,688 datagrams did not leave by the NIC, −7 of them"));
+        (ledger.lost_datagrams, ledger.unaccounted_datagrams) = (0, 0);
+        assert!(result(&ledger).starts_with("every datagram left by the NIC; what became"));
         ledger.protocol = Protocol::Tcp;
         assert_eq!(result(&ledger), "every byte arrived");
     }

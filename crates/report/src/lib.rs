@@ -26,6 +26,7 @@ mod map;
 mod markup;
 mod power;
 pub mod results;
+mod scalability;
 mod stage;
 mod stages;
 mod stream_words;

@@ -7,7 +7,7 @@ use crate::markup::{Markup, html};
 use crate::terminal::Style;
 use linerate_facts::fact::Fact;
 use linerate_measure::run::Run;
-use linerate_measure::run::power::{Power, PowerUse};
+use linerate_measure::run::power::{PowerUse, RunPower};
 
 /// The names of the columns and their alignment, and where the screen is narrow the last one goes first.
 const COLUMNS: [Column; 6] = [
@@ -46,12 +46,12 @@ pub(crate) fn section(run: &Run) -> Markup {
     card("power", "Power", intro, table("power", head, body))
 }
 
-fn title(power: &Power) -> String {
+fn title(power: &RunPower) -> String {
     let part = if power.whole_machine { "the whole machine" } else { "a part of the machine" };
     format!("Power by {}, {part}", power.by)
 }
 
-fn rows(power: &Power) -> Vec<Vec<String>> {
+fn rows(power: &RunPower) -> Vec<Vec<String>> {
     let idle = vec![
         "idle, before".into(),
         watts(&power.idle_watts),
@@ -101,7 +101,7 @@ mod tests {
             bytes_per_second: 32.5e9 / 8.0,
         };
         let lost = PowerUse { watts: Fact::unknown("the meter is <gone>"), ..PowerUse::default() };
-        let power = Power {
+        let power = RunPower {
             by: "all --power-command together".into(),
             whole_machine: true,
             idle_watts: Fact::Known(349.0),

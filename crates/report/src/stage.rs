@@ -74,7 +74,7 @@ impl StageRow<'_> {
 
     /// Spread of the repeats; a dash for one.
     pub(super) fn spread(&self) -> String {
-        if self.measurement.samples.len() > 1 { percent(self.measurement.spread) } else { "–".into() }
+        spread(self.measurement)
     }
 
     /// Why to distrust it, or what to know.
@@ -99,6 +99,11 @@ impl StageRow<'_> {
         }
         remarks
     }
+}
+
+/// Of the repeats; a dash for one.
+pub(super) fn spread(measurement: &Measurement) -> String {
+    if measurement.samples.len() > 1 { percent(measurement.spread) } else { "–".into() }
 }
 
 /// `82 µs`, `1.25 ms`; a dash where nothing was timed.
@@ -170,9 +175,13 @@ fn memory_sentence(measurements: &[Measurement], machine: &Machine) -> Option<St
 }
 
 fn scaling_sentence(scaling: &Scaling) -> Option<String> {
+    if !scaling.further.is_empty() {
+        return super::scalability::sentence(scaling);
+    }
+    let scaling = &scaling.first;
     let last = scaling.steps.last()?;
     let sum = if last.share > 0.0 {
-        format!(", {} of the sum of each alone", percent(last.share))
+        format!(", {} of the baseline (the sum of each alone)", percent(last.share))
     } else {
         String::new()
     };

@@ -1,7 +1,7 @@
 //! Streams in words that the screen and the page share: what to know of a figure, what was tried, how a rate
 //! was found.
 
-use super::figure::{percent, quantity};
+use super::figure::{count, percent, quantity};
 use linerate_facts::printable::printable;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
@@ -45,6 +45,33 @@ pub(super) fn remarks(measurement: &Measurement) -> Vec<String> {
     remarks
 }
 
+/// What the NIC counted where nobody receives.
+pub(super) fn at_nic(result: &StreamsResult) -> Option<String> {
+    let nic = result.at_nic.as_ref()?;
+    let sum = |of: fn(&StreamFigure) -> u64| result.streams.iter().map(of).fold(0, u64::saturating_add);
+    let (datagrams, trains) = (sum(|one| one.sent_datagrams), sum(|one| one.trains));
+    let mut text = format!(
+        "{} packets ({}) left by {}, of {} datagrams ({} of payload) that were sent; its queueing disciplines \
+         dropped {}; nobody counts what arrived",
+        count(nic.packets),
+        show_size(nic.bytes),
+        printable(&nic.interface),
+        count(datagrams),
+        show_size(sum(|one| one.sent_bytes)),
+        count(nic.qdisc_drops)
+    );
+    if trains > 0 && nic.packets < datagrams / 2 {
+        text += "; it counts a train of datagrams as one packet, as virtual NICs do";
+    }
+    if nic.unreachable > 0 {
+        text += &format!(
+            "; {} answers said that nobody listens on the port (ICMP), which is as it should be",
+            count(nic.unreachable)
+        );
+    }
+    Some(text)
+}
+
 /// The most of each protocol over everything at once, and what was lost; none where no streams were measured.
 pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
     let most = |protocol: Protocol| {
@@ -60,6 +87,10 @@ pub(super) fn sentence(measurements: &[Measurement]) -> Option<String> {
     let worst = udp().map(|m| m.loss).fold(0.0, f64::max);
     let lost = match udp().next() {
         None => String::new(),
+        // Nobody was there to tell.
+        Some(_) if udp().all(|m| m.streams.as_ref().is_some_and(|result| result.at_nic.is_some())) => {
+            " left; nobody received it".into()
+        }
         Some(_) if worst == 0.0 => "; no datagram was lost".into(),
         Some(_) => format!("; up to {} of the datagrams were lost", percent(worst)),
     };

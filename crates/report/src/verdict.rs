@@ -7,7 +7,7 @@ use linerate_facts::printable::printable;
 use linerate_measure::diagnose::{Achieved, Bottleneck};
 use linerate_measure::run::Run;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
-use linerate_model::verdict::FlowRate;
+use linerate_model::verdict::{FlowRate, Verdict};
 use std::collections::BTreeSet;
 
 /// The three figures that a run is about, and why the flow is no faster.
@@ -20,6 +20,8 @@ pub(super) struct RunVerdict {
     pub(super) of_predicted: Option<f64>,
     /// Ids of the minimum cut.
     pub(super) cut: BTreeSet<String>,
+    /// The path showed that this cut is what limits it; else it is what the stages predict.
+    pub(super) confirmed: bool,
     /// `2.61 ± 0.05 GB/s (20.9 Gb/s) from disk to network.`; none where the path was not measured.
     pub(super) achieved_sentence: Option<String>,
     /// What limits it, with the evidence; always there.
@@ -57,6 +59,7 @@ pub(super) fn verdict(run: &Run) -> RunVerdict {
         },
         of_predicted: Some(achieved.of_predicted).filter(|share| share.is_finite() && *share > 0.0),
         cut,
+        confirmed: matches!(diagnosis.verdict, Some(Verdict::Confirmed | Verdict::Tie)),
         achieved_sentence,
         bottleneck: limit,
         headroom,
@@ -111,6 +114,7 @@ fn undiagnosed(run: &Run) -> RunVerdict {
         achieved: why(),
         of_predicted: None,
         cut: run.plan.iter().flat_map(|plan| plan.ceiling.cut.iter().cloned()).collect(),
+        confirmed: false,
         achieved_sentence: None,
         bottleneck: sentence,
         headroom: String::new(),
@@ -185,6 +189,7 @@ pub(super) fn plural(kind: ResourceKind) -> &'static str {
     match kind {
         ResourceKind::Disk => "disks",
         ResourceKind::Controller => "controllers",
+        ResourceKind::Volume => "volumes",
         ResourceKind::Pcie => "PCIe links",
         ResourceKind::SocketLink => "socket links",
         ResourceKind::Memory => "memories",

@@ -69,6 +69,11 @@ pub fn forbid_fragments(socket: &impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE).or(v6)
 }
 
+/// Nothing of this socket goes to a gateway: only hosts of connected networks are reached (SO_DONTROUTE).
+pub fn send_on_link_only(socket: &impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_DONTROUTE, 1)
+}
+
 /// A reader sleeps until this many bytes are there (SO_RCVLOWAT), the stream ends, or its window is nearly
 /// full.
 pub fn set_receive_low_water(socket: &impl AsFd, bytes: usize) -> io::Result<()> {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod dice;
+pub mod lspci_of_2010;
 mod machines;
 mod plan_inputs;
 pub mod server;

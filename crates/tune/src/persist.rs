@@ -135,7 +135,7 @@ fn line(followed: &Followed, now: &[u8]) -> Result<PersistedLine, LineError> {
         }
         Some(device) if device.kind != DeviceClass::Interrupt => udev(device, path, &value),
         // Their numbers change from boot to boot: the cores are chosen again.
-        Some(_) => unit("irq-affinity".into()),
+        Some(_) => unit(entry.id.split(':').next().unwrap_or_default().to_string()),
         None => Err(LineError::NoProgram),
     }
 }
@@ -168,7 +168,11 @@ mod tests {
 
     fn applied(entries: &[(&str, Shape, Option<NamedDevice>, &str)]) -> JournalState {
         let entry = |(path, shape, device, value): &(&str, Shape, Option<NamedDevice>, &str)| JournalEntry {
-            id: path.to_string(),
+            id: match *path {
+                "/proc/irq/33/smp_affinity_list" => "irq-affinity:eth0/33".into(),
+                "/proc/irq/41/smp_affinity_list" => "disk-irq-affinity:nvme0n1/41".into(),
+                path => path.into(),
+            },
             place: SettingPlace::Attribute(path.into()),
             shape: *shape,
             device: device.clone(),
@@ -205,9 +209,9 @@ mod tests {
             address: None,
             number: Some(9),
         };
-        let irq = NamedDevice {
+        let irq = |number: &str| NamedDevice {
             kind: DeviceClass::Interrupt,
-            name: "33".into(),
+            name: number.into(),
             hardware: None,
             address: None,
             number: None,
@@ -218,7 +222,8 @@ mod tests {
             ("/sys/kernel/mm/transparent_hugepage/enabled", Shape::Choice, None, "always [madvise] never\n"),
             ("/sys/class/net/eth0/mtu", Shape::Words, Some(nic), "9000\n"),
             ("/sys/block/nvme0n1/queue/scheduler", Shape::Choice, Some(disk), "[none] mq-deadline\n"),
-            ("/proc/irq/33/smp_affinity_list", Shape::List, Some(irq), "3\n"),
+            ("/proc/irq/33/smp_affinity_list", Shape::List, Some(irq("33")), "3\n"),
+            ("/proc/irq/41/smp_affinity_list", Shape::List, Some(irq("41")), "2-3\n"),
         ]);
         let lasting = persistence(&state, Path::new("/usr/bin/linerate"));
         let text = |file: &str| {
@@ -242,13 +247,12 @@ mod tests {
             "SUBSYSTEM==\"net\", ATTR{address}==\"02:00:00:00:00:01\", \
                                      ATTR{addr_assign_type}==\"0\", ATTR{mtu}=\"9000\"\n"
         ));
-        assert!(
-            text(UNIT)
-                .ends_with("ExecStart=\"/usr/bin/linerate\" tune apply --yes --setting \"irq-affinity\"\n")
-        );
+        let apply = "ExecStart=\"/usr/bin/linerate\" tune apply --yes";
+        let settings = "--setting \"disk-irq-affinity\" --setting \"irq-affinity\"";
+        assert!(text(UNIT).ends_with(&format!("{apply} {settings}\n")), "{}", text(UNIT));
         assert!(text(WANTS).ends_with("[Unit]\nWants=linerate-tune.service\n"));
         assert_eq!(lasting.left, []);
         let relative = persistence(&state, Path::new("linerate"));
-        assert_eq!(relative.left.len(), 1, "a unit needs a whole path");
+        assert_eq!(relative.left.len(), 2, "a unit needs a whole path");
     }
 }

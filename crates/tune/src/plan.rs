@@ -92,10 +92,10 @@ pub fn plan(sysroot: &Sysroot, machine: Machine, goal: TuneGoal, access: &dyn Ke
         settings.extend(entry.at.spots(&seen).into_iter().map(|spot| item(&seen, access, entry, spot)));
     }
     let irqbalance = seen.machine.kernel.irqbalance.known().copied().unwrap_or(false);
-    let moved = settings.iter().any(|item| item.at.entry == "irq-affinity" && item.wanted.is_some());
+    let moved = settings.iter().any(|item| item.at.entry.ends_with("irq-affinity") && item.wanted.is_some());
     let notes = (irqbalance && moved).then(|| {
         "irqbalance runs: it moves interrupts back within seconds; stop it (systemctl stop irqbalance) or \
-         ban those of the NICs (IRQBALANCE_ARGS=--banirq=N)"
+         ban those that were set (IRQBALANCE_ARGS=--banirq=N)"
             .to_string()
     });
     TunePlan {

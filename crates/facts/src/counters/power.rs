@@ -30,6 +30,20 @@ const LEAST_KNOWN: f64 = 0.9;
 #[error("{0}")]
 pub struct NoMeter(String);
 
+impl NoMeter {
+    fn because(why: impl std::error::Error) -> Self {
+        NoMeter(why.to_string())
+    }
+}
+
+/// By what power is known, the best first: the user's own meters, the machine's (hwmon, then its management
+/// controller), and the processors' packages, which are a part of it.
+pub fn by_commands(count: usize) -> &'static str {
+    if count == 1 { "--power-command" } else { "all --power-command together" }
+}
+
+pub const BY_PACKAGES: &str = "the processors' packages";
+
 /// Reads the meters beside other work until it is dropped.
 #[derive(Debug)]
 pub struct PowerRecorder {
@@ -49,7 +63,7 @@ pub struct PowerReading {
     /// Of the time since the beginning, what the meters answered for.
     known: Duration,
     /// Why a meter gives no figure now.
-    error: Option<String>,
+    error: Option<NoMeter>,
 }
 
 impl PowerReading {
@@ -60,7 +74,7 @@ impl PowerReading {
         if seconds > 0.0 && known >= LEAST_KNOWN * seconds {
             return Ok(((self.joules - earlier.joules) / known).max(0.0));
         }
-        Err(NoMeter(self.error.clone().unwrap_or_else(|| "the meter has not answered yet".into())))
+        Err(self.error.clone().unwrap_or_else(|| NoMeter("the meter has not answered yet".into())))
     }
 
     /// Time between two readings, seconds.
@@ -78,12 +92,12 @@ struct Track {
     answers: u32,
     /// The last reading, and the watts that hold from then on; none after a failure.
     held: Option<(Instant, f64)>,
-    error: Option<String>,
+    error: Option<NoMeter>,
 }
 
 impl Track {
     /// A meter of power: what it showed last held until now.
-    fn power(&mut self, at: Instant, read: Result<f64, String>) {
+    fn power(&mut self, at: Instant, read: Result<f64, NoMeter>) {
         let (joules, known) = self.by(at);
         (self.joules, self.known) = (joules, known);
         match read {
@@ -124,13 +138,12 @@ impl PowerRecorder {
             threads: Vec::new(),
         };
         if !commands.is_empty() {
-            recorder.by =
-                if commands.len() == 1 { "--power-command" } else { "all --power-command together" }.into();
+            recorder.by = by_commands(commands.len()).into();
             for words in commands {
                 let program = Program::default();
                 let mut read = power_command(words, &program);
                 recorder.programs.push(program);
-                recorder.read_program(move || read().1.map_err(|error| error.to_string()))?;
+                recorder.read_program(move || read().1.map_err(NoMeter::because))?;
             }
             return Ok(recorder);
         }
@@ -146,8 +159,8 @@ impl PowerRecorder {
             recorder.by = "the management controller (ipmitool)".into();
             recorder.programs.push(program);
             recorder.read_program(move || match controller() {
-                Some((_, read)) => read.map_err(|error| error.to_string()),
-                None => Err("the management controller is gone".into()),
+                Some((_, read)) => read.map_err(NoMeter::because),
+                None => Err(NoMeter("the management controller is gone".into())),
             })?;
             return Ok(recorder);
         }
@@ -169,7 +182,7 @@ impl PowerRecorder {
                 "the energy counters (RAPL) are root's alone; run as root to see them".into(),
             ));
         }
-        (self.by, self.whole_machine) = ("the processors' packages".into(), false);
+        (self.by, self.whole_machine) = (BY_PACKAGES.into(), false);
         for meter in packages {
             let MeterKind::Energy { wraps_at } = meter.kind else { continue };
             let (sysroot, mut before) = (sysroot.clone(), None);
@@ -178,9 +191,9 @@ impl PowerRecorder {
                 match (before.replace(now.clone()), now) {
                     (Some((since, Ok(earlier))), (at, Ok(later))) => match used(earlier, later, wraps_at) {
                         Some(microjoules) => lock(track).energy(since, at, microjoules as f64 / 1e6),
-                        None => lock(track).power(at, Err("an energy counter began again".into())),
+                        None => lock(track).power(at, Err(NoMeter("an energy counter began again".into()))),
                     },
-                    (_, (at, Err(why))) => lock(track).power(at, Err(why.to_string())),
+                    (_, (at, Err(why))) => lock(track).power(at, Err(NoMeter::because(why))),
                     _ => {}
                 }
             })?;
@@ -192,13 +205,13 @@ impl PowerRecorder {
         let sysroot = sysroot.clone();
         self.read_again(KERNEL_EVERY, move |track| {
             let read = meter.read(&sysroot).map(|microwatts| microwatts as f64 / 1e6);
-            lock(track).power(Instant::now(), read.map_err(|why| why.to_string()));
+            lock(track).power(Instant::now(), read.map_err(NoMeter::because));
         })
     }
 
     fn read_program(
         &mut self,
-        mut read: impl FnMut() -> Result<f64, String> + Send + 'static,
+        mut read: impl FnMut() -> Result<f64, NoMeter> + Send + 'static,
     ) -> Result<(), NoMeter> {
         self.read_again(PROGRAM_EVERY, move |track| {
             let answer = read();
@@ -413,7 +426,7 @@ mod tests {
         track.power(at(2), Ok(300.0));
         assert_eq!(track.by(at(3)), (500.0, Duration::from_secs(3)));
         assert_eq!(track.by(at(60)), (200.0 + 12.0 * 300.0, Duration::from_secs(14)), "it hangs");
-        track.power(at(4), Err("gone".into()));
+        track.power(at(4), Err(NoMeter("gone".into())));
         assert_eq!(track.by(at(60)), (800.0, Duration::from_secs(4)));
         track.energy(at(60), at(61), 50.0);
         assert_eq!(track.by(at(62)), (900.0, Duration::from_secs(6)));

@@ -12,11 +12,22 @@ use std::sync::atomic::Ordering;
 /// Length of a measurement where none is told: four cells, three visits, and the writing of the file take
 /// less than a minute.
 const USUAL_SECONDS: f64 = 2.0;
+/// A grid that takes longer is announced, …
+const LONG_SECONDS: f64 = 120.0;
+/// … and one of this many measurements, where nobody knows how long each takes.
+const MANY: u64 = 100;
 
 /// Measures, prints, saves.
 pub(super) fn disk(words: &DiskArgs) -> Result<u8, Failure> {
     gentle(&words.job.gentle)?;
     let parts = parts(words)?;
+    for (_, spec) in &parts {
+        let grid = spec.time()?;
+        let long = grid.seconds.map_or(grid.measurements >= MANY, |seconds| seconds >= LONG_SECONDS);
+        if long {
+            complain(&grid.sentence());
+        }
+    }
     conducted(words.output.target(), "disk", &words.live, Some(&words.power), |context| {
         conduct_all(context, &parts)
     })

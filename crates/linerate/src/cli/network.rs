@@ -4,7 +4,9 @@ use super::arguments::NetworkArgs;
 use super::commands::gentle;
 use super::saving::conducted;
 use linerate_facts::failure::Failure;
-use linerate_measure::run::network::{NetworkSpec, conduct_iperf3, conduct_network};
+use linerate_measure::run::network::{
+    NetworkSpec, NoReceiverSpec, conduct_iperf3, conduct_network, conduct_no_receiver,
+};
 
 /// Measures, prints, saves.
 pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
@@ -13,9 +15,18 @@ pub(super) fn network(words: &NetworkArgs) -> Result<u8, Failure> {
     conducted(words.output.target(), "network", &words.live, Some(&words.power), |context| {
         match &words.iperf3 {
             Some(server) => conduct_iperf3(context, &order, server),
-            None => conduct_network(context, &order),
+            None => match no_receiver(words) {
+                Some(wanted) => conduct_no_receiver(context, &order, &wanted),
+                None => conduct_network(context, &order),
+            },
         }
     })
+}
+
+/// Where to, if nobody is to receive.
+fn no_receiver(words: &NetworkArgs) -> Option<NoReceiverSpec> {
+    let (to, nic) = (words.no_receiver.clone()?, words.nic.clone()?);
+    Some(NoReceiverSpec { to, nic, agreed: words.yes })
 }
 
 fn order(words: &NetworkArgs) -> NetworkSpec {

@@ -9,7 +9,7 @@ use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
 use linerate_model::plan::Bound;
 use linerate_model::plan::demand::clients;
-use linerate_model::plan::flow::{Flow, FlowEnd, FlowPlan, ends, plan_flow};
+use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, plan_flow};
 use linerate_model::plan::machine_file;
 use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, from_machine};
 use linerate_model::plan::sizing::size;
@@ -135,30 +135,17 @@ fn set_mtu(parts: &mut MachineParts, words: &PlanArgs) -> Result<(), Failure> {
 
 fn flow(parts: &MachineParts, words: &PlanArgs) -> Result<Flow, Failure> {
     let (from, to) = words.flow;
-    let one_of = |given: &[String], default: &str| -> Result<Vec<FlowEnd>, Failure> {
-        let own = [default.to_string()];
-        let named = if given.is_empty() { &own } else { given };
-        let mut all: Vec<FlowEnd> = Vec::new();
-        for word in named {
-            for end in
-                ends(parts, word).map_err(|why| Failure::Lacks(format!("{why}{}", flows_there(parts))))?
-            {
-                if !all.contains(&end) {
-                    all.push(end);
-                }
-            }
-        }
-        if all.len() > 1 && all.contains(&FlowEnd::Memory) {
-            return Err(Failure::Usage("memory is an end by itself: name it or devices, not both".into()));
-        }
-        Ok(all)
+    let named = |given: &[String], usual: &str| match given {
+        [] => vec![usual.to_string()],
+        given => given.to_vec(),
     };
-    let flow = Flow {
-        from: one_of(&words.from, from)?,
-        to: one_of(&words.to, to)?,
-        protocol: words.protocol,
-        method: words.method,
-    };
+    let ends = [&named(&words.from, from)[..], &named(&words.to, to)];
+    let flow = Flow::between(parts, ends, words.protocol, words.method).map_err(|why| match why {
+        FlowEndError::Absent { .. } | FlowEndError::NoKind(_) => {
+            Failure::Lacks(format!("{why}{}", flows_there(parts)))
+        }
+        FlowEndError::MemoryToo | FlowEndError::InCommon(..) => Failure::usage(why),
+    })?;
     if flow.from == [FlowEnd::Memory] && flow.to == [FlowEnd::Memory] {
         return Err(Failure::Usage("from memory to memory nothing moves: name a device at one end".into()));
     }

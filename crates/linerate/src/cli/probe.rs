@@ -3,7 +3,7 @@
 use super::arguments::{ProbeArgs, machine_of};
 use super::commands::{colour, print, print_json, width};
 use linerate_facts::failure::Failure;
-use linerate_machine::probe::Machine;
+use linerate_machine::probe::{Machine, cpu_speeds};
 use linerate_measure::diagnose::{Finding, map_findings};
 use linerate_report as report;
 use linerate_report::tree::show_tree;
@@ -19,7 +19,10 @@ struct ProbedMachine<'a> {
 
 /// Shows the machine as a tree or as JSON, with what is wrong or worth changing at the end.
 pub(super) fn show_probe(words: &ProbeArgs) -> Result<u8, Failure> {
-    let machine = machine_of(&words.machine)?;
+    let mut machine = machine_of(&words.machine)?;
+    if words.machine.is_live() {
+        machine.cpu.baseline = cpu_speeds(&machine.cpu);
+    }
     if let Some(file) = &words.svg {
         std::fs::write(file, report::map_svg(&machine)).map_err(|error| {
             Failure::Lacks(format!(

@@ -4,43 +4,10 @@
 
 use crate::support;
 use crate::support::place::captures;
+use linerate_testing::lspci_of_2010::{CARD, SLOT, TREE};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// SARA, D1.3, section 5: a 10 Gb/s card of 2.5 GT/s and eight lanes in a slot of four, as `lspci -vv` showed it …
-const CARD: &str = "\
-04:00.0 Ethernet controller: Intel Corporation 82598EB 10-Gigabit AF Network Connection (rev 01)
-Subsystem: Intel Corporation Device a05f
-Control: I/O+ Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+
-Status: Cap+ 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-
-Capabilities: [60] MSI-X: Enable+ Mask- TabSize=18
-        Vector table: BAR=3 offset=00000000
-Capabilities: [a0] Express (v2) Endpoint, MSI 00
-        DevCap: MaxPayload 256 bytes, PhantFunc 0, Latency L0s <512ns, L1 <64us
-        DevCtl: Report errors: Correctable+ Non-Fatal+ Fatal+ Unsupported+
-                RlxdOrd+ ExtTag- PhantFunc- AuxPwr- NoSnoop+
-                MaxPayload 256 bytes, MaxReadReq 512 bytes
-        LnkCap: Port #1, Speed 2.5GT/s, Width x8, ASPM L0s L1, Latency L0 <4us, L1 <64us
-        LnkCtl: ASPM Disabled; RCB 64 bytes Disabled- Retrain- CommClk+
-        LnkSta: Speed 2.5GT/s, Width x4, TrErr- Train- SlotClk+ DLActive- BWMgmt- ABWMgmt-
-Kernel driver in use: ixgbe
-";
-
-/// … and where it is, and what its slot can do.
-const PLACE: &str = "\
-$ lspci -vt
--[0000:00]--+-00.0 Intel Corporation 5520 I/O Hub to ESI Port
-  +-01.0-[0000:01]---+00.0 Broadcom Corporation NetXtreme II BCM5709 Gigabit Ethernet
-  | \\-00.1 Broadcom Corporation NetXtreme II BCM5709 Gigabit Ethernet
-  +-03.0-[0000:03]--
-  +-04.0-[0000:04]----00.0 Intel Corporation 82598EB 10-Gigabit AF Network Connection
-$ sudo lspci -vv -s 04
-00:04.0 PCI bridge: Intel Corporation 5520/X58 I/O Hub PCI Express Root Port 4 (rev 13)
-.....
-        LnkCap: Port #4, Speed 5GT/s, Width x4, ASPM L0s L1, Latency L0 <512ns, L1 <64us
-        LnkSta: Speed 2.5GT/s, Width x4, TrErr- Train- SlotClk+ DLActive+ BWMgmt- ABWMgmt-
-";
 
 fn file(text: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -68,7 +35,7 @@ fn the_documents_own_listing_ends_in_a_finding() {
     let screen = words_of(&screen);
     assert!(screen.contains("10.0 Gb/s by its name"), "{screen}");
     assert!(screen.contains("runs at 2.5 GT/s x4 and the card could do 2.5 GT/s x8"), "{screen}");
-    let both = file(&format!("{CARD}\n{PLACE}"));
+    let both = file(&format!("{CARD}\n{TREE}\n{SLOT}"));
     let (status, screen, complaint) = linerate(&["probe", "--lspci", path(both.path())]);
     assert_eq!(status, Some(0), "{complaint}");
     let screen = words_of(&screen);
@@ -86,7 +53,7 @@ fn the_documents_own_listing_ends_in_a_finding() {
 
 #[test]
 fn the_documents_own_listing_is_planned() {
-    let both = file(&format!("{CARD}\n{PLACE}"));
+    let both = file(&format!("{CARD}\n{TREE}\n{SLOT}"));
     let words = ["plan", "--lspci", path(both.path()), "--flow", "memory-to-network", "--protocol", "udp"];
     let (status, screen, complaint) =
         linerate(&[&words[..], &["--mtu", "9000", "--from", "memory", "--to", "nic:0000:04:00.0"]].concat());

@@ -36,6 +36,7 @@ mod smbios;
 mod test_script;
 mod tune;
 mod wall_control;
+mod wall_demo;
 mod wall_many;
 mod wall_movie;
 mod wall_page;

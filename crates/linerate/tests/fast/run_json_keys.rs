@@ -194,7 +194,7 @@ const SECTIONS: [Section; 8] = [
             "TestOutcome",
             "Scaling",
             "LoadCurve",
-            "Power",
+            "RunPower",
         ],
     ),
     (&["machine"], &[("machine", "Machine")], &[]),
@@ -213,7 +213,7 @@ const SECTIONS: [Section; 8] = [
     ),
     (&["diagnosis"], &[("measure", "Diagnosis")], &["Resource"]),
     (&["resources[]"], &[("model", "Resource")], &[]),
-    (&["power"], &[("measure", "Power")], &[]),
+    (&["power"], &[("measure", "RunPower")], &[]),
 ];
 
 #[test]

@@ -119,6 +119,23 @@ fn a_screen_that_comes_after_its_server_is_not_called_absent_for_ever() {
 }
 
 #[test]
+fn a_screen_that_is_started_with_its_server_is_never_called_absent() {
+    let movie = TestMovie::new(1, 1, (64, 16), 40, 12);
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let mut serve = movie.serve();
+    serve.args(["--screen", &format!("r0c0=127.0.0.1:{port}")]);
+    let mut played = Played::start(serve);
+    played.until("it plays", |status| status.frames_sent > 8);
+    assert_eq!(played.status().problems, Vec::<String>::new(), "it may be starting");
+    let screen = UdpSocket::bind(("127.0.0.1", port)).expect("the port is still free");
+    // Until its host's refusals are no news any more.
+    std::thread::sleep(Duration::from_millis(2500));
+    let status = played.end();
+    assert!(status["tiles"][0]["problem"].is_null() || busy(), "{status:#}");
+    drop(screen);
+}
+
+#[test]
 fn a_view_that_is_moved_or_enlarged_is_put_together_of_all_tiles_it_shows() {
     let movie = TestMovie::new(2, 2, (64, 32), 30, 20);
     let screen = TestScreen::new();

@@ -16,7 +16,7 @@ mod power;
 pub mod smbios;
 mod storage;
 
-pub use cpu::cpu_list;
+pub use cpu::{cpu_list, cpu_speeds};
 pub use file_system::source;
 pub(crate) use fill::ASKED;
 pub use fill::lacking;

@@ -75,6 +75,35 @@ impl StorageLink {
     }
 }
 
+/// A kind of disk as a whole, by what such disks sustain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DiskClass {
+    pub name: &'static str,
+    /// Sequential, MiB per second.
+    pub read_mib_per_second: f64,
+    pub write_mib_per_second: f64,
+    /// One random access, milliseconds; the longest where a source has a range.
+    pub read_ms: f64,
+    pub write_ms: f64,
+}
+
+const fn class(name: &'static str, sequential: [f64; 2], random: [f64; 2]) -> DiskClass {
+    let [read_mib_per_second, write_mib_per_second] = sequential;
+    let [read_ms, write_ms] = random;
+    DiskClass { name, read_mib_per_second, write_mib_per_second, read_ms, write_ms }
+}
+
+/// SARA, D1.3 (2010), table 6: typical sustained speed and random access time.
+pub const CLASSES_SOURCE: &str =
+    "SARA D1.3 (2010), table 6; flash that must erase a block first writes in 20 ms";
+pub const DISK_CLASSES: [DiskClass; 5] = [
+    class("hard disk, high capacity", [70.0, 70.0], [11.0, 6.0]),
+    class("hard disk, high performance", [120.0, 120.0], [6.0, 5.0]),
+    class("SSD, multi-level cells", [250.0, 70.0], [0.2, 20.0]),
+    class("SSD, single-level cells", [250.0, 70.0], [0.2, 20.0]),
+    class("SSD of DRAM", [500.0, 300.0], [0.03, 0.1]),
+];
+
 const SATA: StorageLink = StorageLink {
     bus: "SATA",
     version: "",

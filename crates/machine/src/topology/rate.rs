@@ -1,6 +1,6 @@
 //! What links and ports carry, bytes per second: the one rate of a NIC, of a disk port, of a PCIe link.
 
-use crate::probe::{Controller, ControllerKind, Nic, PciDevice, PciLink};
+use crate::probe::{Controller, ControllerKind, ControllerPort, Nic, PciDevice, PciLink};
 use crate::rates::pcie::{self, PayloadDirection};
 use linerate_facts::fact::Fact;
 use linerate_facts::units::bytes_per_second;
@@ -39,15 +39,24 @@ pub fn frame_rate(nic: &Nic) -> Option<f64> {
 /// Data rate of a SATA, SAS or Fibre Channel port as it runs; NVMe has no port but its PCIe link.
 pub fn disk_port_rate(controller: &Controller) -> Option<f64> {
     let bits = controller.link_bits_per_second.known().copied().filter(|bits| *bits > 0)?;
-    let code = match controller.kind {
-        ControllerKind::Sas if bits.is_multiple_of(SAS4_LANE) => 128.0 / 150.0,
-        // 8b/10b up to SATA 6 Gb/s and SAS 12 Gb/s.
-        ControllerKind::Sata | ControllerKind::Sas => 0.8,
+    match controller.kind {
+        // 8b/10b, as SAS up to 12 Gb/s.
+        ControllerKind::Sata => Some(bytes_per_second(bits) * 0.8),
+        ControllerKind::Sas => Some(sas_rate(bits)),
         // The kernel shows the data rate.
-        ControllerKind::FibreChannel => 1.0,
-        ControllerKind::Nvme | ControllerKind::Scsi | ControllerKind::Other => return None,
-    };
-    Some(bytes_per_second(bits) * code)
+        ControllerKind::FibreChannel => Some(bytes_per_second(bits)),
+        ControllerKind::Nvme | ControllerKind::Scsi | ControllerKind::Other => None,
+    }
+}
+
+/// Data rate of one port of a SAS host, all its phys.
+pub fn sas_port_rate(port: &ControllerPort) -> Option<f64> {
+    port.link_bits_per_second.known().copied().filter(|bits| *bits > 0).map(sas_rate)
+}
+
+fn sas_rate(bits: u64) -> f64 {
+    let code = if bits.is_multiple_of(SAS4_LANE) { 128.0 / 150.0 } else { 0.8 };
+    bytes_per_second(bits) * code
 }
 
 /// Rate of a link after its encoding, bytes per second one way.

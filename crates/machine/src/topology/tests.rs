@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::probe::pci::DOWN;
-use crate::probe::{Express, PciLink};
+use crate::probe::{ControllerPort, Express, PciLink};
+use crate::rates::pcie::PayloadDirection;
 use proptest::prelude::*;
 
 fn function(
@@ -117,6 +118,44 @@ fn what_disks_have_in_common_and_others_have_not() {
     machine.controllers = vec![raid];
     let tree = Topology::new(&machine);
     assert_eq!(tree.shared_by(&["a", "d"], &["c"]), Some(Shared::Controller("host0".into())));
+}
+
+#[test]
+fn all_that_disks_share_comes_nearest_first_with_its_rate() {
+    let mut machine = server();
+    let disk =
+        |name: &str, pci: &str| Disk { name: name.into(), pci: Some(pci.into()), ..Default::default() };
+    machine.disks = vec![disk("a", "0000:05:00.0"), disk("b", "0000:05:00.0"), disk("c", "0000:05:00.0")];
+    let disks = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
+    let port = ControllerPort {
+        name: "port-0:0".into(),
+        link_bits_per_second: Fact::Known(48_000_000_000),
+        disks: disks(&["a", "b"]),
+        ..Default::default()
+    };
+    machine.controllers = vec![Controller {
+        name: "host0".into(),
+        disks: disks(&["a", "b", "c"]),
+        ports: vec![port],
+        ..Default::default()
+    }];
+    let tree = Topology::new(&machine);
+    let names: Vec<String> =
+        tree.all_shared_by(&["a", "b"], &[]).iter().map(|shared| shared.to_string()).collect();
+    let function = "the PCI function 0000:05:00.0";
+    let link = "the PCIe link of 0000:00:02.0";
+    assert_eq!(names, ["the SAS port port-0:0", "the controller host0", function, link]);
+    let rate = |shared: Shared| tree.rate_of(&shared, PayloadDirection::ToMemory);
+    assert_eq!(rate(Shared::Port("port-0:0".into())), Some(4.8e9));
+    assert_eq!(rate(Shared::Controller("host0".into())), None, "nothing shows how fast it is");
+    let of_link = rate(Shared::Link("0000:00:02.0".into())).expect("8 GT/s x4");
+    assert!((3.2e9..3.94e9).contains(&of_link), "{of_link}");
+    assert_eq!(
+        Some(of_link),
+        rate(Shared::Function("0000:05:00.0".into())),
+        "the other end of the same link"
+    );
+    assert_eq!(tree.all_shared_by(&["a", "b", "c"], &[]).len(), 3, "c is behind another port");
 }
 
 #[test]

@@ -87,6 +87,7 @@ fn named_limit(
     let in_bits = || show_bits_rate_within(one.capacity, one.interval);
     let text = match kind {
         ResourceKind::Disk => return bytes("disk", "disks"),
+        ResourceKind::Volume => return bytes("the volume", "volumes"),
         ResourceKind::Nic if plan.loopback => format!("the host's own stack (loopback, {})", in_bits()),
         ResourceKind::Nic => return bits("NIC", "NICs"),
         ResourceKind::Pcie => return bytes("the PCIe link", "PCIe links"),
@@ -191,7 +192,9 @@ fn headroom(
         return format!("{remedy} would raise this; no other limit is known");
     };
     let ids: Vec<&str> = lifted.cut.iter().map(String::as_str).collect();
-    let (names, rate) = (in_words(&ids), show_bytes_rate(next));
+    let own_stack = loopback && lifted.cut.iter().all(|id| id.starts_with("nic:"));
+    let names = if own_stack { "the host's own stack".into() } else { in_words(&ids) };
+    let rate = show_bytes_rate(next);
     if next < flow * HARDLY {
         return format!("{remedy} alone would gain little: at {rate} {names} {} next", is(&ids));
     }
@@ -214,6 +217,7 @@ fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: b
         ResourceKind::SocketLink => "NICs and disks on one socket",
         ResourceKind::Memory => "More memory channels or fewer copies",
         ResourceKind::Controller => "Further controllers or links",
+        ResourceKind::Volume => "Another layout of the volume, or none",
         ResourceKind::Receiver => "More CPU for the receiver or a further peer",
         ResourceKind::Window => "A larger window",
         ResourceKind::Loss => "A way without loss",

@@ -105,7 +105,12 @@ pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
             continue;
         }
         stages.started(Stage::Disk, &readers.name, windows);
-        match observe_slow(stages, &readers, windows) {
+        let mut observed = observe(stages, &readers, windows);
+        if let Some(longer) = observed.as_ref().ok().and_then(|seen| longer(stages, &readers, seen, windows))
+        {
+            observed = observe(stages, &readers, longer);
+        }
+        match observed {
             Ok(seen) => stages.measured(describe(stages, &readers, &seen)),
             Err(why) => stages.failed(format!("disk: {why}")),
         }
@@ -115,23 +120,23 @@ pub(crate) fn measure_alone(stages: &mut Stages<'_>) {
     }
 }
 
-/// Reads them for some windows, and once more in longer ones where hardly anything came: a limit that is
-/// enforced in slices (blk-throttle, the volumes of clouds: 100 ms) lets nothing through in a shorter window.
-fn observe_slow(
-    stages: &mut Stages<'_>,
+/// Longer windows, where hardly anything came in these: a limit that is enforced in slices (blk-throttle, the
+/// volumes of clouds: 100 ms) lets nothing through in a shorter window.
+fn longer(
+    stages: &Stages<'_>,
     readers: &Readers,
+    observed: &DiskObservation,
     windows: WindowSpec,
-) -> Result<DiskObservation, String> {
-    let seen = observe(stages, readers, windows)?;
+) -> Option<WindowSpec> {
     let in_flight = |source: &usize| {
         let block = stages.plan.sources[*source].block_bytes;
         u64::from(stages.reads_of_source(*source)).saturating_mul(block)
     };
-    let wanted = TIMES_IN_FLIGHT * readers.sources.iter().map(in_flight).sum::<u64>();
-    match longer_window(&seen.seen, windows.window, wanted) {
-        Some(window) if !seen.seen.cut_short => observe(stages, readers, WindowSpec { window, ..windows }),
-        _ => Ok(seen),
-    }
+    let wanted =
+        readers.sources.iter().map(in_flight).fold(0, u64::saturating_add).saturating_mul(TIMES_IN_FLIGHT);
+    let window =
+        longer_window(&observed.seen, windows.window, wanted).filter(|_| !observed.seen.cut_short)?;
+    Some(WindowSpec { window, ..windows })
 }
 
 /// The window in which `wanted` bytes come at the rate that was seen; none where they came.

@@ -116,6 +116,12 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// What several sources together reached of the sum of each alone; none: that was not measured.
+    pub fn of_baseline(&self) -> Option<f64> {
+        let baseline = self.access.as_ref()?.baseline_bytes_per_second.filter(|baseline| *baseline > 0.0)?;
+        Some(self.bytes_per_second / baseline).filter(|share| share.is_finite())
+    }
+
     /// TCP that moved bytes, of which the kernel reports no time with data to send (before Linux 4.10).
     pub(crate) fn is_without_tcp_limits(&self) -> bool {
         let moved = |worker: &WorkerResult| worker.bytes_per_second > 0.0 && worker.segment_bytes > 0;

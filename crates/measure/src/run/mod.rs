@@ -72,7 +72,7 @@ pub struct Run {
     pub diagnosis: Option<Diagnosis>,
     /// What the machine drew meanwhile; none without a meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub power: Option<power::Power>,
+    pub power: Option<power::RunPower>,
     /// What linerate changed on this machine: scratch files, which are gone, and files that were to be kept.
     #[serde(default)]
     pub changes: Vec<String>,

@@ -14,7 +14,7 @@ const LEAST_ROUND_SECONDS: f64 = 4.0;
 /// Power of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Power {
+pub struct RunPower {
     /// Which meter: `--power-command`, `power_meter power1`, `the processors' packages`.
     pub by: String,
     /// All that the machine draws; else a part of it.
@@ -122,7 +122,7 @@ impl<'a> PowerListener<'a> {
     }
 
     /// What was drawn, of all that gave a figure.
-    pub fn product(mut self) -> Power {
+    pub fn product(mut self) -> RunPower {
         self.close();
         let idle = self.idle_watts.clone();
         let counts = self.recorder.counts_energy();
@@ -154,7 +154,7 @@ impl<'a> PowerListener<'a> {
             }
         };
         let moved = self.parts.into_iter().filter(|part| part.bytes_per_second > 0.0 && part.seconds > 0.0);
-        Power {
+        RunPower {
             by: self.recorder.by().to_string(),
             whole_machine: self.recorder.whole_machine(),
             idle_watts: idle.clone(),

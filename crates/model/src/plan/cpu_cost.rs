@@ -91,7 +91,7 @@ mod tests {
     fn planned(text: &str, protocol: Protocol, method: Method) -> FlowPlan {
         let parts = machine_file::parse(text).expect("a machine");
         let to = ends(&parts, "nic").expect("a NIC");
-        plan_flow(&parts, &Flow { from: vec![FlowEnd::Memory], to, protocol, method })
+        plan_flow(&parts, &Flow { from: vec![FlowEnd::Memory], to, volumes: Vec::new(), protocol, method })
     }
 
     fn cpu(plan: &FlowPlan) -> &Resource {

@@ -107,7 +107,7 @@ impl Demand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::flow::{FlowEnd, Method, ends, plan_flow};
+    use crate::plan::flow::{Method, plan_flow};
     use crate::plan::machine_file;
     use linerate_facts::protocol::Protocol;
 
@@ -117,8 +117,8 @@ mod tests {
 
     fn fed(text: &str, gigabits: f64) -> Demand {
         let parts = machine_file::parse(text).expect("a machine");
-        let to = ends(&parts, "nic").expect("NICs");
-        let flow = Flow { from: vec![FlowEnd::Memory], to, protocol: Protocol::Tcp, method: Method::Direct };
+        let ends: [&[&str]; 2] = [&["memory"], &["nic"]];
+        let flow = Flow::between(&parts, ends, Protocol::Tcp, Method::Direct).expect("ends");
         clients(&plan_flow(&parts, &flow), &flow, gigabits * 1e9 / 8.0)
     }
 

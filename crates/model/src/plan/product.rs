@@ -80,6 +80,8 @@ pub enum ResourceKind {
     #[serde(alias = "source")]
     Disk,
     Controller,
+    /// RAID, a volume manager or a file system over disks.
+    Volume,
     Pcie,
     SocketLink,
     Memory,

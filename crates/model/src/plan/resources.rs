@@ -40,7 +40,7 @@ pub(super) fn of_run(
         of_kind.map(|device| FlowEnd::Device(device.id())).collect()
     };
     let from = if sources.is_empty() { vec![FlowEnd::Memory] } else { ends("disk") };
-    let flow = Flow { from, to: ends("nic"), protocol, method: Method::Direct };
+    let flow = Flow { from, to: ends("nic"), volumes: Vec::new(), protocol, method: Method::Direct };
     let graph = graph_resources(&parts, &flow, memory_touches(goal, sources, loopback));
     let (exact, best) = (Model::new(&graph).solve(), Model::best(&graph).solve());
     let mut resources = folded(graph, &names);

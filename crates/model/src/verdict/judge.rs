@@ -48,7 +48,7 @@ fn machine(evidence: &Evidence) -> Vec<Limit> {
     let stalled = evidence.memory_stalled.filter(|share| *share >= MEMORY_STALLED);
     let mut found: Vec<Limit> = stalled.map(|share| Limit::MemoryStalled { share }).into_iter().collect();
     found.extend(full_links(evidence));
-    found.extend(cpus(evidence));
+    found.extend(cpus(evidence, |_| true));
     found.extend(evidence.disks.iter().filter(|disk| is_deep(disk)).cloned().map(Limit::DiskDeep));
     found.extend(drops(evidence));
     found.extend(tcp(evidence));
@@ -105,7 +105,7 @@ fn full_cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
         evidence.cpus.iter().filter(|cpu| evidence.worker_cpus.contains(&cpu.core)).collect();
     let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
     let starves = wants && !own.is_empty() && own.iter().all(|cpu| is_full(cpu));
-    (all_full && of_flow || starves).then(|| cpus(evidence)).flatten()
+    (all_full && of_flow || starves).then(|| cpus(evidence, |_| true)).flatten()
 }
 
 /// The flow's own work is the larger part of what the CPUs do; none where that is not known.
@@ -115,9 +115,15 @@ fn fill_cpus(evidence: &Evidence) -> Option<bool> {
     Some(flow >= CPU_OF_FLOW * (flow + users.others))
 }
 
-/// Full CPUs, unless others fill them.
+/// Full CPUs, unless others fill them. Of many CPUs one may be another program's: none of the flow's threads runs
+/// on it, and its time goes to a program, not to the kernel's work for the flow.
 fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
-    cpus(evidence).filter(|_| fill_cpus(evidence) != Some(false))
+    let own = &evidence.worker_cpus;
+    let of_flow = |cpu: &CoreUse| {
+        let in_program = cpu.user + cpu.nice >= CPU_OF_FLOW * cpu.busy();
+        own.is_empty() || own.contains(&cpu.core) || !in_program
+    };
+    cpus(evidence, of_flow).filter(|_| fill_cpus(evidence) != Some(false))
 }
 
 /// TCP had data to send and was not let.
@@ -224,9 +230,9 @@ pub fn is_stolen(cpu: &CoreUse) -> bool {
     cpu.steal >= STOLEN
 }
 
-fn cpus(evidence: &Evidence) -> Option<Limit> {
+fn cpus(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
     let all = &evidence.cpus;
-    let full: Vec<&CoreUse> = all.iter().filter(|cpu| is_full(cpu)).collect();
+    let full: Vec<&CoreUse> = all.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
     let fullest = full.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
     let users = evidence.cpu_users;
     Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest, users })

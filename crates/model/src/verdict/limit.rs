@@ -63,6 +63,7 @@ impl From<ResourceKind> for LimitKind {
         match kind {
             ResourceKind::Disk => LimitKind::Disk,
             ResourceKind::Controller => LimitKind::Controller,
+            ResourceKind::Volume => LimitKind::Volume,
             ResourceKind::Pcie => LimitKind::Pcie,
             ResourceKind::SocketLink => LimitKind::SocketLink,
             ResourceKind::Memory => LimitKind::Memory,

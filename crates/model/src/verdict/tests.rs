@@ -83,6 +83,28 @@ fn a_wait_for_the_network_names_the_part_of_this_host() {
 }
 
 #[test]
+fn a_full_cpu_of_another_program_does_not_make_a_flow_wait() {
+    let workers = WorkerEvidence { count: 2, waiting_sink: 0.8, ..WorkerEvidence::default() };
+    let cpus = |full: CoreUse| {
+        (0..64).map(|core| if core == full.core { full } else { cpu(core, 0.1, 0.0) }).collect()
+    };
+    let with = |full: CoreUse| Evidence {
+        route: Route::DisksToNetwork,
+        workers: Some(workers),
+        worker_cpus: vec![0, 1],
+        cpus: cpus(full),
+        cpu_users: Some(CpuUsers { own: 0.02, kernel: 0.01, others: 0.02 }),
+        ..Evidence::default()
+    };
+    let other = with(cpu(40, 0.99, 0.0));
+    assert!(matches!(&judge(&other).limits[0], Limit::Sink { part: None, .. }), "{:?}", judge(&other).limits);
+    // The CPU of the workers, and one that takes their interrupts.
+    assert_eq!(kind(&with(cpu(1, 0.99, 0.0))), Some(LimitKind::Cpu));
+    let interrupts = CoreUse { core: 40, user: 0.1, softirq: 0.89, idle: 0.01, ..CoreUse::default() };
+    assert_eq!(kind(&with(interrupts)), Some(LimitKind::Cpu));
+}
+
+#[test]
 fn stolen_time_is_named_where_nothing_else_limits() {
     let evidence = Evidence { route: Route::Network, cpus: vec![cpu(1, 0.5, 0.05)], ..Evidence::default() };
     assert_eq!(kind(&evidence), Some(LimitKind::Steal));

@@ -1,11 +1,13 @@
 //! File access: throughput against workers by transfer size (or whatever else was varied), and the
 //! percentiles of latency.
 
-use super::{Axis, Chart, Named, Point, Quantity, Series, distinct, spans_far};
+use super::{Axis, Chart, Named, Point, Quantity, Series, ascending, distinct, spans_far};
 use crate::job_words;
+use crate::scalability::with_all_sources;
 use linerate_facts::units;
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::access::{Access, AccessJob, AccessOrder, AccessResult, Latency};
+use linerate_measure::run::Run;
 
 /// Requests smaller than this are shown by their number, larger ones by their bytes.
 const SMALL_REQUEST: u64 = 64 << 10;
@@ -70,37 +72,63 @@ impl Varied {
     }
 }
 
-/// The charts of a matrix of jobs; load tests have their own.
-pub(super) fn charts(runs: &[Named]) -> Vec<Chart> {
-    let cells: Vec<Cell> = runs
-        .iter()
-        .filter(|named| named.run.load.is_none())
-        .flat_map(|named| named.run.measurements.iter().map(move |measurement| (named.name, measurement)))
-        .filter_map(|(run, measurement)| {
-            Some(Cell { run, measurement, access: measurement.access.as_ref()? })
-        })
-        .collect();
+/// What the vertical axis of a matrix has.
+#[derive(Clone, Copy, PartialEq)]
+enum Height {
+    Rate,
+    Requests,
+    OfBaseline,
+}
+
+/// Every measurement; under `--scaling` those of all sources, since the number of sources is no axis here.
+fn shown(run: &Run) -> Vec<&Measurement> {
+    if run.scaling.is_some() { with_all_sources(run).collect() } else { run.measurements.iter().collect() }
+}
+
+/// What the jobs of a matrix reach, over what varies; and under `--scaling` the share of the baseline beside it.
+pub(super) fn throughputs(runs: &[Named]) -> Vec<Chart> {
+    let several = runs.len() > 1;
     let mut charts = Vec::new();
-    for method in distinct(cells.iter().map(Cell::method)) {
-        let group: Vec<Cell> = cells.iter().copied().filter(|cell| cell.method() == method).collect();
-        charts.extend(throughput(&method, &group, runs.len() > 1));
-    }
-    for method in distinct(cells.iter().map(Cell::method)) {
-        let group: Vec<Cell> = cells.iter().copied().filter(|cell| cell.method() == method).collect();
-        charts.extend(percentiles(&method, &group, runs.len() > 1));
+    for (method, group) in groups(runs) {
+        charts.extend(throughput(&method, &group, several, Height::Rate));
+        let known: Vec<Cell> =
+            group.into_iter().filter(|cell| cell.measurement.of_baseline().is_some()).collect();
+        charts.extend(throughput(&method, &known, several, Height::OfBaseline));
     }
     charts
 }
 
+/// The percentiles of each job.
+pub(super) fn latencies(runs: &[Named]) -> Vec<Chart> {
+    let of = |(method, group): (String, Vec<Cell>)| percentiles(&method, &group, runs.len() > 1);
+    groups(runs).into_iter().flat_map(of).collect()
+}
+
+/// The jobs of a matrix by what is done; load tests have charts of their own.
+fn groups<'a>(runs: &[Named<'a>]) -> Vec<(String, Vec<Cell<'a>>)> {
+    let cells: Vec<Cell> = runs
+        .iter()
+        .filter(|named| named.run.load.is_none())
+        .flat_map(|named| shown(named.run).into_iter().map(move |measurement| (named.name, measurement)))
+        .filter_map(|(run, measurement)| {
+            Some(Cell { run, measurement, access: measurement.access.as_ref()? })
+        })
+        .collect();
+    let methods = distinct(cells.iter().map(Cell::method)).into_iter();
+    let of = |method: &String| cells.iter().copied().filter(|cell| cell.method() == *method).collect();
+    methods.map(|method| (method.clone(), of(&method))).collect()
+}
+
 /// The rate over what varies; the other things that vary are lines, or charts of their own where the lines
 /// are runs.
-fn throughput(method: &str, group: &[Cell], several: bool) -> Vec<Chart> {
+fn throughput(method: &str, group: &[Cell], several: bool, height: Height) -> Vec<Chart> {
     let varied: Vec<Varied> = [Varied::Workers, Varied::Depth, Varied::Transfer]
         .into_iter()
         .filter(|varied| distinct(group.iter().map(|cell| varied.value(cell.job()))).len() > 1)
         .collect();
     let Some((x, others)) = varied.split_first() else { return Vec::new() };
-    let small = group.iter().all(Cell::small);
+    let height =
+        if height == Height::Rate && group.iter().all(Cell::small) { Height::Requests } else { height };
     let rest =
         |cell: &Cell| others.iter().map(|varied| varied.word(cell.job())).collect::<Vec<_>>().join(", ");
     let (apart, line): (Vec<String>, bool) =
@@ -112,13 +140,13 @@ fn throughput(method: &str, group: &[Cell], several: bool) -> Vec<Chart> {
         let series = distinct(cells.iter().map(|cell| name(cell)));
         let series = series.into_iter().map(|wanted| {
             let own = cells.iter().filter(|cell| name(cell) == wanted);
-            let mut points: Vec<Point> = own.map(|cell| point(cell, *x, small)).collect();
+            let mut points: Vec<Point> = own.map(|cell| point(cell, *x, height)).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             let name = if wanted.is_empty() { only_name(&cells, &varied) } else { wanted };
             Series { name, points, ideal: false }
         });
         let title = if part.is_empty() { method.to_string() } else { format!("{method}, {part}") };
-        charts.push(chart(title, *x, small, series.collect(), &cells));
+        charts.push(chart(title, *x, height, series.collect(), &cells));
     }
     charts
 }
@@ -130,20 +158,34 @@ fn only_name(cells: &[&Cell], varied: &[Varied]) -> String {
     fixed.map_or_else(String::new, |fixed| fixed.word(first.job()))
 }
 
-fn point(cell: &Cell, x: Varied, small: bool) -> Point {
-    let per = if small { cell.job().transfer_bytes.max(1) as f64 } else { 1.0 };
+fn point(cell: &Cell, x: Varied, height: Height) -> Point {
+    let per = match height {
+        Height::Rate => 1.0,
+        Height::Requests => cell.job().transfer_bytes.max(1) as f64,
+        Height::OfBaseline => cell.access.baseline_bytes_per_second.unwrap_or(f64::NAN),
+    };
     let samples: Vec<f64> = cell.measurement.samples.iter().map(|sample| sample / per).collect();
     Point::of_samples(x.value(cell.job()) as f64, cell.measurement.bytes_per_second / per, &samples)
 }
 
-fn chart(title: String, x: Varied, small: bool, series: Vec<Series>, cells: &[&Cell]) -> Chart {
+fn chart(title: String, x: Varied, height: Height, mut series: Vec<Series>, cells: &[&Cell]) -> Chart {
     let (name, quantity) = x.axis();
     let far = spans_far(cells.iter().map(|cell| x.value(cell.job()) as f64), 6.0);
-    let y = if small {
-        Axis { title: "requests", quantity: Quantity::Operations, logarithmic: false }
-    } else {
-        Axis { title: "throughput", quantity: Quantity::Rate, logarithmic: false }
+    let y = match height {
+        Height::Rate => ("throughput", Quantity::Rate),
+        Height::Requests => ("requests", Quantity::Operations),
+        Height::OfBaseline => ("of baseline", Quantity::Share),
     };
+    let y = Axis { title: y.0, quantity: y.1, logarithmic: false };
+    let title = match height {
+        Height::OfBaseline => format!("{title}, share of the baseline"),
+        Height::Rate | Height::Requests => title,
+    };
+    if height == Height::OfBaseline {
+        let places = ascending(cells.iter().map(|cell| x.value(cell.job()) as f64));
+        let points = places.into_iter().map(|place| Point::at(place, 1.0)).collect();
+        series.push(Series { name: "baseline: the sum of each source alone".into(), points, ideal: true });
+    }
     let x = Axis { title: name, quantity, logarithmic: far || quantity == Quantity::Size };
     Chart { title: capitalised(&title), x, y, series, marks: Vec::new() }
 }

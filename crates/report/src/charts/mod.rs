@@ -38,6 +38,8 @@ pub(super) enum Quantity {
     Count,
     /// A percentile, drawn by how many nines it has.
     Percentile,
+    /// A share of 1, written in percent.
+    Share,
 }
 
 /// One axis.
@@ -109,9 +111,10 @@ pub(super) struct Named<'a> {
 
 /// Every chart that the runs have something for; several runs lie over each other.
 pub(super) fn of(runs: &[Named]) -> Vec<Chart> {
-    let mut charts = scaling::charts(runs);
+    let mut charts = access::throughputs(runs);
+    charts.extend(scaling::charts(runs));
     charts.extend(load::charts(runs));
-    charts.extend(access::charts(runs));
+    charts.extend(access::latencies(runs));
     charts.extend(memory::charts(runs));
     charts.retain(|chart| chart.series.iter().any(|series| series.points.len() > 1 && !series.ideal));
     charts

@@ -147,6 +147,7 @@ fn unit(quantity: Quantity, value: f64) -> (f64, String) {
         Quantity::Rate => step(&[(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]),
         Quantity::Operations => step(&[(1e6, "million IOPS"), (1e3, "thousand IOPS"), (1.0, "IOPS")]),
         Quantity::Seconds => step(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]),
+        Quantity::Share => (0.01, "%".into()),
         Quantity::Size | Quantity::Count | Quantity::Percentile => (1.0, String::new()),
     }
 }

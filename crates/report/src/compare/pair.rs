@@ -5,8 +5,9 @@ use super::{Answer, ComparedFigure, Difference, Only, Rate};
 use crate::figure::{Unit, percent, rate};
 use crate::stage::{name, operations_word, seconds_word};
 use linerate_facts::printable::printable;
+use linerate_measure::measure::access::ScalingCurve;
 use linerate_measure::measure::interval::{Interval, verdict};
-use linerate_measure::measure::{Measurement, Stage};
+use linerate_measure::measure::{Measurement, Scaling, Stage};
 use linerate_measure::run::Run;
 
 /// The same key is the same measurement; the k-th of a key pairs with the k-th.
@@ -127,15 +128,24 @@ pub(super) fn answers(runs: &[&Run]) -> Vec<Answer> {
     let limit = loads.iter().flatten().map(|load| printable(&load.limit)).find(|limit| !limit.is_empty());
     let highest = loads.iter().map(|load| load.as_ref()?.highest.map(operations_word));
     add(format!("most within {}", limit.unwrap_or_else(|| "the limit".into())), highest.collect());
-    let last = scalings.iter().map(|scaling| {
-        let step = scaling.as_ref()?.steps.last()?;
-        Some(format!("{}, {} of the sum", Unit::Bytes.show(step.bytes_per_second), percent(step.share)))
-    });
-    add("all devices".into(), last.collect());
-    let levels = scalings.iter().map(|scaling| {
-        let at = scaling.as_ref()?.levels_off_at;
-        Some(at.map_or("never".into(), |at| format!("at {at} devices")))
-    });
-    add("levels off".into(), levels.collect());
+    for cell in scalings.iter().flatten().take(1).flat_map(|scaling| scaling.curves()) {
+        let of = |scaling: Option<&'_ Scaling>| -> Option<ScalingCurve> {
+            scaling?.curves().find(|one| one.cell == cell.cell).cloned()
+        };
+        let several = scalings.iter().flatten().any(|scaling| !scaling.further.is_empty());
+        let of_cell = if several { format!(", {}", printable(&cell.cell)) } else { String::new() };
+        let last = scalings.iter().map(|scaling| {
+            let curve = of(*scaling)?;
+            let step = curve.steps.last()?;
+            let rate = Unit::Bytes.show(step.bytes_per_second);
+            Some(format!("{rate}, {} of the baseline", percent(step.share)))
+        });
+        add(format!("all devices{of_cell}"), last.collect());
+        let levels = scalings.iter().map(|scaling| {
+            let at = of(*scaling)?.levels_off_at;
+            Some(at.map_or("never".into(), |at| format!("at {at} devices")))
+        });
+        add(format!("levels off{of_cell}"), levels.collect());
+    }
     answers
 }

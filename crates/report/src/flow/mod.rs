@@ -13,7 +13,7 @@ use linerate_model::plan::demand::Demand;
 use linerate_model::plan::flow::FlowPlan;
 use linerate_model::plan::sizing::Sizing;
 use linerate_model::plan::wording;
-use linerate_model::plan::{Bound, Origin, ResourceKind};
+use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
 use serde::Serialize;
 use serde_json::json;
 pub(super) use wall::screen as wall_screen;
@@ -264,7 +264,13 @@ impl FlowReport {
         if !unknown.is_empty() {
             parts.push(format!("{}, of which no rate is known", wording::ids(&unknown)));
         }
-        if resources.iter().any(|resource| resource.kind == ResourceKind::Disk) {
+        let of = |kind| resources.iter().filter(move |resource| resource.kind == kind);
+        let in_volume = |disk: &Resource| {
+            let of_disk =
+                |volume: &Resource| volume.next.contains(&disk.id) || disk.next.contains(&volume.id);
+            of(ResourceKind::Volume).any(of_disk)
+        };
+        if of(ResourceKind::Disk).any(|disk| !in_volume(disk)) {
             parts.push("what the file system takes of the disks".into());
         }
         if !parts.is_empty() {

@@ -109,9 +109,13 @@ fn header(run: &Run, verdict: &RunVerdict) -> Markup {
 fn server(run: &Run, verdict: &RunVerdict) -> Markup {
     let caption = html! {
         p class="caption" {
-            "Each box shows what the flow uses of what the part can do; the bar is the share. The " b { "bottleneck" }
-            " is red: only raising it raises the flow. A line is as wide as the square root of what the link carries. \
-             Pointing at a box or a line shows more."
+            "Each box shows what the flow uses of what the part can do; the bar is the share. "
+            @if verdict.confirmed {
+                "The " b { "bottleneck" } " is red: only raising it raises the flow."
+            } @else {
+                "What limits by the stages is dashed and called " b { "predicted" } ": the path did not confirm it."
+            }
+            " A line is as wide as the square root of what the link carries. Pointing at a box or a line shows more."
         }
     };
     let body = html! { div class="scroll" { (map::of_run(run, verdict)) } (caption) };

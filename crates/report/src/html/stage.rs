@@ -6,6 +6,7 @@ use super::{document, errors, findings, machine};
 use crate::charts::{self, Named, Quantity, with_unit};
 use crate::figure::{Unit, percent, quantity};
 use crate::markup::{Markup, html};
+use crate::scalability::{ScalabilityRow, scalability};
 use crate::stage::{StageRow, operations_word, rows, seconds_word, sentence};
 use linerate_measure::measure::Stage;
 use linerate_measure::measure::access::{AccessResult, DeviceUse};
@@ -22,6 +23,7 @@ pub(super) fn page(run: &Run, stage: Stage) -> String {
         main {
             (errors(&run.errors))
             @if !charts.0.is_empty() { (card("charts", "Charts", html! {}, charts)) }
+            (cells(run))
             (measurements(run))
             (checks(run))
             (super::streams::section(run))
@@ -49,6 +51,40 @@ fn header(run: &Run, stage: Stage) -> Markup {
     }
 }
 
+/// The grid of `--scaling`: workers, transfer size and what else varies against the share of the baseline.
+fn cells(run: &Run) -> Markup {
+    let Some(scalability) = scalability(run) else { return html! {} };
+    let own = scalability.rows.iter().any(|row| !row.job.is_empty());
+    let numbers = ["transfer", "rate", "of baseline", "spread"];
+    let head = html! {
+        (heading(true, html! { "workers" }))
+        @for number in numbers { (heading(true, html! { (number) })) }
+        (heading(false, html! { "levels off" }))
+        @if own { (heading(false, html! { "job" })) }
+    };
+    let row = |row: &ScalabilityRow| {
+        html! {
+            tr {
+                th scope="row" class="r" { (row.workers) }
+                td class="r num" { (row.transfer) }
+                td class="r num" { (row.rate) }
+                td class="r" { b { (row.of_baseline) } }
+                td class="r num" { (row.spread) }
+                td { (row.levels_off) }
+                @if own { td { (row.job) } }
+            }
+        }
+    };
+    let body = html! {
+        (table("stages", head, html! { tbody { @for cell in &scalability.rows { (row(cell)) } } }))
+        @for limit in &scalability.limits { p class="intro" { (limit) } }
+    };
+    let intro = html! {
+        (scalability.common) ". The baseline is the sum of each source alone with its own workers of the same cell."
+    };
+    card("scalability", "Scalability", intro, body)
+}
+
 fn measurements(run: &Run) -> Markup {
     let rows = rows(run);
     if rows.is_empty() {
@@ -57,13 +93,15 @@ fn measurements(run: &Run) -> Markup {
     }
     let timed = rows.iter().any(|row| row.latency.is_some());
     let times = if timed { &["IOPS", "mean", "p50", "p99", "p99.9", "p99.99"][..] } else { &[] };
-    let numbers = ["rate", "spread"].iter().chain(times).chain(&["CPU s/GB"]);
+    let based = rows.iter().any(|row| row.measurement.of_baseline().is_some());
+    let baseline = if based { &["of baseline"][..] } else { &[] };
+    let numbers = ["rate"].iter().chain(baseline).chain(&["spread"]).chain(times).chain(&["CPU s/GB"]);
     let head = html! {
         (heading(false, html! { "measurement" }))
         @for number in numbers { (heading(true, html! { (number) })) }
         (heading(false, html! { "notes; how" }))
     };
-    let table = table("stages", head, html! { tbody { @for row in &rows { (line(row, timed)) } } });
+    let table = table("stages", head, html! { tbody { @for row in &rows { (line(row, based, timed)) } } });
     let intro = html! {
         "Medians of the repeats; spread is (highest − lowest) ÷ median. CPU seconds are those of our process for 10⁹ \
          bytes."
@@ -78,8 +116,9 @@ fn measurements(run: &Run) -> Markup {
     card("measurements", "Measurements", intro, body)
 }
 
-fn line(row: &StageRow, timed: bool) -> Markup {
-    let mut numbers = vec![row.spread()];
+fn line(row: &StageRow, based: bool, timed: bool) -> Markup {
+    let of_baseline = based.then(|| row.measurement.of_baseline().map_or_else(|| "–".into(), percent));
+    let mut numbers: Vec<String> = of_baseline.into_iter().chain([row.spread()]).collect();
     if timed {
         numbers.push(row.operations.map(operations_word).unwrap_or_default());
         let times = row.latency.map(|of| [of.mean, of.p50, of.p99, of.p99_9, of.p99_99].map(seconds_word));

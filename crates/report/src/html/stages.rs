@@ -83,7 +83,7 @@ fn one(row: &DeviceRow, verdict: &RunVerdict, known: KnownColumns) -> Markup {
     let cpu = if m.cpu_seconds_per_gb > 0.0 { quantity(m.cpu_seconds_per_gb) } else { "–".into() };
     html! {
         tr class=[cut.then_some("cut")] {
-            th scope="row" { (row.name()) (cut_mark(cut)) }
+            th scope="row" { (row.name()) (cut_mark(cut, verdict)) }
             @if known.rated {
                 td class="r" { @if m.stage == Stage::Path { "–" } @else { (tagged(&row.rated, row.unit)) } }
             }
@@ -97,8 +97,10 @@ fn one(row: &DeviceRow, verdict: &RunVerdict, known: KnownColumns) -> Markup {
     }
 }
 
-fn cut_mark(cut: bool) -> Markup {
-    html! { @if cut { " " span class="cutmark" { "bottleneck" } } }
+fn cut_mark(cut: bool, verdict: &RunVerdict) -> Markup {
+    let (class, word) =
+        if verdict.confirmed { ("cutmark", "bottleneck") } else { ("cutmark predicted", "predicted") };
+    html! { @if cut { " " span class=(class) { (word) } } }
 }
 
 fn remarks(row: &DeviceRow) -> Markup {
@@ -115,7 +117,7 @@ fn many(group: &Group, verdict: &RunVerdict, known: KnownColumns) -> Markup {
     let cut = group.rows.iter().any(|row| verdict.cut.contains(&row.measurement.resource));
     html! {
         tr class=[cut.then_some("cut")] {
-            th scope="row" { (group.name()) ", each alone" (cut_mark(cut)) }
+            th scope="row" { (group.name()) ", each alone" (cut_mark(cut, verdict)) }
             @if known.rated { td class="r num" { (ranged(group, |row| &row.rated)) } }
             @if known.effective { td class="r num" { (ranged(group, |row| &row.effective)) } }
             td class="r num" { b { (ranged(group, |row| &row.measured)) } }

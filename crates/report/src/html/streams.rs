@@ -43,6 +43,7 @@ fn facts(results: &[(&Measurement, &StreamsResult)]) -> Vec<(&'static str, Strin
         for (word, trips) in [("idle", result.idle_latency), ("beside the bulk", result.loaded_latency)] {
             facts.extend(trips.map(|trips| ("Round-trip times", told(&measurement.name, word, &trips))));
         }
+        facts.extend(stream_words::at_nic(result).map(|text| ("At the NIC", text)));
         facts.extend(stream_words::search(measurement, result).map(|text| ("Rate", text)));
     }
     facts
@@ -95,7 +96,9 @@ fn row(result: &StreamsResult, stream: &StreamFigure) -> Markup {
         true => format!("{} in {datagrams}", show_size(bytes)),
         false => show_size(bytes),
     };
+    let received = result.at_nic.is_none();
     let lost = match udp {
+        true if !received => "unknown".into(),
         true => {
             format!("{} ({})", stream.lost, percent(stream.lost as f64 / stream.sent_datagrams.max(1) as f64))
         }
@@ -105,7 +108,7 @@ fn row(result: &StreamsResult, stream: &StreamFigure) -> Markup {
         format!("{arrow} {}", stream.path),
         show_bits_rate(stream.bytes_per_second),
         amount(stream.sent_bytes, stream.sent_datagrams),
-        amount(stream.received_bytes, stream.received_datagrams),
+        if received { amount(stream.received_bytes, stream.received_datagrams) } else { "unknown".into() },
         lost,
         tcp.map_or_else(dash, |tcp| tcp.retransmits.to_string()),
         tcp.map_or_else(dash, |tcp| seconds_word(f64::from(tcp.rtt_micros) * 1e-6)),

@@ -52,6 +52,7 @@ section{background:var(--panel);border:1px solid var(--line);border-radius:14px;
 .scroll{overflow-x:auto;max-width:100%}
 .cutmark{display:inline-block;background:var(--cut);color:var(--panel);font-size:.66rem;font-weight:700;letter-spacing:.04em;border-radius:4px;padding:0 .45em;line-height:1.5;vertical-align:.1em;white-space:nowrap}
 .chip{display:inline-block;border:1px solid var(--line);border-radius:99px;padding:0 .6em;font-size:.75rem;line-height:1.55;white-space:nowrap;color:var(--ink);background:var(--faint)}
+.cutmark.predicted{background:var(--warn)}
 .chip.warn{color:var(--warn);border-color:var(--warn);background:var(--warnbg)}
 .chip.bad{color:var(--cut);border-color:var(--cut);background:var(--cutbg)}
 code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.88em}

@@ -4,15 +4,13 @@ use super::edge::Edge;
 use super::layout::{CHIP_WIDTH, EDGE, LEAF_WIDTH, MARGIN, MapLayout, Placed, PlacedNode};
 use super::machine::bandwidth;
 use super::picture::{Chip, Leaf, NodeBox, Part, Picture};
-use super::usage::Use;
+use super::usage::{LimitSign, Use};
 use crate::markup::Anchor::{Middle, Start};
 use crate::markup::{Markup, PreEscaped, Rect, at, fitted, group, html, line, rect, text};
 use linerate_facts::units::bits_per_second;
 
 /// Pointing shows at most this much of a group.
 const TIP: usize = 12_000;
-/// The sign at a part of the bottleneck.
-const SIGN: &str = "BOTTLENECK";
 
 /// The picture; `sheet` is its style where it is a file of its own.
 pub(super) fn draw(picture: &Picture, layout: &MapLayout, sheet: Option<&str>) -> Markup {
@@ -48,7 +46,11 @@ fn described(picture: &Picture) -> String {
     };
     let chips = picture.strips.iter().flat_map(|strip| &strip.chips).filter_map(|chip| {
         let used = chip.used.as_ref()?;
-        let limits = if used.bottleneck { ", the bottleneck" } else { "" };
+        let limits = match used.limit {
+            Some(LimitSign::Bottleneck) => ", the bottleneck",
+            Some(LimitSign::Predicted) => ", the predicted limit",
+            None => "",
+        };
         Some(format!("{}: {}{limits}", chip.title, used.words))
     });
     let parts: Vec<String> = picture.nodes.iter().take(16).map(node).chain(chips.take(64)).collect();
@@ -133,9 +135,13 @@ fn lines(class: &str, area: Rect, lines: &[String], used: Option<&Use>) -> Marku
     group(block(used), &lines.join(" · "), shapes)
 }
 
-/// The class of a box: red where it is a part of the bottleneck.
+/// The class of a box: red where it is a part of the bottleneck, dashed where that is predicted alone.
 fn block(used: Option<&Use>) -> Option<&'static str> {
-    Some(if used.is_some_and(|used| used.bottleneck) { "block bottleneck" } else { "block" })
+    Some(match used.and_then(|used| used.limit) {
+        Some(LimitSign::Bottleneck) => "block bottleneck",
+        Some(LimitSign::Predicted) => "block predicted",
+        None => "block",
+    })
 }
 
 /// The bar of the share in use at the lower edge of a box, and the sign of the bottleneck at its upper one.
@@ -146,9 +152,9 @@ fn in_use(used: Option<&Use>, area: Rect) -> Markup {
     html! {
         (rect("track", track, 1.7))
         @if used.share > 0.0 { (rect("fill", Rect { width: track.width * used.share, ..track }, 1.7)) }
-        @if used.bottleneck {
+        @if let Some(limit) = used.limit {
             (rect("flag", flag, 4.0))
-            (text("flagtext", flag.centre(), flag.bottom() - 4.0, Middle, SIGN))
+            (text("flagtext", flag.centre(), flag.bottom() - 4.0, Middle, &limit.class().to_uppercase()))
         }
     }
 }
@@ -197,7 +203,7 @@ fn edge(edge: &Edge, count: usize, from: f64, to: Rect) -> Markup {
         (text("rate", x, y - width / 2.0 - 4.0, Middle, &fitted(&edge.above, room, 10.5)))
         (text(&format!("pay {look}"), x, y + width / 2.0 + 11.0, Middle, &fitted(&below, room, 10.0)))
     };
-    group(used.filter(|used| used.bottleneck).map(|_| "bottleneck"), &tip, shapes)
+    group(used.and_then(|used| used.limit).map(LimitSign::class), &tip, shapes)
 }
 
 fn one_leaf(leaf: &Leaf, card: Rect, place: Rect) -> Markup {
@@ -269,8 +275,8 @@ fn explained(picture: &Picture) -> Vec<String> {
         "A line is as wide as the square root of that. Point at a box or a line for more.".into(),
     ];
     words.push(if picture.loaded {
-        "The bar in a box is the share of its capacity that the flow uses; only raising the bottleneck \
-         raises the flow."
+        "The bar in a box is the share of its capacity that the flow uses; only raising what \
+         limits it raises the flow."
             .into()
     } else {
         "Links and clocks as the system reports them, rates by the published arithmetic; nothing here was \

@@ -30,7 +30,7 @@ pub(super) fn svg(machine: &Machine) -> String {
 
 /// The picture of a run's machine with its flow, within a page that has [`SHEET`].
 pub(super) fn of_run(run: &Run, verdict: &RunVerdict) -> Markup {
-    let flow = usage::Flow::new(&resources(run), &verdict.cut);
+    let flow = usage::Flow::new(&resources(run), verdict);
     let picture = usage::overlaid(picture::picture(&run.machine), flow);
     draw::draw(&picture, &layout::layout(&picture), None)
 }

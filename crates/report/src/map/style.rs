@@ -27,6 +27,9 @@ pub(crate) const SHEET: &str = "
 .map .bottleneck .fill,.map .flag{fill:var(--cut)}
 .map .bottleneck .leaf,.map .bottleneck .chip,.map .bottleneck .cpu,.map .bottleneck .memory{stroke:var(--cut);stroke-width:2.4;fill:var(--cutbg)}
 .map .bottleneck .edge{stroke:var(--cut)}
+.map .predicted .fill,.map .predicted .flag{fill:var(--warn)}
+.map .predicted .leaf,.map .predicted .chip,.map .predicted .cpu,.map .predicted .memory{stroke:var(--warn);stroke-width:2;stroke-dasharray:6 3}
+.map .predicted .edge{stroke:var(--warn)}
 .map .flagtext{fill:var(--panel);font-size:9.5px;font-weight:700;letter-spacing:.04em}
 ";
 

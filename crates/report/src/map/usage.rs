@@ -1,9 +1,9 @@
-//! What a flow does with the parts of the picture: how much of each is in use, and which of them are the bottleneck.
+//! What a flow does with the parts of the picture: how much of each is in use, and which of them limit it.
 
 use super::picture::{Branch, Chip, Picture, Strip, joined};
 use crate::figure::{Figure, Unit, percent, rate, share};
 use crate::stages::device;
-use crate::verdict::{natural, plural};
+use crate::verdict::{RunVerdict, natural, plural};
 use linerate_facts::printable::shortened;
 use linerate_model::plan::{Resource, ResourceKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,21 +22,43 @@ pub(super) struct Use {
     pub words: String,
     /// Share of the capacity in use, 0 to 1.
     pub share: f64,
-    pub bottleneck: bool,
+    /// What it is to the flow, where it limits it.
+    pub limit: Option<LimitSign>,
+}
+
+/// A part that limits the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LimitSign {
+    /// The path showed it.
+    Bottleneck,
+    /// By the stages; the path did not show it, or showed another.
+    Predicted,
+}
+
+impl LimitSign {
+    /// The class of its shapes.
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            LimitSign::Bottleneck => "bottleneck",
+            LimitSign::Predicted => "predicted",
+        }
+    }
 }
 
 /// The resources of a flow, and which of them the picture has shown.
 #[derive(Debug)]
 pub(super) struct Flow<'a> {
     known: BTreeMap<&'a str, &'a Resource>,
-    bottleneck: &'a BTreeSet<String>,
+    cut: &'a BTreeSet<String>,
+    sign: LimitSign,
     shown: BTreeSet<&'a str>,
 }
 
 impl<'a> Flow<'a> {
-    pub(super) fn new(resources: &[&'a Resource], bottleneck: &'a BTreeSet<String>) -> Self {
+    pub(super) fn new(resources: &[&'a Resource], verdict: &'a RunVerdict) -> Self {
         let known = resources.iter().map(|resource| (resource.id.as_str(), *resource)).collect();
-        Flow { known, bottleneck, shown: BTreeSet::new() }
+        let sign = if verdict.confirmed { LimitSign::Bottleneck } else { LimitSign::Predicted };
+        Flow { known, cut: &verdict.cut, sign, shown: BTreeSet::new() }
     }
 
     /// The use of the parts with these ids; none where the flow knows none of them.
@@ -67,7 +89,7 @@ impl<'a> Flow<'a> {
         Use {
             words: words + &odd.unwrap_or_default(),
             share: used,
-            bottleneck: parts.iter().any(|part| self.bottleneck.contains(&part.id)),
+            limit: parts.iter().any(|part| self.cut.contains(&part.id)).then_some(self.sign),
         }
     }
 }
@@ -151,8 +173,7 @@ fn chips(flow: &Flow, kind: ResourceKind) -> Vec<Chip> {
     let groups: Vec<Vec<&Resource>> = if parts.len() <= ALONE {
         parts.into_iter().map(|part| vec![part]).collect()
     } else {
-        let (tight, rest): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| flow.bottleneck.contains(&part.id));
+        let (tight, rest): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| flow.cut.contains(&part.id));
         [tight, rest].into_iter().filter(|group| !group.is_empty()).collect()
     };
     groups.iter().map(|group| chip(flow, group)).collect()

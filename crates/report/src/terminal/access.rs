@@ -4,17 +4,21 @@
 use super::finding_lines;
 use super::style::Style;
 use crate::figure::{percent, quantity};
-use crate::grid::{Column, name, number, styled};
+use crate::grid::{Column, name, number, styled, text};
+use crate::scalability::{Scalability, ScalabilityRow, scalability};
+use crate::stage::spread;
 use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::units::{show_bytes_rate, show_size};
-use linerate_measure::measure::access::ScalingStep;
-use linerate_measure::measure::{AccessResult, Measurement, Scaling};
+use linerate_facts::wording::counted;
+use linerate_measure::measure::access::{ScalingCurve, ScalingStep};
+use linerate_measure::measure::{AccessResult, Measurement};
 use linerate_measure::run::Run;
 
 /// On a narrow screen the rarest figures go first, never the name or the rate.
-const FIGURES: [Column; 9] = [
+const FIGURES: [Column; 10] = [
     name(""),
     number("rate", 0),
+    number("of baseline", 0),
     number("spread", 2),
     number("IOPS", 0),
     number("mean", 0),
@@ -24,7 +28,18 @@ const FIGURES: [Column; 9] = [
     number("CPU s/GB", 3),
 ];
 const CURVE: [Column; 4] =
-    [number("sources", 0), number("rate", 0), number("of the sum alone", 0), number("spread", 0)];
+    [number("sources", 0), number("rate", 0), number("of baseline", 0), number("spread", 0)];
+const CELLS: [Column; 7] = [
+    number("workers", 0),
+    number("transfer", 0),
+    number("rate", 0),
+    number("of baseline", 0),
+    number("spread", 1),
+    text("levels off", 0),
+    name(""),
+];
+const WHERE_THE_REST_IS: &str = "The baseline is the sum of each source alone with its own workers of the same cell. \
+     Each alone, the steps between and the latencies: --output DIR, report.html and run.json.";
 /// With more figures than this, only checks that failed are told below them.
 const MOST_WITH_CHECKS: usize = 24;
 
@@ -40,10 +55,14 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
     );
     let mut lines: Vec<String> = wrapped(&title, width).iter().map(|line| style.bold(line)).collect();
     lines.push(String::new());
-    lines.extend(figures(&run.measurements, width, style));
-    if let Some(scaling) = &run.scaling {
-        lines.push(String::new());
-        lines.extend(curve(scaling, width, style));
+    if let Some(cells) = scalability(run) {
+        lines.extend(all_cells(&cells, width, style));
+    } else {
+        lines.extend(figures(&run.measurements, width, style));
+        if let Some(scaling) = &run.scaling {
+            lines.push(String::new());
+            lines.extend(curve(&scaling.first, width, style));
+        }
     }
     lines.extend(finding_lines(run, usize::MAX, width, style));
     for change in &run.changes {
@@ -53,6 +72,21 @@ pub(super) fn screen(run: &Run, width: usize, style: Style) -> String {
         lines.extend(labelled("failed", error, width).iter().map(|line| style.cut(line)));
     }
     lines.join("\n") + "\n"
+}
+
+/// A line for each cell with all of its sources; each alone and the steps between are on the page.
+fn all_cells(cells: &Scalability, width: usize, style: Style) -> Vec<String> {
+    let row = |row: &ScalabilityRow| {
+        let ScalabilityRow { workers, transfer, rate, of_baseline, spread, levels_off, job } = row;
+        [workers, transfer, rate, of_baseline, spread, levels_off, job].map(String::clone).to_vec()
+    };
+    let rows: Vec<Vec<String>> = cells.rows.iter().map(row).collect();
+    let mut lines = wrapped(&printable(&cells.common), width);
+    lines.extend(styled(&CELLS, &rows, width, style, |row| cells.rows[row].levels_off != "–"));
+    lines.push(String::new());
+    lines.extend(cells.limits.iter().flat_map(|limit| wrapped(limit, width)));
+    lines.extend(wrapped(WHERE_THE_REST_IS, width).iter().map(|line| style.dim(line)));
+    lines
 }
 
 fn figures(measurements: &[Measurement], width: usize, style: Style) -> Vec<String> {
@@ -77,7 +111,7 @@ fn figures(measurements: &[Measurement], width: usize, style: Style) -> Vec<Stri
 }
 
 /// One line; of mixed access one for the reads and one for the writes.
-fn rows(measurement: &Measurement) -> Vec<[String; 9]> {
+fn rows(measurement: &Measurement) -> Vec<[String; 10]> {
     let access = measurement.access.as_deref();
     let sides: Vec<_> = access
         .into_iter()
@@ -85,9 +119,9 @@ fn rows(measurement: &Measurement) -> Vec<[String; 9]> {
         .filter_map(|(word, side)| Some((word, side.as_ref()?)))
         .collect();
     let bound = if measurement.lower_bound { "≥ " } else { "" };
-    let several = measurement.samples.len() > 1;
-    let spread = if several { percent(measurement.spread) } else { "–".into() };
+    let spread = spread(measurement);
     let cost = quantity(measurement.cpu_seconds_per_gb);
+    let of_baseline = measurement.of_baseline().map(percent).unwrap_or_default();
     let name = printable(&measurement.name);
     if sides.is_empty() {
         let rate = show_bytes_rate(measurement.bytes_per_second);
@@ -95,6 +129,7 @@ fn rows(measurement: &Measurement) -> Vec<[String; 9]> {
         return vec![[
             name,
             bound.to_string() + &rate,
+            of_baseline,
             spread,
             empty(),
             empty(),
@@ -115,6 +150,7 @@ fn rows(measurement: &Measurement) -> Vec<[String; 9]> {
         [
             name,
             format!("{bound}{}", show_bytes_rate(side.bytes_per_second)),
+            if index == 0 { of_baseline.clone() } else { String::new() },
             spread.clone(),
             operations(side.operations_per_second),
             duration(latency.mean),
@@ -210,7 +246,7 @@ fn devices(access: &AccessResult) -> Option<String> {
     ))
 }
 
-fn curve(scaling: &Scaling, width: usize, style: Style) -> Vec<String> {
+fn curve(scaling: &ScalingCurve, width: usize, style: Style) -> Vec<String> {
     let row = |step: &ScalingStep| {
         vec![
             step.devices.to_string(),
@@ -223,8 +259,8 @@ fn curve(scaling: &Scaling, width: usize, style: Style) -> Vec<String> {
     let level = |row: usize| scaling.levels_off_at == Some(scaling.steps[row].devices);
     let mut lines = styled(&CURVE, &rows, width, style, level);
     let end = match (scaling.levels_off_at, &scaling.held_by) {
-        (Some(at), Some(who)) => format!("levels off at {at} sources with {}", printable(who)),
-        (Some(at), None) => format!("levels off at {at} sources"),
+        (Some(at), Some(who)) => format!("levels off at {} with {}", counted(at, "source"), printable(who)),
+        (Some(at), None) => format!("levels off at {}", counted(at, "source")),
         (None, _) => "never levels off: each source brings its share".into(),
     };
     lines.extend(wrapped(&end, width));
@@ -282,7 +318,8 @@ mod tests {
             share: rate / (f64::from(devices) * 100e6),
             spread: 0.01,
         };
-        let scaling = Scaling {
+        let scaling = ScalingCurve {
+            cell: String::new(),
             steps: vec![step(1, 100e6), step(2, 150e6), step(3, 151e6)],
             levels_off_at: Some(2),
             held_by: Some("150 MB/s: loop9, which all of them lie on".into()),

@@ -86,6 +86,7 @@ mod tests {
         }];
         Ledger {
             protocol: Protocol::Udp,
+            until_nic: false,
             lines: vec![line(Layer::Application, None, Some(40_000)), line(Layer::Udp, None, None), queue],
             lost_datagrams: 36_688,
             lost_bytes: 54_004_736,

@@ -52,7 +52,8 @@ pub(super) fn run(run: &Run, width: usize, colour: bool) -> String {
         Some(Stage::Network) => network::screen(run, width, style),
         Some(Stage::Disk | Stage::Path) => access::screen(run, width, style),
     };
-    for line in power::lines(run, width, style) {
+    // The screen of the whole path has it among its own lines.
+    for line in power::lines(run, width, style).into_iter().filter(|_| run.stage.is_some()) {
         screen += &(line + "\n");
     }
     screen
@@ -107,6 +108,7 @@ pub(super) fn screen(run: &Run, width: usize, colour: bool) -> String {
         lines.extend(result(&verdict, width, style));
         lines.extend(table::lines(run, width, detail, style));
         lines.extend(bounds(run, &verdict, detail.notes, width, style));
+        lines.extend(power::lines(run, width, style));
         lines.extend(finding_lines(run, detail.findings, width, style));
         lines.extend(error_text(&run.errors, detail.errors, width, style));
         lines

@@ -10,7 +10,7 @@ use linerate_facts::printable::{hanging, printable, wrapped};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::{show_bits_rate, show_size};
 use linerate_facts::wording::counted;
-use linerate_measure::diagnose::ledger::MeasuredLedger;
+use linerate_measure::diagnose::ledger::{Ledger, MeasuredLedger};
 use linerate_measure::measure::Measurement;
 use linerate_measure::measure::streams::{
     MethodTrial, PathMtu, RoundTrips, StreamDirection, StreamFigure, StreamsResult,
@@ -65,7 +65,10 @@ fn rows(measurement: &Measurement) -> Vec<Vec<String>> {
         printable(&measurement.name),
         bound.to_string() + &show_bits_rate(measurement.bytes_per_second),
         if several { percent(measurement.spread) } else { "–".into() },
-        lost(measurement.protocol, measurement.loss),
+        match streams.is_some_and(|result| result.at_nic.is_some()) {
+            true => "unknown".into(),
+            false => lost(measurement.protocol, measurement.loss),
+        },
         streams.and_then(stream_words::retransmits).map(|count| count.to_string()).unwrap_or_default(),
         quantity(measurement.cpu_seconds_per_gb),
         measurement.receiver.as_ref().map_or(String::new(), |peer| quantity(peer.cpu_seconds_per_gb)),
@@ -125,6 +128,7 @@ fn notes(run: &Run) -> Vec<(&'static str, String)> {
             notes.push(("trials", stream_words::methods(&result.methods)));
         }
     }
+    notes.extend(results().filter_map(|(_, result)| Some(("at NIC", stream_words::at_nic(result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("round trip", trips(m, result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("buffers", buffers(m, result)?))));
     notes.extend(results().filter_map(|(m, result)| Some(("search", stream_words::search(m, result)?))));
@@ -187,8 +191,10 @@ fn buffers(measurement: &Measurement, result: &StreamsResult) -> Option<String> 
 /// Ledgers in which something is missing, whole; of the others one line.
 fn ledgers(run: &Run, width: usize, style: Style) -> Vec<String> {
     let udp = |one: &&MeasuredLedger| one.ledger.protocol == Protocol::Udp;
-    let missing =
-        |one: &&MeasuredLedger| one.ledger.lost_datagrams != 0 || one.ledger.unaccounted_datagrams != 0;
+    let missing = |one: &&MeasuredLedger| {
+        let Ledger { lost_datagrams, unaccounted_datagrams, until_nic, .. } = &one.ledger;
+        *until_nic || *lost_datagrams != 0 || *unaccounted_datagrams != 0
+    };
     let (open, closed): (Vec<_>, Vec<_>) = run.ledgers.iter().filter(udp).partition(missing);
     let mut text = Vec::new();
     if !closed.is_empty() {

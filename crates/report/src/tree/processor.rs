@@ -6,7 +6,7 @@ use linerate_facts::fact::Fact;
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_facts::wording::counted;
 use linerate_machine::probe::cpu_list;
-use linerate_machine::probe::{Cpu, IdleState, Power};
+use linerate_machine::probe::{Cpu, CpuSpeed, IdleState, Power};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Under the label of a line.
@@ -28,7 +28,9 @@ pub(super) fn cpu(cpu: &Cpu) -> Branch {
         parts.push(format!("offline {}", cpu_list::show(&offline)));
     }
     let mut branch = Branch::new(format!("CPU      {}", joined(parts)));
-    for line in [clocks(cpu), caches(cpu), idle(&cpu.idle_states), limits(cpu)] {
+    let (clocks, computes) = (clocks(cpu), baseline(cpu));
+    let rest = [caches(cpu), idle(&cpu.idle_states), limits(cpu)];
+    for line in [clocks].into_iter().chain(computes).chain(rest) {
         if !line.is_empty() {
             branch.more(format!("{UNDER}{line}"));
         }
@@ -45,7 +47,10 @@ fn clocks(cpu: &Cpu) -> String {
         .flatten()
         .collect::<Vec<_>>()
         .join(" ");
-    let checksum = cpu.crc32c_bytes_per_second.known().filter(|rate| rate.is_finite() && **rate > 0.0);
+    // Where the baseline is known, it is in its lines.
+    let alone = cpu.baseline.known().is_none();
+    let checksum =
+        cpu.crc32c_bytes_per_second.known().filter(|rate| alone && rate.is_finite() && **rate > 0.0);
     let checksum =
         checksum.map(|rate| format!("CRC-32C {} a core", show_bytes_rate(*rate))).unwrap_or_default();
     let empty: Vec<&str> = cpu
@@ -57,6 +62,30 @@ fn clocks(cpu: &Cpu) -> String {
     let empty =
         if empty.is_empty() { String::new() } else { format!("socket {} is empty", empty.join(", ")) };
     joined([clock, checksum, empty])
+}
+
+/// What the cores compute: a line for one thread, for one on each core, for all.
+fn baseline(cpu: &Cpu) -> Vec<String> {
+    let online = cpu.logical.iter().filter(|one| one.online).count() as u32;
+    let smt = cpu.physical_cores.known().is_some_and(|cores| *cores < online);
+    let line = |speed: &CpuSpeed| {
+        let on = match speed.threads {
+            1 => "1 thread".into(),
+            threads if smt && threads == online => format!("all {threads} threads"),
+            threads => format!("{threads} cores"),
+        };
+        let giga = |rate: f64| match rate / 1e9 {
+            many if many >= 100.0 => format!("{many:.0} G"),
+            few => format!("{few:.2} G"),
+        };
+        format!(
+            "computes {} integer/s, {} floating point/s, CRC-32C {} on {on}",
+            giga(speed.integer_per_second),
+            giga(speed.floating_per_second),
+            show_bytes_rate(speed.crc32c_bytes_per_second)
+        )
+    };
+    cpu.baseline.known().into_iter().flatten().map(line).collect()
 }
 
 fn gigahertz(hertz: u64) -> String {

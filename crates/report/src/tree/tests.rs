@@ -2,7 +2,7 @@
 
 use super::*;
 use linerate_facts::sysroot::Sysroot;
-use linerate_machine::probe::probe;
+use linerate_machine::probe::{CpuSpeed, probe};
 use linerate_testing::Tree;
 
 #[test]
@@ -170,6 +170,27 @@ fn a_stripe_without_a_chunk_is_shown() {
     made_for.stripe_bytes = Fact::Known(1 << 20);
     let text = show_tree(&machine);
     assert!(text.contains("(made for stripe, stripe 1 MiB)"), "{text}");
+}
+
+#[test]
+fn what_the_cores_compute_is_shown_for_one_thread_for_one_each_core_and_for_all() {
+    let mut machine = linerate_testing::server::server();
+    let speed = |threads: u32, each: f64| CpuSpeed {
+        threads,
+        integer_per_second: f64::from(threads) * each * 4e9,
+        floating_per_second: f64::from(threads) * each * 6e9,
+        crc32c_bytes_per_second: f64::from(threads) * each * 26.4e9,
+    };
+    machine.cpu.baseline = Fact::Known(vec![speed(1, 1.0), speed(32, 0.9), speed(64, 0.5)]);
+    let text = show_tree(&machine);
+    for line in [
+        "computes 4.00 G integer/s, 6.00 G floating point/s, CRC-32C 26.4 GB/s on 1 thread",
+        "computes 115 G integer/s, 173 G floating point/s, CRC-32C 760 GB/s on 32 cores",
+        "computes 128 G integer/s, 192 G floating point/s, CRC-32C 845 GB/s on all 64 threads",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("a core"), "said once: {text}");
 }
 
 #[test]

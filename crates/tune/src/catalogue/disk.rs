@@ -4,8 +4,9 @@ use super::super::shape::Shape;
 use super::entry::SettingGroup;
 use super::{Advice, CatalogueContext, Risk, Setting, SettingStage, Where};
 use linerate_facts::units::{bytes_per_second, show_size};
-use linerate_machine::probe::{Disk, DiskKind};
+use linerate_machine::probe::{Disk, DiskKind, cpu_list};
 use linerate_measure::run::again::FigureKind;
+use std::path::Path;
 
 const QUEUE: &str = "https://docs.kernel.org/block/queue-sysfs.html";
 const MD: &str = "https://docs.kernel.org/admin-guide/md.html";
@@ -118,6 +119,18 @@ pub(crate) const ENTRIES: &[Setting] = &[
         )
     },
     Setting {
+        source: "https://docs.kernel.org/core-api/irq/irq-affinity.html",
+        findings: &["interrupts-one-core"],
+        ..entry(
+            "disk-irq-affinity",
+            "cores that take the interrupt of a disk's queue",
+            Where::DiskInterrupt,
+            Shape::List,
+            affinity,
+            "irqbalance changes it back, unless it is configured not to",
+        )
+    },
+    Setting {
         source: MD,
         figure: FigureKind::Writes,
         ..left(
@@ -142,6 +155,28 @@ pub(crate) const ENTRIES: &[Setting] = &[
         )
     },
 ];
+
+/// The cores whose requests go through the queue. Drivers that ask the kernel for an interrupt a queue (NVMe and
+/// virtio since Linux 4.9) have that already, and the kernel lets nobody change it.
+fn affinity(look: &CatalogueContext<'_>) -> Advice {
+    let queue = look.queue.unwrap_or(0);
+    let list = Path::new("/sys/block").join(look.device).join(format!("mq/{queue}/cpu_list"));
+    let online = look.seen.local_cpus(None);
+    let cores = look.seen.sysroot.text(list).ok().and_then(|list| cpu_list::parse_list(&list));
+    let mut cores = cores.unwrap_or_default();
+    cores.retain(|core| online.contains(core));
+    if cores.is_empty() {
+        return Advice::Unknown("the kernel does not report which cores use this queue".into());
+    }
+    let now = cpu_list::parse_list(look.now).unwrap_or_default();
+    if !now.is_empty() && now.iter().all(|core| cores.contains(core)) {
+        return Advice::Right;
+    }
+    Advice::change(
+        cpu_list::show(&cores),
+        "a read completes on a core that asked for it, not on one far from it",
+    )
+}
 
 fn disk<'a>(look: &CatalogueContext<'a>) -> Option<&'a Disk> {
     look.seen.machine.disks.iter().find(|disk| disk.name == look.device)
@@ -219,4 +254,70 @@ fn stripe_cache(look: &CatalogueContext<'_>) -> Advice {
         return Advice::leave("it would take more than a fiftieth of the memory");
     }
     look.at_least(WANTED, "writes that arrive piece by piece fill whole stripes, which need no reading first")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::goal::{GoalFacts, TuneGoal};
+    use crate::setting_place::SettingPlace;
+    use linerate_facts::fact::Fact;
+    use linerate_machine::probe::{Interrupt, LogicalCpu, Machine};
+    use linerate_testing::Tree;
+
+    /// An NVMe of two queues and four cores: the first queue is that of cores 0 and 1.
+    fn seen(tree: &Tree) -> GoalFacts {
+        let mut machine = Machine::default();
+        let disk = Disk {
+            name: "nvme0n1".into(),
+            kind: DiskKind::Nvme,
+            pci: Some("0000:01:00.0".into()),
+            ..Disk::default()
+        };
+        machine.disks = vec![disk.clone(), Disk { name: "nvme0n2".into(), ..disk }];
+        machine.cpu.logical =
+            (0..4).map(|id| LogicalCpu { id, online: true, ..LogicalCpu::default() }).collect();
+        let interrupt = |(number, name): (u32, &str)| Interrupt {
+            number,
+            name: name.into(),
+            pci: Some("0000:01:00.0".into()),
+            allowed: Fact::unknown("not read"),
+            effective: Fact::unknown("not read"),
+        };
+        machine.interrupts = [(40, "nvme0q0"), (41, "nvme0q1"), (42, "nvme0q2")].map(interrupt).into();
+        GoalFacts { sysroot: tree.sysroot(), machine, goal: TuneGoal::default() }
+    }
+
+    #[test]
+    fn the_interrupt_of_a_queue_goes_to_cores_that_use_it() {
+        let tree = Tree::new(&[
+            ("sys/block/nvme0n1/mq/0/cpu_list", "0, 1\n"),
+            ("sys/block/nvme0n1/mq/1/cpu_list", "2, 3\n"),
+        ]);
+        let seen = seen(&tree);
+        let spots = Where::DiskInterrupt.spots(&seen);
+        let named: Vec<(&str, Option<u32>)> =
+            spots.iter().map(|spot| (spot.name.as_str(), spot.queue)).collect();
+        assert_eq!(named, [("nvme0n1/41", Some(0)), ("nvme0n1/42", Some(1))]);
+        let advised = |queue: u32, now: &str| {
+            let spot = &spots[queue as usize];
+            let SettingPlace::Attribute(at) = &spot.place else { panic!("a file") };
+            affinity(&CatalogueContext { seen: &seen, device: &spot.of, queue: spot.queue, now, at })
+        };
+        assert_eq!(advised(0, "0-1"), Advice::Right);
+        assert_eq!(advised(0, "1"), Advice::Right, "one of them is enough");
+        assert!(matches!(advised(1, "0"), Advice::Change { value, .. } if value == "2-3"));
+        assert!(matches!(advised(1, "0-3"), Advice::Change { value, .. } if value == "2-3"));
+        let bare = Tree::new(&[]);
+        let unknown =
+            GoalFacts { sysroot: bare.sysroot(), machine: seen.machine.clone(), goal: TuneGoal::default() };
+        let context = CatalogueContext {
+            seen: &unknown,
+            device: "nvme0n1",
+            queue: Some(0),
+            now: "0",
+            at: Path::new("/"),
+        };
+        assert!(matches!(affinity(&context), Advice::Unknown(why) if why.contains("which cores")));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::super::goal::{GoalFacts, without_wire};
 use super::super::setting_place::{DeviceClass, Knob, NamedDevice, SettingPlace};
-use linerate_machine::probe::{Disk, DiskKind, Nic};
+use linerate_machine::probe::{Disk, DiskKind, Interrupt, Nic};
 use std::path::{Component, Path, PathBuf};
 
 /// Where an entry stands.
@@ -29,6 +29,8 @@ pub enum Where {
     Feature(&'static str),
     /// `/proc/irq/N/smp_affinity_list` of the interrupts of NICs.
     NicInterrupt,
+    /// The same of disks' queues.
+    DiskInterrupt,
     /// `/sys/block/DISK/…` of whole disks and arrays.
     Disk(&'static str),
     /// `/sys/block/mdN/md/…`.
@@ -72,6 +74,7 @@ impl Where {
             | Where::TxPause
             | Where::Feature(_) => self.knob().map_or_else(Vec::new, |knob| knobs(seen, &knob)),
             Where::NicInterrupt => interrupts(seen),
+            Where::DiskInterrupt => disk_interrupts(seen),
             Where::Disk(attribute) => disks(seen, |kind| kind != DiskKind::Partition, attribute),
             Where::Md(attribute) => disks(seen, |kind| kind == DiskKind::Md, attribute),
             Where::CpuPolicy(attribute) => policies(seen, attribute),
@@ -100,7 +103,7 @@ impl Where {
             Where::RxQueue(attribute) | Where::TxQueue(attribute) => {
                 format!("/sys/class/net/*/queues/*/{attribute}")
             }
-            Where::NicInterrupt => "/proc/irq/*/smp_affinity_list".into(),
+            Where::NicInterrupt | Where::DiskInterrupt => "/proc/irq/*/smp_affinity_list".into(),
             Where::Disk(attribute) | Where::Md(attribute) => format!("/sys/block/*/{attribute}"),
             Where::CpuPolicy(attribute) => format!("/sys/devices/system/cpu/cpufreq/*/{attribute}"),
             Where::Each(folder, attribute) => format!("{folder}/*/{attribute}"),
@@ -197,20 +200,46 @@ fn interrupts(seen: &GoalFacts) -> Vec<Spot> {
         // A card of several ports tells the interface in the name of the interrupt; what belongs to no queue
         // is left alone.
         let own = own.filter(move |one| is_queue(&one.name, &nic.name, single));
-        own.enumerate().map(move |(index, interrupt)| {
-            let number = interrupt.number.to_string();
-            Spot {
-                name: format!("{}/{number}", nic.name),
-                of: nic.name.clone(),
-                queue: u32::try_from(index).ok(),
-                place: SettingPlace::Attribute(
-                    Path::new("/proc/irq").join(&number).join("smp_affinity_list"),
-                ),
-                device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Interrupt, &number)),
-            }
-        })
+        own.enumerate().map(move |(index, one)| of_interrupt(seen, one, &nic.name, u32::try_from(index).ok()))
     });
     spots.collect()
+}
+
+fn of_interrupt(seen: &GoalFacts, interrupt: &Interrupt, device: &str, queue: Option<u32>) -> Spot {
+    let number = interrupt.number.to_string();
+    Spot {
+        name: format!("{device}/{number}"),
+        of: device.into(),
+        queue,
+        place: SettingPlace::Attribute(Path::new("/proc/irq").join(&number).join("smp_affinity_list")),
+        device: Some(NamedDevice::look(&seen.sysroot, DeviceClass::Interrupt, &number)),
+    }
+}
+
+/// Interrupts of disks' queues. Where a controller has several disks (namespaces, SAS), its queues are theirs
+/// together: the first stands for all.
+fn disk_interrupts(seen: &GoalFacts) -> Vec<Spot> {
+    let mut met = std::collections::BTreeSet::new();
+    let whole = |kind: DiskKind| matches!(kind, DiskKind::Nvme | DiskKind::Scsi | DiskKind::Virtio);
+    let disks = seen.machine.disks.iter().filter(|disk| whole(disk.kind) && disk.pci.is_some());
+    let spots = disks.filter(|disk| met.insert(disk.pci.clone())).flat_map(|disk| {
+        let own = seen.machine.interrupts.iter().filter(|interrupt| interrupt.pci == disk.pci);
+        let queues = own.filter_map(|one| Some((one, disk_queue(&one.name)?)));
+        queues.map(|(one, queue)| of_interrupt(seen, one, &disk.name, Some(queue)))
+    });
+    spots.collect()
+}
+
+/// The hardware queue of an interrupt, from 0: `nvme0q3` is the third (`nvme0q0` takes commands for the
+/// controller itself), `virtio1-req.2` and `mpt3sas0-msix2` count from 0.
+fn disk_queue(name: &str) -> Option<u32> {
+    let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (word, number) = (&name[..digits], name[digits..].parse::<u32>().ok()?);
+    match word {
+        _ if word.starts_with("nvme") && word.ends_with('q') => number.checked_sub(1),
+        _ if word.ends_with("-req.") || word.ends_with("-msix") => Some(number),
+        _ => None,
+    }
 }
 
 /// The interrupt is a queue's: `eth0-TxRx-3`, `mlx5_comp3@pci:…`, `virtio0-input.0`, `i40e-eth0-TxRx-3`.
@@ -248,4 +277,26 @@ fn functions(seen: &GoalFacts, attribute: &str) -> Vec<Spot> {
     let addresses: std::collections::BTreeSet<&String> = nics.chain(disks).collect();
     let folder = Path::new("/sys/bus/pci/devices");
     addresses.into_iter().map(|address| spot(address, folder.join(address).join(attribute))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::disk_queue;
+
+    #[test]
+    fn an_interrupt_names_its_queue() {
+        for (name, queue) in [
+            ("nvme0q1", Some(0)),
+            ("nvme12q64", Some(63)),
+            ("nvme0q0", None),
+            ("virtio1-req.0", Some(0)),
+            ("mpt3sas0-msix7", Some(7)),
+            ("virtio1-config", None),
+            ("ahci[0000:00:1f.2]", None),
+            ("nvme0q99999999999", None),
+            ("", None),
+        ] {
+            assert_eq!(disk_queue(name), queue, "{name}");
+        }
+    }
 }

@@ -91,6 +91,7 @@ impl WallNeed {
         let flow = Flow {
             from: sources(&parts, disks),
             to: sinks(&parts, nics)?,
+            volumes: parts.usual_volumes(),
             protocol: Protocol::Udp,
             method: Method::Direct,
         };

@@ -11,14 +11,15 @@ const REFUSED: Duration = Duration::from_secs(2);
 /// The same for what the network says: a neighbour that does not answer is given up after three seconds, and
 /// asked again.
 const UNTAKEN: Duration = Duration::from_secs(4);
-/// Samples that lie farther apart are no look at the last second but the account at the end.
-const ACCOUNT: f64 = 2.0;
+/// A screen that is started with its server may take so long; until then it is not called absent.
+pub(crate) const STARTING: Duration = Duration::from_secs(5);
 
 /// What has come back. Times are nanoseconds since 1970, 0 is never.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// Times that the host said that nobody listens, between the samples.
-    pub refusals: u64,
+    /// When the server began.
+    pub began_at: u64,
+    /// When the host said last that nobody listens.
     pub refused_at: u64,
     /// When the screen told last of datagrams that it got.
     pub heard_at: u64,
@@ -29,12 +30,12 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// What is wrong with the way to this screen now; of samples `seconds` apart that are the account at the
-    /// end: what was.
-    pub(crate) fn problem(&self, screen: &str, seconds: f64, now: u64) -> Option<String> {
+    /// What is wrong with the way to this screen now; in the account at the end: what was.
+    pub(crate) fn problem(&self, screen: &str, account: bool, now: u64) -> Option<String> {
         let within = |at: u64, time: Duration| at > 0 && u128::from(now.saturating_sub(at)) < time.as_nanos();
-        let account = seconds >= ACCOUNT;
-        if within(self.refused_at, REFUSED) && self.heard_at <= self.refused_at {
+        // The end of the play ends the time to start, too: who was not there then, missed it.
+        let starting = self.heard_at == 0 && within(self.began_at, STARTING) && !account;
+        if within(self.refused_at, REFUSED) && self.heard_at <= self.refused_at && !starting {
             return Some(format!("screen {screen} does not listen: its host refuses what is sent there"));
         }
         if let Some((why, at)) = &self.network
@@ -48,7 +49,8 @@ impl Answers {
             let seconds = silent.as_secs();
             return Some(format!("screen {screen} has reported nothing for {seconds} s: did it end?"));
         }
-        (account && self.refusals > 0).then(|| {
+        let had_started = self.began_at.saturating_add(STARTING.as_nanos() as u64);
+        (account && self.refused_at > had_started).then(|| {
             format!(
                 "screen {screen} did not listen all the time: its host refused what was sent there meanwhile"
             )
@@ -63,39 +65,62 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const NOW: u64 = 1_700_000_000 * SECOND;
 
-    fn told(answers: &Answers, seconds: f64) -> String {
-        answers.problem("here:5004", seconds, NOW).unwrap_or_default()
+    /// While it plays.
+    fn live(answers: &Answers) -> String {
+        answers.problem("here:5004", false, NOW).unwrap_or_default()
+    }
+
+    /// At the end.
+    fn account(answers: &Answers) -> String {
+        answers.problem("here:5004", true, NOW).unwrap_or_default()
     }
 
     #[test]
     fn a_screen_that_came_later_is_forgiven() {
-        let absent = Answers { refusals: 9, refused_at: NOW - SECOND, ..Answers::default() };
-        assert!(told(&absent, 1.0).contains("does not listen"));
-        assert!(told(&absent, 60.0).contains("does not listen"), "it is not there at the end either");
+        let absent = Answers { refused_at: NOW - SECOND, ..Answers::default() };
+        assert!(live(&absent).contains("does not listen"));
+        assert!(account(&absent).contains("does not listen"), "it is not there at the end either");
         let came = Answers { heard_at: NOW - SECOND / 2, ..absent };
-        assert_eq!(told(&came, 1.0), "", "it tells itself that it hears");
-        assert!(told(&came, 60.0).contains("did not listen all the time"));
-        let stock = Answers { refusals: 9, refused_at: NOW - 3 * SECOND, ..Answers::default() };
-        assert_eq!(told(&stock, 1.0), "", "a stock receiver tells nothing, but is not refused any more");
+        assert_eq!(live(&came), "", "it tells itself that it hears");
+        assert!(account(&came).contains("did not listen all the time"));
+        let stock = Answers { refused_at: NOW - 3 * SECOND, ..Answers::default() };
+        assert_eq!(live(&stock), "", "a stock receiver tells nothing, but is not refused any more");
         let left = Answers { heard_at: NOW - SECOND, refused_at: NOW - SECOND / 2, ..Answers::default() };
-        assert!(told(&left, 1.0).contains("does not listen"));
-        assert_eq!(told(&Answers::default(), 60.0), "");
+        assert!(live(&left).contains("does not listen"));
+        assert_eq!(account(&Answers::default()), "");
+    }
+
+    #[test]
+    fn a_screen_has_time_to_start_until_the_play_ends() {
+        let begun = |seconds: u64| Answers {
+            began_at: NOW - seconds * SECOND,
+            refused_at: NOW - SECOND / 2,
+            ..Answers::default()
+        };
+        assert_eq!(live(&begun(3)), "", "it may be starting");
+        assert!(account(&begun(3)).contains("does not listen"), "the play is over without it");
+        assert!(live(&begun(6)).contains("does not listen"));
+        let left = Answers { heard_at: NOW - SECOND, ..begun(3) };
+        assert!(live(&left).contains("does not listen"), "it was there and has left");
+        let came = Answers { refused_at: NOW - 57 * SECOND, heard_at: NOW, ..begun(60) };
+        assert_eq!(account(&came), "", "it came within the time to start");
+        let late = Answers { refused_at: NOW - 50 * SECOND, heard_at: NOW, ..begun(60) };
+        assert!(account(&late).contains("did not listen all the time"));
+        let short = Answers { refused_at: NOW - SECOND, heard_at: NOW, ..begun(2) };
+        assert_eq!(account(&short), "", "it came, and the play was short");
     }
 
     #[test]
     fn what_the_network_did_not_take_is_named_while_it_lasts_and_at_the_end() {
         let of = |at: u64| Answers { network: Some(("no route".into(), at)), ..Answers::default() };
-        assert_eq!(told(&of(NOW - 2 * SECOND), 1.0), "the network refuses what is sent: no route");
-        assert_eq!(told(&of(NOW - 9 * SECOND), 1.0), "");
-        assert_eq!(
-            told(&of(NOW - 9 * SECOND), 60.0),
-            "the network refused for a time what was sent: no route"
-        );
+        assert_eq!(live(&of(NOW - 2 * SECOND)), "the network refuses what is sent: no route");
+        assert_eq!(live(&of(NOW - 9 * SECOND)), "");
+        assert_eq!(account(&of(NOW - 9 * SECOND)), "the network refused for a time what was sent: no route");
     }
 
     #[test]
     fn one_that_fell_silent_is_named() {
         let silent = Answers { silent: Some(Duration::from_secs(7)), ..Answers::default() };
-        assert!(told(&silent, 1.0).contains("has reported nothing for 7 s"));
+        assert!(live(&silent).contains("has reported nothing for 7 s"));
     }
 }

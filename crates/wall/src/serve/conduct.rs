@@ -163,7 +163,7 @@ impl Conductor for Player {
 
     fn status(&self) -> WallStatus {
         let (earlier, later) = self.keeper.last_second();
-        self.status_of(health(&self.keeper, &earlier, &later))
+        self.status_of(health(&self.keeper, (&earlier, &later), false))
     }
 
     fn movies(&self) -> Vec<MovieLine> {

@@ -27,9 +27,7 @@ pub(crate) struct TileCounters {
     pub dropped_by_cpu: AtomicU64,
     /// Datagrams that were never taken, since the network was down or the size refused.
     pub datagrams_lost: AtomicU64,
-    /// Times that the screen's host said that nobody listens.
-    pub refusals: AtomicU64,
-    /// When it said so last, nanoseconds since 1970; 0: never.
+    /// When the screen's host said last that nobody listens, nanoseconds since 1970; 0: never.
     pub refused_at: AtomicU64,
     /// Bytes that the disk brought, with what is read to fill up blocks.
     pub read_bytes: AtomicU64,

@@ -3,11 +3,11 @@
 use super::answers::Answers;
 use super::clock;
 use super::keeper::Keeper;
-use super::power;
 use super::sample::{NicSample, ServerSample, TileSample};
 use super::tiles::{LastReport, Tile, TileRoute};
 use crate::geometry::TileId;
 use crate::status::{DiskStatus, NicStatus, TileStatus};
+use linerate_facts::counters::power::NoMeter;
 use linerate_facts::units::{bits_per_second, show_bits_rate, show_bytes_rate};
 use linerate_model::verdict::{Evidence, LeftOut, Limit, Route, WorkerEvidence, judge};
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ pub(crate) struct Health {
     pub disk_bytes_per_second: f64,
     pub cpu_cores: f64,
     pub cpu_seconds_per_gb: Option<f64>,
-    pub watts: Result<f64, String>,
+    pub watts: Result<f64, NoMeter>,
     pub held_by: Option<String>,
     pub problems: Vec<String>,
 }
@@ -40,8 +40,13 @@ struct TileRow<'a> {
     now: TileSample,
 }
 
-/// What happened between two samples of this keeper.
-pub(crate) fn health(keeper: &Keeper, earlier: &ServerSample, later: &ServerSample) -> Health {
+/// What happened between two samples of this keeper; `account`: in all of the time, at its end.
+pub(crate) fn health(
+    keeper: &Keeper,
+    (earlier, later): (&ServerSample, &ServerSample),
+    account: bool,
+) -> Health {
+    let began_at = keeper.began_at;
     let seconds = later.at.saturating_duration_since(earlier.at).as_secs_f64().max(1e-3);
     let rows: Vec<TileRow<'_>> = keeper
         .tiles
@@ -62,7 +67,13 @@ pub(crate) fn health(keeper: &Keeper, earlier: &ServerSample, later: &ServerSamp
         let way = row.tile.ways.get(row.place.way?)?;
         all_nics.get(way.nic).map(|nic| nic.name.clone())
     };
-    let tiles: Vec<TileStatus> = rows.iter().map(|row| tile(row, nic_name(row), seconds)).collect();
+    let tiles: Vec<TileStatus> = rows
+        .iter()
+        .map(|row| {
+            let problem = tile_problem(row, began_at, account);
+            tile(row, nic_name(row), problem, seconds)
+        })
+        .collect();
     let sum = |of: fn(&TileSample) -> u64| rows.iter().map(|row| of(&row.done)).sum::<u64>() as f64;
     let bytes_per_second = sum(|done| done.bytes) / seconds;
     let cpu_cores = later.cpu.saturating_sub(earlier.cpu).as_secs_f64() / seconds;
@@ -73,7 +84,7 @@ pub(crate) fn health(keeper: &Keeper, earlier: &ServerSample, later: &ServerSamp
         held_by: held_by(&rows, &nics, &disks, seconds),
         disk_bytes_per_second: sum(|done| done.read_bytes) / seconds,
         cpu_seconds_per_gb: (bytes_per_second > 0.0).then(|| cpu_cores / (bytes_per_second / 1e9)),
-        watts: power::watts(&earlier.power, &later.power),
+        watts: watts(earlier, later),
         tiles,
         nics,
         disks,
@@ -83,8 +94,13 @@ pub(crate) fn health(keeper: &Keeper, earlier: &ServerSample, later: &ServerSamp
     }
 }
 
-fn tile(row: &TileRow<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
-    let TileRow { tile, place, told, done, now } = row;
+fn watts(earlier: &ServerSample, later: &ServerSample) -> Result<f64, NoMeter> {
+    let (before, now) = (earlier.power.as_ref(), later.power.as_ref());
+    now.map_err(Clone::clone)?.mean_since(before.map_err(Clone::clone)?)
+}
+
+fn tile(row: &TileRow<'_>, nic: Option<String>, problem: Option<String>, seconds: f64) -> TileStatus {
+    let TileRow { tile, told, done, now, .. } = row;
     let share = |nanos: u64| (nanos as f64 / 1e9 / seconds).clamp(0.0, 1.0);
     let counters = &tile.counters;
     TileStatus {
@@ -104,13 +120,13 @@ fn tile(row: &TileRow<'_>, nic: Option<String>, seconds: f64) -> TileStatus {
         prefetched: counters.prefetched.load(Ordering::Relaxed),
         report: told.as_ref().map(|told| told.report.clone()),
         report_age_seconds: told.as_ref().map(|told| told.at.elapsed().as_secs_f64()),
-        problem: tile_problem(row, place, seconds),
+        problem,
     }
 }
 
 /// The gravest thing that is wrong with a tile.
-fn tile_problem(row: &TileRow<'_>, place: &TileRoute, seconds: f64) -> Option<String> {
-    let tile = row.tile;
+fn tile_problem(row: &TileRow<'_>, began_at: u64, account: bool) -> Option<String> {
+    let (tile, place) = (row.tile, &row.place);
     if let Some(problem) = tile.problem.clone() {
         return Some(problem);
     }
@@ -119,13 +135,13 @@ fn tile_problem(row: &TileRow<'_>, place: &TileRoute, seconds: f64) -> Option<St
     }
     let counters = &tile.counters;
     let answers = Answers {
-        refusals: row.done.refusals,
+        began_at,
         refused_at: counters.refused_at.load(Ordering::Relaxed),
         heard_at: row.told.as_ref().map_or(0, |told| told.heard_at),
         network: counters.network(),
         silent: row.told.as_ref().map(|told| told.at.elapsed()).filter(|silent| *silent > SILENT),
     };
-    let problem = answers.problem(&tile.screen, seconds, clock::now()).or_else(|| counters.problem());
+    let problem = answers.problem(&tile.screen, account, clock::now()).or_else(|| counters.problem());
     problem.map(|problem| format!("tile {}: {problem}", tile.id))
 }
 

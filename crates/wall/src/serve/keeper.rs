@@ -1,8 +1,9 @@
 //! The keeper: a thread that looks at the NICs, moves tiles from those that are gone and back, and takes a
 //! sample of all counters.
 
+use super::clock;
 use super::nics::{TileNic, deal};
-use super::power::Meter;
+use super::power::WallMeter;
 use super::program::LatestProgram;
 use super::sample::{self, ServerSample};
 use super::settings::Sending;
@@ -35,7 +36,9 @@ pub(crate) struct Keeper {
     size: Size,
     sending: Sending,
     first: ServerSample,
-    pub power: Meter,
+    /// When the first sample was taken, nanoseconds since 1970.
+    pub began_at: u64,
+    pub power: WallMeter,
 }
 
 impl Keeper {
@@ -46,11 +49,12 @@ impl Keeper {
         nics: Vec<TileNic>,
         size: Size,
         sending: Sending,
-        power: Meter,
+        power: WallMeter,
     ) -> Keeper {
         let first = sample::take(&sysroot, &tiles, &nics, &power);
         let samples = Mutex::new(VecDeque::from([first.clone()]));
-        let keeper = Keeper { sysroot, tiles, nics: Mutex::new(nics), samples, size, sending, first, power };
+        let (nics, began_at) = (Mutex::new(nics), clock::now());
+        let keeper = Keeper { sysroot, tiles, nics, samples, size, sending, first, began_at, power };
         keeper.look_at_nics();
         keeper.deal(false);
         keeper

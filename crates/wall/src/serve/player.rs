@@ -5,7 +5,7 @@ use super::clock::FrameClock;
 use super::keeper::Keeper;
 use super::nics;
 use super::others::Others;
-use super::power::Meter;
+use super::power::WallMeter;
 use super::program::{LatestProgram, Program};
 use super::settings::{ServeSettings, ServedScreen, check};
 use super::setup::{Files, cores, open_tiles, predict, slots};
@@ -86,7 +86,7 @@ impl Player {
         // It begins when all workers stand: memory of many gigabytes takes its time.
         let timeline = Timeline::new(rate, movie.manifest.frames, u64::MAX, settings.looping);
         let latest = Arc::new(LatestProgram::new(Program::new(timeline, 0)));
-        let power = Meter::start(sysroot, &settings.power_commands);
+        let power = WallMeter::start(sysroot, &settings.power_commands);
         let keeper = Keeper::new(sysroot.clone(), tiles, nics, size, settings.sending, power);
         let keeper = Arc::new(keeper);
         let predicted = predict(machine, &settings, &keeper)?;

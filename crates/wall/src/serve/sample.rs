@@ -2,10 +2,10 @@
 
 use super::counters::TileCounters;
 use super::nics::TileNic;
-use super::power::Meter;
+use super::power::WallMeter;
 use super::tiles::Tile;
 use linerate_facts::counters;
-use linerate_facts::counters::power::PowerReading;
+use linerate_facts::counters::power::{NoMeter, PowerReading};
 use linerate_facts::sysroot::Sysroot;
 use linerate_system::counters::process_cpu;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct TileSample {
     pub bytes: u64,
     pub read_bytes: u64,
-    pub refusals: u64,
     pub datagrams_lost: u64,
     pub frames_sent: u64,
     pub by_disk: u64,
@@ -45,7 +44,7 @@ pub(crate) struct ServerSample {
     pub tiles: Vec<TileSample>,
     pub nics: Vec<NicSample>,
     /// Energy so far, or why it is not known.
-    pub power: Result<PowerReading, String>,
+    pub power: Result<PowerReading, NoMeter>,
 }
 
 impl TileSample {
@@ -54,7 +53,6 @@ impl TileSample {
         TileSample {
             bytes: get(&counters.bytes),
             read_bytes: get(&counters.read_bytes),
-            refusals: get(&counters.refusals),
             datagrams_lost: get(&counters.datagrams_lost),
             frames_sent: get(&counters.frames_sent),
             by_disk: get(&counters.dropped_by_disk),
@@ -72,7 +70,6 @@ impl TileSample {
         TileSample {
             bytes: less(self.bytes, earlier.bytes),
             read_bytes: less(self.read_bytes, earlier.read_bytes),
-            refusals: less(self.refusals, earlier.refusals),
             datagrams_lost: less(self.datagrams_lost, earlier.datagrams_lost),
             frames_sent: less(self.frames_sent, earlier.frames_sent),
             by_disk: less(self.by_disk, earlier.by_disk),
@@ -86,7 +83,7 @@ impl TileSample {
 }
 
 /// Reads everything now.
-pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic], power: &Meter) -> ServerSample {
+pub(crate) fn take(sysroot: &Sysroot, tiles: &[Tile], nics: &[TileNic], power: &WallMeter) -> ServerSample {
     let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
     let (table, drops) = (counters::net_dev(sysroot), counters::root_drops(sysroot, &names));
     let nic = |nic: &TileNic| NicSample {

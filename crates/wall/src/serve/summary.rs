@@ -14,7 +14,7 @@ impl Player {
     pub fn summary(&self) -> WallStatus {
         self.keeper.sample();
         let (_, newest) = self.keeper.last_second();
-        self.status_of(health(&self.keeper, self.keeper.first(), &newest))
+        self.status_of(health(&self.keeper, (self.keeper.first(), &newest), true))
     }
 
     pub(super) fn status_of(&self, health: Health) -> WallStatus {
@@ -54,7 +54,7 @@ impl Player {
                 .as_ref()
                 .ok()
                 .and_then(|watts| self.keeper.power.above_idle(*watts)),
-            watts_unknown: health.watts.err(),
+            watts_unknown: health.watts.err().map(|why| why.to_string()),
             bytes: health.tiles.iter().map(|tile| tile.bytes).sum(),
             frames_sent: health.tiles.iter().map(|tile| tile.frames_sent).sum(),
             frames_dropped: dropped,

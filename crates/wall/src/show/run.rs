@@ -4,7 +4,7 @@
 //! frame is due.
 
 use super::deadline::nanos;
-use super::link::Link;
+use super::link::{Link, ServerSpec};
 use super::live::{Glass, Viewer};
 use super::nap::Nap;
 use super::output::Output;
@@ -43,6 +43,11 @@ impl Listening {
         let ear = Ear::open(order.listen, order.interface.as_deref(), frame_bytes)?;
         let listen = ear.address().unwrap_or(order.listen);
         Ok(Listening { ear, screen: Screen::new(order, outputs), listen, viewer: Viewer::new(listen) })
+    }
+
+    /// Its server, where it came after the socket: it says what to expect, and hears reports.
+    pub fn join(&mut self, server: ServerSpec) {
+        self.screen.order.server = Some(server);
     }
 
     /// Where it listens.

@@ -6,6 +6,7 @@ use crate::sample::HostSample;
 use crate::sources::{Details, MeterReading};
 use linerate_facts::counters::meter_programs::TimedWatts;
 use linerate_facts::counters::meters::{MeterKind, watts};
+use linerate_facts::counters::power::{BY_PACKAGES, by_commands};
 use linerate_facts::counters::rates::{Elapsed, rounded, sum};
 use linerate_facts::fact::Fact;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl Meters {
         }
         for (index, read) in sample.commands.iter().enumerate() {
             let name = match sample.commands.len() {
-                1 => "--power-command".to_string(),
+                1 => by_commands(1).to_string(),
                 _ => format!("--power-command {}", index + 1),
             };
             let Some(read) = read.as_deref() else { continue };
@@ -171,13 +172,12 @@ fn energy(sources: &[PowerSource], moved: Option<f64>) -> Energy {
     // A command that fails leaves a part of the machine out: what the others show is not its power.
     let commands: Vec<&PowerSource> = of(PowerKind::Command).collect();
     let known = commands.iter().all(|one| one.watts.known().is_some());
-    let name = if let [one] = commands[..] { &one.name } else { "all --power-command together" };
-    let by_commands = figures(name, &commands).filter(|_| known);
+    let by_commands = figures(by_commands(commands.len()), &commands).filter(|_| known);
     let whole = |kind: PowerKind| of(kind).find(|one| one.whole_machine && one.watts.known().is_some());
     let by_machine = || whole(PowerKind::Hwmon).or(whole(PowerKind::Ipmi));
     let best = by_commands
         .or_else(|| by_machine().and_then(|meter| figures(&meter.name, &[meter])))
-        .or_else(|| figures("the processors' packages", &of(PowerKind::Rapl).collect::<Vec<_>>()));
+        .or_else(|| figures(BY_PACKAGES, &of(PowerKind::Rapl).collect::<Vec<_>>()));
     let (by, watts, above) = match best {
         Some((name, watts, above)) => (Fact::Known(name), Some(watts), above),
         None => (Fact::unknown(why_none(sources)), None, None),

@@ -40,8 +40,8 @@ pub struct DiskArgs {
     /// they drift by at most 10 %
     #[arg(long, conflicts_with = "scaling")]
     pub steady_state: bool,
-    /// Each source alone, then 1, 2, 3 … all of them at once: what is reached of the sum, and where it levels
-    /// off
+    /// In each combination each source alone, then 1, 2, 3 … all of them at once: what is reached of the
+    /// baseline (the sum of each alone), where it levels off, and what limits it there
     #[arg(long)]
     pub scaling: bool,
     /// Discard all data of the block devices named by --destroy-data first (TRIM)

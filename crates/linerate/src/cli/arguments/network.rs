@@ -23,6 +23,17 @@ pub struct NetworkArgs {
     /// Measure against an iperf3 server instead of an agent; port 5201 where none is given
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["peer", "key_file", "source", "method", "find_rate", "compare_pinning", "verify"])]
     pub iperf3: Option<String>,
+    /// Send UDP to an address where nobody receives, such as behind a switch that drops it, at --rate, for a
+    /// minute at most; counted by --nic, and only within a network that it is connected to; port 9 (discard)
+    /// where none is given
+    #[arg(long, value_name = "ADDRESS[:PORT]", requires_all = ["nic"], conflicts_with_all = ["peer", "key_file", "iperf3", "direction", "source", "write", "find_rate", "congestion_control", "receive_buffer", "pin", "compare_pinning", "verify", "trace_drops"])]
+    pub no_receiver: Option<String>,
+    /// The NIC by which --no-receiver sends
+    #[arg(long, value_name = "NAME", requires = "no_receiver")]
+    pub nic: Option<String>,
+    /// Send without a receiver: this network may have it
+    #[arg(long, requires = "no_receiver")]
+    pub yes: bool,
     /// What to measure
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
     pub protocol: &'static [Protocol],

@@ -28,11 +28,12 @@ pub struct PlanArgs {
     /// Where bytes come from and where they go
     #[arg(long, value_parser = one_of(FLOWS), default_value = "disk-to-network")]
     pub flow: (&'static str, &'static str),
-    /// Source in place of that of --flow: disk:NAME, nic:NAME, disk for all, or memory; repeat for several
+    /// Source in place of that of --flow: disk:NAME, volume:NAME, nic:NAME, disk for all, or memory; repeat
+    /// for several
     #[arg(long, value_name = "END")]
     pub from: Vec<String>,
-    /// Sink in place of that of --flow: nic:NAME, disk:NAME, gpu:NAME, nic for all, or memory; repeat for
-    /// several
+    /// Sink in place of that of --flow: nic:NAME, disk:NAME, volume:NAME, gpu:NAME, nic for all, or memory;
+    /// repeat for several
     #[arg(long, value_name = "END")]
     pub to: Vec<String>,
     /// Transport over the NICs

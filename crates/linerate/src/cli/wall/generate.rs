@@ -11,7 +11,7 @@ use linerate_wall::movie::{FORMAT, Manifest, Movie, NewMovie, PixelFormat, gener
 use linerate_wall::picture::TestPicture;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 /// Its words.
@@ -37,11 +37,17 @@ pub struct WallGenerateArgs {
     pub spread: Vec<PathBuf>,
 }
 
-/// Paints the test movie.
+/// Paints the test movie, and says how fast.
 pub(super) fn generate(words: &WallGenerateArgs) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let begin = Instant::now();
+    painted(words, &stop)?.map_or_else(|| interrupted(&words.folder), |movie| made(&movie, begin))
+}
+
+/// The test movie; none where somebody stopped it: what was written goes with the `NewMovie`.
+pub(super) fn painted(words: &WallGenerateArgs, stop: &AtomicBool) -> Result<Option<Movie>, Failure> {
     let scene = TestPicture::new(words.grid, words.tile, words.fps, words.frames)
         .map_err(|wrong| Failure::Usage(format!("--tile {}: {wrong}", words.tile)))?;
-    let stop = stop_on_signals()?;
     let manifest = Manifest {
         format: FORMAT,
         grid: words.grid,
@@ -52,21 +58,20 @@ pub(super) fn generate(words: &WallGenerateArgs) -> Result<u8, Failure> {
         stamped: true,
         files: BTreeMap::new(),
     };
-    let begin = Instant::now();
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
     let written = AtomicU64::new(0);
     let total = (words.tile.frame_bytes() * words.grid.len()) as u64 * u64::from(words.frames);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let done = Progress::during("wall generate", Some(total), &written, show_size, || {
-        paint(&new, &scene, workers, &stop, &written)
+        paint(&new, &scene, workers, stop, &written)
     });
     if !done? {
-        return interrupted(&words.folder);
+        return Ok(None);
     }
-    made(&new.finish(words.frames)?, begin)
+    new.finish(words.frames).map(Some)
 }
 
-/// Ctrl-C: what was written goes with the `NewMovie`.
+/// Ctrl-C.
 pub(super) fn interrupted(folder: &Path) -> Result<u8, Failure> {
     complain(&format!("interrupted: {} was not complete and is removed", folder.display()));
     Ok(1)

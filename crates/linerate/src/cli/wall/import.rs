@@ -9,13 +9,13 @@ use clap::Args;
 use linerate_facts::failure::Failure;
 use linerate_wall::geometry::{FrameRate, Size, WallGrid};
 use linerate_wall::movie::{
-    FORMAT, Film, Fit, ImportEnd, ImportSpec, Manifest, NewMovie, PixelFormat, check_there, expected_frames,
-    import as cut_film, is_sequence, look_at, look_at_raw,
+    FORMAT, Film, Fit, ImportEnd, ImportSpec, Manifest, Movie, NewMovie, PixelFormat, check_there,
+    expected_frames, import as cut_film, is_sequence, look_at, look_at_raw,
 };
 use linerate_wall::picture::room_for_stamp;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 /// What a film or a sequence of pictures that reports no rate is played at.
@@ -73,8 +73,15 @@ const FITS: Choices<Fit> = &[
     ("stretch", "No bars, nothing cut off, another shape", Fit::Stretch),
 ];
 
-/// Cuts the film.
+/// Cuts the film, and says how fast.
 pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
+    let stop = stop_on_signals()?;
+    let begin = Instant::now();
+    cut(words, &stop)?.map_or_else(|| interrupted(&words.folder), |movie| made(&movie, begin))
+}
+
+/// The film in tiles; none where somebody stopped it: what was written goes with the `NewMovie`.
+pub(super) fn cut(words: &ImportArgs, stop: &AtomicBool) -> Result<Option<Movie>, Failure> {
     check_there(&words.film)?;
     let ffmpeg = words.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
     let film = match words.size {
@@ -88,7 +95,6 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
     let told = film.frames_per_second.filter(|_| !is_sequence(&words.film));
     let rate = words.fps.or(told).unwrap_or(CINEMA);
     let expected = expected_frames(&film, rate, words.frames);
-    let stop = stop_on_signals()?;
     let manifest = Manifest {
         format: FORMAT,
         grid: words.grid,
@@ -106,7 +112,7 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
             film.size
         ));
     }
-    let cut = ImportSpec {
+    let spec = ImportSpec {
         ffmpeg,
         film: words.film.clone(),
         fit: words.fit,
@@ -114,20 +120,19 @@ pub(super) fn import(words: &ImportArgs) -> Result<u8, Failure> {
         frames: words.frames,
         stamp: words.stamp,
     };
-    let begin = Instant::now();
     let new = NewMovie::begin(&words.folder, manifest, &words.spread)?;
     let done = AtomicU64::new(0);
     let show = |frames: u64| format!("{frames} frames");
     match Progress::during("wall import", expected.map(u64::from), &done, show, || {
-        cut_film(&new, &cut, &stop, &done)
+        cut_film(&new, &spec, stop, &done)
     })? {
-        ImportEnd::Stopped => interrupted(&words.folder),
+        ImportEnd::Stopped => Ok(None),
         ImportEnd::Whole { frames, said } => {
             let movie = new.finish(frames)?;
             if let Some(said) = said {
                 complain(&format!("ffmpeg went on, but said: {said}"));
             }
-            made(&movie, begin)
+            Ok(Some(movie))
         }
     }
 }

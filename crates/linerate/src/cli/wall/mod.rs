@@ -1,6 +1,7 @@
 //! `linerate wall`: the streaming server and its screens; one file for each of its commands, with its words.
 
 mod control;
+mod demo;
 mod generate;
 mod hosts;
 mod import;
@@ -23,6 +24,10 @@ pub struct WallArgs {
 /// What to do with a wall.
 #[derive(Debug, Subcommand)]
 pub enum WallCommand {
+    /// Play a wall on this machine: a test movie or a film, its server, a window for each tile, the control
+    /// page
+    #[command(after_help = EXIT_STATUS)]
+    Demo(demo::DemoArgs),
     /// Cut a film or a sequence of pictures into the tiles of a wall, with ffmpeg
     #[command(after_help = EXIT_STATUS)]
     Import(import::ImportArgs),
@@ -46,6 +51,7 @@ pub enum WallCommand {
 /// Does the command.
 pub(super) fn wall(words: WallArgs) -> Result<u8, Failure> {
     match words.command {
+        WallCommand::Demo(words) => demo::demo(&words),
         WallCommand::Import(words) => import::import(&words),
         WallCommand::Generate(words) => generate::generate(&words),
         WallCommand::Plan(words) => plan::plan(&words),

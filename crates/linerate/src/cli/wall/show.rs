@@ -107,7 +107,13 @@ pub(super) fn show(words: &ShowArgs) -> Result<u8, Failure> {
     let screens = orders.into_iter().enumerate();
     let screens: Result<Vec<_>, _> =
         screens.map(|(index, order)| open(words, (index, count), order)).collect();
-    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, words.json, &stop)?
+    // One that fails ends the others, one whose window was closed does not.
+    let at_end = |done: &Result<Finished, Failure>| {
+        if !matches!(done, Ok(Finished { failure: None, .. })) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let (summaries, failures): (Vec<_>, Vec<_>) = run(screens?, words.json, &stop, at_end)?
         .into_iter()
         .map(|Finished { summary, failure }| (summary, failure))
         .unzip();
@@ -136,18 +142,22 @@ fn open(words: &ShowArgs, place: (usize, usize), order: ScreenSpec) -> Result<Li
     Ok(screen)
 }
 
-/// Each screen on a thread of its own; one that fails ends the others, one whose window was closed does not.
-fn run(screens: Vec<Listening>, json: bool, stop: &AtomicBool) -> Result<Vec<Finished>, Failure> {
+/// Each screen on a thread of its own until `stop`; `at_end` hears how each of them ended.
+pub(super) fn run(
+    screens: Vec<Listening>,
+    json: bool,
+    stop: &AtomicBool,
+    at_end: impl Fn(&Result<Finished, Failure>) + Sync,
+) -> Result<Vec<Finished>, Failure> {
     let view = View::of(screens.iter().map(Listening::glass).collect(), json);
+    let at_end = &at_end;
     std::thread::scope(|scope| {
         let threads: Vec<_> = screens
             .into_iter()
             .map(|screen| {
                 scope.spawn(move || {
                     let done = screen.run(stop);
-                    if !matches!(&done, Ok(Finished { failure: None, .. })) {
-                        stop.store(true, Ordering::Relaxed);
-                    }
+                    at_end(&done);
                     done
                 })
             })

@@ -6,3 +6,4 @@ mod fio_jobs;
 mod formats;
 mod pages;
 mod sample;
+mod scalability;

@@ -84,7 +84,10 @@ fn broken_numbers_do_not_break_the_page() {
                     side.latency.p50 = value;
                 }
             }
-            run.scaling.iter_mut().flat_map(|scaling| &mut scaling.steps).for_each(|step| step.share = value);
+            run.scaling
+                .iter_mut()
+                .flat_map(|scaling| &mut scaling.first.steps)
+                .for_each(|step| step.share = value);
             run.load
                 .iter_mut()
                 .flat_map(|load| &mut load.points)

@@ -3,7 +3,7 @@
 
 use linerate::measure::access::{
     Access, AccessJob, AccessOrder, AccessResult, Checks, DeviceUse, Engine, FileLayout, Latency, LoadCurve,
-    LoadPoint, MemoryPoint, Scaling, ScalingStep, SideResult,
+    LoadPoint, MemoryPoint, Scaling, ScalingCurve, ScalingStep, SideResult,
 };
 use linerate::measure::{Measurement, Stage};
 use linerate::plan::Goal;
@@ -145,12 +145,7 @@ pub fn measured(job: AccessJob, samples: &[f64]) -> Measurement {
             generator_cpu: 0.08,
             ..Checks::default()
         },
-        burst: None,
-        steady: None,
-        corrupt: None,
-        errors: Vec::new(),
-        visits: Vec::new(),
-        job,
+        ..AccessResult::of(job)
     };
     Measurement { access: Some(Box::new(access)), ..bare(Stage::Disk, &name, samples) }
 }
@@ -205,11 +200,58 @@ pub fn scaling() -> Run {
             spread: 0.011,
         }
     });
-    run.scaling = Some(Scaling {
+    let first = ScalingCurve {
+        cell: String::new(),
         steps: steps.collect(),
         levels_off_at: Some(3),
         held_by: Some("a limit common to all devices: none of them is busy all the time".into()),
-    });
+    };
+    run.scaling = Some(Scaling { first, further: Vec::new() });
+    run
+}
+
+/// Four devices of 100 MB/s: workers × transfer size × layout. Those that write are behind something that
+/// carries 300.
+pub fn scaling_grid() -> Run {
+    let mut run = begin(Stage::Disk, "grid");
+    let mut curves = Vec::new();
+    for (access, most) in [(Access::Read, 399e6f64), (Access::Write, 300e6)] {
+        for transfer in [1u64 << 20, 4 << 20] {
+            for layout in [FileLayout::FilePerWorker, FileLayout::Strided] {
+                for workers in [4u32, 8, 16] {
+                    let sources: Vec<PathBuf> = (0..4).map(|at| format!("/data/{at}").into()).collect();
+                    let cell = AccessJob { sources, layout, ..job(access, workers, transfer) };
+                    // Few workers with small requests: 81 %, as in the documents.
+                    let one = if workers == 4 && transfer == 1 << 20 { most.min(324e6) } else { most };
+                    let devices = [(1u32, 100e6), (2, one.min(200e6)), (4, one)];
+                    for (devices, rate) in devices {
+                        let sources = cell.sources[..devices as usize].to_vec();
+                        let part = AccessJob { sources, workers: workers / 4 * devices, ..cell.clone() };
+                        let mut figure = measured(part, &[rate * 0.998, rate, rate * 1.002]);
+                        let access = figure.access.as_mut().expect("access");
+                        let alone = f64::from(devices) * 100e6;
+                        access.baseline_bytes_per_second = (devices > 1).then_some(alone);
+                        run.measurements.push(figure);
+                    }
+                    let step = |(devices, rate): (u32, f64)| ScalingStep {
+                        devices,
+                        bytes_per_second: rate,
+                        share: rate / (f64::from(devices) * 100e6),
+                        spread: 0.004,
+                    };
+                    let level = access == Access::Write;
+                    curves.push(ScalingCurve {
+                        cell: linerate::measure::access::title(&cell),
+                        steps: devices.map(step).to_vec(),
+                        levels_off_at: level.then_some(2),
+                        held_by: level.then(|| "300 MB/s: the disk vda, which all of them lie on".into()),
+                    });
+                }
+            }
+        }
+    }
+    let further = curves.split_off(1);
+    run.scaling = Some(Scaling { first: curves.remove(0), further });
     run
 }
 

@@ -4,7 +4,7 @@ use crate::support::disk::{QUICK, disk, json, names, place, ran, refused, text};
 use crate::support::disk_places::succeed;
 use serde_json::Value;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,35 @@ fn words_that_contradict_each_other() {
         refused(&ran(&[&["--source", source], words].concat()), status, says);
     }
     assert!(names(place.path()).is_empty());
+}
+
+#[test]
+fn a_source_without_a_worker_has_no_baseline() {
+    let Some(place) = place() else { return };
+    let source = text(place.path());
+    let words = ["--scaling", "--source", source, "--source", source, "--workers", "4,1"];
+    refused(&ran(&words), 2, "1 worker for 2 sources leaves one of them without");
+}
+
+/// `1,2,3 …`
+fn list(from: u32, count: u32) -> String {
+    (from..from + count).map(|value| value.to_string()).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn a_grid_of_ten_thousand_cells_reports_how_long_it_takes_and_a_million_are_refused() {
+    let Some(place) = place() else { return };
+    let depths = list(1, 100);
+    let common = ["--source", text(place.path()), "--pattern", "random", "--access", "read", "--block", "4M"];
+    let common = [&common[..], &["--seconds", "2"]].concat();
+    let words = ["--queue-depth", &depths, "--workers", &depths];
+    let mut child = disk(&[&common[..], &words].concat()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut said).expect("a line");
+    child.kill().and_then(|()| child.wait().map(drop)).expect("it ends");
+    assert!(said.contains("10000 combinations, 30000 measurements: about 19 hours"), "{said}");
+    let words = ["--queue-depth", &list(1, 1000), "--workers", &list(1, 1000)];
+    refused(&ran(&[&common[..], &words].concat()), 2, "of 1000000 combinations take 80 days; at most 100000");
 }
 
 #[test]

@@ -135,6 +135,32 @@ fn scaling_compares_each_number_of_sources_with_the_same_alone() {
 }
 
 #[test]
+fn scaling_measures_every_cell_of_the_grid_against_its_own_baseline() {
+    let Some(place) = place() else { return };
+    let mut words = vec!["--scaling", "--access", "read", "--workers", "2,5", "--transfer", "64k,1M"];
+    let sources: Vec<_> = (0..2).map(|index| place.path().join(format!("disk{index}"))).collect();
+    for source in &sources {
+        std::fs::create_dir(source).expect("a directory");
+        words.extend(["--source", text(source)]);
+    }
+    let run = json(&[&words[..], &QUICK].concat(), 0);
+    let scaling = &run["scaling"];
+    let further = scaling["further"].as_array().expect("the other cells");
+    let cells: Vec<&str> =
+        std::iter::once(scaling).chain(further).map(|cell| cell["cell"].as_str().expect("a cell")).collect();
+    let cell = |size: &str, workers| format!("sequential read, {size} × 16, {workers} workers");
+    assert_eq!(cells, [cell("64 KiB", 2), cell("64 KiB", 5), cell("1 MiB", 2), cell("1 MiB", 5)]);
+    assert_eq!(measurements(&run).len(), 4 * 3, "each of two alone, then both, in four cells");
+    for one in measurements(&run) {
+        let job = &one["access"]["job"];
+        let both = job["sources"].as_array().map(Vec::len) == Some(2);
+        assert_eq!(one["access"]["baseline_bytes_per_second"].is_number(), both, "{}", one["name"]);
+    }
+    let workers = |at: usize| measurements(&run)[at]["access"]["job"]["workers"].as_u64();
+    assert_eq!([3, 4, 5].map(workers), [Some(3), Some(2), Some(5)], "five are dealt round two sources");
+}
+
+#[test]
 fn a_block_that_is_not_what_was_written_is_found_and_located() {
     let Some(place) = place() else { return };
     let source = text(place.path());

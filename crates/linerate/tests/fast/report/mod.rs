@@ -7,6 +7,7 @@ use crate::support::samples;
 use linerate::failure::Failure;
 use linerate::report::{self, NO_SCREEN};
 use linerate::run::Run;
+use linerate::verdict::Verdict;
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
@@ -208,7 +209,14 @@ fn the_page_has_its_parts() {
         for id in ["map", "waterfall", "stages", "cores", "machine", "again"] {
             assert!(page.contains(&format!("<section id=\"{id}\"")), "{name}: {id}");
         }
-        assert!(page.contains(&run.host) && page.contains(">bottleneck</span>"), "{name}");
+        // Only what the path has shown is called the bottleneck.
+        let verdict = run.diagnosis.as_ref().and_then(|diagnosis| diagnosis.verdict);
+        let confirmed = matches!(verdict, Some(Verdict::Confirmed | Verdict::Tie));
+        let words = if confirmed { ["bottleneck", "predicted"] } else { ["predicted", "bottleneck"] };
+        let [said, unsaid] = words;
+        assert!(page.contains(&run.host) && page.contains(&format!(">{said}</span>")), "{name}");
+        let (said, unsaid) = (format!("block {said}"), format!("block {unsaid}"));
+        assert!(page.contains(&said) && !page.contains(&unsaid), "{name}");
         assert!(
             page.contains("<svg class=\"map\"") && page.contains("aria-labelledby=\"map-t map-d\""),
             "{name}"

@@ -1,13 +1,14 @@
 //! Processors: `/proc/cpuinfo`, `/sys/devices/system/cpu`, and what this process may use of them. Caches,
 //! clock and idle states have files of their own.
 
+mod baseline;
 mod cache;
 pub mod cpu_list;
-mod crc32c;
 mod frequency;
 mod idle;
 
 use crate::probe::machine::{Cpu, LogicalCpu, NumaNode};
+pub use baseline::cpu_speeds;
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::Throttle;
@@ -38,7 +39,8 @@ pub(crate) fn read(sysroot: &Sysroot, nodes: &[NumaNode]) -> Cpu {
         boost: frequency.boost,
         idle_driver: idle::driver(sysroot),
         idle_states: idle::states(sysroot, first),
-        crc32c_bytes_per_second: crc32c::bytes_per_second(sysroot),
+        crc32c_bytes_per_second: baseline::crc32c_of_one_core(sysroot),
+        baseline: Fact::unknown("`linerate probe` times this machine's cores"),
         sockets: Vec::new(),
         logical,
     }

@@ -15,6 +15,8 @@ pub(super) struct Pool {
     pub(super) devices: Vec<String>,
     /// How it spreads its data.
     pub(super) array: Array,
+    /// Algorithm and driver of its checksums, as `crc32c (crc32c-intel)`.
+    pub(super) checksum: Option<String>,
 }
 
 /// All that are mounted.
@@ -25,7 +27,10 @@ pub(super) fn read(sysroot: &Sysroot) -> Vec<Pool> {
         // `features` stands beside the file systems and has none.
         let devices = sysroot.list(format!("{place}/devices"));
         if !devices.is_empty() {
-            pools.push(Pool { array: array(sysroot, &place, devices.len()), devices });
+            let array = array(sysroot, &place, devices.len());
+            let checksum = sysroot.text(format!("{place}/checksum"));
+            let checksum = checksum.ok().map(|text| text.trim().to_string());
+            pools.push(Pool { array, checksum, devices });
         }
     }
     pools
@@ -156,5 +161,6 @@ mod tests {
         let pools = read(&tree.sysroot());
         assert_eq!((pools[0].array.degraded.known(), pools[0].array.disks.known()), (Some(&1), Some(&2)));
         assert_eq!(pools[0].devices, ["sda"]);
+        assert_eq!(pools[0].checksum, None, "a kernel that does not say");
     }
 }

@@ -53,12 +53,14 @@ impl<'a> BackingDevices<'a> {
     /// One mount with its block devices by kernel name.
     fn file_system(&self, mount: &Mount) -> FileSystem {
         let devices = self.devices(mount);
+        let pool = devices.first().filter(|_| mount.kind == "btrfs").and_then(|device| self.pool(device));
         FileSystem {
             mount_point: mount.mount_point.clone(),
             kind: mount.kind.clone(),
             source: mount.source.clone(),
             options: mount.options.clone(),
             array: self.array(mount, &devices),
+            checksum: pool.and_then(|pool| pool.checksum.clone()),
             devices,
         }
     }
@@ -233,10 +235,13 @@ mod tests {
             ("sys/fs/btrfs/0a1b/devices/sdb/x", ""),
             ("sys/fs/btrfs/0a1b/devices/sdc/x", ""),
             ("sys/fs/btrfs/0a1b/allocation/data/raid0/total_bytes", "1"),
+            ("sys/fs/btrfs/0a1b/checksum", "crc32c (crc32c-generic)\n"),
             ("proc/spl/kstat/zfs/tank/state", "ONLINE\n"),
         ]);
         let disks: Vec<Disk> = disk::read(&tree.sysroot(), &[]).into_iter().map(|(disk, _)| disk).collect();
         let found = read(&tree.sysroot(), &disks);
+        let checksums: Vec<&str> = found.iter().filter_map(|fs| fs.checksum.as_deref()).collect();
+        assert_eq!(checksums, ["crc32c (crc32c-generic)"; 2]);
         let shown: Vec<(String, Option<u32>, Option<u64>)> = found
             .iter()
             .filter_map(|fs| fs.array.clone())

@@ -6,6 +6,7 @@ use crate::probe::machine::{Disk, DiskKind, FileSystem, Machine};
 use linerate_facts::fact::Fact;
 use linerate_facts::sysroot::Sysroot;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 /// What stands behind a path.
@@ -15,6 +16,8 @@ pub struct SourceBacking {
     pub file_system: Option<FileSystem>,
     /// What the file system is mounted from (`/dev/md0`, `host:/export`), or the block device itself.
     pub device: String,
+    /// Kernel names of what is right behind: the devices of the file system, or the block device itself.
+    pub devices: Vec<String>,
     /// Kernel names of the disks at the bottom: partitions, dm, md and multi-device btrfs are walked down, a
     /// loop device counts as a disk. Empty for networks, memory and what cannot be seen through.
     pub leaves: Vec<String>,
@@ -37,9 +40,10 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
             leaves: leaves(&machine.disks, std::slice::from_ref(&name)),
             logical_block_bytes: largest_block(
                 &machine.disks,
-                &[name],
+                std::slice::from_ref(&name),
                 "it is no block device of this machine",
             ),
+            devices: vec![name],
         });
     }
     if sysroot.is_live() && matches!(linerate_system::device::block_device_number(&path), Ok(Some(_))) {
@@ -62,8 +66,30 @@ pub fn devices_behind(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Fact
             &file_system.devices,
             &no_device(&file_system.kind),
         ),
+        devices: file_system.devices.clone(),
         file_system: Some(file_system),
     })
+}
+
+/// Every block device on the way from a path to the disks at the bottom, the nearest first, and on through the
+/// files of loop devices to what these lie on. Empty where no block device is seen.
+pub fn devices_below(sysroot: &Sysroot, machine: &Machine, path: &Path) -> Vec<String> {
+    let behind = |path: &Path| {
+        devices_behind(sysroot, machine, path).known().map_or_else(Vec::new, |behind| behind.devices.clone())
+    };
+    let mut met: Vec<String> = Vec::new();
+    let mut pending: VecDeque<String> = behind(path).into();
+    while let Some(name) = pending.pop_front() {
+        if met.contains(&name) {
+            continue;
+        }
+        if let Some(disk) = machine.disks.iter().find(|disk| disk.name == name) {
+            pending.extend(disk.members.iter().cloned());
+            pending.extend(disk.backing_file.iter().flat_map(|file| behind(file)));
+        }
+        met.push(name);
+    }
+    met
 }
 
 /// Why no block device is behind a file system of this kind.
@@ -201,10 +227,21 @@ mod tests {
     }
 
     #[test]
+    fn all_devices_below_a_path_come_nearest_first_through_the_files_of_loop_devices() {
+        let tree = tree();
+        let machine = probe(&tree.sysroot());
+        let below = |path: &str| devices_below(&tree.sysroot(), &machine, Path::new(path));
+        assert_eq!(below("/md/file"), ["md0", "dm-1", "sdb", "sda2", "sdc", "sda"]);
+        assert_eq!(below("/lab/file"), ["loop0", "sdb", "sdc"], "its image lies on the btrfs of /pool");
+        assert_eq!(below("/dev/sda2"), ["sda2", "sda"]);
+        assert!(below("/net/file").is_empty());
+    }
+
+    #[test]
     fn a_block_device_itself() {
         let raw = behind("/dev/sda2");
         assert_eq!((raw.file_system, raw.device.as_str()), (None, "/dev/sda2"));
-        assert_eq!(raw.leaves, ["sda"]);
+        assert_eq!((raw.devices, raw.leaves), (vec!["sda2".to_string()], vec!["sda".to_string()]));
         assert_eq!(behind("/dev/mapper/vg-root").leaves, ["sda", "sdc"]);
     }
 

@@ -48,6 +48,10 @@ pub struct Cpu {
     /// CRC-32C of one core, bytes per second, timed when the machine was probed; only of the live machine.
     #[serde(default)]
     pub crc32c_bytes_per_second: Fact<f64>,
+    /// What the cores compute, timed by `linerate probe` alone: on one thread, on one thread of each core where
+    /// there are several, on all threads where a core has several.
+    #[serde(default)]
+    pub baseline: Fact<Vec<CpuSpeed>>,
     /// Sockets as the firmware describes them (SMBIOS type 4).
     #[serde(default)]
     pub sockets: Vec<Socket>,
@@ -59,6 +63,17 @@ impl Cpu {
         let of_them = self.logical.iter().filter(|cpu| cpus.contains(&cpu.id));
         of_them.filter_map(|cpu| cpu.package.known().copied()).collect()
     }
+}
+
+/// What so many threads compute together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuSpeed {
+    pub threads: u32,
+    /// Multiplications and additions of 64 bits.
+    pub integer_per_second: f64,
+    /// The same in double precision, without what only some processors of an architecture have.
+    pub floating_per_second: f64,
+    pub crc32c_bytes_per_second: f64,
 }
 
 /// One logical processor.

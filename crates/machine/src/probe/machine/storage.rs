@@ -121,6 +121,10 @@ pub struct FileSystem {
     /// below does (XFS `sunit`).
     #[serde(default)]
     pub array: Option<Array>,
+    /// Algorithm and driver of the checksums of its data, `crc32c (crc32c-intel)`, where the kernel shows them
+    /// (btrfs, since Linux 5.5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
 }
 
 /// How data is spread over several devices.

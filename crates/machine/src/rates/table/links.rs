@@ -6,7 +6,7 @@ use super::{
 use crate::rates::interconnect::INTERCONNECTS;
 use crate::rates::pci::BUSES;
 use crate::rates::pcie::{self, GENERATIONS, PayloadDirection};
-use crate::rates::storage::LINKS;
+use crate::rates::storage::{CLASSES_SOURCE, DISK_CLASSES, LINKS};
 
 const PCIE: &str = "PCI-SIG, PCI Express base specification: 8b/10b, 128b/130b, FLITs of 242 in 256 bytes";
 const PCIE_PACKETS: &str = "PCI-SIG, PCI Express base specification: 16 bytes of header for a write to \
@@ -200,6 +200,33 @@ pub(super) fn storage() -> Table {
             plain("rated_bytes_per_second", "rated"),
             plain("effective_bytes_per_second", "effective"),
             once("note", "notes"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// Kinds of disks.
+pub(super) fn disks() -> Table {
+    const MIB: f64 = 1_048_576.0;
+    let rows = DISK_CLASSES.iter().map(|class| TableRow {
+        cells: vec![
+            text(class.name),
+            megabytes(class.read_mib_per_second * MIB),
+            megabytes(class.write_mib_per_second * MIB),
+            short(class.read_ms),
+            short(class.write_ms),
+        ],
+        source: CLASSES_SOURCE,
+    });
+    Table {
+        name: "disks",
+        title: "Disks of 2010: MB/s in sequence, milliseconds for one random access".into(),
+        columns: vec![
+            plain("disk", "disk"),
+            plain("read_bytes_per_second", "read"),
+            plain("write_bytes_per_second", "write"),
+            plain("random_read_ms", "random read"),
+            plain("random_write_ms", "random write"),
         ],
         rows: rows.collect(),
     }

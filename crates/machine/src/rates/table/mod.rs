@@ -45,7 +45,7 @@ pub fn tables(kind: TableKind) -> Vec<Table> {
         TableKind::Interconnect => vec![links::interconnect()],
         TableKind::Ethernet => vec![network::phys(), network::rates()],
         TableKind::Otn => vec![network::otn()],
-        TableKind::Storage => vec![links::storage()],
+        TableKind::Storage => vec![links::storage(), links::disks()],
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Ledger, LedgerHost, Offload, ReceiverAccount, Sent, Streams, Thread, ledger};
 use crate::measure::Measurement;
-use crate::measure::streams::{HostCounters, StreamDirection, StreamFigure, StreamsResult};
+use crate::measure::streams::{HostCounters, NicAccount, StreamDirection, StreamFigure, StreamsResult};
 use linerate_facts::protocol::Protocol;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub fn ledgers(measurements: &[Measurement]) -> Vec<MeasuredLedger> {
     for measurement in measurements {
         let Some(result) = measurement.streams.as_deref() else { continue };
         let Some(own) = result.counters.iter().find(|host| !host.peer) else { continue };
+        if let Some(nic) = &result.at_nic {
+            all.push(until_nic(measurement, result, own, nic));
+        }
         for peer in result.counters.iter().filter(|host| host.peer) {
             for direction in [StreamDirection::Send, StreamDirection::Receive] {
                 let streams = streams_of(result, peer, direction);
@@ -36,6 +39,26 @@ pub fn ledgers(measurements: &[Measurement]) -> Vec<MeasuredLedger> {
         }
     }
     all
+}
+
+/// Nobody receives: what left by the NIC is the last that is counted.
+fn until_nic(
+    measurement: &Measurement,
+    result: &StreamsResult,
+    own: &HostCounters,
+    nic: &NicAccount,
+) -> MeasuredLedger {
+    let streams: Vec<&StreamFigure> = result.streams.iter().collect();
+    let mut totals = totals(measurement, result, StreamDirection::Send, &streams);
+    totals.received.bytes = nic.payload_bytes;
+    // To the nearest: the packets of others are in the count, too.
+    let each = u64::from(totals.datagram_bytes.max(1));
+    totals.received.datagrams = ((nic.payload_bytes + each / 2) / each).min(totals.sent.datagrams);
+    let here = end(own, &measurement.cpu_by_core, &streams);
+    let mut ledger = ledger(&here, &LedgerHost { host: String::new(), ..LedgerHost::default() }, &totals);
+    ledger.lines.retain(|line| line.host == here.host);
+    ledger.until_nic = true;
+    MeasuredLedger { measurement: measurement.name.clone(), direction: StreamDirection::Send, ledger }
 }
 
 /// The streams to or from this host.

@@ -56,6 +56,7 @@ fn of_hosts(sender: &LedgerHost, receiver: &LedgerHost, streams: &Streams) -> Le
     others.extend(in_the_same_counters(sender, receiver, streams));
     Ledger {
         protocol: streams.protocol,
+        until_nic: false,
         lines: lines::lines((sender, &sent), (receiver, &received), streams),
         lost_datagrams: if streams.protocol == Protocol::Udp { lost_datagrams } else { 0 },
         lost_bytes,

@@ -97,6 +97,9 @@ pub struct Thread {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
     pub protocol: Protocol,
+    /// Nobody receives: it ends at the NIC, and what left by it counts as received.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_nic: bool,
     /// From the sending program to the receiving one, a line a layer, and the interface's for each interface.
     pub lines: Vec<LedgerLine>,
     /// Sent and not received, by the numbers in the datagrams (UDP); what TCP lost, it sent again.

@@ -171,18 +171,12 @@ mod tests {
         let device =
             DeviceUse { read_bytes_per_second: 50e6, written_bytes_per_second: 50e6, ..DeviceUse::default() };
         AccessResult {
-            job: plain(),
             reads: side(),
             writes: side(),
             first_done_bytes_per_second: 200e6,
             last_done_bytes_per_second: 200e6,
             devices: vec![device],
-            checks: Checks::default(),
-            burst: None,
-            steady: None,
-            corrupt: None,
-            errors: Vec::new(),
-            visits: Vec::new(),
+            ..AccessResult::of(plain())
         }
     }
 

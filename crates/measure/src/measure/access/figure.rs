@@ -75,18 +75,15 @@ pub(crate) fn measurement(
     let rate = measurement.bytes_per_second;
     let side = |tally: &Tally| side(tally, rate, reads.bytes + writes.bytes);
     let mut result = AccessResult {
-        job: job.clone(),
         reads: (reads.operations > 0).then(|| side(&reads)),
         writes: (writes.operations > 0).then(|| side(&writes)),
         first_done_bytes_per_second: if watched.timed { rate } else { first_done },
         last_done_bytes_per_second: last_done,
         devices: std::mem::take(&mut watched.devices),
-        checks: super::Checks::default(),
         burst,
-        steady: None,
         corrupt: job.verify.then_some(corrupt),
         errors: failed,
-        visits: Vec::new(),
+        ..AccessResult::of(job.clone())
     };
     let facts = Facts { bench, job, watched: &watched, outcomes: &outcomes };
     let (made, flags) = checks::checks(&facts, &result);

@@ -35,9 +35,10 @@ pub use files::Prepared;
 pub use job::*;
 pub use linerate_model::plan::Burst;
 pub use merge::merged;
+#[cfg(test)]
+pub(crate) use parts::tests::job as test_job;
 pub use result::*;
-pub use scaling::Reached;
-pub use scaling::{numbers, scaling};
+pub use scaling::{Reached, curve, numbers};
 pub(crate) use series::{SHORT_WINDOW_SECONDS, Series};
 pub use steady::steady;
 pub(crate) use steady::{MOST_ROUNDS, WINDOW_ROUNDS};

@@ -74,7 +74,7 @@ pub(super) mod tests {
     use std::collections::HashSet;
 
     /// A job of 64 KiB requests, changed by each test as it needs.
-    pub(in super::super) fn job(sources: usize, workers: u32, layout: FileLayout) -> AccessJob {
+    pub(crate) fn job(sources: usize, workers: u32, layout: FileLayout) -> AccessJob {
         AccessJob {
             sources: (0..sources).map(|index| format!("/source{index}").into()).collect(),
             workers,

@@ -32,6 +32,31 @@ pub struct AccessResult {
     /// Each visit's own figures, in the order in which they were taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visits: Vec<JobRound>,
+    /// Of several sources at once: the sum of what each of them reached alone with its own workers of this job,
+    /// bytes per second; none: not measured (`disk --scaling`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_bytes_per_second: Option<f64>,
+}
+
+impl AccessResult {
+    /// Nothing came of a job yet.
+    pub fn of(job: AccessJob) -> Self {
+        AccessResult {
+            job,
+            reads: None,
+            writes: None,
+            first_done_bytes_per_second: 0.0,
+            last_done_bytes_per_second: 0.0,
+            devices: Vec::new(),
+            checks: Checks::default(),
+            burst: None,
+            steady: None,
+            corrupt: None,
+            errors: Vec::new(),
+            visits: Vec::new(),
+            baseline_bytes_per_second: None,
+        }
+    }
 }
 
 /// What one visit of a job told beside its rate: as many samples of each as there were visits.
@@ -109,9 +134,30 @@ pub struct Steady {
     pub slope: f64,
 }
 
-/// `linerate disk --scaling`: 1, 2, 3 … devices.
+/// `linerate disk --scaling`: a curve for each cell of the grid.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
+    /// Of the first cell; in the file its fields are those of this.
+    #[serde(flatten)]
+    pub first: ScalingCurve,
+    /// Of the other cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<ScalingCurve>,
+}
+
+impl Scaling {
+    /// Every curve, in the order of the cells.
+    pub fn curves(&self) -> impl Iterator<Item = &ScalingCurve> {
+        std::iter::once(&self.first).chain(&self.further)
+    }
+}
+
+/// One cell with 1, 2, 3 … devices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScalingCurve {
+    /// The job of the cell with all of its devices (`title`); empty in files of before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cell: String,
     pub steps: Vec<ScalingStep>,
     /// The first number of devices from which on more of them bring less than a tenth of a device; none: it
     /// never levels off.

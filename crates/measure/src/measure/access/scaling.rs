@@ -1,7 +1,7 @@
 //! More and more devices: what each step reaches of the sum of the same devices alone, and from where on
 //! another brings nothing.
 
-use super::{Scaling, ScalingStep};
+use super::{ScalingCurve, ScalingStep};
 use crate::measure::statistics::{median, spread};
 
 /// Another device that brings less than this share of one brings nothing.
@@ -16,7 +16,7 @@ pub struct Reached {
 
 /// The curve. `alone` has the rate of each device by itself, in the order in which they join; steps are of
 /// rising numbers.
-pub fn scaling(alone: &[f64], reached: &[Reached]) -> Scaling {
+pub fn curve(cell: String, alone: &[f64], reached: &[Reached]) -> ScalingCurve {
     let step = |reached: &Reached| {
         let sum: f64 = alone.iter().take(reached.devices as usize).sum();
         let bytes_per_second = median(&reached.samples);
@@ -29,7 +29,7 @@ pub fn scaling(alone: &[f64], reached: &[Reached]) -> Scaling {
     };
     let steps: Vec<ScalingStep> = reached.iter().map(step).collect();
     let levels_off_at = levels_off(reached, median(alone));
-    Scaling { steps, levels_off_at, held_by: None }
+    ScalingCurve { cell, steps, levels_off_at, held_by: None }
 }
 
 /// The first number of devices from which on each further one brings less than a tenth of one, in the median
@@ -64,18 +64,18 @@ pub fn numbers(devices: u32) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    fn curve(rates: &[f64]) -> Scaling {
+    fn of(rates: &[f64]) -> ScalingCurve {
         let step = |(index, rate): (usize, &f64)| Reached {
             devices: index as u32 + 1,
             samples: vec![*rate * 0.99, *rate, *rate * 1.01],
         };
         let steps: Vec<Reached> = rates.iter().enumerate().map(step).collect();
-        scaling(&vec![100e6; rates.len()], &steps)
+        curve(String::new(), &vec![100e6; rates.len()], &steps)
     }
 
     #[test]
     fn a_common_limit_is_where_the_curve_levels_off() {
-        let found = curve(&[100e6, 199e6, 298e6, 301e6, 299e6, 300e6, 302e6, 298e6]);
+        let found = of(&[100e6, 199e6, 298e6, 301e6, 299e6, 300e6, 302e6, 298e6]);
         assert_eq!(found.levels_off_at, Some(3));
         assert!((found.steps[1].share - 0.995).abs() < 1e-9);
         assert!((found.steps[7].share - 0.3725).abs() < 1e-9);
@@ -84,16 +84,16 @@ mod tests {
 
     #[test]
     fn one_lucky_step_does_not_move_the_level() {
-        let found = curve(&[100e6, 200e6, 301e6, 326e6, 300e6, 293e6, 296e6, 296e6]);
+        let found = of(&[100e6, 200e6, 301e6, 326e6, 300e6, 293e6, 296e6, 296e6]);
         assert_eq!(found.levels_off_at, Some(3));
     }
 
     #[test]
     fn a_straight_line_never_levels_off() {
-        assert_eq!(curve(&[100e6, 200e6, 300e6, 400e6]).levels_off_at, None);
-        assert_eq!(curve(&[100e6]).levels_off_at, None);
+        assert_eq!(of(&[100e6, 200e6, 300e6, 400e6]).levels_off_at, None);
+        assert_eq!(of(&[100e6]).levels_off_at, None);
         // It bends, and still each brings a third of a device.
-        assert_eq!(curve(&[100e6, 150e6, 183e6, 216e6]).levels_off_at, None);
+        assert_eq!(of(&[100e6, 150e6, 183e6, 216e6]).levels_off_at, None);
     }
 
     #[test]
@@ -103,12 +103,12 @@ mod tests {
             .iter()
             .map(|(devices, samples)| Reached { devices: *devices, samples: samples.to_vec() })
             .collect();
-        assert_eq!(scaling(&[100e6; 3], &reached).levels_off_at, None);
+        assert_eq!(curve(String::new(), &[100e6; 3], &reached).levels_off_at, None);
     }
 
     #[test]
     fn what_falls_has_levelled_off_before() {
-        assert_eq!(curve(&[100e6, 200e6, 180e6, 150e6]).levels_off_at, Some(2));
+        assert_eq!(of(&[100e6, 200e6, 180e6, 150e6]).levels_off_at, Some(2));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Rates are what the receivers counted, on their clocks, between completions. A stream that cannot be opened
 //! or that dies is told and the others go on.
 
+mod blind;
 pub(crate) mod calibrate;
 mod counters;
 mod describe;
@@ -15,6 +16,7 @@ mod open;
 mod path_mtu;
 pub mod result;
 
+pub(crate) use blind::{HEADERS, HEADERS_V6, SentBlindly, from_blind, statistic};
 pub use calibrate::MethodTrial;
 pub(crate) use calibrate::{choose_method, choose_peer_method, compare_congestion_controls};
 pub use counters::HostCounters;
@@ -31,7 +33,7 @@ pub use linerate_transport::flow::stream::SendMethod;
 pub use path_mtu::PathMtu;
 pub(crate) use path_mtu::find_path_mtus;
 pub use result::PathFigure;
-pub use result::{Buffers, RoundTrips, StreamFigure, StreamsResult};
+pub use result::{Buffers, NicAccount, RoundTrips, StreamFigure, StreamsResult};
 
 use super::product::{Measurement, Stage};
 use super::window::WindowSpec;

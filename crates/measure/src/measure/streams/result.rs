@@ -30,6 +30,9 @@ pub struct StreamsResult {
     /// What each path carries in one packet, found by sending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_mtus: Vec<PathMtu>,
+    /// What the NIC counted of streams that nobody receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_nic: Option<NicAccount>,
     /// Counters of both hosts over its time: what the ledger is made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<HostCounters>,
@@ -47,9 +50,26 @@ impl StreamsResult {
             methods: Vec::new(),
             search: None,
             path_mtus: Vec::new(),
+            at_nic: None,
             counters: Vec::new(),
         }
     }
+}
+
+/// What left by a NIC where nobody receives, from before the first datagram to after the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicAccount {
+    pub interface: String,
+    /// As the interface counts: with headers and with what other programs sent; a virtual one counts a train as
+    /// one packet.
+    pub packets: u64,
+    pub bytes: u64,
+    /// The bytes without the headers of the packets, at most what was sent.
+    pub payload_bytes: u64,
+    /// Packets that its queueing disciplines dropped.
+    pub qdisc_drops: u64,
+    /// Answers that nobody listens on the port (ICMP).
+    pub unreachable: u64,
 }
 
 /// One path in one direction.

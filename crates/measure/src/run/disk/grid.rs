@@ -78,6 +78,22 @@ impl DiskGrid {
         Ok(cells)
     }
 
+    /// How many cells there are, without making them.
+    pub(super) fn combinations(&self) -> u64 {
+        let count = |many: usize| many as u64;
+        let transfers: u64 = self.orders.iter().map(|order| count(self.transfers_of(*order).len())).sum();
+        let depths: u64 = self.engines.iter().map(|engine| count(self.depths_of(*engine).len())).sum();
+        [
+            transfers,
+            depths,
+            count(self.layouts.len()),
+            count(self.accesses.len()),
+            count(self.workers.len().max(1)),
+        ]
+        .into_iter()
+        .fold(1, u64::saturating_mul)
+    }
+
     fn job(
         &self,
         order: AccessOrder,
@@ -178,6 +194,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let cells = grid(directory.path()).cells().expect("cells");
         assert_eq!(cells.len(), 3 * 3 * 2 * 2 * 2 * 3);
+        assert_eq!(grid(directory.path()).combinations(), cells.len() as u64);
         let different: HashSet<String> = cells.iter().map(|job| format!("{job:?}")).collect();
         assert_eq!(different.len(), cells.len());
         assert!(cells.iter().all(|job| job.block_bytes == 64 << 20 && job.segments == 2));

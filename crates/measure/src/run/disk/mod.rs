@@ -1,10 +1,12 @@
 //! `linerate disk`: the cells of a grid, each measured several times in an order that favours none; or ever
 //! more devices at once.
 
+mod blame;
 mod grid;
 mod precondition;
 mod scaling;
 mod sizes;
+mod time;
 
 use super::{Run, RunContext, Save};
 use crate::event::Event;
@@ -16,10 +18,13 @@ use crate::measure::{Measurement, Stage};
 pub use grid::{DiskGrid, WorkerParts};
 use linerate_facts::failure::Failure;
 use linerate_model::plan::Goal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+pub use time::GridTime;
 
 /// A disk that is slow gets shorter files rather than a longer wait, where their size was not asked for.
 const WRITING_SECONDS: u64 = 8;
+/// Of the time that goes by, saving takes at most one part of this.
+const SAVING_APART: u32 = 20;
 
 /// What to measure, and how often.
 #[derive(Clone, Debug)]
@@ -34,7 +39,7 @@ pub struct DiskSpec {
     pub rounds: u32,
     /// Rounds until SNIA's steady state, whose window then counts.
     pub steady_state: bool,
-    /// 1, 2, 3 … all sources, instead of the grid.
+    /// 1, 2, 3 … all sources in each cell of the grid.
     pub scaling: bool,
     /// Empty the page cache of the machine before each visit.
     pub drop_caches: bool,
@@ -49,10 +54,11 @@ pub struct DiskSpec {
 
 /// Does all of it. A `Failure` means that nothing was measured; what fails later is in `Run::errors`.
 pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run, Failure> {
+    order.time()?;
     let machine = context.probe();
     let mut permissions = order.permissions.clone();
     if order.grid.sizes_itself() {
-        permissions.shorten_after = Some(std::time::Duration::from_secs(WRITING_SECONDS));
+        permissions.shorten_after = Some(Duration::from_secs(WRITING_SECONDS));
     }
     let cells = order.grid.cells()?;
     let name = order.name.clone().unwrap_or_else(|| name_of(&order.grid));
@@ -77,12 +83,20 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
     };
     run.changes = precondition::changes(order, &prepared);
     (context.save)(&run)?;
-    let mut session =
-        DiskCommand { bench, order, prepared, run: &mut run, save: &mut *context.save, visits: Vec::new() };
+    let mut session = DiskCommand {
+        bench,
+        order,
+        prepared,
+        run: &mut run,
+        save: &mut *context.save,
+        visits: Vec::new(),
+        next_save: Instant::now(),
+    };
     let failed = match order.scaling {
         true => scaling::measure(&mut session, &cells),
         false => session.measure(&cells),
     };
+    session.collect();
     let kept = session.prepared.kept();
     drop(session);
     run.changes.extend(kept.into_iter().map(|path| format!("made {path}, which was to be kept")));
@@ -109,7 +123,7 @@ fn goal(order: &DiskSpec) -> Goal {
 }
 
 /// The cells that can be measured. One that the machine has no room for is shown by name and takes nothing
-/// from the others; where there is no other, or each step of a curve is needed, it ends all.
+/// from the others; where there is no other, it ends all.
 fn make_ready(
     bench: &mut AccessBench<'_>,
     order: &DiskSpec,
@@ -124,7 +138,7 @@ fn make_ready(
     for job in cells {
         match prepared.ready_for(bench, &job) {
             Ok(()) => ready.push(job),
-            Err(Failure::Lacks(why)) if !order.scaling => {
+            Err(Failure::Lacks(why)) => {
                 let what = format!("{}: {why}", title(&job));
                 bench.listener.hear(&Event::Failed(what.clone()));
                 errors.push(what);
@@ -152,6 +166,8 @@ struct DiskCommand<'a, 'b> {
     save: Save<'a>,
     /// Of each cell, in the order of the cells.
     visits: Vec<Vec<Measurement>>,
+    /// Not before, lest a grid of thousands be saved all the time.
+    next_save: Instant,
 }
 
 impl DiskCommand<'_, '_> {
@@ -186,7 +202,7 @@ impl DiskCommand<'_, '_> {
         match self.visit(job, repeat) {
             Ok(visit) => self.keep(cell, named(visit), repeat + 1 == self.order.repeats),
             Err(Failure::Interrupted) => Ok(()),
-            Err(failure) if self.run.measurements.is_empty() => Err(failure),
+            Err(failure) if self.visits.iter().all(Vec::is_empty) => Err(failure),
             Err(failure) => {
                 self.failed(failure.to_string());
                 Ok(())
@@ -263,8 +279,24 @@ impl DiskCommand<'_, '_> {
         if last && let Some(whole) = merged(&self.visits[cell]) {
             self.bench.listener.hear(&Event::Measured(Box::new(whole)));
         }
+        self.save_when_due()
+    }
+
+    /// After each figure, as long as saving takes next to nothing of the time.
+    fn save_when_due(&mut self) -> Result<(), Failure> {
+        let begin = Instant::now();
+        if begin < self.next_save {
+            return Ok(());
+        }
+        self.collect();
+        let saved = (self.save)(self.run);
+        self.next_save = Instant::now() + begin.elapsed() * SAVING_APART;
+        saved
+    }
+
+    /// The figures of all visits so far.
+    fn collect(&mut self) {
         self.run.measurements = self.visits.iter().filter_map(|visits| merged(visits)).collect();
-        (self.save)(self.run)
     }
 
     fn tell_remaining(&mut self, cells: &[AccessJob], done: usize, total: usize, begin: Instant) {

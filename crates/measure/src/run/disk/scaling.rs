@@ -1,36 +1,49 @@
-//! `linerate disk --scaling`: each source alone, then 1, 2, 3 … of them at once, and who is to blame where
-//! the curve levels off.
+//! `linerate disk --scaling`: in each cell of the grid each source alone, then 1, 2, 3 … of them at once; what
+//! is reached of the baseline (the sum of each alone), and who is to blame where a curve levels off.
 
-use super::{DiskCommand, grid};
+use super::blame::{SourceStack, blamed};
+use super::{DiskCommand, DiskGrid, grid};
 use crate::event::Event;
-use crate::measure::access::{AccessJob, Reached, numbers, scaling};
+use crate::measure::Measurement;
+use crate::measure::access::{AccessJob, Reached, Scaling, ScalingCurve, curve, numbers, title};
 use crate::measure::statistics::median;
-use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::failure::Failure;
-use linerate_facts::sysroot::Sysroot;
 use linerate_facts::units::show_bytes_rate;
-use linerate_machine::probe::source::devices_behind;
-use linerate_machine::probe::{DiskKind, Machine};
-use linerate_machine::topology::Topology;
-use linerate_model::verdict::thresholds::{DISK_IDLE, OWN_CPU_FULL};
-use std::collections::BTreeMap;
-use std::path::Path;
+use linerate_facts::wording::counted;
+use std::ops::Range;
 use std::time::Instant;
 
-/// Measures the curve of the first cell. The figures are those of a grid whose cells are sets of sources.
-pub(crate) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) -> Result<(), Failure> {
-    let Some(job) = cells.first() else { return Ok(()) };
-    let sources = job.sources.len() as u32;
-    let workers = (job.workers / sources.max(1)).max(1);
-    let of = |from: u32, count: u32| AccessJob {
-        sources: job.sources[from as usize..(from + count) as usize].to_vec(),
-        workers: workers * count,
-        ..job.clone()
-    };
-    let alone: Vec<AccessJob> = (0..sources).map(|source| of(source, 1)).collect();
-    let steps = numbers(sources);
-    let together: Vec<AccessJob> = steps.iter().filter(|step| **step > 1).map(|step| of(0, *step)).collect();
-    let jobs: Vec<AccessJob> = alone.iter().chain(&together).cloned().collect();
+/// One cell: which of all jobs are its own.
+struct CellJobs {
+    name: String,
+    /// Each source by itself.
+    alone: Range<usize>,
+    /// So many sources at once; one is the first alone.
+    steps: Vec<(u32, usize)>,
+}
+
+/// Measurements of one cell with this number of sources.
+pub(super) fn jobs_of_a_cell(sources: u32) -> usize {
+    sources as usize + numbers(sources).len() - 1
+}
+
+/// Every source needs a worker in every cell, else there is nothing to hold the others against.
+pub(super) fn check(grid: &DiskGrid) -> Result<(), Failure> {
+    let sources = grid.sources.len();
+    match grid.workers.iter().min().filter(|workers| (**workers as usize) < sources) {
+        Some(fewest) => Err(Failure::Usage(format!(
+            "--scaling: {} for {sources} sources leaves one of them without; give --workers {sources} or more",
+            counted(*fewest, "worker"),
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Measures the curve of each cell. The figures are those of a grid whose cells are sets of sources.
+pub(super) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) -> Result<(), Failure> {
+    let (jobs, cells) = laid_out(cells);
+    let Some(job) = jobs.last() else { return Ok(()) };
+    let stacks = SourceStack::of_each(session.bench.sysroot, session.bench.machine, &job.sources);
     session.visits = vec![Vec::new(); jobs.len()];
     let total = jobs.len() * session.order.repeats as usize;
     let begin = Instant::now();
@@ -38,6 +51,7 @@ pub(crate) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) ->
     for repeat in 0..session.order.repeats {
         for at in grid::shuffled(jobs.len(), session.order.grid.seed.wrapping_add(u64::from(repeat))) {
             if session.bench.stopped() {
+                conclude(session, &cells, &stacks);
                 return Ok(());
             }
             session.tell_remaining(&jobs, done, total, begin);
@@ -45,9 +59,52 @@ pub(crate) fn measure(session: &mut DiskCommand<'_, '_>, cells: &[AccessJob]) ->
             session.visit_and_keep(at, job, repeat, |visit| named(visit, job))?;
             done += 1;
         }
-        conclude(session, &alone, &steps);
+        conclude(session, &cells, &stacks);
+    }
+    for curve in session.run.scaling.iter().flat_map(Scaling::curves) {
+        if let (Some(level), Some(who)) = (curve.levels_off_at, &curve.held_by) {
+            let note = format!("{}: levels off at {}, {who}", curve.cell, counted(level, "source"));
+            session.bench.listener.hear(&Event::Note(note));
+        }
     }
     Ok(())
+}
+
+/// The jobs of all cells one after the other: each source alone, then several at once.
+fn laid_out(cells: &[AccessJob]) -> (Vec<AccessJob>, Vec<CellJobs>) {
+    let mut jobs: Vec<AccessJob> = Vec::new();
+    let mut laid = Vec::new();
+    for cell in cells {
+        let sources = cell.sources.len() as u32;
+        let first = jobs.len();
+        jobs.extend((0..sources).map(|source| part(cell, source..source + 1)));
+        let alone = first..jobs.len();
+        let mut steps = Vec::new();
+        for number in numbers(sources) {
+            if number > 1 {
+                jobs.push(part(cell, 0..number));
+            }
+            steps.push((number, if number > 1 { jobs.len() - 1 } else { first }));
+        }
+        laid.push(CellJobs { name: title(cell), alone, steps });
+    }
+    (jobs, laid)
+}
+
+/// Some sources of a cell with the workers that they have in it (these are dealt round), and with these
+/// workers' share of a rate that all together are to keep.
+fn part(cell: &AccessJob, which: Range<u32>) -> AccessJob {
+    let sources = cell.sources.len() as u32;
+    let of = |source: u32| cell.workers / sources + u32::from(source < cell.workers % sources);
+    let workers: u32 = which.clone().map(of).sum();
+    let share = f64::from(workers) / f64::from(cell.workers);
+    AccessJob {
+        sources: cell.sources[which.start as usize..which.end as usize].to_vec(),
+        workers,
+        requests_per_second: cell.requests_per_second.map(|rate| rate * share),
+        limit_bytes_per_second: cell.limit_bytes_per_second.map(|rate| rate * share),
+        ..cell.clone()
+    }
 }
 
 /// The name tells how many sources took part: all else is the same in every step.
@@ -60,80 +117,64 @@ fn named(mut visit: Measurement, job: &AccessJob) -> Measurement {
     visit
 }
 
-fn conclude(session: &mut DiskCommand<'_, '_>, alone: &[AccessJob], steps: &[u32]) {
+/// The curves by all visits so far, and the baseline of each figure of several sources.
+fn conclude(session: &mut DiskCommand<'_, '_>, cells: &[CellJobs], stacks: &[SourceStack]) {
+    let mut curves = cells.iter().filter_map(|cell| curve_of(session, cell, stacks)).collect::<Vec<_>>();
+    if !curves.is_empty() {
+        let further = curves.split_off(1);
+        session.run.scaling = curves.pop().map(|first| Scaling { first, further });
+    }
+}
+
+/// None as long as a source was not measured alone.
+fn curve_of(
+    session: &mut DiskCommand<'_, '_>,
+    cell: &CellJobs,
+    stacks: &[SourceStack],
+) -> Option<ScalingCurve> {
     let samples =
         |at: usize| -> Vec<f64> { session.visits[at].iter().map(|visit| visit.bytes_per_second).collect() };
-    let rates: Vec<f64> = (0..alone.len()).map(|at| median(&samples(at))).collect();
-    // The first step is the first source alone; those together follow behind all that are alone.
-    let at = |step: usize| if step == 0 { 0 } else { alone.len() + step - 1 };
-    let reached: Vec<Reached> = steps
-        .iter()
-        .enumerate()
-        .map(|(step, devices)| Reached { devices: *devices, samples: samples(at(step)) })
-        .filter(|reached| !reached.samples.is_empty())
-        .collect();
-    let mut curve = scaling(&rates, &reached);
-    if let Some(level) = curve.levels_off_at
-        && let Some(last) = session.visits.iter().rev().find_map(|visits| visits.last())
-    {
-        let rate =
-            curve.steps.iter().find(|step| step.devices == level).map_or(0.0, |step| step.bytes_per_second);
-        let who = blamed(session.bench.sysroot, session.bench.machine, last);
-        let sentence = format!("{}: {who}", show_bytes_rate(rate));
-        session.bench.listener.hear(&Event::Note(format!("levels off at {level} sources, {sentence}")));
-        curve.held_by = Some(sentence);
+    let alone = cell.alone.clone().map(samples).collect::<Vec<_>>();
+    if alone.iter().any(Vec::is_empty) {
+        return None;
     }
-    session.run.scaling = Some(curve);
+    let alone: Vec<f64> = alone.iter().map(|samples| median(samples)).collect();
+    let reached = cell.steps.iter().map(|(devices, at)| Reached { devices: *devices, samples: samples(*at) });
+    let reached: Vec<Reached> = reached.filter(|reached| !reached.samples.is_empty()).collect();
+    let mut curve = curve(cell.name.clone(), &alone, &reached);
+    let all = cell.steps.last().and_then(|(_, at)| session.visits[*at].last());
+    if let Some((level, all)) = curve.levels_off_at.zip(all) {
+        let there = curve.steps.iter().find(|step| step.devices == level);
+        let rate = there.map_or(0.0, |step| step.bytes_per_second);
+        let who = blamed(session.bench.machine, stacks, all);
+        curve.held_by = Some(format!("{}: {who}", show_bytes_rate(rate)));
+    }
+    for (devices, at) in cell.steps.iter().filter(|(devices, _)| *devices > 1) {
+        let baseline = alone.iter().take(*devices as usize).sum();
+        let results = session.visits[*at].iter_mut().filter_map(|visit| visit.access.as_mut());
+        results.for_each(|access| access.baseline_bytes_per_second = Some(baseline));
+    }
+    Some(curve)
 }
 
-/// What all sources share and what may hold them there, by what was seen with the most of them.
-fn blamed(sysroot: &Sysroot, machine: &Machine, most: &Measurement) -> String {
-    match most.held_by {
-        Some(LimitedBy::Cpu | LimitedBy::Generator) => {
-            return "a core of linerate's own had no time left".into();
-        }
-        Some(LimitedBy::Quota) => return "the CPU quota of the control group holds linerate itself".into(),
-        _ => {}
-    }
-    let Some(access) = &most.access else { return "what limits them is unknown".into() };
-    let names: Vec<String> = access.devices.iter().map(|device| device.name.clone()).collect();
-    if let Some(below) = common_below(sysroot, machine, &names) {
-        return format!("{below}, which all of them lie on");
-    }
-    let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    if let Some(shared) = Topology::new(machine).shared_by(&all, &[]) {
-        return format!("{shared}, which all of them hang on");
-    }
-    if access.checks.generator_cpu >= OWN_CPU_FULL {
-        return "the processors: linerate itself used most of their time".into();
-    }
-    let busiest = access.devices.iter().map(|device| device.utilisation).fold(0.0, f64::max);
-    let idle = if busiest < DISK_IDLE {
-        format!("the devices themselves had time left (at most {:.0} % in use)", busiest * 100.0)
-    } else {
-        "each of them is in use all the time".into()
-    };
-    format!("something that they share and that /sys does not show; {idle}")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::access::{FileLayout, test_job};
 
-/// The one block device at the bottom of all of them, where it is none of themselves: what the files behind
-/// loop devices lie on.
-fn common_below(sysroot: &Sysroot, machine: &Machine, names: &[String]) -> Option<String> {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for name in names {
-        let disk = machine.disks.iter().find(|disk| disk.name == *name)?;
-        if disk.kind != DiskKind::Loop {
-            return None;
-        }
-        let file = disk.backing_file.as_deref()?;
-        for below in behind(sysroot, machine, file) {
-            *counts.entry(below).or_default() += 1;
-        }
+    #[test]
+    fn each_source_alone_has_the_workers_that_it_has_among_all() {
+        let mut cell = test_job(3, 7, FileLayout::FilePerWorker);
+        cell.limit_bytes_per_second = Some(70e6);
+        let (jobs, laid) = laid_out(&[cell.clone(), cell]);
+        let seen: Vec<(usize, u32)> = jobs.iter().map(|job| (job.sources.len(), job.workers)).collect();
+        assert_eq!(seen[..5], [(1, 3), (1, 2), (1, 2), (2, 5), (3, 7)]);
+        assert_eq!(seen[..5], seen[5..], "the second cell has jobs of its own");
+        assert_eq!(jobs[1].sources[0].to_str(), Some("/source1"));
+        assert!((jobs[1].limit_bytes_per_second.expect("a limit") - 20e6).abs() < 1.0);
+        assert_eq!(laid[1].alone, 5..8);
+        assert_eq!(laid[1].steps, [(1, 5), (2, 8), (3, 9)]);
+        assert_eq!(jobs_of_a_cell(3), 5);
+        assert_eq!(jobs_of_a_cell(1), 1);
     }
-    let all = |(_, count): &(String, usize)| *count == names.len() && names.len() > 1;
-    counts.into_iter().find(all).map(|(name, _)| name)
-}
-
-fn behind(sysroot: &Sysroot, machine: &Machine, file: &Path) -> Vec<String> {
-    devices_behind(sysroot, machine, file).known().map(|behind| behind.leaves.clone()).unwrap_or_default()
 }

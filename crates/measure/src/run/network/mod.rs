@@ -3,8 +3,10 @@
 //! counters before and after.
 
 mod iperf3;
+mod no_receiver;
 mod spec;
 mod steps;
+mod target;
 
 use super::interrupt::cut_at_stop;
 use super::{Run, RunContext, paths};
@@ -15,6 +17,7 @@ pub use iperf3::conduct_iperf3;
 use linerate_facts::failure::Failure;
 use linerate_model::plan::path_rate;
 use linerate_transport::agent::AgentSession;
+pub use no_receiver::{NoReceiverSpec, conduct_no_receiver};
 pub use spec::NetworkSpec;
 use std::time::Duration;
 use steps::Steps;

@@ -1,5 +1,5 @@
-//! The resources of a flow over parts, in the order of the bytes: source → joints → (link between sockets →)
-//! memory → CPU → (link between sockets →) joints → sink.
+//! The resources of a flow over parts, in the order of the bytes: (volume →) source → joints → (link between
+//! sockets →) memory → CPU → (link between sockets →) joints → sink (→ volume).
 //!
 //! Buffers lie on the node of the NIC, where its worker runs, whether it sends or receives; without a NIC at
 //! the sink, so that a byte crosses between nodes at most once, and each direction of a link is one resource.
@@ -9,7 +9,7 @@
 use super::figures::{self, USUAL_MTU, rated, stack, told};
 use super::product::{Flow, FlowEnd, Method};
 use super::socket_links::Links;
-use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, PartPlace, crossings};
+use crate::plan::parts::{ByteDevice, DeviceKind, Joint, MachineParts, Node, PartPlace, Volume, crossings};
 use crate::plan::{Origin, Resource, ResourceKind};
 use linerate_facts::fact::Fact;
 use linerate_machine::rates::ethernet::payload_bytes;
@@ -140,6 +140,7 @@ impl<'a> Graph<'a> {
     /// a device.
     fn drop_what_no_source_reaches(&mut self) {
         let mut reached: BTreeSet<String> = self.sources.iter().map(|device| device.id()).collect();
+        reached.extend(self.sources.iter().filter_map(|device| Some(self.volume(device)?.id())));
         if self.sources.is_empty() {
             reached.extend(self.buffers.iter().filter_map(|node| self.memory_id(*node)));
         }
@@ -193,8 +194,18 @@ impl<'a> Graph<'a> {
         for (index, resource) in chain.iter_mut().enumerate() {
             resource.next = firsts.get(index + 1).cloned().map_or_else(|| entrance.clone(), |id| vec![id]);
         }
+        if let Some(volume) = self.volume(device) {
+            let resource = volume.resource(self.parts, PayloadDirection::ToMemory);
+            self.put(Resource { next: vec![own.id.clone()], ..resource });
+        }
         self.put(own);
         chain.into_iter().for_each(|resource| self.put(resource));
+    }
+
+    /// The volume of this flow that a disk is in.
+    fn volume(&self, device: &ByteDevice) -> Option<&'a Volume> {
+        let mut volumes = self.flow.volumes.iter().filter_map(|name| self.parts.volume(name));
+        volumes.find(|volume| volume.has(device))
     }
 
     fn end(&self, device: &ByteDevice, direction: PayloadDirection) -> Resource {
@@ -202,7 +213,10 @@ impl<'a> Graph<'a> {
     }
 
     fn sink(&mut self, device: &ByteDevice, both: &BTreeSet<String>) {
-        let own = self.end(device, PayloadDirection::FromMemory);
+        let mut own = self.end(device, PayloadDirection::FromMemory);
+        let volume =
+            self.volume(device).map(|volume| volume.resource(self.parts, PayloadDirection::FromMemory));
+        own.next = volume.iter().map(|volume| volume.id.clone()).collect();
         let mut chain = self.chain(device, PayloadDirection::FromMemory, both, both);
         chain.reverse();
         let mut below = Some(own.id.clone());
@@ -211,6 +225,7 @@ impl<'a> Graph<'a> {
         }
         chain.into_iter().for_each(|resource| self.put(resource));
         self.put(own);
+        volume.into_iter().for_each(|resource| self.put(resource));
     }
 
     /// Where bytes go from a node's memory: the sinks' sides of it, and the links to other nodes. Those of

@@ -94,6 +94,10 @@ impl Flow {
         if self.has("nic:") {
             words.push_str(&format!(", {}", self.protocol.to_string().to_uppercase()));
         }
+        if !self.volumes.is_empty() {
+            let several = if self.volumes.len() > 1 { "s" } else { "" };
+            words.push_str(&format!(", through the volume{several} {}", self.volumes.join(", ")));
+        }
         format!("{words}, {} memory crossings a byte", figures::touches(self, parts))
     }
 }

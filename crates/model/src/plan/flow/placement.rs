@@ -37,7 +37,8 @@ pub(super) fn split(resources: &[Resource], solution: &Solution) -> Split {
     least(&mut limited, most, |resource| links.contains(&resource.id), through);
     let is_first: BTreeSet<String> = firsts(resources);
     least(&mut limited, most, |resource| is_first.contains(&resource.id), base);
-    least(&mut limited, most, |resource| resource.next.is_empty(), base);
+    let is_last: BTreeSet<String> = lasts(resources);
+    least(&mut limited, most, |resource| is_last.contains(&resource.id), base);
     let model = Model::new(&limited);
     let shares = shares(&model.ways(), &links);
     let crossing = shares.iter().filter(|share| share.crosses).map(|share| share.bytes_per_second).sum();
@@ -46,10 +47,19 @@ pub(super) fn split(resources: &[Resource], solution: &Solution) -> Split {
     Split { through: model.solve().through, shares, placement }
 }
 
-/// Where bytes start: what no other leads to.
+/// Where bytes start: what no other leads to. Those of a volume start at its disks.
 fn firsts(resources: &[Resource]) -> BTreeSet<String> {
-    let led: BTreeSet<&String> = resources.iter().flat_map(|resource| &resource.next).collect();
-    resources.iter().map(|resource| &resource.id).filter(|id| !led.contains(id)).cloned().collect()
+    let parts = resources.iter().filter(|resource| resource.kind != ResourceKind::Volume);
+    let led: BTreeSet<&String> = parts.clone().flat_map(|resource| &resource.next).collect();
+    parts.map(|resource| &resource.id).filter(|id| !led.contains(id)).cloned().collect()
+}
+
+/// Where bytes end: at what leads nowhere, or to a volume alone.
+fn lasts(resources: &[Resource]) -> BTreeSet<String> {
+    let parts = || resources.iter().filter(|resource| resource.kind != ResourceKind::Volume);
+    let there: BTreeSet<&String> = parts().map(|resource| &resource.id).collect();
+    let leads_on = |resource: &Resource| resource.next.iter().any(|id| there.contains(id));
+    parts().filter(|resource| !leads_on(resource)).map(|resource| resource.id.clone()).collect()
 }
 
 /// Lowers the capacity of some resources together, each to the same share of its `base`, as far as the flow
@@ -98,7 +108,10 @@ fn shares(ways: &[(Vec<String>, f64)], links: &BTreeSet<String>) -> Vec<FlowShar
         };
         let memory = way.iter().find_map(|id| id.strip_prefix("memory:")).and_then(|id| id.parse().ok());
         let crosses = way.iter().any(|id| links.contains(id));
-        *sums.entry((end(way.first()), end(way.last()), memory, crosses)).or_default() += bytes;
+        let mut ends = way.iter().filter(|id| !id.starts_with("volume:"));
+        let first = end(ends.next());
+        let last = ends.next_back().map_or_else(|| first.clone(), |id| end(Some(id)));
+        *sums.entry((first, last, memory, crosses)).or_default() += bytes;
     }
     let share = |((source, sink, node, crosses), bytes_per_second)| FlowShare {
         source,

@@ -11,6 +11,8 @@ pub struct Flow {
     pub from: Vec<FlowEnd>,
     /// Where they go.
     pub to: Vec<FlowEnd>,
+    /// Volumes that the bytes of their disks pass, by name.
+    pub volumes: Vec<String>,
     /// Over the NICs.
     pub protocol: Protocol,
     /// How the bytes pass memory.

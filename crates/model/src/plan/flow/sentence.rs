@@ -92,6 +92,12 @@ fn subject(parts: &MachineParts, kind: ResourceKind, group: &[&Resource], show: 
             }
             _ => counted("controller", "controllers", group, show),
         },
+        ResourceKind::Volume => match group {
+            [one] => {
+                format!("the volume {} ({}, {})", name(&one.id), show_bytes_rate(one.capacity), why(one))
+            }
+            _ => counted("volume", "volumes", group, show_bytes_rate),
+        },
         ResourceKind::Memory => match group {
             [one] => format!("the memory ({}; {})", show(one.capacity), why(one)),
             _ => counted("node's memory", "nodes' memories", group, show),

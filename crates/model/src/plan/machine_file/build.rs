@@ -23,6 +23,7 @@ pub(super) fn build(file: &File) -> Result<MachineParts, Wrong> {
     builder.socket_links(file)?;
     builder.joints(file)?;
     builder.devices(file)?;
+    builder.volumes(file)?;
     builder.no_circles()?;
     builder.lanes(file)?;
     builder.parts.catalogue = catalogue(&file.catalogue)?;
@@ -102,6 +103,9 @@ impl Builder {
         }
         for gpu in &file.gpu {
             self.name("gpu", &gpu.name, &gpu.count, &gpu.on)?;
+        }
+        for volume in &file.volume {
+            self.name("volume", &volume.name, &None, &None)?;
         }
         Ok(())
     }

@@ -26,6 +26,8 @@
 //! read = "250MB/s"
 //! ```
 //!
+//! `[[volume]]` is software over disks, with what somebody measured of it.
+//!
 //! `on` says what a part is plugged into: a slot, hub, switch, controller, bus, or `node0`; where it is
 //! absent, the node of a machine that has only one. What is wrong is told with its line.
 
@@ -34,6 +36,7 @@ mod names;
 mod numbers;
 mod tables;
 mod values;
+mod volumes;
 
 use super::parts::MachineParts;
 pub(super) use numbers::{is_max_payload, memory_rate};

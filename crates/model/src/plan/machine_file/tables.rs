@@ -33,6 +33,8 @@ pub(super) struct File {
     #[serde(default)]
     pub gpu: Vec<Gpu>,
     #[serde(default)]
+    pub volume: Vec<VolumeTable>,
+    #[serde(default)]
     pub catalogue: Catalogue,
 }
 
@@ -165,6 +167,20 @@ pub(super) struct Gpu {
     pub on: Option<Spanned<PlaceValue>>,
     pub pcie: Spanned<Pcie>,
     pub max_payload: Option<Spanned<u32>>,
+}
+
+/// `[[volume]]`: RAID, a volume manager or a file system over disks, as somebody measured it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VolumeTable {
+    pub name: Spanned<String>,
+    /// Its disks, by their names or those of their entries.
+    pub over: Spanned<PlaceValue>,
+    pub kind: Option<String>,
+    pub read: Option<Spanned<Rate>>,
+    pub write: Option<Spanned<Rate>>,
+    /// Of the sum of its disks, in place of `read` and `write`.
+    pub efficiency: Option<Spanned<f64>>,
 }
 
 /// `[catalogue]`: parts that may be bought.

@@ -148,6 +148,29 @@ fn mistakes_are_reported_with_their_place_and_the_remedy() {
             "line 7, column 6",
             "1 disk_ports",
         ),
+        (
+            "[[slot]]\nname = \"s\"\npcie = \"3x8\"\n[[nic]]\nname = \"a\"\non = \"s\"\nrate = \"10G\"\n\
+             [[nic]]\nname = \"b\"\non = \"s\"\nrate = \"10G\"\n",
+            "line 10, column 6",
+            "s holds a already: a slot takes one card",
+        ),
+        ("[[volume]]\nname = \"v\"\nover = \"d\"\n", "line 3, column 8", "no [[disk]] called “d”"),
+        ("[[volume]]\nname = \"v\"\nover = []\n", "line 3, column 8", "at least one disk"),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\nefficiency = 1.5\n",
+            "line 6, column 14",
+            "at most 1",
+        ),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"v\"\nover = \"d\"\nread = \"1GB/s\"\nefficiency = 0.5\n",
+            "line 7, column 14",
+            "replaces read and write",
+        ),
+        (
+            "[[disk]]\nname = \"d\"\n[[volume]]\nname = \"d\"\nover = \"d\"\n",
+            "line 4, column 8",
+            "taken by a disk",
+        ),
         ("[[bus]]\nname = \"b\"\n", "line 1, ", "missing field `rate`"),
         (
             "[processor]\nsockets = 3\n[[socket_link]]\nbetween = [0, 1]\nrate = \"9GB/s\"\n",

@@ -8,6 +8,7 @@ mod capacity;
 mod links;
 mod measured;
 mod probed;
+mod volumes;
 
 pub(super) use capacity::crossings;
 use linerate_facts::fact::Fact;
@@ -16,6 +17,7 @@ use linerate_machine::topology::DEEPEST;
 pub use measured::{MeasuredDevice, MeasuredParts};
 pub(super) use probed::ProbedParts;
 pub use probed::from_machine;
+pub use volumes::{Volume, VolumeLimit};
 
 /// What the machine is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +34,8 @@ pub struct MachineParts {
     pub joints: Vec<Joint>,
     /// Disks, NIC ports, GPUs.
     pub devices: Vec<ByteDevice>,
+    /// RAID, volume managers and file systems over disks, as a description has them.
+    pub volumes: Vec<Volume>,
     /// CPU time of one gigabyte (10⁹ bytes) through the whole path, seconds.
     pub cpu_seconds_per_gb: Fact<f64>,
     /// Parts that may be bought, for sizing; what is absent has a documented default.

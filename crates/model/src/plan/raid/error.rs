@@ -20,7 +20,9 @@ pub enum RaidError {
     NoPowerOfTwo { what: &'static str, bytes: u64, least: u64, most: u64 },
     #[error(
         "a request of {request} bytes is smaller than the disks' physical block of {block}: a disk moves \
-         whole blocks; give a --request of at least {block}, or the disks' true --block"
+         whole blocks, {} bytes for each of the request (an SSD that erases that much at once, when it is written); \
+         give a --request of at least {block}, or the disks' true --block",
+        block / (*request).max(1)
     )]
     RequestBelowBlock { request: u64, block: u64 },
     #[error(

@@ -109,6 +109,11 @@ fn wrong_questions_name_the_thing_the_cause_and_the_remedy() {
         (RaidSpec { chunk_bytes: Some(u64::MAX), ..usual() }, ["larger than 1 GiB", "never leave"]),
         (RaidSpec { chunk_bytes: Some(1 << 40), ..usual() }, ["larger than 1 GiB", "never leave"]),
         (RaidSpec { request_bytes: 512, ..usual() }, ["smaller than the disks' physical block", "--request"]),
+        // D1.3 §7: a page of 4 KiB in a block of 256 KiB: 64 pages are written for one.
+        (
+            RaidSpec { request_bytes: 4096, block_bytes: 256 << 10, ..usual() },
+            ["64 bytes for each of the request", "erases"],
+        ),
         (RaidSpec { request_bytes: 0, ..usual() }, ["smaller than the disks' physical block", "--block"]),
         (RaidSpec { request_bytes: 1_000_000, ..usual() }, ["no whole number of blocks", "--request 999424"]),
         (RaidSpec { request_bytes: u64::MAX, ..usual() }, ["no whole number", "1 GiB"]),

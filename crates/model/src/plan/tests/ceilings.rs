@@ -34,7 +34,7 @@ fn both(machine: &Machine, protocol: Protocol) -> Option<(Plan, Bound)> {
     let mut goal = goal();
     goal.protocols = vec![protocol];
     let run = plan(machine, &goal, own_sources, own_paths, false);
-    let flow = Flow { from, to, protocol, method: Method::Direct };
+    let flow = Flow { from, to, volumes: Vec::new(), protocol, method: Method::Direct };
     Some((run, plan_flow(&parts, &flow).ceiling))
 }
 

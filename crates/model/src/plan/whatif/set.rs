@@ -2,12 +2,12 @@
 
 use super::Hindrance;
 use crate::plan::machine_file::{is_max_payload, memory_rate, pcie, rate};
-use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, RateOrigin};
+use crate::plan::parts::{ByteDevice, DeviceKind, Joint, JointKind, MachineParts, RateOrigin, VolumeLimit};
 use linerate_facts::fact::Fact;
 
 pub(super) const HOW: &str = "write mtu=9000, maxpayload=256, memory.clock=1600, memory.channels=4, memory.rate=50GB/s, \
                    cpu.cores=8, cpu.cost=1.2 \
-(CPU seconds per GB), socket-link.rate=20GB/s, or NAME.mtu, NAME.rate, NAME.read, NAME.write, \
+(CPU seconds per GB), socket-link.rate=20GB/s, or NAME.mtu, NAME.rate, NAME.read, NAME.write (of disks and volumes), \
 NAME.pcie=3x16, NAME.maxpayload";
 
 pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), Hindrance> {
@@ -52,6 +52,10 @@ pub(super) fn set(parts: &mut MachineParts, words: &str) -> Result<(), Hindrance
         }
         (Some(name), "read" | "write") => {
             let rate = rate(value)?;
+            if let Some(volume) = parts.volumes.iter_mut().find(|volume| volume.name == name) {
+                *(if key == "read" { &mut volume.read } else { &mut volume.write }) = VolumeLimit::Rate(rate);
+                return Ok(());
+            }
             devices(parts, Some(name), |device| match &mut device.what {
                 DeviceKind::Disk { read, write } => {
                     *(if key == "read" { read } else { write }) = Fact::Known(rate);

@@ -1,7 +1,7 @@
 //! Changes to a small machine.
 
 use super::*;
-use crate::plan::flow::{Flow, Method, ends, plan_flow};
+use crate::plan::flow::{Flow, Method, plan_flow};
 use crate::plan::machine_file::parse;
 use crate::plan::parts::DeviceKind;
 use linerate_facts::protocol::Protocol;
@@ -56,12 +56,7 @@ fn machine() -> MachineParts {
 }
 
 fn gigabits(parts: &MachineParts) -> f64 {
-    let flow = Flow {
-        from: ends(parts, "disk").expect("disks"),
-        to: ends(parts, "nic").expect("NICs"),
-        protocol: Protocol::Udp,
-        method: Method::Direct,
-    };
+    let flow = Flow::between(parts, [&["disk"], &["nic"]], Protocol::Udp, Method::Direct).expect("ends");
     plan_flow(parts, &flow).ceiling.likely_bytes_per_second.expect("a likely rate") * 8.0 / 1e9
 }
 

@@ -4,13 +4,15 @@
 //! A worker (`flow::worker`) is the short way from a disk to the wire, with nothing of our own in its
 //! datagrams. A stream is the measuring instrument: it knows what was lost, doubled and late, how the kernel
 //! treated it, and it runs in either direction. The client always opens it (so that it passes firewalls, and
-//! so that nothing is sent to an address that did not ask); who sends is in `StreamSpec`.
+//! so that nothing is sent to an address that did not ask); who sends is in `StreamSpec`. `blind` alone sends
+//! without another end, for a switch that drops; who calls it has asked the user.
 //!
 //! `prepare` sets a socket up, `open_udp` and `accept_udp` bring the two ends of a UDP stream together (a TCP
 //! connection is admitted by who accepts it), then each end is `run`, or `start`ed on a thread of its own.
 
 pub mod account;
 mod ahead;
+mod blind;
 mod content;
 mod counters;
 pub mod datagram;
@@ -29,6 +31,7 @@ mod udp_send;
 #[cfg(test)]
 mod tests;
 
+pub use blind::send_blindly;
 pub use content::Content;
 pub use counters::{StreamCounters, StreamSample, TcpSample, ZeroCopyCounters};
 pub use open::{accept_udp, open_udp};

@@ -82,7 +82,6 @@ impl<D: RouteSource, Q: Queue + ?Sized> Work<'_, D, Q> {
             }
             Sent::Again => return Step::Now,
             Sent::Refused => {
-                bump(&counters.refusals, 1);
                 counters.refused_at.store(now, Ordering::Relaxed);
                 return Step::Now;
             }

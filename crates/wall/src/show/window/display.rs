@@ -19,13 +19,9 @@ x11rb::atom_manager! {
     /// Names that windows and window managers agree on (EWMH).
     pub Atoms: AtomsCookie {
         UTF8_STRING, WM_DELETE_WINDOW, WM_PROTOCOLS, _NET_SUPPORTED, _NET_SUPPORTING_WM_CHECK, _NET_WM_BYPASS_COMPOSITOR,
-        _NET_WM_FULLSCREEN_MONITORS, _NET_WM_NAME, _NET_WM_STATE, _NET_WM_STATE_FULLSCREEN,
+        _MOTIF_WM_HINTS, _NET_WM_FULLSCREEN_MONITORS, _NET_WM_NAME, _NET_WM_STATE, _NET_WM_STATE_FULLSCREEN,
     }
 }
-
-/// What else there is to do without a window.
-const REMEDY: &str = "leave the window out with --headless, --verify or --write FILE, or give it a display \
-                      without a screen (Xvfb)";
 
 /// The display does not go on; why.
 #[derive(Debug)]
@@ -61,17 +57,19 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Connects to the display that `DISPLAY` names.
-    pub(crate) fn connect() -> Result<Display, Failure> {
+    /// Connects to the display that `DISPLAY` names; `without`: the options that do without a window.
+    pub(crate) fn connect(without: &str) -> Result<Display, Failure> {
+        let remedy =
+            format!("leave the window out with {without}, or give it a display without a screen (Xvfb)");
         let name = std::env::var("DISPLAY").unwrap_or_default();
         if name.is_empty() {
             let session = match std::env::var_os("WAYLAND_DISPLAY") {
                 Some(_) => "this Wayland session has no XWayland, through which windows are shown: start it",
                 None => "set it inside an X or Wayland session, mostly to :0",
             };
-            return Err(Failure::Lacks(format!("no window: DISPLAY is not set; {session}, or {REMEDY}")));
+            return Err(Failure::Lacks(format!("no window: DISPLAY is not set; {session}, or {remedy}")));
         }
-        let refused = |error| Failure::Lacks(sentence(&name, &error));
+        let refused = |error| Failure::Lacks(sentence(&name, &error, &remedy));
         let (connection, screen) = RustConnection::connect(None).map_err(refused)?;
         let gone = |DisplayLost(why)| Failure::Lacks(format!("no window: the X display {name}: {why}"));
         let atoms = Atoms::new(&connection).map_err(DisplayLost::from).and_then(|atoms| Ok(atoms.reply()?));
@@ -84,7 +82,7 @@ impl Display {
             Failure::Lacks(format!(
                 "no window: the X display {name} has {} bits a pixel, and windows need 24 with 8 each for \
                  red, green and blue: start it so \
-                 (Xvfb -screen 0 1280x800x24), or {REMEDY}",
+                 (Xvfb -screen 0 1280x800x24), or {remedy}",
                 screen.root_depth
             ))
         })?;
@@ -170,28 +168,28 @@ fn true_colour(setup: &Setup, screen: &Screen) -> Option<(u8, u32)> {
 }
 
 /// Why there is no connection, and what to do.
-fn sentence(name: &str, error: &ConnectError) -> String {
+fn sentence(name: &str, error: &ConnectError, remedy: &str) -> String {
     let refused = |reason: &[u8]| {
         let reason = String::from_utf8_lossy(reason).trim().to_string();
         format!(
             "no window: the X server of DISPLAY={name} refuses this user (“{reason}”): run this as the \
              session's user, or name the session's cookie file in XAUTHORITY (`xauth info` shows it there), \
-             or {REMEDY}"
+             or {remedy}"
         )
     };
     match error {
         ConnectError::SetupFailed(failed) => refused(&failed.reason),
         ConnectError::SetupAuthenticate(failed) => refused(&failed.reason),
         ConnectError::DisplayParsingError(_) => {
-            format!("no window: DISPLAY={name} is no display: write it like :0 or HOST:0, or {REMEDY}")
+            format!("no window: DISPLAY={name} is no display: write it like :0 or HOST:0, or {remedy}")
         }
         ConnectError::InvalidScreen => {
-            format!("no window: the X server of DISPLAY={name} has no screen of that number, or {REMEDY}")
+            format!("no window: the X server of DISPLAY={name} has no screen of that number, or {remedy}")
         }
         error => format!(
             "no window: nothing answers as an X server at DISPLAY={name} ({error}): start it, or correct \
              DISPLAY (`ls /tmp/.X11-unix` names the \
-             local ones), or {REMEDY}"
+             local ones), or {remedy}"
         ),
     }
 }
@@ -241,9 +239,9 @@ mod tests {
             reason: b"No protocol specified\n".to_vec(),
             ..Default::default()
         };
-        let told = sentence(":0", &ConnectError::SetupFailed(failed));
+        let told = sentence(":0", &ConnectError::SetupFailed(failed), "use none");
         assert!(told.contains("“No protocol specified”") && told.contains("XAUTHORITY"), "{told}");
-        let told = sentence(":0.7", &ConnectError::InvalidScreen);
-        assert!(told.contains("no screen of that number"), "{told}");
+        let told = sentence(":0.7", &ConnectError::InvalidScreen, "use none");
+        assert!(told.contains("no screen of that number, or use none"), "{told}");
     }
 }

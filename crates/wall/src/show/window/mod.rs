@@ -38,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub enum WindowPlacement {
     /// On the desktop, with this size or that of the frames.
     Desktop { size: Option<Size> },
+    /// At this place of the display, with this size and without a frame of the window manager's.
+    At { x: i32, y: i32, size: Size },
     /// Over the whole of this output, or of the next one.
     FullScreen { output: Option<String> },
 }
@@ -53,6 +55,8 @@ pub struct ScreenWindowSpec {
     /// Which of how many screens it is.
     pub index: usize,
     pub screens: usize,
+    /// The options that do without a window, for the sentence where there is no display.
+    pub without: &'static str,
 }
 
 /// What became of a screen's frames in its window.
@@ -83,19 +87,20 @@ pub struct ScreenWindow {
 impl ScreenWindow {
     /// Opens it, black.
     pub fn open(order: ScreenWindowSpec) -> Result<ScreenWindow, Failure> {
-        let display = Display::connect()?;
+        let display = Display::connect(order.without)?;
         let display_name = display.name.clone();
         let told =
             |DisplayLost(why)| Failure::Lacks(format!("no window: the X display {display_name}: {why}"));
-        let (size, output) = match &order.place {
-            WindowPlacement::Desktop { size } => (*size, None),
+        let (size, at, output) = match &order.place {
+            WindowPlacement::Desktop { size } => (*size, None, None),
+            WindowPlacement::At { x, y, size } => (Some(*size), Some((*x, *y)), None),
             WindowPlacement::FullScreen { output } => {
                 let all = outputs::all(&display).map_err(&told)?;
                 let place = (order.index, order.screens);
-                (None, Some(outputs::chosen(&all, output.as_deref(), place)?))
+                (None, None, Some(outputs::chosen(&all, output.as_deref(), place)?))
             }
         };
-        let wanted = Wanted { size, frame: order.frame, output, index: order.index };
+        let wanted = Wanted { size, at, frame: order.frame, output, index: order.index };
         let surface = Surface::open(&display, &wanted).map_err(&told)?;
         let mailbox = Mailbox::new(WindowTitle { name: order.name.clone(), ..WindowTitle::default() });
         let mailbox = Arc::new(mailbox.map_err(|error| told(error.into()))?);

@@ -26,9 +26,9 @@ pub struct DisplayOutput {
     pub number: u32,
 }
 
-/// The outputs of the display that `DISPLAY` names, row by row.
-pub fn outputs() -> Result<Vec<DisplayOutput>, Failure> {
-    let display = Display::connect()?;
+/// The outputs of the display that `DISPLAY` names, row by row; `without`: the options that need none.
+pub fn outputs(without: &str) -> Result<Vec<DisplayOutput>, Failure> {
+    let display = Display::connect(without)?;
     all(&display)
         .map_err(|DisplayLost(why)| Failure::Lacks(format!("the outputs of {}: {why}", display.name)))
 }

@@ -17,6 +17,8 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::wrapper::ConnectionExt as _;
 
+/// Of Motif's hints: the third number says which decorations there are.
+const MOTIF_DECORATIONS: u32 = 1 << 1;
 /// Until the first frame tells its size.
 const UNKNOWN_SIZE: Size = Size { width: 640, height: 400 };
 
@@ -40,6 +42,8 @@ pub(crate) struct Surface {
 pub(crate) struct Wanted {
     /// Its size, where it was told.
     pub size: Option<Size>,
+    /// Its upper left corner, where it was told: the window has no decorations then.
+    pub at: Option<(i32, i32)>,
     /// That of the frames, where it is known beforehand.
     pub frame: Option<Size>,
     pub output: Option<DisplayOutput>,
@@ -52,7 +56,8 @@ impl Surface {
         let connection = &display.connection;
         let (window, context) = (connection.generate_id()?, connection.generate_id()?);
         let size = wanted.size.or(wanted.frame.map(|frame| fitting(display, frame)));
-        let (left, top) = spot(display, size.unwrap_or(UNKNOWN_SIZE), wanted.index);
+        let beside = || spot(display, size.unwrap_or(UNKNOWN_SIZE), wanted.index);
+        let (left, top) = wanted.at.unwrap_or_else(beside);
         let normal = (left, top, size.unwrap_or(UNKNOWN_SIZE));
         let full_screen = wanted.output.is_some();
         let (x, y, size) = wanted.output.as_ref().map_or(normal, |output| (output.x, output.y, output.size));
@@ -95,7 +100,7 @@ impl Surface {
             index: wanted.index,
             blank,
         };
-        surface.introduce(display, wanted.output.as_ref())?;
+        surface.introduce(display, wanted)?;
         connection.map_window(window)?;
         if let Some(output) = wanted.output.as_ref() {
             surface.set_full_screen(display, true)?;
@@ -106,24 +111,38 @@ impl Surface {
     }
 
     /// What a window manager reads before it shows a window.
-    fn introduce(&self, display: &Display, output: Option<&DisplayOutput>) -> Result<(), DisplayLost> {
+    fn introduce(&self, display: &Display, wanted: &Wanted) -> Result<(), DisplayLost> {
         let (connection, atoms, window) = (&display.connection, &display.atoms, self.target.window);
         let replace = PropMode::REPLACE;
         let class = b"linerate\0linerate\0";
         connection.change_property8(replace, window, AtomEnum::WM_CLASS, AtomEnum::STRING, class)?;
         let protocols = [atoms.WM_DELETE_WINDOW];
         connection.change_property32(replace, window, atoms.WM_PROTOCOLS, AtomEnum::ATOM, &protocols)?;
-        let Some(output) = output else { return Ok(()) };
+        let Some(output) = &wanted.output else {
+            return wanted.at.map_or(Ok(()), |at| self.place_undecorated(display, at));
+        };
         let state = [atoms._NET_WM_STATE_FULLSCREEN];
         connection.change_property32(replace, window, atoms._NET_WM_STATE, AtomEnum::ATOM, &state)?;
         let bypass = atoms._NET_WM_BYPASS_COMPOSITOR;
         connection.change_property32(replace, window, bypass, AtomEnum::CARDINAL, &[1])?;
-        let hints = WmSizeHints {
-            position: Some((WmSizeHintsSpecification::UserSpecified, output.x, output.y)),
-            ..WmSizeHints::new()
-        };
-        hints.set_normal_hints(connection, window)?;
+        self.place(display, (output.x, output.y))
+    }
+
+    /// Tells the window manager that this place was chosen.
+    fn place(&self, display: &Display, (x, y): (i32, i32)) -> Result<(), DisplayLost> {
+        let position = Some((WmSizeHintsSpecification::UserSpecified, x, y));
+        let hints = WmSizeHints { position, ..WmSizeHints::new() };
+        hints.set_normal_hints(&display.connection, self.target.window)?;
         Ok(())
+    }
+
+    /// The same, and that no title bar lies between it and its neighbours (Motif's hints, which all heed).
+    fn place_undecorated(&self, display: &Display, at: (i32, i32)) -> Result<(), DisplayLost> {
+        let hints = display.atoms._MOTIF_WM_HINTS;
+        let data = [MOTIF_DECORATIONS, 0, 0, 0, 0];
+        let window = self.target.window;
+        display.connection.change_property32(PropMode::REPLACE, window, hints, hints, &data)?;
+        self.place(display, at)
     }
 
     /// Tells the window manager which output to cover.

@@ -8,6 +8,9 @@ use linerate_facts::printable::printable;
 use linerate_wall::geometry::Size;
 use linerate_wall::show::{ScreenSpec, ScreenWindow, ScreenWindowSpec, WindowPlacement, outputs};
 
+/// What shows nothing, and so needs no display.
+const WITHOUT: &str = "--headless, --verify or --write FILE";
+
 /// Where a window goes.
 #[derive(Debug, Args)]
 pub struct WindowArgs {
@@ -56,12 +59,12 @@ pub(super) fn open(
         false => WindowPlacement::FullScreen { output },
     };
     let name = order.tile.map_or_else(|| order.listen.to_string(), |tile| tile.to_string());
-    ScreenWindow::open(ScreenWindowSpec { place, name, frame: order.size, index, screens })
+    ScreenWindow::open(ScreenWindowSpec { place, name, frame: order.size, index, screens, without: WITHOUT })
 }
 
 /// `--list-outputs`.
 pub(super) fn list(json: bool) -> Result<u8, Failure> {
-    let outputs = outputs()?;
+    let outputs = outputs(WITHOUT)?;
     if json {
         return print_json(&outputs).map(|()| 0);
     }

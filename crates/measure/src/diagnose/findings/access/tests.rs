@@ -76,11 +76,7 @@ impl Shape {
             devices: vec![device],
             checks: Checks { generator_cpu: self.generator_cpu, reached_depth: depth, ..Checks::default() },
             burst: self.burst,
-            steady: None,
-            corrupt: None,
-            errors: Vec::new(),
-            visits: Vec::new(),
-            job: self.job,
+            ..AccessResult::of(self.job)
         };
         Measurement {
             stage: Stage::Disk,

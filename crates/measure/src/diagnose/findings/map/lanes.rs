@@ -2,10 +2,10 @@
 //! slots.
 
 use super::super::super::product::{Finding, Severity};
-use super::{carries_bytes, devices, empty_slot, link, named, rate};
+use super::{carries_bytes, devices, empty_slot, link, link_and_rate, named};
 use linerate_machine::probe::PciLink;
 use linerate_machine::rates::pcie::PayloadDirection;
-use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate, raw_rate};
+use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate};
 use serde_json::json;
 
 /// `pcie-width`, `pcie-speed`: a link runs on fewer lanes or slower than the card and the slot can.
@@ -45,12 +45,10 @@ fn below(tree: &Topology, edge: &LinkEnds, both: PciLink, narrower: bool, target
          (`dmesg | grep -i aer`); reseat the card"
     };
     Finding::new(if gain > 0.0 { Severity::Slow } else { Severity::Note }, if narrower { "pcie-width" } else { "pcie-speed" }, format!(
-            "the link of {} runs at {} ({}); the card and {slot} can both do {} ({}){set}{enough}",
+            "the link of {} runs at {}; the card and {slot} can both do {}{set}{enough}",
             named(tree, edge.device),
-            link(edge.now()),
-            rate(raw_rate(edge.now()).unwrap_or(0.0)),
-            link(both),
-            rate(raw_rate(both).unwrap_or(0.0)),
+            link_and_rate(edge.now()),
+            link_and_rate(both),
         )).evidence(json!({
             "devices": devices(tree, edge.device), "port": edge.port.map(|port| &port.address), "now": edge.now(), "both_ends": both,
         })).remedy(remedy).gain(gain)

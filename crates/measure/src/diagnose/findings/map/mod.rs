@@ -33,7 +33,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         packets::max_read_request,
         nodes::queues,
     ];
-    let of_machine: [fn(&Machine) -> Vec<Finding>; 9] = [
+    let of_machine: [fn(&Machine) -> Vec<Finding>; 10] = [
         nodes::apart,
         memory::clock,
         memory::empty_channels,
@@ -42,6 +42,7 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         storage::degraded,
         storage::stripe,
         storage::alignment,
+        storage::checksum,
         nodes::interrupts,
     ];
     let mut findings: Vec<Finding> = of_tree.iter().flat_map(|find| find(&tree)).collect();
@@ -93,6 +94,11 @@ fn link(link: PciLink) -> String {
 }
 
 /// Rates of links are shown in bits.
+/// `8 GT/s x4 (31.5 Gb/s)`.
+fn link_and_rate(what: PciLink) -> String {
+    format!("{} ({})", link(what), rate(topology::raw_rate(what).unwrap_or(0.0)))
+}
+
 fn rate(bytes_per_second: f64) -> String {
     show_bits_rate(bytes_per_second)
 }

@@ -130,20 +130,16 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
             .map(|disk| disk.name.as_str());
         let names: Vec<&str> = nics.chain(disks).collect();
         let core = cpus.first().copied().unwrap_or(0);
-        let of_nic = machine.nics.iter().any(|nic| nic.pci.as_deref() == Some(owner));
         (!names.is_empty()).then(|| {
             Finding::slow(
                 "interrupts-one-core",
                 format!("all {count} interrupts of {} go to core {core}", listed(&names)),
             )
             .evidence(json!({ "devices": names, "interrupts": count, "core": core }))
-            .remedy(if of_nic {
+            .remedy(
                 "`linerate tune apply --finding interrupts-one-core` spreads them over the cores of the \
-                 card's node; or start irqbalance"
-            } else {
-                "start irqbalance, or spread them in /proc/irq/*/smp_affinity_list over the cores of the \
-                 device's node"
-            })
+                 card's node, or gives each queue of a disk those that use it; or start irqbalance",
+            )
         })
     };
     crowded.filter_map(finding).collect()

@@ -2,9 +2,9 @@
 
 use super::super::super::product::Finding;
 use super::lanes::better_slot;
-use super::{carries_bytes, devices, link, named, rate};
+use super::{carries_bytes, devices, link, link_and_rate, named};
 use linerate_machine::probe::{PciDevice, PciLink};
-use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, raw_rate};
+use linerate_machine::topology::{LinkCondition, LinkEnds, Topology};
 use serde_json::json;
 
 /// `pcie-slot-narrower`, `pcie-slot-older`: the link runs at all that the slot can, and the card could do more:
@@ -39,12 +39,10 @@ fn one(tree: &Topology, edges: &[LinkEnds], edge: &LinkEnds) -> Option<Finding> 
     };
     let place = port.express.slot.known().map_or("its slot".to_string(), |number| format!("slot {number}"));
     let text = format!(
-        "{} runs at {} ({}), which is all that {place} can do; the card could do {} ({}): the slot is {what}",
+        "{} runs at {}, which is all that {place} can do; the card could do {}: the slot is {what}",
         named(tree, edge.device),
-        link(edge.now()),
-        rate(raw_rate(edge.now()).unwrap_or(0.0)),
-        link(card),
-        rate(raw_rate(card).unwrap_or(0.0)),
+        link_and_rate(edge.now()),
+        link_and_rate(card),
     );
     let finding = match older {
         true => Finding::note("pcie-slot-older", text),

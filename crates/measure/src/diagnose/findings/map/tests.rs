@@ -379,6 +379,38 @@ fn damaged_trees_end() {
     assert!(Topology::new(&machine).links().is_empty());
 }
 
+#[test]
+fn checksums_in_software_are_slow_unless_there_are_none() {
+    let with = |checksum: &str, options: &str| {
+        let fs = FileSystem {
+            mount_point: "/data".into(),
+            kind: "btrfs".into(),
+            options: options.into(),
+            devices: vec!["sda".into(), "sdb".into()],
+            checksum: Some(checksum.into()),
+            ..FileSystem::default()
+        };
+        // A subvolume of the same is said once.
+        Machine {
+            file_systems: vec![fs.clone(), FileSystem { mount_point: "/home".into(), ..fs }],
+            ..Machine::default()
+        }
+    };
+    let generic = with("crc32c (crc32c-generic)", "rw,relatime,ssd");
+    let found = get(&generic, "checksum-generic").expect("a finding");
+    assert!(found.text.starts_with("btrfs on /data computes its checksums in software"), "{}", found.text);
+    assert!(found.remedy.contains("modprobe crc32c_intel"), "{}", found.remedy);
+    assert_eq!(ids(&generic).len(), 1);
+    for (checksum, options) in [
+        ("crc32c (crc32c-intel)", "rw"),
+        ("crc32c (crc32c-lib)", "rw"),
+        ("crc32c (crc32c-generic)", "rw,nodatasum,ssd"),
+        ("crc32c (crc32c-generic)", "rw,nodatasum,nodatacow"),
+    ] {
+        assert!(get(&with(checksum, options), "checksum-generic").is_none(), "{checksum} {options}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_figure_breaks_it(gt in prop::sample::select(vec![0.0, 2.5, 8.0, 32.0, f64::NAN, f64::INFINITY, -1.0]), width in any::<u32>(), bits in any::<u64>(), mtu in any::<u32>(), bytes in any::<u64>(), small in any::<u32>()) {

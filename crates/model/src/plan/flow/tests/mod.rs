@@ -10,8 +10,7 @@ use crate::plan::machine_file::parse;
 use linerate_facts::protocol::Protocol;
 
 pub(super) fn flow(parts: &MachineParts, from: &str, to: &str) -> Flow {
-    let end = |word| ends(parts, word).expect("an end");
-    Flow { from: end(from), to: end(to), protocol: Protocol::Tcp, method: Method::Direct }
+    Flow::between(parts, [&[from], &[to]], Protocol::Tcp, Method::Direct).expect("ends")
 }
 
 fn planned(parts: &MachineParts, from: &str, to: &str) -> FlowPlan {
@@ -209,4 +208,40 @@ fn what_is_not_known_is_reported_with_the_remedy() {
         "{}",
         plan.sentence
     );
+}
+
+/// Two disks of 1 GB/s below two volumes of one disk each, or one of both.
+fn with_volumes(volumes: &str) -> MachineParts {
+    let disks = "[[disk]]\nname = \"d\"\ncount = 2\nread = \"1GB/s\"\nwrite = \"500MB/s\"\n";
+    parse(&format!("{disks}{volumes}")).expect("a machine")
+}
+
+#[test]
+fn all_disks_are_read_through_their_volumes_unless_those_are_alternatives() {
+    let volume = |name: &str, over: &str, limit: &str| {
+        format!("[[volume]]\nname = \"{name}\"\nover = \"{over}\"\n{limit}\n")
+    };
+    let half = volume("a", "d0", "efficiency = 0.5");
+    let apart = with_volumes(&(half.clone() + &volume("b", "d1", "read = \"800MB/s\"")));
+    let plan = planned(&apart, "disk", "memory");
+    assert_eq!(
+        (rate(&plan), plan.likely.cut.as_slice()),
+        (1.3e9, &["volume:a".into(), "volume:b".into()][..])
+    );
+    assert!(plan.sentence.contains("the two volumes"), "{}", plan.sentence);
+    let why = resource(&plan, "volume:a").why.clone().expect("why");
+    assert_eq!(why, "over 1 disk: 50 % of theirs, measured elsewhere");
+    // A disk that is named is read past its volume; what has no figure never binds.
+    assert_eq!(rate(&planned(&apart, "disk:d0", "memory")), 1e9);
+    assert_eq!(rate(&planned(&apart, "memory", "disk")), 0.25e9 + 0.5e9);
+    let alternatives = with_volumes(&(half + &volume("b", "d", "read = \"1.5GB/s\"")));
+    assert_eq!(rate(&planned(&alternatives, "disk", "memory")), 2e9);
+    assert_eq!(rate(&planned(&alternatives, "volume:b", "memory")), 1.5e9);
+    let both =
+        Flow::between(&alternatives, [&["volume:a", "volume:b"], &["memory"]], Protocol::Tcp, Method::Direct);
+    assert!(both.is_err_and(|why| why.to_string().contains("a and b have disks in common")));
+    let mut removed = with_volumes(&volume("b", "d", "efficiency = 0.9"));
+    let gone = crate::plan::whatif::WhatIfChange::Remove("d1".into());
+    crate::plan::whatif::apply(&mut removed, &gone).expect("a disk less");
+    assert_eq!(rate(&planned(&removed, "volume:b", "memory")), 0.9e9);
 }

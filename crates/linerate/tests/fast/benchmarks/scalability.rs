@@ -1,0 +1,71 @@
+//! The grid of `disk --scaling`: what all sources reach of the baseline over workers, transfer size and layout.
+
+use super::sample::{scaling, scaling_grid};
+use linerate::report;
+use std::path::Path;
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_cell_has_its_share_of_the_baseline_on_the_screen() {
+    let run = scaling_grid();
+    for width in [60, 80, 100, 140] {
+        let screen = report::terminal(&run, width, false);
+        assert!(screen.lines().all(|line| line.chars().count() <= width), "{width}:\n{screen}");
+        let head = screen.lines().find(|line| line.contains("of baseline")).expect("the column");
+        assert!(
+            head.contains("workers") && head.contains("transfer") && head.contains("levels off"),
+            "{head}"
+        );
+        assert_eq!(screen.lines().filter(|line| line.contains(" MB/s  ")).count(), 2 * 2 * 2 * 3, "{screen}");
+    }
+    let screen = flat(&report::terminal(&run, 100, false));
+    assert!(screen.contains("4 1 MiB 324 MB/s 81 % 0.4 % – sequential read"), "{screen}");
+    assert!(
+        screen.contains("16 4 MiB 300 MB/s 75 % 0.4 % at 2 (100 %) sequential write, one file, strided"),
+        "{screen}"
+    );
+    assert!(screen.contains("12 of 24 cells level off: the disk vda, which all of them lie on"), "{screen}");
+}
+
+#[test]
+fn the_page_has_the_grid_and_the_charts_of_the_documents() {
+    let page = report::html(&scaling_grid()).replace('\u{a0}', " ");
+    assert!(page.contains("id=\"scalability\""));
+    let title = "Sequential read, share of the baseline";
+    for title in ["Sequential read", title, "Sequential write, one file, strided, share of the baseline"] {
+        assert!(page.contains(&format!("<figcaption>{title}</figcaption>")), "{title}");
+    }
+    assert!(page.contains("of baseline in %"));
+    assert!(
+        page.contains("4 sources reach 75 % to 100 % of the baseline in 24 cells, of which 12 level off.")
+    );
+}
+
+#[test]
+fn a_share_is_in_the_lines_of_spreadsheets_and_comparisons() {
+    let run = scaling_grid();
+    let csv = report::csv(&run);
+    assert!(csv.lines().next().is_some_and(|head| head.ends_with(",of_baseline")));
+    assert!(csv.lines().any(|line| line.ends_with(",0.81")) && csv.lines().any(|line| line.ends_with(',')));
+    let runs = [run.clone(), run].map(|run| ("grid/run.json".into(), run)).to_vec();
+    let comparison = report::compare(&runs).expect("comparable");
+    let asked = &comparison.answers[0];
+    assert_eq!(asked.question, "all devices, sequential read, 1 MiB × 1, 4 workers");
+    assert_eq!(asked.answers, ["324 MB/s, 81 % of the baseline"; 2]);
+    assert_eq!(comparison.answers.len(), 2 * 24);
+}
+
+#[test]
+fn one_cell_keeps_its_place_in_the_file_and_further_ones_follow() {
+    let value = |run| serde_json::to_value(run).expect("a value");
+    let one = value(scaling());
+    assert!(one["scaling"]["steps"].is_array() && one["scaling"].get("further").is_none());
+    let grid = value(scaling_grid());
+    assert_eq!(grid["scaling"]["cell"], "sequential read, 1 MiB × 1, 4 workers");
+    assert_eq!(grid["scaling"]["further"].as_array().map(Vec::len), Some(23));
+    let read = report::parse(grid.to_string().as_bytes(), Path::new("run.json")).expect("a run");
+    assert_eq!(read.scaling, scaling_grid().scaling);
+}

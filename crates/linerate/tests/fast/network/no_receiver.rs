@@ -1,0 +1,142 @@
+//! `linerate network --no-receiver` between two namespaces: what the other end of the link counted is what the
+//! NIC is said to have sent, and nothing goes where it may not.
+
+use crate::support::network::{json, measurements, said};
+use crate::support::pair::Pair;
+use crate::support::wall_served::busy;
+use crate::support::{keep_apart, kept, program};
+use serde_json::Value;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// Words that may go out: an address with a hardware address that nobody has.
+const NOBODY: [&str; 8] =
+    ["--protocol", "udp", "--no-receiver", "192.0.2.9", "--nic", "sender", "--seconds", "0.3"];
+
+/// A pair in which 192.0.2.9 is known and is nobody.
+fn pair(name: &str) -> Option<Pair> {
+    let pair = Pair::up(name)?;
+    let lladdr = ["lladdr", "02:00:00:00:00:01", "dev", "sender"];
+    pair.printed('a', &[&["ip", "neigh", "replace", "192.0.2.9"][..], &lladdr].concat());
+    Some(pair)
+}
+
+fn network(pair: &Pair, words: &[&str]) -> Command {
+    let mut command = pair.inside('a', &[&[program().as_str(), "network"], words].concat());
+    keep_apart(&mut command, &kept()).env("NO_COLOR", "1");
+    command
+}
+
+/// A counter of the interface at this end.
+fn counted(pair: &Pair, end: char, name: &str) -> u64 {
+    let nic = if end == 'a' { "sender" } else { "watched" };
+    let text = pair.printed(end, &["cat", &format!("/sys/class/net/{nic}/statistics/{name}")]);
+    text.trim().parse().expect("a number")
+}
+
+fn of<'v>(run: &'v Value, name: &str) -> &'v Value {
+    &measurements(run)[0]["streams"][name]
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+#[test]
+fn what_left_by_the_nic_is_what_the_other_end_of_the_link_counted() {
+    let Some(pair) = pair("lrn") else { return };
+    let before = counted(&pair, 'b', "rx_bytes");
+    let words = ["--rate", "80M", "--streams", "2", "--yes", "--json"];
+    let run = json(&network(&pair, &[&NOBODY[..], &words].concat()).output().expect("it runs"));
+    let arrived = counted(&pair, 'b', "rx_bytes") - before;
+    let nic = of(&run, "at_nic");
+    // Neighbours of IPv6 say a few words, too.
+    assert!(number(&nic["bytes"]).abs_diff(arrived) < 2000, "{nic}: {arrived}");
+    let sent = |name: &str| -> u64 {
+        of(&run, "streams").as_array().expect("streams").iter().map(|stream| number(&stream[name])).sum()
+    };
+    assert_eq!(number(&nic["payload_bytes"]), sent("sent_bytes"));
+    assert_eq!((number(&nic["qdisc_drops"]), number(&nic["unreachable"])), (0, 0));
+    assert_eq!(sent("received_bytes"), 0, "nobody received anything");
+    let rate = measurements(&run)[0]["bytes_per_second"].as_f64().expect("a rate");
+    assert!((9.0e6..11.0e6).contains(&rate) || busy(), "{rate}");
+    let ledger = &run["ledgers"][0];
+    assert_eq!((&ledger["until_nic"], &ledger["lost_datagrams"]), (&true.into(), &0.into()), "{ledger}");
+    let hosts = ledger["lines"].as_array().expect("lines").iter().map(|line| &line["host"]);
+    assert!(hosts.collect::<Vec<_>>().windows(2).all(|two| two[0] == two[1]), "this host's alone: {ledger}");
+}
+
+#[test]
+fn what_a_full_queue_drops_is_in_the_ledger_and_not_in_the_rate() {
+    let Some(pair) = pair("lrq") else { return };
+    let shape = ["root", "tbf", "rate", "20mbit", "burst", "20kb", "limit", "60kb"];
+    pair.printed('a', &[&["tc", "qdisc", "add", "dev", "sender"][..], &shape].concat());
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("result");
+    let words = ["--rate", "100M", "--yes", "--output", place.to_str().expect("a name")];
+    let output = network(&pair, &[&NOBODY[..], &words].concat()).output().expect("it runs");
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{screen} {}", said(&output));
+    for part in ["did not leave by the NIC", "nobody counts what arrived", "qdisc-drops", "unknown"] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    let run = std::fs::read(place.join("run.json")).expect("the result");
+    let run: Value = serde_json::from_slice(&run).expect("JSON");
+    assert!(number(&of(&run, "at_nic")["qdisc_drops"]) > 0, "{run:#}");
+    let rate = measurements(&run)[0]["bytes_per_second"].as_f64().expect("a rate");
+    assert!(rate < 5.0e6, "20 Mb/s and what the burst holds: {rate}");
+    let page = std::fs::read_to_string(place.join("report.html")).expect("the page");
+    assert!(page.contains("At the NIC") && !page.contains("no datagram was lost"), "the page says so, too");
+}
+
+#[test]
+fn answers_that_nobody_listens_are_counted_and_no_failure() {
+    let Some(pair) = pair("lri") else { return };
+    let mut words = NOBODY;
+    words[3] = "192.0.2.2:5004";
+    let run = json(
+        &network(&pair, &[&words[..], &["--rate", "20M", "--yes", "--json"]].concat())
+            .output()
+            .expect("it runs"),
+    );
+    assert!(number(&of(&run, "at_nic")["unreachable"]) > 0, "{}", of(&run, "at_nic"));
+}
+
+#[test]
+fn nothing_is_sent_where_it_may_not_go() {
+    let Some(pair) = pair("lrx") else { return };
+    pair.printed('a', &["ip", "route", "add", "203.0.113.0/24", "via", "192.0.2.9"]);
+    // Within the network, and yet through a gateway.
+    pair.printed('a', &["ip", "route", "add", "192.0.2.64/32", "via", "192.0.2.9"]);
+    std::thread::sleep(Duration::from_millis(200));
+    let before = counted(&pair, 'b', "rx_packets");
+    let fails = |words: &[&str], status: i32, parts: &[&str]| {
+        let output: Output = network(&pair, words).output().expect("it runs");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{words:?}: {said}");
+    };
+    let rate = ["--rate", "20M"];
+    fails(&[&NOBODY[..], &rate].concat(), 2, &["nobody there has agreed", "--yes"]);
+    fails(&[&NOBODY[..], &["--yes"]].concat(), 2, &["--rate"]);
+    fails(&[&NOBODY[..], &rate, &["--yes", "--peer", "192.0.2.2"]].concat(), 2, &["--peer"]);
+    fails(&[&NOBODY[..], &rate, &["--yes", "--repeats", "900"]].concat(), 2, &["60 s at most"]);
+    let with = |at: usize, word| {
+        let mut words = NOBODY;
+        words[at] = word;
+        [&words[..], &["--yes", "--rate", "20M"]].concat()
+    };
+    fails(&with(1, "both"), 2, &["--protocol udp"]);
+    fails(&with(5, "eth77"), 3, &["eth77", "linerate probe"]);
+    fails(&with(3, "203.0.113.9"), 2, &["203.0.113.9", "gateway"]);
+    fails(&with(3, "192.0.2.255"), 2, &["broadcast"]);
+    fails(&with(3, "255.255.255.255"), 2, &["broadcast"]);
+    fails(&with(3, "239.1.2.3"), 2, &["multicast"]);
+    fails(&with(3, "192.0.2.1"), 2, &["this host"]);
+    fails(&with(3, "switch.example"), 2, &["an IP address"]);
+    fails(&["--no-receiver", "192.0.2.9", "--yes"], 2, &["--nic"]);
+    // It asks for the hardware address of the host itself, and does not take the gateway's.
+    fails(&with(3, "192.0.2.64"), 3, &["192.0.2.64", "hardware address", "ip neigh"]);
+    let came = counted(&pair, 'b', "rx_packets") - before;
+    assert!(came < 40, "ARP and IPv6's neighbours alone, not {came} packets");
+}
