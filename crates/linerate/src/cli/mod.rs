@@ -20,6 +20,7 @@ mod output;
 mod plan;
 mod probe;
 mod progress;
+mod qemu_server;
 mod raid;
 mod rates;
 mod saving;

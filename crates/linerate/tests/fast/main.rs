@@ -29,6 +29,7 @@ mod network;
 mod packaging;
 mod plan;
 mod plan_cases;
+mod qemu_server;
 mod rates_and_raid;
 mod report;
 mod run_json_keys;

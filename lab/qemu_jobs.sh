@@ -1,0 +1,60 @@
+# shellcheck shell=bash
+# `lab run` in a guest: a job is a folder that both sides see. Its command runs in the host's present folder, as the
+# guest sees it; what it prints is followed here, and its exit status is this command's.
+
+# What of the caller's surroundings a command in the guest has.
+readonly guest_variables="^(LINERATE[A-Z_]*|LANG|LC_[A-Z]+|TERM|PATH|RUST_[A-Z_]+|COLUMNS|NO_COLOR)="
+
+run_in_guest() {
+  local job watcher followers=() status
+  [[ -e $lab_dir/qemu-pid ]] || die "lab “$name” is not up; \`lab up --qemu --name $name\` makes it"
+  guest_lives || guest_is_gone
+  job=$(mktemp -d "$lab_dir/guest/jobs/XXXXXXXX")
+  job_command "$@" >"$job/command"
+  : >"$job/stdout"
+  : >"$job/stderr"
+  echo "start ${job##*/}" >"$lab_dir/port.in"
+  trap 'signal_job INT' INT
+  trap 'signal_job TERM' TERM HUP
+  (trap '' INT && wait_for_job "$job") &
+  watcher=$!
+  (trap '' INT && exec tail -c +1 -s 0.05 --pid="$watcher" -f "$job/stdout" 2>/dev/null) &
+  followers+=($!)
+  (trap '' INT && exec tail -c +1 -s 0.05 --pid="$watcher" -f "$job/stderr" >&2) 2>&2 &
+  followers+=($!)
+  while kill -0 "${followers[@]}" 2>/dev/null; do wait "${followers[@]}" || true; done
+  [[ -e $job/status ]] || guest_is_gone
+  status=$(<"$job/status")
+  rm -rf -- "$job"
+  return "$status"
+}
+
+# The guest's shell reads it: every word is quoted.
+job_command() {
+  local line
+  printf 'cd -- %q 2>/dev/null || cd /\n' "$PWD"
+  while IFS= read -r -d '' line; do
+    [[ $line =~ $guest_variables ]] && printf 'export %s=%q\n' "${line%%=*}" "${line#*=}"
+  done < <(env -0)
+  printf 'export XDG_STATE_HOME=/run/lab/kept\n'
+  printf 'exec --'
+  printf ' %q' "$@"
+  echo
+}
+
+wait_for_job() {
+  while [[ ! -e $1/status ]] && guest_lives; do sleep 0.03; done
+}
+
+# signal_job NAME: to every process of the command; it decides what comes of it.
+signal_job() {
+  echo "signal ${job##*/} $1" >"$lab_dir/port.in"
+}
+
+guest_lives() {
+  kill -0 "$(<"$lab_dir/qemu-pid")" 2>/dev/null
+}
+
+guest_is_gone() {
+  guest_failed "the guest of “$name” has ended"
+}
