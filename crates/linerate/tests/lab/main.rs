@@ -11,6 +11,7 @@ mod disk;
 mod ledger;
 mod load;
 mod network;
+mod read_again;
 mod script;
 mod table;
 mod tune_measure;

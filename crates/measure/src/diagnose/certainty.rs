@@ -8,7 +8,7 @@ use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
 use linerate_model::verdict::thresholds::SAME;
 use linerate_model::verdict::{
-    Claim, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge, verdict,
+    Claim, Distrust, Doubt, Evidence, Judgement, LimitKind, ReceiverEvidence, Verdict, judge, verdict,
 };
 
 /// What was decided, and from what.
@@ -40,7 +40,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         tied: &tied_kinds,
         rounds: path.map_or(0, |path| path.samples.len() as u32),
         least_rounds: LEAST_ROUNDS,
-        trusted: trusted(prediction, plan, figures),
+        distrust: distrust(prediction, plan, figures),
         of_predicted: measured.then_some(achieved.of_predicted),
     };
     let (verdict, doubt) = verdict(&claim, &judgement);
@@ -103,17 +103,22 @@ fn tied(prediction: &Prediction) -> Vec<String> {
     if other[0] <= cut[1] { lifted.cut } else { Vec::new() }
 }
 
-/// The figures of what limits are its own: no cache answered for the disks, and where packets were lost no link of
-/// unknown rate may have been full.
-fn trusted(prediction: &Prediction, plan: &Plan, figures: &Figures) -> bool {
-    let kind = kind(prediction);
-    let disks = matches!(kind, LimitKind::Disk | LimitKind::Controller | LimitKind::Volume);
-    if kind == LimitKind::Loss {
-        let network = figures.whole_network(prediction.protocol, false);
-        return network.and_then(|network| are_full(&prediction.resources, network)) == Some(false);
+/// Why the figures of what limits may not be its own: a cache may have answered for the disks, or, where packets
+/// were lost, a link of unknown rate may have been full.
+fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<Distrust> {
+    match kind(prediction) {
+        LimitKind::Loss => {
+            let network = figures.whole_network(prediction.protocol, false);
+            let full = network.and_then(|network| are_full(&prediction.resources, network));
+            (full != Some(false)).then_some(Distrust::MaybeFull)
+        }
+        LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
+            let buffered = plan.sources.iter().any(|source| !source.direct);
+            let shown = figures.whole_disk().and_then(Measurement::distrust);
+            shown.or_else(|| buffered.then_some(Distrust::Cache))
+        }
+        _ => None,
     }
-    let cached = |figure: &Measurement| flagged(figure, "page-cache");
-    !disks || plan.sources.iter().all(|source| source.direct) && !figures.whole_disk().is_some_and(cached)
 }
 
 /// The evidence as figures.

@@ -523,7 +523,7 @@ prop_compose! {
         (together, with_file, lower_bound, told) in any::<(bool, bool, bool, bool)>(),
         held_by in prop::option::of(prop_oneof![Just(LimitedBy::Cpu), Just(LimitedBy::Quota), Just(LimitedBy::Peer), Just(LimitedBy::Generator)]),
         protocol in prop::option::of(prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)]),
-        flags in prop::collection::vec(prop_oneof![Just("quota"), Just("steal"), Just("page-cache"), Just("short-file")], 0..3),
+        flags in prop::collection::vec(prop_oneof![Just("quota"), Just("steal"), Just("page-cache"), Just("read-again")], 0..3),
         (socket_drops, segment_bytes, worker) in any::<(u64, u32, usize)>(),
     ) -> Measurement {
         let core = |core| CoreUse { core, user: numbers[2], idle: numbers[3], steal: numbers[4], ..CoreUse::default() };

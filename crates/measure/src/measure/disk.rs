@@ -3,6 +3,7 @@
 use super::Stages;
 use super::access::{Burst, SHORT_WINDOW_SECONDS, Series, burst};
 use super::product::{Measurement, Stage, WorkerResult};
+use super::read_again::{Dealt, Look, READ_AGAIN};
 use super::running::{RunningWorkers, worker_results};
 use super::window::{OwnMeter, WindowObservation, WindowSpec};
 use linerate_facts::units::show_size;
@@ -53,6 +54,8 @@ pub(super) struct DiskObservation {
     engine: String,
     flags: Vec<String>,
     cores: Vec<Option<u32>>,
+    /// Of each source, one a look.
+    looks: Vec<Vec<Look>>,
     /// Of short windows, bytes per second.
     rates: Vec<f64>,
 }
@@ -62,6 +65,7 @@ impl DiskObservation {
     pub(super) fn join(&mut self, later: DiskObservation) {
         self.seen.join(later.seen);
         self.rates.extend(later.rates);
+        self.looks.iter_mut().zip(later.looks).for_each(|(looks, later)| looks.extend(later));
         for flag in later.flags {
             if !self.flags.contains(&flag) {
                 self.flags.push(flag);
@@ -158,10 +162,12 @@ pub(super) fn observe(
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     let rate_limit = stages.rate_limit();
     let mut flags = Vec::new();
-    let mut cores = Vec::new();
+    let (mut cores, mut begins) = (Vec::new(), Vec::new());
     for (position, index) in sources.iter().enumerate() {
         let plan = &stages.plan.sources[*index];
-        let source = open(plan, &mut flags)?;
+        let cursor = &stages.reading[*index].cursor;
+        begins.push(Dealt::now(cursor));
+        let source = open_with(plan, &mut flags, cursor)?;
         let core = stages.core_for(position, *index);
         cores.push(core);
         let worker = WorkerStart {
@@ -186,7 +192,11 @@ pub(super) fn observe(
     for (position, error) in running.finish() {
         stages.failed(format!("disk {}: {error}", stages.plan.sources[sources[position]].resource));
     }
-    Ok(DiskObservation { seen, engine, flags, cores, rates: series.rates() })
+    let looks = sources.iter().zip(begins).zip(&seen.workers).map(|((source, begin), worker)| {
+        vec![stages.reading[*source].looked(begin, worker.bytes_per_second)]
+    });
+    let looks = looks.collect();
+    Ok(DiskObservation { seen, engine, flags, cores, looks, rates: series.rates() })
 }
 
 /// The figure.
@@ -225,21 +235,20 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     if !readers.reads {
         measurement.flags.push(UNREAD.into());
     }
-    for (index, worker) in sources.iter().zip(&seen.workers) {
-        let plan = &stages.plan.sources[*index];
-        // A file that is read through in half a second may be answered by caches below O_DIRECT.
-        if worker.bytes_per_second > 2.0 * plan.length_bytes as f64
-            && !measurement.flags.iter().any(|f| f == "short-file")
-        {
-            measurement.flags.push("short-file".into());
-        }
-    }
     if let Some(share) = from_devices(&measurement, seen) {
         if share < FROM_DEVICES {
             measurement.flags.push("page-cache".into());
         } else if share > MORE_FROM_DEVICES {
             measurement.flags.push("read-amplification".into());
         }
+    }
+    let told = sources
+        .iter()
+        .zip(&observed.looks)
+        .map(|(index, looks)| stages.reading[*index].tell(&stages.plan.sources[*index].resource, looks));
+    measurement.read_again = told.filter(|told| told.bytes > 0).collect();
+    if !measurement.read_again.is_empty() && measurement.distrust().is_some() {
+        measurement.flags.push(READ_AGAIN.into());
     }
     let cores: Vec<u32> = cores.iter().copied().flatten().collect();
     super::trust::flag(&mut measurement, seen, &cores);
@@ -258,12 +267,7 @@ fn from_devices(figure: &Measurement, seen: &WindowObservation) -> Option<f64> {
     (all && asked > 0.0).then(|| read / asked)
 }
 
-/// Opens a source as its plan says.
-pub(crate) fn open(plan: &SourcePlan, flags: &mut Vec<String>) -> Result<Source, String> {
-    open_with(plan, flags, &Arc::new(Cursor::new(plan.length_bytes, plan.block_bytes)))
-}
-
-/// Opens a source again for another worker that shares the cursor.
+/// Opens a source as its plan says, for a worker that shares the cursor.
 pub(crate) fn open_with(
     plan: &SourcePlan,
     flags: &mut Vec<String>,

@@ -12,6 +12,7 @@ pub mod memory_sweep;
 mod network;
 mod peers;
 mod product;
+mod read_again;
 mod reads_in_flight;
 mod rounds;
 mod running;
@@ -26,6 +27,8 @@ pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
 pub(crate) use disk::UNREAD;
 pub use peers::Peers;
 pub use product::*;
+pub(crate) use read_again::READ_AGAIN;
+pub use read_again::ReadAgain;
 
 use crate::event::{Event, Listener};
 use bucket::Bucket;
@@ -34,6 +37,7 @@ use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan};
 use linerate_transport::flow::rate_limit::RateLimit;
+use read_again::SourceReading;
 use running::RunningWorkers;
 pub(crate) use running::started;
 use std::sync::Arc;
@@ -77,6 +81,8 @@ pub struct Stages<'a> {
     round_trip_seconds: f64,
     /// Of each source, where its writing showed one.
     buckets: Vec<Option<Bucket>>,
+    /// Of each source, what was read of it.
+    reading: Vec<SourceReading>,
 }
 
 /// Figures, and what failed on the way.
@@ -165,6 +171,7 @@ impl<'a> Stages<'a> {
             reads_trials: Vec::new(),
             round_trip_seconds: 0.0,
             buckets: plan.sources.iter().map(bucket).collect(),
+            reading: plan.sources.iter().map(SourceReading::new).collect(),
         }
     }
 

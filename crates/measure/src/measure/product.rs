@@ -2,6 +2,7 @@
 //! distrust it.
 
 use super::access::{AccessResult, Burst, DeviceUse, MemoryPoint};
+use super::read_again::ReadAgain;
 use super::streams::{MethodTrial, StreamsResult};
 use linerate_facts::protocol::Protocol;
 pub use linerate_facts::usage::CoreUse;
@@ -66,7 +67,7 @@ pub struct Measurement {
     /// How the bytes were moved (`io_uring READ_FIXED, O_DIRECT, 1 MiB x 8`).
     pub method: String,
     /// Why the figure is not to be trusted, or what to know: `core-saturated`, `steal`, `page-cache`,
-    /// `spread`, `short-file`, …
+    /// `spread`, `short-file`, `read-again`, …
     pub flags: Vec<String>,
     /// Something other than the measured resource held the stage: then the figure is a lower bound.
     #[serde(default)]
@@ -107,6 +108,9 @@ pub struct Measurement {
     /// What could not be read meanwhile (disk and path): ids of disks without counters, `cpu`, `tcp-window`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_seen: Vec<String>,
+    /// What was read again of each source (disk stage).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_again: Vec<ReadAgain>,
     /// Reads in flight that were tried on this path (path, first protocol).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads_in_flight: Vec<ReadsTrial>,

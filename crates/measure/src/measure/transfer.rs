@@ -208,17 +208,18 @@ fn way(stages: &Stages<'_>, worker: &WorkerPlan) -> String {
     format!("on {} to {}", path.name, path.peer)
 }
 
-/// One cursor a source, shared by the workers that read it; cached sources deal out only what was brought
-/// into the cache.
+/// One cursor a source, shared by the workers that read it and going on where it was read last; cached sources
+/// deal out only what was brought into the cache.
 fn cursors(stages: &Stages<'_>, flow: &Flow, limit: Option<&RateLimit>) -> Vec<Arc<Cursor>> {
     let patience = Instant::now() + CACHING_TIME;
     let sources = stages.plan.sources.iter().enumerate().map(|(index, source)| {
         let used = flow.workers.iter().any(|worker| worker.source == index);
-        let length = match flow.behind {
-            WorkerSource::Cached if used => bring_in(source, patience, limit),
-            _ => source.length_bytes,
-        };
-        Arc::new(Cursor::new(length, source.block_bytes))
+        match flow.behind {
+            WorkerSource::Cached if used => {
+                Arc::new(Cursor::new(bring_in(source, patience, limit), source.block_bytes))
+            }
+            _ => Arc::clone(&stages.reading[index].cursor),
+        }
     });
     sources.collect()
 }

@@ -33,12 +33,27 @@ pub enum Doubt {
     NotMeasured,
     /// Fewer rounds than an interval needs.
     FewRounds { measured: u32 },
-    /// The limiting part's own figure is not to be trusted (a cache answered).
-    Untrusted,
+    /// The limiting part's own figure is not to be trusted.
+    Untrusted(Distrust),
     /// The flow shows no limit.
     NothingSeen,
     /// It agrees, but the flow did less, or more, than the part allows.
     Ratio,
+}
+
+/// Why a figure is not that of the part itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// The device read less than was read of it.
+    Cache,
+    /// Nothing counts what the device reads itself.
+    Uncounted,
+    /// What was read again came faster than at first.
+    FasterAgain,
+    /// All of it was read again: a cache below it cannot be ruled out.
+    NoFirstReading,
+    /// Packets were lost, and a link of unknown rate may have been full.
+    MaybeFull,
 }
 
 /// What the parts predict.
@@ -51,8 +66,8 @@ pub struct Claim<'a> {
     /// Rounds that were measured, and rounds that a figure needs.
     pub rounds: u32,
     pub least_rounds: u32,
-    /// The limiting part's figure may be trusted.
-    pub trusted: bool,
+    /// Why the limiting part's figure may not be trusted; none: it may.
+    pub distrust: Option<Distrust>,
     /// Achieved ÷ predicted; none where the flow was not measured.
     pub of_predicted: Option<f64>,
 }
@@ -72,8 +87,8 @@ pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) 
     if !claim.tied.is_empty() {
         return (Verdict::Tie, None);
     }
-    if !claim.trusted {
-        return (Verdict::Unexplained, Some(Doubt::Untrusted));
+    if let Some(why) = claim.distrust {
+        return (Verdict::Unexplained, Some(Doubt::Untrusted(why)));
     }
     let near = match claim.kind {
         kind if kind.is_of_cpu() => CPU_AGREES_FROM..=CPU_AGREES_TO,

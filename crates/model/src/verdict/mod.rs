@@ -10,7 +10,7 @@ mod sentences;
 mod statement;
 pub mod thresholds;
 
-pub use certainty::{Claim, Doubt, Verdict, verdict};
+pub use certainty::{Claim, Distrust, Doubt, Verdict, verdict};
 pub use evidence::{
     CpuUsers, DiskEvidence, DropEvidence, Evidence, LeftOut, LinkEvidence, QuotaEvidence, ReceiverEvidence,
     Route, TcpEvidence, WorkerEvidence,

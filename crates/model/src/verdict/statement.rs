@@ -1,7 +1,7 @@
 //! The verdict in sentences, in this order: what was achieved; what limits it, by which evidence; what raises it,
 //! and what limits next.
 
-use super::certainty::{Doubt, Verdict};
+use super::certainty::{Distrust, Doubt, Verdict};
 use super::limit::{Judgement, LimitKind};
 use linerate_facts::units::{show_bits_rate, show_bytes_rate, show_bytes_rate_within};
 
@@ -146,14 +146,7 @@ impl Statement<'_> {
                     false => "a longer --budget",
                 }
             ),
-            Some(Doubt::Untrusted) if self.kind == LimitKind::Loss => format!(
-                "Not confirmed: {claim}, but the link's rate is not known, and a full link loses packets, too"
-            ),
-            Some(Doubt::Untrusted) => {
-                format!(
-                    "Not confirmed: {claim}, but a cache answered some of its reads, and the device is another"
-                )
-            }
+            Some(Doubt::Untrusted(why)) => format!("Not confirmed: {claim}, but {}", why.words()),
             Some(Doubt::NothingSeen) => {
                 let missing = self.flow.missing.as_ref().map(|missing| format!(": {missing}"));
                 format!(
@@ -168,6 +161,26 @@ impl Statement<'_> {
                     evidence.unwrap_or_default()
                 )
             }
+        }
+    }
+}
+
+impl Distrust {
+    /// What is not known of the part.
+    pub fn words(self) -> &'static str {
+        match self {
+            Distrust::Cache => "a cache answered some of its reads, and the device is another",
+            Distrust::Uncounted => {
+                "nothing counts what the device read itself (/proc/diskstats has no such device): a cache may \
+                 have answered"
+            }
+            Distrust::FasterAgain => {
+                "what was read again came faster than at first: a cache below the device answered"
+            }
+            Distrust::NoFirstReading => {
+                "all of it had been read before: a cache below the device cannot be ruled out"
+            }
+            Distrust::MaybeFull => "the link's rate is not known, and a full link loses packets, too",
         }
     }
 }
@@ -232,7 +245,9 @@ mod tests {
         let doubts = [
             (Doubt::NotMeasured, "By the stages alone the bottleneck is disk vda"),
             (Doubt::FewRounds { measured: 2 }, "2 rounds were measured, 6 are needed (a longer --budget)."),
-            (Doubt::Untrusted, "but a cache answered some of its reads"),
+            (Doubt::Untrusted(Distrust::Cache), "but a cache answered some of its reads"),
+            (Doubt::Untrusted(Distrust::Uncounted), "nothing counts what the device read itself"),
+            (Doubt::Untrusted(Distrust::FasterAgain), "what was read again came faster than at first"),
             (Doubt::NothingSeen, "the path did 99 % of it"),
             (
                 Doubt::Ratio,

@@ -126,7 +126,7 @@ fn path(waiting_source: f64, waiting_sink: f64) -> Evidence {
 }
 
 fn claim(kind: LimitKind) -> Claim<'static> {
-    Claim { kind, tied: &[], rounds: 6, least_rounds: 6, trusted: true, of_predicted: Some(0.99) }
+    Claim { kind, tied: &[], rounds: 6, least_rounds: 6, distrust: None, of_predicted: Some(0.99) }
 }
 
 /// Figures of the lab, reno: what is lost on a full link of 10 Gb/s with 0.1 and 1 % of loss is its effect; with
@@ -192,8 +192,8 @@ fn only_what_the_path_shows_is_confirmed() {
     let few = Claim { rounds: 5, ..disk };
     assert_eq!(of(&few, &source), (Verdict::Unexplained, Some(Doubt::FewRounds { measured: 5 })));
     assert_eq!(
-        of(&Claim { trusted: false, ..disk }, &source),
-        (Verdict::Unexplained, Some(Doubt::Untrusted))
+        of(&Claim { distrust: Some(Distrust::Cache), ..disk }, &source),
+        (Verdict::Unexplained, Some(Doubt::Untrusted(Distrust::Cache)))
     );
     let no_path = Claim { of_predicted: None, ..disk };
     assert_eq!(of(&no_path, &source), (Verdict::Unexplained, Some(Doubt::NotMeasured)));

@@ -75,6 +75,9 @@ pub const DISK_NEAR_BEST: f64 = 0.9;
 /// … which says something from this rate on, bytes per second.
 pub const DISK_LEAST_BEST: f64 = 10e6;
 
+/// Reading again that is this many times as fast as a first reading was answered by a cache below the device.
+pub const FASTER_AGAIN: f64 = 1.15;
+
 /// All tasks wait for memory this share of the time.
 pub const MEMORY_STALLED: f64 = 0.1;
 /// Drops per second that are no accident.

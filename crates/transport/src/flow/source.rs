@@ -21,8 +21,18 @@ impl Cursor {
     }
 
     /// Offset of the next block.
-    pub(crate) fn next_offset(&self) -> u64 {
+    pub fn next_offset(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed) % self.blocks * self.block_bytes
+    }
+
+    /// Bytes that were dealt out, those of the same blocks again with them.
+    pub fn dealt_bytes(&self) -> u64 {
+        self.next.load(Ordering::Relaxed).saturating_mul(self.block_bytes)
+    }
+
+    /// What a round deals out.
+    pub fn length_bytes(&self) -> u64 {
+        self.blocks.saturating_mul(self.block_bytes)
     }
 
     /// Times that the whole file was dealt out.

@@ -95,7 +95,7 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         cpu::one_core_saturated,
         cpu::steal,
         trust::drift,
-        trust::short_file,
+        trust::read_again,
         trust::below_prediction,
         trust::above_prediction,
         trust::above_rated,

@@ -2,7 +2,9 @@
 
 use crate::diagnose::tests::{Case, Lab, figure, idle_worker};
 use crate::diagnose::{Diagnosis, Finding, Severity};
-use crate::measure::{CoreUse, LimitedBy, Measurement, ReadsTrial, ReceiverResult, Stage, WorkerResult};
+use crate::measure::{
+    CoreUse, LimitedBy, Measurement, ReadAgain, ReadsTrial, ReceiverResult, Stage, WorkerResult,
+};
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::{Burst, Writing};
@@ -220,9 +222,21 @@ fn steal_above_five_percent() {
 #[test]
 fn figures_that_are_not_to_be_trusted() {
     let mut case = healthy();
-    of(&mut case, Stage::Disk, None).flags = vec!["page-cache".into(), "short-file".into()];
+    let again = ReadAgain {
+        resource: "disk:loop0".into(),
+        bytes: 3 << 30,
+        first_bytes_per_second: Some(50e6),
+        again_bytes_per_second: Some(200e6),
+    };
+    of(&mut case, Stage::Disk, None).read_again = vec![again];
+    of(&mut case, Stage::Disk, None).flags = vec!["read-again".into()];
+    of(&mut case, Stage::Disk, None).together = true;
+    let found = only(&case);
+    let said = "read 3 GiB again (50.0 MB/s at first, 200 MB/s again), and what was read again came faster";
+    assert!(found.id == "read-again" && found.text.contains(said), "{}", found.text);
+    of(&mut case, Stage::Disk, None).flags = vec!["page-cache".into(), "read-again".into()];
     of(&mut case, Stage::Disk, None).samples = vec![200e6, 180e6, 150e6];
-    assert_eq!(ids(&case), ["drift", "page-cache", "short-file"]);
+    assert_eq!(ids(&case), ["drift", "page-cache", "read-again"]);
     let fell = case.diagnose().findings.remove(0);
     assert!(fell.text.contains("fell steadily, by 25 %"), "{}", fell.text);
     let mut case = healthy();

@@ -1,10 +1,10 @@
-//! Findings about the figures themselves: drift, files that are too short, a path below its prediction.
+//! Findings about the figures themselves: drift, bytes that were read again, a path below its prediction.
 
 use super::super::product::Finding;
 use super::Context;
 use crate::diagnose::figures::flagged;
-use crate::measure::{Measurement, Stage};
-use linerate_facts::units::show_bytes_rate;
+use crate::measure::{Measurement, READ_AGAIN, Stage};
+use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_model::plan::wording::in_words;
 use serde_json::json;
 
@@ -53,26 +53,33 @@ fn steady_change(samples: &[f64]) -> Option<f64> {
         .then_some(change)
 }
 
-/// `short-file`: a file was read more than once within a sample.
-pub(super) fn short_file(seen: &Context) -> Vec<Finding> {
-    let short: Vec<&str> = seen
-        .figures
-        .all
-        .iter()
-        .filter(|figure| flagged(figure, "short-file"))
-        .map(|figure| figure.name.as_str())
-        .collect();
-    if short.is_empty() {
-        return Vec::new();
-    }
+/// `read-again`: bytes of the disks came from a cache below them, or may have.
+pub(super) fn read_again(seen: &Context) -> Vec<Finding> {
+    let doubted = |figure: &&Measurement| flagged(figure, READ_AGAIN) && figure.together;
+    let Some(figure) = seen.figures.all.iter().rfind(doubted) else { return Vec::new() };
+    let Some(why) = figure.distrust() else { return Vec::new() };
+    let bytes = figure.read_again.iter().map(|source| source.bytes).fold(0, u64::saturating_add);
+    let rates = figure.read_again.iter().filter_map(|source| {
+        let (first, again) = (source.first_bytes_per_second?, source.again_bytes_per_second?);
+        let (first, again) = (show_bytes_rate(first), show_bytes_rate(again));
+        Some(format!("{first} at first, {again} again"))
+    });
+    let rates: Vec<String> = rates.take(1).collect();
+    let rates = if rates.is_empty() { String::new() } else { format!(" ({})", rates.join("")) };
     vec![
         Finding::note(
-            "short-file",
-            format!("the files are short: they were read again from the start in {}", short.join(", ")),
+            "read-again",
+            format!(
+                "“{}” read {} again{rates}, and {}",
+                figure.name,
+                show_size(bytes),
+                why.words()
+            ),
         )
-        .evidence(json!({ "measurements": short }))
+        .evidence(json!({ "measurement": figure.name, "read_again": figure.read_again }))
         .remedy(
-            "give larger files with `--source`: caches of the disk and its host may serve what is read twice",
+            "give larger files with `--source`, or `--amount`: several times what the caches of the disk, its \
+             controller and its host hold",
         ),
     ]
 }

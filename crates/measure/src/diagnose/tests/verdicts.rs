@@ -3,7 +3,7 @@
 use super::lab::{Case, Lab};
 use super::{UNSHAPED, idle_worker};
 use crate::diagnose::{Bottleneck, ProtocolDiagnosis};
-use crate::measure::{LimitedBy, Measurement, Stage};
+use crate::measure::{LimitedBy, Measurement, ReadAgain, Stage};
 use crate::run::Run;
 use linerate_facts::protocol::Protocol;
 use linerate_model::verdict::{LimitKind, Verdict};
@@ -99,6 +99,22 @@ fn every_limit_that_the_path_confirms_is_a_flat_statement() {
     }
 }
 
+/// The device counted its bytes, and the second reading was no faster than the first.
+#[test]
+fn a_disk_that_was_read_again_is_confirmed_where_both_readings_agree() {
+    let mut case = lab(&[50.0], &[1237.5]).measured();
+    for figure in case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Disk) {
+        figure.read_again.push(ReadAgain {
+            resource: "disk:loop0".into(),
+            bytes: 1 << 30,
+            first_bytes_per_second: Some(51e6),
+            again_bytes_per_second: Some(50e6),
+        });
+    }
+    let found = diagnosed(case);
+    assert_eq!(found.verdict, Verdict::Confirmed, "{}", found.bottleneck.sentence);
+}
+
 #[test]
 fn two_limits_that_are_the_same_are_a_tie() {
     let tie = diagnosed(lab(&[62.0; 2], &[123.7]).measured());
@@ -129,14 +145,36 @@ fn what_is_not_explained_says_what_is_missing() {
     for figure in cached.measurements.iter_mut().filter(|figure| figure.stage == Stage::Disk) {
         figure.flags.push("page-cache".into());
     }
+    let of_disks = |change: fn(&mut Measurement)| {
+        let mut case = disks();
+        case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Disk).for_each(change);
+        case
+    };
+    let again = |first, rate| ReadAgain {
+        resource: "disk:loop0".into(),
+        bytes: 1 << 30,
+        first_bytes_per_second: first,
+        again_bytes_per_second: Some(rate),
+    };
+    let mut faster = disks();
+    let mut unsure = disks();
+    for (case, read) in [(&mut faster, again(Some(20e6), 50e6)), (&mut unsure, again(None, 50e6))] {
+        for figure in case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Disk) {
+            figure.read_again.push(read.clone());
+        }
+    }
+    let uncounted = of_disks(|figure| figure.not_seen.push("disk:loop1".into()));
     let slow = |path: &mut Measurement| {
         path.bytes_per_second *= 0.8;
         path.samples.iter_mut().for_each(|rate| *rate *= 0.8);
     };
-    let cases: [(&str, Case); 5] = [
+    let cases: [(&str, Case); 8] = [
         ("; the path was not measured.", unmeasured),
         ("2 rounds were measured, 6 are needed", with_path(disks(), |path| path.samples.truncate(2))),
         ("but a cache answered some of its reads", cached),
+        ("but what was read again came faster than at first", faster),
+        ("a cache below the device cannot be ruled out", unsure),
+        ("but nothing counts what the device read itself", uncounted),
         ("no single part: the workers work 5 %", with_path(disks(), |path| waits(path, 0.4, 0.3))),
         (
             "the path agrees (the worker spent 90 % of the time waiting for them), but it did 79 % of that",

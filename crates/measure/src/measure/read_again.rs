@@ -1,0 +1,215 @@
+//! Bytes that were read again, and whether that shows a cache below the device.
+//!
+//! A source is read in a ring through the whole run: each byte once before any of them twice, so that what is
+//! read again is what was read longest ago. The device's own counters show a cache above it; one below it (a RAID
+//! card's, a hypervisor's) shows only where the second reading is faster than the first.
+
+use super::product::{Measurement, NO_CPU_USE, NO_TCP_TIMES};
+use super::statistics::median;
+use linerate_model::plan::SourcePlan;
+use linerate_model::verdict::Distrust;
+use linerate_model::verdict::thresholds::FASTER_AGAIN;
+use linerate_transport::flow::source::Cursor;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A look of whose bytes at most this share was read again is one of a first reading …
+const FIRST: f64 = 0.5;
+/// … and from this share on, one of reading again.
+const AGAIN: f64 = 0.9;
+
+/// The flag of a figure of disks to which a cache below may have contributed.
+pub(crate) const READ_AGAIN: &str = "read-again";
+
+/// What was read again of a source while its disk was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadAgain {
+    /// `disk:loop0`.
+    pub resource: String,
+    /// Bytes that this run had read before.
+    pub bytes: u64,
+    /// The rate of a first reading; none: there was none long enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_bytes_per_second: Option<f64>,
+    /// The rate of reading again; none: too little was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_bytes_per_second: Option<f64>,
+}
+
+/// A source through the run: where its reading goes on, and how fast its first reading was.
+#[derive(Debug)]
+pub(super) struct SourceReading {
+    pub cursor: Arc<Cursor>,
+    first: Vec<f64>,
+}
+
+impl SourceReading {
+    pub(super) fn new(source: &SourcePlan) -> Self {
+        let cursor = Arc::new(Cursor::new(source.length_bytes, source.block_bytes.max(1)));
+        SourceReading { cursor, first: Vec::new() }
+    }
+
+    /// A look has ended that began when so much was dealt out, and saw this rate.
+    pub(super) fn looked(&mut self, begin: Dealt, bytes_per_second: f64) -> Look {
+        let end = Dealt::now(&self.cursor);
+        let (bytes, again) = (end.bytes - begin.bytes, end.again - begin.again);
+        let look = Look { bytes, again, bytes_per_second };
+        if look.is_first() {
+            self.first.push(bytes_per_second);
+        }
+        look
+    }
+
+    /// Of these looks; where none was a first reading, an earlier one of this run counts.
+    pub(super) fn tell(&self, resource: &str, looks: &[Look]) -> ReadAgain {
+        let rates = |of: fn(&Look) -> bool| -> Vec<f64> {
+            looks.iter().filter(|look| of(look)).map(|look| look.bytes_per_second).collect()
+        };
+        let middle = |rates: &[f64]| (!rates.is_empty()).then(|| median(rates));
+        ReadAgain {
+            resource: resource.to_string(),
+            bytes: looks.iter().map(|look| look.again).fold(0, u64::saturating_add),
+            first_bytes_per_second: middle(&rates(Look::is_first)).or_else(|| middle(&self.first)),
+            again_bytes_per_second: middle(&rates(Look::is_again)),
+        }
+    }
+}
+
+/// Bytes that a cursor has dealt out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dealt {
+    bytes: u64,
+    again: u64,
+}
+
+impl Dealt {
+    pub(super) fn now(cursor: &Cursor) -> Self {
+        let bytes = cursor.dealt_bytes();
+        Dealt { bytes, again: bytes.saturating_sub(cursor.length_bytes()) }
+    }
+}
+
+/// One look at a source.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    bytes: u64,
+    again: u64,
+    bytes_per_second: f64,
+}
+
+impl Look {
+    fn share(&self) -> f64 {
+        self.again as f64 / self.bytes.max(1) as f64
+    }
+
+    fn is_first(&self) -> bool {
+        self.bytes > 0 && self.bytes_per_second > 0.0 && self.share() <= FIRST
+    }
+
+    fn is_again(&self) -> bool {
+        self.bytes > 0 && self.bytes_per_second > 0.0 && self.share() >= AGAIN
+    }
+}
+
+impl ReadAgain {
+    /// What speaks against taking the rate for the device's.
+    fn distrust(&self) -> Option<Distrust> {
+        match (self.first_bytes_per_second, self.again_bytes_per_second) {
+            _ if self.bytes == 0 => None,
+            (None, _) => Some(Distrust::NoFirstReading),
+            (Some(first), Some(again)) if again > FASTER_AGAIN * first => Some(Distrust::FasterAgain),
+            _ => None,
+        }
+    }
+}
+
+impl Measurement {
+    /// What speaks against taking a figure of disks for what the disks do themselves: bytes that they did not read,
+    /// or do not count, or that were read again where nothing shows that no cache below answered.
+    pub fn distrust(&self) -> Option<Distrust> {
+        let uncounted = |what: &String| what != NO_CPU_USE && what != NO_TCP_TIMES;
+        if self.flags.iter().any(|flag| flag == "page-cache") {
+            return Some(Distrust::Cache);
+        }
+        let again = self.read_again.iter().filter_map(ReadAgain::distrust);
+        let faster = again.max_by_key(|why| *why == Distrust::FasterAgain);
+        faster.or_else(|| self.not_seen.iter().any(uncounted).then_some(Distrust::Uncounted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(bytes: u64, again: u64, megabytes: f64) -> Look {
+        Look { bytes, again, bytes_per_second: megabytes * 1e6 }
+    }
+
+    fn source() -> SourceReading {
+        SourceReading { cursor: Arc::new(Cursor::new(100, 1)), first: Vec::new() }
+    }
+
+    /// A figure of one disk that was looked at so.
+    fn figure(source: &SourceReading, looks: &[Look]) -> Measurement {
+        Measurement { read_again: vec![source.tell("disk:sda", looks)], ..Measurement::default() }
+    }
+
+    #[test]
+    fn a_cache_below_shows_where_the_second_reading_is_faster() {
+        let source = source();
+        let first = look(100, 10, 500.0);
+        assert_eq!(figure(&source, &[look(100, 0, 500.0)]).distrust(), None, "nothing was read again");
+        for (megabytes, expected) in
+            [(500.0, None), (300.0, None), (560.0, None), (2000.0, Some(Distrust::FasterAgain))]
+        {
+            let figure = figure(&source, &[first, look(100, 100, megabytes), look(100, 100, megabytes)]);
+            assert_eq!(figure.read_again[0].bytes, 210);
+            assert_eq!(figure.distrust(), expected, "{megabytes} MB/s again");
+        }
+        // A look that is half of each says neither.
+        let mixed = figure(&source, &[first, look(100, 70, 900.0)]);
+        assert_eq!((mixed.read_again[0].again_bytes_per_second, mixed.distrust()), (None, None));
+    }
+
+    #[test]
+    fn a_first_reading_earlier_in_the_run_counts() {
+        let mut source = source();
+        assert_eq!(figure(&source, &[look(100, 100, 500.0)]).distrust(), Some(Distrust::NoFirstReading));
+        source.first = vec![480e6];
+        assert_eq!(figure(&source, &[look(100, 100, 500.0)]).distrust(), None);
+        let own = figure(&source, &[look(100, 0, 200.0), look(100, 100, 500.0)]);
+        assert_eq!(own.distrust(), Some(Distrust::FasterAgain), "its own comes before an earlier one");
+    }
+
+    #[test]
+    fn what_devices_do_not_count_is_not_trusted() {
+        let source = source();
+        let mut figure = figure(&source, &[look(100, 0, 500.0)]);
+        figure.not_seen = vec![NO_CPU_USE.into()];
+        assert_eq!(figure.distrust(), None, "that is no disk");
+        figure.not_seen.push("disk:sda".into());
+        assert_eq!(figure.distrust(), Some(Distrust::Uncounted));
+        figure.flags.push("page-cache".into());
+        assert_eq!(figure.distrust(), Some(Distrust::Cache));
+    }
+
+    #[test]
+    fn looks_are_told_apart_by_what_was_dealt_before() {
+        let mut source = source();
+        let reads = |source: &SourceReading, blocks: usize| {
+            let begin = Dealt::now(&source.cursor);
+            for _ in 0..blocks {
+                source.cursor.next_offset();
+            }
+            begin
+        };
+        let mut looks = Vec::new();
+        for (blocks, rate) in [(80, 1.0), (30, 2.0), (40, 3.0)] {
+            let begin = reads(&source, blocks);
+            looks.push(source.looked(begin, rate));
+        }
+        let told = source.tell("disk:sda", &looks);
+        assert_eq!((told.bytes, told.again_bytes_per_second), (50, Some(3.0)));
+        assert_eq!(told.first_bytes_per_second, Some(1.5), "10 of 30 bytes again is still a first reading");
+    }
+}
