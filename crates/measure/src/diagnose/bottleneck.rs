@@ -4,7 +4,7 @@
 use super::certainty::{Judged, kind, part_kinds};
 use super::cost::Granted;
 use super::figures::Figures;
-use super::predict::Prediction;
+use super::predict::{DiskLimit, Prediction};
 use super::product::Bottleneck;
 use crate::measure::ReceiverResult;
 use linerate_facts::units::{show_bits_rate, show_bits_rate_within, show_bytes_rate, show_bytes_rate_within};
@@ -86,7 +86,22 @@ fn named_limit(
     let one = parts[0];
     let in_bits = || show_bits_rate_within(one.capacity, one.interval);
     let text = match kind {
-        ResourceKind::Disk => return bytes("disk", "disks"),
+        ResourceKind::Disk => match &prediction.of_disks {
+            DiskLimit::Disks => return bytes("disk", "disks"),
+            DiskLimit::Volumes { members, busiest } => {
+                let below = format!(
+                    "; none of its {members} disks is busy for more than {:.0} % of the time",
+                    busiest * 100.0
+                );
+                let named = bytes("the volume", "volumes");
+                return NamedLimit { figure: named.figure.clone() + &below, ..named };
+            }
+            DiskLimit::Reads(_) => {
+                let named = bytes("disk", "disks");
+                let name = format!("too few reads in flight on {}", named.name);
+                return NamedLimit { name, several: true, ..named };
+            }
+        },
         ResourceKind::Volume => return bytes("the volume", "volumes"),
         ResourceKind::Nic if plan.loopback => format!("the host's own stack (loopback, {})", in_bits()),
         ResourceKind::Nic => return bits("NIC", "NICs"),
@@ -145,6 +160,13 @@ fn shared(parts: &[&Resource]) -> String {
 
 fn cpu(prediction: &Prediction, plan: &Plan) -> String {
     let Some(cpu) = &prediction.cpu else { return "the CPU".into() };
+    if cpu.is_stolen() {
+        return format!(
+            "the CPU time that the hypervisor leaves ({:.0} % of it went to others, {:.2} CPU seconds per GB)",
+            cpu.stolen * 100.0,
+            cpu.seconds_per_gb
+        );
+    }
     let cost = format!("{:.2} CPU seconds per GB", cpu.seconds_per_gb);
     match cpu.granted {
         Granted::Quota(cores) => format!("the control group's CPU quota ({cores:.2} cores, {cost})"),
@@ -208,6 +230,15 @@ fn is(ids: &[&str]) -> &'static str {
 
 fn remedy(prediction: &Prediction, kind: ResourceKind, parts: usize, loopback: bool) -> &'static str {
     match kind {
+        ResourceKind::Disk if matches!(prediction.of_disks, DiskLimit::Reads(_)) => {
+            "More reads in flight (--queue-depth)"
+        }
+        ResourceKind::Disk if matches!(prediction.of_disks, DiskLimit::Volumes { .. }) => {
+            "Another layout of the volume, or none"
+        }
+        ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_stolen()) => {
+            "CPUs that the hypervisor gives to nobody else"
+        }
         ResourceKind::Disk if parts > 1 => "Faster or more disks",
         ResourceKind::Disk => "A faster disk or further ones",
         ResourceKind::Nic if loopback => "Faster cores or more workers",

@@ -1,7 +1,7 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::{Prediction, are_full};
+use super::predict::{DiskLimit, Prediction, are_full};
 use super::product::EvidenceFigure;
 use crate::measure::{LimitedBy, Measurement};
 use linerate_model::plan::schedule::LEAST_ROUNDS;
@@ -67,6 +67,12 @@ pub(super) fn part_kinds(prediction: &Prediction, ids: &[String]) -> Vec<Resourc
 fn limit_kind(prediction: &Prediction, kind: ResourceKind) -> LimitKind {
     match kind {
         ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_quota()) => LimitKind::Quota,
+        ResourceKind::Cpu if prediction.cpu.as_ref().is_some_and(|cpu| cpu.is_stolen()) => LimitKind::Steal,
+        ResourceKind::Disk => match prediction.of_disks {
+            DiskLimit::Disks => LimitKind::Disk,
+            DiskLimit::Volumes { .. } => LimitKind::Volume,
+            DiskLimit::Reads(_) => LimitKind::Pipeline,
+        },
         kind => LimitKind::from(kind),
     }
 }
@@ -79,6 +85,7 @@ fn of_path(path: &Measurement, figures: &Figures) -> Evidence {
         evidence.receiver =
             Some(ReceiverEvidence { rate_limit: limit, ..evidence.receiver.unwrap_or_default() });
     }
+    evidence.reads = figures.reads_in_flight();
     if path.held_by == Some(LimitedBy::Demand) {
         evidence.rate_limit = Some(path.bytes_per_second);
     }
@@ -112,7 +119,7 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             let full = network.and_then(|network| are_full(&prediction.resources, network));
             (full != Some(false)).then_some(Distrust::MaybeFull)
         }
-        LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
+        LimitKind::Disk | LimitKind::Controller | LimitKind::Volume | LimitKind::Pipeline => {
             let buffered = plan.sources.iter().any(|source| !source.direct);
             let shown = figures.whole_disk().and_then(Measurement::distrust);
             shown.or_else(|| buffered.then_some(Distrust::Cache))
@@ -140,6 +147,16 @@ fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure
         add("", &id, "queue-depth", disk.queue_depth);
         add("", &id, "latency-seconds", disk.latency_seconds);
         add("", &id, "bytes-per-second", Some(disk.bytes_per_second));
+    }
+    for volume in &evidence.volumes {
+        for disk in &volume.members {
+            add("", &format!("disk:{}", disk.name), "busy", disk.busy);
+            add("", &format!("disk:{}", disk.name), "bytes-per-second", Some(disk.bytes_per_second));
+        }
+    }
+    if let Some(reads) = evidence.reads {
+        add("", "", "reads-in-flight", Some(f64::from(reads.reads)));
+        add("", "", "gain-of-more-reads", Some(reads.gain));
     }
     if let Some(users) = evidence.cpu_users {
         add("", "cpu", "linerate", Some(users.own));

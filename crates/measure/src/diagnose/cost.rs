@@ -11,6 +11,7 @@ use crate::measure::Measurement;
 use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_model::plan::Plan;
+use linerate_model::verdict::thresholds::CPU_OF_OTHERS;
 use std::collections::BTreeSet;
 
 /// An estimate this close to a flow that the CPU carried without being the limit tells only a lower bound.
@@ -47,12 +48,19 @@ pub(super) struct CpuCapacity {
     pub from: &'static str,
     /// The CPU carried about this much without being the limit.
     pub lower_bound: bool,
+    /// Share of these cores that the hypervisor gave to others while the cost was measured.
+    pub stolen: f64,
 }
 
 impl CpuCapacity {
     /// The quota grants less than the cores.
     pub(crate) fn is_quota(&self) -> bool {
         matches!(self.granted, Granted::Quota(_))
+    }
+
+    /// The hypervisor takes so much of them that it, and no work of this host, fills them.
+    pub(crate) fn is_stolen(&self) -> bool {
+        !self.is_quota() && self.stolen >= CPU_OF_OTHERS
     }
 }
 
@@ -86,11 +94,25 @@ pub(super) fn cpu_capacity(
         (_, Some(summed)) => (summed, "disk and network"),
         (None, None) => return Err("no stage reported its CPU cost"),
     };
-    let (granted, seconds, per_gb) = tightest(machine, plan, &cost);
+    let measured = figures.whole_network(protocol, false).or(figures.whole_network(protocol, true));
+    let stolen = |cores: &BTreeSet<u32>| measured.map_or(0.0, |figure| stolen(figure, cores));
+    let workers: BTreeSet<u32> = plan.workers.iter().map(|worker| worker.core).collect();
+    let (granted, seconds, per_gb) = tightest(machine, &workers, plan.loopback, &cost, stolen(&workers));
+    let stolen = match granted {
+        Granted::WorkerCores(_) => stolen(&workers),
+        _ => stolen(&BTreeSet::new()),
+    };
     let bytes_per_second = (seconds / per_gb * 1e9).min(LARGEST_BYTES_PER_SECOND);
     let carried = figures.whole_network(protocol, true).filter(|figure| !held_by_cpu(figure));
     let lower_bound = carried.is_some_and(|figure| bytes_per_second < figure.bytes_per_second * NEAR);
-    Ok(CpuCapacity { bytes_per_second, granted, seconds_per_gb: per_gb, from, lower_bound })
+    Ok(CpuCapacity { bytes_per_second, granted, seconds_per_gb: per_gb, from, lower_bound, stolen })
+}
+
+/// Share of these cores, or of all, that the hypervisor gave to others.
+fn stolen(figure: &Measurement, cores: &BTreeSet<u32>) -> f64 {
+    let own = figure.cpu_by_core.iter().filter(|core| cores.is_empty() || cores.contains(&core.core));
+    let shares: Vec<f64> = own.map(|core| core.steal).collect();
+    (shares.iter().sum::<f64>() / shares.len().max(1) as f64).clamp(0.0, 1.0)
 }
 
 /// CPU seconds per 10⁹ bytes of the sender, of a receiver that shares its machine, and of the whole host.
@@ -131,14 +153,23 @@ fn sum_of_stages(figures: &Figures, loopback: bool, protocol: Protocol) -> Optio
 
 /// Of the cores of the workers, all cores (on loopback) and the quota: the one that allows least, with the
 /// CPU seconds per second that it grants and the cost per 10⁹ bytes that it pays for.
-fn tightest(machine: &Machine, plan: &Plan, cost: &Cost) -> (Granted, f64, f64) {
-    let workers = plan.workers.iter().map(|worker| worker.core).collect::<BTreeSet<_>>().len().max(1);
-    let mut grants = vec![(Granted::WorkerCores(workers), workers as f64, cost.sender)];
+///
+/// What the hypervisor takes of the workers' cores they cannot spend; the whole host's cost has it in it.
+fn tightest(
+    machine: &Machine,
+    workers: &BTreeSet<u32>,
+    loopback: bool,
+    cost: &Cost,
+    stolen: f64,
+) -> (Granted, f64, f64) {
+    let workers = workers.len().max(1);
+    let own = (workers as f64 * (1.0 - stolen)).max(0.01);
+    let mut grants = vec![(Granted::WorkerCores(workers), own, cost.sender)];
     let online = machine.cpu.logical.iter().filter(|cpu| cpu.online).count();
     let all = machine.cpu.allowed.known().map_or(online, Vec::len).max(workers) as f64;
     if cost.host > 0.0 {
         grants.push((Granted::AllCores(all), (all - cost.others).max(0.1), cost.host.max(cost.total())));
-    } else if plan.loopback {
+    } else if loopback {
         grants.push((Granted::AllCores(all), all, cost.total()));
     }
     if let Some(quota) = machine.cpu.quota_cores.known().filter(|quota| quota.is_finite() && **quota > 0.0) {

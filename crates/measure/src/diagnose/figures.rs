@@ -2,6 +2,7 @@
 
 use crate::measure::{LimitedBy, Measurement, Measurements, ReceiverResult, Stage, UNREAD, WorkerResult};
 use linerate_facts::protocol::Protocol;
+use linerate_model::verdict::ReadsEvidence;
 
 /// No rate or share is larger; keeps sums finite whatever a file holds.
 const LARGEST: f64 = 1e15;
@@ -84,6 +85,11 @@ impl Figures {
     /// The whole way from disk to peer.
     pub(crate) fn path(&self, protocol: Protocol) -> Option<&Measurement> {
         self.last(|figure| figure.stage == Stage::Path && figure.protocol == Some(protocol))
+    }
+
+    /// The trial of reads in flight, on whichever path it was made.
+    pub(crate) fn reads_in_flight(&self) -> Option<ReadsEvidence> {
+        self.all.iter().find_map(Measurement::reads_evidence)
     }
 
     /// A memory figure by its name.

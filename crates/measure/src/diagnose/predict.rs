@@ -18,6 +18,7 @@ use linerate_model::plan::capacity::{Model, Solution};
 use linerate_model::plan::{
     Bound, Burst, Goal, Origin, Plan, Resource, ResourceKind, memory_touches, overrule_links,
 };
+use linerate_model::verdict::ReadsEvidence;
 
 /// Samples wider apart than this have no middle that binds a flow: what the device did in the best of them it
 /// can do.
@@ -36,6 +37,21 @@ pub(super) struct Prediction {
     pub model: Model,
     pub solution: Solution,
     pub cpu: Option<CpuCapacity>,
+    /// What limits where disks are the cut: they themselves, the volumes, or too few reads in flight.
+    pub of_disks: DiskLimit,
+}
+
+/// What limits where disks are the smallest part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum DiskLimit {
+    #[default]
+    Disks,
+    /// Volumes whose disks pause: how many, and how busy the busiest of them is.
+    Volumes {
+        members: usize,
+        busiest: f64,
+    },
+    Reads(ReadsEvidence),
 }
 
 impl Prediction {
@@ -136,9 +152,30 @@ pub(super) fn predict(
     overrule_links(&mut resources);
     let model = Model::new(&resources);
     let solution = model.solve();
-    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok() };
+    let of_disks = of_disks(&solution.cut, figures);
+    let mut prediction = Prediction { protocol, resources, model, solution, cpu: cpu.ok(), of_disks };
     set_utilisation(&mut prediction, plan, figures);
     prediction
+}
+
+/// What is behind disks that limit: by the trial of reads in flight, and by what the disks below volumes did while the
+/// disks were measured.
+fn of_disks(cut: &[String], figures: &Figures) -> DiskLimit {
+    if let Some(reads) = figures.reads_in_flight().filter(ReadsEvidence::are_too_few) {
+        return DiskLimit::Reads(reads);
+    }
+    let volumes = figures.whole_disk().map(Measurement::volume_evidence).unwrap_or_default();
+    let disks = cut.iter().filter_map(|id| id.strip_prefix("disk:"));
+    let of = |name: &str| volumes.iter().find(|volume| volume.name == name);
+    let paused = disks.map(|name| {
+        let volume = of(name)?;
+        Some((volume.members.len(), volume.busiest_that_pauses()?))
+    });
+    let paused = paused.collect::<Option<Vec<(usize, f64)>>>().filter(|all| !all.is_empty());
+    paused.map_or(DiskLimit::Disks, |all| DiskLimit::Volumes {
+        members: all.iter().map(|(members, _)| members).sum(),
+        busiest: all.iter().map(|(_, busiest)| *busiest).fold(0.0, f64::max),
+    })
 }
 
 /// A resource of the plan; what is no number in a file that somebody edited is unknown.

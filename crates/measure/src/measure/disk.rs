@@ -208,6 +208,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     resources.dedup();
     let resource = if let [one] = resources[..] { one.to_string() } else { "all".to_string() };
     let mut measurement = Measurement::of(Stage::Disk, readers.name.clone(), resource, seen);
+    stages.part_members(&mut measurement);
     measurement.together = sources.len() == stages.plan.sources.len();
     measurement.workers =
         worker_results(seen, |position| (stages.plan.sources[sources[position]].resource.clone(), None));

@@ -1,11 +1,11 @@
 //! What a measurement shows of its flow and of the hosts beside it, for the one judge.
 
 use super::access::DeviceUse;
-use super::product::{Measurement, ReceiverResult, Stage, WorkerResult};
+use super::product::{Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult};
 use linerate_facts::protocol::Protocol;
 use linerate_model::verdict::{
-    CpuUsers, DiskEvidence, Evidence, QuotaEvidence, ReceiverEvidence, Route, TcpEvidence, WorkerEvidence,
-    is_full,
+    CpuUsers, DiskEvidence, Evidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route, TcpEvidence,
+    VolumeEvidence, WorkerEvidence, is_full,
 };
 
 impl Measurement {
@@ -34,6 +34,8 @@ impl Measurement {
                 others: share.others,
             }),
             disks: self.devices.iter().map(|device| self.disk(device)).collect(),
+            volumes: self.volume_evidence(),
+            reads: self.reads_evidence(),
             tcp: self.tcp(),
             ..Evidence::default()
         }
@@ -65,6 +67,24 @@ impl Measurement {
             asked_depth: (asked > 0).then_some(f64::from(asked)),
             best_bytes_per_second: None,
         }
+    }
+
+    /// Volumes with the disks below them.
+    pub(crate) fn volume_evidence(&self) -> Vec<VolumeEvidence> {
+        let members = |volume: &VolumeUse| volume.members.iter().map(|device| self.disk(device)).collect();
+        let of = |volume: &VolumeUse| VolumeEvidence { name: volume.name.clone(), members: members(volume) };
+        self.volumes.iter().map(of).collect()
+    }
+
+    /// The most reads in flight that were tried on this path, against the next fewer; none where single trials of
+    /// both overlap.
+    pub(crate) fn reads_evidence(&self) -> Option<ReadsEvidence> {
+        let [.., fewer, most] = &self.reads_in_flight[..] else { return None };
+        let highest = fewer.samples.iter().copied().fold(fewer.bytes_per_second, f64::max);
+        let lowest = most.samples.iter().copied().fold(most.bytes_per_second, f64::min);
+        let gain = most.bytes_per_second / fewer.bytes_per_second;
+        let apart = lowest > highest && gain.is_finite();
+        apart.then_some(ReadsEvidence { reads: most.queue_depth, fewer: fewer.queue_depth, gain })
     }
 
     fn tcp(&self) -> TcpEvidence {

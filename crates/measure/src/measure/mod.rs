@@ -22,8 +22,8 @@ mod transfer;
 mod trust;
 mod window;
 
-use access::Series;
 pub use access::{AccessResult, LoadCurve, MemoryPoint, Scaling};
+use access::{DeviceUse, Series};
 pub(crate) use disk::UNREAD;
 pub use peers::Peers;
 pub use product::*;
@@ -35,11 +35,12 @@ use bucket::Bucket;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::CpuTimes;
 use linerate_machine::probe::Machine;
-use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan};
+use linerate_model::plan::{Goal, Plan, SourcePlan, WorkerPlan, volume_members};
 use linerate_transport::flow::rate_limit::RateLimit;
 use read_again::SourceReading;
 use running::RunningWorkers;
 pub(crate) use running::started;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -199,6 +200,8 @@ impl<'a> Stages<'a> {
     fn beside(&self) -> Surroundings {
         let disk = |source: &SourcePlan| source.resource.strip_prefix("disk:").map(str::to_string);
         let mut devices: Vec<String> = self.plan.sources.iter().filter_map(disk).collect();
+        let below = |name: &String| volume_members(self.machine, name).into_iter().map(str::to_string);
+        devices.extend(devices.iter().flat_map(below).collect::<Vec<_>>());
         devices.sort();
         devices.dedup();
         Surroundings { busy_before: self.busy_before, devices }
@@ -231,6 +234,21 @@ impl<'a> Stages<'a> {
             [(figure.cpu_by_core.is_empty(), NO_CPU_USE), (figure.is_without_tcp_limits(), NO_TCP_TIMES)];
         missing.extend(without.iter().filter(|(lacks, _)| *lacks).map(|(_, what)| what.to_string()));
         missing
+    }
+
+    /// Parts what was counted of the sources' own devices from what was counted of the disks below volumes.
+    fn part_members(&self, figure: &mut Measurement) {
+        let names: BTreeSet<&str> =
+            self.plan.sources.iter().filter_map(|source| source.resource.strip_prefix("disk:")).collect();
+        let of = |name: &str| figure.devices.iter().find(|device| device.name == name).cloned();
+        let volume = |name: &&str| {
+            let below = volume_members(self.machine, name);
+            let members: Option<Vec<DeviceUse>> = below.into_iter().map(of).collect();
+            let members = members.filter(|members| !members.is_empty())?;
+            Some(VolumeUse { name: name.to_string(), members })
+        };
+        figure.volumes = names.iter().filter_map(volume).collect();
+        figure.devices.retain(|device| names.contains(device.name.as_str()));
     }
 
     /// Reads in flight over all workers of a source.

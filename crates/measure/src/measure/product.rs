@@ -62,6 +62,9 @@ pub struct Measurement {
     /// The block devices behind the sources, by `/proc/diskstats`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
+    /// Volumes among them, with the disks below.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeUse>,
     /// CPU use by core in the eight classes of `/proc/stat`, shares of the measured time.
     pub cpu_by_core: Vec<CoreUse>,
     /// How the bytes were moved (`io_uring READ_FIXED, O_DIRECT, 1 MiB x 8`).
@@ -137,6 +140,13 @@ impl Measurement {
 /// Words of `not_seen`, beside the ids of disks.
 pub(crate) const NO_CPU_USE: &str = "cpu";
 pub(crate) const NO_TCP_TIMES: &str = "tcp-window";
+
+/// A volume that was read, and what the disks below it did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VolumeUse {
+    pub name: String,
+    pub members: Vec<DeviceUse>,
+}
 
 /// A short trial of the path with so many reads in flight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

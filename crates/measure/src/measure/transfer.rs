@@ -165,6 +165,7 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
     let Observed { workers, seen, receiver, tcp, engine, flags, .. } = observed;
     let (segmentation, rate_limit) = (observed.segmentation, observed.rate_limit);
     let mut measurement = Measurement::of(flow.stage, flow.name.clone(), flow.resource.clone(), seen);
+    stages.part_members(&mut measurement);
     measurement.together = flow.together;
     measurement.protocol = Some(flow.protocol);
     measurement.with_file = flow.behind == WorkerSource::Cached;

@@ -3,7 +3,7 @@
 
 use super::product::{LimitedBy, Measurement};
 use super::window::WindowObservation;
-use linerate_model::verdict::thresholds::LOST;
+use linerate_model::verdict::thresholds::{CPU_OF_OTHERS, LOST};
 use linerate_model::verdict::{Evidence, Limit, LimitKind, ReceiverEvidence, is_full, is_stolen, judge};
 
 /// Samples wider apart than this do not deserve one number.
@@ -41,6 +41,7 @@ fn limited_by(limit: &Limit) -> Option<LimitedBy> {
         Limit::ReceiverThread { .. } | Limit::ReceiverCpus => Some(LimitedBy::Peer),
         Limit::Quota { .. } => Some(LimitedBy::Quota),
         Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => Some(LimitedBy::Cpu),
+        Limit::Steal { share, .. } if *share >= CPU_OF_OTHERS => Some(LimitedBy::Cpu),
         Limit::Window { .. } => Some(LimitedBy::Window),
         Limit::Retransmits { .. } => Some(LimitedBy::Loss),
         _ => None,

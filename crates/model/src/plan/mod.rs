@@ -24,7 +24,7 @@ use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 pub use overruled::overrule_links;
 pub use product::*;
-pub use resources::{memory_touches, path_rate};
+pub use resources::{memory_touches, path_rate, volume_members};
 pub use streams::{Pin, Placed, place_streams};
 pub use workers::spare_cores;
 

@@ -117,6 +117,12 @@ fn run_parts(
     (parts.done(), names)
 }
 
+/// The whole disks below a volume; none where it is none.
+pub fn volume_members<'a>(machine: &'a Machine, name: &str) -> Vec<&'a str> {
+    let below = members(machine, name, DEEPEST_VOLUMES);
+    below.into_iter().map(|disk| disk.name.as_str()).filter(|disk| *disk != name).collect()
+}
+
 /// The whole disks that a block device lies on: itself, or what its members lie on.
 fn members<'a>(machine: &'a Machine, name: &str, depth: usize) -> Vec<&'a Disk> {
     let Some(disk) = machine.disks.iter().find(|disk| disk.name == name) else { return Vec::new() };

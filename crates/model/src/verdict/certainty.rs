@@ -109,13 +109,16 @@ fn agrees(kind: LimitKind, limit: &Limit) -> bool {
     let full = |part: &Limit| matches!(part, Limit::Retransmits { .. });
     let sink = matches!(limit, Limit::Sink { part, .. } if part.as_deref().is_none_or(full));
     match kind {
-        K::Disk | K::Controller | K::Volume => shown == K::Disk,
+        // How busy disks are below a volume is near the threshold at times.
+        K::Disk | K::Controller | K::Volume => matches!(shown, K::Disk | K::Volume),
+        K::Pipeline => matches!(shown, K::Pipeline | K::Disk),
         K::Nic => shown == K::Nic || sink,
         // On either side of memory.
         K::Pcie | K::SocketLink => matches!(limit, Limit::Source { .. }) || shown == K::Nic || sink,
         // A CPU that waits for memory counts as busy.
         K::Memory => matches!(shown, K::Memory | K::Cpu),
         K::Cpu => matches!(shown, K::Cpu | K::Quota | K::Steal),
+        K::Steal => matches!(shown, K::Steal | K::Cpu),
         K::Receiver => shown == K::Receiver,
         _ => shown == kind,
     }

@@ -2,7 +2,10 @@
 //! is `None` or empty; nothing here presupposes that linerate moves the bytes, so that a foreign program can
 //! be judged as well.
 
-use super::thresholds::{QUEUE_EMPTY_BYTES, QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES};
+use super::thresholds::{
+    DISK_IDLE, DISK_UNUSED, QUEUE_EMPTY_BYTES, QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES,
+    READS_CARRY,
+};
 use linerate_facts::usage::CoreUse;
 
 /// Everything that bears on what limits a flow.
@@ -30,6 +33,10 @@ pub struct Evidence {
     pub links: Vec<LinkEvidence>,
     /// Those with requests; none that only passes them on (loop, md, device mapper).
     pub disks: Vec<DiskEvidence>,
+    /// Volumes among what the flow reads, with the disks below them.
+    pub volumes: Vec<VolumeEvidence>,
+    /// What more reads in flight brought.
+    pub reads: Option<ReadsEvidence>,
     /// Counters of drops that grow. TCP's retransmissions are not among them.
     pub drops: Vec<DropEvidence>,
     pub tcp: TcpEvidence,
@@ -129,6 +136,42 @@ pub struct DiskEvidence {
     pub asked_depth: Option<f64>,
     /// The most that was ever seen of it.
     pub best_bytes_per_second: Option<f64>,
+}
+
+/// An array, or another volume over disks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumeEvidence {
+    pub name: String,
+    /// The whole disks below it.
+    pub members: Vec<DiskEvidence>,
+}
+
+impl VolumeEvidence {
+    /// How busy the busiest of its disks is, where all of them pause: then none of them limits it. Disks that do
+    /// nothing are no evidence: a cache answers.
+    pub fn busiest_that_pauses(&self) -> Option<f64> {
+        let busy: Option<Vec<f64>> = self.members.iter().map(|disk| disk.busy).collect();
+        let busiest = busy?.into_iter().fold(0.0, f64::max);
+        (DISK_UNUSED..DISK_IDLE).contains(&busiest).then_some(busiest)
+    }
+}
+
+/// A trial of more reads in flight against fewer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadsEvidence {
+    /// Reads in flight of a worker, and the fewer that were tried beside them.
+    pub reads: u32,
+    pub fewer: u32,
+    /// What they carried ÷ what the fewer carried.
+    pub gain: f64,
+}
+
+impl ReadsEvidence {
+    /// They carry nearly as much more as they are more: still more of them would carry more.
+    pub fn are_too_few(&self) -> bool {
+        let more = f64::from(self.reads) / f64::from(self.fewer.max(1)) - 1.0;
+        more > 0.0 && self.gain - 1.0 >= READS_CARRY * more
+    }
 }
 
 /// A counter of drops that grows.

@@ -4,7 +4,9 @@
 //! wait, and never the other way round; a quota or a full thread makes everything wait. Only then do waits
 //! say which side is slow, and only then is looked at the parts.
 
-use super::evidence::{DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, Route, WorkerEvidence};
+use super::evidence::{
+    DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, Route, WorkerEvidence,
+};
 use super::limit::{Judgement, Limit, Missing};
 use super::thresholds::*;
 use linerate_facts::usage::CoreUse;
@@ -105,7 +107,7 @@ fn full_cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
         evidence.cpus.iter().filter(|cpu| evidence.worker_cpus.contains(&cpu.core)).collect();
     let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
     let starves = wants && !own.is_empty() && own.iter().all(|cpu| is_full(cpu));
-    (all_full && of_flow || starves).then(|| cpus(evidence, |_| true)).flatten()
+    (all_full && of_flow || starves).then(|| cpus_or_steal(evidence, |_| true)).flatten()
 }
 
 /// The flow's own work is the larger part of what the CPUs do; none where that is not known.
@@ -123,7 +125,18 @@ fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
         let in_program = cpu.user + cpu.nice >= CPU_OF_FLOW * cpu.busy();
         own.is_empty() || own.contains(&cpu.core) || !in_program
     };
-    cpus(evidence, of_flow).filter(|_| fill_cpus(evidence) != Some(false))
+    cpus_or_steal(evidence, of_flow).filter(|_| fill_cpus(evidence) != Some(false))
+}
+
+/// Full CPUs of which the hypervisor gave a large part to others are no longer this host's to fill.
+fn cpus_or_steal(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> {
+    let full: Vec<&CoreUse> = evidence.cpus.iter().filter(|cpu| is_full(cpu) && which(cpu)).collect();
+    let stolen = full.iter().map(|cpu| cpu.steal).sum::<f64>() / full.len().max(1) as f64;
+    if stolen >= CPU_OF_OTHERS {
+        let most = full.into_iter().max_by(|a, b| a.steal.total_cmp(&b.steal))?;
+        return Some(Limit::Steal { cpu: most.core, share: most.steal });
+    }
+    cpus(evidence, which)
 }
 
 /// TCP had data to send and was not let.
@@ -159,6 +172,9 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
     let WorkerEvidence { count, busy, waiting_source, waiting_sink, paced, .. } = *workers;
     let long = if paced { WAITING_PACED } else { WAITING };
     if waiting_source >= long && waiting_source >= waiting_sink {
+        if let Some(before) = before_the_disk(evidence) {
+            return Ok(before);
+        }
         let disk = busiest(&evidence.disks).cloned();
         return Ok(Limit::Source { count, share: waiting_source, disk });
     }
@@ -181,6 +197,22 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
     })
 }
 
+/// Why a flow waits for its source though no disk is at its limit: too few reads in flight, or a volume whose disks
+/// pause.
+fn before_the_disk(evidence: &Evidence) -> Option<Limit> {
+    let few = evidence.reads.filter(ReadsEvidence::are_too_few).map(Limit::FewReads);
+    few.or_else(|| {
+        let paused = evidence.volumes.iter().filter_map(|volume| {
+            let (name, members) = (volume.name.clone(), volume.members.len());
+            volume.busiest_that_pauses().map(|busiest| Limit::Volume { name, members, busiest })
+        });
+        // One volume of several that is at its disks' limit: which one limits is not known.
+        let paused: Vec<Limit> = paused.collect();
+        let all = evidence.disks.iter().all(|disk| evidence.volumes.iter().any(|one| one.name == disk.name));
+        paused.into_iter().next().filter(|_| all)
+    })
+}
+
 /// Requests are kept at a disk: it is the disk, unless a CPU is full before.
 fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
     if let Some(full) = cpus_of_flow(evidence) {
@@ -191,6 +223,9 @@ fn by_disks(evidence: &Evidence) -> Result<Limit, Missing> {
         return Err(Missing::BytesOfNoDisk);
     }
     let disk = busiest(&evidence.disks).ok_or(Missing::DiskCounters)?;
+    if let Some(before) = before_the_disk(evidence) {
+        return Ok(before);
+    }
     match disk.busy {
         _ if is_busy(disk) => Ok(Limit::DiskBusy(disk.clone())),
         // Little's law: more in flight at the same latency are as much more a second.

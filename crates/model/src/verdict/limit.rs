@@ -1,6 +1,6 @@
 //! What the judge says.
 
-use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence};
+use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
 use crate::plan::ResourceKind;
 use linerate_facts::usage::CoreUse;
 use serde::{Deserialize, Serialize};
@@ -139,6 +139,15 @@ pub enum Limit {
     DiskBusy(DiskEvidence),
     DiskDeep(DiskEvidence),
     DiskPauses(DiskEvidence),
+    /// Reads in flight are too few for what they are read from.
+    FewReads(ReadsEvidence),
+    /// A volume whose disks all pause.
+    Volume {
+        name: String,
+        members: usize,
+        /// How busy the busiest of them is.
+        busiest: f64,
+    },
     Link(LinkEvidence),
     MemoryStalled {
         share: f64,
@@ -200,7 +209,8 @@ impl Limit {
             Limit::Window { .. } => LimitKind::Window,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
             Limit::Quota { .. } => LimitKind::Quota,
-            Limit::DiskPauses(_) => LimitKind::Pipeline,
+            Limit::DiskPauses(_) | Limit::FewReads(_) => LimitKind::Pipeline,
+            Limit::Volume { .. } => LimitKind::Volume,
             Limit::MemoryStalled { .. } => LimitKind::Memory,
             Limit::Drops(_) | Limit::Retransmits { .. } => LimitKind::Loss,
             Limit::Steal { .. } => LimitKind::Steal,

@@ -1,6 +1,6 @@
 //! What the judge says, in words: what is at its limit, by which rule, or what is missing.
 
-use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence};
+use super::evidence::{CpuUsers, DiskEvidence, DropEvidence, LinkEvidence, ReadsEvidence};
 use super::limit::{Limit, Missing};
 use super::thresholds::*;
 use linerate_facts::units::{show_bytes_rate, show_size};
@@ -97,6 +97,15 @@ impl Display for Limit {
                 disk.name,
                 percent(1.0 - disk.busy.unwrap_or(0.0))
             ),
+            Limit::FewReads(ReadsEvidence { reads, fewer, gain }) => write!(
+                f,
+                "too few reads in flight: {reads} of a worker carry {gain:.1} times what {fewer} carry"
+            ),
+            Limit::Volume { name, members, busiest } => write!(
+                f,
+                "the volume {name}: of its {members} disks none is busy for more than {} of the time",
+                percent(*busiest)
+            ),
             Limit::Link(link) => full_link(f, link),
             Limit::MemoryStalled { share } => {
                 write!(f, "memory is short: nothing went on in {} of the time", percent(*share))
@@ -131,7 +140,19 @@ impl Limit {
             Limit::Sink { part: Some(part), .. } => part.clause(several),
             _ => {
                 let text = self.to_string();
-                let subjects = ["the disk: ", "the CPU: ", "the receiver: ", "TCP's window: "];
+                let text = match self {
+                    Limit::Volume { .. } => {
+                        text.split_once(": ").map_or(text.clone(), |(_, rest)| rest.into())
+                    }
+                    _ => text,
+                };
+                let subjects = [
+                    "too few reads in flight: ",
+                    "the disk: ",
+                    "the CPU: ",
+                    "the receiver: ",
+                    "TCP's window: ",
+                ];
                 let found = subjects.iter().find_map(|subject| text.strip_prefix(subject));
                 found.map(str::to_string).unwrap_or(text)
             }
@@ -202,6 +223,16 @@ impl Limit {
             Limit::DiskPauses(_) => format!(
                 "a disk that pauses for {} of the time or more could do more: by Little's law more requests \
                  in flight bring more",
+                percent(1.0 - DISK_IDLE)
+            ),
+            Limit::FewReads(_) => format!(
+                "reads in flight that carry {} of as much more as they are more, or more than that, are too few \
+                 to fill what they are read from",
+                percent(READS_CARRY)
+            ),
+            Limit::Volume { .. } => format!(
+                "a volume that is waited for while each of its disks pauses for {} of the time or more limits \
+                 itself",
                 percent(1.0 - DISK_IDLE)
             ),
             Limit::Link(_) => format!(

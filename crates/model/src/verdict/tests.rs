@@ -296,6 +296,13 @@ prop_compose! {
                 nic: "eth0".into(), sends: has(6), share: n[14], bits_per_second: 1e9,
             }],
             disks: vec![disk(has(6).then_some(n[15]), n[16] * 8.0)],
+            volumes: if has(4) {
+                let members = vec![disk(Some(n[15]), n[16]), disk(Some(n[14]), n[17])];
+                vec![VolumeEvidence { name: "sda".into(), members }]
+            } else {
+                Vec::new()
+            },
+            reads: has(5).then_some(ReadsEvidence { reads: 8, fewer: 4, gain: n[13] * 2.0 }),
             drops: vec![DropEvidence { per_second: n[17] * 20.0, ..DropEvidence::default() }],
             tcp: TcpEvidence {
                 zero_windows_per_second: Some(n[18] * 20.0),

@@ -10,7 +10,7 @@ pub const OWN_CPU_FULL: f64 = 0.85;
 pub const CPU_IDLE: f64 = 0.5;
 /// Workers that use this share of a CPU would use more of it, were it not full.
 pub const CPU_WANTED: f64 = 0.15;
-/// Others who have this share of a full CPU take it from the thread that is on it.
+/// Others, or a hypervisor, who have this share of a full CPU take it from the thread that is on it.
 pub const CPU_OF_OTHERS: f64 = 0.15;
 /// A control group throttled in this share of its periods is limited by its quota.
 pub const QUOTA_THROTTLED: f64 = 0.05;
@@ -75,6 +75,9 @@ pub const DISK_NEAR_BEST: f64 = 0.9;
 /// … which says something from this rate on, bytes per second.
 pub const DISK_LEAST_BEST: f64 = 10e6;
 
+/// Reads in flight that carry this share of as much more as they are more (twice as many: 1.6 times as much) are
+/// too few to fill what they are read from.
+pub const READS_CARRY: f64 = 0.6;
 /// Reading again that is this many times as fast as a first reading was answered by a cache below the device.
 pub const FASTER_AGAIN: f64 = 1.15;
 

@@ -3,7 +3,8 @@
 use super::lab::{Case, Lab};
 use super::{UNSHAPED, idle_worker};
 use crate::diagnose::{Bottleneck, ProtocolDiagnosis};
-use crate::measure::{LimitedBy, Measurement, ReadAgain, Stage};
+use crate::measure::access::DeviceUse;
+use crate::measure::{CoreUse, LimitedBy, Measurement, ReadAgain, ReadsTrial, Stage, VolumeUse};
 use crate::run::Run;
 use linerate_facts::protocol::Protocol;
 use linerate_model::verdict::{LimitKind, Verdict};
@@ -113,6 +114,99 @@ fn a_disk_that_was_read_again_is_confirmed_where_both_readings_agree() {
     }
     let found = diagnosed(case);
     assert_eq!(found.verdict, Verdict::Confirmed, "{}", found.bottleneck.sentence);
+}
+
+/// An array whose disks all pause, with as many reads in flight as make no difference.
+fn paused_volume() -> Case {
+    let mut case = lab(&[2600.0], &[UNSHAPED]).measured();
+    for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Network) {
+        let member = |name: &str, utilisation| DeviceUse {
+            name: name.into(),
+            utilisation,
+            read_bytes_per_second: 1300e6,
+            ..DeviceUse::default()
+        };
+        figure.devices = vec![member("loop0", 1.0)];
+        let members = vec![member("nvme0n1", 0.41), member("nvme1n1", 0.38)];
+        figure.volumes = vec![VolumeUse { name: "loop0".into(), members }];
+    }
+    case
+}
+
+/// Reads of 10 ms: what twice as many carry is twice as much.
+fn few_reads(carried: [f64; 3]) -> Case {
+    with_path(lab(&[800.0], &[UNSHAPED]).measured(), |path| {
+        let trial = |(queue_depth, megabytes): (u32, f64)| ReadsTrial {
+            queue_depth,
+            bytes_per_second: megabytes * 1e6,
+            samples: vec![megabytes * 0.98e6, megabytes * 1.02e6],
+        };
+        path.reads_in_flight = [2, 4, 8].into_iter().zip(carried).map(trial).collect();
+    })
+}
+
+/// A worker on a CPU that the hypervisor has a third of.
+fn stolen_cpu() -> Case {
+    let mut case = full_thread();
+    for figure in case.measurements.iter_mut().filter(|figure| figure.stage != Stage::Disk) {
+        figure.workers.iter_mut().for_each(|worker| (worker.cpu_share, worker.core) = (0.65, Some(0)));
+        let full =
+            CoreUse { core: 0, user: 0.35, system: 0.3, steal: 0.34, idle: 0.01, ..CoreUse::default() };
+        let idle = CoreUse { core: 1, idle: 1.0, ..CoreUse::default() };
+        figure.cpu_by_core = vec![full, idle];
+    }
+    case.plan.workers.iter_mut().for_each(|worker| worker.core = 0);
+    let path = case.measurements.iter_mut().filter(|figure| figure.stage == Stage::Path);
+    path.for_each(|path| {
+        (path.bytes_per_second, path.samples, path.interval) = (2.0e9, vec![2.0e9; 6], Some([2.0e9; 2]));
+    });
+    case
+}
+
+#[test]
+fn a_volume_few_reads_and_stolen_cpus_are_named_as_what_they_are() {
+    let cases: [(LimitKind, &str, &str, Case); 3] = [
+        (
+            LimitKind::Volume,
+            "The bottleneck is the volume loop0 (2.60 GB/s; none of its 2 disks is busy for more than 41 % of the \
+             time; ",
+            "Another layout of the volume, or none would raise this",
+            paused_volume(),
+        ),
+        (
+            LimitKind::Pipeline,
+            "The bottleneck is too few reads in flight on disk loop0 (800 MB/s; 8 of a worker carry \
+             2.0 times what 4 carry).",
+            "More reads in flight (--queue-depth) would raise this",
+            few_reads([200.0, 400.0, 800.0]),
+        ),
+        (
+            LimitKind::Steal,
+            "The bottleneck is the CPU time that the hypervisor leaves (34 % of it went to others, 0.33 CPU seconds \
+             per GB; the hypervisor gave 34 % of CPU 0 to others).",
+            "CPUs that the hypervisor gives to nobody else would raise this",
+            stolen_cpu(),
+        ),
+    ];
+    for (kind, expected, raised, case) in cases {
+        let ProtocolDiagnosis { verdict, bottleneck, .. } = diagnosed(case);
+        let Bottleneck { sentence, sentences, .. } = &bottleneck;
+        assert_eq!((bottleneck.kind, verdict), (kind, Verdict::Confirmed), "{sentence}");
+        assert!(sentences[1].starts_with(expected), "{expected}: {sentence}");
+        assert!(sentences[2].starts_with(raised), "{raised}: {sentence}");
+    }
+}
+
+#[test]
+fn disks_that_are_full_and_reads_that_suffice_leave_the_disk_the_limit() {
+    let mut busy = paused_volume();
+    for figure in &mut busy.measurements {
+        figure.volumes.iter_mut().for_each(|volume| volume.members[1].utilisation = 0.97);
+    }
+    for (what, case) in [("a full member", busy), ("no gain", few_reads([640.0, 790.0, 800.0]))] {
+        let found = diagnosed(case);
+        assert_eq!((found.bottleneck.kind, found.verdict), (LimitKind::Disk, Verdict::Confirmed), "{what}");
+    }
 }
 
 #[test]
