@@ -9,10 +9,14 @@ readonly emulator_mib=1024
 
 need_qemu_tools() {
   local missing=() tool package
+  [[ $(uname -m) == x86_64 ]] || die "a guest has an x86 processor and this machine's programs, which are $(uname -m)'s" 3
   for tool in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static modprobe:kmod depmod:kmod tar:tar; do
     package=${tool#*:} tool=${tool%:*}
     command -v "$tool" >/dev/null || missing+=("$tool (apt install $package)")
   done
+  if ldd "$(command -v busybox)" 2>/dev/null | grep -q '=>'; then
+    missing+=("a busybox without libraries (apt install busybox-static)")
+  fi
   ((${#missing[@]} == 0)) || die "a guest needs $(joined "${missing[@]}"), which this machine lacks" 3
 }
 
@@ -35,7 +39,7 @@ command_up_qemu() {
   need_memory
   echo "qemu=1 name=$name" >"$lab_dir/qemu"
   make_groups 0 0
-  make_store "$(((disk_mib * ${#disks[@]}) / 8 + 16))"
+  make_store "$((disk_mib * ${#disks[@]}))"
   make_guest_folder
   make_initrd
   start_qemu
@@ -110,8 +114,9 @@ qemu_words() {
     words+=(-object "memory-backend-ram,id=memory$i,size=$((memory_mib / nodes))M"
       -numa "node,nodeid=$i,cpus=$((i * cores))-$((i * cores + cores - 1)),memdev=memory$i")
   done
+  # By default QEMU stops the whole guest where an image finds no room.
   for drive in "${disks[@]}"; do
-    words+=(-drive "if=none,id=$drive,file=$lab_dir/images/$drive,format=raw,discard=unmap")
+    words+=(-drive "if=none,id=$drive,file=$lab_dir/images/$drive,format=raw,discard=unmap,werror=report,rerror=report")
   done
   nic_words
   words+=("${devices[@]}")

@@ -11,6 +11,7 @@ run_in_guest() {
   guest_lives || guest_is_gone
   job=$(mktemp -d "$lab_dir/guest/jobs/XXXXXXXX")
   job_command "$@" >"$job/command"
+  job_files "$@" >"$job/files"
   : >"$job/stdout"
   : >"$job/stderr"
   echo "start ${job##*/}" >"$lab_dir/port.in"
@@ -23,8 +24,8 @@ run_in_guest() {
   (trap '' INT && exec tail -c +1 -s 0.05 --pid="$watcher" -f "$job/stderr" >&2) 2>&2 &
   followers+=($!)
   while kill -0 "${followers[@]}" 2>/dev/null; do wait "${followers[@]}" || true; done
-  [[ -e $job/status ]] || guest_is_gone
-  status=$(<"$job/status")
+  guest_lives || [[ -e $job/status ]] || guest_is_gone
+  status=$(cat "$job/status" 2>/dev/null) || status=143 # what follows the job was killed itself
   rm -rf -- "$job"
   return "$status"
 }
@@ -40,6 +41,14 @@ job_command() {
   printf 'exec --'
   printf ' %q' "$@"
   echo
+}
+
+# The guest keeps what it has read of the host's files: it forgets them where one that a command names has changed.
+job_files() {
+  local word
+  for word in "$(type -P -- "$1" || true)" "$@" "${LINERATE:-}"; do
+    if [[ -f $word ]]; then stat -L -c '%n %i %Y %s' -- "$(realpath -- "$word")"; fi
+  done
 }
 
 wait_for_job() {

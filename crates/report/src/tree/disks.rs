@@ -129,6 +129,8 @@ fn array(array: &Array) -> String {
     let stripe = array.stripe_bytes.known().filter(|stripe| Some(*stripe) != chunk);
     parts.extend(stripe.map(|stripe| format!("stripe {}", show_size(*stripe))));
     parts.extend(array.degraded.known().filter(|count| **count > 0).map(|count| format!("{count} missing")));
+    let action = array.sync_action.known().filter(|action| *action != "idle");
+    parts.extend(action.map(|action| format!("{action} under way")));
     parts.join(", ")
 }
 

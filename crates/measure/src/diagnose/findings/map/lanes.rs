@@ -4,7 +4,7 @@
 use super::super::super::product::{Finding, Severity};
 use super::{carries_bytes, devices, empty_slot, link, link_and_rate, named};
 use linerate_machine::probe::PciLink;
-use linerate_machine::rates::pcie::PayloadDirection;
+use linerate_machine::rates::pcie::{PayloadDirection, raw_bytes_per_second};
 use linerate_machine::topology::{LinkCondition, LinkEnds, Topology, payload_rate};
 use serde_json::json;
 
@@ -107,32 +107,42 @@ pub(super) fn older_card(tree: &Topology) -> Vec<Finding> {
         (held && fits && real && carries_bytes(tree, edge.device)).then_some(slot)
     };
     let edges = tree.links();
-    let found: Vec<(&LinkEnds, PciLink)> =
+    let mut found: Vec<(&LinkEnds, PciLink)> =
         edges.iter().filter_map(|edge| Some((edge, older(edge)?))).collect();
-    let Some((first, slot)) = found.first() else { return Vec::new() };
-    let names: Vec<String> = found.iter().map(|(edge, _)| named(tree, edge.device)).collect();
+    // A finding for each generation of cards.
+    found.sort_by(|(a, _), (b, _)| a.now().gt_per_second.total_cmp(&b.now().gt_per_second));
+    let same_speed = |a: &(&LinkEnds, PciLink), b: &(&LinkEnds, PciLink)| {
+        a.0.now().gt_per_second == b.0.now().gt_per_second
+    };
+    found.chunk_by(same_speed).map(|cards| older_cards(tree, cards)).collect()
+}
+
+/// Cards of one speed, each with what its slot could do.
+fn older_cards(tree: &Topology, cards: &[(&LinkEnds, PciLink)]) -> Finding {
+    let (now, slots) = (cards[0].0.now().gt_per_second, cards.iter().map(|(_, slot)| slot.gt_per_second));
+    let fastest = slots.fold(now, f64::max);
+    let names: Vec<String> = cards.iter().map(|(edge, _)| named(tree, edge.device)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    vec![
-        Finding::note(
-            "pcie-card-older",
-            format!(
-                "{} can do no more than {} GT/s, and {} slot{} {} GT/s: the card is older than the slot",
-                super::listed(&names),
-                first.now().gt_per_second,
-                if names.len() == 1 { "its" } else { "their" },
-                if names.len() == 1 { " could do" } else { "s could do up to" },
-                found.iter().map(|(_, slot)| slot.gt_per_second).fold(slot.gt_per_second, f64::max),
-            ),
-        )
-        .evidence(json!({
-            "devices": found.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
-            "now": first.now(), "slot": slot,
-        }))
-        .remedy(
-            "a card of the slot's generation carries twice as much on the same lanes; nothing in the \
-                 BIOS raises this one",
+    let (whose, up_to) = if names.len() == 1 { ("its slot", "") } else { ("their slots", "up to ") };
+    let lane = |speed| raw_bytes_per_second(speed, 1);
+    let more = lane(fastest)
+        .zip(lane(now))
+        .map_or("more".to_string(), |(slot, card)| format!("{up_to}{:.0} times as much", slot / card));
+    Finding::note(
+        "pcie-card-older",
+        format!(
+            "{} can do no more than {now} GT/s, and {whose} could do {up_to}{fastest} GT/s: the card is older \
+             than the slot",
+            super::listed(&names),
         ),
-    ]
+    )
+    .evidence(json!({
+        "devices": cards.iter().flat_map(|(edge, _)| devices(tree, edge.device)).collect::<Vec<_>>(),
+        "now": cards[0].0.now(), "slot": cards[0].1,
+    }))
+    .remedy(format!(
+        "a card of the slot's generation carries {more} on the same lanes; nothing in the BIOS raises this one"
+    ))
 }
 
 /// Findings of one kind about links of the same figures become one: 24 drives on two lanes each are one thing

@@ -33,13 +33,14 @@ pub fn map_findings(machine: &Machine) -> Vec<Finding> {
         packets::max_read_request,
         nodes::queues,
     ];
-    let of_machine: [fn(&Machine) -> Vec<Finding>; 10] = [
+    let of_machine: [fn(&Machine) -> Vec<Finding>; 11] = [
         nodes::apart,
         memory::clock,
         memory::empty_channels,
         memory::one_node,
         storage::slow_port,
         storage::degraded,
+        storage::busy,
         storage::stripe,
         storage::alignment,
         storage::checksum,

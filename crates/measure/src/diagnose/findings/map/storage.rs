@@ -56,22 +56,53 @@ pub(super) fn degraded(machine: &Machine) -> Vec<Finding> {
     };
     let degraded = machine.disks.iter().filter(lacks).filter_map(|disk| Some((disk, disk.array.as_ref()?)));
     let finding = |(disk, array): (&Disk, &Array)| {
+        let missing = array.degraded.known().copied().unwrap_or(0);
+        let rebuilding = array.sync_action.known().is_some_and(|action| action == "recover");
+        let (state, remedy) = match rebuilding {
+            true => (
+                ", and it is being rebuilt",
+                format!("{WAIT_FOR_MD}, and what is measured until then is too low"),
+            ),
+            false => (
+                "",
+                format!(
+                    "`cat /proc/mdstat` and `mdadm --detail /dev/{}` name them; replace and add them",
+                    disk.name
+                ),
+            ),
+        };
         Finding::slow(
             "array-degraded",
-            format!(
-                "{} ({}) lacks {} of its disks",
-                disk.name,
-                array.level,
-                array.degraded.known().copied().unwrap_or(0)
-            ),
+            format!("{} ({}) lacks {missing} of its disks{state}", disk.name, array.level),
         )
-        .evidence(json!({ "devices": [disk.name], "level": array.level, "missing": array.degraded.known() }))
-        .remedy(format!(
-            "`cat /proc/mdstat` and `mdadm --detail /dev/{}` name them; replace and add them",
-            disk.name
-        ))
+        .evidence(json!({
+            "devices": [disk.name], "level": array.level, "missing": missing, "sync_action": array.sync_action.known(),
+        }))
+        .remedy(remedy)
     };
     degraded.map(finding).collect()
+}
+
+/// How far md is with what it does beside.
+const WAIT_FOR_MD: &str = "`cat /proc/mdstat` shows how far it is";
+
+/// `array-busy`: a whole array is read through, or written anew, beside everything else.
+pub(super) fn busy(machine: &Machine) -> Vec<Finding> {
+    let busy = |disk: &Disk| {
+        let array = disk.array.as_ref()?;
+        let action =
+            array.sync_action.known().filter(|action| !["idle", "frozen"].contains(&action.as_str()))?;
+        let whole = array.degraded.known().is_none_or(|missing| *missing == 0);
+        whole.then(|| {
+            Finding::slow(
+                "array-busy",
+                format!("{} ({}): md's {action} takes its share of the disks' time", disk.name, array.level),
+            )
+            .evidence(json!({ "devices": [disk.name], "level": array.level, "sync_action": action }))
+            .remedy(format!("{WAIT_FOR_MD}; measure when it is done"))
+        })
+    };
+    machine.disks.iter().filter_map(busy).collect()
 }
 
 /// The striped array that a file system lies on, through partitions and volumes.

@@ -141,6 +141,16 @@ fn a_card_that_is_older_than_its_slot() {
     let findings = map_findings(&machine);
     assert_eq!(findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>(), ["pcie-card-older"]);
     assert!(findings[0].text.ends_with("the card is older than the slot"), "{}", findings[0].text);
+    assert!(findings[0].remedy.contains("carries 2 times as much"), "{}", findings[0].remedy);
+    // Three generations between them, as on the lab's server in QEMU.
+    let oldest = plugged(NVME, link(2.5, 1), link(16.0, 4), link(2.5, 1));
+    let finding = get(&oldest, "pcie-card-older").expect("a card of the first generation");
+    assert!(
+        finding.text.contains("no more than 2.5 GT/s, and its slot could do 16 GT/s"),
+        "{}",
+        finding.text
+    );
+    assert!(finding.remedy.contains("carries 8 times as much"), "{}", finding.remedy);
     // A card whose port needs no more is right as it is.
     let mut slow_port = plugged(NETWORK, link(2.5, 1), link(5.0, 1), link(2.5, 1));
     slow_port.nics.push(nic("eth0", 1, "0000:01:00.0", 0));
@@ -352,7 +362,34 @@ fn disks_below_their_ports_arrays_and_alignment() {
     assert!(get(&machine, "misaligned").is_some_and(|finding| finding.text.contains("3584 bytes")));
     let md = machine.disks.iter_mut().find(|disk| disk.name == "md0").expect("the array");
     md.array.as_mut().expect("an array").degraded = known(1);
-    assert!(get(&machine, "array-degraded").is_some());
+    assert!(
+        get(&machine, "array-degraded").is_some_and(|finding| finding.remedy.contains("replace and add"))
+    );
+    assert!(get(&machine, "array-busy").is_none());
+}
+
+/// As a guest's md showed it: one of two members was failed, taken out and added again.
+#[test]
+fn an_array_that_is_rebuilt_or_checked() {
+    let mut machine = server();
+    let mut set = |degraded, action: &str| {
+        let md = machine.disks.iter_mut().find(|disk| disk.name == "md0").expect("the array");
+        let array = md.array.as_mut().expect("an array");
+        (array.degraded, array.sync_action) = (known(degraded), known(action.into()));
+        let finding = |id: &str| get(&machine, id).map(|finding| (finding.text, finding.remedy));
+        (finding("array-degraded"), finding("array-busy"))
+    };
+    let (degraded, busy) = set(1, "recover");
+    let (text, remedy) = degraded.expect("it lacks one");
+    assert!(text.ends_with("lacks 1 of its disks, and it is being rebuilt"), "{text}");
+    assert!(!remedy.contains("replace") && remedy.contains("/proc/mdstat"), "{remedy}");
+    assert_eq!(busy, None);
+    for action in ["resync", "check", "reshape"] {
+        let (degraded, busy) = set(0, action);
+        assert_eq!(degraded, None);
+        assert!(busy.expect(action).0.contains(&format!("md's {action} takes")));
+    }
+    assert_eq!(set(0, "idle"), (None, None));
 }
 
 /// A damaged file: rings, doubles, functions that are their own parent, thousands of functions.
