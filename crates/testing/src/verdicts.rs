@@ -76,7 +76,12 @@ fn of_receivers() -> Vec<Situation> {
     let of = |busiest_thread, throttled: f64, rate_limit| {
         let quota = (throttled > 0.0).then_some(QuotaEvidence { throttled, used: None });
         Evidence {
-            receiver: Some(ReceiverEvidence { busiest_thread, quota, rate_limit, full: false }),
+            receiver: Some(ReceiverEvidence {
+                busiest_thread,
+                quota,
+                rate_limit,
+                ..ReceiverEvidence::default()
+            }),
             ..calm()
         }
     };

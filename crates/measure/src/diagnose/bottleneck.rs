@@ -115,6 +115,9 @@ fn named_limit(
         }
         ResourceKind::Controller => shared(parts),
         ResourceKind::Cpu => cpu(prediction, plan),
+        ResourceKind::Window if one.id.ends_with("udp") => {
+            format!("UDP's window, which the receiver's buffer bounds ({})", in_bits())
+        }
         ResourceKind::Window => format!("TCP's window ({})", in_bits()),
         ResourceKind::Loss => format!("the loss of packets on the way ({})", in_bits()),
         ResourceKind::Demand => {
@@ -193,6 +196,9 @@ fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
         }
         (_, Some(Limit::ReceiverCpus)) => ", with all of its CPUs full".into(),
         (_, Some(Limit::ReceiverThread { .. })) => ", with a thread that fills a core".into(),
+        (_, Some(Limit::ReceiverInterrupts { cpu, .. })) => {
+            format!(", with CPU {cpu} full of the network's interrupts")
+        }
         _ => String::new(),
     };
     let rate = show_bytes_rate(parts.iter().map(|part| part.capacity).sum());

@@ -4,6 +4,7 @@ use super::figures::{Figures, flagged};
 use super::predict::{DiskLimit, Prediction, are_full};
 use super::product::EvidenceFigure;
 use crate::measure::{LimitedBy, Measurement};
+use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
 use linerate_model::verdict::thresholds::SAME;
@@ -163,8 +164,7 @@ fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure
         add("", "cpu", "kernel", Some(users.kernel));
         add("", "cpu", "others", Some(users.others));
     }
-    let most =
-        |of: fn(&linerate_facts::usage::CoreUse) -> f64| evidence.cpus.iter().map(of).max_by(f64::total_cmp);
+    let most = |of: fn(&CoreUse) -> f64| evidence.cpus.iter().map(of).max_by(f64::total_cmp);
     add("", "cpu", "fullest", most(|cpu| cpu.busy()));
     add("", "cpu", "steal", most(|cpu| cpu.steal));
     if let Some(quota) = evidence.quota {
@@ -178,6 +178,13 @@ fn listed(evidence: &Evidence, path: Option<&Measurement>) -> Vec<EvidenceFigure
     if let Some(receiver) = path.and_then(|path| path.receiver.as_ref()) {
         add(&receiver.host, "cpu", "busiest-thread", Some(receiver.busiest_thread));
         add(&receiver.host, "cpu", "throttled", Some(receiver.throttled));
+        let most = |of: fn(&CoreUse) -> f64| receiver.cpu_by_core.iter().map(of).max_by(f64::total_cmp);
+        add(&receiver.host, "cpu", "fullest", most(CoreUse::busy));
+        add(&receiver.host, "cpu", "softirq", most(|cpu| cpu.softirq + cpu.irq));
+        add(&receiver.host, "cpu", "steal", most(|cpu| cpu.steal));
+        add(&receiver.host, "", "dropped-by-sockets", receiver.dropped());
+        let buffer = Some(receiver.receive_buffer_bytes).filter(|bytes| *bytes > 0);
+        add(&receiver.host, "", "receive-buffer-bytes", buffer.map(|bytes| bytes as f64));
     }
     all
 }

@@ -5,7 +5,7 @@ use super::product::{Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult
 use linerate_facts::protocol::Protocol;
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route, TcpEvidence,
-    VolumeEvidence, WorkerEvidence, is_full,
+    VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
 };
 
 impl Measurement {
@@ -88,12 +88,26 @@ impl Measurement {
     }
 
     fn tcp(&self) -> TcpEvidence {
-        if self.protocol != Some(Protocol::Tcp) || self.workers.is_empty() {
+        let Some(protocol) = self.protocol.filter(|_| !self.workers.is_empty()) else {
             return TcpEvidence::default();
-        }
+        };
         let mean = |of: fn(&WorkerResult) -> f64| {
             self.workers.iter().map(of).sum::<f64>() / self.workers.len() as f64
         };
+        let connections = u32::try_from(self.workers.len()).unwrap_or(u32::MAX);
+        let trip = |of: fn(&WorkerResult) -> f64| Some(mean(of)).filter(|time| *time > 0.0);
+        let round_trip_seconds = trip(|worker| worker.round_trip_seconds);
+        let least_round_trip_seconds = trip(|worker| worker.least_round_trip_seconds);
+        if protocol == Protocol::Udp {
+            return TcpEvidence {
+                datagrams: true,
+                receive_window_share: round_trip_seconds.map(|_| mean(|worker| worker.receiver_limited)),
+                round_trip_seconds,
+                least_round_trip_seconds,
+                connections,
+                ..TcpEvidence::default()
+            };
+        }
         // A result of an earlier version has the shares alone.
         let shares = |worker: &WorkerResult| worker.receiver_limited + worker.send_buffer_limited > 0.0;
         let known = !self.is_without_tcp_limits() || self.workers.iter().any(shares);
@@ -104,10 +118,10 @@ impl Measurement {
             retransmit_share: Some(mean(|worker| worker.retransmit_share)),
             receive_window_share: known.then(|| mean(|worker| worker.receiver_limited)),
             send_buffer_share: known.then(|| mean(|worker| worker.send_buffer_limited)),
-            round_trip_seconds: Some(mean(|worker| worker.round_trip_seconds)).filter(|time| *time > 0.0),
-            least_round_trip_seconds: Some(mean(|worker| worker.least_round_trip_seconds))
-                .filter(|time| *time > 0.0),
-            connections: u32::try_from(self.workers.len()).unwrap_or(u32::MAX),
+            round_trip_seconds,
+            least_round_trip_seconds,
+            connections,
+            datagrams: false,
         }
     }
 }
@@ -121,7 +135,16 @@ impl ReceiverResult {
             quota: (self.quota_cores > 0.0).then_some(quota),
             rate_limit: None,
             full: !self.cpu_by_core.is_empty() && self.cpu_by_core.iter().all(is_full),
+            interrupts: full_of_interrupts(&self.cpu_by_core),
         }
+    }
+}
+
+impl ReceiverResult {
+    /// Share of the datagrams that its sockets had no room for; both are counted in trains.
+    pub(crate) fn dropped(&self) -> Option<f64> {
+        let all = self.datagrams.saturating_add(self.socket_drops);
+        (all > 0).then(|| self.socket_drops as f64 / all as f64)
     }
 }
 

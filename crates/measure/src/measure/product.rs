@@ -242,13 +242,14 @@ pub struct WorkerResult {
     /// TCP: time with data to send, seconds; 0: the kernel does not report it, nor the two shares of it.
     #[serde(default)]
     pub sending_seconds: f64,
-    /// TCP: share of the busy time limited by the receiver's window.
+    /// TCP: share of the busy time limited by the receiver's window. UDP: share of the time that the worker waited with
+    /// a window as large as the receiver's buffer lets it be.
     #[serde(default)]
     pub receiver_limited: f64,
     /// TCP: share of the busy time limited by our own send buffer.
     #[serde(default)]
     pub send_buffer_limited: f64,
-    /// TCP: round trip, seconds.
+    /// Round trip, seconds.
     #[serde(default)]
     pub round_trip_seconds: f64,
     /// The shortest of its round trips: what the way takes with empty queues.

@@ -179,12 +179,16 @@ pub(super) fn describe(stages: &Stages<'_>, flow: &Flow, observed: &Observed) ->
         };
         (source, Some(stages.plan.paths[worker.path].resource.clone()))
     });
-    for ((result, tcp), worker) in measurement.workers.iter_mut().zip(tcp).zip(workers) {
+    let ends = tcp.iter().zip(&seen.workers).zip(workers);
+    for (result, ((tcp, udp), worker)) in measurement.workers.iter_mut().zip(ends) {
         (result.worker, result.core) = (worker.index, Some(worker.core));
         if flow.behind == WorkerSource::Disk {
             result.queue_depth = stages.reads_of(worker);
         }
-        tcp.tell(result);
+        match flow.protocol {
+            Protocol::Tcp => tcp.tell(result),
+            Protocol::Udp => udp.tell_window(result),
+        }
     }
     measurement.not_seen = stages.not_seen(&measurement);
     measurement.loss = loss(flow.protocol, seen);

@@ -39,6 +39,7 @@ fn limited_by(limit: &Limit) -> Option<LimitedBy> {
         Limit::Demand { .. } => Some(LimitedBy::Demand),
         Limit::ReceiverRateLimit { .. } | Limit::ReceiverQuota { .. } => Some(LimitedBy::Peer),
         Limit::ReceiverThread { .. } | Limit::ReceiverCpus => Some(LimitedBy::Peer),
+        Limit::ReceiverInterrupts { .. } => Some(LimitedBy::Peer),
         Limit::Quota { .. } => Some(LimitedBy::Quota),
         Limit::Thread { .. } | Limit::OwnCpu { .. } | Limit::Cpus { .. } => Some(LimitedBy::Cpu),
         Limit::Steal { share, .. } if *share >= CPU_OF_OTHERS => Some(LimitedBy::Cpu),

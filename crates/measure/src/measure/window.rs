@@ -6,7 +6,7 @@
 //! the receiver where there is one.
 
 use super::access::{DeviceUse, Diskstats};
-use super::product::{CpuShare, QuotaUse};
+use super::product::{CpuShare, QuotaUse, WorkerResult};
 use crate::event::WorkerShares;
 use linerate_facts::sysroot::Sysroot;
 use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
@@ -70,9 +70,23 @@ pub(crate) struct WorkerObservation {
     pub waiting_source: f64,
     /// Share of the time waiting for the sink.
     pub waiting_sink: f64,
+    /// UDP: share of the time waiting with a window as large as the receiver's buffer lets it be; round trips of the
+    /// path at the end, the latest and the shortest, seconds.
+    pub full_window: f64,
+    pub round_trip_seconds: f64,
+    pub least_round_trip_seconds: f64,
     /// Bytes that left, and those of them that did not arrive (UDP).
     pub sent_bytes: u64,
     pub lost_bytes: u64,
+}
+
+impl WorkerObservation {
+    /// UDP's own window, in the place of what TCP_INFO tells of TCP's.
+    pub(super) fn tell_window(&self, result: &mut WorkerResult) {
+        result.receiver_limited = self.full_window;
+        result.round_trip_seconds = self.round_trip_seconds;
+        result.least_round_trip_seconds = self.least_round_trip_seconds;
+    }
 }
 
 /// What was seen.
@@ -170,6 +184,10 @@ impl WindowObservation {
             worker.cpu_share = mean(worker.cpu_share, other.cpu_share);
             worker.waiting_source = mean(worker.waiting_source, other.waiting_source);
             worker.waiting_sink = mean(worker.waiting_sink, other.waiting_sink);
+            worker.full_window = mean(worker.full_window, other.full_window);
+            worker.round_trip_seconds = other.round_trip_seconds;
+            worker.least_round_trip_seconds =
+                worker.least_round_trip_seconds.min(other.least_round_trip_seconds);
             worker.sent_bytes = worker.sent_bytes.saturating_add(other.sent_bytes);
             worker.lost_bytes = worker.lost_bytes.saturating_add(other.lost_bytes);
         }
@@ -190,6 +208,9 @@ struct WorkerCounts {
     cpu_nanos: u64,
     source_nanos: u64,
     sink_nanos: u64,
+    full_window_nanos: u64,
+    trip_nanos: u64,
+    least_trip_nanos: u64,
     sent_bytes: u64,
     lost_bytes: u64,
 }
@@ -200,6 +221,9 @@ impl WorkerCounts {
             cpu_nanos: counters.cpu_nanos.load(Ordering::Relaxed),
             source_nanos: counters.waiting_source_nanos.load(Ordering::Relaxed),
             sink_nanos: counters.waiting_sink_nanos.load(Ordering::Relaxed),
+            full_window_nanos: counters.full_window_nanos.load(Ordering::Relaxed),
+            trip_nanos: counters.trip_nanos.load(Ordering::Relaxed),
+            least_trip_nanos: counters.least_trip_nanos.load(Ordering::Relaxed),
             sent_bytes: counters.progress.mark().bytes,
             lost_bytes: counters.lost_bytes.load(Ordering::Relaxed),
         }
@@ -218,6 +242,9 @@ impl WorkerCounts {
             cpu_share,
             waiting_source: source * waited,
             waiting_sink: sink * waited,
+            full_window: share(self.full_window_nanos, earlier.full_window_nanos) * waited,
+            round_trip_seconds: self.trip_nanos as f64 * 1e-9,
+            least_round_trip_seconds: self.least_trip_nanos as f64 * 1e-9,
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
             lost_bytes: self.lost_bytes.saturating_sub(earlier.lost_bytes),
         }

@@ -119,7 +119,8 @@ fn agrees(kind: LimitKind, limit: &Limit) -> bool {
         K::Memory => matches!(shown, K::Memory | K::Cpu),
         K::Cpu => matches!(shown, K::Cpu | K::Quota | K::Steal),
         K::Steal => matches!(shown, K::Steal | K::Cpu),
-        K::Receiver => shown == K::Receiver,
+        // Not by what nothing of this host explains alone.
+        K::Receiver => shown == K::Receiver && !sink,
         _ => shown == kind,
     }
 }

@@ -74,6 +74,8 @@ pub struct ReceiverEvidence {
     pub rate_limit: Option<f64>,
     /// All of its CPUs are full.
     pub full: bool,
+    /// One of its CPUs is full, mostly of interrupts: which, and for how much of the time.
+    pub interrupts: Option<(u32, f64)>,
 }
 
 /// A control group with a CPU quota.
@@ -187,7 +189,7 @@ pub struct DropEvidence {
     pub per_second: f64,
 }
 
-/// TCP of this host.
+/// TCP of this host; of a flow of datagrams its own window, which the receiver's buffer bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpEvidence {
     /// Windows of 0 that it announced.
@@ -205,6 +207,8 @@ pub struct TcpEvidence {
     pub least_round_trip_seconds: Option<f64>,
     /// Connections of this flow.
     pub connections: u32,
+    /// It is a flow of datagrams.
+    pub datagrams: bool,
 }
 
 impl TcpEvidence {

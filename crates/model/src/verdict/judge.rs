@@ -5,7 +5,8 @@
 //! say which side is slow, and only then is looked at the parts.
 
 use super::evidence::{
-    DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, Route, WorkerEvidence,
+    DiskEvidence, Evidence, LinkEvidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route,
+    WorkerEvidence,
 };
 use super::limit::{Judgement, Limit, Missing};
 use super::thresholds::*;
@@ -147,10 +148,15 @@ fn window(evidence: &Evidence) -> Option<Limit> {
         return None;
     }
     let round_trip_seconds = tcp.round_trip_seconds?;
+    // Datagrams that wait before a full link fill the window, too.
+    if tcp.datagrams && evidence.bytes_per_second.and_then(|rate| tcp.queue_stands(rate)) != Some(false) {
+        return None;
+    }
+    let datagrams = tcp.datagrams;
     let each = evidence.bytes_per_second.map(|rate| rate / f64::from(tcp.connections.max(1)));
     let bytes = each.map(|rate| rate * round_trip_seconds).filter(|bytes| *bytes >= 1.0);
     let closed = |share: Option<f64>| share.filter(|share| *share >= WINDOW_CLOSED);
-    let limit = |receiver, share| Limit::Window { receiver, share, bytes, round_trip_seconds };
+    let limit = |receiver, share| Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds };
     let of_receiver = closed(tcp.receive_window_share).map(|share| limit(true, share));
     of_receiver.or_else(|| closed(tcp.send_buffer_share).map(|share| limit(false, share)))
 }
@@ -239,9 +245,15 @@ fn network_part(evidence: &Evidence) -> Option<Limit> {
     full_links(evidence)
         .next()
         .or_else(|| cpus_of_flow(evidence))
-        .or_else(|| evidence.receiver.filter(|receiver| receiver.full).map(|_| Limit::ReceiverCpus))
+        .or_else(|| evidence.receiver.and_then(receiving_part))
         .or_else(|| drops(evidence))
         .or_else(|| tcp(evidence))
+}
+
+/// What of the receiver's host limits a flow, once nothing of this one does.
+fn receiving_part(receiver: ReceiverEvidence) -> Option<Limit> {
+    let full = receiver.full.then_some(Limit::ReceiverCpus);
+    full.or_else(|| receiver.interrupts.map(|(cpu, share)| Limit::ReceiverInterrupts { cpu, share }))
 }
 
 fn full_links(evidence: &Evidence) -> impl Iterator<Item = Limit> + '_ {
@@ -258,6 +270,13 @@ pub fn is_full_thread(share: f64) -> bool {
 pub fn is_full(cpu: &CoreUse) -> bool {
     let known = cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal > 0.0;
     known && cpu.busy() >= CPU_FULL
+}
+
+/// The fullest CPU that has no time left and spends most of it with interrupts; none: there is none.
+pub fn full_of_interrupts(cpus: &[CoreUse]) -> Option<(u32, f64)> {
+    let of_interrupts = |cpu: &&CoreUse| is_full(cpu) && cpu.softirq + cpu.irq >= MOSTLY_INTERRUPTS;
+    let fullest = cpus.iter().filter(of_interrupts).max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
+    Some((fullest.core, fullest.busy()))
 }
 
 /// The hypervisor ran others on it.

@@ -118,14 +118,20 @@ pub enum Limit {
         fullest: CoreUse,
         users: Option<CpuUsers>,
     },
-    /// TCP's window: the receiver's, or of our own send buffer.
+    /// TCP's window: the receiver's, or of our own send buffer; of datagrams the receiver's buffer.
     Window {
+        datagrams: bool,
         receiver: bool,
         share: f64,
         bytes: Option<f64>,
         round_trip_seconds: f64,
     },
     ReceiverCpus,
+    /// A CPU of the receiver that is full, mostly of interrupts.
+    ReceiverInterrupts {
+        cpu: u32,
+        share: f64,
+    },
     Source {
         count: u32,
         share: f64,
@@ -205,7 +211,7 @@ impl Limit {
             Limit::Cpus { .. } => LimitKind::Cpu,
             Limit::ReceiverThread { .. } | Limit::ReceiverQuota { .. } => LimitKind::Receiver,
             Limit::ReceiverRateLimit { .. } | Limit::ZeroWindows { .. } => LimitKind::Receiver,
-            Limit::ReceiverCpus => LimitKind::Receiver,
+            Limit::ReceiverCpus | Limit::ReceiverInterrupts { .. } => LimitKind::Receiver,
             Limit::Window { .. } => LimitKind::Window,
             Limit::Sink { part, .. } => part.as_ref().map_or(LimitKind::Receiver, |part| part.kind()),
             Limit::Quota { .. } => LimitKind::Quota,

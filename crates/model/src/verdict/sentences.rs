@@ -57,9 +57,14 @@ impl Display for Limit {
                 cpus(f, *full, *of, fullest)?;
                 users.map_or(Ok(()), |users| of_users(f, users))
             }
-            Limit::Window { receiver, share, bytes, round_trip_seconds } => {
-                let whose = if *receiver { "the receiver's window" } else { "our own send buffer" };
-                write!(f, "TCP's window: {whose} was full {} of the time", percent(*share))?;
+            Limit::Window { datagrams, receiver, share, bytes, round_trip_seconds } => {
+                let whose = match (receiver, datagrams) {
+                    (true, true) => "what the receiver's buffer has room for",
+                    (true, false) => "the receiver's window",
+                    _ => "our own send buffer",
+                };
+                let what = if *datagrams { "UDP's window" } else { "TCP's window" };
+                write!(f, "{what}: {whose} was full {} of the time", percent(*share))?;
                 let round_trip = round_trip_seconds * 1e3;
                 match bytes {
                     Some(bytes) => write!(
@@ -71,6 +76,11 @@ impl Display for Limit {
                 }
             }
             Limit::ReceiverCpus => write!(f, "the receiver: all of its CPUs are busy"),
+            Limit::ReceiverInterrupts { cpu, share } => write!(
+                f,
+                "the receiver: its CPU {cpu} is {} busy, most of it with interrupts of the network",
+                percent(*share)
+            ),
             Limit::Source { count, share, disk } => {
                 write!(f, "the disks: {} for them {} of the time", wait(*count), percent(*share))?;
                 // A disk that is throttled before its queue has next to nothing in it.
@@ -152,6 +162,7 @@ impl Limit {
                     "the CPU: ",
                     "the receiver: ",
                     "TCP's window: ",
+                    "UDP's window: ",
                 ];
                 let found = subjects.iter().find_map(|subject| text.strip_prefix(subject));
                 found.map(str::to_string).unwrap_or(text)
@@ -172,6 +183,15 @@ impl Limit {
             Limit::ReceiverThread { .. } | Limit::Thread { .. } => format!(
                 "a thread that works {} of its time or more waits for nobody: its CPU is full",
                 percent(THREAD_FULL)
+            ),
+            Limit::Window { datagrams: true, .. } => format!(
+                "a sender of datagrams that may have no more under way than the receiver's buffer holds, and waits \
+                 for {} of the time or more before an empty queue, is limited by that buffer",
+                percent(WINDOW_CLOSED)
+            ),
+            Limit::ReceiverInterrupts { .. } => format!(
+                "a CPU that is busy for {} of the interval or more, half of it with interrupts, takes in no more",
+                percent(CPU_FULL)
             ),
             Limit::Window { .. } => format!(
                 "TCP that has data to send and may not for {} of the time or more is limited by the window",
@@ -316,7 +336,7 @@ fn wait(count: u32) -> &'static str {
 
 /// The fullest CPU; with most of its time in softirq it is the network's.
 fn cpus(f: &mut Formatter<'_>, full: usize, of: usize, fullest: &CoreUse) -> Result {
-    let interrupts = fullest.softirq + fullest.irq >= 0.5;
+    let interrupts = fullest.softirq + fullest.irq >= MOSTLY_INTERRUPTS;
     let work = if interrupts { ", most of it with interrupts of the network and the disks" } else { "" };
     let (cpu, busy) = (fullest.core, percent(fullest.busy()));
     match full {

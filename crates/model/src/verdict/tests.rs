@@ -199,6 +199,50 @@ fn only_what_the_path_shows_is_confirmed() {
     assert_eq!(of(&no_path, &source), (Verdict::Unexplained, Some(Doubt::NotMeasured)));
 }
 
+/// On the receiver's host only what it reported itself is named; a queue that stands before a link is no window.
+#[test]
+fn the_receiver_is_named_by_what_it_reported() {
+    let of = |receiver: ReceiverEvidence| judge(&Evidence { receiver: Some(receiver), ..path(0.05, 0.9) });
+    let said = |receiver| of(receiver).limits[0].clause(false);
+    let interrupts = ReceiverEvidence { interrupts: Some((3, 0.99)), ..ReceiverEvidence::default() };
+    assert_eq!(said(interrupts), "its CPU 3 is 99 % busy, most of it with interrupts of the network");
+    let claim = claim(LimitKind::Receiver);
+    let confirmed = |receiver| verdict(&claim, &of(receiver)).0;
+    assert_eq!(confirmed(interrupts), Verdict::Confirmed);
+    assert_eq!(confirmed(ReceiverEvidence::default()), Verdict::Contradicted, "waits alone are no evidence");
+    let cpus = [
+        cpu(0, 0.99, 0.0),
+        CoreUse { core: 2, softirq: 0.7, system: 0.27, idle: 0.03, ..CoreUse::default() },
+    ];
+    assert_eq!(full_of_interrupts(&cpus), Some((2, 0.97)));
+    assert_eq!(full_of_interrupts(&cpus[..1]), None);
+}
+
+#[test]
+fn the_window_of_datagrams_is_the_receivers_buffer() {
+    let of = |trip: f64, share| {
+        let tcp = TcpEvidence {
+            datagrams: true,
+            receive_window_share: Some(share),
+            round_trip_seconds: Some(trip),
+            least_round_trip_seconds: Some(0.01),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        judge(&Evidence { tcp, bytes_per_second: Some(10.6e6), ..path(0.05, 0.9) })
+    };
+    let small = of(0.01, 0.9);
+    assert_eq!(
+        small.limits[0].to_string(),
+        "UDP's window: what the receiver's buffer has room for was full 90 % of the time; it lets 104 KiB through in \
+         a round trip of 10.00 ms"
+    );
+    assert_eq!(small.kind(), Some(LimitKind::Window));
+    // The same window before a queue that stands, and one that is seldom full.
+    assert_eq!(of(0.05, 0.9).kind(), Some(LimitKind::Receiver), "the network, whatever of it");
+    assert_eq!(of(0.01, 0.3).kind(), Some(LimitKind::Receiver));
+}
+
 #[test]
 fn a_closed_window_is_named_before_what_waits_for_it() {
     let tcp = TcpEvidence {
@@ -282,6 +326,7 @@ prop_compose! {
                 quota: Some(QuotaEvidence { throttled: n[2], used: None }),
                 rate_limit: Some(n[3] * 1e9),
                 full: has(6),
+                interrupts: has(3).then_some((1, n[2])),
             }),
             quota: has(3).then_some(QuotaEvidence { throttled: n[4], used: Some(n[5]) }),
             own_cpu: has(4).then_some(n[6]),
@@ -313,6 +358,7 @@ prop_compose! {
                 round_trip_seconds: has(3).then_some(n[3]),
                 least_round_trip_seconds: has(5).then_some(n[3] * n[4]),
                 connections: counts[0] as u32,
+                datagrams: has(6),
             },
         }
     }

@@ -6,6 +6,8 @@ pub const CPU_FULL: f64 = 0.95;
 pub const THREAD_FULL: f64 = 0.90;
 /// A program that uses this share of all CPUs that it may use is limited by them.
 pub const OWN_CPU_FULL: f64 = 0.85;
+/// A CPU that spends this share of the time with interrupts spends most of it so.
+pub const MOSTLY_INTERRUPTS: f64 = 0.5;
 /// A CPU below this share has time for more work.
 pub const CPU_IDLE: f64 = 0.5;
 /// Workers that use this share of a CPU would use more of it, were it not full.

@@ -18,6 +18,11 @@ pub struct WorkerCounters {
     pub cpu_nanos: AtomicU64,
     /// UDP: bytes sent that the receiver did not get, as of its last feedback.
     pub lost_bytes: AtomicU64,
+    /// UDP: nanoseconds in which the worker waited with a window as large as the receiver's buffer lets it be.
+    pub full_window_nanos: AtomicU64,
+    /// UDP: the latest round trip of the path, without what the hosts took, and the shortest: nanoseconds.
+    pub trip_nanos: AtomicU64,
+    pub least_trip_nanos: AtomicU64,
     /// Checksum of all that was sent (TCP with verification), valid when the worker has ended.
     pub checksum: AtomicU64,
     /// The worker has ended and nothing that it sent is missing above; false where a send did not come back

@@ -1,5 +1,6 @@
 //! The sending side of a UDP data path: admission, trains of equal datagrams, probes and feedback.
 
+use super::counters::WorkerCounters;
 use super::window::SendWindow;
 use super::wire::{self, Feedback, Probe, StreamToken};
 use linerate_system::segmentation::{MOST_SEGMENTS, Segmentation, SendRefusal, is_busy};
@@ -7,6 +8,7 @@ use linerate_system::socket;
 use linerate_system::trains::TrainReceiver;
 use std::io;
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// After the last payload its fate is asked for this long: within the second in which Ctrl-C ends.
@@ -36,6 +38,8 @@ pub struct UdpSender {
     asked: Option<Instant>,
     /// The latest round trip.
     trip: Duration,
+    /// The same without what the hosts took of it.
+    path_trip: Duration,
     /// The receiver's buffer as it told, bytes.
     pub receiver_buffer_bytes: u64,
 }
@@ -74,6 +78,7 @@ impl UdpSender {
             unprobed_bytes: 0,
             asked: None,
             trip: path.trip,
+            path_trip: path.trip,
             receiver_buffer_bytes: path.receiver_buffer_bytes,
             socket,
             token,
@@ -179,7 +184,8 @@ impl UdpSender {
             let for_us =
                 answer.arrived.map_or(Duration::ZERO, |arrived| waited_since(arrived, clock, self.trip));
             let waited = for_us.saturating_add(Duration::from_nanos(feedback.held_nanos));
-            self.window.hear(&feedback, self.trip.saturating_sub(waited));
+            self.path_trip = self.trip.saturating_sub(waited);
+            self.window.hear(&feedback, self.path_trip);
             self.asked = None;
         }
     }
@@ -207,6 +213,18 @@ impl UdpSender {
     /// A probe waits for its answer this long.
     pub(crate) fn silent_for(&self) -> Duration {
         self.asked.map_or(Duration::ZERO, |asked| asked.elapsed())
+    }
+
+    /// Counts time that it waited for room.
+    pub(crate) fn tell(&self, counters: &WorkerCounters, waited: Duration) {
+        counters.lost_bytes.store(self.lost_bytes(), Ordering::Relaxed);
+        WorkerCounters::waited(&counters.waiting_sink_nanos, waited);
+        if self.window.is_largest() {
+            WorkerCounters::waited(&counters.full_window_nanos, waited);
+        }
+        let store = |to: &AtomicU64, trip: Duration| to.store(trip.as_nanos() as u64, Ordering::Relaxed);
+        store(&counters.trip_nanos, self.path_trip);
+        store(&counters.least_trip_nanos, self.window.shortest_trip());
     }
 
     /// Payload lost, as far as the receiver has told.

@@ -72,6 +72,16 @@ impl SendWindow {
         self.bytes
     }
 
+    /// It is as large as the receiver's buffer lets it be.
+    pub(crate) fn is_largest(&self) -> bool {
+        self.bytes >= self.largest_bytes
+    }
+
+    /// The shortest round trip.
+    pub(crate) fn shortest_trip(&self) -> Duration {
+        self.shortest_trip
+    }
+
     /// After how many bytes a probe should follow, so that several are under way in a window.
     pub fn probe_every_bytes(&self) -> u64 {
         (self.bytes / 4).clamp(SMALLEST_BYTES / 2, 1 << 20)

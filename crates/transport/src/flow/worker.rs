@@ -250,9 +250,8 @@ impl<Q: Queue + ?Sized> Work<'_, Q> {
         let Sink::Udp(udp) = &mut self.worker.sink else { return Ok(()) };
         let before = self.queue.now();
         udp.wait_for_room().map_err(|error| sink_error(&error))?;
-        self.worker.counters.lost_bytes.store(udp.lost_bytes(), Ordering::Relaxed);
+        udp.tell(self.worker.counters, self.queue.now() - before);
         let silent = udp.silent_for();
-        WorkerCounters::waited(&self.worker.counters.waiting_sink_nanos, self.queue.now() - before);
         if silent > self.worker.patience {
             return Err(self
                 .stalled("the peer's feedback: is its host up, the link plugged in and its agent running?"));
