@@ -21,6 +21,10 @@ acceptance() {
 5 120 lab watch::
 3 120 lab wall::
 3 240 lab network::
+3 300 lab server_in_qemu::faults:: LINERATE_LAB_ROUNDS=1
+1 200 lab server_in_qemu::boots:: LINERATE_LAB_ROUNDS=1
+1 200 lab server_in_qemu::bad_input:: LINERATE_LAB_ROUNDS=1
+1 3000 lab server_in_qemu::tune:: LINERATE_LAB_ROUNDS=1
 1 60 alone watch_cost::
 3 300 alone wall_stock::
 3 120 alone wall_many::

@@ -51,8 +51,9 @@ command_up_qemu() {
 
 # The devices, as linerate reads the machine file.
 read_server() {
-  local said line
-  said=$("$linerate" generate qemu-server "$machine" 2>&1) || die "$(tail -n 1 <<<"${said#linerate: }")" "$?"
+  local said line status=0
+  said=$("$linerate" generate qemu-server "$machine" 2>&1) || status=$?
+  ((status == 0)) || die "$(tail -n 1 <<<"${said#linerate: }")" "$status"
   while read -r line; do
     case $line in
       "nodes "*) nodes=${line#* } ;;
@@ -147,6 +148,11 @@ nic_words() {
 start_qemu() {
   local words
   qemu_words
+  declare -p words >"$lab_dir/words"
+  launch_qemu
+}
+
+launch_qemu() {
   (
     exec {lock}<&- # else nothing but QEMU's end would free the lab
     join_groups server
@@ -157,11 +163,31 @@ start_qemu() {
   disown "$qemu" # what fails later waits for what it started, and QEMU does not end
 }
 
+# A power cut, and the same server again: its disks and /run/lab are as they were, all else is fresh.
+command_reboot() {
+  local boot_seconds=120 words tries
+  (($# == 0)) || wrong_use "\`lab reboot\` takes no “$1”"
+  need_root reboot
+  is_guest && [[ -e $lab_dir/up ]] || die "lab “$name” is no guest that is up" 2
+  hold_lock || die "another lab command is at work on “$name”"
+  kill -KILL "$(<"$lab_dir/qemu-pid")" 2>/dev/null || true
+  for ((tries = 0; tries < 500; tries++)); do
+    guest_lives || break
+    sleep 0.02
+  done
+  rm -rf -- "$lab_dir/guest/up" "$lab_dir/guest/jobs" "$lab_dir/link"
+  mkdir "$lab_dir/guest/jobs"
+  # shellcheck disable=SC1091
+  source "$lab_dir/words"
+  launch_qemu
+  wait_for_guest
+}
+
 # wait_for_guest: it is up when it says so. What panics or hangs is taken down by `undo_up`.
 wait_for_guest() {
   local until=$((SECONDS + boot_seconds))
   while [[ ! -e $lab_dir/guest/up ]]; do
-    kill -0 "$qemu" 2>/dev/null || guest_failed "the guest ended while it booted"
+    lives "$qemu" || guest_failed "the guest ended while it booted"
     ((SECONDS < until)) || guest_failed "the guest was not up after $boot_seconds seconds (--boot-seconds)"
     sleep 0.05
   done

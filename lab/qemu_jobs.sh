@@ -61,7 +61,13 @@ signal_job() {
 }
 
 guest_lives() {
-  kill -0 "$(<"$lab_dir/qemu-pid")" 2>/dev/null
+  lives "$(<"$lab_dir/qemu-pid")"
+}
+
+# lives PROCESS: it is there, and not just waiting for somebody to ask for its end.
+lives() {
+  local state
+  state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) && [[ $state != Z* ]]
 }
 
 guest_is_gone() {

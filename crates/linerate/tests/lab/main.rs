@@ -13,6 +13,7 @@ mod load;
 mod network;
 mod read_again;
 mod script;
+mod server_in_qemu;
 mod table;
 mod tune_measure;
 mod wall;

@@ -1,0 +1,116 @@
+//! Faults that are planted on a server in QEMU: each is the first finding while it is there, and gone with it.
+
+use super::guest::Guest;
+use super::{FINDINGS, thorough};
+
+/// A mirror of the two SATA disks: whole, without one, rebuilt. What linerate says is what md says.
+pub(super) fn an_array_that_lacks_a_disk(guest: &Guest) {
+    if guest.shell("command -v mdadm").stdout.is_empty() {
+        eprintln!("skipped: arrays in a guest: apt install mdadm");
+        return;
+    }
+    guest.succeed(MAKE_MIRROR);
+    let array = || {
+        let machine = guest.linerate("probe");
+        let disks = machine["disks"].as_array().expect("disks").clone();
+        let md = disks.into_iter().find(|disk| disk["name"] == "md1").expect("md1");
+        (md["array"].clone(), machine["findings"][0].clone())
+    };
+    let (whole, _) = array();
+    assert_eq!(
+        (&whole["level"], &whole["disks"], &whole["degraded"]),
+        (&"raid1".into(), &2.into(), &0.into())
+    );
+    guest.succeed("mdadm --quiet /dev/md1 --fail /dev/sdb --remove /dev/sdb");
+    let (lacking, first) = array();
+    assert_eq!((&lacking["degraded"], &first["id"]), (&1.into(), &"array-degraded".into()));
+    let told = guest.succeed("mdadm --detail /dev/md1 | grep 'State :'");
+    assert!(told.contains("degraded"), "{told}");
+    // So slow that it is not done before linerate has looked.
+    guest.succeed(
+        "echo 100 >/sys/block/md1/md/sync_speed_min; echo 100 >/sys/block/md1/md/sync_speed_max
+         mdadm --zero-superblock /dev/sdb && mdadm --quiet /dev/md1 --add /dev/sdb && sleep 1",
+    );
+    let (rebuilt, first) = array();
+    assert_eq!(rebuilt["sync_action"], "recover");
+    assert!(first["text"].as_str().is_some_and(|text| text.contains("is being rebuilt")), "{first}");
+    guest.succeed("mdadm --quiet --stop /dev/md1 && mdadm --zero-superblock /dev/sda /dev/sdb");
+}
+
+const MAKE_MIRROR: &str = "modprobe raid1 && mdadm --quiet --create /dev/md1 --run --assume-clean --metadata=1.2 --level=1 --raid-devices=2 \
+     /dev/sda /dev/sdb";
+
+/// A fault: its name, what plants it, what takes it away, and the finding that it has to be.
+struct Fault {
+    name: &'static str,
+    plant: &'static str,
+    remove: &'static str,
+    finding: &'static str,
+}
+
+const FAULTS: [Fault; 5] = [
+    Fault {
+        name: "a RAID 5 without one of its members",
+        plant: "modprobe raid456; mdadm --quiet --create /dev/md5 --run --assume-clean --level=5 --raid-devices=3 \
+                /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 && mdadm --quiet /dev/md5 --fail /dev/nvme1n1",
+        remove: "mdadm --quiet --stop /dev/md5; mdadm --zero-superblock /dev/nvme[012]n1",
+        finding: "array-degraded",
+    },
+    Fault {
+        name: "a check of an array",
+        plant: "modprobe raid1; mdadm --quiet --create /dev/md1 --run --assume-clean --metadata=1.2 --level=1 \
+                --raid-devices=2 /dev/sda /dev/sdb; cd /sys/block/md1/md; \
+                echo 100 >sync_speed_min; echo 100 >sync_speed_max; echo check >sync_action; sleep 1",
+        remove: "echo idle >/sys/block/md1/md/sync_action; mdadm --quiet --stop /dev/md1; \
+                 mdadm --zero-superblock /dev/sda /dev/sdb",
+        finding: "array-busy",
+    },
+    Fault {
+        name: "XFS that believes in other stripes",
+        plant: "modprobe -a raid0 xfs; mdadm --quiet --create /dev/md0 --run --level=0 --chunk=64 --raid-devices=2 \
+                /dev/nvme0n1 /dev/nvme1n1; mkfs.xfs -q -f -d su=128k,sw=4 /dev/md0; mkdir -p /mnt/md0; \
+                mount /dev/md0 /mnt/md0",
+        remove: "umount /mnt/md0; mdadm --quiet --stop /dev/md0; mdadm --zero-superblock /dev/nvme[01]n1",
+        finding: "stripe-mismatch",
+    },
+    Fault {
+        name: "a partition that begins between two blocks",
+        plant: "modprobe scsi_debug dev_size_mb=64 physblk_exp=3 lowest_aligned=0; sleep 1; \
+                disk=$(ls -d /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/* | head -n 1); \
+                echo 'start=63' | sfdisk -q /dev/${disk##*/}",
+        remove: "rmmod scsi_debug",
+        finding: "misaligned",
+    },
+    Fault {
+        name: "every interrupt on one core",
+        plant: "for irq in $(awk '/eth/ { sub(\":\", \"\"); print $1 }' /proc/interrupts); do \
+                echo 0 >/proc/irq/$irq/smp_affinity_list; done",
+        remove: "for irq in $(awk '/eth/ { sub(\":\", \"\"); print $1 }' /proc/interrupts); do \
+                 echo 0-3 >/proc/irq/$irq/smp_affinity_list; done",
+        finding: "interrupts-one-core",
+    },
+];
+
+#[test]
+fn each_planted_fault_is_the_first_finding() {
+    if !thorough() {
+        eprintln!("skipped: planted faults on a server in QEMU: ./test --thorough");
+        return;
+    }
+    let Some(guest) = Guest::up("faults", &[]) else { return };
+    let mut wrong = Vec::new();
+    for fault in &FAULTS {
+        guest.succeed(fault.plant);
+        let found = guest.findings();
+        guest.succeed(fault.remove);
+        if found.first().map(String::as_str) != Some(fault.finding) {
+            wrong.push(format!("{}: {} was wanted, {found:?} found", fault.name, fault.finding));
+        }
+        let after = guest.findings();
+        if after != FINDINGS {
+            wrong.push(format!("after {}: {after:?}", fault.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    guest.down();
+}

@@ -1,0 +1,110 @@
+//! A guest of `lab up --qemu`, taken down with the value.
+
+use crate::support::{lab::folder, program};
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+/// A guest that is up.
+pub(super) struct Guest {
+    name: String,
+}
+
+impl Guest {
+    /// Booted with these options; none, with a message, where this machine cannot have one.
+    pub(super) fn up(test: &str, options: &[&str]) -> Option<Guest> {
+        if std::env::var("LINERATE_LAB").is_ok_and(|wanted| wanted == "0") {
+            eprintln!("skipped: LINERATE_LAB=0");
+            return None;
+        }
+        let guest = Guest { name: format!("qemu-{test}-{}", std::process::id()) };
+        let output = guest.try_up(options);
+        if output.status.code() == Some(3) {
+            let lacking = said(&output);
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            eprintln!("skipped: {lacking}");
+            return None;
+        }
+        assert!(output.status.success(), "lab up --qemu: {}", said(&output));
+        Some(guest)
+    }
+
+    /// A name for a guest that is not to come up.
+    pub(super) fn named(test: &str) -> Guest {
+        Guest { name: format!("qemu-{test}-{}", std::process::id()) }
+    }
+
+    /// `lab up --qemu` as it ends; nothing is downloaded for a test.
+    pub(super) fn try_up(&self, options: &[&str]) -> Output {
+        let mut up = self.lab("up");
+        up.arg("--qemu").args(options).env("LINERATE_INSTALL", "0");
+        up.output().expect("the lab script starts")
+    }
+
+    fn lab(&self, command: &str) -> Command {
+        let mut child = Command::new(folder().join("lab"));
+        child.args([command, "--name", &self.name]).stdin(Stdio::null()).env("LINERATE", program());
+        child
+    }
+
+    /// A shell's words in the guest, as they end.
+    pub(super) fn shell(&self, words: &str) -> Output {
+        self.lab("run").args(["--", "bash", "-c", words]).output().expect("the lab script starts")
+    }
+
+    /// The same, for what it prints; it must end well.
+    pub(super) fn succeed(&self, words: &str) -> String {
+        let output = self.shell(words);
+        assert!(output.status.success(), "{words}: {}{}", said(&output), text(&output.stdout));
+        text(&output.stdout)
+    }
+
+    /// `linerate COMMAND --json` in the guest.
+    pub(super) fn linerate(&self, command: &str) -> Value {
+        let text = self.succeed(&format!("{} {command} --json", program()));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{command}: {error}: {text}"))
+    }
+
+    /// What `linerate probe` finds wrong, the first first.
+    pub(super) fn findings(&self) -> Vec<String> {
+        let machine = self.linerate("probe");
+        let findings = machine["findings"].as_array().expect("findings");
+        findings.iter().map(|finding| finding["id"].as_str().expect("an id").to_string()).collect()
+    }
+
+    /// Processes and folders of it that are still there.
+    pub(super) fn remains(&self) -> Vec<String> {
+        let processes = Command::new("pgrep").args(["-af", &format!("linerate-{}", self.name)]).output();
+        let mut remains: Vec<String> =
+            text(&processes.expect("pgrep").stdout).lines().map(String::from).collect();
+        let folder = format!("/run/linerate-lab/{}", self.name);
+        remains.extend(std::path::Path::new(&folder).exists().then_some(folder));
+        remains
+    }
+
+    /// Taken down; nothing of it may be left.
+    pub(super) fn down(self) {
+        let output = self.lab("down").output().expect("the lab script starts");
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(self.remains(), Vec::<String>::new());
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.lab("down").output();
+    }
+}
+
+pub(super) fn said(output: &Output) -> String {
+    text(&output.stderr).trim().trim_start_matches("lab: ").to_string()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Labs are root's.
+pub(super) fn root() -> bool {
+    let user = Command::new("id").arg("-u").output().expect("id");
+    text(&user.stdout).trim() == "0"
+}
