@@ -124,8 +124,9 @@ fn named_limit(
             format!("what was asked for (--rate-limit, {})", show_bytes_rate(one.capacity))
         }
         ResourceKind::Receiver => {
+            let network = figures.whole_network(prediction.protocol, false);
             let report =
-                figures.whole_network(prediction.protocol, false).and_then(|figure| figure.receiver.as_ref());
+                network.and_then(|figure| Some((figure.receiver.as_ref()?, figure.bytes_per_second)));
             receiver(parts, report)
         }
     };
@@ -184,14 +185,14 @@ fn cpu(prediction: &Prediction, plan: &Plan) -> String {
     }
 }
 
-fn receiver(parts: &[&Resource], report: Option<&ReceiverResult>) -> String {
+fn receiver(parts: &[&Resource], report: Option<(&ReceiverResult, f64)>) -> String {
     let names: Vec<&str> = parts.iter().map(|part| name(&part.id)).collect();
-    let limit = report.and_then(|report| {
-        let receiver = Some(report.evidence());
+    let limit = report.and_then(|(report, rate)| {
+        let receiver = Some(report.evidence(rate));
         judge(&Evidence { receiver, ..Evidence::default() }).limits.into_iter().next()
     });
     let why = match (report, limit) {
-        (Some(report), Some(Limit::ReceiverQuota { .. })) => {
+        (Some((report, _)), Some(Limit::ReceiverQuota { .. })) => {
             format!(", with a CPU quota of {:.2} cores", report.quota_cores)
         }
         (_, Some(Limit::ReceiverCpus)) => ", with all of its CPUs full".into(),

@@ -43,6 +43,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         least_rounds: LEAST_ROUNDS,
         distrust: distrust(prediction, plan, figures),
         of_predicted: measured.then_some(achieved.of_predicted),
+        burst: burst(prediction, figures),
     };
     let (verdict, doubt) = verdict(&claim, &judgement);
     let cut_short = path.is_some_and(|path| flagged(path, "cut-short"));
@@ -111,6 +112,14 @@ fn tied(prediction: &Prediction) -> Vec<String> {
     if other[0] <= cut[1] { lifted.cut } else { Vec::new() }
 }
 
+/// How many times what lasts disks give until a bucket is empty; 1 where they have one rate, or are not the limit.
+fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
+    let burst = figures.whole_disk().and_then(|figure| figure.burst.as_ref());
+    let burst = burst.filter(|_| kind(prediction) == LimitKind::Disk);
+    let times = burst.map(|burst| burst.burst_bytes_per_second / burst.sustained_bytes_per_second);
+    times.filter(|times| times.is_finite()).map_or(1.0, |times| times.max(1.0))
+}
+
 /// Why the figures of what limits may not be its own: a cache may have answered for the disks, or, where packets
 /// were lost, a link of unknown rate may have been full.
 fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<Distrust> {
@@ -120,7 +129,7 @@ fn distrust(prediction: &Prediction, plan: &Plan, figures: &Figures) -> Option<D
             let full = network.and_then(|network| are_full(&prediction.resources, network));
             (full != Some(false)).then_some(Distrust::MaybeFull)
         }
-        LimitKind::Disk | LimitKind::Controller | LimitKind::Volume | LimitKind::Pipeline => {
+        LimitKind::Disk | LimitKind::Controller | LimitKind::Volume => {
             let buffered = plan.sources.iter().any(|source| !source.direct);
             let shown = figures.whole_disk().and_then(Measurement::distrust);
             shown.or_else(|| buffered.then_some(Distrust::Cache))

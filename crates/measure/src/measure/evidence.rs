@@ -3,6 +3,8 @@
 use super::access::DeviceUse;
 use super::product::{Measurement, ReceiverResult, Stage, VolumeUse, WorkerResult};
 use linerate_facts::protocol::Protocol;
+use linerate_facts::usage::CoreUse;
+use linerate_model::verdict::thresholds::{CPU_OF_FLOW, CPU_WANTED};
 use linerate_model::verdict::{
     CpuUsers, DiskEvidence, Evidence, QuotaEvidence, ReadsEvidence, ReceiverEvidence, Route, TcpEvidence,
     VolumeEvidence, WorkerEvidence, full_of_interrupts, is_full,
@@ -21,7 +23,7 @@ impl Measurement {
                 Stage::Path => Route::DisksToNetwork,
             },
             bytes_per_second: Some(self.bytes_per_second),
-            receiver: self.receiver.as_ref().map(ReceiverResult::evidence),
+            receiver: self.receiver.as_ref().map(|receiver| receiver.evidence(self.bytes_per_second)),
             quota: self
                 .quota
                 .map(|quota| QuotaEvidence { throttled: quota.throttled, used: Some(quota.used) }),
@@ -127,20 +129,31 @@ impl Measurement {
 }
 
 impl ReceiverResult {
-    /// What a receiver reported of itself.
-    pub(crate) fn evidence(&self) -> ReceiverEvidence {
+    /// What a receiver reported of itself while so much came.
+    pub(crate) fn evidence(&self, bytes_per_second: f64) -> ReceiverEvidence {
         let quota = QuotaEvidence { throttled: self.throttled, used: None };
         ReceiverEvidence {
             busiest_thread: self.busiest_thread,
             quota: (self.quota_cores > 0.0).then_some(quota),
             rate_limit: None,
-            full: !self.cpu_by_core.is_empty() && self.cpu_by_core.iter().all(is_full),
+            full: self.is_full(bytes_per_second),
             interrupts: full_of_interrupts(&self.cpu_by_core),
         }
     }
 }
 
 impl ReceiverResult {
+    /// All of its CPUs are full, and not of others' work alone: the agent and the interrupts have the larger part, or
+    /// a receiving thread wants more than it gets.
+    fn is_full(&self, bytes_per_second: f64) -> bool {
+        let cpus = &self.cpu_by_core;
+        let own = self.cpu_seconds_per_gb * bytes_per_second * 1e-9;
+        let interrupts: f64 = cpus.iter().map(|cpu| cpu.irq + cpu.softirq).sum();
+        let busy: f64 = cpus.iter().map(CoreUse::busy).sum();
+        let of_flow = own + interrupts >= CPU_OF_FLOW * busy || self.busiest_thread >= CPU_WANTED;
+        !cpus.is_empty() && cpus.iter().all(is_full) && of_flow
+    }
+
     /// Share of the datagrams that its sockets had no room for; both are counted in trains.
     pub(crate) fn dropped(&self) -> Option<f64> {
         let all = self.datagrams.saturating_add(self.socket_drops);
@@ -152,5 +165,33 @@ impl DeviceUse {
     /// Mean time of a request, by Little's law.
     pub fn latency_seconds(&self) -> Option<f64> {
         (self.operations_per_second > 0.0).then(|| self.queue_depth / self.operations_per_second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_whose_cpus_others_fill_is_not_full_of_the_flow() {
+        let cpu = |softirq| CoreUse {
+            core: 0,
+            user: 0.9 - softirq,
+            softirq,
+            system: 0.09,
+            idle: 0.01,
+            ..CoreUse::default()
+        };
+        let receiver = |softirq, busiest_thread, cpu_seconds_per_gb| ReceiverResult {
+            cpu_by_core: vec![cpu(softirq), CoreUse { core: 1, ..cpu(softirq) }],
+            busiest_thread,
+            cpu_seconds_per_gb,
+            ..ReceiverResult::default()
+        };
+        let full = |receiver: ReceiverResult| receiver.evidence(125e6).full;
+        assert!(!full(receiver(0.02, 0.03, 0.3)), "programs beside it have them");
+        assert!(full(receiver(0.02, 0.3, 0.3)), "its thread wants more");
+        assert!(full(receiver(0.6, 0.03, 0.3)), "the network's interrupts have them");
+        assert!(full(receiver(0.02, 0.03, 9.0)), "the agent has them");
     }
 }

@@ -70,6 +70,9 @@ pub struct Claim<'a> {
     pub distrust: Option<Distrust>,
     /// Achieved ÷ predicted; none where the flow was not measured.
     pub of_predicted: Option<f64>,
+    /// A part that has two rates (a bucket of credits that fills while it rests) gives this many times what is
+    /// predicted of it, which is what lasts; 1: it has one.
+    pub burst: f64,
 }
 
 /// The verdict over a claim, from what the flow showed; with what speaks against certainty.
@@ -93,7 +96,7 @@ pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) 
     let near = match claim.kind {
         kind if kind.is_of_cpu() => CPU_AGREES_FROM..=CPU_AGREES_TO,
         LimitKind::Loss => LOSS_AGREES_FROM..=LOSS_AGREES_TO,
-        _ => AGREES_FROM..=AGREES_TO,
+        _ => AGREES_FROM..=AGREES_TO * claim.burst.max(1.0),
     };
     if !near.contains(&ratio) {
         return (Verdict::Unexplained, Some(Doubt::Ratio));

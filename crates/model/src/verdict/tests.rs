@@ -126,7 +126,15 @@ fn path(waiting_source: f64, waiting_sink: f64) -> Evidence {
 }
 
 fn claim(kind: LimitKind) -> Claim<'static> {
-    Claim { kind, tied: &[], rounds: 6, least_rounds: 6, distrust: None, of_predicted: Some(0.99) }
+    Claim {
+        kind,
+        tied: &[],
+        rounds: 6,
+        least_rounds: 6,
+        distrust: None,
+        of_predicted: Some(0.99),
+        burst: 1.0,
+    }
 }
 
 /// Figures of the lab, reno: what is lost on a full link of 10 Gb/s with 0.1 and 1 % of loss is its effect; with
@@ -180,6 +188,11 @@ fn only_what_the_path_shows_is_confirmed() {
         assert_eq!(of(&off, &source), (Verdict::Unexplained, Some(Doubt::Ratio)));
         assert_eq!(of(&off, &sink), (Verdict::Contradicted, None));
     }
+    // Between what lasts and what a full bucket gives.
+    let bucket = Claim { of_predicted: Some(1.34), burst: 4.0, ..disk };
+    assert_eq!(of(&bucket, &source), (Verdict::Confirmed, None));
+    assert_eq!(of(&Claim { of_predicted: Some(0.9), ..bucket }, &source).1, Some(Doubt::Ratio));
+    assert_eq!(of(&Claim { of_predicted: Some(4.5), ..bucket }, &source).1, Some(Doubt::Ratio));
     // What a byte costs a CPU is not known better.
     let quota = Evidence { quota: Some(QuotaEvidence { throttled: 0.5, used: None }), ..path(0.05, 0.9) };
     let far = Claim { of_predicted: Some(1.2), ..claim(LimitKind::Quota) };
