@@ -3,7 +3,7 @@
 use super::figures::{Figures, flagged};
 use super::predict::{DiskLimit, Prediction, are_full};
 use super::product::EvidenceFigure;
-use crate::measure::{LimitedBy, Measurement};
+use crate::measure::{LimitedBy, Measurement, Stage};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
 use linerate_model::plan::{Plan, Resource, ResourceKind};
@@ -114,7 +114,9 @@ fn tied(prediction: &Prediction) -> Vec<String> {
 
 /// How many times what lasts disks give until a bucket is empty; 1 where they have one rate, or are not the limit.
 fn burst(prediction: &Prediction, figures: &Figures) -> f64 {
-    let burst = figures.whole_disk().and_then(|figure| figure.burst.as_ref());
+    // The first look at them empties the bucket; what comes back between rounds is not seen as a level of its own.
+    let of_disks = figures.all.iter().filter(|figure| figure.stage == Stage::Disk);
+    let burst = of_disks.filter_map(|figure| figure.burst.as_ref()).next_back();
     let burst = burst.filter(|_| kind(prediction) == LimitKind::Disk);
     let times = burst.map(|burst| burst.burst_bytes_per_second / burst.sustained_bytes_per_second);
     times.filter(|times| times.is_finite()).map_or(1.0, |times| times.max(1.0))
