@@ -205,7 +205,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub scratch: Vec<PathBuf>,
     /// Length of each scratch file, written whole, however long it takes [default: what is written in 8
-    /// seconds, less with a short --budget, 4G at most; a tenth of the disk stays free]
+    /// seconds, less with a short --budget, 4G at most; a tenth of the disk, or 16G, stays free]
     #[arg(long, value_name = "SIZE", value_parser = size(64 << 20..=1 << 60))]
     pub amount: Option<u64>,
     /// Address of an agent, one for each path; repeat for several NICs [default: a built-in receiver on

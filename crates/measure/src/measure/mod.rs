@@ -14,6 +14,7 @@ mod peers;
 mod product;
 mod read_again;
 mod reads_in_flight;
+pub(crate) mod room;
 mod rounds;
 mod running;
 pub mod statistics;

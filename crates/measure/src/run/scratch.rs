@@ -5,12 +5,12 @@
 //! `/proc/self/fd`.
 
 use crate::measure::access::Series;
+use crate::measure::room::space_in;
 use crate::measure::started;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_model::plan::{Goal, Writing};
 use linerate_system::buffers::Pool;
-use linerate_system::file::space_at;
 use linerate_transport::flow::rate_limit::RateLimit;
 use std::fs::File;
 use std::io;
@@ -71,34 +71,6 @@ impl Default for ScratchSpec {
     }
 }
 
-/// Free bytes of the file system of a directory that may be written there, one of so many who share it, and
-/// its size: a tenth of it stays free.
-pub(crate) fn space_in(directory: &Path, sharing: u64) -> io::Result<FreeSpace> {
-    let (free, total) = space_at(directory)?;
-    Ok(FreeSpace { bytes: free.saturating_sub(total / 10) / sharing.max(1), free, total })
-}
-
-/// What may be written in a directory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FreeSpace {
-    pub bytes: u64,
-    pub free: u64,
-    pub total: u64,
-}
-
-impl FreeSpace {
-    /// Why it is not enough.
-    pub(crate) fn too_little(&self, least: u64) -> String {
-        format!(
-            "the disk is nearly full ({} free of {}; a tenth is left alone, and {} are the least that is of \
-             use)",
-            show_size(self.free),
-            show_size(self.total),
-            show_size(least)
-        )
-    }
-}
-
 /// A nameless file with content that does not compress.
 #[derive(Debug)]
 pub(crate) struct Scratch {
@@ -120,7 +92,7 @@ struct Blank<'a> {
 }
 
 impl Scratch {
-    /// Writes one in `directory`, so that at least a tenth of the disk stays free.
+    /// Writes one in `directory`, so that part of the disk stays free.
     pub(crate) fn write(directory: &Path, spec: ScratchSpec, stop: &AtomicBool) -> Result<Self, Failure> {
         Blank::make(directory, 1, spec)?.fill(spec, spec.limit().as_ref(), stop)
     }
@@ -167,18 +139,20 @@ impl<'a> Blank<'a> {
             return Err(lacks(
                 directory,
                 &format!(
-                    "--amount {}: {} of {} are free, of which a tenth of the whole is left alone",
+                    "--amount {}: {} of {} are free, of which {} are left alone",
                     show_size(spec.most_bytes),
                     show_size(room.free),
-                    show_size(room.total)
+                    show_size(room.total),
+                    show_size(room.left_alone)
                 ),
             ));
         }
         let note = short.then(|| {
             format!(
-                "the scratch file in {} is at most {}: a tenth of the disk stays free",
+                "the scratch file in {} is at most {}: {} of the disk stay free",
                 directory.display(),
-                show_size(size)
+                show_size(size),
+                show_size(room.left_alone)
             )
         });
         let (file, direct) = nameless(directory).map_err(|error| lacks(directory, &error.to_string()))?;

@@ -11,9 +11,9 @@ use super::made::{Made, PREFIX, not_made};
 use super::parts::files_of;
 use super::target::{Permissions, SourceKind, Target};
 use super::worker_pool::check_memory;
+use crate::measure::room::space_in;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
-use linerate_system::file::space_at;
 use linerate_system::storage::raise_open_files;
 use linerate_transport::flow::access::AccessFile;
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// At least a tenth of each file system stays free.
+    /// Part of each file system stays free.
     fn check_room(&self, wanted: &[(usize, usize, u64)]) -> Result<(), Failure> {
         let mut needs: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
         for (source, index, length) in wanted {
@@ -162,15 +162,16 @@ impl Prepared {
         }
         for (source, need) in needs.into_values().filter(|(_, need)| *need > 0) {
             let path = &self.targets[source].path;
-            let (free, total) = space_at(path).map_err(|error| not_made(path, &error))?;
-            if need > free.saturating_sub(total / 10) {
+            let room = space_in(path, 1).map_err(|error| not_made(path, &error))?;
+            if need > room.bytes {
                 return Err(Failure::Lacks(format!(
-                    "no room in {}: the files need {}, and {} of {} are free, of which a tenth of the whole \
-                     is left alone; fewer --workers, a smaller --block, or another --source",
+                    "no room in {}: the files need {}, and {} of {} are free, of which {} are left alone; \
+                     fewer --workers, a smaller --block, or another --source",
                     path.display(),
                     show_size(need),
-                    show_size(free),
-                    show_size(total)
+                    show_size(room.free),
+                    show_size(room.total),
+                    show_size(room.left_alone)
                 )));
             }
         }

@@ -1,9 +1,10 @@
 //! How much each worker reads or writes, where the user did not say: as much as fits the sources, a tenth of
 //! each disk left alone.
 
-use super::super::scratch::{WISHED_BYTES, space_in};
+use super::super::scratch::WISHED_BYTES;
 use super::WorkerParts;
 use crate::measure::access::{AccessJob, FileLayout};
+use crate::measure::room::space_in;
 use linerate_facts::failure::Failure;
 use linerate_facts::units::show_size;
 use linerate_system::file::size_of;
