@@ -16,7 +16,12 @@ use linerate_facts::protocol::Protocol;
 const MEMORY_SECONDS: f64 = 2.0;
 /// Opening files, connecting, closing and asking the receiver, for each measurement, seconds.
 const SETUP_SECONDS: f64 = 0.15;
-const WARM_UP_SECONDS: f64 = 0.3;
+/// What is not counted before a window, seconds. Limits of cgroups hand out their bytes in steps of a tenth of a
+/// second from the first request on (`throtl_slice` in the kernel's block/blk-throttle.c): a window that begins
+/// together with a step holds one more or one less, a seventh of it; one that begins between two, and is a
+/// whole number of them long, holds as many as it should.
+pub const WARM_UP_SECONDS: f64 = 0.35;
+const STEP_SECONDS: f64 = 0.1;
 
 /// Round trips of a flow that are not counted, and those of a sample: TCP finds its rate within them.
 pub const SETTLING_TRIPS: f64 = 20.0;
@@ -204,7 +209,8 @@ fn longest_that_fits(fits: impl Fn(f64) -> bool) -> Option<f64> {
         let middle = (low + high) / 2.0;
         if fits(middle) { low = middle } else { high = middle }
     }
-    Some(low)
+    let steps = (low / STEP_SECONDS + 1e-6).floor();
+    Some(if steps > 1.0 { steps * STEP_SECONDS } else { low })
 }
 
 /// Shrinks warm-up and samples by one factor; a budget below the fixed costs cannot be met.

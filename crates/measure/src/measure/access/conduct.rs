@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Settling time before the first window, seconds.
-pub const WARM_UP_SECONDS: f64 = 0.3;
+pub use linerate_model::plan::schedule::WARM_UP_SECONDS;
 /// A worker that completes less in a window has no rate of its own: then all are counted as one.
 const LEAST_COMPLETIONS: f64 = 8.0;
 /// Pause between two looks at workers that do their part once.
