@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod dice;
+mod folder;
 pub mod lspci_of_2010;
 mod machines;
 mod plan_inputs;
@@ -12,6 +13,7 @@ mod tree;
 pub mod verdicts;
 
 pub use dice::Dice;
+pub use folder::folder_in_memory;
 pub use machines::{machine, nic};
 pub use plan_inputs::{goal, paths, sources};
 pub use tree::Tree;

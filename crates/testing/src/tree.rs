@@ -1,15 +1,16 @@
 //! A recorded system made by hand.
 
+use crate::folder_in_memory;
 use linerate_facts::sysroot::Sysroot;
 use std::path::{Path, PathBuf};
 
-/// A small tree of `/proc` and `/sys` made by hand, in a temporary directory.
+/// A small tree of `/proc` and `/sys` made by hand, in a folder that goes with it.
 pub struct Tree(tempfile::TempDir);
 
 impl Tree {
     /// Files by path (without a leading slash) and text.
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let mut tree = Tree(tempfile::tempdir().expect("a temporary directory"));
+        let mut tree = Tree(folder_in_memory());
         for (path, text) in files {
             tree.put(path, text);
         }

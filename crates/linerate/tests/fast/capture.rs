@@ -18,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_capture_is_the_owners_and_is_not_written_over() {
-    let folder = tempfile::tempdir().expect("a temporary directory");
+    let folder = linerate_testing::folder_in_memory();
     let words = ["capture", "--output", "this.tar.gz"];
     let made = linerate(folder.path(), &words);
     assert!(made.status.success(), "{}", text(&made.stderr));
@@ -70,7 +70,7 @@ fn captures_of_recorded_machines_probe_the_same() {
     ] {
         let tree = Sysroot::at(&place.join(name)).expect("a recorded machine");
         let capture = linerate::capture::capture(&tree).expect("a capture");
-        let folder = tempfile::tempdir().expect("a temporary directory");
+        let folder = linerate_testing::folder_in_memory();
         let file = folder.path().join("capture.tar.gz");
         linerate::capture::write(&capture, std::fs::File::create(&file).expect("a file")).expect("a tarball");
         let again = probe(&Sysroot::at(&file).expect("the capture"));

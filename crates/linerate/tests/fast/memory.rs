@@ -87,7 +87,7 @@ fn the_screen_has_a_column_for_each_kind() {
 
 #[test]
 fn a_result_is_saved_whole() {
-    let folder = tempfile::tempdir().expect("a directory");
+    let folder = linerate_testing::folder_in_memory();
     let place = folder.path().join("result");
     let words = ["--kernels", "read", "--working-set", "1M", "--output", place.to_str().expect("a name")];
     assert!(memory(&words).status.success());
@@ -124,7 +124,7 @@ fn wrong_words_are_one_sentence() {
 
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
-    let folder = tempfile::tempdir().expect("a directory");
+    let folder = linerate_testing::folder_in_memory();
     let place = folder.path().join("result");
     let child = crate::support::linerate()
         .args(["memory", "--working-set", "1M", "--seconds", "0.1", "--repeats", "50", "--json", "--output"])

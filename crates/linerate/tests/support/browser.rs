@@ -36,7 +36,7 @@ pub struct Tab {
 
 impl Browser {
     pub fn start(program: &Path) -> Browser {
-        let folder = tempfile::tempdir().expect("a temporary directory");
+        let folder = linerate_testing::folder_in_memory();
         let profile = folder.path().join("profile");
         let mut child = Command::new(program)
             .args([

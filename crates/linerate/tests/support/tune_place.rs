@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test takes the part that it needs")]
 
+use linerate_testing::folder_in_memory;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -51,7 +52,7 @@ pub struct MachineFolder(tempfile::TempDir);
 
 impl MachineFolder {
     pub fn new() -> MachineFolder {
-        let tree = MachineFolder(in_memory());
+        let tree = MachineFolder(folder_in_memory());
         for (path, text) in FILES {
             tree.write(path, text);
         }
@@ -100,17 +101,12 @@ impl MachineFolder {
     }
 }
 
-/// A temporary folder without a disk behind it, where there is one: a journal is synced line by line.
-fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory")
-}
-
 /// A folder for journals.
 pub struct Journals(tempfile::TempDir);
 
 impl Journals {
     pub fn new() -> Journals {
-        Journals(in_memory())
+        Journals(folder_in_memory())
     }
 
     pub fn folder(&self) -> String {

@@ -6,7 +6,7 @@ pub const CORES: usize = 64;
 
 /// A tree of `/proc` and `/sys` with a NIC of so many queues and so many disks.
 pub fn tree(queues: usize, disks: usize) -> tempfile::TempDir {
-    let root = tempfile::tempdir().expect("a temporary directory");
+    let root = linerate_testing::folder_in_memory();
     let put = |path: &str, text: &str| {
         let place = root.path().join(path);
         std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");

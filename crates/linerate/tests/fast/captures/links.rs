@@ -209,7 +209,7 @@ fn slowed(place: &Path, class: &str, state: &str) {
 #[test]
 fn a_nic_without_a_cable_is_idle_in_every_view() {
     for (state, expected) in [("down", "idle"), ("up", "below")] {
-        let place = tempfile::tempdir().expect("a temporary directory");
+        let place = linerate_testing::folder_in_memory();
         slowed(place.path(), "0x020000", state);
         let machine = probe(&Sysroot::at(place.path()).expect("a recorded machine"));
         let tree = Topology::new(&machine);

@@ -31,7 +31,7 @@ fn unpack(archive: &Path) -> Option<tempfile::TempDir> {
 
 /// The same without files of these names.
 pub(crate) fn unpack_without(archive: &Path, names: &str) -> Option<tempfile::TempDir> {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let place = linerate_testing::folder_in_memory();
     // Recorded trees hold read-only directories: without write permission an ordinary user could not fill or
     // remove them.
     let status = Command::new("tar")
@@ -371,7 +371,7 @@ fn the_fixtures_of_procfs() {
         println!("skipped: no gzip");
         return;
     };
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let place = linerate_testing::folder_in_memory();
     unpack_ttar(&unpacked.stdout, place.path());
     let machine = read(&place.path().join("fixtures"));
     let device = machine.pci.iter().find(|device| device.address == "0000:01:00.0").expect("the device");

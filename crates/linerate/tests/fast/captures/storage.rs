@@ -75,7 +75,7 @@ fn procfs() -> Option<Machine> {
         println!("skipped: no gzip");
         return None;
     };
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let place = linerate_testing::folder_in_memory();
     unpack_ttar(&unpacked.stdout, place.path());
     Some(read(&place.path().join("fixtures")))
 }

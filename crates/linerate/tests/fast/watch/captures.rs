@@ -66,7 +66,7 @@ fn series(page: &str) -> Series {
 #[test]
 fn node_exporters_figures_are_our_own() {
     let Some(captures) = captures() else { return };
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let place = linerate_testing::folder_in_memory();
     let archive = captures.join("node_exporter/node_exporter-fixtures.tar.xz");
     let status = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(place.path()).status();
     if !status.is_ok_and(|status| status.success()) {
@@ -135,7 +135,7 @@ fn procfs_files_are_read_to_their_last_line() {
     let stat = parse_stat(file("stat")).expect("processors");
     assert_eq!(stat.cores.cores(), file("stat").lines().filter(|line| line.starts_with("cpu")).count() - 1);
     // The whole tree, as a machine.
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let place = linerate_testing::folder_in_memory();
     for (path, text) in files.iter().filter(|(path, _)| !path.contains("..")) {
         let place = place.path().join(path);
         std::fs::create_dir_all(place.parent().expect("a parent")).expect("directories");

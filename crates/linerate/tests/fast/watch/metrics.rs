@@ -160,7 +160,7 @@ fn prometheus_own_checker_takes_it() {
     assert!(output.status.success(), "{told}");
 
     // Its parser of OpenMetrics: the same page, each sample with a time, as it takes files.
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let place = linerate_testing::folder_in_memory();
     let timed =
         |line: &str| if line.starts_with('#') { line.to_string() } else { format!("{line} 1795000072.345") };
     let page: Vec<String> = openmetrics(&moment()).lines().map(timed).collect();

@@ -59,7 +59,7 @@ fn server() -> Vec<u8> {
 }
 
 fn tree(table: &[u8]) -> (tempfile::TempDir, Sysroot) {
-    let root = tempfile::tempdir().expect("a temporary directory");
+    let root = linerate_testing::folder_in_memory();
     let folder = root.path().join("sys/firmware/dmi/tables");
     std::fs::create_dir_all(&folder).expect("directories");
     std::fs::write(folder.join("DMI"), table).expect("a table");
