@@ -2,6 +2,7 @@
 //! memory does not grow.
 
 use crate::support::disk::{disk, place, text};
+use crate::support::neighbours::undisturbed;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,49 +48,52 @@ fn watched(mut process: Child) -> Vec<Sample> {
 
 #[test]
 fn a_limit_is_level_in_every_tenth_of_a_second() {
-    let Some(place) = place() else { return };
-    let words = [
-        &["--source", text(place.path()), "--access", "read", "--pattern", "random", "--transfer", "64k"][..],
-        &[
-            "--amount",
-            "16M",
-            "--seconds",
-            "4",
-            "--repeats",
-            "1",
-            "--rate-limit",
-            "8MiB/s",
-            "--engine",
-            "psync",
-        ],
-        &["--buffered"],
-    ]
-    .concat();
-    let samples = watched(started(&words));
-    let all = samples.last().expect("samples").bytes;
-    assert!(all > LIMIT * 3.0, "{all} bytes were read in four seconds");
-    // Between the first and the last quarter of a second of reading: what is read to probe the machine is
-    // outside.
-    let reading: Vec<&Sample> =
-        samples.iter().filter(|one| (0.1..0.95).contains(&(one.bytes / all))).collect();
-    let mut shares = Vec::new();
-    for (index, from) in reading.iter().enumerate() {
-        let Some(to) = reading[index..].iter().find(|to| to.before - from.after >= WINDOW) else { break };
-        let bytes = to.bytes - from.bytes;
-        // All of it was read between these moments, however long this process or that one was held up.
-        let longest = (to.after - from.before).as_secs_f64();
-        let most = LIMIT * (longest + CREDIT_SECONDS) + 2.0 * TRANSFER + BESIDE;
-        assert!(bytes <= most, "{bytes} bytes in {longest} s, at most {most} are allowed");
-        shares.push(bytes / (LIMIT * (to.before - from.after).as_secs_f64()));
-    }
-    shares.sort_by(f64::total_cmp);
-    assert!(shares.len() > 50, "{} windows", shares.len());
-    // All at once in each second would leave most windows empty.
-    let (low, middle) = (shares[shares.len() / 10], shares[shares.len() / 2]);
-    assert!(
-        low > 0.5 && (0.8..1.3).contains(&middle),
-        "a tenth of the windows below {low}, half below {middle}"
-    );
+    undisturbed("a limit in each tenth of a second", 2, || {
+        let Some(place) = place() else { return };
+        let words = [
+            &["--source", text(place.path()), "--access", "read", "--pattern", "random", "--transfer", "64k"]
+                [..],
+            &[
+                "--amount",
+                "16M",
+                "--seconds",
+                "4",
+                "--repeats",
+                "1",
+                "--rate-limit",
+                "8MiB/s",
+                "--engine",
+                "psync",
+            ],
+            &["--buffered"],
+        ]
+        .concat();
+        let samples = watched(started(&words));
+        let all = samples.last().expect("samples").bytes;
+        assert!(all > LIMIT * 3.0, "{all} bytes were read in four seconds");
+        // Between the first and the last quarter of a second of reading: what is read to probe the machine is
+        // outside.
+        let reading: Vec<&Sample> =
+            samples.iter().filter(|one| (0.1..0.95).contains(&(one.bytes / all))).collect();
+        let mut shares = Vec::new();
+        for (index, from) in reading.iter().enumerate() {
+            let Some(to) = reading[index..].iter().find(|to| to.before - from.after >= WINDOW) else { break };
+            let bytes = to.bytes - from.bytes;
+            // All of it was read between these moments, however long this process or that one was held up.
+            let longest = (to.after - from.before).as_secs_f64();
+            let most = LIMIT * (longest + CREDIT_SECONDS) + 2.0 * TRANSFER + BESIDE;
+            assert!(bytes <= most, "{bytes} bytes in {longest} s, at most {most} are allowed");
+            shares.push(bytes / (LIMIT * (to.before - from.after).as_secs_f64()));
+        }
+        shares.sort_by(f64::total_cmp);
+        assert!(shares.len() > 50, "{} windows", shares.len());
+        // All at once in each second would leave most windows empty.
+        let (low, middle) = (shares[shares.len() / 10], shares[shares.len() / 2]);
+        assert!(
+            low > 0.5 && (0.8..1.3).contains(&middle),
+            "a tenth of the windows below {low}, half below {middle}"
+        );
+    });
 }
 
 /// The most memory that linerate has had when it ends, kB.

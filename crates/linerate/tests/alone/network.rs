@@ -1,23 +1,28 @@
 //! `linerate network` on loopback: a rate that is kept, and UDP without a loss.
 
+use crate::support::neighbours::undisturbed;
 use crate::support::network::{QUICK, json, measurements, network};
 
 #[test]
 fn a_rate_is_kept_and_found() {
-    let words = ["--protocol", "udp", "--direction", "send", "--rate", "400M", "--json"];
-    let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
-    let rate = measurements(&run)[0]["bytes_per_second"].as_f64().expect("a rate");
-    assert!((0.9..1.1).contains(&(rate / 50e6)), "{rate}");
+    undisturbed("a rate that is kept", 2, || {
+        let words = ["--protocol", "udp", "--direction", "send", "--rate", "400M", "--json"];
+        let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));
+        let rate = measurements(&run)[0]["bytes_per_second"].as_f64().expect("a rate");
+        assert!((0.9..1.1).contains(&(rate / 50e6)), "{rate}");
+    });
 }
 
 #[test]
 fn dashboards_of_iperf3_read_it() {
-    let words = ["--protocol", "udp", "--direction", "send", "--no-latency", "--output", "iperf3-json"];
-    let output = network(&[&QUICK[..], &words].concat()).output().expect("it starts");
-    let document = json(&output);
-    let end = &document["end"];
-    assert!(end["sum"]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{end}");
-    assert_eq!(end["sum"]["lost_packets"], 0, "{end}");
-    assert_eq!(document["intervals"].as_array().map(Vec::len), Some(2));
-    assert_eq!(document["start"]["test_start"]["protocol"], "UDP");
+    undisturbed("UDP without a loss", 2, || {
+        let words = ["--protocol", "udp", "--direction", "send", "--no-latency", "--output", "iperf3-json"];
+        let output = network(&[&QUICK[..], &words].concat()).output().expect("it starts");
+        let document = json(&output);
+        let end = &document["end"];
+        assert!(end["sum"]["bits_per_second"].as_f64().is_some_and(|rate| rate > 1e6), "{end}");
+        assert_eq!(end["sum"]["lost_packets"], 0, "{end}");
+        assert_eq!(document["intervals"].as_array().map(Vec::len), Some(2));
+        assert_eq!(document["start"]["test_start"]["protocol"], "UDP");
+    });
 }

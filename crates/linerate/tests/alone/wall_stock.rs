@@ -1,7 +1,7 @@
 //! Debian's GStreamer and ffmpeg receive what `linerate wall serve` sends, every frame exact. Skipped with a
 //! message where they are absent.
 
-use crate::support::neighbours::{Neighbours, TOO_MUCH_STOLEN};
+use crate::support::neighbours::undisturbed;
 use crate::support::wall_movie::{TestMovie, json, number};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Their sockets overflow now and then on a machine that is busy with other things.
 const ATTEMPTS: usize = 3;
-/// After so many attempts that the host's other guests spoilt nothing can be said.
-const MOST_SPOILT: usize = 5;
 
 /// A command that is there.
 fn there(name: &str) -> bool {
@@ -44,20 +42,9 @@ fn stock(
     receive: impl Fn(&Path, &[u16]) -> Vec<Child>,
 ) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut missed, mut spoilt) = (0, 0);
-    while spoilt < MOST_SPOILT {
-        let neighbours = Neighbours::watch();
-        let Err(why) = attempt(movie, columns, tiles, mtu, &receive) else { return };
-        let took = neighbours.took();
-        eprintln!("{why}; {took:.3} of the CPU time was stolen");
-        if took > TOO_MUCH_STOLEN {
-            spoilt += 1;
-        } else {
-            missed += 1;
-            assert!(missed < ATTEMPTS, "{why}");
-        }
-    }
-    eprintln!("skipped: exact frames in a stock receiver: each time the host took CPU time away");
+    undisturbed("exact frames in a stock receiver", ATTEMPTS, || {
+        attempt(movie, columns, tiles, mtu, &receive);
+    });
 }
 
 fn attempt(
@@ -66,7 +53,7 @@ fn attempt(
     tiles: usize,
     mtu: &str,
     receive: &impl Fn(&Path, &[u16]) -> Vec<Child>,
-) -> Result<(), String> {
+) {
     let folder = tempfile::tempdir().expect("a folder");
     let ports = ports(tiles);
     let screens: Vec<String> = (0..tiles)
@@ -101,23 +88,14 @@ fn attempt(
         let _ = receiver.wait();
     }
     let status = json(&output);
-    if number(&status, "frames_dropped") != 0 {
-        return Err(format!("frames were left out: {status:#}"));
-    }
+    assert_eq!(number(&status, "frames_dropped"), 0, "frames were left out: {status:#}");
     for tile in 0..tiles {
         let (row, column) = (tile / columns, tile % columns);
         let got = std::fs::read(out.join(format!("{tile}.rgb"))).unwrap_or_default();
         let sent = std::fs::read(movie.tile(row, column)).expect("the tile");
         let exact = got.chunks(bytes).zip(sent.chunks(bytes)).filter(|(got, sent)| got == sent).count();
-        if exact != movie.frames {
-            return Err(format!(
-                "r{row}c{column}: {exact} of {} frames are exact, {} bytes came",
-                movie.frames,
-                got.len()
-            ));
-        }
+        assert_eq!(exact, movie.frames, "exact frames of r{row}c{column}, of which {} bytes came", got.len());
     }
-    Ok(())
 }
 
 /// The same command before whatever else wants the cores, where we may ask for that: a receiver's socket

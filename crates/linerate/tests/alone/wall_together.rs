@@ -4,6 +4,7 @@
 //! A few seconds; LINERATE_LONG_SECONDS=60 plays a minute, 3600 an hour, and watches the memory of both ends
 //! meanwhile.
 
+use crate::support::neighbours::undisturbed;
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -133,16 +134,11 @@ fn fifteen_screens_prove_every_frame() {
         .output()
         .expect("it starts");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let mut last = Vec::new();
-    for _ in 0..MOST_RUNS {
+    undisturbed("fifteen screens", MOST_RUNS, || {
         let play = play(&movie);
         let (early, late) = play.resident_kb;
         assert!(late < early + early / 10 + 4096, "the server's memory grew from {early} to {late} kB");
-        last = wrong(&play);
-        if last.is_empty() {
-            return;
-        }
-        eprintln!("played again: {}", last.join("\n"));
-    }
-    panic!("{}", last.join("\n"));
+        let wrong = wrong(&play);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
 }

@@ -6,7 +6,7 @@
 //! (LINERATE_LAB as in `lab/script.rs`).
 
 use crate::support::lab::Lab;
-use crate::support::neighbours::{Neighbours, TOO_MUCH_STOLEN};
+use crate::support::neighbours::{MOST_SPOILT, Neighbours};
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
@@ -22,8 +22,6 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A row whose figures fall short is measured so often.
 const MOST_RUNS: usize = 5;
-/// After so many runs that neighbours spoilt its names have been proven, and its figures cannot be.
-const MOST_SPOILT: usize = 5;
 
 struct AcceptanceRow {
     name: &'static str,
@@ -56,9 +54,9 @@ fn one_row(row: &AcceptanceRow, lab: &Lab, round: u32) {
     loop {
         let neighbours = Neighbours::watch();
         let figures = one_round(row, lab, round);
-        let took = neighbours.took();
         let short = missed(std::slice::from_ref(&figures));
-        if !short.is_empty() && took > TOO_MUCH_STOLEN {
+        if !short.is_empty() && neighbours.spoilt() {
+            let took = neighbours.took();
             eprintln!("spoilt, {took:.3} of the CPU time was stolen: row {}: {}", row.name, short.join("; "));
             spoilt += 1;
             if spoilt < MOST_SPOILT {

@@ -2,7 +2,7 @@
 //! settings that were planted bad are found and mended, settings that do nothing are called so, and whatever
 //! ends a trial in its middle leaves nothing behind.
 
-use crate::support::neighbours::{Neighbours, TOO_MUCH_STOLEN};
+use crate::support::neighbours::Neighbours;
 use crate::support::tune_place::{Journals, LoopDevice, Namespace, journal_size, linerate, ran, said};
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -61,7 +61,7 @@ fn says(words: &[&str], effect: &str) -> Value {
         }
         let (work_now, all_now) = work_of_others();
         let others = work_now.saturating_sub(work) as f64 / all_now.saturating_sub(all).max(1) as f64;
-        let spoilt = neighbours.took() > TOO_MUCH_STOLEN || others > TOO_MUCH_WORK;
+        let spoilt = neighbours.spoilt() || others > TOO_MUCH_WORK;
         assert!(left > 0 && spoilt, "others took {others:.2} of the CPU time: {one:#}");
     }
     unreachable!("the last try asserts")

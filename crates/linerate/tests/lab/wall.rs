@@ -5,6 +5,7 @@
 //! `lab/script.rs`).
 
 use crate::support::lab::Lab;
+use crate::support::neighbours::undisturbed;
 use crate::support::program;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
@@ -165,11 +166,13 @@ fn nic<'a>(status: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn four_nics_and_four_disks() {
-    let Some(mut wall) = Wall::up() else { return };
-    fills_all_nics_at_once(&mut wall);
-    names_the_nic_that_was_cut(&mut wall);
-    wall.stop();
-    does_without_a_nic(&mut wall);
+    undisturbed("a wall that fills its NICs", 1, || {
+        let Some(mut wall) = Wall::up() else { return };
+        fills_all_nics_at_once(&mut wall);
+        names_the_nic_that_was_cut(&mut wall);
+        wall.stop();
+        does_without_a_nic(&mut wall);
+    });
 }
 
 /// 0.985 of what the NICs carry is asked for, 0.97 must go out, and nothing is left out or lost.

@@ -3,7 +3,7 @@
 
 use super::ONE_AT_A_TIME;
 use crate::support::lab::Lab;
-use crate::support::neighbours::{Neighbours, TOO_MUCH_STOLEN};
+use crate::support::neighbours::undisturbed;
 use crate::support::program;
 use serde_json::Value;
 use std::io::Read;
@@ -18,8 +18,6 @@ const UDP_PAYLOAD_SHARE: f64 = (9000.0 - 28.0) / (9000.0 + 14.0);
 /// A figure that a neighbour on the same host may have spoilt is measured so often at most; its names must be
 /// right each time.
 const MOST_RUNS: usize = 3;
-/// After so many runs that neighbours spoilt only the names and the losses have been proven.
-const MOST_SPOILT: usize = 5;
 
 /// A lab with an agent on its peer.
 struct Pair {
@@ -81,26 +79,12 @@ impl Drop for Pair {
     }
 }
 
-/// Measures until all shares are right in one run, MOST_RUNS times; runs that the host's other guests spoilt
-/// do not count.
+/// Measures until all shares are right in one run.
 fn all_within_2_percent(what: &str, mut measure: impl FnMut() -> Vec<f64>) {
-    let (mut short, mut spoilt) = (0, 0);
-    while spoilt < MOST_SPOILT {
-        let neighbours = Neighbours::watch();
+    undisturbed("the rates of three NICs", MOST_RUNS, || {
         let shares = measure();
-        let took = neighbours.took();
-        if shares.iter().all(|share| (0.98..=1.02).contains(share)) {
-            return;
-        }
-        eprintln!("{shares:.4?} {what}; {took:.3} of the CPU time was stolen");
-        if took > TOO_MUCH_STOLEN {
-            spoilt += 1;
-        } else {
-            short += 1;
-            assert!(short < MOST_RUNS, "{shares:.4?} {what}");
-        }
-    }
-    eprintln!("skipped: the figures of three NICs: each time the host took CPU time away");
+        assert!(shares.iter().all(|share| (0.98..=1.02).contains(share)), "{shares:.4?} {what}");
+    });
 }
 
 fn expected(nic: usize) -> f64 {

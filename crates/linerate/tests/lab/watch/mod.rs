@@ -11,6 +11,7 @@ mod ground;
 mod tools;
 
 use crate::support::lab;
+use crate::support::neighbours::undisturbed;
 use crate::support::pair::Pair;
 use ground::{Loads, LoopDisk};
 use linerate::watch::Moment;
@@ -148,28 +149,32 @@ fn close(ours: f64, theirs: f64, digit: f64, what: &str) {
 
 #[test]
 fn beside_a_load_all_figures_are_those_of_other_tools() {
-    if let Some(lacking) = lab::lacking().or_else(missing) {
-        assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
-        println!("skipped: {lacking}");
-        return;
-    }
-    tools::hurry();
-    let Some(pair) = Pair::up("lrl") else { return };
-    let disk = LoopDisk::up();
-    let filtered = filter::attach(&pair);
-    // The neighbours learn each other's addresses before anything is counted.
-    let hello = pair.inside('a', &["bash", "-c", "echo hello > /dev/udp/192.0.2.2/9"]).status();
-    assert!(hello.expect("bash").success());
-    let Some(round) = (0..ROUNDS).find_map(|_| Round::take(&pair, &disk)) else {
-        panic!("in {ROUNDS} rounds this machine was never in time: it is too busy to compare anything on");
-    };
-    interface(&round);
-    protocols(&round);
-    if filtered {
-        driver(&round);
-    }
-    blocks(&round);
-    processors(&round);
+    undisturbed("figures beside a load", 2, || {
+        if let Some(lacking) = lab::lacking().or_else(missing) {
+            assert_ne!(std::env::var("LINERATE_LAB").as_deref(), Ok("1"), "LINERATE_LAB=1, but {lacking}");
+            println!("skipped: {lacking}");
+            return;
+        }
+        tools::hurry();
+        let Some(pair) = Pair::up("lrl") else { return };
+        let disk = LoopDisk::up();
+        let filtered = filter::attach(&pair);
+        // The neighbours learn each other's addresses before anything is counted.
+        let hello = pair.inside('a', &["bash", "-c", "echo hello > /dev/udp/192.0.2.2/9"]).status();
+        assert!(hello.expect("bash").success());
+        let Some(round) = (0..ROUNDS).find_map(|_| Round::take(&pair, &disk)) else {
+            panic!(
+                "in {ROUNDS} rounds this machine was never in time: it is too busy to compare anything on"
+            );
+        };
+        interface(&round);
+        protocols(&round);
+        if filtered {
+            driver(&round);
+        }
+        blocks(&round);
+        processors(&round);
+    });
 }
 
 fn missing() -> Option<String> {
