@@ -15,7 +15,7 @@ use linerate_facts::protocol::Protocol;
 /// All memory measurements together, seconds.
 const MEMORY_SECONDS: f64 = 2.0;
 /// Opening files, connecting, closing and asking the receiver, for each measurement, seconds.
-const SETUP_SECONDS: f64 = 0.15;
+const SETUP_SECONDS: f64 = 0.1;
 /// What is not counted before a window, seconds. Limits of cgroups hand out their bytes in steps of a tenth of a
 /// second from the first request on (`throtl_slice` in the kernel's block/blk-throttle.c): a window that begins
 /// together with a step holds one more or one less, a seventh of it; one that begins between two, and is a
@@ -369,7 +369,7 @@ mod tests {
     fn a_long_way_gets_its_round_trips() {
         let (schedule, ..) = total(1, 1, &goal());
         let turn = |trip: f64| flow_turn(&schedule, schedule.path_seconds, false, trip);
-        assert_eq!((turn(0.01).warm_up_seconds, turn(0.01).window_seconds), (0.3, 0.7));
+        assert_eq!((turn(0.01).warm_up_seconds, turn(0.01).window_seconds), (WARM_UP_SECONDS, 0.7));
         assert_eq!((turn(0.1).warm_up_seconds, turn(0.1).window_seconds), (2.0, 1.0));
         assert_eq!(flow_turn(&schedule, 0.5, true, 0.1).window_seconds, 0.5, "as the user has named it");
         assert_eq!(turn(f64::NAN), turn(0.0));

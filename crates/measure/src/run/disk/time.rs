@@ -49,7 +49,7 @@ impl DiskSpec {
 }
 
 impl GridTime {
-    /// For the user, before it begins: `10000 combinations, 30000 measurements: about 19 hours`.
+    /// For the user, before it begins: `10000 combinations, 30000 measurements: about 20 hours`.
     pub fn sentence(&self) -> String {
         let takes = match self.seconds {
             Some(seconds) => format!("about {}, beside the writing of files", time(seconds)),
@@ -108,7 +108,7 @@ mod tests {
     fn ten_thousand_cells_report_how_long_they_take() {
         let grid = spec(100, 100).time().expect("allowed");
         assert_eq!((grid.combinations, grid.measurements), (10_000, 30_000));
-        let told = "10000 combinations, 30000 measurements: about 19 hours, beside the writing of files; Ctrl-C \
+        let told = "10000 combinations, 30000 measurements: about 20 hours, beside the writing of files; Ctrl-C \
                     ends it with what was measured by then";
         assert_eq!(grid.sentence(), told);
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn more_than_anybody_waits_for_is_refused_before_memory_is_taken() {
         let why = spec(100_000, 1000).time().expect_err("too many").to_string();
-        assert!(why.starts_with("300000000 measurements of 100000000 combinations take 7986 days"), "{why}");
+        assert!(why.starts_with("300000000 measurements of 100000000 combinations take 8160 days"), "{why}");
         assert!(why.contains("give fewer values of --workers"), "{why}");
     }
 }
