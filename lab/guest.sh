@@ -54,6 +54,15 @@ bring_nics_up() {
   for ((i = 0; i < nics; i++)); do
     ip addr add "$network.$i.$end/24" dev "eth$i" && ip link set "eth$i" up
   done
+  wait_for_links
+}
+
+# A card takes two seconds to see its cable; one that has not is no NIC that a plan counts on.
+wait_for_links() {
+  local i tries
+  for ((i = 0, tries = 0; i < nics && tries < 200; tries++)); do
+    if [[ $(<"/sys/class/net/eth$i/carrier") == 1 ]]; then ((i += 1)); else sleep 0.05; fi
+  done
 }
 
 # port NAME: the device of a virtio port.

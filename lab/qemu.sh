@@ -197,8 +197,14 @@ wait_for_guest() {
 # guest_failed WHAT: the sentence, then the last words of QEMU and of the console.
 guest_failed() {
   local last
-  last=$(cat "$lab_dir/qemu.log" "$lab_dir/console" 2>/dev/null | tr -d '\r' | grep -v '^[[:space:]]*$' | tail -n 12)
-  if grep -qs 'Kernel panic' "$lab_dir/console"; then set -- "$1 (its kernel panicked)"; fi
+  last=$(cat "$lab_dir/qemu.log" "$lab_dir/console" 2>/dev/null | tr -d '\r' | grep -v '^[[:space:]]*$') || true
+  if [[ $last == *"Kernel panic"* ]]; then
+    set -- "$1 (its kernel panicked)"
+    # A list of calls follows, which says less than the first line.
+    last="Kernel panic${last#*Kernel panic}"
+    last=$(head -n 12 <<<"$last")
+  fi
+  last=$(tail -n 12 <<<"$last")
   die "$1; the last lines of its log:"$'\n'"${last:-(it printed nothing)}"
 }
 
