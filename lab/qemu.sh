@@ -58,6 +58,7 @@ read_server() {
     case $line in
       "nodes "*) nodes=${line#* } ;;
       "cores "*) cores=${line#* } ;;
+      "device e1000e"*) devices+=(-device "${line#* },mac=$(mac_of "${#nics[@]}")") ;;
       "device "*) devices+=(-device "${line#* }") ;;
       "disk "*) disks+=("${line#* }") ;;
       "nic "*) nics+=("${line#* }") ;;
@@ -65,6 +66,13 @@ read_server() {
     esac
   done <<<"$said"
   ((nodes)) || die "$linerate printed no server for $machine: is it older than the lab?"
+}
+
+# mac_of NIC: QEMU itself gives every guest the same ones, and two may be joined.
+mac_of() {
+  local sum
+  sum=$(printf '%s' "$name" | cksum)
+  printf '52:54:00:%02x:%02x:%02x' "$((${sum%% *} >> 8 & 255))" "$((${sum%% *} & 255))" "$1"
 }
 
 need_memory() {
