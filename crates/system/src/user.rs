@@ -4,6 +4,7 @@ use rustix::process::{Gid, Uid};
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// A user and their group, as the kernel numbers them.
@@ -20,6 +21,15 @@ pub fn behind_sudo() -> Option<UserIds> {
     // The last number stands for “no change” in the kernel's calls.
     let is_user = |ids: &UserIds| ids.user != 0 && ids.user != u32::MAX && ids.group != u32::MAX;
     rustix::process::geteuid().is_root().then_some(ids).filter(is_user)
+}
+
+/// The home of this process's user: `HOME` where it is theirs, else what the system's list says. sudo may have
+/// left HOME as it was, and a file of root's has no place in another user's home.
+pub fn own_home() -> Option<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let is_own =
+        |home: &PathBuf| home.is_absolute() && std::fs::metadata(home).is_ok_and(|about| about.uid() == user);
+    std::env::var_os("HOME").map(PathBuf::from).filter(is_own).or_else(|| home_of(user))
 }
 
 /// The home of a user, by the system's own list of users; none where that does not have it.

@@ -1,5 +1,6 @@
 //! `linerate agent`: its words, and what becomes of them.
 
+use super::agent_addresses::{listed, ways_here};
 use super::agent_told::Teller;
 use super::arguments::values::{one_of, rate, seconds, size};
 use super::commands::{complain, print};
@@ -27,7 +28,8 @@ pub struct AgentArgs {
     /// Address to listen on; repeat for several [default: every address, port 7411]
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub listen: Vec<String>,
-    /// File with the key; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY]
+    /// File with the key; made, mode 0600, where it is absent [default: the digits in LINERATE_KEY,
+    /// else $XDG_CONFIG_HOME/linerate/key]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Take connections from these hosts only, whether with the key; repeat for several [default: every host]
@@ -121,15 +123,20 @@ pub(super) fn agent(words: &AgentArgs) -> Result<u8, Failure> {
     let agent =
         Agent::bind_with(&listen, key.clone(), Receivers::default(), interface_of(), words.settings())?;
     let mut text = String::new();
-    if let (true, Some(path)) = (made, &words.key_file) {
+    if let Some(path) = made {
         text.push_str(&format!("made a new key in {}\n", path.display()));
     }
     for address in agent.local_addresses() {
         text.push_str(&format!("listening on {address}\n"));
     }
     let port = agent.local_addresses().first().map_or(DEFAULT_PORT, SocketAddr::port);
-    let host = Sysroot::live().text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "THIS-HOST".into());
-    text.push_str(&format!("on the other host, with its sources:\n  {}\n", key.paste_line(&host, port)));
+    let ways = ways_here(&probe(&Sysroot::live()), &agent.local_addresses());
+    text.push_str(&listed(&ways));
+    let host = ways.first().map(|way| way.address.ip().to_string());
+    let host_name =
+        || Sysroot::live().text("/proc/sys/kernel/hostname").unwrap_or_else(|_| "THIS-HOST".into());
+    let line = key.paste_line(&host.unwrap_or_else(host_name), port);
+    text.push_str(&format!("on the other host, with its sources:\n  {line}\n"));
     text.push_str(
         "UDP data comes to ports that the kernel picks: let them through a firewall between the hosts\n",
     );

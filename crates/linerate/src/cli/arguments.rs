@@ -12,6 +12,7 @@ mod tune;
 pub(super) mod values;
 mod watch;
 
+use super::definition::{START, try_parse_from};
 use super::output::KeepingArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use disk::DiskArgs;
@@ -28,14 +29,9 @@ pub(super) use tune::*;
 use values::{Choices, bytes, one_of, rate, seconds, size};
 pub(super) use watch::WatchArgs;
 
-/// Told at the end of every help text.
-pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
-                                      (partial results are saved and say so); \
-2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission).";
-
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
 #[derive(Debug, Parser)]
-#[command(name = "linerate", version, about, after_help = EXIT_STATUS, max_term_width = 110)]
+#[command(name = "linerate", version, about, max_term_width = 110)]
 pub struct Arguments {
     /// Add to this file what linerate does step by step, for a bug report; how much, says LINERATE_LOG
     /// (error, warn, info, debug, trace, off, or CRATE=LEVEL) [default: debug]
@@ -46,9 +42,13 @@ pub struct Arguments {
 }
 
 /// The words that the program was given. Wrong ones end it with status 2; options of fio and iperf3 are
-/// answered with those that linerate has in their place.
+/// answered with those that linerate has in their place. Without any it says where to start.
 pub fn parse() -> Arguments {
-    Arguments::try_parse().unwrap_or_else(|error| {
+    if std::env::args_os().len() <= 1 {
+        let told = super::commands::print(START);
+        std::process::exit(i32::from(told.is_err()));
+    }
+    try_parse_from(std::env::args_os()).unwrap_or_else(|error| {
         let command = std::env::args_os().nth(1).and_then(|word| word.into_string().ok());
         let Some(sentence) = other_tools::answer(&error, command.as_deref()) else { error.exit() };
         super::complain(&sentence);
@@ -64,30 +64,25 @@ pub enum Command {
     /// Without options: scratch files in the current directory, and a built-in receiver on loopback. Takes
     /// less than a minute, writes run.json and report.html into a new folder, keeps the result for `linerate
     /// list`, changes nothing else.
-    #[command(after_help = EXIT_STATUS)]
     Run(RunArgs),
     /// Show what the server is: cores, memory, PCIe, NICs, disks, kernel settings
-    #[command(after_help = EXIT_STATUS)]
     Probe(ProbeArgs),
     /// Record this machine in a tarball that can be probed elsewhere, without what reveals whose it is
     ///
     /// The tarball holds what the probe reads from /sys and /proc. Hardware and IP addresses, host names,
     /// serial numbers, UUIDs, folder and volume names are replaced, the same thing by the same thing
     /// everywhere. Look into it before you give it away.
-    #[command(after_help = EXIT_STATUS)]
     Capture(CaptureArgs),
     /// Say what a flow could reach on this machine or on one described in a file, before anything is measured
     ///
     /// The largest flow that the parts allow by their data sheets, what holds it, what would hold it next,
     /// and what each change gains.
-    #[command(after_help = EXIT_STATUS)]
     Plan(Box<PlanArgs>),
     /// Measure disks and file systems: patterns, sizes, depths, many workers, many devices
     ///
     /// Without options: a scratch file in the current directory, read and written in sequence and at random,
     /// in less than a minute. Options that take a list make a grid of all combinations. Files that are there
     /// and block devices are only read, unless their loss is named by --destroy-data.
-    #[command(after_help = EXIT_STATUS)]
     Disk(Box<DiskArgs>),
     /// Find how many requests a second storage answers as ever more users ask, or the highest rate under a
     /// limit of latency
@@ -95,7 +90,6 @@ pub enum Command {
     /// Without options: random reads of 8 KiB from a scratch file in the current directory, by ever more
     /// users until the mean access time passes 100 ms; the curve and its knee. With --rate or --find-rate
     /// requests are sent on schedule, and a stall is paid by all that it held up.
-    #[command(after_help = EXIT_STATUS)]
     Load(Box<LoadArgs>),
     /// Measure memory: bandwidth by kernel, store, cache level, stride and cores, and latency
     ///
@@ -103,7 +97,6 @@ pub enum Command {
     /// all, with plain and with streaming stores; reads at strides up to a page; latency; between NUMA nodes.
     /// Takes less than 30 seconds and at most a third of the available memory. With --stride, --working-set
     /// or --cores: the grid of what was named.
-    #[command(after_help = EXIT_STATUS)]
     Memory(super::memory::MemoryArgs),
     /// Measure the network to other hosts: all NICs at once, both ways, TCP and UDP, and which layer dropped
     /// a packet
@@ -112,34 +105,27 @@ pub enum Command {
     /// half a minute. With --peer for each NIC: to `linerate agent` on other hosts. The way of sending is
     /// chosen by short trials; what a path carries in one packet is found by sending; round trips are
     /// measured idle and beside the bulk.
-    #[command(after_help = EXIT_STATUS)]
     Network(Box<NetworkArgs>),
     /// Be the other end for a linerate on another host
     ///
     /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in
     /// memory and goes only to who asked for it. Several clients may measure at once, each within its bounds.
-    #[command(after_help = EXIT_STATUS)]
     Agent(super::agent::AgentArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
-    #[command(after_help = EXIT_STATUS)]
     Wall(super::wall::WallArgs),
     /// Show which settings of this machine to change for its rates, and why; changes nothing by itself
     ///
     /// `linerate tune apply` changes them, with the old values in a journal first; `linerate tune undo`
     /// brings all of it back.
-    #[command(after_help = EXIT_STATUS)]
     Tune(Box<TuneArgs>),
     /// Show live what the server does: NICs, disks, processors, losses, power, and what is at its limit
     ///
     /// Works by itself, beside anything, and changes nothing. Rates are of the time between two samples; what
     /// cannot be read is said. --record keeps the samples, --replay shows them again.
-    #[command(after_help = EXIT_STATUS)]
     Watch(Box<WatchArgs>),
     /// Redo the diagnosis of a saved run from its file alone
-    #[command(after_help = EXIT_STATUS)]
     Diagnose(DiagnoseArgs),
     /// Redo the report of a saved run from its file alone
-    #[command(after_help = EXIT_STATUS)]
     Report(ReportArgs),
     /// Set runs side by side: file systems, kernels, before and after a change
     ///
@@ -152,13 +138,11 @@ pub enum Command {
     /// (~/.local/state/linerate/results), behind sudo in that of the user who called it: the newest 200
     /// results, of 64 MiB at most together; the oldest go first. Commands that read a result take @-1 for the
     /// newest, @-2 for the one before, or @ and its number.
-    #[command(after_help = EXIT_STATUS)]
     List(ListArgs),
     /// Print the published rates of links and memory, or what a network link carries
-    #[command(after_help = EXIT_STATUS)]
     Rates(super::rates::RatesArgs),
-    /// Print man pages or shell completions
-    #[command(after_help = EXIT_STATUS)]
+    /// Print man pages or shell completions, for packages
+    #[command(hide = true)]
     Generate(GenerateArgs),
 }
 
@@ -212,7 +196,8 @@ pub struct RunArgs {
     /// loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
-    /// File with the agents' key [default: the digits in LINERATE_KEY]
+    /// File with the agents' key [default: the digits in LINERATE_KEY, else
+    /// $XDG_CONFIG_HOME/linerate/key]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// What to measure over the network; the first is the headline
@@ -385,18 +370,17 @@ fn sectors(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use clap::CommandFactory;
+    use super::super::definition::definition;
 
     #[test]
     fn the_definitions_agree_with_themselves() {
-        Arguments::command().debug_assert();
+        definition().debug_assert();
     }
 
     #[test]
     fn the_help_says_how_much_is_kept() {
         use linerate_report::results::{MOST_BYTES, MOST_RESULTS};
-        let mut all = Arguments::command();
+        let mut all = definition();
         let list = all.find_subcommand_mut("list").expect("a command");
         let help = list.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         let bounds =

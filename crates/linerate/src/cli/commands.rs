@@ -6,7 +6,6 @@ use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
 use super::saving::{ResultTarget, SaveTarget, conducted};
-use clap::CommandFactory;
 use linerate_facts::failure::Failure;
 use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::Goal;
@@ -183,17 +182,12 @@ fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 
 fn generate(what: &Generate) -> Result<u8, Failure> {
     match what {
-        Generate::Man { folder } => {
-            clap_mangen::generate_to(Arguments::command(), folder).map_err(|error| {
-                Failure::Lacks(format!(
-                    "man pages in {}: {error}; name a folder that exists",
-                    folder.display()
-                ))
-            })?
-        }
+        Generate::Man { folder } => super::manual::write_to(folder).map_err(|error| {
+            Failure::Lacks(format!("man pages in {}: {error}; name a folder that exists", folder.display()))
+        })?,
         Generate::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Arguments::command(), "linerate", &mut text);
+            clap_complete::generate(*shell, &mut super::definition::definition(), "linerate", &mut text);
             print(&String::from_utf8_lossy(&text))?;
         }
         Generate::QemuServer { file } => {

@@ -1,6 +1,5 @@
 //! `linerate compare`: runs read, set side by side, shown as screen, CSV, JSON or page.
 
-use super::arguments::EXIT_STATUS;
 use super::commands::{colour, print, width};
 use clap::Args;
 use linerate_facts::failure::Failure;
@@ -10,7 +9,6 @@ use std::path::PathBuf;
 
 /// `linerate compare`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_STATUS)]
 pub struct CompareArgs {
     /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before); the
     /// first is what the others are held against

@@ -2,17 +2,21 @@
 //! working values.
 
 mod agent;
+mod agent_addresses;
 mod agent_told;
 mod arguments;
 mod capture;
 mod commands;
 mod compare;
+mod definition;
 mod disk;
+mod examples;
 mod fio_job;
 mod list;
 mod load;
 mod log;
 mod log_levels;
+mod manual;
 mod measured;
 mod memory;
 mod network;
@@ -31,3 +35,4 @@ mod watch;
 
 pub use arguments::{Arguments, Command, parse};
 pub use commands::{complain, execute};
+pub use definition::{definition, try_parse_from};

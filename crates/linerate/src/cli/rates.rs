@@ -1,7 +1,7 @@
 //! `linerate rates`: the published rates as tables, and the goodput of a link.
 
+use super::arguments::PROTOCOLS;
 use super::arguments::values::{Choices, bytes, one_of, rate};
-use super::arguments::{EXIT_STATUS, PROTOCOLS};
 use super::commands::{colour, print, print_json, width};
 use clap::{Args, Subcommand};
 use linerate_facts::failure::Failure;
@@ -33,7 +33,6 @@ pub struct RatesArgs {
 #[derive(Debug, Subcommand)]
 pub enum RatesWhat {
     /// What a network link carries of payload, and how many packets a second, by MTU, VLAN tags and protocol
-    #[command(after_help = EXIT_STATUS)]
     Goodput(GoodputArgs),
 }
 

@@ -85,7 +85,7 @@ fn moments(words: &WatchArgs, screen: &mut Screen, stop: &AtomicBool) -> Result<
 fn page(words: &WatchArgs, listen: SocketAddr, latest: Arc<LatestMoment>) -> Result<Page, Failure> {
     let mut token = None;
     if let Some(path) = &words.token_file {
-        let (key, made) = Key::find_or_make(Some(path))?;
+        let (key, made) = Key::read_or_make_file(path)?;
         if made {
             complain(&format!("{} is made: the page and /metrics want the token in it", path.display()));
         }

@@ -1,8 +1,6 @@
 //! The documents tell the truth: command lines parse, files and rooms that they name are there, the changelog
 //! has the version.
 
-use clap::Parser;
-use linerate::cli::Arguments;
 use std::path::{Path, PathBuf};
 
 /// Documents whose links and code spans are held to the tree.
@@ -94,7 +92,7 @@ fn is_setting(word: &str) -> bool {
 /// Whether the command line takes the words; its help and version count as taken.
 fn parses(words: &[String]) -> Result<(), String> {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
-    match Arguments::try_parse_from(words) {
+    match linerate::cli::try_parse_from(words) {
         Err(error) if !matches!(error.kind(), DisplayHelp | DisplayVersion) => Err(error.to_string()),
         _ => Ok(()),
     }
@@ -140,8 +138,7 @@ fn commands_and_options_named_in_the_text_exist() {
 
 /// The help of every command in one text.
 pub fn all_help() -> String {
-    use clap::CommandFactory;
-    let mut command = Arguments::command();
+    let mut command = linerate::cli::definition();
     let mut text = command.render_help().to_string();
     for sub in command.get_subcommands_mut() {
         text.push_str(&sub.render_long_help().to_string());

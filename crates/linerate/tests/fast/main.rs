@@ -15,6 +15,7 @@ mod captures_host;
 mod data_plane;
 mod disk;
 mod docs;
+mod first_contact;
 mod foreign;
 mod fuzz_corpus;
 mod iperf3;

@@ -31,9 +31,13 @@ pub fn linerate() -> Command {
     command
 }
 
-/// Has a command that is linerate, or starts it, keep results below this folder, and as this user.
+/// Has a command that is linerate, or starts it, keep results and keys below this folder, and as this user.
 pub fn keep_apart<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
-    command.env("XDG_STATE_HOME", folder).env_remove("SUDO_UID").env_remove("SUDO_GID")
+    command
+        .env("XDG_STATE_HOME", folder)
+        .env("XDG_CONFIG_HOME", folder)
+        .env_remove("SUDO_UID")
+        .env_remove("SUDO_GID")
 }
 
 /// Where tests keep results that they do not look at.

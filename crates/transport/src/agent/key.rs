@@ -4,9 +4,10 @@
 use super::secret::{KeyTextError, SECRET_BYTES, from_hex, random, to_hex};
 use linerate_facts::failure::Failure;
 use linerate_system::file::is_ours;
+use linerate_system::user::own_home;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// Environment variable that holds the key as 64 hex digits.
 pub const KEY_VARIABLE: &str = "LINERATE_KEY";
@@ -48,32 +49,60 @@ impl Key {
         &self.0
     }
 
-    /// The client's key: of `--key-file` where it is given, else of `LINERATE_KEY`.
+    /// The client's key: of `--key-file` where it is given, else of `LINERATE_KEY`, else of the user's own file
+    /// where there is one.
     pub fn find(key_file: Option<&Path>) -> Result<Key, Failure> {
         if let Some(path) = key_file {
             return Key::read_file(path);
         }
-        Key::from_environment()?.ok_or_else(|| {
-            Failure::Usage(format!(
-                "--peer needs the key of the agent: give --key-file FILE, or set {KEY_VARIABLE} to the \
-                 digits that `linerate agent` \
-                 printed there"
-            ))
-        })
+        if let Some(key) = Key::from_environment()? {
+            return Ok(key);
+        }
+        match Key::usual_file().filter(|path| path.exists()) {
+            Some(path) => Key::read_file(&path),
+            None => Err(Failure::Usage(format!(
+                "--peer needs the key of the agent: set {KEY_VARIABLE} to the digits that `linerate agent` \
+                 printed there, or give --key-file FILE with a copy of its key file"
+            ))),
+        }
     }
 
-    /// The agent's key: of `--key-file` (made where it is absent), else of `LINERATE_KEY`. True: the file was
-    /// made now.
-    pub fn find_or_make(key_file: Option<&Path>) -> Result<(Key, bool), Failure> {
+    /// Where the key of this process's user lies if nobody names another place: `linerate/key` below
+    /// `$XDG_CONFIG_HOME`, else below `.config` in their home. None: they have no home.
+    pub fn usual_file() -> Option<PathBuf> {
+        // A path that is not absolute is to be ignored (XDG Base Directory Specification).
+        let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let config = named.or_else(|| Some(own_home()?.join(".config")))?;
+        Some(config.join("linerate/key"))
+    }
+
+    /// The agent's key: of `--key-file`, else of `LINERATE_KEY`, else of the user's own file; a file is made
+    /// where it is absent. With it the file that was made now.
+    pub fn find_or_make(key_file: Option<&Path>) -> Result<(Key, Option<PathBuf>), Failure> {
         if let Some(path) = key_file {
-            return Key::read_or_make_file(path);
+            let (key, made) = Key::read_or_make_file(path)?;
+            return Ok((key, made.then(|| path.into())));
         }
-        Key::from_environment()?.map(|key| (key, false)).ok_or_else(|| {
+        if let Some(key) = Key::from_environment()? {
+            return Ok((key, None));
+        }
+        let path = Key::usual_file().ok_or_else(|| {
             Failure::Usage(format!(
-                "an agent needs a key: give --key-file FILE (it is made where it is absent) or set \
-                 {KEY_VARIABLE}"
+                "an agent needs a key, and its user has no home to keep one in: give --key-file FILE (it is \
+                 made where it is absent), or set {KEY_VARIABLE}, XDG_CONFIG_HOME or HOME"
             ))
-        })
+        })?;
+        if let Some(folder) = path.parent() {
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(|error| {
+                Failure::Lacks(format!(
+                    "a folder for the key, {}: {error}; give --key-file FILE in one that you may write",
+                    folder.display()
+                ))
+            })?;
+        }
+        let (key, made) = Key::read_or_make_file(&path)?;
+        Ok((key, made.then_some(path)))
     }
 
     /// The key of `LINERATE_KEY`; none where the variable is not set.

@@ -17,7 +17,8 @@ pub struct NetworkArgs {
     /// receiver on loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
-    /// File with the agents' key [default: the digits in LINERATE_KEY]
+    /// File with the agents' key [default: the digits in LINERATE_KEY, else
+    /// $XDG_CONFIG_HOME/linerate/key]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Measure against an iperf3 server instead of an agent; port 5201 where none is given

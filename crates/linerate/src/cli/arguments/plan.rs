@@ -1,7 +1,7 @@
 //! `linerate plan`.
 
+use super::MachineArgs;
 use super::values::{Choices, bytes, one_of, rate};
-use super::{EXIT_STATUS, MachineArgs};
 use crate::cli::raid::RaidArgs;
 use clap::{Args, Subcommand};
 use linerate_facts::protocol::Protocol;
@@ -75,7 +75,6 @@ pub struct PlanArgs {
 #[derive(Debug, Subcommand)]
 pub enum PlanWhat {
     /// Chunk, stripe, stride and the command lines of a disk array; or check the arrays that are there
-    #[command(after_help = EXIT_STATUS)]
     Raid(RaidArgs),
 }
 

@@ -1,6 +1,5 @@
 //! `linerate tune`.
 
-use super::EXIT_STATUS;
 use super::values::{Choices, one_of, rate, time};
 use clap::{Args, Subcommand};
 use linerate_tune::catalogue::SettingStage;
@@ -33,7 +32,6 @@ pub enum TuneWhat {
     /// Asks on a terminal; elsewhere it wants --yes. Without --setting, --finding and --stage: everything
     /// that the plan advises and that is of low or medium risk. What is of high risk is changed only where
     /// --setting or --finding names it.
-    #[command(after_help = EXIT_STATUS)]
     Apply(ApplyArgs),
     /// Try settings in turns with their current values, and keep only what helped beyond noise
     ///
@@ -43,17 +41,14 @@ pub enum TuneWhat {
     /// measured where it shows: disk (--source on that disk), network (--peer, else loopback) or the path of
     /// both. Every change goes through the journal: what a crash leaves behind, `linerate tune undo` brings
     /// back.
-    #[command(after_help = EXIT_STATUS)]
     Measure(MeasureArgs),
     /// Restore the earlier values, also after a crash or a reboot
     ///
     /// The last change first. A value that somebody else wrote since is shown and stays; the journal keeps it
     /// until it is forced or forgotten.
-    #[command(after_help = EXIT_STATUS)]
     Undo(UndoArgs),
     /// Let what is applied last over a reboot: drop-ins for sysctl.d, udev, tmpfiles.d and systemd, which
     /// undo takes away
-    #[command(after_help = EXIT_STATUS)]
     Persist(PersistArgs),
 }
 
@@ -117,7 +112,8 @@ pub struct MeasureArgs {
     /// loopback]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub peer: Vec<String>,
-    /// File with the agents' key [default: the digits in LINERATE_KEY]
+    /// File with the agents' key [default: the digits in LINERATE_KEY, else
+    /// $XDG_CONFIG_HOME/linerate/key]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// File, block device or directory on the disk that is tried; in a directory a nameless file is written

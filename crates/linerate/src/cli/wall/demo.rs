@@ -94,7 +94,7 @@ pub(super) fn demo(words: &DemoArgs) -> Result<u8, Failure> {
     // Dropped last: the folder goes when nothing plays from it any more.
     let folder = DemoFolder::make(most_bytes(words.tiles, tile))?;
     let Some(movie) = movie(words, tile, &folder, &stop)? else { return interrupted(folder.path()) };
-    let (key, _) = Key::find_or_make(Some(&folder.path().join("key")))?;
+    let (key, _) = Key::read_or_make_file(&folder.path().join("key"))?;
     let mut screens = screens(&movie, windows.as_ref())?;
     let player = player(movie.clone(), &screens)?;
     let hub = hub(&player, key.clone())?;

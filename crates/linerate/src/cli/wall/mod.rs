@@ -10,7 +10,6 @@ mod serve;
 mod show;
 mod view;
 
-use super::arguments::EXIT_STATUS;
 use clap::{Args, Subcommand};
 use linerate_facts::failure::Failure;
 
@@ -26,25 +25,18 @@ pub struct WallArgs {
 pub enum WallCommand {
     /// Play a wall on this machine: a test movie or a film, its server, a window for each tile, the control
     /// page
-    #[command(after_help = EXIT_STATUS)]
     Demo(demo::DemoArgs),
     /// Cut a film or a sequence of pictures into the tiles of a wall, with ffmpeg
-    #[command(after_help = EXIT_STATUS)]
     Import(import::ImportArgs),
     /// Make a test movie of any size, whose every frame proves itself
-    #[command(after_help = EXIT_STATUS)]
     Generate(generate::WallGenerateArgs),
     /// Say what rate a wall needs at each stage, and whether this server has it
-    #[command(after_help = EXIT_STATUS)]
     Plan(plan::WallPlanArgs),
     /// Stream a movie, tile by tile, to the screens of a wall
-    #[command(after_help = EXIT_STATUS)]
     Serve(Box<serve::ServeArgs>),
     /// Be a screen: receive a tile and show it, prove it or write it
-    #[command(after_help = EXIT_STATUS)]
     Show(Box<show::ShowArgs>),
     /// Tell a server to play, pause, seek …, or ask how the wall does
-    #[command(after_help = EXIT_STATUS)]
     Control(control::ControlArgs),
 }
 

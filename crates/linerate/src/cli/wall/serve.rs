@@ -198,7 +198,7 @@ fn wall_of(words: &ServeArgs, movie: &Movie) -> Result<Wall, Failure> {
 fn key_of(words: &ServeArgs) -> Result<Option<Key>, Failure> {
     match &words.key_file {
         Some(path) => {
-            let (key, made) = Key::find_or_make(Some(path))?;
+            let (key, made) = Key::read_or_make_file(path)?;
             if made {
                 complain(&format!("made the key {}; copy it to the screens", path.display()));
             }

@@ -13,7 +13,7 @@ mod interrupts;
 mod kept;
 mod limits;
 mod links;
-mod peers;
+pub mod peers;
 mod rights;
 mod sources;
 mod ssh;

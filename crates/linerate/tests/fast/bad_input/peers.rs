@@ -211,7 +211,6 @@ fn an_agent_that_cannot_start() {
     let key = agent.key();
     let taken = agent.address.to_string();
     for (words, status, part) in [
-        (vec!["agent"], 2, "--key-file"),
         (vec!["agent", "--key-file", "missing/key"], 3, "missing/key"),
         (vec!["agent", "--key-file", &key, "--listen", "here"], 2, "here"),
         (vec!["agent", "--key-file", &key, "--listen", "192.0.2.1:0"], 3, "192.0.2.1"),

@@ -1,0 +1,106 @@
+//! The whole command line: the words of `arguments` with what stands at the end of every help text.
+
+use super::arguments::Arguments;
+use super::examples::{Example, examples_of};
+use clap::{Command, CommandFactory, FromArgMatches};
+
+/// Told at the end of every help text.
+pub(super) const EXIT_STATUS: &str = "Exit status: 0 done; 1 measured, but something failed on the way \
+                                      (partial results are saved and say so); \
+2 wrong use; 3 the machine lacks what was asked for (a source, a peer, a permission).";
+
+/// What `linerate` alone says.
+pub(super) const START: &str = "\
+How fast can this server move bytes from its disks to its network, what limits
+it, what do I change? Start with one of these; none of them changes a setting:
+
+  linerate run                    this machine: memory, disks, network and the
+                                  path through all of them, in under a minute
+  linerate run --peer ssh://HOST  the same to another host that has linerate
+  linerate watch                  what this server does now, and what is full
+
+All commands: linerate --help. One of them with examples: linerate run --help.
+";
+
+/// The parser, from which also come `--help`, the man pages and the completions.
+pub fn definition() -> Command {
+    dressed(Arguments::command(), "")
+}
+
+/// The words of a command line, parsed.
+pub fn try_parse_from(
+    words: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+) -> clap::error::Result<Arguments> {
+    let matches = definition().try_get_matches_from(words)?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut definition()))
+}
+
+/// A command, and all below it, with its examples and the exit status.
+fn dressed(command: Command, words: &str) -> Command {
+    let examples = examples_of(words);
+    let below: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_string()).collect();
+    let mut command = command.after_help(EXIT_STATUS);
+    if !examples.is_empty() {
+        command = command.after_long_help(format!("{}\n\n{EXIT_STATUS}", text_of(examples)));
+    }
+    for name in below {
+        let words = if words.is_empty() { name.clone() } else { format!("{words} {name}") };
+        command = command.mut_subcommand(&name, |sub| dressed(sub, &words));
+    }
+    command
+}
+
+fn text_of(examples: &[Example]) -> String {
+    let mut text = "Examples:".to_string();
+    for (what, line) in examples {
+        if !what.is_empty() {
+            text.push_str(&format!("\n  # {what}"));
+        }
+        text.push_str(&format!("\n  {line}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+
+    /// Those that say something by themselves, with all that is below them.
+    fn commands(command: &Command, words: &str, found: &mut Vec<String>) {
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let words = format!("{words} {}", sub.get_name()).trim_start().to_string();
+            commands(sub, &words, found);
+            found.push(words);
+        }
+    }
+
+    #[test]
+    fn every_command_has_examples_and_each_of_them_parses() {
+        let mut found = vec![String::new()];
+        commands(&definition(), "", &mut found);
+        for words in found.iter().filter(|words| !words.starts_with("wall control ")) {
+            let examples = examples_of(words);
+            assert!(!examples.is_empty(), "linerate {words} has no example");
+            for (_, line) in examples {
+                let refused = try_parse_from(line.split(' ')).err();
+                let refused = refused.filter(|error| error.kind() != ErrorKind::DisplayHelp);
+                assert!(refused.is_none(), "`{line}`: {}", refused.expect("one"));
+                assert!(
+                    words.is_empty() || line.starts_with(&format!("linerate {words}")),
+                    "{words}: `{line}`"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_linerate_alone_says_fits_a_terminal_and_parses() {
+        let lines = START.lines().filter_map(|line| line.trim().strip_prefix("linerate ")).count();
+        assert_eq!(lines, 3);
+        for line in START.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert!(try_parse_from(["linerate", "run", "--peer", "ssh://HOST"]).is_ok());
+    }
+}

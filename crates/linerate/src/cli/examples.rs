@@ -1,0 +1,167 @@
+//! Examples for each command: at the end of its `--help` and in its man page. A test parses every line.
+
+/// What it is for, and the line.
+pub(super) type Example = (&'static str, &'static str);
+
+/// Of a command by its words without `linerate`; none: it has none of its own.
+pub(super) fn examples_of(command: &str) -> &'static [Example] {
+    EXAMPLES.iter().find(|(words, _)| *words == command).map_or(&[], |(_, examples)| examples)
+}
+
+const EXAMPLES: &[(&str, &[Example])] = &[
+    (
+        "",
+        &[
+            ("How fast is this machine, in less than a minute?", "linerate run"),
+            ("The same to another host, which is reached over ssh", "linerate run --peer ssh://host"),
+            ("What does it do just now?", "linerate watch"),
+        ],
+    ),
+    (
+        "run",
+        &[
+            ("This machine's disk to its own stack, in less than a minute", "linerate run"),
+            (
+                "To another host; an agent is started there over ssh for this one run",
+                "linerate run --peer ssh://host",
+            ),
+            (
+                "Two disks and two NICs, to `linerate agent` on the other host",
+                "linerate run --source /data1/file --source /data2/file --peer 192.0.2.7 --peer 198.51.100.7",
+            ),
+            (
+                "In production: at most 2 Gb/s, and last in the queue of each disk",
+                "linerate run --rate-limit 2G --idle",
+            ),
+        ],
+    ),
+    (
+        "probe",
+        &[
+            ("What is in this server, and what is wrong with how it is plugged together?", "linerate probe"),
+            ("The machine that a colleague has captured", "linerate probe --root capture.tar.xz"),
+        ],
+    ),
+    (
+        "capture",
+        &[(
+            "A tarball for a bug report, without names and addresses",
+            "linerate capture --output capture.tar.xz",
+        )],
+    ),
+    (
+        "plan",
+        &[
+            ("What could this machine reach?", "linerate plan"),
+            ("A server that is not bought yet", "linerate plan --machine server.toml --target 100G"),
+            ("From what the newest run has measured here", "linerate plan --measured"),
+        ],
+    ),
+    ("plan raid", &[("Eight disks of which two may fail", "linerate plan raid --level raid6 --disks 8")]),
+    (
+        "disk",
+        &[
+            ("Sequential and random, read and written, on the disk of this folder", "linerate disk"),
+            (
+                "As users of fio ask it",
+                "linerate disk --pattern random --access read --transfer 4k --queue-depth 1,16,64",
+            ),
+            ("A block device, only read", "linerate disk --source /dev/nvme0n1 --access read"),
+        ],
+    ),
+    (
+        "load",
+        &[
+            ("The curve of requests and access times, and its knee", "linerate load"),
+            (
+                "The highest rate at which 99 % are answered within 5 ms",
+                "linerate load --find-rate --keep p99=5ms",
+            ),
+        ],
+    ),
+    ("memory", &[("Every cache level and memory, on one core and on all", "linerate memory")]),
+    (
+        "network",
+        &[
+            ("To a `linerate agent`, both ways", "linerate network --peer 192.0.2.7 --direction both"),
+            (
+                "Four streams of UDP at 5 Gb/s together",
+                "linerate network --peer 192.0.2.7 --protocol udp --streams 4 --rate 5G",
+            ),
+            ("To an iperf3 server", "linerate network --iperf3 192.0.2.7"),
+        ],
+    ),
+    (
+        "agent",
+        &[
+            ("Be the other end; the lines for the other host are printed", "linerate agent"),
+            ("For two hosts only, with a bound", "linerate agent --allow 192.0.2.0/24 --rate-limit 10G"),
+        ],
+    ),
+    ("wall", &[("Six windows on this machine, and a page to control them", "linerate wall demo --grid 3x2")]),
+    (
+        "wall demo",
+        &[("Six windows on this machine, and a page to control them", "linerate wall demo --grid 3x2")],
+    ),
+    (
+        "wall import",
+        &[("A film for a wall of 3 x 2 screens", "linerate wall import film.mp4 movie --grid 3x2")],
+    ),
+    (
+        "wall generate",
+        &[(
+            "A test movie of ten seconds",
+            "linerate wall generate movie --grid 3x2 --tile 640x400 --frames 240",
+        )],
+    ),
+    ("wall plan", &[("Does this server have what the movie needs?", "linerate wall plan movie")]),
+    (
+        "wall serve",
+        &[(
+            "To two screens",
+            "linerate wall serve movie --screen r0c0=192.0.2.11:5004 --screen r0c1=192.0.2.12:5004 --key-file key",
+        )],
+    ),
+    (
+        "wall show",
+        &[(
+            "A window for the first tile",
+            "linerate wall show --listen 5004 --server 192.0.2.7 --tile r0c0 --key-file key",
+        )],
+    ),
+    (
+        "wall control",
+        &[("How does the wall do?", "linerate wall control --server 192.0.2.7 --key-file key status")],
+    ),
+    (
+        "tune",
+        &[
+            ("What is advised, and why? Nothing is changed", "linerate tune"),
+            ("Change it, and take it back", "linerate tune apply"),
+            ("", "linerate tune undo"),
+        ],
+    ),
+    ("tune apply", &[("Only one setting", "linerate tune apply --setting rmem-max")]),
+    ("tune measure", &[("Which of them help here?", "linerate tune measure --stage disk --yes")]),
+    ("tune undo", &[("All that was applied", "linerate tune undo")]),
+    ("tune persist", &[("What is applied lasts over the next reboot", "linerate tune persist")]),
+    (
+        "watch",
+        &[
+            ("In this terminal", "linerate watch"),
+            ("A page and Prometheus' metrics, on this host only", "linerate watch --listen 127.0.0.1:7414"),
+        ],
+    ),
+    ("diagnose", &[("The newest kept result", "linerate diagnose @-1")]),
+    ("report", &[("The newest kept result as a page", "linerate report @-1 --html report.html")]),
+    ("compare", &[("The newest two", "linerate compare @-2 @-1")]),
+    ("list", &[("What was measured, and what came of it", "linerate list")]),
+    (
+        "rates goodput",
+        &[("What a link of 100 Gb/s carries at MTU 9000", "linerate rates goodput --link 100G --mtu 9000")],
+    ),
+    (
+        "rates",
+        &[("What a link of 100 Gb/s carries at MTU 9000", "linerate rates goodput --link 100G --mtu 9000")],
+    ),
+];

@@ -1,0 +1,68 @@
+//! The first minutes: `linerate` alone, an agent without options, the man pages.
+
+use crate::bad_input::peers::listening;
+use crate::support::linerate;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn linerate_alone_says_where_to_start() {
+    let output = linerate().output().expect("linerate");
+    let said = text(&output.stdout);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    for start in ["linerate run ", "linerate run --peer ssh://", "linerate watch", "linerate --help"] {
+        assert!(said.contains(start), "{start}: {said}");
+    }
+}
+
+fn mode_of(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode()
+        & 0o777
+}
+
+#[test]
+fn an_agent_and_its_client_need_no_key_to_be_named() {
+    let home = tempfile::tempdir().expect("a folder");
+    let config = home.path().join("config");
+    let mut command = linerate();
+    command
+        .args(["agent", "--listen", "127.0.0.1:0"])
+        .env("XDG_CONFIG_HOME", &config)
+        .env_remove("LINERATE_KEY");
+    let (mut agent, address) = listening(&mut command);
+    let key = config.join("linerate/key");
+    assert_eq!((mode_of(&key), mode_of(&config.join("linerate"))), (0o600, 0o700));
+    let mut client = linerate();
+    client.args(["network", "--peer", &address.to_string(), "--protocol", "tcp", "--seconds", "0.1"]);
+    client.args(["--repeats", "1", "--no-save"]).env("XDG_CONFIG_HOME", &config).env_remove("LINERATE_KEY");
+    let output = client.output().expect("linerate");
+    agent.kill().expect("killed");
+    agent.wait().expect("ended");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn every_man_page_has_what_a_reader_looks_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = linerate().args(["generate", "man"]).arg(folder.path()).output().expect("linerate");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut pages = 0;
+    for entry in std::fs::read_dir(folder.path()).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let (name, page) = (path.display().to_string(), std::fs::read_to_string(&path).expect("text"));
+        pages += 1;
+        for head in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "FILES", "SEE ALSO"] {
+            assert!(
+                page.contains(&format!(".SH {head}\n")) || page.contains(&format!(".SH \"{head}\"\n")),
+                "{name}: {head}"
+            );
+        }
+        assert!(name.contains("wall-control-") || page.contains(".SH EXAMPLES\n"), "{name}");
+        assert!(!page.contains(".SH EXTRA") && !name.contains("linerate-generate"), "{name}");
+    }
+    assert!(pages >= 35, "{pages}");
+}
