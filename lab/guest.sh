@@ -4,7 +4,7 @@
 # its folder.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 readonly lab=/run/lab
-guest_name=guest disks=0 nics=0 network=10.0 end=1
+guest_name=guest disks=0 nics=0 network=10.0 end=1 long_path=""
 
 mount_rest() {
   mkdir -p /dev/pts /dev/shm /run/lock
@@ -55,6 +55,16 @@ bring_nics_up() {
     ip addr add "$network.$i.$end/24" dev "eth$i" && ip link set "eth$i" up
   done
   wait_for_links
+  delay_links
+}
+
+# What this guest sends goes half of a long way.
+delay_links() {
+  local i
+  [[ $long_path ]] || return 0
+  modprobe sch_netem
+  # shellcheck disable=SC2086
+  for ((i = 0; i < nics; i++)); do tc qdisc replace dev "eth$i" root netem $long_path; done
 }
 
 # A card takes two seconds to see its cable; one that has not is no NIC that a plan counts on.

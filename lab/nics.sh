@@ -11,10 +11,15 @@ make_nics() {
     attempt "IPv6 cannot be switched off in $netns" without_ipv6 "$netns"
     attempt "the loopback of $netns cannot be brought up" ip -n "$netns" link set lo up
   done
+  build_long_path
   i=0
   for speed in "$@"; do
-    attempt "NIC $i cannot be made" \
-      ip link add "nic$i" mtu "$mtu" netns "$netns_server" type veth peer name "nic$i" mtu "$mtu" netns "$netns_peer"
+    if ((rtt_us)); then
+      make_long_pair "$i" "$mtu"
+    else
+      attempt "NIC $i cannot be made" \
+        ip link add "nic$i" mtu "$mtu" netns "$netns_server" type veth peer name "nic$i" mtu "$mtu" netns "$netns_peer"
+    fi
     make_end "$netns_server" "$i" "$(address "$i" 1)" "$speed"
     make_end "$netns_peer" "$i" "$(address "$i" 2)" "$speed"
     i=$((i + 1))
@@ -79,7 +84,7 @@ netns_exists() {
 
 netns_processes() {
   local netns
-  for netns in "$netns_server" "$netns_peer"; do
+  for netns in "$netns_server" "$netns_peer" "$netns_path"; do
     if netns_exists "$netns"; then ip netns pids "$netns"; fi
   done
 }
@@ -91,7 +96,7 @@ kill_netns() {
 # The veth pairs go with their namespaces.
 remove_nics() {
   local netns
-  for netns in "$netns_server" "$netns_peer"; do
+  for netns in "$netns_server" "$netns_peer" "$netns_path"; do
     if netns_exists "$netns"; then
       ip netns delete "$netns" 2>/dev/null || rm -f "/run/netns/$netns"
     fi

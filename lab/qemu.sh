@@ -27,7 +27,7 @@ is_guest() {
 
 command_up_qemu() {
   local machine=$here/server.toml memory_mib=2048 disk_mib=256 visible=false iommu=false boot_seconds=120
-  local join="" append=""
+  local join="" append="" rtt_us=0 jitter_us=0 loss_per_billion=0 path_mbit=0
   local linerate server=() devices=() disks=() nics=() nodes=0 cores=0 notes=()
   parse_qemu_options "$@"
   need_root up
@@ -82,6 +82,17 @@ need_memory() {
     die "$available_mib MiB of memory are available of $((memory_mib + emulator_mib)) that the guest wants: --memory gives it less" 3
 }
 
+# netem's words for what one guest sends; the queue holds what is under way at 10 Gb/s.
+netem_words() {
+  local words
+  ((rtt_us)) || return 0
+  words="limit 200000 delay $((rtt_us / 2))us"
+  if ((jitter_us)); then words+=" $((jitter_us / 2))us"; fi
+  if ((loss_per_billion)); then words+=" loss $(awk "BEGIN { printf \"%.7f\", $loss_per_billion / 1e7 }")%"; fi
+  if ((path_mbit)); then words+=" rate ${path_mbit}mbit"; fi
+  echo "$words"
+}
+
 # What both sides see as one folder: /run/lab in the guest.
 make_guest_folder() {
   local disk
@@ -92,6 +103,7 @@ make_guest_folder() {
     # Two that are joined have one network.
     printf 'network=%q end=%d\n' "$(choose_name "${join:-$name}" && address 0 1 | cut -d . -f 1-2)" \
       "$((${#join} ? 2 : 1))"
+    printf 'long_path=%q\n' "$(netem_words)"
   } >"$lab_dir/guest/settings"
   for disk in "${disks[@]}"; do
     attempt "the image of $disk cannot be made" truncate -s "${disk_mib}M" "$lab_dir/images/$disk"
@@ -223,6 +235,7 @@ show_guest() {
   printf '  %d nodes with %d cores each, %d MiB of memory, %d disks of %d MiB, %d NICs\n' "$nodes" "$cores" \
     "$memory_mib" "${#disks[@]}" "$disk_mib" "${#nics[@]}"
   echo "  /run/lab there is $lab_dir/guest here; all else that is written there is gone with the guest"
+  if ((rtt_us)); then echo "  half of a long way to the other guest: $(path_words)"; fi
   for i in "${notes[@]}"; do echo "  as far as QEMU goes: $i"; done
 }
 
@@ -255,9 +268,11 @@ parse_qemu_options() {
       --boot-seconds) boot_seconds=$(number "$value" 3600 "number of seconds") ;;
       --kernel-options) append=" $value" ;;
       --join) join=$value ;;
+      --rtt | --jitter | --loss | --rate) path_option "$option" "$value" ;;
       *) wrong_use "\`lab up --qemu\` has no option $option" ;;
     esac
   done
+  check_path
   [[ -r $machine ]] || wrong_use "$machine cannot be read; name a machine file"
   if [[ -n $join ]]; then
     [[ $join != "$chosen" ]] || wrong_use "a guest cannot join itself"

@@ -124,10 +124,12 @@ parse_up_options() {
       --server-cpu) server_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --peer-cpu) peer_cpu=$(number "$value" 100000 "percentage of a core") ;;
       --fs) fs=$value ;;
+      --rtt | --jitter | --loss | --rate) path_option "$option" "$value" ;;
       *) wrong_use "\`lab up\` has no option $option" ;;
     esac
   done
   check_file_system "$fs" "${#disks[@]}"
+  check_path
   choose_name "$chosen"
 }
 
@@ -168,7 +170,9 @@ show_status() {
   for i in "${!nics[@]}"; do
     printf '  nic%d   %-14s MTU %d, %s to the peer’s %s\n' "$i" "$(speed_words "${nics[i]}" Mb/s shaped)" "$mtu" \
       "$(address "$i" 1)" "$(address "$i" 2)"
+    if ((rtt_us)); then show_path "$i"; fi
   done
+  if ((rtt_us)); then echo "  the way to the peer: $(path_words)"; fi
   echo "  server CPU: $(quota_words "$server_cpu"), $(count_processes server) processes"
   echo "  peer CPU:   $(quota_words "$peer_cpu"), $(count_processes peer) processes"
 }
