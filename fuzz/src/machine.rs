@@ -43,6 +43,7 @@ pub fn machine_toml(bytes: &[u8]) {
         assert!(plan.resources.iter().all(|resource| (0.0..=1.0).contains(&resource.utilisation)));
         let report = FlowReport {
             demand: None,
+            long_path: None,
             processors: parts.processors.clone(),
             before: None,
             steps: Vec::new(),

@@ -5,11 +5,13 @@ use super::commands::{colour, print, width};
 use super::measured;
 use linerate_facts::fact::Fact;
 use linerate_facts::failure::Failure;
+use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 use linerate_measure::diagnose::map_findings;
 use linerate_model::plan::Bound;
 use linerate_model::plan::demand::clients;
 use linerate_model::plan::flow::{Flow, FlowEnd, FlowEndError, FlowPlan, plan_flow};
+use linerate_model::plan::long_path::{CongestionControl, LongPath, LongPathSpec, StreamWindow, long_path};
 use linerate_model::plan::machine_file;
 use linerate_model::plan::parts::{ByteDevice, DeviceKind, MachineParts, from_machine};
 use linerate_model::plan::sizing::size;
@@ -59,12 +61,18 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
     let flow = flow(&parts, words)?;
     let flow_plan = plan_flow(&parts, &flow);
     let in_bits = flow.in_bits();
+    if words.rtt.is_some() && (!in_bits || words.protocol == Protocol::Udp) {
+        return Err(Failure::usage(
+            "--rtt is about TCP's windows: plan a flow over NICs with --protocol tcp",
+        ));
+    }
     let sizing = words.target.map(|target| size(&parts, &flow, target));
     let report = FlowReport {
         processors: parts.processors.clone(),
         before,
         steps,
         demand: words.each.map(|each| clients(&flow_plan, &flow, each)),
+        long_path: way(words, &parts, &flow_plan, &flow, machine.as_ref()),
         plan: flow_plan,
         sizing,
         // Of what is there: what a change would make of it, the model says.
@@ -78,6 +86,38 @@ pub(super) fn plan(words: &PlanArgs) -> Result<u8, Failure> {
         print(&report.screen(width(), colour()))?;
     }
     Ok(0)
+}
+
+/// What TCP carries over the long way that was asked about: with this machine's buffers, both hosts being set alike.
+fn way(
+    words: &PlanArgs,
+    parts: &MachineParts,
+    plan: &FlowPlan,
+    flow: &Flow,
+    machine: Option<&Machine>,
+) -> Option<LongPath> {
+    let round_trip_seconds = words.rtt?.as_secs_f64();
+    let kernel = machine.map(|machine| &machine.kernel);
+    let known = |fact: &Fact<u64>| fact.known().map(|bytes| *bytes as f64);
+    let of_host = || {
+        let send = kernel.and_then(|kernel| known(&kernel.tcp_wmem_max_bytes)).map(StreamWindow::SendBuffer);
+        let receive =
+            kernel.and_then(|kernel| known(&kernel.tcp_rmem_max_bytes)).map(StreamWindow::ReceiveBuffer);
+        send.into_iter()
+            .chain(receive)
+            .min_by(|one, other| one.usable_bytes().total_cmp(&other.usable_bytes()))
+    };
+    let given = words.window.map(|bytes| StreamWindow::Given(bytes as f64));
+    let control = words.congestion_control.as_deref();
+    let of_kernel = || kernel.and_then(|kernel| kernel.tcp_congestion_control.known()).map(String::as_str);
+    let spec = LongPathSpec {
+        round_trip_seconds,
+        loss: words.loss,
+        streams: words.streams.unwrap_or(1),
+        window: given.or_else(of_host),
+        congestion_control: control.or_else(of_kernel).map(CongestionControl::named),
+    };
+    Some(long_path(parts, plan, flow, &spec))
 }
 
 /// The ceiling of a plan; where the machine has no such flow, why not.

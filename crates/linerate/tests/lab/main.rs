@@ -10,6 +10,7 @@ mod bad_disk;
 mod disk;
 mod ledger;
 mod load;
+mod long_path;
 mod network;
 mod read_again;
 mod script;

@@ -122,6 +122,7 @@ impl Measurement {
             send_buffer_share: known.then(|| mean(|worker| worker.send_buffer_limited)),
             round_trip_seconds,
             least_round_trip_seconds,
+            segment_bytes: trip(|worker| f64::from(worker.segment_bytes)),
             connections,
             datagrams: false,
         }

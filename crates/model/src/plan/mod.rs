@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod cpu_cost;
 pub mod demand;
 pub mod flow;
+pub mod long_path;
 pub mod machine_file;
 mod overruled;
 pub mod parts;

@@ -3,9 +3,10 @@
 //! be judged as well.
 
 use super::thresholds::{
-    DISK_IDLE, DISK_UNUSED, QUEUE_EMPTY_BYTES, QUEUE_EMPTY_TIMES, QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES,
-    READS_CARRY,
+    DISK_IDLE, DISK_UNUSED, LOSS_EXPLAINS_FROM, LOSS_EXPLAINS_TO, QUEUE_EMPTY_BYTES, QUEUE_EMPTY_TIMES,
+    QUEUE_STANDS_BYTES, QUEUE_STANDS_TIMES, READS_CARRY,
 };
+use crate::plan::long_path::CongestionControl;
 use linerate_facts::usage::CoreUse;
 
 /// Everything that bears on what limits a flow.
@@ -205,6 +206,8 @@ pub struct TcpEvidence {
     pub round_trip_seconds: Option<f64>,
     /// The shortest round trip of this flow.
     pub least_round_trip_seconds: Option<f64>,
+    /// Payload of a segment, bytes.
+    pub segment_bytes: Option<f64>,
     /// Connections of this flow.
     pub connections: u32,
     /// It is a flow of datagrams.
@@ -212,6 +215,18 @@ pub struct TcpEvidence {
 }
 
 impl TcpEvidence {
+    /// The loss that was counted is as much as makes TCP as slow as it was, by the response function of RFC 9438: also
+    /// where it is a segment in ten thousand. A congestion control that does not answer a loss is faster than that.
+    pub fn loss_explains(&self, bytes_per_second: f64) -> bool {
+        let loss = self.retransmit_share.filter(|share| *share > 0.0 && *share < 0.5);
+        let trip = self.least_round_trip_seconds.filter(|trip| *trip > 0.0);
+        let (Some(loss), Some(trip), Some(segment)) = (loss, trip, self.segment_bytes) else { return false };
+        let segments = CongestionControl::Cubic.window_segments(loss, trip).unwrap_or(f64::INFINITY);
+        let each = bytes_per_second / f64::from(self.connections.max(1));
+        let share = each / (segments * segment / trip);
+        (LOSS_EXPLAINS_FROM..=LOSS_EXPLAINS_TO).contains(&share)
+    }
+
     /// A queue stands before a full link; none where that is not known. The queue is by Little's law what the
     /// flow moves in the time by which a round trip is longer than the shortest. It is empty where packets are
     /// lost for another reason than a full link (Sundaresan et al., "TCP Congestion Signatures", IMC 2017).

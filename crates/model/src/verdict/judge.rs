@@ -344,12 +344,13 @@ fn tcp(evidence: &Evidence) -> Option<Limit> {
     if let Some(per_second) = closed {
         return Some(Limit::ZeroWindows { per_second });
     }
-    let share = tcp.retransmit_share.filter(|share| *share >= LOST)?;
+    let share = tcp.retransmit_share?;
     // A full link loses packets, too.
     if evidence.bytes_per_second.and_then(|rate| tcp.queue_stands(rate)) == Some(true) {
         return None;
     }
-    // A handful of segments on an idle machine is nobody's bottleneck.
-    tcp.retransmits_per_second.filter(|rate| *rate >= DROPS_PER_SECOND)?;
-    Some(Limit::Retransmits { share })
+    // A handful of segments on an idle machine is nobody's bottleneck; on a long way a handful is enough.
+    let many = share >= LOST && tcp.retransmits_per_second.is_some_and(|rate| rate >= DROPS_PER_SECOND);
+    let explains = evidence.bytes_per_second.is_some_and(|rate| tcp.loss_explains(rate));
+    (many || explains).then_some(Limit::Retransmits { share })
 }

@@ -256,6 +256,29 @@ fn the_window_of_datagrams_is_the_receivers_buffer() {
     assert_eq!(of(0.01, 0.3).kind(), Some(LimitKind::Receiver));
 }
 
+/// 50 ms with a loss of 0.01 %: RFC 9438 lets 122 segments be under way, 28 Mb/s.
+#[test]
+fn on_a_long_way_a_loss_in_ten_thousand_is_the_limit() {
+    let of = |megabits: f64, round_trip_seconds: f64| {
+        let tcp = TcpEvidence {
+            retransmits_per_second: Some(0.3),
+            retransmit_share: Some(1e-4),
+            round_trip_seconds: Some(round_trip_seconds),
+            least_round_trip_seconds: Some(0.05),
+            segment_bytes: Some(1448.0),
+            connections: 1,
+            ..TcpEvidence::default()
+        };
+        kind(&Evidence { tcp, bytes_per_second: Some(megabits * 1e6 / 8.0), ..path(0.05, 0.9) })
+    };
+    assert_eq!(of(25.0, 0.0502), Some(LimitKind::Loss));
+    // Such a loss does not explain these: another congestion control, and a slower part of the way.
+    assert_eq!(of(250.0, 0.0502), Some(LimitKind::Receiver));
+    assert_eq!(of(5.0, 0.0502), Some(LimitKind::Receiver));
+    // Its own queue loses them.
+    assert_eq!(of(28.0, 0.095), Some(LimitKind::Receiver));
+}
+
 #[test]
 fn a_closed_window_is_named_before_what_waits_for_it() {
     let tcp = TcpEvidence {
@@ -370,6 +393,7 @@ prop_compose! {
                 send_buffer_share: has(2).then_some(n[2]),
                 round_trip_seconds: has(3).then_some(n[3]),
                 least_round_trip_seconds: has(5).then_some(n[3] * n[4]),
+                segment_bytes: has(4).then_some(n[18] * 9000.0),
                 connections: counts[0] as u32,
                 datagrams: has(6),
             },

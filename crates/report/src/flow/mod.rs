@@ -11,6 +11,7 @@ use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::diagnose::Finding;
 use linerate_model::plan::demand::Demand;
 use linerate_model::plan::flow::FlowPlan;
+use linerate_model::plan::long_path::LongPath;
 use linerate_model::plan::sizing::Sizing;
 use linerate_model::plan::wording;
 use linerate_model::plan::{Bound, Origin, Resource, ResourceKind};
@@ -36,6 +37,8 @@ pub struct FlowReport {
     pub sizing: Option<Sizing>,
     /// How many clients of a rate it feeds.
     pub demand: Option<Demand>,
+    /// What a long way lets through.
+    pub long_path: Option<LongPath>,
     /// What the map of the machine shows.
     pub findings: Vec<Finding>,
     /// Rates of the flow are shown in bits.
@@ -91,6 +94,7 @@ impl FlowReport {
             "changes": steps,
             "sizing": self.sizing,
             "demand": self.demand,
+            "long_path": self.long_path,
             "measured": self.measured,
         });
         // `{:#}` of a Value is pretty JSON and cannot fail.
@@ -119,6 +123,12 @@ impl FlowReport {
         put(&mut lines, "limited by", bottleneck, width, str::to_string);
         if let Some(demand) = &self.demand {
             put(&mut lines, "clients", &demand.sentence, width, |text| style.bold(text));
+        }
+        if let Some(path) = &self.long_path {
+            let (first, rest) =
+                path.sentences.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+            put(&mut lines, "long path", first, width, |text| style.bold(text));
+            rest.iter().for_each(|line| put(&mut lines, "", line, width, str::to_string));
         }
         self.gains(&mut lines, width);
         self.default_cost(&mut lines, width);

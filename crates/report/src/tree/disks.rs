@@ -79,7 +79,7 @@ pub(super) fn with_partitions(machine: &Machine, disk: &Disk) -> Branch {
 
 fn block_device(machine: &Machine, disk: &Disk) -> Branch {
     let size = disk.size_bytes.known().map(|bytes| show_size(*bytes)).unwrap_or_default();
-    let mut parts = Vec::new();
+    let mut parts: Vec<String> = disk.mapped_name.iter().map(|name| format!("/dev/mapper/{name}")).collect();
     if disk.kind != DiskKind::Partition {
         parts.extend(disk.model.known().cloned());
         parts.extend(medium(disk));

@@ -36,6 +36,7 @@ pub(super) fn interface(nic: &Nic, function_driver: Option<&String>) -> Branch {
         nic.speed_bits_per_second.known().map(|speed| bits(*speed)).unwrap_or_default(),
         driver.cloned().unwrap_or_default(),
         nic.mtu.known().map(|mtu| format!("MTU {mtu}")).unwrap_or_default(),
+        nic.standby_of.as_ref().map(|bond| format!("standby of {bond}")).unwrap_or_default(),
         queues,
         addresses(nic),
     ];

@@ -7,6 +7,9 @@ use linerate_machine::rates::ethernet::{Stack, goodput_share};
 
 /// 10 Gb/s in bytes per second: what is slower needs none of this.
 pub(super) const FAST: f64 = 1.25e9;
+/// Drivers that the kernel lets set no adaptive-rx: `supported_coalesce_params` of each in drivers/net/ethernet lacks
+/// it (Linux 5.7 and later, net/ethtool/coalesce.c). The old ioctl answers 0 for them, as for one that is off.
+const NOT_ADAPTIVE: [&str; 8] = ["e1000", "e1000e", "igb", "igc", "ixgbe", "r8169", "sky2", "tg3"];
 /// A queue per core beyond this many gains nothing.
 const MOST_CHANNELS: u32 = 64;
 
@@ -49,7 +52,11 @@ pub(super) fn ring(
 }
 
 pub(super) fn adaptive(look: &CatalogueContext<'_>) -> Advice {
+    let driver = |nic: &Nic| nic.driver.known().cloned().unwrap_or_default();
     match nic(look) {
+        Some(nic) if NOT_ADAPTIVE.contains(&driver(nic).as_str()) => {
+            Advice::leave(&format!("{} cannot do this", driver(nic)))
+        }
         Some(nic) if !without_wire(nic) => {
             look.exactly("1", "many packets an interrupt under load, few without")
         }

@@ -25,7 +25,7 @@ const fn entry(
 
 pub(crate) const ENTRIES: &[Setting] = &[
     Setting {
-        findings: &["tcp-receive-buffer"],
+        findings: &["tcp-receive-buffer", "tcp-window"],
         figure: TCP_RECEIVE,
         ..entry(
             "tcp-rmem",
@@ -36,14 +36,17 @@ pub(crate) const ENTRIES: &[Setting] = &[
             "each connection may take as much memory",
         )
     },
-    entry(
-        "tcp-wmem",
-        "send buffer of a TCP connection: least, first, most",
-        "net.ipv4.tcp_wmem",
-        buffer,
-        Risk::Medium,
-        "each connection may take as much memory",
-    ),
+    Setting {
+        findings: &["tcp-window"],
+        ..entry(
+            "tcp-wmem",
+            "send buffer of a TCP connection: least, first, most",
+            "net.ipv4.tcp_wmem",
+            buffer,
+            Risk::Medium,
+            "each connection may take as much memory",
+        )
+    },
     entry(
         "tcp-mem",
         "memory of all TCP connections together, in pages",

@@ -1,12 +1,13 @@
 //! `linerate plan`.
 
 use super::MachineArgs;
-use super::values::{Choices, bytes, one_of, rate};
+use super::values::{Choices, bytes, one_of, percentage, rate, size, time};
 use crate::cli::raid::RaidArgs;
 use clap::{Args, Subcommand};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::flow::Method;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `linerate plan`.
 #[derive(Debug, Args)]
@@ -66,6 +67,21 @@ pub struct PlanArgs {
     /// Say how many clients are fed that take this rate of payload each, and what limits the next one
     #[arg(long, value_name = "RATE", value_parser = rate(1.0..=1e13))]
     pub each: Option<f64>,
+    /// Say what TCP carries over a way with this round trip, such as 50ms, and which windows and streams fill it
+    #[arg(long, value_name = "TIME", value_parser = time(Duration::from_micros(1)..=Duration::from_secs(10)), conflicts_with = "each")]
+    pub rtt: Option<Duration>,
+    /// … where this share of the packets is lost by chance, such as 0.01%
+    #[arg(long, value_name = "SHARE", value_parser = percentage, requires = "rtt")]
+    pub loss: Option<f64>,
+    /// … with this number of streams [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1024), requires = "rtt")]
+    pub streams: Option<u32>,
+    /// … each of which may have this much under way [default: what this host's TCP buffers let through]
+    #[arg(long, value_name = "SIZE", value_parser = size(1..=1 << 40), requires = "rtt")]
+    pub window: Option<u64>,
+    /// … by the congestion control of this name: cubic, reno, bbr, … [default: the machine's]
+    #[arg(long, value_name = "NAME", requires = "rtt")]
+    pub congestion_control: Option<String>,
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,

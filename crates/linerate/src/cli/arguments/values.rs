@@ -44,6 +44,15 @@ pub(crate) fn time(
     }
 }
 
+/// A share of the packets, in percent with or without its sign: `0.01%`; from 0 to 50 %, as a share of 1.
+pub(crate) fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    match number {
+        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("give percent from 0 to 50, like 0.01%".into()),
+    }
+}
+
 /// Bytes within bounds.
 pub(crate) fn size(
     bounds: RangeInclusive<u64>,

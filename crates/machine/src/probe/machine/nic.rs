@@ -28,6 +28,9 @@ pub struct Nic {
     pub pci: Option<String>,
     /// Addresses with prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// The active-backup bond in which it waits for another member to fail: it carries nothing now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby_of: Option<String>,
     /// `lo`.
     pub loopback: bool,
     /// No interface was listed: it stands for a PCI function, is called by its address, and its speed is the one

@@ -24,6 +24,7 @@ pub(crate) fn read(ethtool: &Result<Ethtool, DriversUnasked>, name: &str) -> Nic
         Ok(ethtool) => ethtool,
         Err(why) => return unknown(&why.to_string()),
     };
+    // A bond writes the version of its interface to ifenslave there, which is no firmware.
     let driver = ethtool.driver(name);
     let rings = ethtool.rings(name);
     let coalescing = ethtool.coalescing(name);
@@ -35,7 +36,7 @@ pub(crate) fn read(ethtool: &Result<Ethtool, DriversUnasked>, name: &str) -> Nic
         offloads: answer(&ethtool.features(name), |names| Some(names.clone())),
         rx_coalesce_us: answer(&coalescing, |found| Some(found.rx_us)),
         adaptive_rx: answer(&coalescing, |found| Some(found.adaptive_rx)),
-        firmware: answer(&driver, |driver| named(&driver.firmware)),
+        firmware: answer(&driver, |driver| named(&driver.firmware).filter(|_| driver.name != "bonding")),
         driver_version: answer(&driver, |driver| named(&driver.version)),
         fec: answer(&ethtool.fec(name), |fec| fec.active_name().map(str::to_string)),
         pause: answer(&ethtool.pause(name), |pause| Some((pause.rx, pause.tx))),

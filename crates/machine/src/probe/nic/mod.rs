@@ -80,6 +80,14 @@ fn lower(sysroot: &Sysroot, directory: &Path) -> Vec<String> {
     names.iter().filter_map(|name| name.strip_prefix("lower_")).map(str::to_string).collect()
 }
 
+/// The bond that keeps a member in reserve: https://docs.kernel.org/networking/bonding.html, mode active-backup.
+fn standby_of(sysroot: &Sysroot, directory: &Path) -> Option<String> {
+    let bond = sysroot.link_name(directory.join("master"))?;
+    let mode = sysroot.text(Path::new(CLASS).join(&bond).join("bonding/mode")).ok()?;
+    let state = sysroot.text(directory.join("bonding_slave/state")).ok()?;
+    (mode.starts_with("active-backup") && state.trim() == "backup").then_some(bond)
+}
+
 /// A socket to ask the drivers over, of the live machine.
 pub fn drivers(sysroot: &Sysroot) -> Result<Ethtool, DriversUnasked> {
     match sysroot.is_live() {
@@ -111,6 +119,7 @@ fn one(
         },
         addresses: Vec::new(),
         details: details::read(ethtool, &name),
+        standby_of: standby_of(sysroot, &directory),
         name,
         state,
         driver,
@@ -239,6 +248,21 @@ mod tests {
         assert_eq!(nics[3].speed_bits_per_second.why(), Some("the link is down"));
         assert_eq!(nics[3].node.why(), Some("a virtual interface is on no node"));
         assert!(nics[3].driver.why().is_some() && nics[3].mtu.why().is_some() && !nics[3].loopback);
+    }
+
+    #[test]
+    fn a_bond_keeps_one_member_in_reserve() {
+        let of = |mode: &str, state: &str| {
+            let mut tree = Tree::new(&[
+                ("sys/class/net/bond0/bonding/mode", mode),
+                ("sys/class/net/eth0/bonding_slave/state", state),
+            ]);
+            tree.link("sys/class/net/eth0/master", "../bond0");
+            standby_of(&tree.sysroot(), Path::new("/sys/class/net/eth0"))
+        };
+        assert_eq!(of("active-backup 1\n", "backup\n").as_deref(), Some("bond0"));
+        assert_eq!(of("active-backup 1\n", "active\n"), None);
+        assert_eq!(of("802.3ad 4\n", "backup\n"), None, "an aggregator that is not chosen, for a moment");
     }
 
     #[test]

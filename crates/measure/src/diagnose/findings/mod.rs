@@ -13,6 +13,7 @@ mod network;
 mod pipeline;
 mod streams;
 mod trust;
+mod window;
 
 pub use access::disk_findings;
 pub(crate) use load::load_findings;
@@ -77,7 +78,7 @@ impl Context<'_> {
 
 /// All findings, worst first.
 pub(super) fn all(seen: &Context) -> Vec<Finding> {
-    let groups: [fn(&Context) -> Vec<Finding>; 21] = [
+    let groups: [fn(&Context) -> Vec<Finding>; 22] = [
         disk::straggler,
         disk::page_cache,
         burst::burst,
@@ -89,6 +90,7 @@ pub(super) fn all(seen: &Context) -> Vec<Finding> {
         network::mtu_mismatch,
         network::nic_down,
         network::congestion_control,
+        |seen| window::tcp_window(seen).into_iter().collect(),
         limits::memlock,
         limits::io_uring_off,
         limits::no_huge_pages,

@@ -11,7 +11,7 @@ use linerate_machine::rates::pcie::PayloadDirection;
 use linerate_machine::rates::{rdma, tls};
 
 /// Of an Ethernet port whose MTU is not known: what a port has that nobody set (RFC 894).
-pub(super) const USUAL_MTU: u32 = 1500;
+pub(in crate::plan) const USUAL_MTU: u32 = 1500;
 /// Drives of one model read and write a little faster than their data sheet, which is a promise.
 const ABOVE_RATED: f64 = 1.02;
 

@@ -126,7 +126,7 @@ impl<'a> ProbedParts<'a> {
                 mtu: nic.mtu.clone(),
                 tagged: nic.name.contains('.'),
                 ipv6: false,
-                down: nic.state.known().is_some_and(|state| state == "down"),
+                down: nic.state.known().is_some_and(|state| state == "down") || nic.standby_of.is_some(),
             };
             self.device(&nic.name, place, what);
         }

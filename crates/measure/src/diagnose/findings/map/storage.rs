@@ -139,8 +139,11 @@ fn mismatch(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
     let (volume, array) = array_below(machine, fs)?;
     let believed = fs.array.as_ref()?;
     let chunk = *array.chunk_bytes.known()?;
-    let (unit, width) = (*believed.chunk_bytes.known()?, believed.data_disks.known().copied());
     let data = array.data_disks.known().copied();
+    let Some(unit) = believed.chunk_bytes.known().copied() else {
+        return whole_stripe_mismatch(fs, volume, array, believed, chunk, data?);
+    };
+    let width = believed.data_disks.known().copied();
     let other_width = width.zip(data).is_some_and(|(width, data)| width != data);
     if unit == chunk && !other_width {
         return None;
@@ -175,6 +178,40 @@ fn mismatch(machine: &Machine, fs: &FileSystem) -> Option<Finding> {
             "devices": [volume.name], "file_system_chunk_bytes": unit, "file_system_data_disks": width, "array_chunk_bytes": chunk,
             "array_data_disks": data,
         })).remedy(remedy))
+}
+
+/// ext4 tells its whole stripe only.
+fn whole_stripe_mismatch(
+    fs: &FileSystem,
+    volume: &Disk,
+    array: &Array,
+    believed: &Array,
+    chunk: u64,
+    data: u32,
+) -> Option<Finding> {
+    let (found, stripe) = (*believed.stripe_bytes.known()?, chunk.checked_mul(u64::from(data))?);
+    if found == stripe {
+        return None;
+    }
+    let text = format!(
+        "{} on {} believes in a stripe of {}, {} ({}) has {} × {data}",
+        fs.kind,
+        fs.mount_point.display(),
+        show_size(found),
+        volume.name,
+        array.level,
+        show_size(chunk)
+    );
+    let evidence = json!({
+        "devices": [volume.name], "file_system_stripe_bytes": found, "array_chunk_bytes": chunk, "array_data_disks": data,
+    });
+    let remedy = format!(
+        "`tune2fs -E stride={},stripe_width={} {}` (blocks of 4 KiB), then mount it again",
+        chunk / 4096,
+        stripe / 4096,
+        fs.source
+    );
+    Some(Finding::note("stripe-mismatch", text).evidence(evidence).remedy(remedy))
 }
 
 /// `misaligned`: a partition or volume starts in the middle of what the device below reads and writes as one.

@@ -368,6 +368,26 @@ fn disks_below_their_ports_arrays_and_alignment() {
     assert!(get(&machine, "array-busy").is_none());
 }
 
+/// ext4's mount option names the whole stripe alone.
+#[test]
+fn ext4_that_believes_in_another_stripe() {
+    let mut machine = server();
+    let system = &mut machine.file_systems[0];
+    system.kind = "ext4".into();
+    let believed = system.array.as_mut().expect("stripes");
+    (believed.chunk_bytes, believed.data_disks) = (Fact::unknown("not told"), Fact::unknown("not told"));
+    believed.stripe_bytes = known(6 * (512 << 10));
+    assert!(get(&machine, "stripe-mismatch").is_none(), "six of 512 KiB");
+    machine.file_systems[0].array.as_mut().expect("stripes").stripe_bytes = known(1 << 20);
+    let finding = get(&machine, "stripe-mismatch").expect("1 MiB of 3 MiB");
+    assert!(
+        finding.text.contains("believes in a stripe of 1 MiB, md0 (raid6) has 512 KiB × 6"),
+        "{}",
+        finding.text
+    );
+    assert!(finding.remedy.contains("tune2fs -E stride=128,stripe_width=768"), "{}", finding.remedy);
+}
+
 /// As a guest's md showed it: one of two members was failed, taken out and added again.
 #[test]
 fn an_array_that_is_rebuilt_or_checked() {
