@@ -49,7 +49,7 @@ struct Fault {
     finding: &'static str,
 }
 
-const FAULTS: [Fault; 3] = [
+const FAULTS: [Fault; 11] = [
     Fault {
         name: "a RAID 5 without one of its members",
         plant: "modprobe raid456; mdadm --quiet --create /dev/md5 --run --assume-clean --level=5 --raid-devices=3 \
@@ -74,6 +74,67 @@ const FAULTS: [Fault; 3] = [
                 mount /dev/md0 /mnt/md0",
         remove: "umount /mnt/md0; mdadm --quiet --stop /dev/md0; mdadm --zero-superblock /dev/nvme[01]n1",
         finding: "stripe-mismatch",
+    },
+    Fault {
+        name: "a RAID 6 without two of its members",
+        plant: "modprobe raid456; mdadm --quiet --create /dev/md6 --run --assume-clean --level=6 --raid-devices=4 \
+                /dev/nvme[0123]n1 && mdadm --quiet /dev/md6 --fail /dev/nvme1n1 --fail /dev/nvme2n1",
+        remove: "mdadm --quiet --stop /dev/md6; mdadm --zero-superblock /dev/nvme[0123]n1",
+        finding: "array-degraded",
+    },
+    Fault {
+        name: "a RAID 10 without one of its members",
+        plant: "modprobe raid10; mdadm --quiet --create /dev/md10 --run --assume-clean --level=10 --raid-devices=4 \
+                /dev/nvme[0123]n1 && mdadm --quiet /dev/md10 --fail /dev/nvme1n1",
+        remove: "mdadm --quiet --stop /dev/md10; mdadm --zero-superblock /dev/nvme[0123]n1",
+        finding: "array-degraded",
+    },
+    Fault {
+        name: "a mirror of SATA disks without one",
+        plant: "modprobe raid1; mdadm --quiet --create /dev/md1 --run --assume-clean --metadata=1.2 --level=1 \
+                --raid-devices=2 /dev/sda /dev/sdb && mdadm --quiet /dev/md1 --fail /dev/sda",
+        remove: "mdadm --quiet --stop /dev/md1; mdadm --zero-superblock /dev/sda /dev/sdb",
+        finding: "array-degraded",
+    },
+    Fault {
+        name: "a mirror that is made equal for the first time",
+        plant: "modprobe raid1; echo 100 >/proc/sys/dev/raid/speed_limit_max; echo 100 >/proc/sys/dev/raid/speed_limit_min; \
+                mdadm --quiet --create /dev/md1 --run --metadata=1.2 --level=1 --raid-devices=2 /dev/sda /dev/sdb; sleep 1",
+        remove: "mdadm --quiet --stop /dev/md1; mdadm --zero-superblock /dev/sda /dev/sdb; \
+                 echo 200000 >/proc/sys/dev/raid/speed_limit_max; echo 1000 >/proc/sys/dev/raid/speed_limit_min",
+        finding: "array-busy",
+    },
+    Fault {
+        name: "ext4 that believes in other stripes",
+        plant: "modprobe -a raid0 ext4; mdadm --quiet --create /dev/md0 --run --level=0 --chunk=64 --raid-devices=2 \
+                /dev/nvme0n1 /dev/nvme1n1; mkfs.ext4 -q -F -E stride=16,stripe_width=64 /dev/md0; mkdir -p /mnt/md0; \
+                mount /dev/md0 /mnt/md0",
+        remove: "umount /mnt/md0; mdadm --quiet --stop /dev/md0; mdadm --zero-superblock /dev/nvme[01]n1",
+        finding: "stripe-mismatch",
+    },
+    Fault {
+        name: "ext4 on a striped volume that believes in other stripes",
+        plant: "modprobe -a dm_mod ext4; echo 0 1048576 striped 2 128 /dev/nvme0n1 0 /dev/nvme1n1 0 | \
+                dmsetup create --noudevsync striped; mkfs.ext4 -q -F -E stride=16,stripe_width=64 /dev/dm-0; \
+                mkdir -p /mnt/dm; mount /dev/dm-0 /mnt/dm",
+        remove: "umount /mnt/dm; dmsetup remove --noudevsync striped",
+        finding: "stripe-mismatch",
+    },
+    Fault {
+        name: "XFS below encryption that believes in other stripes",
+        plant: "modprobe -a dm_mod dm_crypt xfs; echo 0 1048576 striped 2 128 /dev/nvme0n1 0 /dev/nvme1n1 0 | \
+                dmsetup create --noudevsync striped; \
+                echo 0 1048576 crypt aes-xts-plain64 $(printf '0123456789abcdef%.0s' 1 2 3 4) 0 /dev/dm-0 0 | \
+                dmsetup create --noudevsync secret; mkfs.xfs -q -f -l size=64m,su=32k -d agcount=2,su=128k,sw=4 \
+                /dev/dm-1 2>/dev/null; mkdir -p /mnt/dm; mount /dev/dm-1 /mnt/dm",
+        remove: "umount /mnt/dm; dmsetup remove --noudevsync secret; dmsetup remove --noudevsync striped",
+        finding: "stripe-mismatch",
+    },
+    Fault {
+        name: "a partition that begins in the middle of a sector",
+        plant: "modprobe scsi_debug dev_size_mb=64 physblk_exp=3; sleep 1; addpart /dev/sdc 1 63 100000",
+        remove: "delpart /dev/sdc 1; modprobe -r scsi_debug",
+        finding: "misaligned",
     },
 ];
 

@@ -8,6 +8,7 @@ mod boots;
 mod faults;
 mod guest;
 mod tune;
+mod volumes;
 
 use guest::Guest;
 use serde_json::Value;
@@ -37,7 +38,9 @@ fn one_boot_shows_the_server_as_it_was_described() {
     the_ports_are_those_of_lspci(&guest, &machine);
     the_disks(&guest, &machine);
     faults::an_array_that_lacks_a_disk(&guest);
+    volumes::stacks_are_followed(&guest);
     tune::apply_and_undo(&guest, 0);
+    volumes::a_bond_counts_once(&guest);
     guest.down();
 }
 
