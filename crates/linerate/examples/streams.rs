@@ -168,6 +168,7 @@ fn spec(words: &Args, index: u16, near: bool) -> Outcome<StreamSpec> {
         receive_buffer_bytes: number(words, "buffer")?,
         core: (!cores.is_empty()).then(|| cores[usize::from(index) % cores.len()]),
         verify: words.contains_key("verify"),
+        discard: words.contains_key("discard"),
     })
 }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::mem::size_of;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// From `linux/udp.h`; libc has them on glibc and musl alike.
@@ -37,6 +38,15 @@ fn get_int(socket: &impl AsFd, level: i32, option: i32) -> io::Result<i32> {
         )
     };
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes at most `most` bytes off a TCP socket's queue without copying them (MSG_TRUNC, `tcp(7)`): how many there
+/// were, 0 at the end of the stream.
+pub fn discard(socket: &TcpStream, most: usize) -> io::Result<usize> {
+    // SAFETY: with MSG_TRUNC the kernel's TCP writes nothing through the pointer, which may then be null.
+    let taken =
+        unsafe { libc::recv(socket.as_fd().as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC) };
+    usize::try_from(taken).map_err(|_| io::Error::last_os_error())
 }
 
 /// Cuts every send into datagrams of this size (UDP_SEGMENT, Linux 4.18, <https://lwn.net/Articles/752184/>);
@@ -173,7 +183,25 @@ impl RawTcpInfo {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{TcpListener, UdpSocket};
+
+    #[test]
+    fn what_is_discarded_is_counted_and_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let mut near = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        let (mut far, _) = listener.accept().expect("accepted");
+        near.write_all(&[7; 5000]).expect("sent");
+        let mut gone = 0;
+        while gone < 4000 {
+            gone += discard(&far, 4000 - gone).expect("discarded");
+        }
+        near.write_all(b"tail").expect("sent");
+        drop(near);
+        let mut rest = Vec::new();
+        far.read_to_end(&mut rest).expect("the rest");
+        assert_eq!(rest, [&[7; 1000][..], b"tail"].concat());
+        assert_eq!(discard(&far, 10).expect("the end"), 0);
+    }
 
     #[test]
     fn buffers_are_reported_as_granted() {

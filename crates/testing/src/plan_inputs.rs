@@ -18,6 +18,7 @@ pub fn goal() -> Goal {
         budget_seconds: 50.0,
         block_bytes: None,
         queue_depth: None,
+        workers: None,
         datagram_bytes: None,
         congestion_control: None,
         verify: false,

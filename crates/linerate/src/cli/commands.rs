@@ -81,6 +81,7 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
         block_bytes: words.transfer,
         queue_depth: words.queue_depth,
+        workers: words.workers,
         datagram_bytes: words.datagram,
         congestion_control: words.congestion_control,
         verify: words.verify,

@@ -50,6 +50,7 @@ fn order(words: &NetworkArgs) -> NetworkSpec {
         receive_buffer_bytes: words.receive_buffer,
         pin: words.pin.clone(),
         compare_pinning: words.compare_pinning,
+        skip_receive_copy: words.skip_receive_copy,
         verify: words.verify,
         latency: !words.no_latency,
         bind_device: words.bind_device,

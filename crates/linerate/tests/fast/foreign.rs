@@ -309,6 +309,7 @@ fn an_oci_h100_is_not_held_by_its_synthetic_uplinks() {
         budget_seconds: 40.0,
         block_bytes: None,
         queue_depth: None,
+        workers: None,
         datagram_bytes: None,
         congestion_control: None,
         verify: false,

@@ -7,7 +7,7 @@ use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
     Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Latency, LoadPoint, Permissions,
-    Prepared, WARM_UP_SECONDS, conduct,
+    PinningTrials, Prepared, WARM_UP_SECONDS, conduct,
 };
 use crate::measure::load::{
     Keep, LoadEnd, Offer, RequestServer, Searched, Taker, at_rate, closed, highest_rate, twice,
@@ -76,6 +76,7 @@ pub fn conduct_load(mut context: RunContext<'_>, order: &LoadSpec) -> Result<Run
         listener: &mut *context.listener,
         io_uring: order.io_uring,
         idle: false,
+        pinning: PinningTrials::default(),
         warm_up_seconds: WARM_UP_SECONDS.max(order.keep.limit.min(1.0) * 2.0),
         windows: order.repeats,
     };

@@ -40,9 +40,6 @@ pub(super) fn default_of(parts: &MachineParts, flow: &Flow) -> Option<DefaultCos
     if !flow.in_bits() || !copies {
         return None;
     }
-    if flow.protocol == Protocol::Tcp {
-        return Some(DefaultCost { seconds_per_gb: TCP_SECONDS_PER_GB, source: TCP_SOURCE });
-    }
     let device = |end: &FlowEnd| match end {
         FlowEnd::Device(id) => parts.device(id),
         FlowEnd::Memory => None,
@@ -51,7 +48,15 @@ pub(super) fn default_of(parts: &MachineParts, flow: &Flow) -> Option<DefaultCos
         DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
         _ => None,
     });
-    let payload = payload_bytes(mtus.min().unwrap_or(USUAL_MTU), Stack::udp(false))?;
+    sending(flow.protocol, mtus.min())
+}
+
+/// Of a copy into the socket over a NIC with this MTU; none where the MTU holds no payload.
+pub(super) fn sending(protocol: Protocol, mtu: Option<u32>) -> Option<DefaultCost> {
+    if protocol == Protocol::Tcp {
+        return Some(DefaultCost { seconds_per_gb: TCP_SECONDS_PER_GB, source: TCP_SOURCE });
+    }
+    let payload = payload_bytes(mtu.unwrap_or(USUAL_MTU), Stack::udp(false))?;
     let seconds_per_gb = udp_seconds_per_gb(1e9 / f64::from(payload));
     Some(DefaultCost { seconds_per_gb, source: UDP_SOURCE })
 }

@@ -8,6 +8,7 @@ pub mod flow;
 pub mod long_path;
 pub mod machine_file;
 mod overruled;
+mod pairing;
 pub mod parts;
 mod pool;
 mod product;
@@ -19,6 +20,7 @@ mod streams;
 mod touches;
 pub mod whatif;
 pub mod wording;
+mod worker_count;
 mod workers;
 
 use linerate_facts::protocol::Protocol;
@@ -44,6 +46,7 @@ pub fn plan(
     mut paths: Vec<PathPlan>,
     loopback: bool,
 ) -> Plan {
+    let source_count = sources.len().max(1) as f64;
     for source in &mut sources {
         let or = |given: u64, default| if given > 0 { given } else { default };
         source.block_bytes = goal.read_bytes().unwrap_or(or(source.block_bytes, DEFAULT_BLOCK_BYTES)).max(1);
@@ -55,7 +58,17 @@ pub fn plan(
             path.rate = resources::path_rate(machine, path, protocol);
         }
     }
-    let mut workers = workers::place(machine, goal, &sources, &paths, loopback);
+    let resources::RunGraph { mut resources, solution, ceiling } =
+        resources::of_run(machine, goal, &sources, &paths, loopback);
+    if let Some(rate) = solution.bytes_per_second.known() {
+        // What the parts are likely to carry must be under way: more than the usual depth on a fast machine.
+        for source in &mut sources {
+            let reads = worker_count::reads_for(rate / source_count, source.block_bytes);
+            source.queue_depth = source.queue_depth.max(reads);
+        }
+    }
+    let placed = workers::place(machine, goal, &sources, &paths, loopback);
+    let mut workers = placed.workers;
     // Without a path there is no worker: the disk stage reads all the same, and its buffers must fit, too.
     let mut readers = if workers.is_empty() { workers::readers(&sources) } else { Vec::new() };
     let pool = pool::fit(machine, if workers.is_empty() { &mut readers } else { &mut workers });
@@ -65,8 +78,6 @@ pub fn plan(
         source.queue_depth = own().map(|worker| worker.queue_depth).sum();
     }
     let (schedule, schedule_notes) = schedule::fit(&sources, &paths, goal);
-    let resources::RunGraph { mut resources, solution, ceiling } =
-        resources::of_run(machine, goal, &sources, &paths, loopback);
     for resource in resources.iter_mut().filter(|resource| resource.capacity > 0.0) {
         let through = solution.through.get(&resource.id).copied().unwrap_or(0.0);
         resource.utilisation = (through / resource.capacity).clamp(0.0, 1.0);
@@ -82,7 +93,7 @@ pub fn plan(
         pool_wished_bytes: pool.wished_bytes,
         registered: pool.registered,
         loopback,
-        notes: pool.notes.into_iter().chain(schedule_notes).collect(),
+        notes: placed.notes.into_iter().chain(pool.notes).chain(schedule_notes).collect(),
     }
 }
 

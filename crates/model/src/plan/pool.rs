@@ -31,7 +31,12 @@ pub(super) struct Pool {
 
 /// Buffer memory of one worker, bytes: its reads in flight, the block that is being sent and the next.
 pub(crate) fn worker_pool_bytes(worker: &WorkerPlan) -> u64 {
-    (u64::from(worker.queue_depth) + SEND_SLACK).saturating_mul(worker.block_bytes)
+    pool_bytes(1, worker.queue_depth, worker.block_bytes)
+}
+
+/// Buffer memory of so many workers with so many reads in flight each.
+pub(super) fn pool_bytes(workers: u32, reads: u32, block_bytes: u64) -> u64 {
+    u64::from(workers).saturating_mul(u64::from(reads) + SEND_SLACK).saturating_mul(block_bytes)
 }
 
 /// Shrinks the workers' depth and block until the pool fits, and says what was done.

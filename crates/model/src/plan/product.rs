@@ -25,6 +25,9 @@ pub struct Goal {
     pub block_bytes: Option<u64>,
     /// Reads in flight a worker; `None`: chosen by the plan.
     pub queue_depth: Option<u32>,
+    /// Workers a NIC, each with a stream of its own; `None`: chosen by the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
     /// Payload of a UDP datagram, bytes; `None`: what the path's MTU carries, jumbo frames at most.
     #[serde(default)]
     pub datagram_bytes: Option<u32>,

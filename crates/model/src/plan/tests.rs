@@ -174,6 +174,39 @@ fn the_pool_shrinks_to_memlock_depth_first_and_says_so() {
 }
 
 #[test]
+fn sixty_four_workers_on_two_cpus_with_little_memlock_degrade_in_steps() {
+    let mut machine = machine(2);
+    let many = Goal { workers: Some(64), ..goal() };
+    machine.kernel.memlock_bytes = Fact::Known(64 << 20);
+    let shrunk = plan(&machine, &many, sources(1), paths(1), false);
+    assert_eq!(shrunk.workers.len(), 64);
+    assert!(shrunk.registered && shrunk.pool_bytes <= 64 << 20, "{}", shrunk.pool_bytes);
+    assert_eq!((shrunk.workers[0].queue_depth, shrunk.workers[0].block_bytes), (2, 256 << 10));
+    assert!(shrunk.notes[0].contains("64 workers of eth0 share 2 CPUs"), "{:?}", shrunk.notes);
+    assert!(shrunk.notes[1].contains("shrank from 256 MiB to 64 MiB"), "{:?}", shrunk.notes);
+    assert!((shrunk.workers.iter().map(|worker| worker.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    machine.kernel.memlock_bytes = Fact::Known(8 << 20);
+    let unregistered = plan(&machine, &many, sources(1), paths(1), false);
+    assert!(!unregistered.registered);
+    assert_eq!(unregistered.pool_bytes, 256 << 20, "bounded by what the plan says");
+    assert!(unregistered.notes[1].contains("not registered"), "{:?}", unregistered.notes);
+}
+
+#[test]
+fn one_volume_over_two_fast_nics_gets_workers_by_their_rate() {
+    let mut machine = machine(32);
+    machine.nics = vec![nic("eth0", Some(200), None), nic("eth1", Some(200), None)];
+    let plan = plan(&machine, &goal(), sources(1), paths(2), false);
+    assert_eq!(plan.workers.len(), 10, "200 Gb/s ÷ 42 Gb/s, twice");
+    let mut cores = cores_of(&plan);
+    cores.sort_unstable();
+    cores.dedup();
+    assert_eq!(cores.len(), 10, "a CPU each");
+    assert!(plan.sources[0].queue_depth >= 56, "50 GB/s × 1.2 ms: {}", plan.sources[0].queue_depth);
+    assert!(plan.notes.iter().any(|note| note.starts_with("5 workers on eth1")), "{:?}", plan.notes);
+}
+
+#[test]
 fn the_pool_takes_at_most_a_tenth_of_the_memory() {
     let mut machine = machine(4);
     machine.memory.total_bytes = Fact::Known(1 << 30);

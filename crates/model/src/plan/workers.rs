@@ -1,12 +1,17 @@
 //! Which workers there are, and on which core each is pinned.
 //!
-//! One worker for each source × path. Its core is on the NIC's NUMA node where that is known, else on the
-//! disk's; the least used one, physical cores before the second threads of cores that are already taken.
+//! Each path has as many workers as its NIC's rate takes, at least one for each source that feeds it. Their core
+//! is on the NIC's NUMA node where that is known, else on the disk's; the least used one, physical cores before
+//! the second threads of cores that are already taken.
 //! Where the receiver is a process of our own on this machine, workers keep to the first half of the physical
 //! cores (in the kernel's order) and leave the rest to it.
 
+use super::cpu_cost;
+use super::pairing;
 use super::product::{Goal, PathPlan, SourcePlan, WorkerPlan};
+use super::worker_count::{NicNeeds, WorkerCarries, of_nic};
 use linerate_facts::fact::Fact;
+use linerate_facts::protocol::Protocol;
 use linerate_machine::probe::Machine;
 
 /// The fewest reads in flight of a worker: one being read while one is sent.
@@ -23,37 +28,82 @@ pub(super) struct Core {
     workers: usize,
 }
 
-/// One worker per source × path, pinned.
+/// The workers, and why there are so many.
+#[derive(Debug, Default)]
+pub(super) struct PlacedWorkers {
+    pub workers: Vec<WorkerPlan>,
+    pub notes: Vec<String>,
+}
+
+/// The workers of each NIC, dealt to the sources that feed it, pinned.
 pub(super) fn place(
     machine: &Machine,
     goal: &Goal,
     sources: &[SourcePlan],
     paths: &[PathPlan],
     loopback: bool,
-) -> Vec<WorkerPlan> {
+) -> PlacedWorkers {
     let mut cores = usable_cores(machine);
     if loopback {
         cores = first_half(cores);
     }
-    let shares = shares(paths);
-    let mut workers = Vec::with_capacity(sources.len() * paths.len());
-    for (source_index, source) in sources.iter().enumerate() {
-        let divided = source.queue_depth / (paths.len() as u32).max(1);
-        for (path_index, path) in paths.iter().enumerate() {
-            let (core, node) = take_core(&mut cores, &path.node, &source.node);
-            workers.push(WorkerPlan {
-                index: workers.len(),
-                source: source_index,
-                path: path_index,
-                core,
-                node,
-                block_bytes: source.block_bytes,
-                queue_depth: goal.queue_depth.unwrap_or(divided.max(FEWEST_READS)).max(1),
-                share: shares[path_index],
-            });
+    let pairing = pairing::pair(sources, paths);
+    let mut notes: Vec<String> = pairing.note.into_iter().collect();
+    let mut dealt: Vec<(usize, usize)> = Vec::new();
+    for (index, (path, feeding)) in paths.iter().zip(&pairing.feeding).enumerate() {
+        let needs = NicNeeds {
+            name: &path.name,
+            rate: &path.rate,
+            carries: carries(goal, path),
+            sources: feeding.len() as u32,
+            cpus: cpus_of(&cores, paths, path),
+        };
+        if feeding.is_empty() {
+            continue;
         }
+        let count = of_nic(&needs, goal.workers);
+        notes.extend(count.note);
+        dealt.extend((0..count.workers as usize).map(|worker| (feeding[worker % feeding.len()], index)));
     }
-    workers
+    // Sources first, so that the workers of a source stand together.
+    dealt.sort_by_key(|(source, _)| *source);
+    let shares = shares(paths);
+    let of_source = |source: usize| dealt.iter().filter(move |(other, _)| *other == source);
+    let mut workers = Vec::with_capacity(dealt.len());
+    for &(source_index, path_index) in &dealt {
+        let (source, path) = (&sources[source_index], &paths[path_index]);
+        let (core, node) = take_core(&mut cores, &path.node, &source.node);
+        let divided = source.queue_depth / of_source(source_index).count().max(1) as u32;
+        let all: f64 = of_source(source_index).map(|(_, path)| shares[*path]).sum();
+        workers.push(WorkerPlan {
+            index: workers.len(),
+            source: source_index,
+            path: path_index,
+            core,
+            node,
+            block_bytes: source.block_bytes,
+            queue_depth: goal.queue_depth.unwrap_or(divided.max(FEWEST_READS)).max(1),
+            share: if all > 0.0 { shares[path_index] / all } else { 0.0 },
+        });
+    }
+    PlacedWorkers { workers, notes }
+}
+
+/// What one worker is likely to carry over a path.
+fn carries(goal: &Goal, path: &PathPlan) -> Option<WorkerCarries> {
+    let protocol = goal.protocols.first().copied().unwrap_or(Protocol::Tcp);
+    cpu_cost::sending(protocol, path.mtu.known().copied()).map(WorkerCarries::likely)
+}
+
+/// CPUs that the workers of a path have to themselves: those of its node, shared with the other paths there.
+fn cpus_of(cores: &[Core], paths: &[PathPlan], path: &PathPlan) -> u32 {
+    let on_node = |node: &Fact<u32>| node.known() == path.node.known();
+    let local = cores.iter().filter(|core| path.node.known().is_some() && on_node(&core.node)).count();
+    let (cpus, sharing) = match local {
+        0 => (cores.len(), paths.len()),
+        local => (local, paths.iter().filter(|other| on_node(&other.node)).count()),
+    };
+    (cpus / sharing.max(1)).max(1) as u32
 }
 
 /// One for each source where there is no path: what the disk stage needs. They are pinned to nothing.

@@ -1,5 +1,6 @@
 //! `linerate plan`: one screen, or the JSON of the contract.
 
+mod data_plane;
 mod needs;
 mod table;
 mod wall;
@@ -88,6 +89,7 @@ impl FlowReport {
             "gains": plan.gains,
             "workers": plan.shares,
             "placement": plan.placement,
+            "data_plane": plan.data_plane,
             "resources": plan.resources,
             "findings": self.findings,
             "before": self.before,
@@ -137,6 +139,9 @@ impl FlowReport {
         lines.push(String::new());
         lines.extend(table::table(plan, width, style));
         self.placement(&mut lines, width);
+        if let Some(plane) = &plan.data_plane {
+            data_plane::data_plane(&mut lines, plane, width);
+        }
         if let Some(sizing) = &self.sizing {
             needs::needs(&mut lines, sizing, |rate| self.show(rate), width, style);
         }

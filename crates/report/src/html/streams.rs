@@ -43,6 +43,13 @@ fn facts(results: &[(&Measurement, &StreamsResult)]) -> Vec<(&'static str, Strin
         for (word, trips) in [("idle", result.idle_latency), ("beside the bulk", result.loaded_latency)] {
             facts.extend(trips.map(|trips| ("Round-trip times", told(&measurement.name, word, &trips))));
         }
+        facts.extend(result.network_only_bytes_per_second.map(|rate| {
+            let rate = show_bits_rate(rate);
+            (
+                "Network only",
+                format!("{}: {rate}, counted in the kernel and not copied to a program", measurement.name),
+            )
+        }));
         facts.extend(stream_words::at_nic(result).map(|text| ("At the NIC", text)));
         facts.extend(stream_words::search(measurement, result).map(|text| ("Rate", text)));
     }

@@ -74,6 +74,14 @@ fn rows(measurement: &Measurement) -> Vec<Vec<String>> {
         measurement.receiver.as_ref().map_or(String::new(), |peer| quantity(peer.cpu_seconds_per_gb)),
         stream_words::remarks(measurement).join(", "),
     ]];
+    if let Some(rate) = streams.and_then(|result| result.network_only_bytes_per_second) {
+        let remark = "counted in the kernel, not copied to a program";
+        rows.push(vec!["  network only".into(), show_bits_rate(rate)]);
+        if let Some(row) = rows.last_mut() {
+            row.resize(FIGURES.len() - 1, String::new());
+            row.push(remark.into());
+        }
+    }
     let Some(result) = streams.filter(|result| result.paths.len() > 1) else { return rows };
     for path in &result.paths {
         let way = match (result.job.direction, path.direction) {

@@ -44,6 +44,7 @@ pub(crate) fn hello(
         receive_buffer_max_bytes: sysroot.parse("/proc/sys/net/core/rmem_max").known().copied(),
         send_buffer_max_bytes: sysroot.parse("/proc/sys/net/core/wmem_max").known().copied(),
         rate_limit: settings.limits.client.bytes_per_second,
+        discards: true,
         time_limit_seconds: settings.limits.test_time.map(|time| time.as_secs_f64()),
     }
 }

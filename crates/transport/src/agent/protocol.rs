@@ -102,6 +102,10 @@ pub struct Hello {
     /// Payload that all streams of a client together may move, bytes per second.
     #[serde(default)]
     pub rate_limit: Option<f64>,
+    /// Its receivers can count without copying (`StreamSpec::discard`); agents that say nothing would copy all the
+    /// same.
+    #[serde(default)]
+    pub discards: bool,
     /// Length of one test, seconds; then the agent ends it.
     #[serde(default)]
     pub time_limit_seconds: Option<f64>,

@@ -80,6 +80,9 @@ pub struct NetworkArgs {
     /// Measure each figure pinned and not pinned
     #[arg(long)]
     pub compare_pinning: bool,
+    /// Measure each figure of TCP once more with receivers that count and do not copy (MSG_TRUNC): the network alone
+    #[arg(long, conflicts_with_all = ["iperf3", "no_receiver", "verify", "find_rate"])]
+    pub skip_receive_copy: bool,
     /// Bind the sockets of a path to its interface (SO_BINDTODEVICE; needs root)
     #[arg(long)]
     pub bind_device: bool,

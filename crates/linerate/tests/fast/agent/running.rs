@@ -188,6 +188,7 @@ pub fn spec(protocol: Protocol, role: StreamRole) -> StreamSpec {
         receive_buffer_bytes: None,
         core: None,
         verify: false,
+        discard: false,
     }
 }
 

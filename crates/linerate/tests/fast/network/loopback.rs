@@ -118,6 +118,20 @@ fn pinned_and_not_pinned_are_side_by_side() {
 }
 
 #[test]
+fn what_a_program_receives_and_the_network_alone_are_both_shown() {
+    let words = ["--protocol", "tcp", "--skip-receive-copy"];
+    let run =
+        json(&network(&[&QUICK[..], &CHOSEN, &words, &["--json"]].concat()).output().expect("it starts"));
+    for measurement in measurements(&run) {
+        let alone = measurement["streams"]["network_only_bytes_per_second"].as_f64();
+        assert!(alone.is_some_and(|rate| rate > 0.0), "{}: {alone:?}", measurement["name"]);
+        assert!(measurement["bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0));
+    }
+    let output = network(&[&QUICK[..], &CHOSEN, &words].concat()).output().expect("it starts");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("network only"), "{}", said(&output));
+}
+
+#[test]
 fn the_way_of_sending_is_chosen_and_said() {
     let words = ["--protocol", "tcp", "--direction", "send", "--json"];
     let run = json(&network(&[&QUICK[..], &words].concat()).output().expect("it starts"));

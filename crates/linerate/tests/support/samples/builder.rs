@@ -141,6 +141,7 @@ impl Spec {
             budget_seconds: 55.0,
             block_bytes: None,
             queue_depth: None,
+            workers: None,
             datagram_bytes: None,
             congestion_control: None,
             verify: false,

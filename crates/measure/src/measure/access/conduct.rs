@@ -5,6 +5,7 @@ use super::AccessJob;
 use super::figure::{Watched, measurement};
 use super::files::Prepared;
 use super::meter::{Boundary, WorkerMeter};
+use super::pinning::{self, PinningTrials};
 use super::series::Series;
 use super::worker_pool::WorkerPool;
 use crate::event::{Event, Listener};
@@ -36,6 +37,8 @@ pub struct AccessBench<'a> {
     pub io_uring: bool,
     /// Workers take only what nobody else wants of CPUs and disks.
     pub idle: bool,
+    /// Whether workers are pinned, as far as it was tried.
+    pub pinning: PinningTrials,
     /// Settling time of a timed job, seconds; not counted ([`WARM_UP_SECONDS`]).
     pub warm_up_seconds: f64,
     /// Windows of a timed job, each as long as the job says.
@@ -65,7 +68,9 @@ pub fn conduct(
     prepared: &Prepared,
 ) -> Result<Measurement, Failure> {
     let devices = prepared.devices_of(job);
-    let pool = WorkerPool::start(bench, job, prepared)?;
+    let trial = pinning::trial(bench, job, prepared)?;
+    let pinned = trial.as_ref().is_none_or(|trial| trial.pinned);
+    let pool = WorkerPool::start(bench, job, prepared, pinned)?;
     let expected =
         job.seconds.map_or(0.0, |seconds| bench.warm_up_seconds + seconds * f64::from(bench.windows));
     let name = super::figure::title(job);
@@ -82,7 +87,12 @@ pub fn conduct(
         let why = ended.errors.first().cloned().unwrap_or_else(|| "no worker could start".into());
         return Err(Failure::Lacks(why));
     }
-    Ok(measurement(bench, job, prepared, watched, ended))
+    let mut measured = measurement(bench, job, prepared, watched, ended);
+    if !pinned {
+        measured.flags.push("not-pinned".into());
+    }
+    measured.access.iter_mut().for_each(|access| access.pinning.clone_from(&trial));
+    Ok(measured)
 }
 
 fn in_windows(

@@ -17,6 +17,7 @@ mod merge;
 mod meter;
 mod opened;
 mod parts;
+mod pinning;
 mod result;
 mod scaling;
 mod series;
@@ -37,6 +38,7 @@ pub use linerate_model::plan::Burst;
 pub use merge::merged;
 #[cfg(test)]
 pub(crate) use parts::tests::job as test_job;
+pub use pinning::{PinningTrial, PinningTrials};
 pub use result::*;
 pub use scaling::{Reached, curve, numbers};
 pub(crate) use series::{SHORT_WINDOW_SECONDS, Series};

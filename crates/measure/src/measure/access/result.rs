@@ -1,6 +1,6 @@
 //! What came of a job: rates, latencies, devices, and the checks that tell whether to believe them.
 
-use super::{AccessJob, Burst};
+use super::{AccessJob, Burst, PinningTrial};
 use serde::{Deserialize, Serialize};
 
 /// The part of a `Measurement` that only file access has. Rates in bytes per second, times in seconds.
@@ -32,6 +32,9 @@ pub struct AccessResult {
     /// Each visit's own figures, in the order in which they were taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub visits: Vec<JobRound>,
+    /// Whether pinned workers were slower than those that the kernel places; none: not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinning: Option<PinningTrial>,
     /// Of several sources at once: the sum of what each of them reached alone with its own workers of this job,
     /// bytes per second; none: not measured (`disk --scaling`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +57,7 @@ impl AccessResult {
             corrupt: None,
             errors: Vec::new(),
             visits: Vec::new(),
+            pinning: None,
             baseline_bytes_per_second: None,
         }
     }

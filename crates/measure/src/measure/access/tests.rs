@@ -32,6 +32,7 @@ impl TestBench {
             listener: &mut self.listener,
             io_uring: true,
             idle: false,
+            pinning: PinningTrials::default(),
             warm_up_seconds: 0.02,
             windows: 2,
         }

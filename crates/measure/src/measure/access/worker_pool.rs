@@ -48,14 +48,15 @@ pub(crate) struct WorkersEnd {
 }
 
 impl WorkerPool {
-    /// Opens each worker's part, then starts all.
+    /// Opens each worker's part, then starts all. `pinned`: where there are CPUs enough.
     pub(crate) fn start(
         bench: &AccessBench<'_>,
         job: &AccessJob,
         prepared: &Prepared,
+        pinned: bool,
     ) -> Result<Self, Failure> {
         check_memory(bench.sysroot, job)?;
-        let cores = cores_for(bench, job);
+        let cores = if pinned { cores_for(bench, job) } else { Vec::new() };
         let mut parts = Vec::with_capacity(job.workers as usize);
         for worker in 0..job.workers {
             let whose = if job.reads() { reads_part_of(job, worker) } else { worker };

@@ -100,6 +100,9 @@ pub struct StreamsJob {
     /// Checksum at both ends.
     #[serde(default)]
     pub verify: bool,
+    /// Receivers count the bytes and do not copy them (TCP).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub skip_receive_copy: bool,
     /// A request and its answer beside the bulk, one at a time on each path.
     #[serde(default)]
     pub latency: bool,
@@ -124,6 +127,7 @@ impl StreamsJob {
             receive_buffer_bytes: None,
             pin: Pin::Auto,
             verify: false,
+            skip_receive_copy: false,
             latency: false,
         }
     }

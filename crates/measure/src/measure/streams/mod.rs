@@ -98,7 +98,7 @@ impl StreamBench<'_> {
 }
 
 /// As [`measure`], but nobody hears of it: for trials.
-pub(super) fn measure_quietly(bench: &mut StreamBench<'_>, job: &StreamsJob) -> StreamMeasurement {
+pub(crate) fn measure_quietly(bench: &mut StreamBench<'_>, job: &StreamsJob) -> StreamMeasurement {
     let mut silent = Silent;
     let name = describe::name(bench, job);
     let mut quiet = StreamBench { listener: &mut silent, opened: Vec::new(), ..*bench };

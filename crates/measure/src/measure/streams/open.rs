@@ -181,6 +181,7 @@ fn spec(
         receive_buffer_bytes: job.receive_buffer_bytes.filter(|_| !asks),
         core: place.core,
         verify: job.verify && !asks,
+        discard: job.skip_receive_copy && job.protocol == Protocol::Tcp && !asks,
     }
 }
 
@@ -280,6 +281,7 @@ mod tests {
                 receive_buffer_bytes: None,
                 core: None,
                 verify: false,
+                discard: false,
             };
             let end = other_end(&Wanted { path: 0, number: 0, spec, peer_core: Some(3) }, &job);
             (end.role, end.method, end.write_bytes)

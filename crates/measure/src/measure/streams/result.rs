@@ -24,6 +24,14 @@ pub struct StreamsResult {
     /// Ways of sending that were tried before it, the chosen one marked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<MethodTrial>,
+    /// The same streams once more with receivers that count and do not copy (`--skip-receive-copy`), bytes of
+    /// payload per second: what the network and the kernels carry. `bytes_per_second` of the measurement is what a
+    /// program received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_only_bytes_per_second: Option<f64>,
+    /// Its windows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network_only_samples: Vec<f64>,
     /// How the rate was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<RateSearch>,
@@ -48,6 +56,8 @@ impl StreamsResult {
             idle_latency: None,
             loaded_latency: None,
             methods: Vec::new(),
+            network_only_bytes_per_second: None,
+            network_only_samples: Vec::new(),
             search: None,
             path_mtus: Vec::new(),
             at_nic: None,

@@ -4,7 +4,8 @@ use super::super::scratch::{Scratch, ScratchSpec};
 use super::{FigureContext, FigureKind, FigureSpec, PreparedFigure, ProcessOptions};
 use crate::event::Silent;
 use crate::measure::access::{
-    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, Prepared, conduct,
+    Access, AccessBench, AccessJob, AccessOrder, Engine, FileLayout, Permissions, PinningTrials, Prepared,
+    conduct,
 };
 use linerate_facts::failure::Failure;
 use linerate_system::file::{drop_pages, open_to_read, size_of};
@@ -146,6 +147,7 @@ fn bench<'a>(place: FigureContext<'a>, silent: &'a mut Silent, io_uring: bool) -
         listener: silent,
         io_uring,
         idle: false,
+        pinning: PinningTrials::default(),
         warm_up_seconds: 0.1,
         windows: 1,
     }

@@ -11,8 +11,8 @@ mod time;
 use super::{Run, RunContext, Save};
 use crate::event::Event;
 use crate::measure::access::{
-    AccessBench, AccessJob, MOST_ROUNDS, Permissions, Prepared, WARM_UP_SECONDS, WINDOW_ROUNDS, conduct,
-    merged, steady, title,
+    AccessBench, AccessJob, MOST_ROUNDS, Permissions, PinningTrials, Prepared, WARM_UP_SECONDS,
+    WINDOW_ROUNDS, conduct, merged, steady, title,
 };
 use crate::measure::{Measurement, Stage};
 pub use grid::{DiskGrid, WorkerParts};
@@ -70,6 +70,7 @@ pub fn conduct_disk(mut context: RunContext<'_>, order: &DiskSpec) -> Result<Run
         listener: &mut *context.listener,
         io_uring: order.io_uring,
         idle: order.idle,
+        pinning: PinningTrials::default(),
         warm_up_seconds: WARM_UP_SECONDS,
         windows: 1,
     };

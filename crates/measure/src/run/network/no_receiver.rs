@@ -150,6 +150,7 @@ impl<'a> Sending<'a> {
             receive_buffer_bytes: None,
             core: None,
             verify: false,
+            discard: false,
         };
         let job = StreamsJob {
             streams,

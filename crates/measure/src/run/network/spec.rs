@@ -41,6 +41,8 @@ pub struct NetworkSpec {
     pub pin: Pin,
     /// Each figure pinned and not pinned.
     pub compare_pinning: bool,
+    /// Each figure of TCP once more with receivers that do not copy.
+    pub skip_receive_copy: bool,
     pub verify: bool,
     /// Round trips, idle and beside the bulk.
     pub latency: bool,

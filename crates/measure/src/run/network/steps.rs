@@ -3,15 +3,16 @@
 
 use super::NetworkSpec;
 use crate::event::Event;
-use crate::measure::Stage;
 use crate::measure::streams::{
     MethodTrial, PathMtu, RateSearch, RoundTrips, SenderSource, StreamBench, StreamDirection, StreamsJob,
     StreamsResult, choose_method, choose_peer_method, compare_congestion_controls, find_path_mtus, find_rate,
-    idle_latency, measure,
+    idle_latency, measure, measure_quietly,
 };
+use crate::measure::{Measurement, Stage};
 use crate::run::{Run, Save};
 use linerate_facts::protocol::Protocol;
 use linerate_model::plan::Pin;
+use linerate_transport::agent::AgentSession;
 use std::sync::atomic::Ordering;
 
 /// Trials and openings beside the figures, seconds: for the progress line.
@@ -73,6 +74,7 @@ impl Steps<'_, '_> {
         let order = self.order;
         let each = self.bench.windows.total().as_secs_f64() + 0.5;
         let pinnings = if order.compare_pinning { 2.0 } else { 1.0 };
+        let pinnings = if order.skip_receive_copy { 2.0 * pinnings } else { pinnings };
         let figures = (order.protocols.len() * order.directions.len()) as f64 * pinnings;
         let seconds = figures * each + TRIALS_SECONDS;
         self.bench.listener.hear(&Event::Remaining { seconds });
@@ -133,9 +135,33 @@ impl Steps<'_, '_> {
                 return;
             }
             let job = StreamsJob { pin, ..job.clone() };
-            let measured = measure(&mut self.bench, &job);
+            let mut measured = measure(&mut self.bench, &job);
+            if let Some(figure) = &mut measured.measurement {
+                measured.failures.extend(self.network_only(&job, figure));
+            }
             self.keep(measured.measurement, measured.failures, learned, None);
         }
+    }
+
+    /// The same streams with receivers that do not copy, beside a figure; what failed.
+    fn network_only(&mut self, job: &StreamsJob, figure: &mut Measurement) -> Vec<String> {
+        if !self.order.skip_receive_copy || job.protocol != Protocol::Tcp || self.stopped() {
+            return Vec::new();
+        }
+        let copies = self.bench.sessions.iter().map(AgentSession::hello).find(|hello| !hello.discards);
+        if let (Some(agent), true) = (copies, job.direction.has(true)) {
+            return vec![format!(
+                "{}: --skip-receive-copy: the agent on {} (version {}) cannot count without copying; update it",
+                figure.name, agent.host, agent.version
+            )];
+        }
+        let job = StreamsJob { skip_receive_copy: true, latency: false, ..job.clone() };
+        let measured = measure_quietly(&mut self.bench, &job);
+        if let (Some(alone), Some(result)) = (measured.measurement, &mut figure.streams) {
+            result.network_only_bytes_per_second = Some(alone.bytes_per_second);
+            result.network_only_samples = alone.samples;
+        }
+        measured.failures.into_iter().map(|why| format!("{}, without copying: {why}", figure.name)).collect()
     }
 
     /// The same file from the page cache and past it, after the figure from memory: hot, cached and cold side
@@ -180,7 +206,7 @@ impl Steps<'_, '_> {
 
     fn keep(
         &mut self,
-        measurement: Option<crate::measure::Measurement>,
+        measurement: Option<Measurement>,
         failures: Vec<String>,
         learned: &Learned,
         search: Option<RateSearch>,

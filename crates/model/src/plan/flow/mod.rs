@@ -1,6 +1,7 @@
 //! A flow over the parts of a machine: `plan_flow(&Parts, &Flow) -> FlowPlan`. Nothing is measured and
 //! nothing is opened.
 
+mod data_plane;
 mod ends;
 mod figures;
 mod graph;
@@ -52,6 +53,7 @@ pub fn plan_flow(parts: &MachineParts, flow: &Flow) -> FlowPlan {
         likely,
         next,
         gains,
+        data_plane: data_plane::data_plane(parts, flow, &split.through, figures::touches(flow, parts)),
         shares: split.shares,
         placement: split.placement,
         resources,

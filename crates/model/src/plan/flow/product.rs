@@ -1,6 +1,7 @@
 //! What a flow is, and what the parts allow it: ceiling, what binds, what binds next, who feeds whom.
 
 use crate::plan::{Bound, Resource};
+use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +79,44 @@ pub struct FlowPlan {
     pub shares: Vec<FlowShare>,
     /// What crosses between nodes, and how to place it better.
     pub placement: Placement,
+    /// What linerate needs to send it; none where the flow does not end at NICs, or where the rate or the cost of
+    /// a byte is not known.
+    pub data_plane: Option<DataPlane>,
     /// Everything on the way, sources first.
     pub resources: Vec<Resource>,
+}
+
+/// Workers, CPUs and memory of a flow to NICs, at its likely rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DataPlane {
+    /// By NIC.
+    pub workers: Vec<NicWorkers>,
+    /// CPU seconds a second of all of them.
+    pub cpus: f64,
+    /// Cores that the machine has.
+    pub cores: Fact<f64>,
+    /// Crossings of the memory bus by each byte.
+    pub memory_touches: f64,
+    /// Reads in flight over all workers, by Little's law, and bytes of each.
+    pub reads_in_flight: u32,
+    pub block_bytes: u64,
+    /// Buffers of all workers, bytes.
+    pub pool_bytes: u64,
+    /// Where the number of workers comes from, of the last NIC.
+    pub why: String,
+}
+
+/// The workers of a NIC.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NicWorkers {
+    /// Id.
+    pub nic: String,
+    /// NUMA node of the NIC, on whose CPUs they run; none where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    pub workers: u32,
+    /// What they send.
+    pub bytes_per_second: f64,
 }
 
 /// What lifting one resource gains.

@@ -1,17 +1,26 @@
-//! Reading a file ahead of the sender, at depth and past the page cache: what a cold file on a fast disk
-//! needs.
+//! A file past the page cache to a TCP socket: what a cold file on a fast disk needs.
+//!
+//! As the workers of a run do it: reads at depth and the send go through one ring, so that the disk is asked for
+//! the next blocks while one is copied into the socket. (With a blocking send between two looks at the ring a disk
+//! of 1.73 GB/s gave 1.29.)
 
 use super::content::Range;
 use linerate_system::buffers::{Lease, Pool};
 use linerate_system::queue::{self, Action, Completion, Queue, Transfer};
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Bytes a read.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Reads in flight, and blocks that wait to be sent.
-const BLOCKS: usize = 16;
+/// Reads in flight, the block that is being sent and the next: as a worker of a run has them.
+const BLOCKS: usize = 8 + 2;
+/// Of the queue's files.
+const SOURCE: usize = 0;
+const SOCKET: usize = 1;
 /// Direct reads begin at multiples of this (a sector of 4 KiB at most, open(2)).
 const ALIGNMENT: u64 = 4096;
 
@@ -25,6 +34,8 @@ pub(super) struct ReadAhead {
     next: u64,
     wanted: u64,
     blocks: VecDeque<Block>,
+    /// Number of the front block while it is being sent.
+    sending: Option<usize>,
     done: Vec<Completion>,
 }
 
@@ -38,27 +49,42 @@ struct Block {
 }
 
 impl ReadAhead {
-    /// `wanted` bytes of the range of `length` bytes, begun again at its end.
-    pub(super) fn new(range: Range, length: u64, wanted: u64) -> io::Result<Self> {
+    /// `wanted` bytes of the range of `length` bytes, begun again at its end, for this socket.
+    pub(super) fn new(stream: &TcpStream, range: Range, length: u64, wanted: u64) -> io::Result<Self> {
         let pool = Pool::new(BLOCKS, BLOCK_BYTES)?;
-        let (queue, _) = queue::open(true, vec![Arc::clone(&range.file)], &pool)?;
+        let socket = File::from(OwnedFd::from(stream.try_clone()?));
+        let (queue, _) = queue::open(true, vec![Arc::clone(&range.file), Arc::new(socket)], &pool)?;
         let (blocks, done) = (VecDeque::with_capacity(BLOCKS), Vec::with_capacity(BLOCKS));
-        Ok(ReadAhead { queue, pool, range, length, next: 0, wanted, blocks, done })
+        Ok(ReadAhead { queue, pool, range, length, next: 0, wanted, blocks, sending: None, done })
     }
 
-    /// The next bytes in order, at most `most`, at least one; WouldBlock while they are not here.
-    pub(super) fn front(&mut self, most: usize) -> io::Result<&[u8]> {
+    /// Sends the next bytes in order, at most `most`; how many the kernel took, none at the end. WouldBlock while
+    /// they are not here, or the socket has no room: then what is under way goes on, and the call is repeated.
+    pub(super) fn send(&mut self, most: usize) -> io::Result<usize> {
         self.ask();
-        if self.blocks.front().is_some_and(|block| block.lease.is_none()) {
-            self.queue.turn(Some(super::STOP_CHECK), &mut self.done)?;
-            self.take()?;
+        if self.sending.is_none() && self.blocks.front().is_some_and(|block| block.lease.is_none()) {
+            self.turn()?;
         }
+        if self.sending.is_none() {
+            let Some(front) = self.blocks.front_mut() else { return Ok(0) };
+            let Some(lease) = front.lease.take() else { return Err(io::ErrorKind::WouldBlock.into()) };
+            let (from, length) = (front.from, (front.to - front.from).min(most));
+            self.sending = Some(lease.number());
+            let action = Action::Send { train_bytes: 0 };
+            self.queue.submit(lease, Transfer { action, file: SOCKET, offset: 0, from, length });
+        }
+        // Reads that end meanwhile find their place; the send may take several turns.
+        match self.turn()? {
+            Some(sent) => sent,
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// The bytes of the last send, until they are consumed.
+    pub(super) fn last(&self, sent: usize) -> &[u8] {
         match self.blocks.front() {
-            Some(Block { from, to, lease: Some(lease), .. }) => {
-                Ok(&lease.bytes()[*from..(*to).min(*from + most)])
-            }
-            Some(_) => Err(io::ErrorKind::WouldBlock.into()),
-            None => Ok(&[]),
+            Some(Block { from, lease: Some(lease), .. }) => &lease.bytes()[*from..*from + sent],
+            _ => &[],
         }
     }
 
@@ -84,27 +110,36 @@ impl ReadAhead {
             let to = from + useful as usize;
             let length = to.next_multiple_of(ALIGNMENT as usize);
             let number = lease.number();
-            self.queue.submit(lease, Transfer { action: Action::Read, file: 0, offset, from: 0, length });
+            self.queue
+                .submit(lease, Transfer { action: Action::Read, file: SOURCE, offset, from: 0, length });
             self.blocks.push_back(Block { number, at: self.next, from, to, lease: None });
             self.next = (self.next + useful) % self.length;
             self.wanted -= useful;
         }
     }
 
-    /// What has come finds its place.
-    fn take(&mut self) -> io::Result<()> {
+    /// Hands over what is queued and takes what has come; the end of the send, where it was among it.
+    fn turn(&mut self) -> io::Result<Option<io::Result<usize>>> {
+        self.queue.turn(Some(super::STOP_CHECK), &mut self.done)?;
+        let (mut ended, mut failed) = (None, Ok(()));
+        // All of them, also after an error: each brings a block home.
         for Completion { lease, result } in self.done.drain(..) {
             let number = lease.number();
             let Some(block) = self.blocks.iter_mut().find(|block| block.number == number) else {
                 self.pool.give_back(lease);
                 continue;
             };
-            match result {
-                Ok(read) if read >= block.to => block.lease = Some(lease),
-                Ok(_) => return Err(self.range.error(block.at, &io::ErrorKind::UnexpectedEof.into())),
-                Err(error) => return Err(self.range.error(block.at, &error)),
+            block.lease = Some(lease);
+            if self.sending.take_if(|sending| *sending == number).is_some() {
+                ended = Some(result);
+                continue;
             }
+            failed = failed.and(match result {
+                Ok(read) if read >= block.to => Ok(()),
+                Ok(_) => Err(self.range.error(block.at, &io::ErrorKind::UnexpectedEof.into())),
+                Err(error) => Err(self.range.error(block.at, &error)),
+            });
         }
-        Ok(())
+        failed.map(|()| ended)
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Hand<'a> {
                 let range = Range { file: Arc::clone(file), label: label.clone(), offset: *offset };
                 let method = if *direct {
                     let wanted = spec.limit_bytes.unwrap_or(*length);
-                    Method::Ahead(ReadAhead::new(range.clone(), *length, wanted)?)
+                    Method::Ahead(ReadAhead::new(stream, range.clone(), *length, wanted)?)
                 } else {
                     Self::file_method(spec.method, stream, call_bytes, &range)?
                 };
@@ -170,7 +170,7 @@ impl<'a> Hand<'a> {
             Method::Sendfile { file, offset } => handover::send_file(stream, file, *offset + at, bytes)?,
             Method::Splice { pipe, file, offset } => pipe.send(stream, file, *offset + at, bytes)?,
             Method::Zerocopy { sends, blocks } => send_zerocopy(sends, blocks, &self.origin, at, bytes)?,
-            Method::Ahead(ahead) => stream.write(ahead.front(bytes)?)?,
+            Method::Ahead(ahead) => ahead.send(bytes)?,
         };
         match &self.origin {
             Origin::File { range, .. } if taken == 0 => {
@@ -184,7 +184,7 @@ impl<'a> Hand<'a> {
     pub(super) fn digest(&mut self, digest: &mut crc_fast::Digest, at: u64, taken: usize) -> io::Result<()> {
         match (&mut self.method, &mut self.origin) {
             (Method::Read { block, from, .. }, _) => digest.update(&block.bytes()[*from..*from + taken]),
-            (Method::Ahead(ahead), _) => digest.update(ahead.front(taken)?),
+            (Method::Ahead(ahead), _) => digest.update(ahead.last(taken)),
             (_, Origin::Pattern(pattern)) => digest.update(&pattern[at as usize..at as usize + taken]),
             // Sent by the kernel from its own pages: read once more. Who changes the file meanwhile sees it
             // in the checksum.

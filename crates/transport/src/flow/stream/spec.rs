@@ -89,4 +89,8 @@ pub struct StreamSpec {
     /// Checksum what is sent and received (CRC-64/NVME of the stream).
     #[serde(default)]
     pub verify: bool,
+    /// A receiver counts the bytes and leaves them in the kernel (TCP; MSG_TRUNC): what the network and the kernel
+    /// carry, where a program's copy would be the limit. Not together with `verify`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discard: bool,
 }

@@ -12,6 +12,9 @@ use std::time::Instant;
 /// Bytes a read: large enough that calls do not cost, small enough to stay in the second-level cache.
 const READ_BYTES: usize = 512 << 10;
 
+/// Bytes a call where nothing is copied: the whole queue, and `stop` is looked at often.
+const DISCARD_BYTES: usize = 4 << 20;
+
 /// Receives until the other end's end, or `stop`.
 pub(super) fn receive(
     spec: &StreamSpec,
@@ -28,11 +31,13 @@ pub(super) fn receive(
     let mut digest = spec.verify.then(|| crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme));
     let mut view = TcpView::new(stream, counters);
     let mut reader = stream;
+    let discards = spec.discard && !spec.verify;
     let result = loop {
         if stop.load(Ordering::Relaxed) {
             break Ok(());
         }
-        match reader.read(buffer) {
+        let taken = if discards { socket::discard(stream, DISCARD_BYTES) } else { reader.read(buffer) };
+        match taken {
             Ok(0) => break Ok(()),
             Ok(length) => {
                 if let Some(digest) = &mut digest {

@@ -24,6 +24,7 @@ pub(super) fn spec() -> StreamSpec {
         receive_buffer_bytes: None,
         core: None,
         verify: false,
+        discard: false,
     }
 }
 
@@ -112,6 +113,17 @@ mod tcp {
                 assert_eq!((near.checksum, far.checksum), (wanted, wanted), "{method:?} {direct}");
             }
         }
+    }
+
+    #[test]
+    fn a_receiver_that_discards_counts_every_byte() {
+        let spec = StreamSpec { limit_bytes: Some(9_000_001), discard: true, ..spec() };
+        let (near, far) = run_both(spec, tcp_pair(), Content::Memory, None);
+        assert_eq!((near.bytes, far.bytes), (9_000_001, 9_000_001));
+        let verified =
+            StreamSpec { limit_bytes: Some(3_000_001), discard: true, verify: true, ..super::spec() };
+        let (near, far) = run_both(verified, tcp_pair(), Content::Memory, None);
+        assert_eq!((far.bytes, far.checksum), (3_000_001, near.checksum), "what is checked is copied");
     }
 
     #[test]

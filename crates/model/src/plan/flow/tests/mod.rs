@@ -1,5 +1,6 @@
 //! Flows over machines whose answer is known, and over random ones.
 
+mod data_plane;
 mod measured;
 mod probed;
 mod published;

@@ -1,0 +1,86 @@
+//! What linerate itself would need for a flow to NICs: workers, CPUs, reads in flight, buffer memory.
+
+use super::product::{DataPlane, Flow, FlowEnd, NicWorkers};
+use crate::plan::cpu_cost;
+use crate::plan::parts::{DeviceKind, MachineParts, PartPlace};
+use crate::plan::pool::pool_bytes;
+use crate::plan::worker_count::{WorkerCarries, reads_for};
+use crate::plan::{DEFAULT_BLOCK_BYTES, DEFAULT_QUEUE_DEPTH};
+use linerate_facts::fact::Fact;
+use std::collections::BTreeMap;
+
+/// Of a flow that ends at NICs and whose likely rate is known. `through`: bytes per second by resource.
+pub(super) fn data_plane(
+    parts: &MachineParts,
+    flow: &Flow,
+    through: &BTreeMap<String, f64>,
+    touches: f64,
+) -> Option<DataPlane> {
+    let nics: Vec<&String> = flow.to.iter().filter_map(nic_of).collect();
+    if nics.is_empty() || nics.len() != flow.to.len() {
+        return None;
+    }
+    let carries = |mtu: Option<u32>| match parts.cpu_seconds_per_gb.known() {
+        Some(cost) => Some(WorkerCarries::at_cost(*cost)),
+        None => cpu_cost::default_of(parts, flow)
+            .and_then(|_| cpu_cost::sending(flow.protocol, mtu))
+            .map(WorkerCarries::likely),
+    };
+    let mut workers = Vec::new();
+    let (mut total, mut cpus, mut why) = (0.0, 0.0, String::new());
+    for id in nics {
+        let rate = through.get(id).copied().filter(|rate| *rate > 0.0)?;
+        let device = parts.device(id)?;
+        let mtu = match &device.what {
+            DeviceKind::Nic { mtu, .. } => mtu.known().copied(),
+            _ => None,
+        };
+        let carries = carries(mtu)?;
+        total += rate;
+        cpus += rate / carries.bytes_per_second;
+        why = carries.division(rate);
+        workers.push(NicWorkers {
+            nic: id.clone(),
+            node: node_of(parts, &device.place),
+            workers: carries.workers(rate),
+            bytes_per_second: rate,
+        });
+    }
+    let count: u32 = workers.iter().map(|nic| nic.workers).sum();
+    // Two a worker at least: one is read while one is sent.
+    let reads = reads_for(total, DEFAULT_BLOCK_BYTES).max(DEFAULT_QUEUE_DEPTH).max(2 * count);
+    Some(DataPlane {
+        workers,
+        cpus,
+        cores: cores(parts),
+        memory_touches: touches,
+        reads_in_flight: reads,
+        block_bytes: DEFAULT_BLOCK_BYTES,
+        pool_bytes: pool_bytes(count, reads.div_ceil(count.max(1)), DEFAULT_BLOCK_BYTES),
+        why,
+    })
+}
+
+/// CPUs of the whole machine, as far as all nodes report them.
+fn cores(parts: &MachineParts) -> Fact<f64> {
+    let known: Option<Vec<f64>> = parts.nodes.iter().map(|node| node.cores.known().copied()).collect();
+    Fact::from_option(known.map(|cores| cores.iter().sum()), "the cores of a node are not known")
+}
+
+fn nic_of(end: &FlowEnd) -> Option<&String> {
+    match end {
+        FlowEnd::Device(id) if id.starts_with("nic:") => Some(id),
+        _ => None,
+    }
+}
+
+fn node_of(parts: &MachineParts, place: &PartPlace) -> Option<u32> {
+    match place {
+        PartPlace::Node(node) => Some(*node),
+        PartPlace::Joint(_) => parts.above(place).last().and_then(|joint| match joint.up {
+            PartPlace::Node(node) => Some(node),
+            _ => None,
+        }),
+        PartPlace::Unknown => None,
+    }
+}
