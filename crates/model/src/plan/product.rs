@@ -2,9 +2,14 @@
 
 use linerate_facts::fact::Fact;
 use linerate_facts::protocol::Protocol;
+use linerate_facts::wording::{counted, listed};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::path::PathBuf;
+
+/// Names of a line of the map of workers; more are counted.
+const MAP_NAMES: usize = 16;
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -320,6 +325,29 @@ pub struct Schedule {
 }
 
 impl Plan {
+    /// Who works where, a line a path: `eth0 (node 0): 2 workers on CPUs 0 and 1, from nvme0n1`.
+    pub fn worker_map(&self) -> Vec<String> {
+        let line = |(index, path): (usize, &PathPlan)| {
+            let own = || self.workers.iter().filter(move |worker| worker.path == index);
+            let cpus: BTreeSet<u32> = own().map(|worker| worker.core).collect();
+            let sources: BTreeSet<&str> = own()
+                .filter_map(|worker| self.sources.get(worker.source))
+                .map(|source| source.resource.trim_start_matches("disk:"))
+                .collect();
+            let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            let cpus: Vec<&str> = cpus.iter().map(String::as_str).collect();
+            let several = if cpus.len() > 1 { "CPUs" } else { "CPU" };
+            let node = path.node.known().map_or(String::new(), |node| format!(" (node {node})"));
+            let sources: Vec<&str> = sources.into_iter().collect();
+            (!cpus.is_empty()).then(|| {
+                let workers = counted(own().count(), "worker");
+                let (cpus, sources) = (listed(&cpus, MAP_NAMES), listed(&sources, MAP_NAMES));
+                format!("{}{node}: {workers} on {several} {cpus}, from {sources}", path.name)
+            })
+        };
+        self.paths.iter().enumerate().filter_map(line).collect()
+    }
+
     /// Fewer reads in flight of each worker than was planned, where a trial has shown that they do.
     pub fn keep_reads(&mut self, reads: Option<u32>) {
         let Some(reads) = reads else { return };

@@ -128,8 +128,11 @@ fn unequal_nics_get_unequal_shares_and_an_unknown_one_makes_them_equal() {
     machine.nics = vec![nic("eth0", Some(100), None), nic("eth1", Some(25), None)];
     let split = plan(&machine, &goal(), sources(2), paths(2), false);
     assert!((split.workers[0].share - 0.8).abs() < 1e-9 && (split.workers[1].share - 0.2).abs() < 1e-9);
-    assert_eq!(split.workers[0].queue_depth, 4, "the depth of a source is divided over its workers");
-    assert_eq!(split.sources[0].queue_depth, 8);
+    assert_eq!(
+        split.workers[0].queue_depth, 5,
+        "9 reads of a source, by Little's law, are divided over its workers"
+    );
+    assert_eq!(split.sources[0].queue_depth, 10);
     let eth1 = resource(&split, "nic:eth1");
     assert_eq!(eth1.rated, Some(25e9 / 8.0));
     assert_eq!(eth1.effective, Some(25e9 / 8.0 * 8948.0 / 9038.0));
@@ -202,6 +205,13 @@ fn one_volume_over_two_fast_nics_gets_workers_by_their_rate() {
     cores.sort_unstable();
     cores.dedup();
     assert_eq!(cores.len(), 10, "a CPU each");
+    assert_eq!(
+        plan.worker_map(),
+        [
+            "eth0: 5 workers on CPUs 0, 1, 2, 3 and 4, from loop0",
+            "eth1: 5 workers on CPUs 5, 6, 7, 8 and 9, from loop0"
+        ]
+    );
     assert!(plan.sources[0].queue_depth >= 56, "50 GB/s × 1.2 ms: {}", plan.sources[0].queue_depth);
     assert!(plan.notes.iter().any(|note| note.starts_with("5 workers on eth1")), "{:?}", plan.notes);
 }

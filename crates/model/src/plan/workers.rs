@@ -6,6 +6,7 @@
 //! Where the receiver is a process of our own on this machine, workers keep to the first half of the physical
 //! cores (in the kernel's order) and leave the rest to it.
 
+use super::DEFAULT_QUEUE_DEPTH;
 use super::cpu_cost;
 use super::pairing;
 use super::product::{Goal, PathPlan, SourcePlan, WorkerPlan};
@@ -73,7 +74,12 @@ pub(super) fn place(
     for &(source_index, path_index) in &dealt {
         let (source, path) = (&sources[source_index], &paths[path_index]);
         let (core, node) = take_core(&mut cores, &path.node, &source.node);
-        let divided = source.queue_depth / of_source(source_index).count().max(1) as u32;
+        let own = of_source(source_index).count().max(1) as u32;
+        // Rounded up where more than the usual depth is needed: fewer would not carry the rate.
+        let divided = match source.queue_depth > DEFAULT_QUEUE_DEPTH {
+            true => source.queue_depth.div_ceil(own),
+            false => source.queue_depth / own,
+        };
         let all: f64 = of_source(source_index).map(|(_, path)| shares[*path]).sum();
         workers.push(WorkerPlan {
             index: workers.len(),

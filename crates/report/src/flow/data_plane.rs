@@ -32,12 +32,13 @@ pub(super) fn data_plane(lines: &mut Vec<String>, plane: &DataPlane, width: usiz
         plane.cpus
     );
     put(lines, "CPUs", &text, width, str::to_string);
-    let text = format!(
-        "{} of buffers: {} of {} in flight (what is under way while a disk answers), the rest being sent",
-        show_size(plane.pool_bytes),
+    let reads = format!(
+        ": {} of {} in flight (what is under way while a disk answers), the rest being sent",
         counted(plane.reads_in_flight, "read"),
         show_size(plane.block_bytes)
     );
+    let reads = if plane.reads_in_flight > 0 { reads } else { ", always the same bytes".into() };
+    let text = format!("{} of buffers{reads}", show_size(plane.pool_bytes));
     put(lines, "memory", &text, width, str::to_string);
 }
 

@@ -170,6 +170,7 @@ pub(super) fn reproduce(run: &Run) -> Markup {
                 " s the path. " (plan.workers.len()) " workers, " (units::show_size(plan.pool_bytes)) " of \
                     buffers."
             }
+            (list("Workers by NIC", &plan.worker_map()))
             (list("Notes of the plan", &plan.notes))
         }
         (list("What linerate changed on this machine", &run.changes))

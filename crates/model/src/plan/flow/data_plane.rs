@@ -48,7 +48,10 @@ pub(super) fn data_plane(
     }
     let count: u32 = workers.iter().map(|nic| nic.workers).sum();
     // Two a worker at least: one is read while one is sent.
-    let reads = reads_for(total, DEFAULT_BLOCK_BYTES).max(DEFAULT_QUEUE_DEPTH).max(2 * count);
+    let reads = match flow.from.contains(&FlowEnd::Memory) {
+        true => 0,
+        false => reads_for(total, DEFAULT_BLOCK_BYTES).max(DEFAULT_QUEUE_DEPTH).max(2 * count),
+    };
     Some(DataPlane {
         workers,
         cpus,

@@ -97,7 +97,7 @@ pub struct DataPlane {
     pub cores: Fact<f64>,
     /// Crossings of the memory bus by each byte.
     pub memory_touches: f64,
-    /// Reads in flight over all workers, by Little's law, and bytes of each.
+    /// Reads in flight over all workers, by Little's law (none where memory is the source), and bytes of each.
     pub reads_in_flight: u32,
     pub block_bytes: u64,
     /// Buffers of all workers, bytes.
