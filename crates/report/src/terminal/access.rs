@@ -196,6 +196,15 @@ fn below(measurement: &Measurement, all: bool, common: bool, width: usize, style
             some => format!("{some} places did not hold what was written there"),
         });
     }
+    if let Some(trial) = access.pinning.as_ref().filter(|trial| !trial.pinned) {
+        let mean = |samples: &[f64]| samples.iter().sum::<f64>() / samples.len().max(1) as f64;
+        told.push(format!(
+            "not pinned: {:.0} requests a second in a short trial, {:.0} pinned (likely, the device's interrupts \
+             come to another CPU)",
+            mean(&trial.free_per_second),
+            mean(&trial.pinned_per_second)
+        ));
+    }
     told.extend(access.checks.failed.iter().map(|what| format!("mind: {}", printable(what))));
     let flags: Vec<String> = measurement.flags.iter().map(|flag| printable(flag)).collect();
     if !flags.is_empty() {

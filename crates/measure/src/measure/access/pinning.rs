@@ -108,7 +108,8 @@ fn sentence(job: &AccessJob, trial: &PinningTrial) -> String {
     let mean = |samples: &[f64]| samples.iter().sum::<f64>() / samples.len().max(1) as f64;
     format!(
         "reads of {} one after another: {:.0} a second pinned, {:.0} where the kernel places the workers, so they are \
-         not pinned; the device's interrupts come to another CPU, and programs that pin themselves lose as much",
+         not pinned; likely, the device's interrupts come to another CPU, and programs that pin themselves lose as \
+         much",
         show_size(job.transfer_bytes),
         mean(&trial.pinned_per_second),
         mean(&trial.free_per_second)
