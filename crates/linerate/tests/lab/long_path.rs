@@ -1,13 +1,8 @@
-//! Long ways (`lab up --rtt`): the delay and the loss are those that were asked for, and linerate names what limits
-//! TCP there, the window, the loss or the link, with a rate that holds.
-//!
-//! `./test` has the lab's own promises; the cells of 20 to 200 ms are those of `./test --thorough`
-//! (LINERATE_LAB_ROUNDS=1 takes each once, =10 ten times).
+//! Long ways (`lab up --rtt`): the delay and the loss are those that were asked for.
 
 use crate::support::lab::Lab;
 use crate::support::neighbours::undisturbed;
 use crate::support::program;
-use linerate::plan::long_path::CongestionControl;
 use serde_json::Value;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -104,119 +99,4 @@ fn network(lab: &Lab, agent: &Agent, words: &[&str]) -> Value {
     all.extend(words);
     let text = lab.succeed("run", &all);
     serde_json::from_str(&text).expect("JSON")
-}
-
-/// One cell: a way, and what limits a stream of cubic on it.
-struct Cell {
-    milliseconds: f64,
-    loss: f64,
-    link_megabits: u32,
-    kind: &'static str,
-}
-
-/// A link of 300 Mb/s: a stream's largest send buffer of 4 MiB is more than that needs up to 93 ms (5/6 of it are
-/// used). Loss is the limit of all others.
-fn cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for milliseconds in [20.0, 50.0, 100.0, 200.0] {
-        for loss in [0.0, 1e-4, 1e-3] {
-            let by_window = 5.0 / 6.0 * 4_194_304.0 / (milliseconds / 1e3);
-            let segments = CongestionControl::Cubic.window_segments(loss, milliseconds / 1e3);
-            let by_loss = segments
-                .filter(|_| loss > 0.0)
-                .map_or(f64::INFINITY, |all| all * 1448.0 / (milliseconds / 1e3));
-            let link: f64 = 300e6 / 8.0 * 1448.0 / 1514.0;
-            let kind = match by_loss < link.min(by_window) {
-                true => "loss",
-                false if by_window < link => "window",
-                false => "nic",
-            };
-            cells.push(Cell { milliseconds, loss, link_megabits: 300, kind });
-        }
-    }
-    cells
-}
-
-#[test]
-fn the_limit_of_each_cell_is_named_rightly() {
-    let Some(rounds) =
-        std::env::var("LINERATE_LAB_ROUNDS").ok().and_then(|rounds| rounds.parse::<u32>().ok())
-    else {
-        eprintln!("skipped: twelve long ways: ./test --thorough");
-        return;
-    };
-    let mut wrong = Vec::new();
-    let mut all = 0;
-    for cell in cells() {
-        let (trip, loss) = (format!("{}ms", cell.milliseconds), format!("{}%", cell.loss * 100.0));
-        let nics = cell.link_megabits.to_string();
-        let mut options = vec!["--rtt", &trip, "--nics", &nics, "--mtu", "1500"];
-        if cell.loss > 0.0 {
-            options.extend(["--loss", &loss]);
-        }
-        let Some(lab) = up("cell", &options) else { return };
-        let agent = Agent::of(&lab);
-        for _ in 0..rounds {
-            all += 1;
-            let said = one_run(&lab, &agent);
-            let line = format!(
-                "{trip} {loss}: {} was wanted; {} ({}), {:.1} Mb/s, {:.2} of predicted",
-                cell.kind, said.kind, said.certainty, said.megabits, said.achieved_of_predicted
-            );
-            eprintln!("{line}");
-            let as_predicted = cell.loss > 0.0 || (said.achieved_of_predicted - 1.0).abs() <= 0.1;
-            if said.kind != cell.kind || !as_predicted {
-                wrong.push(line);
-            }
-        }
-    }
-    assert!(wrong.len() * 10 <= all, "{} of {all}:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// What a run said.
-struct Said {
-    kind: String,
-    certainty: String,
-    achieved_of_predicted: f64,
-    megabits: f64,
-}
-
-fn one_run(lab: &Lab, agent: &Agent) -> Said {
-    let (key, program) = (agent.key(), program());
-    let (address, source) = (lab.succeed("address", &["0"]), lab.succeed("sources", &[]));
-    let output = tempfile::tempdir().expect("a folder");
-    let folder = output.path().join("run").display().to_string();
-    let peer = format!("{}:7411", address.trim());
-    lab.succeed(
-        "run",
-        &[
-            "--",
-            &program,
-            "run",
-            "--source",
-            source.trim(),
-            "--peer",
-            &peer,
-            "--key-file",
-            &key,
-            "--protocol",
-            "tcp",
-            "--congestion-control",
-            "cubic",
-            "--stages",
-            "network,path",
-            "--output",
-            &folder,
-        ],
-    );
-    let text = std::fs::read_to_string(output.path().join("run/run.json")).expect("run.json");
-    let run: Value = serde_json::from_str(&text).expect("JSON");
-    let found = &run["diagnosis"];
-    let text = |value: &Value| value.as_str().unwrap_or("").to_string();
-    Said {
-        kind: text(&found["bottleneck"]["kind"]),
-        certainty: text(&found["verdict"]),
-        achieved_of_predicted: found["achieved"]["of_predicted"].as_f64().unwrap_or(f64::NAN),
-        megabits: found["achieved"]["bytes_per_second"].as_f64().unwrap_or(f64::NAN) * 8e-6,
-    }
 }
