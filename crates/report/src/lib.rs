@@ -13,6 +13,7 @@ mod csv;
 mod extreme;
 mod figure;
 mod fio;
+pub mod fleet;
 mod flow;
 mod folder;
 pub mod grid;

@@ -2,6 +2,7 @@
 //! completions.
 
 mod disk;
+mod fleet;
 mod job;
 mod load;
 mod machine;
@@ -16,6 +17,7 @@ use super::definition::{START, try_parse_from};
 use super::output::KeepingArgs;
 use clap::{Args, Parser, Subcommand};
 pub(super) use disk::DiskArgs;
+pub(super) use fleet::{FleetArgs, FleetMemberArgs};
 pub(super) use job::JobArgs;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
@@ -111,6 +113,15 @@ pub enum Command {
     /// Only a client with the key is admitted. What comes is counted and thrown away, what goes is made in
     /// memory and goes only to who asked for it. Several clients may measure at once, each within its bounds.
     Agent(super::agent::AgentArgs),
+    /// Measure between many hosts, started by ssh, mpirun, srun or pdsh, and name the slow host or link
+    ///
+    /// From outside, --hosts or --hostfile name the hosts and --launch what starts linerate on them (ssh where it
+    /// is left away); the members connect back to this one. Inside a job (`srun linerate fleet pairs`, `mpirun -x
+    /// LINERATE_KEY linerate fleet pairs`, an indexed Job of Kubernetes) rank 0 coordinates.
+    Fleet(Box<FleetArgs>),
+    /// One host of a fleet, started by its coordinator
+    #[command(hide = true)]
+    FleetMember(FleetMemberArgs),
     /// Stream a movie of tiles to a wall of screens, at the rate of the hardware
     Wall(super::wall::WallArgs),
     /// Show which settings of this machine to change for its rates, and why; changes nothing by itself

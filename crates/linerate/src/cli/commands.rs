@@ -32,6 +32,9 @@ pub fn execute(words: Arguments) -> Result<u8, Failure> {
 }
 
 fn command(command: Command) -> Result<u8, Failure> {
+    if let Some(refused) = super::fleet::refused_in_job(&command) {
+        return refused;
+    }
     match command {
         Command::Run(words) => run(words),
         Command::Probe(words) => show_probe(&words),
@@ -42,6 +45,8 @@ fn command(command: Command) -> Result<u8, Failure> {
         Command::Memory(words) => super::memory::memory(&words),
         Command::Network(words) => super::network::network(&words),
         Command::Agent(words) => super::agent::agent(&words),
+        Command::Fleet(words) => super::fleet::fleet(&words),
+        Command::FleetMember(words) => super::fleet::member(&words),
         Command::Wall(words) => super::wall::wall(words),
         Command::Tune(words) => super::tune::tune(&words),
         Command::Watch(words) => super::watch::watch(&words),

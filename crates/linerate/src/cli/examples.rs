@@ -43,6 +43,23 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "fleet",
+        &[
+            (
+                "Which of eight hosts, or which link between them, is slow? Over ssh",
+                "linerate fleet pairs --hosts a[1-8]",
+            ),
+            (
+                "The hosts of a hostfile; saved as fleet.json and report.html",
+                "linerate fleet pairs --hostfile hosts.txt --output today",
+            ),
+            (
+                "In a job, where every rank runs this: srun, or mpirun -x LINERATE_KEY",
+                "linerate fleet all-to-all",
+            ),
+        ],
+    ),
+    (
         "capture",
         &[(
             "A tarball for a bug report, without names and addresses",

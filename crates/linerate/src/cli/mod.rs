@@ -12,6 +12,7 @@ mod definition;
 mod disk;
 mod examples;
 mod fio_job;
+mod fleet;
 mod list;
 mod load;
 mod log;

@@ -16,6 +16,7 @@ mod data_plane;
 mod disk;
 mod docs;
 mod first_contact;
+mod fleet;
 mod foreign;
 mod fuzz_corpus;
 mod iperf3;

@@ -8,6 +8,7 @@ mod support;
 
 mod bad_disk;
 mod disk;
+mod fleet;
 mod ledger;
 mod load;
 mod long_path;

@@ -1,0 +1,426 @@
+//! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
+//! and gives the product, also where members are lost on the way.
+
+use crate::differences::differences;
+use crate::error::{FleetError, JoinError};
+use crate::gather::{Joining, JoiningMember, accept, listener, named};
+use crate::launch::{LaunchPlan, LaunchedMembers, start_own};
+use crate::member::own_addresses;
+use crate::product::{AbsentHost, FleetCell, FleetMember, FleetResult, FleetVerdict, SCHEMA};
+use crate::protocol::DEFAULT_COORDINATOR_PORT;
+use crate::schedule::{FleetPattern, FlowEnds, WindowPlan};
+use crate::summary::verdict;
+use crate::window::{Conversation, GatheredMember, WindowSettings};
+use linerate_transport::admission::listen;
+use linerate_transport::agent::{AllowList, Key, Network, random};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// A time to look at `stop` while members come.
+const LOOK: Duration = Duration::from_millis(50);
+/// Where nobody says how many there are: no more are awaited when none has come for this long.
+const NO_MORE: Duration = Duration::from_secs(3);
+/// The fewest that have a pair.
+const LEAST_MEMBERS: usize = 2;
+
+/// Who starts the members.
+#[derive(Clone, Debug)]
+pub enum FleetStart {
+    /// This process, by a launcher.
+    Launch { plan: LaunchPlan, hosts: Vec<String> },
+    /// They run already, and this is rank 0 of their job, which is a member too.
+    Job,
+}
+
+/// What is to be measured, on whom, and how.
+#[derive(Clone, Debug)]
+pub struct FleetSpec {
+    pub pattern: FleetPattern,
+    pub start: FleetStart,
+    /// How many members there will be, where that is known.
+    pub members: Option<usize>,
+    /// This program on the members' hosts.
+    pub program: String,
+    /// `HOST:PORT` to listen on and to be reached by.
+    pub coordinator: Option<String>,
+    pub rendezvous: Option<PathBuf>,
+    /// Data goes between the members' addresses in this network.
+    pub network: Option<Network>,
+    pub seconds: f64,
+    pub warm_up_seconds: f64,
+    pub streams: u32,
+    /// Of all flows of a window together.
+    pub rate_limit: Option<f64>,
+    /// Members that have not come by then are left out.
+    pub patience: Duration,
+}
+
+/// What happens, for who shows it.
+#[derive(Debug)]
+pub enum FleetEvent<'a> {
+    /// All are there that will be.
+    Gathered(&'a FleetResult),
+    Absent(&'a AbsentHost),
+    Lost {
+        name: &'a str,
+        why: &'a str,
+    },
+    /// So many windows are done; the product so far.
+    Window {
+        done: usize,
+        all: usize,
+        result: &'a FleetResult,
+    },
+}
+
+/// Runs a fleet to its end. Members that are lost and hosts that never come are in the result; an error only where
+/// nothing can be measured.
+pub fn coordinate(
+    spec: &FleetSpec,
+    key: &Key,
+    stop: &AtomicBool,
+    listening: &mut dyn FnMut(FleetEvent<'_>),
+) -> Result<FleetResult, FleetError> {
+    let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let zero = Instant::now();
+    let (tcp, addresses) = open(spec)?;
+    let closed = AtomicBool::new(false);
+    let rendezvous = spec.rendezvous.as_ref().map(|file| Rendezvous::write(file, &addresses)).transpose()?;
+    let (sender, joins) = mpsc::channel();
+    std::thread::scope(|scope| {
+        // Whatever ends this, the accepting thread ends too.
+        let closing = Closing(&closed);
+        let (tcp, accepting) = (&tcp, &closed);
+        scope.spawn(move || accept(scope, tcp, key, zero, accepting, sender));
+        let mut launched = launch(spec, &addresses, key)?;
+        let gathered = gather(spec, &joins, &mut launched, stop, listening);
+        drop(closing);
+        drop(rendezvous);
+        let (joined, absent, errors) = gathered?;
+        let listed = match &spec.start {
+            FleetStart::Launch { hosts, .. } => hosts.as_slice(),
+            FleetStart::Job => &[],
+        };
+        let members = named(joined, listed)
+            .into_iter()
+            .map(|(name, member)| {
+                data_address(spec, &member, &name).map(|at| GatheredMember::new(name, member, at))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        one_family(&members)?;
+        let mut result = FleetResult {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            started,
+            pattern: spec.pattern,
+            seconds: spec.seconds,
+            streams: spec.streams,
+            members: Vec::new(),
+            absent,
+            differences: Vec::new(),
+            windows: Vec::new(),
+            cells: Vec::new(),
+            verdict: FleetVerdict::default(),
+            errors,
+        };
+        let settings = WindowSettings {
+            seconds: spec.seconds,
+            warm_up_seconds: spec.warm_up_seconds,
+            streams: spec.streams,
+            rate_limit: spec.rate_limit,
+        };
+        let mut conversation = Conversation::begin(scope, members, zero, settings);
+        measure(spec, &mut conversation, &mut result, stop, listening);
+        conversation.leave();
+        launched.end();
+        Ok(result)
+    })
+}
+
+/// Sets the flag when it goes.
+struct Closing<'a>(&'a AtomicBool);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The file that tells the other ranks the address; it goes with the value.
+struct Rendezvous(PathBuf);
+
+impl Rendezvous {
+    fn write(file: &std::path::Path, addresses: &[String]) -> Result<Rendezvous, FleetError> {
+        let failed = |error| FleetError::Rendezvous { file: file.into(), error };
+        let mut new = file.as_os_str().to_owned();
+        new.push(".new");
+        std::fs::write(&new, addresses.join("\n") + "\n").map_err(failed)?;
+        std::fs::rename(&new, file).map_err(failed)?;
+        Ok(Rendezvous(file.into()))
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        // Who reads it later would look for a coordinator that is gone.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens; also the words by which members reach it.
+fn open(spec: &FleetSpec) -> Result<(TcpListener, Vec<String>), FleetError> {
+    let in_job = matches!(spec.start, FleetStart::Job);
+    let (at, words) = match &spec.coordinator {
+        Some(text) => {
+            let text =
+                if text.contains(':') { text.clone() } else { format!("{text}:{DEFAULT_COORDINATOR_PORT}") };
+            let resolved = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+            let port = resolved.ok_or(FleetError::NoAddress)?.port();
+            (port, Some(text))
+        }
+        None if in_job && spec.rendezvous.is_none() => (DEFAULT_COORDINATOR_PORT, None),
+        None => (0, None),
+    };
+    let every = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, at))];
+    let in_use = "another fleet may have it; choose another with --coordinator HOST:PORT";
+    let sockets =
+        listen(&every).map_err(|error| FleetError::Listen(error.advise("--coordinator", in_use)))?;
+    let socket = sockets.into_iter().next().ok_or(FleetError::NoAddress)?;
+    let lacks = |error: std::io::Error| FleetError::Listen(linerate_facts::failure::Failure::lacks(error));
+    let tcp = listener(socket).map_err(lacks)?;
+    let port = tcp.local_addr().map_err(lacks)?.port();
+    let words = match words {
+        Some(text) => vec![match text.strip_suffix(":0") {
+            Some(host) => format!("{host}:{port}"),
+            None => text,
+        }],
+        None => own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port).to_string()).collect(),
+    };
+    if words.is_empty() {
+        return Err(FleetError::NoAddress);
+    }
+    Ok((tcp, words))
+}
+
+fn launch(spec: &FleetSpec, addresses: &[String], key: &Key) -> Result<LaunchedMembers, FleetError> {
+    let member = [spec.program.clone(), "fleet-member".into(), "--join".into(), addresses.join(",")];
+    Ok(match &spec.start {
+        FleetStart::Launch { plan, .. } => plan.start(&member, key)?,
+        FleetStart::Job => start_own(&member, key)?,
+    })
+}
+
+type Gathered = (Vec<JoiningMember>, Vec<AbsentHost>, Vec<String>);
+
+/// Awaits the members.
+fn gather(
+    spec: &FleetSpec,
+    joins: &mpsc::Receiver<Joining>,
+    launched: &mut LaunchedMembers,
+    stop: &AtomicBool,
+    listening: &mut dyn FnMut(FleetEvent<'_>),
+) -> Result<Gathered, FleetError> {
+    let hosts: &[String] = match &spec.start {
+        FleetStart::Launch { hosts, .. } => hosts,
+        FleetStart::Job => &[],
+    };
+    let listed = (!hosts.is_empty()).then_some(hosts.len());
+    let (mut joined, mut absent, mut errors): Gathered = Default::default();
+    let (began, mut last) = (Instant::now(), Instant::now());
+    let mut over = false;
+    loop {
+        match joins.recv_timeout(LOOK) {
+            Ok(Ok(member)) => {
+                joined.push(*member);
+                last = Instant::now();
+            }
+            Ok(Err(JoinError::Broken(broken))) => {
+                tracing::info!(%broken, "a member was lost while it joined")
+            }
+            Ok(Err(error)) => errors.push(error.to_string()),
+            Err(_) => {}
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(FleetError::Stopped);
+        }
+        for end in launched.ended() {
+            tracing::info!(host = ?end.host, why = end.why, "a launcher ended");
+            match end.host {
+                Some(name) if !joined.iter().any(|member| member.hello.name.as_ref() == Some(&name)) => {
+                    absent.push(AbsentHost { name, why: end.why });
+                }
+                Some(_) => {}
+                // It ran for all of them: those that are not there will not come.
+                None => {
+                    over = true;
+                    errors.push(end.why);
+                }
+            }
+        }
+        let of_job = joined.iter().find_map(|member| member.hello.size).map(|size| size as usize);
+        let expected = spec.members.or(listed).or(of_job);
+        let all = expected.is_some_and(|expected| {
+            joined.len() + absent.len() + errors_of_members(&errors, over) >= expected
+        });
+        let quiet = expected.is_none() && joined.len() >= LEAST_MEMBERS && last.elapsed() > NO_MORE;
+        let late = began.elapsed() > spec.patience;
+        if all || quiet || over || late {
+            let missing = hosts.iter().filter(|name| {
+                let came = |member: &JoiningMember| {
+                    member.hello.name.as_ref() == Some(name) || member.hello.host == **name
+                };
+                !joined.iter().any(came) && !absent.iter().any(|one| one.name == **name)
+            });
+            let named: Vec<String> = missing.cloned().collect();
+            // Names that no member bears may be aliases of those that came.
+            if late && joined.len() + absent.len() < expected.unwrap_or(0) {
+                let why = format!("it did not connect within {:.0} s", spec.patience.as_secs_f64());
+                absent.extend(named.into_iter().map(|name| AbsentHost { name, why: why.clone() }));
+                if hosts.is_empty() {
+                    let expected = expected.unwrap_or_default();
+                    errors.push(format!("{} of {expected} members {why}", expected - joined.len()));
+                }
+            }
+            absent.iter().for_each(|host| listening(FleetEvent::Absent(host)));
+            if joined.len() >= LEAST_MEMBERS {
+                return Ok((joined, absent, errors));
+            }
+            let first = absent.first().map(|host| format!("{}: {}", host.name, host.why));
+            return Err(FleetError::TooFew {
+                joined: joined.len(),
+                expected: expected.map_or("an unknown number".into(), |count| count.to_string()),
+                seconds: began.elapsed().as_secs_f64(),
+                why: first.or_else(|| errors.first().cloned()).unwrap_or_else(|| {
+                    "do the hosts reach this one, and did LINERATE_KEY arrive there?".into()
+                }),
+            });
+        }
+    }
+}
+
+/// Members that were refused count as having come.
+fn errors_of_members(errors: &[String], over: bool) -> usize {
+    if over { 0 } else { errors.len() }
+}
+
+/// Where a member takes data.
+fn data_address(spec: &FleetSpec, member: &JoiningMember, name: &str) -> Result<SocketAddr, FleetError> {
+    let port = member.hello.data_port;
+    let Some(network) = spec.network else {
+        let came_from = member.link.peer().map(|peer| peer.ip().to_canonical());
+        let ip = came_from.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        return Ok(SocketAddr::new(ip, port));
+    };
+    let wanted = AllowList::new([network]);
+    let inside = member.hello.addresses.iter().find(|address| wanted.admits(**address));
+    let ip = inside
+        .ok_or_else(|| FleetError::NotInNetwork { name: name.into(), network: format!("{network:?}") })?;
+    Ok(SocketAddr::new(*ip, port))
+}
+
+fn one_family(members: &[GatheredMember]) -> Result<(), FleetError> {
+    let of = |ipv4: bool| members.iter().find(|member| member.address.is_ipv4() == ipv4);
+    match (of(true), of(false)) {
+        (Some(one), Some(other)) => {
+            Err(FleetError::MixedFamilies { ipv4: one.name.clone(), ipv6: other.name.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All windows; after each the product is as good as it can be then.
+fn measure(
+    spec: &FleetSpec,
+    conversation: &mut Conversation,
+    result: &mut FleetResult,
+    stop: &AtomicBool,
+    listening: &mut dyn FnMut(FleetEvent<'_>),
+) {
+    conversation.await_machines();
+    result.members = conversation.members().collect::<Vec<FleetMember>>();
+    result.differences = differences(&result.members);
+    listening(FleetEvent::Gathered(result));
+    let mut plans = spec.pattern.windows(result.members.len(), &mut lot);
+    let (mut number, mut measured_again) = (0, false);
+    while let Some(plan) = plans.get(number) {
+        if stop.load(Ordering::Relaxed) {
+            result.errors.push(format!("interrupted after {number} of {} windows", plans.len()));
+            break;
+        }
+        let (window, cells) = conversation.window(number, plan, &result.cells, &result.windows, stop);
+        result.windows.push(window);
+        result.cells.extend(cells);
+        let lost_before = result.members.iter().filter(|member| member.lost.is_some()).count();
+        result.members = conversation.members().collect();
+        let lost = || result.members.iter().filter(|member| member.lost.is_some());
+        if lost().count() > lost_before {
+            for member in lost() {
+                let why = member.lost.as_deref().unwrap_or_default();
+                let sentence = format!("{} was lost: {why}", member.name);
+                if !result.errors.contains(&sentence) {
+                    listening(FleetEvent::Lost { name: &member.name, why });
+                    result.errors.push(sentence);
+                }
+            }
+        }
+        number += 1;
+        if result.members.len() <= MOST_JUDGED_ALWAYS || number == plans.len() {
+            result.verdict = verdict(result);
+        }
+        if number == plans.len() && !measured_again && spec.pattern == FleetPattern::Pairs {
+            measured_again = true;
+            plans.extend(again(result));
+        }
+        listening(FleetEvent::Window { done: number, all: plans.len(), result });
+        if result.members.iter().filter(|member| member.lost.is_none()).count() < LEAST_MEMBERS {
+            result.errors.push("fewer than two members are left".into());
+            break;
+        }
+    }
+    // What failed once and was measured again is no failure.
+    let lacks = |cell: &&FleetCell| cell.failure.is_some() && result.rate(&cell.from, &cell.to).is_none();
+    let failed = result.cells.iter().filter(lacks);
+    let first = failed.clone().find_map(|cell| {
+        let lost = |name: &String| result.members.iter().any(|one| one.name == *name && one.lost.is_some());
+        let why = cell.failure.as_ref()?;
+        (!lost(&cell.from) && !lost(&cell.to)).then(|| format!("{} to {}: {why}", cell.from, cell.to))
+    });
+    result.errors.extend(first.map(|first| match failed.count() {
+        1 => first,
+        more => format!("{first} (and {} more flows)", more - 1),
+    }));
+    result.verdict = verdict(result);
+}
+
+/// The verdict on more members than this takes time that the next window would wait for.
+const MOST_JUDGED_ALWAYS: usize = 16;
+/// A pair is one cell alone, and chance makes one cell slow: each that differs is measured this often again, and the
+/// median counts.
+const AGAIN: usize = 2;
+/// More pairs than this are no matter of pairs.
+const MOST_DOUBTFUL: usize = 8;
+
+/// Windows for the pairs that differ so far, and for flows that failed between members that are there, each alone.
+fn again(result: &FleetResult) -> Vec<WindowPlan> {
+    let number = |name: &String| {
+        result.members.iter().position(|member| member.name == *name && member.lost.is_none())
+    };
+    let ends = |from: &String, to: &String| Some((number(from)?, number(to)?));
+    let pairs = result.verdict.links.iter().filter(|link| link.from.len() == 1 && link.to.len() == 1);
+    let slow: Vec<FlowEnds> =
+        pairs.filter_map(|link| ends(&link.from[0], &link.to[0])).take(MOST_DOUBTFUL).collect();
+    let failed = result.cells.iter().filter(|cell| cell.failure.is_some());
+    let failed: Vec<FlowEnds> =
+        failed.filter_map(|cell| ends(&cell.from, &cell.to)).take(MOST_DOUBTFUL).collect();
+    let all = failed.into_iter().chain((0..AGAIN).flat_map(|_| slow.clone()));
+    all.map(|ends| WindowPlan { flows: vec![ends], alone: false }).collect()
+}
+
+/// A number below this one, by the kernel's dice.
+fn lot(below: usize) -> usize {
+    let bytes = random::<8>().unwrap_or_default();
+    (u64::from_le_bytes(bytes) % below.max(1) as u64) as usize
+}

@@ -1,0 +1,70 @@
+//! How the members differ before anything is measured: what most of them have, and who has something else.
+
+use crate::product::FleetMember;
+use std::collections::BTreeMap;
+
+/// Beyond this the time of day of a member is said to be off.
+const TIME_OF_DAY_SECONDS: f64 = 1.0;
+
+/// One sentence for each property in which members differ.
+pub(crate) fn differences(members: &[FleetMember]) -> Vec<String> {
+    let kernel = |member: &FleetMember| member.machine.as_ref()?.kernel.release.known().cloned();
+    let mtu = |member: &FleetMember| {
+        let ip = member.address.parse::<std::net::SocketAddr>().ok()?.ip();
+        let nics = &member.machine.as_ref()?.nics;
+        let nic = nics.iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == ip))?;
+        nic.mtu.known().map(|mtu| format!("MTU {mtu}"))
+    };
+    let cpus = |member: &FleetMember| {
+        let machine = member.machine.as_ref()?;
+        Some(format!("{} CPUs", machine.cpu.logical.len()))
+    };
+    let version = |member: &FleetMember| Some(format!("linerate {}", member.version));
+    let mut sentences = Vec::new();
+    sentences.extend(differing(members, "run", version));
+    sentences.extend(differing(members, "run", |member| {
+        kernel(member).map(|release| format!("kernel {release}"))
+    }));
+    sentences.extend(differing(members, "have", mtu));
+    sentences.extend(differing(members, "have", cpus));
+    sentences.extend(same_address(members));
+    let off = |member: &&FleetMember| member.time_of_day_offset_seconds.abs() > TIME_OF_DAY_SECONDS;
+    sentences.extend(members.iter().filter(off).map(|member| {
+        format!(
+            "{}'s time of day is {:+.1} s off the coordinator's; no figure depends on it",
+            member.name, member.time_of_day_offset_seconds
+        )
+    }));
+    sentences
+}
+
+fn differing(
+    members: &[FleetMember],
+    verb: &str,
+    property: impl Fn(&FleetMember) -> Option<String>,
+) -> Option<String> {
+    let mut by_value: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for member in members {
+        if let Some(value) = property(member) {
+            by_value.entry(value).or_default().push(&member.name);
+        }
+    }
+    if by_value.len() < 2 {
+        return None;
+    }
+    let usual = by_value.iter().max_by_key(|(_, names)| names.len())?.0.clone();
+    let others = by_value.iter().filter(|(value, _)| **value != usual);
+    let others: Vec<String> = others.map(|(value, names)| format!("{}: {value}", names.join(", "))).collect();
+    Some(format!("not all {verb} {usual}: {}", others.join("; ")))
+}
+
+/// Ranks of one host share its NIC: their figures are parts of one.
+fn same_address(members: &[FleetMember]) -> Option<String> {
+    let mut by_address: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for member in members {
+        let (ip, _port) = member.address.rsplit_once(':')?;
+        by_address.entry(ip).or_default().push(&member.name);
+    }
+    let (ip, names) = by_address.into_iter().find(|(_, names)| names.len() > 1)?;
+    Some(format!("{} are one host, {ip}: its NIC is shared by them", names.join(", ")))
+}

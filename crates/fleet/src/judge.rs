@@ -1,0 +1,178 @@
+//! Which host or link differs: a pure function of the matrix.
+//!
+//! Rates are judged by their logarithms, so that half the rate is as far as double. First whether the hosts fall
+//! into groups with slow links between them; then median polish: a row that is low is a host that sends badly, a
+//! column one that receives badly, and what is left in one cell belongs to that pair.
+
+use crate::groups::{GROUP_RATIO, groups};
+use crate::polish::{Polished, median, polish};
+use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
+use crate::sentence::sentence;
+
+/// Fewer hosts cannot tell a host from a link: each has one or two cells in a row.
+pub(crate) const LEAST_HOSTS: usize = 4;
+/// A host below this of the others differs, however steady the figures are.
+const HOST_RATIO: f64 = 0.85;
+/// The same for one pair, which is one cell alone.
+pub(crate) const PAIR_RATIO: f64 = 0.75;
+/// What differs is this many times as far off as the usual cell.
+const SIGMAS: f64 = 4.0;
+/// The median absolute deviation of normal values times this is their standard deviation.
+const MAD_TO_SIGMA: f64 = 1.4826;
+/// Of a host's pairs at least this share shows what the host is blamed for.
+const SUPPORT: f64 = 0.7;
+/// One measured flow of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MatrixCell {
+    pub from: usize,
+    pub to: usize,
+    pub window: usize,
+    pub bytes_per_second: f64,
+}
+
+/// Judges the rates between the hosts of these names.
+pub fn judge(names: &[String], cells: &[MatrixCell]) -> FleetVerdict {
+    let table = logarithms(names.len(), cells);
+    let mut verdict = FleetVerdict::default();
+    if names.len() >= LEAST_HOSTS {
+        let polished = polish(&table);
+        verdict.links = between_groups(names, cells, &table, unexplained(&polished));
+        if verdict.links.is_empty() {
+            let noise = noise(&polished);
+            verdict.members = slow_members(names, &polished, noise);
+            verdict.links = slow_pairs(names, cells, &polished, noise);
+        }
+    }
+    verdict.sentence = sentence(names, cells, &verdict);
+    verdict
+}
+
+/// The median of each pair's windows.
+fn logarithms(size: usize, cells: &[MatrixCell]) -> Vec<Vec<Option<f64>>> {
+    let of = |from: usize, to: usize| {
+        let rates = cells.iter().filter(|cell| (cell.from, cell.to) == (from, to));
+        median(rates.map(|cell| cell.bytes_per_second).filter(|rate| *rate > 0.0)).map(f64::ln)
+    };
+    (0..size).map(|from| (0..size).map(|to| of(from, to)).collect()).collect()
+}
+
+fn noise(polished: &Polished) -> f64 {
+    let residuals = polished.residuals.iter().flatten().flatten();
+    median(residuals.map(|cell| cell.abs())).unwrap_or(0.0) * MAD_TO_SIGMA
+}
+
+/// What hosts alone do not explain.
+fn unexplained(polished: &Polished) -> f64 {
+    let residuals = || polished.residuals.iter().flatten().flatten();
+    residuals().map(|cell| cell.abs()).sum::<f64>() / residuals().count().max(1) as f64
+}
+
+/// An effect that is both large and far beyond what cells usually differ by.
+fn differs(effect: f64, ratio: f64, noise: f64) -> bool {
+    effect < ratio.ln() && effect < -SIGMAS * noise
+}
+
+fn slow_members(names: &[String], polished: &Polished, noise: f64) -> Vec<SlowMember> {
+    let mut found = Vec::new();
+    for (index, name) in names.iter().enumerate() {
+        for direction in [FleetDirection::Send, FleetDirection::Receive] {
+            let sends = direction == FleetDirection::Send;
+            let effect = if sends { polished.rows[index] } else { polished.columns[index] };
+            // What a median of the row says of each of its cells.
+            let cells: Vec<f64> = if sends {
+                polished.residuals[index].iter().flatten().copied().collect()
+            } else {
+                polished.residuals.iter().filter_map(|row| row[index]).collect()
+            };
+            let pairs = cells.iter().filter(|rest| *rest + effect < effect / 2.0).count();
+            let enough = pairs as f64 >= SUPPORT * cells.len() as f64;
+            if differs(effect, HOST_RATIO, noise) && enough {
+                let (ratio, pairs_measured) = (effect.exp(), cells.len());
+                found.push(SlowMember { name: name.clone(), direction, ratio, pairs, pairs_measured });
+            }
+        }
+    }
+    found.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+    found
+}
+
+fn slow_pairs(names: &[String], cells: &[MatrixCell], polished: &Polished, noise: f64) -> Vec<SlowLink> {
+    let mut found = Vec::new();
+    for (from, row) in polished.residuals.iter().enumerate() {
+        for (to, rest) in row.iter().enumerate() {
+            let Some(rest) = rest.filter(|rest| differs(*rest, PAIR_RATIO, noise)) else { continue };
+            let rates = cells.iter().filter(|cell| (cell.from, cell.to) == (from, to));
+            found.push(SlowLink {
+                from: vec![names[from].clone()],
+                to: vec![names[to].clone()],
+                ratio: rest.exp(),
+                pairs: 1,
+                pairs_measured: 1,
+                bytes_per_second: rates.map(|cell| cell.bytes_per_second).fold(0.0, f64::max),
+            });
+        }
+    }
+    found.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+    found
+}
+
+/// Links between groups of hosts, if the hosts fall into groups.
+fn between_groups(
+    names: &[String],
+    cells: &[MatrixCell],
+    table: &[Vec<Option<f64>>],
+    unexplained: f64,
+) -> Vec<SlowLink> {
+    let Some(group_of) = groups(table, cells, unexplained) else { return Vec::new() };
+    let count = group_of.iter().max().map_or(0, |last| last + 1);
+    let within = table.iter().enumerate().flat_map(|(from, row)| {
+        let group_of = &group_of;
+        row.iter().enumerate().filter_map(move |(to, cell)| cell.filter(|_| group_of[from] == group_of[to]))
+    });
+    let Some(usual) = median(within) else { return Vec::new() };
+    let mut found = Vec::new();
+    for one in 0..count {
+        for other in (0..count).filter(|other| *other != one) {
+            let across = |cell: &&MatrixCell| group_of[cell.from] == one && group_of[cell.to] == other;
+            let rates: Vec<f64> = table
+                .iter()
+                .enumerate()
+                .filter(|(from, _)| group_of[*from] == one)
+                .flat_map(|(_, row)| {
+                    row.iter()
+                        .enumerate()
+                        .filter(|(to, _)| group_of[*to] == other)
+                        .filter_map(|(_, cell)| *cell)
+                })
+                .collect();
+            let Some(middle) = median(rates.iter().copied()) else { continue };
+            let effect = middle - usual;
+            if effect >= GROUP_RATIO.ln() {
+                continue;
+            }
+            let windows = cells.iter().map(|cell| cell.window).max().map_or(0, |last| last + 1);
+            let mut sums = vec![0.0; windows];
+            cells.iter().filter(across).for_each(|cell| sums[cell.window] += cell.bytes_per_second);
+            let of = |group: usize| {
+                names
+                    .iter()
+                    .zip(&group_of)
+                    .filter(|(_, own)| **own == group)
+                    .map(|(name, _)| name.clone())
+                    .collect()
+            };
+            found.push(SlowLink {
+                from: of(one),
+                to: of(other),
+                ratio: effect.exp(),
+                pairs: rates.iter().filter(|rate| **rate < usual + effect / 2.0).count(),
+                pairs_measured: rates.len(),
+                bytes_per_second: sums.into_iter().fold(0.0, f64::max),
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

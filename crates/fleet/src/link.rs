@@ -1,0 +1,72 @@
+//! The channel of a coordinator and a member: the same Noise channel as the agent's, read by a thread of its own
+//! and written by anyone.
+
+use crate::protocol::MESSAGE_LIMIT_BYTES;
+use linerate_system::lock;
+use linerate_transport::agent::{Broken, Channel, DeadlineStream};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A message is small, and its reader is always there: a write that takes longer has nobody at its other end.
+const WRITE: Duration = Duration::from_secs(3);
+
+/// One end; all clones are the same.
+#[derive(Clone)]
+pub(crate) struct Link {
+    stream: Arc<TcpStream>,
+    channel: Arc<Mutex<Channel>>,
+}
+
+impl Link {
+    /// After the handshake.
+    pub(crate) fn new(stream: TcpStream, channel: Channel) -> io::Result<Link> {
+        // Deadlines of the handshake end here: a member may be asked nothing for long.
+        stream.set_read_timeout(None)?;
+        Ok(Link { stream: Arc::new(stream), channel: Arc::new(Mutex::new(channel)) })
+    }
+
+    pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), Broken> {
+        // Held over the write: frames are numbered.
+        lock(&self.channel).send(DeadlineStream::new(&self.stream, WRITE), message)
+    }
+
+    /// The next message, whenever it comes. By one thread only.
+    pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, Broken> {
+        let mut text = Vec::new();
+        loop {
+            let mut length = [0; 2];
+            (&*self.stream).read_exact(&mut length)?;
+            let length = usize::from(u16::from_be_bytes(length));
+            if text.len() + length > MESSAGE_LIMIT_BYTES {
+                return Err(Broken::TooLong(MESSAGE_LIMIT_BYTES));
+            }
+            let mut frame = vec![0; length];
+            (&*self.stream).read_exact(&mut frame)?;
+            if lock(&self.channel).open_frame(&frame, &mut text)? {
+                return serde_json::from_slice(&text).map_err(Broken::Message);
+            }
+        }
+    }
+
+    /// The same within a time.
+    pub(crate) fn receive_within<T: DeserializeOwned>(&self, time: Duration) -> Result<T, Broken> {
+        self.stream.set_read_timeout(Some(time))?;
+        let message = self.receive();
+        self.stream.set_read_timeout(None)?;
+        message
+    }
+
+    pub(crate) fn peer(&self) -> io::Result<SocketAddr> {
+        self.stream.peer_addr()
+    }
+
+    /// Ends it at both ends, also for a thread that reads.
+    pub(crate) fn end(&self) {
+        // It may have ended by itself.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}

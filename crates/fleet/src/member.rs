@@ -1,0 +1,245 @@
+//! A member: finds the coordinator, says who it is, takes data by an agent of its own, sends what it is asked to,
+//! and ends with the connection.
+
+use crate::error::FleetError;
+use crate::flows::{self, PreparedFlow, WindowTimes};
+use crate::job::JobRank;
+use crate::link::Link;
+use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
+use linerate_facts::sysroot::Sysroot;
+use linerate_machine::probe::{self, Machine};
+use linerate_system::addresses::interface_addresses;
+use linerate_transport::admission::prepare_control;
+use linerate_transport::agent::{
+    Agent, AgentLimits, AgentSettings, Broken, DeadlineStream, Interface, Key, Receivers, initiate_as,
+};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// One attempt to reach one address.
+const ATTEMPT: Duration = Duration::from_secs(3);
+/// Between two rounds of attempts: the coordinator may start later than its members.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Sessions and tests of the agent: every other member of a large fleet at once.
+const MOST_TESTS: usize = 8192;
+
+/// Where the coordinator is.
+#[derive(Clone, Debug)]
+pub enum CoordinatorSearch {
+    /// `HOST:PORT` words, tried in order.
+    Addresses(Vec<String>),
+    /// A file on a file system that all hosts share: the coordinator writes its addresses there.
+    Rendezvous(std::path::PathBuf),
+}
+
+/// What a member is to know.
+#[derive(Clone, Debug)]
+pub struct MemberSpec {
+    pub coordinator: CoordinatorSearch,
+    /// As the coordinator calls it.
+    pub name: Option<String>,
+    pub job: Option<JobRank>,
+    /// The coordinator is given up after this.
+    pub patience: Duration,
+}
+
+/// Serves until the coordinator has no more to ask, is gone, or `stop`.
+pub fn serve(spec: &MemberSpec, key: &Key, stop: &Arc<AtomicBool>) -> Result<(), FleetError> {
+    linerate_system::storage::raise_open_files();
+    let machine = probe::probe(&Sysroot::live());
+    let everywhere = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
+    let limits = AgentLimits {
+        sessions: MOST_TESTS,
+        tests: MOST_TESTS,
+        unknown_connections: MOST_TESTS,
+        ..AgentLimits::default()
+    };
+    let nics = machine.nics.clone();
+    let interface_of = Arc::new(move |address: IpAddr| {
+        let nic = nics.iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == address))?;
+        Some(Interface { name: nic.name.clone(), mtu: nic.mtu.known().copied(), cores: Vec::new() })
+    });
+    let agent = Agent::bind_with(
+        &everywhere,
+        key.clone(),
+        Receivers::default(),
+        interface_of,
+        AgentSettings::from(limits),
+    )
+    .map_err(FleetError::Member)?;
+    let data_port = agent.local_addresses().first().map_or(0, SocketAddr::port);
+    let hello = MemberHello {
+        protocol: FLEET_PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").into(),
+        name: spec.name.clone(),
+        host: machine.host.known().cloned().unwrap_or_default(),
+        rank: spec.job.as_ref().map(|job| job.rank),
+        size: spec.job.as_ref().and_then(|job| job.size),
+        data_port,
+        addresses: own_addresses(),
+    };
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| agent.serve(stop));
+        let served = reach(spec, key, stop).and_then(|link| converse(&link, &hello, &machine, key, stop));
+        stop.store(true, Ordering::Release);
+        // The agent's own end has nothing to add.
+        let _ = serving.join();
+        served
+    })
+}
+
+/// Addresses of this host that another one may use.
+pub(crate) fn own_addresses() -> Vec<IpAddr> {
+    let usable = |address: &IpAddr| match address {
+        IpAddr::V4(address) => !address.is_loopback() && !address.is_link_local(),
+        IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
+    };
+    let all = interface_addresses().unwrap_or_default();
+    all.into_iter().map(|one| one.address).filter(usable).collect()
+}
+
+/// The channel to the coordinator, which may not be there yet.
+fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<Link, FleetError> {
+    let deadline = Instant::now() + spec.patience;
+    let mut last = "nothing was tried".to_string();
+    loop {
+        for word in places(&spec.coordinator) {
+            let Ok(addresses) = word.to_socket_addrs() else {
+                last = format!("{word} has no address");
+                continue;
+            };
+            for address in addresses {
+                match connect(address, key) {
+                    Ok(link) => return Ok(link),
+                    Err(Broken::OtherVersion(digit)) => {
+                        return Err(FleetError::OtherFraming { address, digit });
+                    }
+                    Err(Broken::Closed) => last = format!("{address} refused the key of this member"),
+                    Err(broken) => last = format!("{address}: {broken}"),
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return Err(FleetError::Stopped);
+                }
+            }
+        }
+        if Instant::now() > deadline || stop.load(Ordering::Relaxed) {
+            return Err(FleetError::NoCoordinator { last });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn places(search: &CoordinatorSearch) -> Vec<String> {
+    match search {
+        CoordinatorSearch::Addresses(words) => words.clone(),
+        CoordinatorSearch::Rendezvous(file) => {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            text.split_whitespace().map(str::to_string).collect()
+        }
+    }
+}
+
+fn connect(address: SocketAddr, key: &Key) -> Result<Link, Broken> {
+    let stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
+    prepare_control(&stream)?;
+    let channel = initiate_as(&FLEET_MAGIC, DeadlineStream::new(&stream, ATTEMPT), key)?;
+    Ok(Link::new(stream, channel)?)
+}
+
+/// Says hello, then answers until there is no more.
+fn converse(
+    link: &Link,
+    hello: &MemberHello,
+    machine: &Machine,
+    key: &Key,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), FleetError> {
+    let lost = |broken: Broken| FleetError::CoordinatorLost { why: broken.to_string() };
+    link.send(&MemberReply::Hello(hello.clone())).map_err(lost)?;
+    let zero = Instant::now();
+    let (sender, requests) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) && link.send(&MemberReply::Alive).is_ok() {
+                std::thread::sleep(ALIVE);
+            }
+        });
+        // The clock is answered by the thread that reads, so that no window makes it late.
+        scope.spawn(move || {
+            loop {
+                let request = link.receive::<MemberRequest>();
+                let ended = request.is_err();
+                if let Ok(MemberRequest::Clock) = request {
+                    let clock = MemberReply::Clock {
+                        nanos: zero.elapsed().as_nanos() as i64,
+                        unix_nanos: unix_nanos(),
+                    };
+                    if link.send(&clock).is_ok() {
+                        continue;
+                    }
+                }
+                if ended {
+                    // The coordinator is gone: whatever runs ends.
+                    stop.store(true, Ordering::Release);
+                }
+                if sender.send(request).is_err() || ended {
+                    return;
+                }
+            }
+        });
+        let answered = answer_all(link, &requests, machine, key, zero, stop);
+        stop.store(true, Ordering::Release);
+        link.end();
+        answered
+    })
+}
+
+fn unix_nanos() -> i64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i64)
+}
+
+fn answer_all(
+    link: &Link,
+    requests: &mpsc::Receiver<Result<MemberRequest, Broken>>,
+    machine: &Machine,
+    key: &Key,
+    zero: Instant,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), FleetError> {
+    let lost = |broken: Broken| FleetError::CoordinatorLost { why: broken.to_string() };
+    let mut prepared: Vec<PreparedFlow> = Vec::new();
+    loop {
+        let request = match requests.recv_timeout(ALIVE) {
+            Ok(request) => request.map_err(lost)?,
+            Err(mpsc::RecvTimeoutError::Timeout) if !stop.load(Ordering::Relaxed) => continue,
+            Err(_) => return Ok(()),
+        };
+        match request {
+            MemberRequest::Clock => {}
+            MemberRequest::Welcome => {
+                link.send(&MemberReply::Machine(Box::new(machine.clone()))).map_err(lost)?;
+            }
+            MemberRequest::Refused { why } => return Err(FleetError::Refused { why }),
+            MemberRequest::Leave => return Ok(()),
+            MemberRequest::Prepare { window, flows } => {
+                let (opened, failures) = flows::prepare(&flows, key, stop);
+                prepared = opened;
+                link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
+            }
+            MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds } => {
+                let begin = zero + Duration::from_nanos(at_nanos.max(0) as u64);
+                let times = WindowTimes {
+                    begin: begin.max(Instant::now()),
+                    warm_up: Duration::from_secs_f64(warm_up_seconds.clamp(0.0, 3600.0)),
+                    length: Duration::from_secs_f64(seconds.clamp(0.001, 86_400.0)),
+                };
+                let (began, flows) = flows::measure(std::mem::take(&mut prepared), times, stop);
+                let began_nanos = began.duration_since(zero).as_nanos() as i64;
+                link.send(&MemberReply::Done { window, began_nanos, flows }).map_err(lost)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What coordinator and member say to each other inside the encrypted channel.
+//!
+//! A member opens with `Hello`. Then the coordinator asks for the clock some times, and for windows: `Prepare`
+//! (connections to the receivers), `Begin` at a moment of the member's clock, and the member's `Done`. Between
+//! these a member says `Alive` every second.
+
+use linerate_machine::probe::Machine;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// First bytes of a member's connection; the digit is the version of the framing.
+pub(crate) const FLEET_MAGIC: [u8; 4] = *b"LRf1";
+/// Version of these messages. `Hello` up to its `version`, and `Refused`, stay as they are in every version.
+pub(crate) const FLEET_PROTOCOL: u32 = 1;
+/// The port that a coordinator listens on in a job, unless another is named.
+pub const DEFAULT_COORDINATOR_PORT: u16 = 7412;
+/// How often a member says that it is there.
+pub(crate) const ALIVE: Duration = Duration::from_secs(1);
+/// Largest message: a machine of many NICs and disks.
+pub(crate) const MESSAGE_LIMIT_BYTES: usize = 4 << 20;
+
+/// Who a member is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct MemberHello {
+    pub protocol: u32,
+    pub version: String,
+    /// As the coordinator's list calls it; none where the launcher did not say.
+    #[serde(default)]
+    pub name: Option<String>,
+    pub host: String,
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// Processes of its job.
+    #[serde(default)]
+    pub size: Option<u32>,
+    /// Where it takes data.
+    pub data_port: u16,
+    /// Its addresses, for `--network`.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
+}
+
+/// One flow that a member is to send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FlowRequest {
+    /// Number of the receiver.
+    pub to: usize,
+    pub address: SocketAddr,
+    pub streams: u32,
+    /// Payload of all its streams together; none: as fast as it goes.
+    #[serde(default)]
+    pub bytes_per_second: Option<f64>,
+}
+
+/// What the coordinator asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case")]
+pub(crate) enum MemberRequest {
+    Welcome,
+    /// Not admitted; a sentence for the user.
+    Refused {
+        why: String,
+    },
+    Clock,
+    /// Open the connections of these flows.
+    Prepare {
+        window: u32,
+        flows: Vec<FlowRequest>,
+    },
+    /// Send, from this moment of the member's clock on.
+    Begin {
+        window: u32,
+        at_nanos: i64,
+        warm_up_seconds: f64,
+        seconds: f64,
+    },
+    /// The end: no more is asked.
+    Leave,
+}
+
+/// What a member says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub(crate) enum MemberReply {
+    Hello(MemberHello),
+    /// What it is, after its welcome.
+    Machine(Box<Machine>),
+    /// Its monotonic clock, and the time of day, nanoseconds since 1970.
+    Clock {
+        nanos: i64,
+        unix_nanos: i64,
+    },
+    Alive,
+    /// Connections of the window are there; those that are not, with the reason.
+    Ready {
+        window: u32,
+        failures: Vec<FlowFailure>,
+    },
+    Done {
+        window: u32,
+        /// When its flows really began, of its clock.
+        began_nanos: i64,
+        flows: Vec<FlowReport>,
+    },
+}
+
+/// A flow that could not be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FlowFailure {
+    pub to: usize,
+    pub why: String,
+}
+
+/// What a flow carried, counted at its receiver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FlowReport {
+    pub to: usize,
+    pub bytes_per_second: f64,
+    /// Of each second.
+    #[serde(default)]
+    pub samples: Vec<f64>,
+    #[serde(default)]
+    pub retransmits: u64,
+    #[serde(default)]
+    pub rtt_micros: Option<u32>,
+    /// Why it has no figure.
+    #[serde(default)]
+    pub failure: Option<String>,
+}

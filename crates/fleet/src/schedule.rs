@@ -1,0 +1,169 @@
+//! What flows run together in which window: one schedule for each pattern, pure.
+
+use serde::{Deserialize, Serialize};
+
+/// How the members are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FleetPattern {
+    /// Every pair alone on its two hosts, each direction: a round-robin tournament.
+    Pairs,
+    /// Everybody to everybody at once.
+    AllToAll,
+    /// 1, 2, 4 … all others to one, each member in turn.
+    Incast,
+    /// Halves by lot against each other, both ways in turn.
+    Bisection,
+}
+
+/// One flow: numbers of its sender and its receiver.
+pub type FlowEnds = (usize, usize);
+
+/// Flows that begin together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowPlan {
+    pub flows: Vec<FlowEnds>,
+    /// Only measures what each member can do, for the prediction.
+    pub alone: bool,
+}
+
+/// Halves that a bisection draws.
+const HALVES: usize = 8;
+
+impl FleetPattern {
+    /// As it is written on the command line and in the product.
+    pub fn name(self) -> &'static str {
+        match self {
+            FleetPattern::Pairs => "pairs",
+            FleetPattern::AllToAll => "all-to-all",
+            FleetPattern::Incast => "incast",
+            FleetPattern::Bisection => "bisection",
+        }
+    }
+
+    /// The windows for `members`, in order. `lot`: what draws the halves.
+    pub fn windows(self, members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
+        match self {
+            FleetPattern::Pairs => pairs(members),
+            FleetPattern::AllToAll => {
+                let all = (0..members)
+                    .flat_map(|from| (0..members).filter(move |to| *to != from).map(move |to| (from, to)));
+                let all = WindowPlan { flows: all.collect(), alone: false };
+                alone(members).into_iter().chain([all]).collect()
+            }
+            FleetPattern::Incast => alone(members).into_iter().chain(incast(members)).collect(),
+            FleetPattern::Bisection => alone(members).into_iter().chain(bisection(members, lot)).collect(),
+        }
+    }
+}
+
+/// Rounds of disjoint pairs in which everybody meets everybody once (the circle method: one stays, the others
+/// move on by one). With an odd number one rests in each round.
+fn tournament(members: usize) -> Vec<Vec<FlowEnds>> {
+    let seats = members + members % 2;
+    let mut circle: Vec<usize> = (0..seats).collect();
+    let mut rounds = Vec::new();
+    for _ in 1..seats {
+        let pairs = (0..seats / 2).map(|place| (circle[place], circle[seats - 1 - place]));
+        rounds.push(pairs.filter(|(one, other)| *one < members && *other < members).collect());
+        circle[1..].rotate_right(1);
+    }
+    rounds
+}
+
+fn pairs(members: usize) -> Vec<WindowPlan> {
+    let mut windows = Vec::new();
+    for round in tournament(members) {
+        let back = round.iter().map(|(one, other)| (*other, *one)).collect();
+        windows.push(WindowPlan { flows: round, alone: false });
+        windows.push(WindowPlan { flows: back, alone: false });
+    }
+    windows
+}
+
+/// Twice everybody sends to one and receives from another, so that one slow host hides no other: what each can do.
+fn alone(members: usize) -> Vec<WindowPlan> {
+    let shifts = if members > 2 { 1..3 } else { 1..2 };
+    let ring = |shift| (0..members).map(move |from| (from, (from + shift) % members)).collect();
+    shifts.map(|shift| WindowPlan { flows: ring(shift), alone: true }).collect()
+}
+
+fn incast(members: usize) -> Vec<WindowPlan> {
+    let mut counts: Vec<usize> = std::iter::successors(Some(1), |count| Some(count * 2))
+        .take_while(|count| *count < members - 1)
+        .collect();
+    counts.push(members - 1);
+    let window = |sink: usize, count: usize| WindowPlan {
+        flows: (1..=count).map(|step| ((sink + step) % members, sink)).collect(),
+        alone: false,
+    };
+    (0..members).flat_map(|sink| counts.iter().map(move |count| window(sink, *count))).collect()
+}
+
+fn bisection(members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
+    let mut windows = Vec::new();
+    for _ in 0..HALVES {
+        let mut order: Vec<usize> = (0..members).collect();
+        // Fisher and Yates.
+        for last in (1..members).rev() {
+            order.swap(last, lot(last + 1) % (last + 1));
+        }
+        let half = members / 2;
+        let one: Vec<FlowEnds> =
+            order[..half].iter().copied().zip(order[half..2 * half].iter().copied()).collect();
+        let back = one.iter().map(|(from, to)| (*to, *from)).collect();
+        windows.push(WindowPlan { flows: one, alone: false });
+        windows.push(WindowPlan { flows: back, alone: false });
+    }
+    windows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_tournament_has_every_pair_once_and_nobody_twice_in_a_round() {
+        for members in 2..=17 {
+            let windows = FleetPattern::Pairs.windows(members, &mut |_| 0);
+            let rounds = if members % 2 == 0 { members - 1 } else { members };
+            assert_eq!(windows.len(), 2 * rounds, "{members}");
+            let mut all = HashSet::new();
+            for window in &windows {
+                let mut busy = HashSet::new();
+                for (from, to) in &window.flows {
+                    assert!(busy.insert(*from) && busy.insert(*to), "{members}: {window:?}");
+                    assert!(all.insert((*from, *to)), "{members}: {from} to {to} twice");
+                }
+            }
+            assert_eq!(all.len(), members * (members - 1), "{members}");
+        }
+    }
+
+    #[test]
+    fn the_other_patterns_have_the_flows_that_they_are_called_for() {
+        let mut seed = 7_usize;
+        let mut lot = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        let all = FleetPattern::AllToAll.windows(5, &mut lot);
+        assert_eq!(all.last().expect("a window").flows.len(), 20);
+        let measured = |windows: Vec<WindowPlan>| -> Vec<WindowPlan> {
+            windows.into_iter().filter(|window| !window.alone).collect()
+        };
+        let incast = measured(FleetPattern::Incast.windows(8, &mut lot));
+        let counts: Vec<usize> = incast.iter().take(4).map(|window| window.flows.len()).collect();
+        assert_eq!((counts, incast.len()), (vec![1, 2, 4, 7], 32));
+        assert!(incast.iter().all(|window| window.flows.iter().all(|(from, to)| from != to)));
+        for window in measured(FleetPattern::Bisection.windows(9, &mut lot)) {
+            let ends: HashSet<usize> = window.flows.iter().flat_map(|(from, to)| [*from, *to]).collect();
+            assert_eq!((window.flows.len(), ends.len()), (4, 8));
+        }
+        for window in FleetPattern::Incast.windows(6, &mut lot).iter().take(2) {
+            let (from, to): (HashSet<_>, HashSet<_>) = window.flows.iter().copied().unzip();
+            assert_eq!((window.alone, from.len(), to.len()), (true, 6, 6));
+        }
+    }
+}

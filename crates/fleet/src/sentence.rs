@@ -1,0 +1,135 @@
+//! The verdict in one sentence.
+
+use crate::judge::{LEAST_HOSTS, MatrixCell, PAIR_RATIO};
+use crate::polish::median;
+use crate::product::{FleetDirection, FleetVerdict, SlowLink, SlowMember};
+use linerate_facts::units::show_bits_rate;
+
+/// Names of a group that are written out.
+const MOST_NAMES: usize = 8;
+
+/// What the user reads first.
+pub(crate) fn sentence(names: &[String], cells: &[MatrixCell], verdict: &FleetVerdict) -> String {
+    let first = match (verdict.members.first(), verdict.links.first()) {
+        // A host explains more pairs than a pair does.
+        (Some(worst), _) => slow_host(worst, &verdict.members),
+        (None, Some(link)) if link.from.len() > 1 => slow_group(link, &verdict.links),
+        (None, Some(link)) => slow_pair(link, &verdict.links),
+        (None, None) => return nothing(names, cells),
+    };
+    let hosts = {
+        let mut named: Vec<&str> = verdict.members.iter().map(|member| member.name.as_str()).collect();
+        named.sort_unstable();
+        named.dedup();
+        named.len()
+    };
+    let mut more = Vec::new();
+    if hosts > 1 {
+        more.push(format!("{} further {}", hosts - 1, if hosts == 2 { "host" } else { "hosts" }));
+    }
+    if hosts > 0 && !verdict.links.is_empty() {
+        let link = &verdict.links[0];
+        more.push(format!(
+            "the path from {} to {}, at {:.2}",
+            listed(&link.from),
+            listed(&link.to),
+            link.ratio
+        ));
+    }
+    match more.as_slice() {
+        [] => first,
+        more => format!("{first}; slow as well: {}", more.join(", and ")),
+    }
+}
+
+fn slow_host(worst: &SlowMember, all: &[SlowMember]) -> String {
+    let other = all.iter().find(|member| member.name == worst.name && member.direction != worst.direction);
+    let SlowMember { name, ratio, pairs, pairs_measured, .. } = worst;
+    match (worst.direction, other) {
+        (direction, Some(other)) => {
+            let (send, receive) = match direction {
+                FleetDirection::Send => (worst, other),
+                FleetDirection::Receive => (other, worst),
+            };
+            format!(
+                "{name} sends at {:.2} and receives at {:.2} of the others, in {} of {} pairs: the host itself or \
+                 its link",
+                send.ratio,
+                receive.ratio,
+                send.pairs + receive.pairs,
+                send.pairs_measured + receive.pairs_measured
+            )
+        }
+        (FleetDirection::Send, None) => format!(
+            "{name} sends at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and receives normally: \
+             its send side"
+        ),
+        (FleetDirection::Receive, None) => format!(
+            "{name} receives at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and sends normally: \
+             its receive side"
+        ),
+    }
+}
+
+fn slow_group(link: &SlowLink, all: &[SlowLink]) -> String {
+    let both = all.iter().find(|other| other.from == link.to && other.to == link.from);
+    let (pairs, measured) = match both {
+        Some(back) => (link.pairs + back.pairs, link.pairs_measured + back.pairs_measured),
+        None => (link.pairs, link.pairs_measured),
+    };
+    let ways = if both.is_some() { "and" } else { "to" };
+    format!(
+        "{} {ways} {} run at {:.2} of what each group has within, in {pairs} of {measured} pairs, together at most \
+         {} one way: the link between the groups",
+        listed(&link.from),
+        listed(&link.to),
+        both.map_or(link.ratio, |back| back.ratio.min(link.ratio)),
+        show_bits_rate(link.bytes_per_second)
+    )
+}
+
+fn slow_pair(link: &SlowLink, all: &[SlowLink]) -> String {
+    let both = all.iter().any(|other| other.from == link.to && other.to == link.from);
+    let (from, to) = (&link.from[0], &link.to[0]);
+    let more = all.len() - 1 - usize::from(both);
+    let others = match more {
+        0 => String::new(),
+        1 => "; 1 further flow is slow as well".into(),
+        more => format!("; {more} further flows are slow as well"),
+    };
+    format!(
+        "{from} to {to}{} runs at {:.2} of what both do with all others: the path between the two{others}",
+        if both { " and back" } else { "" },
+        link.ratio
+    )
+}
+
+fn nothing(names: &[String], cells: &[MatrixCell]) -> String {
+    let rates = || cells.iter().map(|cell| cell.bytes_per_second).filter(|rate| *rate > 0.0);
+    let Some(middle) = median(rates()) else { return "nothing was measured".into() };
+    let slowest = rates().fold(f64::INFINITY, f64::min);
+    let fastest = rates().fold(0.0, f64::max);
+    let spread = format!(
+        "all {} flows lie within {:.2} and {:.2} of their median, {}",
+        rates().count(),
+        slowest / middle,
+        fastest / middle,
+        show_bits_rate(middle)
+    );
+    match names.len() < LEAST_HOSTS {
+        false if slowest / middle < PAIR_RATIO => {
+            format!("the rates differ, and no host and no link explains how: {spread}")
+        }
+        true => {
+            format!("{LEAST_HOSTS} hosts at least are needed to know a slow host from a slow link; {spread}")
+        }
+        false => format!("no host stands out: {spread}"),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    match names.len() {
+        few if few <= MOST_NAMES => names.join(", "),
+        many => format!("{} and {} more", names[..MOST_NAMES - 1].join(", "), many + 1 - MOST_NAMES),
+    }
+}

@@ -1,0 +1,355 @@
+//! One window after another with the members that are left: connections first, then a common moment to begin, then
+//! their figures. Who is gone or silent is named at once, and the others go on.
+
+use crate::fair::max_min;
+use crate::gather::{ClockReading, JoiningMember};
+use crate::link::Link;
+use crate::product::{FleetCell, FleetMember, FleetWindow};
+use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
+use crate::schedule::{FlowEnds, WindowPlan};
+use linerate_machine::probe::Machine;
+use linerate_transport::agent::Broken;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+/// A member says that it is there each second; after this it is lost, though its host may still be up.
+const SILENT: Duration = Duration::from_millis(4000);
+/// The coordinator itself did not run for this long: what it did not hear meanwhile says nothing.
+const OVERSLEPT: Duration = Duration::from_millis(1000);
+const LOOK: Duration = Duration::from_millis(50);
+/// Between the word to begin and the beginning: the word is there by then.
+const LEAD: Duration = Duration::from_millis(60);
+/// Connections to the receivers: each step there ends within three seconds.
+const PREPARE: Duration = Duration::from_secs(12);
+/// After a window, the last question to each receiver.
+const AFTER: Duration = Duration::from_secs(5);
+/// What members are, once they were welcomed.
+const MACHINES: Duration = Duration::from_secs(10);
+
+/// A member with its connection.
+pub(crate) struct GatheredMember {
+    pub name: String,
+    pub address: SocketAddr,
+    link: Link,
+    hello: MemberHello,
+    clock: ClockReading,
+    machine: Option<Box<Machine>>,
+    heard: Instant,
+    lost: Option<String>,
+}
+
+impl GatheredMember {
+    pub(crate) fn new(name: String, member: JoiningMember, address: SocketAddr) -> GatheredMember {
+        let JoiningMember { link, hello, clock } = member;
+        GatheredMember { name, address, link, hello, clock, machine: None, heard: Instant::now(), lost: None }
+    }
+
+    fn product(&self) -> FleetMember {
+        let seconds = |nanos: i64| nanos as f64 / 1e9;
+        FleetMember {
+            name: self.name.clone(),
+            address: self.address.to_string(),
+            version: self.hello.version.clone(),
+            rank: self.hello.rank,
+            clock_offset_seconds: seconds(self.clock.offset_nanos),
+            clock_error_seconds: seconds(self.clock.error_nanos),
+            time_of_day_offset_seconds: seconds(self.clock.time_of_day_nanos),
+            machine: self.machine.clone(),
+            lost: self.lost.clone(),
+        }
+    }
+}
+
+/// How every window is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowSettings {
+    pub seconds: f64,
+    pub warm_up_seconds: f64,
+    pub streams: u32,
+    pub rate_limit: Option<f64>,
+}
+
+/// The members, and what comes from them.
+pub(crate) struct Conversation {
+    members: Vec<GatheredMember>,
+    replies: Receiver<(usize, Result<MemberReply, Broken>)>,
+    zero: Instant,
+    looked: Instant,
+    settings: WindowSettings,
+}
+
+impl Conversation {
+    /// Welcomes all, and listens to each on a thread of its own.
+    pub(crate) fn begin<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        members: Vec<GatheredMember>,
+        zero: Instant,
+        settings: WindowSettings,
+    ) -> Conversation {
+        let (sender, replies) = channel();
+        let looked = Instant::now();
+        let mut conversation = Conversation { members, replies, zero, looked, settings };
+        for number in 0..conversation.members.len() {
+            let (link, sender) = (conversation.members[number].link.clone(), sender.clone());
+            let listen = move || {
+                loop {
+                    let reply = link.receive();
+                    let ended = reply.is_err();
+                    if sender.send((number, reply)).is_err() || ended {
+                        return;
+                    }
+                }
+            };
+            let started = std::thread::Builder::new().name("member".into()).spawn_scoped(scope, listen);
+            conversation.members[number].heard = Instant::now();
+            match started {
+                Ok(_) => conversation.ask(number, &MemberRequest::Welcome),
+                Err(error) => conversation.lose(number, format!("no thread to listen to it: {error}")),
+            }
+        }
+        conversation
+    }
+
+    /// The members as the product has them.
+    pub(crate) fn members(&self) -> impl Iterator<Item = FleetMember> {
+        self.members.iter().map(GatheredMember::product)
+    }
+
+    /// Each says what its machine is; who does not is a member all the same.
+    pub(crate) fn await_machines(&mut self) {
+        let deadline = Instant::now() + MACHINES;
+        let lacking = |member: &GatheredMember| member.machine.is_none() && member.lost.is_none();
+        while self.members.iter().any(lacking) && Instant::now() < deadline {
+            self.next_reply();
+        }
+    }
+
+    /// Sends all home.
+    pub(crate) fn leave(&mut self) {
+        for number in 0..self.members.len() {
+            self.ask(number, &MemberRequest::Leave);
+        }
+        // Members end their connections; who hangs is not waited for.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while self.members.iter().any(|member| member.lost.is_none()) && Instant::now() < deadline {
+            self.next_reply();
+        }
+        self.members.iter().for_each(|member| member.link.end());
+    }
+
+    fn ask(&mut self, number: usize, request: &MemberRequest) {
+        if self.members[number].lost.is_none()
+            && let Err(broken) = self.members[number].link.send(request)
+        {
+            self.lose(number, broken.to_string());
+        }
+    }
+
+    fn lose(&mut self, number: usize, why: String) {
+        let member = &mut self.members[number];
+        if member.lost.is_none() {
+            tracing::warn!(member = member.name, why, "a member is lost");
+            member.link.end();
+            member.lost = Some(why);
+        }
+    }
+
+    /// What comes next, within a moment; deaths and silences are seen on the way.
+    fn next_reply(&mut self) -> Option<(usize, MemberReply)> {
+        let received = self.replies.recv_timeout(LOOK);
+        let now = Instant::now();
+        if now.duration_since(self.looked) > OVERSLEPT {
+            self.members.iter_mut().for_each(|member| member.heard = now);
+        }
+        self.looked = now;
+        let (number, reply) = match received {
+            Ok(received) => received,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                for number in 0..self.members.len() {
+                    if now.duration_since(self.members[number].heard) > SILENT {
+                        self.lose(number, format!("it said nothing for {:.0} s", SILENT.as_secs_f64()));
+                    }
+                }
+                return None;
+            }
+        };
+        self.members[number].heard = now;
+        match reply {
+            Ok(MemberReply::Alive) => None,
+            Ok(MemberReply::Machine(machine)) => {
+                self.members[number].machine = Some(machine);
+                None
+            }
+            Ok(reply) => Some((number, reply)),
+            Err(broken) => {
+                self.lose(number, broken.to_string());
+                None
+            }
+        }
+    }
+
+    fn is_lost(&self, number: usize) -> bool {
+        self.members[number].lost.is_some()
+    }
+
+    /// Begins the flows of a plan together; the window and its cells, with reasons where there is no figure.
+    pub(crate) fn window(
+        &mut self,
+        number: usize,
+        plan: &WindowPlan,
+        before: &[FleetCell],
+        windows: &[FleetWindow],
+        stop: &AtomicBool,
+    ) -> (FleetWindow, Vec<FleetCell>) {
+        self.looked = Instant::now();
+        let mut figures: HashMap<FlowEnds, FlowReport> = HashMap::new();
+        let fail = |figures: &mut HashMap<FlowEnds, FlowReport>, ends: FlowEnds, why: &str| {
+            let failure = Some(why.to_string());
+            figures.entry(ends).or_insert(FlowReport { to: ends.1, failure, ..FlowReport::default() });
+        };
+        let mut by_sender: BTreeMap<usize, Vec<FlowRequest>> = BTreeMap::new();
+        let rate = self.settings.rate_limit.map(|limit| limit / plan.flows.len().max(1) as f64);
+        for (from, to) in plan.flows.iter().copied() {
+            if let Some(gone) = [from, to].into_iter().find(|end| self.is_lost(*end)) {
+                fail(&mut figures, (from, to), &format!("{} was lost before", self.members[gone].name));
+                continue;
+            }
+            by_sender.entry(from).or_default().push(FlowRequest {
+                to,
+                address: self.members[to].address,
+                streams: self.settings.streams,
+                bytes_per_second: rate,
+            });
+        }
+        let window = number as u32;
+        for (sender, flows) in &by_sender {
+            self.ask(*sender, &MemberRequest::Prepare { window, flows: flows.clone() });
+        }
+        let mut waiting: HashSet<usize> = by_sender.keys().copied().collect();
+        let mut ready = Vec::new();
+        self.collect(&mut waiting, Instant::now() + PREPARE, stop, |from, reply| match reply {
+            MemberReply::Ready { window: of, failures } if of == window => {
+                failures.iter().for_each(|failure| fail(&mut figures, (from, failure.to), &failure.why));
+                ready.push(from);
+                true
+            }
+            _ => false,
+        });
+        let late: Vec<usize> = waiting.into_iter().collect();
+        late.into_iter().for_each(|number| self.lose(number, "it did not prepare a window in time".into()));
+        let at = (self.zero.elapsed() + LEAD).as_nanos() as i64;
+        let WindowSettings { seconds, warm_up_seconds, .. } = self.settings;
+        for sender in ready.iter().copied() {
+            let at_nanos = at + self.members[sender].clock.offset_nanos;
+            self.ask(sender, &MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds });
+        }
+        let length = LEAD + Duration::from_secs_f64(warm_up_seconds + seconds) + AFTER;
+        let mut waiting: HashSet<usize> = ready.into_iter().collect();
+        let mut begins = Vec::new();
+        let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
+        self.collect(&mut waiting, Instant::now() + length, stop, |from, reply| match reply {
+            MemberReply::Done { window: of, began_nanos, flows } if of == window => {
+                begins.push(began_nanos - offsets[from]);
+                for flow in flows {
+                    figures.entry((from, flow.to)).or_insert(flow);
+                }
+                true
+            }
+            _ => false,
+        });
+        let skew = begins.iter().max().zip(begins.iter().min()).map_or(0, |(last, first)| last - first);
+        let predicted = self.predicted(plan, before, windows);
+        let cells: Vec<FleetCell> = plan
+            .flows
+            .iter()
+            .zip(predicted)
+            .map(|(ends, predicted)| self.cell(number, *ends, predicted, figures.remove(ends)))
+            .collect();
+        let measured = || cells.iter().filter(|cell| cell.bytes_per_second.is_some());
+        let sum = measured().filter_map(|cell| cell.bytes_per_second).sum();
+        let predicted: Option<f64> = measured().map(|cell| cell.predicted_bytes_per_second).sum();
+        let window = FleetWindow {
+            flows: plan.flows.len(),
+            bytes_per_second: sum,
+            predicted_bytes_per_second: predicted.filter(|sum| *sum > 0.0),
+            start_skew_seconds: skew as f64 / 1e9,
+            alone: plan.alone,
+        };
+        (window, cells)
+    }
+
+    /// Hands replies to `take` until all that are waited for have given the right one, are lost, or are late.
+    fn collect(
+        &mut self,
+        waiting: &mut HashSet<usize>,
+        deadline: Instant,
+        stop: &AtomicBool,
+        mut take: impl FnMut(usize, MemberReply) -> bool,
+    ) {
+        while !waiting.is_empty() && Instant::now() < deadline && !stop.load(Ordering::Relaxed) {
+            if let Some((number, reply)) = self.next_reply()
+                && take(number, reply)
+            {
+                waiting.remove(&number);
+            }
+            waiting.retain(|number| !self.is_lost(*number));
+        }
+    }
+
+    fn cell(
+        &self,
+        window: usize,
+        ends: FlowEnds,
+        predicted: Option<f64>,
+        report: Option<FlowReport>,
+    ) -> FleetCell {
+        let (from, to) = (&self.members[ends.0], &self.members[ends.1]);
+        let why = || match (&from.lost, &to.lost) {
+            (Some(_), _) => format!("{} was lost in this window", from.name),
+            (_, Some(_)) => format!("{} was lost in this window", to.name),
+            _ => format!("{} gave no figure in time", from.name),
+        };
+        let report = report.unwrap_or_else(|| FlowReport { failure: Some(why()), ..FlowReport::default() });
+        FleetCell {
+            from: from.name.clone(),
+            to: to.name.clone(),
+            window,
+            bytes_per_second: report.failure.is_none().then_some(report.bytes_per_second),
+            predicted_bytes_per_second: predicted,
+            samples: report.samples,
+            retransmits: report.retransmits,
+            rtt_micros: report.rtt_micros,
+            failure: report.failure,
+        }
+    }
+
+    /// What the flows of a window get where nothing but the members themselves limits them, from what each has
+    /// sent and received alone; nothing where that was not measured.
+    fn predicted(
+        &self,
+        plan: &WindowPlan,
+        before: &[FleetCell],
+        windows: &[FleetWindow],
+    ) -> Vec<Option<f64>> {
+        let alone =
+            || before.iter().filter(|cell| windows.get(cell.window).is_some_and(|window| window.alone));
+        if plan.alone || alone().next().is_none() {
+            return vec![None; plan.flows.len()];
+        }
+        let best = |end: fn(&FleetCell) -> &String| -> Vec<f64> {
+            let of = |member: &GatheredMember| {
+                alone()
+                    .filter(|cell| *end(cell) == member.name)
+                    .filter_map(|cell| cell.bytes_per_second)
+                    .fold(0.0, f64::max)
+            };
+            self.members.iter().map(of).collect()
+        };
+        let rates = max_min(&plan.flows, &best(|cell| &cell.from), &best(|cell| &cell.to));
+        rates.into_iter().map(|rate| (rate > 0.0).then_some(rate)).collect()
+    }
+}

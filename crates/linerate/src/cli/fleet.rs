@@ -1,0 +1,253 @@
+//! `linerate fleet`: the words made into a fleet, or into one rank of it; the result printed and saved.
+
+use super::arguments::{Command, FleetArgs, FleetMemberArgs};
+use super::commands::{colour, complain, print, print_json, tell, width};
+use super::stop::stop_on_signals;
+use linerate_facts::failure::Failure;
+use linerate_fleet::{
+    CoordinatorSearch, DEFAULT_COORDINATOR_PORT, FleetError, FleetEvent, FleetResult, FleetSpec, FleetStart,
+    JobRank, LaunchPlan, MemberSpec, SSH_WORDS, coordinate, parse_hostfile, parse_hosts, serve,
+};
+use linerate_report::{self as report, Folder};
+use linerate_transport::agent::{KEY_VARIABLE, Key};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Exit status of what was measured in part.
+const PARTIAL: u8 = 1;
+/// A key on standard input is there at once, or nobody gives one.
+const KEY_PATIENCE: Duration = Duration::from_secs(5);
+/// A member started from outside is wanted now; its coordinator listens before it starts anything.
+const MEMBER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Measures, prints, saves; in a job, as the rank that this process is.
+pub(super) fn fleet(words: &FleetArgs) -> Result<u8, Failure> {
+    let launched = words.launch.is_some() || words.hosts.is_some() || words.hostfile.is_some();
+    match JobRank::of_this_process().filter(|_| !launched) {
+        Some(job) => in_job(words, job),
+        None if launched => {
+            let (plan, hosts) = launch_plan(words)?;
+            let key = Key::random()?;
+            coordinated(words, FleetStart::Launch { plan, hosts }, None, &key)
+        }
+        None => Err(Failure::usage(
+            "a fleet needs hosts: name them with --hosts a[1-8] or --hostfile FILE, give a launcher such as \
+             --launch 'mpirun -np 8', or start this command in a job of mpirun, srun or Kubernetes",
+        )),
+    }
+}
+
+fn launch_plan(words: &FleetArgs) -> Result<(LaunchPlan, Vec<String>), Failure> {
+    let hosts = match (&words.hosts, &words.hostfile) {
+        (Some(text), _) => {
+            parse_hosts(text).map_err(|why| failure(FleetError::Hosts { text: text.clone(), why }))?
+        }
+        (None, Some(file)) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| failure(FleetError::UnreadHostfile { file: file.clone(), error }))?;
+            parse_hostfile(&text).map_err(|why| failure(FleetError::Hostfile { file: file.clone(), why }))?
+        }
+        (None, None) => Vec::new(),
+    };
+    let text = words.launch.as_deref().unwrap_or(SSH_WORDS);
+    let plan = LaunchPlan::new(text, &hosts).map_err(|error| failure(error.into()))?;
+    Ok((plan, hosts))
+}
+
+/// One rank of a job: the first coordinates and is a member as well, the others are members.
+fn in_job(words: &FleetArgs, job: JobRank) -> Result<u8, Failure> {
+    if !job.is_one_of_several() && words.members.is_none() && job.size == Some(1) {
+        return Err(Failure::usage(format!(
+            "{} has one process, and a fleet is two at least: start more, such as `mpirun -np 2`",
+            job.launcher
+        )));
+    }
+    let Some(key) = Key::from_environment()? else {
+        if job.rank > 0 {
+            // Rank 0 says it for all.
+            return Ok(2);
+        }
+        let command = format!("linerate fleet {}", words.pattern.name());
+        let line = job.launcher.key_line(&Key::random()?.to_hex(), &command);
+        return Err(Failure::usage(format!(
+            "{KEY_VARIABLE} is not set, by which the ranks know each other; start the job with a key of its own: {line}"
+        )));
+    };
+    if job.rank == 0 {
+        return coordinated(words, FleetStart::Job, job.size, &key);
+    }
+    let at_port = |host: &String| match host.parse::<std::net::IpAddr>() {
+        Ok(address) => std::net::SocketAddr::new(address, DEFAULT_COORDINATOR_PORT).to_string(),
+        Err(_) if host.contains(':') => host.clone(),
+        Err(_) => format!("{host}:{DEFAULT_COORDINATOR_PORT}"),
+    };
+    let coordinator = match (&words.rendezvous, &words.coordinator) {
+        (Some(file), _) => CoordinatorSearch::Rendezvous(file.clone()),
+        (None, Some(host)) => CoordinatorSearch::Addresses(vec![at_port(host)]),
+        (None, None) => CoordinatorSearch::Addresses(job.rank_0.iter().map(at_port).collect()),
+    };
+    let stop = stop_on_signals()?;
+    let spec = MemberSpec { coordinator, name: None, job: Some(job), patience: words.join_timeout };
+    serve(&spec, &key, &stop).map_err(failure)?;
+    Ok(0)
+}
+
+fn coordinated(
+    words: &FleetArgs,
+    start: FleetStart,
+    job_size: Option<u32>,
+    key: &Key,
+) -> Result<u8, Failure> {
+    Folder::check(words.output.as_deref())?;
+    let stop = stop_on_signals()?;
+    linerate_system::storage::raise_open_files();
+    let spec = FleetSpec {
+        pattern: words.pattern,
+        start,
+        members: words.members.or(job_size).map(|members| members as usize),
+        program: program(words)?,
+        coordinator: words.coordinator.clone(),
+        rendezvous: words.rendezvous.clone(),
+        network: words.network,
+        seconds: words.seconds,
+        warm_up_seconds: words.warm_up.as_secs_f64(),
+        streams: words.streams,
+        rate_limit: words.rate_limit,
+        patience: words.join_timeout,
+    };
+    let mut saving = Saving { words, folder: None, failure: None };
+    let result = coordinate(&spec, key, &stop, &mut |event| saving.listen(&event)).map_err(failure)?;
+    saving.save(&result);
+    if let Some(failure) = saving.failure {
+        return Err(failure);
+    }
+    match words.json {
+        true => print_json(&result)?,
+        false => print(&report::fleet::terminal(&result, width(), colour()))?,
+    }
+    // Who was lost was named when it was.
+    let lost = |error: &String| {
+        result.members.iter().any(|one| error.starts_with(&format!("{} was lost", one.name)))
+    };
+    for error in result.errors.iter().filter(|error| !lost(error)) {
+        complain(error);
+    }
+    Ok(if result.is_partial() { PARTIAL } else { 0 })
+}
+
+fn program(words: &FleetArgs) -> Result<String, Failure> {
+    if let Some(program) = &words.program {
+        return Ok(program.clone());
+    }
+    let own = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
+    own.ok_or_else(|| Failure::lacks("linerate's own file is unknown: name it with --program PATH"))
+}
+
+/// The folder with the result so far, and the lines of progress.
+struct Saving<'a> {
+    words: &'a FleetArgs,
+    folder: Option<Folder>,
+    failure: Option<Failure>,
+}
+
+impl Saving<'_> {
+    fn listen(&mut self, event: &FleetEvent<'_>) {
+        match event {
+            FleetEvent::Gathered(result) => {
+                for difference in &result.differences {
+                    tell(difference);
+                }
+                self.progress(&format!("{} members", result.members.len()));
+                self.save(result);
+            }
+            FleetEvent::Absent(host) => complain(&format!("{} is left out: {}", host.name, host.why)),
+            FleetEvent::Lost { name, why } => complain(&format!("{name} was lost: {why}")),
+            FleetEvent::Window { done, all, result } => {
+                self.progress(&format!("window {done} of {all}"));
+                self.save(result);
+            }
+        }
+    }
+
+    fn progress(&self, line: &str) {
+        if std::io::stderr().is_terminal() {
+            tell(line);
+        }
+    }
+
+    fn save(&mut self, result: &FleetResult) {
+        let Some(named) = self.words.output.as_deref().filter(|_| self.failure.is_none()) else { return };
+        let product = report::fleet::FleetProduct(result);
+        let saved = match &self.folder {
+            Some(folder) => folder.save(&product).and_then(|()| folder.save_report(&product)),
+            None => Folder::begin(Some(named), &product).map(|folder| self.folder = Some(folder)),
+        };
+        self.failure = saved.err();
+    }
+}
+
+fn failure(error: FleetError) -> Failure {
+    match error {
+        FleetError::Stopped => Failure::Interrupted,
+        FleetError::Key(failure) | FleetError::Listen(failure) | FleetError::Member(failure) => failure,
+        other if other.is_usage() => Failure::usage(other),
+        other => Failure::lacks(other),
+    }
+}
+
+/// `linerate fleet-member`: serves until its coordinator has no more to ask.
+pub(super) fn member(words: &FleetMemberArgs) -> Result<u8, Failure> {
+    let key = match Key::from_environment()? {
+        Some(key) => key,
+        None => key_of_standard_input()?,
+    };
+    let stop: Arc<AtomicBool> = stop_on_signals()?;
+    let spec = MemberSpec {
+        coordinator: CoordinatorSearch::Addresses(words.join.clone()),
+        name: words.name.clone(),
+        job: JobRank::of_this_process(),
+        patience: MEMBER_PATIENCE,
+    };
+    serve(&spec, &key, &stop).map_err(failure)?;
+    Ok(0)
+}
+
+/// What passes on no environment passes on standard input, as ssh does.
+fn key_of_standard_input() -> Result<Key, Failure> {
+    let (sender, line) = mpsc::channel();
+    let read = move || {
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        let _ = sender.send(read.map(|_| line));
+    };
+    let started = std::thread::Builder::new().name("key".into()).spawn(read);
+    started.map_err(|error| Failure::lacks(format!("no thread to read the key: {error}")))?;
+    let line = line.recv_timeout(KEY_PATIENCE).ok().and_then(Result::ok).unwrap_or_default();
+    Key::from_hex(&line).map_err(|_| {
+        Failure::usage(format!(
+            "{KEY_VARIABLE} did not arrive here: the launcher passes neither the environment nor standard input on; \
+             for mpirun add -x {KEY_VARIABLE}, for pdsh by ssh have sshd accept it (AcceptEnv) and ssh send it \
+             (SendEnv)"
+        ))
+    })
+}
+
+/// Commands that measure would disturb each other as ranks of one job: rank 0 says what to do, all end with 2.
+pub(super) fn refused_in_job(command: &Command) -> Option<Result<u8, Failure>> {
+    let name = match command {
+        Command::Run(_) => "run",
+        Command::Disk(_) => "disk",
+        Command::Load(_) => "load",
+        Command::Memory(_) => "memory",
+        Command::Network(_) => "network",
+        Command::Wall(_) => "wall",
+        Command::Tune(_) => "tune",
+        Command::Watch(_) => "watch",
+        _ => return None,
+    };
+    let job = JobRank::of_this_process().filter(JobRank::is_one_of_several)?;
+    Some(if job.rank == 0 { Err(Failure::usage(job.refusal(name))) } else { Ok(2) })
+}

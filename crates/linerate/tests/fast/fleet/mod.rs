@@ -1,0 +1,257 @@
+//! Fleets on loopback, and every way to ask for one that cannot be: one sentence, the status of the contract.
+
+use crate::support::linerate;
+use serde_json::Value;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A launcher that starts each member here, whatever its host is called.
+const HERE: &str = "sh -c 'exec \"$@\"' {host}";
+
+fn fleet(words: &[&str]) -> Command {
+    let mut command = linerate();
+    command.arg("fleet").args(words);
+    for name in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_STEP_ID", "JOB_COMPLETION_INDEX", "LINERATE_KEY"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn ended(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("linerate starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+/// Members on this machine, without shaping: that the bytes arrive and all of them are counted.
+fn here(pattern: &str, hosts: &str, more: &[&str]) -> Command {
+    let mut words = vec![pattern, "--hosts", hosts, "--launch", HERE, "--coordinator", "127.0.0.1:0"];
+    words.extend(["--streams", "1", "--seconds", "0.2", "--warm-up", "50ms", "--rate-limit", "400M"]);
+    words.extend(more);
+    fleet(&words)
+}
+
+#[test]
+fn every_pair_of_four_members_is_measured_each_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("out");
+    let began = Instant::now();
+    let (status, stdout, stderr) =
+        ended(&mut here("pairs", "a[1-4]", &["--json", "--output", &output.to_string_lossy()]));
+    assert_eq!(status, 0, "{stderr}");
+    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(result["schema"], 2);
+    assert_eq!(result["pattern"], "pairs");
+    let members = result["members"].as_array().expect("members");
+    let names: Vec<&str> = members.iter().filter_map(|member| member["name"].as_str()).collect();
+    assert_eq!(names, ["a1", "a2", "a3", "a4"]);
+    assert!(members.iter().all(|member| member["machine"]["nics"].is_array()), "each says what it is");
+    let error = |member: &Value| member["clock_error_seconds"].as_f64().expect("an error");
+    assert!(members.iter().all(|member| error(member) < 0.1), "{members:?}");
+    let cells = result["cells"].as_array().expect("cells");
+    // Twelve, and what chance made slow or stop on a busy machine is measured again.
+    let pairs = |cell: &Value| format!("{} to {}", cell["from"], cell["to"]);
+    let measured = cells.iter().filter(|cell| cell["bytes_per_second"].as_f64() > Some(0.0));
+    assert_eq!(measured.map(pairs).collect::<std::collections::HashSet<_>>().len(), 12, "{cells:?}");
+    assert!(result["windows"].as_array().map(Vec::len) >= Some(6));
+    assert!(!result["verdict"]["sentence"].as_str().unwrap_or_default().is_empty());
+    let saved = std::fs::read_to_string(output.join("fleet.json")).expect("fleet.json");
+    assert_eq!(serde_json::from_str::<Value>(&saved).expect("JSON")["cells"], result["cells"]);
+    let page = std::fs::read_to_string(output.join("report.html")).expect("report.html");
+    assert!(page.contains("a3 to a2") && !page.contains("<script"), "the heat map has every pair");
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn all_to_all_predicts_from_each_member_alone() {
+    let (status, stdout, stderr) = ended(&mut here("all-to-all", "a[1-3]", &["--json"]));
+    assert_eq!(status, 0, "{stderr}");
+    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    let windows = result["windows"].as_array().expect("windows");
+    assert_eq!(windows.len(), 3);
+    assert_eq!(windows.last().expect("one")["flows"], 6);
+    assert!(windows[2]["predicted_bytes_per_second"].as_f64() > Some(0.0), "{windows:?}");
+    assert!(result["verdict"]["sentence"].as_str().unwrap_or_default().contains("together"), "{stdout}");
+}
+
+#[test]
+fn a_host_that_cannot_be_started_is_named_and_the_others_are_measured() {
+    let launch = "sh -c 'test \"$0\" != a2 || { echo no route to a2 >&2; exit 255; }; exec \"$@\"' {host}";
+    let (status, stdout, stderr) = ended(&mut fleet(&[
+        "pairs",
+        "--hosts",
+        "a[1-3]",
+        "--launch",
+        launch,
+        "--coordinator",
+        "127.0.0.1:0",
+        "--streams",
+        "1",
+        "--seconds",
+        "0.2",
+        "--warm-up",
+        "50ms",
+        "--rate-limit",
+        "400M",
+    ]));
+    assert_eq!(status, 1, "{stdout}{stderr}");
+    assert!(stderr.contains("a2 is left out") && stderr.contains("no route to a2"), "{stderr}");
+    assert!(stdout.contains("a1") && stdout.contains("not measured: a2"), "{stdout}");
+}
+
+#[test]
+fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let windows = folder.path().join("hosts.txt");
+    std::fs::write(&windows, "a1\r\nA1 slots=2\r\n").expect("a hostfile");
+    let windows = windows.to_string_lossy().into_owned();
+    for (words, status, says) in [
+        (&["pairs"][..], 2, "--hosts a[1-8]"),
+        (&["pairs", "--hosts", "a1"], 2, "a1 alone"),
+        (&["pairs", "--hosts", ""], 2, "no host"),
+        (&["pairs", "--hosts", "a1,a1"], 2, "a1 twice"),
+        (&["pairs", "--hosts", "a[1-"], 2, "no other end"),
+        (&["pairs", "--hostfile", &windows], 2, "A1 twice"),
+        (&["pairs", "--hostfile", "/no/such/file"], 3, "/no/such/file"),
+        (&["pairs", "--launch", "ssh {host}"], 2, "--hosts or --hostfile"),
+        (&["pairs", "--hosts", "a,b", "--launch", "mpirun"], 2, "{hosts}"),
+        (&["pairs", "--hosts", "a,b", "--launch", "no-such-launcher {host}"], 3, "is it installed"),
+        (
+            &["pairs", "--hosts", "a,b", "--launch", "false {host}", "--join-timeout", "5s"],
+            3,
+            "0 of 2 members",
+        ),
+        (&["pairs", "--hosts", "a,b", "--coordinator", "no-such-host.invalid"], 3, "--coordinator"),
+        (&["pairs", "--hosts", "a,b", "--network", "10.0.0.1/99"], 2, "--network"),
+        (&["triangles", "--hosts", "a,b"], 2, "triangles"),
+    ] {
+        let began = Instant::now();
+        let (given, stdout, stderr) = ended(&mut fleet(words));
+        assert_eq!(given, status, "{words:?}: {stderr}");
+        assert!(stderr.contains(says) && stdout.is_empty(), "{words:?}: {stderr}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{words:?}");
+    }
+}
+
+/// The environment of each launcher, simulated.
+fn job(rank: u32) -> [Vec<(&'static str, String)>; 4] {
+    let rank = rank.to_string();
+    let pod = format!("fleet-{rank}");
+    let of = |pairs: &[(&'static str, &str)]| {
+        pairs.iter().map(|(name, value)| (*name, value.to_string())).collect()
+    };
+    [
+        of(&[("OMPI_COMM_WORLD_RANK", &rank), ("OMPI_COMM_WORLD_SIZE", "3")]),
+        of(&[("PMI_RANK", &rank), ("PMI_SIZE", "3")]),
+        of(&[
+            ("SLURM_PROCID", &rank),
+            ("SLURM_STEP_ID", "0"),
+            ("SLURM_STEP_NUM_TASKS", "3"),
+            ("SLURM_STEP_NODELIST", "n[1-3]"),
+        ]),
+        of(&[("JOB_COMPLETION_INDEX", &rank), ("HOSTNAME", &pod)]),
+    ]
+}
+
+#[test]
+fn without_a_key_rank_0_prints_the_line_to_add_and_all_end_with_2() {
+    for (first, second) in job(0).into_iter().zip(job(1)) {
+        let (status, stdout, stderr) = ended(fleet(&["pairs"]).envs(first.clone()));
+        assert_eq!((status, stdout.as_str()), (2, ""), "{first:?}: {stderr}");
+        assert!(stderr.contains("LINERATE_KEY="), "{first:?}: {stderr}");
+        let (status, stdout, stderr) = ended(fleet(&["pairs"]).envs(second));
+        assert_eq!((status, stdout.as_str(), stderr.as_str()), (2, "", ""));
+    }
+}
+
+#[test]
+fn a_command_that_measures_one_host_refuses_to_run_in_several_ranks() {
+    for (first, second) in job(0).into_iter().zip(job(1)).take(3) {
+        for command in ["run", "network", "disk"] {
+            let (status, stdout, stderr) = ended(linerate().arg(command).envs(first.clone()));
+            assert_eq!((status, stdout.as_str()), (2, ""), "{command}: {stderr}");
+            assert!(stderr.contains("rank 0 of 3") && stderr.contains("linerate fleet pairs"), "{stderr}");
+            let (status, _, stderr) = ended(linerate().arg(command).envs(second.clone()));
+            assert_eq!((status, stderr.as_str()), (2, ""));
+        }
+        // What only reads goes on.
+        let (status, ..) = ended(linerate().args(["rates", "--help"]).envs(first));
+        assert_eq!(status, 0);
+    }
+}
+
+#[test]
+fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rendezvous").to_string_lossy().into_owned();
+    let words = [
+        "pairs",
+        "--rendezvous",
+        &file,
+        "--streams",
+        "1",
+        "--seconds",
+        "0.2",
+        "--warm-up",
+        "50ms",
+        "--rate-limit",
+        "400M",
+        "--json",
+    ];
+    let key = "7e".repeat(32);
+    let start = |rank: u32| {
+        let environment =
+            [("PMI_RANK", rank.to_string()), ("PMI_SIZE", "3".to_string()), ("LINERATE_KEY", key.clone())];
+        let mut command = fleet(&words);
+        command.envs(environment).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.spawn().expect("a rank")
+    };
+    let mut ranks: Vec<_> = [2, 1, 0].into_iter().map(start).collect();
+    let first = ranks.pop().expect("rank 0").wait_with_output().expect("rank 0 ends");
+    let says = String::from_utf8_lossy(&first.stderr).into_owned();
+    // A machine without any address of its own has nothing to write into the file.
+    if says.contains("no address that members could connect to") {
+        eprintln!("skipped: this machine has no address but loopback");
+        ranks.iter_mut().for_each(|rank| drop(rank.kill()));
+        return;
+    }
+    assert_eq!(first.status.code(), Some(0), "{says}");
+    let result: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    let ranks_of: Vec<u64> = result["members"]
+        .as_array()
+        .expect("members")
+        .iter()
+        .filter_map(|member| member["rank"].as_u64())
+        .collect();
+    assert_eq!(ranks_of, [0, 1, 2]);
+    for rank in ranks {
+        let ended = rank.wait_with_output().expect("a rank ends");
+        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+        assert!(ended.stdout.is_empty(), "rank 0 prints for all");
+    }
+    assert!(!std::path::Path::new(&file).exists(), "the file goes with the coordinator");
+}
+
+/// The manifest's words are words of the program, and its numbers agree.
+#[test]
+fn the_manifest_of_kubernetes_starts_as_many_members_as_it_awaits() {
+    use clap::Parser;
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fleet-job.yaml");
+    let manifest = std::fs::read_to_string(path).expect("the manifest");
+    let value = |name: &str| {
+        let line = manifest.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("{name}")).to_string()
+    };
+    let list = |name: &str| -> Vec<String> {
+        let text = value(name);
+        let items = text.trim_matches(['[', ']']).split(", ");
+        items.map(|item| item.trim_matches('"').to_string()).collect()
+    };
+    let words = [list("command"), list("args")].concat();
+    let parsed = linerate::cli::Arguments::try_parse_from(&words).unwrap_or_else(|error| panic!("{error}"));
+    let linerate::cli::Command::Fleet(fleet) = parsed.command else { panic!("{words:?}") };
+    assert_eq!(fleet.members.map(|members| members.to_string()), Some(value("completions")));
+    assert_eq!(value("completions"), value("parallelism"));
+    assert_eq!(value("completionMode"), "Indexed");
+}
