@@ -83,7 +83,7 @@ impl TrainSender {
                 socket.as_fd().as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 count as u32,
-                libc::MSG_NOSIGNAL,
+                libc::MSG_NOSIGNAL as _, // of another sign in musl
             )
         };
         if taken < 0 {

@@ -62,7 +62,9 @@ impl Ethtool {
         };
         // SAFETY: SIOCETHTOOL takes an ifreq whose data pointer leads to the request; the caller vouches for
         // the request.
-        let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut envelope) };
+        let status = unsafe {
+            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut envelope)
+        };
         if status < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
     }
 

@@ -27,9 +27,12 @@ pub fn is_allowed() -> io::Result<()> {
 }
 
 fn become_idle() -> io::Result<()> {
-    let plain = libc::sched_param { sched_priority: 0 };
-    // SAFETY: 0 is the calling thread; the parameter is read during the call alone.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const plain) } != 0 {
+    let priority: libc::c_int = 0;
+    // By its number: musl's own function refuses, since POSIX means the whole process where Linux means a thread.
+    // SAFETY: 0 is the calling thread; the kernel's `sched_param` is one int, read during the call alone.
+    let set =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_IDLE, &raw const priority) };
+    if set != 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: plain numbers; 0 is the calling thread.

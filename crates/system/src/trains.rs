@@ -100,7 +100,7 @@ impl TrainReceiver {
                 socket.as_fd().as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 self.headers.len() as u32,
-                libc::MSG_WAITFORONE,
+                libc::MSG_WAITFORONE as _, // of another sign in musl
                 std::ptr::null_mut(),
             )
         };

@@ -95,3 +95,50 @@ fn systemd_finds_nothing_wrong() {
     let told = String::from_utf8_lossy(&offline.stdout);
     assert!(offline.status.success() || !told.contains("Overall exposure"), "{told}");
 }
+
+#[test]
+fn packages_hold_what_a_system_looks_for() {
+    let output = tempfile::tempdir().expect("a folder");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(root.join("packaging/build"));
+    command.args(["--fast", "--program", env!("CARGO_BIN_EXE_linerate"), "--output"]).arg(output.path());
+    let built = command.output().expect("a script");
+    let said = String::from_utf8_lossy(&built.stderr);
+    if built.status.code() == Some(3) {
+        println!("skipped: packages: {}", said.trim());
+        return;
+    }
+    assert!(built.status.success(), "{said}");
+    let name = format!("linerate-{}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
+    let unpacked = output.path().join("unpacked");
+    std::fs::create_dir(&unpacked).expect("a folder");
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(output.path().join(format!("{name}.tar.xz"))).arg("-C").arg(&unpacked);
+    assert!(tar.status().expect("tar").success());
+    let tree = unpacked.join(&name).join("usr");
+    for file in [
+        "share/man/man1/linerate.1.gz",
+        "share/man/man1/linerate-run.1.gz",
+        "share/bash-completion/completions/linerate",
+        "share/zsh/vendor-completions/_linerate",
+        "share/fish/vendor_completions.d/linerate.fish",
+        "lib/systemd/system/linerate-agent.service",
+        "share/doc/linerate/copyright",
+        "share/doc/linerate/third-party.gz",
+    ] {
+        let length =
+            std::fs::metadata(tree.join(file)).unwrap_or_else(|error| panic!("{file}: {error}")).len();
+        assert!(length > 200, "{file}: {length} bytes");
+    }
+    let version = Command::new(tree.join("bin/linerate")).arg("--version").output().expect("linerate");
+    assert_eq!(String::from_utf8_lossy(&version.stdout), format!("linerate {}\n", env!("CARGO_PKG_VERSION")));
+    let parts = std::fs::read_to_string(output.path().join(format!("{name}.cdx.json"))).expect("a list");
+    let parts: serde_json::Value = serde_json::from_str(&parts).expect("JSON");
+    let parts = parts["components"].as_array().expect("components");
+    for library in ["clap", "io-uring", "snow", "tokio"] {
+        let part = parts.iter().find(|part| part["name"] == library);
+        let licences = part.map(|part| part["licenses"][0]["expression"].as_str().unwrap_or_default().len());
+        assert!(licences.is_some_and(|letters| letters >= 3), "{library}: {part:?}");
+    }
+    assert!(!parts.iter().any(|part| part["name"] == "proptest"), "what only tests use is not in it");
+}
