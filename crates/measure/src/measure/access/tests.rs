@@ -200,7 +200,7 @@ fn a_stop_keeps_what_was_measured() {
     let stop = bench.stop;
     let measurement = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(400));
+            std::thread::sleep(std::time::Duration::from_millis(900));
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         conduct(&mut bench, &job, &prepared).expect("what there is")
