@@ -14,8 +14,9 @@ use serde::Serialize;
 const MOST_HOSTS_OF_A_TABLE: usize = 16;
 /// Side of one cell of the heat map.
 const CELL: f64 = 26.0;
-/// Room for the names of hosts at its edges.
-const NAMES: f64 = 120.0;
+/// Room for the names of hosts at its edges: of a letter, and at most.
+const LETTER: f64 = 6.5;
+const MOST_NAMES: f64 = 120.0;
 /// Shades from red to green, at these shares of the median.
 const SHADES: [(f64, &str); 6] =
     [(0.5, "s0"), (0.75, "s1"), (0.9, "s2"), (1.1, "s3"), (1.5, "s4"), (f64::INFINITY, "s5")];
@@ -177,8 +178,10 @@ fn heat_map(result: &FleetResult) -> Markup {
     let mut rates: Vec<f64> = result.cells.iter().filter_map(|cell| cell.bytes_per_second).collect();
     rates.sort_by(f64::total_cmp);
     let median = rates.get(rates.len() / 2).copied().unwrap_or(1.0);
-    let size = NAMES + CELL * result.members.len() as f64;
-    let edge = |index: usize| NAMES + CELL * index as f64;
+    let letters = result.members.iter().map(|member| member.name.chars().count()).max().unwrap_or_default();
+    let names = (18.0 + LETTER * letters as f64).min(MOST_NAMES);
+    let size = names + CELL * result.members.len() as f64;
+    let edge = |index: usize| names + CELL * index as f64;
     let class = |rate: Option<f64>| match rate {
         None => "none",
         Some(rate) => SHADES.iter().find(|(most, _)| rate / median < *most).map_or("s5", |(_, class)| class),
@@ -186,8 +189,8 @@ fn heat_map(result: &FleetResult) -> Markup {
     html! {
         svg class="heat" role="img" aria-label="rates between the members" width=(at(size)) height=(at(size)) viewBox=(format!("0 0 {0} {0}", at(size))) {
             @for (row, from) in result.members.iter().enumerate() {
-                (words("", NAMES - 6.0, edge(row) + CELL * 0.65, Anchor::End, &from.name))
-                g transform=(format!("translate({} {}) rotate(-60)", at(edge(row) + CELL * 0.6), at(NAMES - 6.0))) {
+                (words("", names - 6.0, edge(row) + CELL * 0.65, Anchor::End, &from.name))
+                g transform=(format!("translate({} {}) rotate(-60)", at(edge(row) + CELL * 0.6), at(names - 6.0))) {
                     (words("", 0.0, 0.0, Anchor::Start, &from.name))
                 }
                 @for (column, to) in result.members.iter().enumerate().filter(|(column, _)| *column != row) {

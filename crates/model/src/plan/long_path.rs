@@ -251,6 +251,9 @@ impl LongPath {
         };
         let lossy = spec.loss.filter(|loss| *loss > 0.0);
         let lossy = lossy.map_or(String::new(), |loss| format!(" with a loss of {} %", percent(loss)));
+        if self.by_window.is_none() && self.kind != LimitKind::Loss {
+            return format!("The rest of the flow allows {rate} over {trip}{lossy}; the window is unknown.");
+        }
         let limit = match self.kind {
             LimitKind::Window => "the window is the limit",
             LimitKind::Loss => "the loss is the limit",
@@ -317,6 +320,17 @@ impl LongPath {
             }
             LimitKind::Loss => {
                 Some(format!("{} would flow with {streams}{}.", show_bits_rate(link), other_control()))
+            }
+            _ if self.by_window.is_none() => {
+                let ([send, receive], window) = (self.buffers_to_fill_bytes?, self.window_to_fill_bytes?);
+                Some(format!(
+                    "It takes {} under way of each stream: the largest buffers have to be {} to send \
+                     (net.ipv4.tcp_wmem) and {} to receive (net.ipv4.tcp_rmem), or there have to be more streams \
+                     (--streams). --window SIZE says what a window carries.",
+                    show_size(window),
+                    show_size(send),
+                    show_size(receive),
+                ))
             }
             _ => {
                 let unknown = spec.loss.is_some_and(|loss| loss > 0.0) && self.by_loss.is_none();
@@ -435,5 +449,9 @@ mod tests {
         }
         let unknown = path(9000, spec(50.0, 1, None));
         assert_eq!(unknown.kind, LimitKind::Nic);
+        let text = unknown.sentences.join(" ");
+        for part in ["the window is unknown", "59.0 MiB under way", "net.ipv4.tcp_rmem", "--window"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }
