@@ -92,7 +92,7 @@ pub fn coordinate(
     let (sender, joins) = mpsc::channel();
     std::thread::scope(|scope| {
         // Whatever ends this, the accepting thread ends too.
-        let closing = Closing(&closed);
+        let closing = ClosedOnDrop(&closed);
         let (tcp, accepting) = (&tcp, &closed);
         scope.spawn(move || accept(scope, tcp, key, zero, accepting, sender));
         let mut launched = launch(spec, &addresses, key)?;
@@ -141,9 +141,9 @@ pub fn coordinate(
 }
 
 /// Sets the flag when it goes.
-struct Closing<'a>(&'a AtomicBool);
+struct ClosedOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Closing<'_> {
+impl Drop for ClosedOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }

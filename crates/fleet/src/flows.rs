@@ -6,7 +6,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
 use linerate_transport::agent::{AgentSession, Key, LocalBinding, OpenRequest};
 use linerate_transport::flow::stream::{
-    Content, SendMethod, StreamCounters, StreamRole, StreamSample, StreamSocket, StreamSpec, start,
+    Content, StreamCounters, StreamRole, StreamSample, StreamSocket, StreamSpec, start,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,19 +53,9 @@ fn prepare_one(request: &FlowRequest, key: &Key, stop: &AtomicBool) -> Result<Pr
     let session = AgentSession::connect(request.address, key)?;
     let count = request.streams.max(1);
     let own = StreamSpec {
-        protocol: Protocol::Tcp,
-        role: StreamRole::Send,
-        method: SendMethod::Write,
         write_bytes: WRITE_BYTES,
-        datagram_bytes: 1472,
         bytes_per_second: request.bytes_per_second.map(|rate| rate / f64::from(count)),
-        limit_bytes: None,
-        congestion_control: None,
-        send_buffer_bytes: None,
-        receive_buffer_bytes: None,
-        core: None,
-        verify: false,
-        discard: false,
+        ..StreamSpec::new(Protocol::Tcp, StreamRole::Send)
     };
     let theirs = StreamSpec { role: StreamRole::Receive, bytes_per_second: None, ..own.clone() };
     let opened =

@@ -2,7 +2,7 @@
 //! own; who does not come in time is named.
 
 use crate::error::JoinError;
-use crate::link::Link;
+use crate::link::MemberLink;
 use crate::protocol::{FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
 use linerate_transport::admission::{Permits, TIME_TO_PROVE, prepare_control};
 use linerate_transport::agent::{DeadlineStream, Key, respond_as};
@@ -22,7 +22,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// A member at the door.
 pub(crate) struct JoiningMember {
-    pub link: Link,
+    pub link: MemberLink,
     pub hello: MemberHello,
     pub clock: ClockReading,
 }
@@ -89,11 +89,11 @@ fn open(stream: TcpStream, key: &Key, zero: Instant) -> Option<Joining> {
     let channel = respond_as(&FLEET_MAGIC, &mut wire, key)
         .inspect_err(|broken| tracing::info!(peer = ?stream.peer_addr().ok(), %broken, "no member"))
         .ok()?;
-    let link = Link::new(stream, channel).ok()?;
+    let link = MemberLink::new(stream, channel).ok()?;
     Some(welcome(link, zero))
 }
 
-fn welcome(link: Link, zero: Instant) -> Joining {
+fn welcome(link: MemberLink, zero: Instant) -> Joining {
     let MemberReply::Hello(hello) = link.receive_within(ANSWER)? else { return Err(JoinError::NoHello) };
     if hello.protocol != FLEET_PROTOCOL {
         let name = hello.name.clone().unwrap_or_else(|| hello.host.clone());
@@ -111,7 +111,7 @@ fn welcome(link: Link, zero: Instant) -> Joining {
 }
 
 /// One reading: the member read its clock somewhere between our question and its answer.
-fn read_clock(link: &Link, zero: Instant) -> Result<ClockReading, JoinError> {
+fn read_clock(link: &MemberLink, zero: Instant) -> Result<ClockReading, JoinError> {
     let asked = zero.elapsed().as_nanos() as i64;
     link.send(&MemberRequest::Clock)?;
     let (nanos, unix_nanos) = loop {

@@ -16,17 +16,17 @@ const WRITE: Duration = Duration::from_secs(3);
 
 /// One end; all clones are the same.
 #[derive(Clone)]
-pub(crate) struct Link {
+pub(crate) struct MemberLink {
     stream: Arc<TcpStream>,
     channel: Arc<Mutex<Channel>>,
 }
 
-impl Link {
+impl MemberLink {
     /// After the handshake.
-    pub(crate) fn new(stream: TcpStream, channel: Channel) -> io::Result<Link> {
+    pub(crate) fn new(stream: TcpStream, channel: Channel) -> io::Result<MemberLink> {
         // Deadlines of the handshake end here: a member may be asked nothing for long.
         stream.set_read_timeout(None)?;
-        Ok(Link { stream: Arc::new(stream), channel: Arc::new(Mutex::new(channel)) })
+        Ok(MemberLink { stream: Arc::new(stream), channel: Arc::new(Mutex::new(channel)) })
     }
 
     pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), Broken> {

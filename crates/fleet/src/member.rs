@@ -4,7 +4,7 @@
 use crate::error::FleetError;
 use crate::flows::{self, PreparedFlow, WindowTimes};
 use crate::job::JobRank;
-use crate::link::Link;
+use crate::link::MemberLink;
 use crate::protocol::{ALIVE, FLEET_MAGIC, FLEET_PROTOCOL, MemberHello, MemberReply, MemberRequest};
 use linerate_facts::sysroot::Sysroot;
 use linerate_machine::probe::{self, Machine};
@@ -102,7 +102,7 @@ pub(crate) fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// The channel to the coordinator, which may not be there yet.
-fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<Link, FleetError> {
+fn reach(spec: &MemberSpec, key: &Key, stop: &AtomicBool) -> Result<MemberLink, FleetError> {
     let deadline = Instant::now() + spec.patience;
     let mut last = "nothing was tried".to_string();
     loop {
@@ -142,16 +142,16 @@ fn places(search: &CoordinatorSearch) -> Vec<String> {
     }
 }
 
-fn connect(address: SocketAddr, key: &Key) -> Result<Link, Broken> {
+fn connect(address: SocketAddr, key: &Key) -> Result<MemberLink, Broken> {
     let stream = TcpStream::connect_timeout(&address, ATTEMPT)?;
     prepare_control(&stream)?;
     let channel = initiate_as(&FLEET_MAGIC, DeadlineStream::new(&stream, ATTEMPT), key)?;
-    Ok(Link::new(stream, channel)?)
+    Ok(MemberLink::new(stream, channel)?)
 }
 
 /// Says hello, then answers until there is no more.
 fn converse(
-    link: &Link,
+    link: &MemberLink,
     hello: &MemberHello,
     machine: &Machine,
     key: &Key,
@@ -202,7 +202,7 @@ fn unix_nanos() -> i64 {
 }
 
 fn answer_all(
-    link: &Link,
+    link: &MemberLink,
     requests: &mpsc::Receiver<Result<MemberRequest, Broken>>,
     machine: &Machine,
     key: &Key,

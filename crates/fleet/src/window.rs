@@ -3,7 +3,7 @@
 
 use crate::fair::max_min;
 use crate::gather::{ClockReading, JoiningMember};
-use crate::link::Link;
+use crate::link::MemberLink;
 use crate::product::{FleetCell, FleetMember, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
@@ -34,7 +34,7 @@ const MACHINES: Duration = Duration::from_secs(10);
 pub(crate) struct GatheredMember {
     pub name: String,
     pub address: SocketAddr,
-    link: Link,
+    link: MemberLink,
     hello: MemberHello,
     clock: ClockReading,
     machine: Option<Box<Machine>>,

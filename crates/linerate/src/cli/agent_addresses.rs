@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// One address of this host.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Way {
+pub(super) struct AgentAddress {
     pub(super) address: SocketAddr,
     interface: String,
     bits_per_second: Option<u64>,
@@ -15,24 +15,24 @@ pub(super) struct Way {
 
 /// The addresses behind “every address”, fastest first, and among equals in the kernel's order. None where it
 /// listens on named ones only: who named them knows them.
-pub(super) fn ways_here(machine: &Machine, listening: &[SocketAddr]) -> Vec<Way> {
+pub(super) fn ways_here(machine: &Machine, listening: &[SocketAddr]) -> Vec<AgentAddress> {
     let Some(open) = listening.iter().find(|address| address.ip().is_unspecified()) else {
         return Vec::new();
     };
-    let mut ways: Vec<Way> =
+    let mut ways: Vec<AgentAddress> =
         machine.nics.iter().filter(|nic| !nic.loopback).flat_map(|nic| ways_of(nic, *open)).collect();
     ways.sort_by_key(|way| std::cmp::Reverse(way.bits_per_second));
     ways
 }
 
-fn ways_of(nic: &Nic, open: SocketAddr) -> impl Iterator<Item = Way> {
+fn ways_of(nic: &Nic, open: SocketAddr) -> impl Iterator<Item = AgentAddress> {
     let is_reached = move |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local(),
         IpAddr::V6(ip) => open.is_ipv6() && !ip.is_loopback() && !ip.is_unicast_link_local(),
     };
     let ips = nic.addresses.iter().map(|(ip, _)| *ip).filter(is_reached);
     let bits_per_second = nic.speed_bits_per_second.known().copied();
-    ips.map(move |ip| Way {
+    ips.map(move |ip| AgentAddress {
         address: SocketAddr::new(ip, open.port()),
         interface: nic.name.clone(),
         bits_per_second,
@@ -40,12 +40,12 @@ fn ways_of(nic: &Nic, open: SocketAddr) -> impl Iterator<Item = Way> {
 }
 
 /// A line for each.
-pub(super) fn listed(ways: &[Way]) -> String {
+pub(super) fn listed(ways: &[AgentAddress]) -> String {
     if ways.is_empty() {
         return String::new();
     }
     let width = ways.iter().map(|way| way.address.to_string().len()).max().unwrap_or_default();
-    let line = |way: &Way| {
+    let line = |way: &AgentAddress| {
         let rate =
             way.bits_per_second.map_or("rate unknown".into(), |bits| show_bits_rate(bits as f64 / 8.0));
         format!("  {:width$}  {}, {rate}\n", way.address.to_string(), way.interface)

@@ -118,7 +118,7 @@ fn coordinated(
         rate_limit: words.rate_limit,
         patience: words.join_timeout,
     };
-    let mut saving = Saving { words, folder: None, failure: None };
+    let mut saving = FleetSaving { words, folder: None, failure: None };
     let result = coordinate(&spec, key, &stop, &mut |event| saving.listen(&event)).map_err(failure)?;
     saving.save(&result);
     if let Some(failure) = saving.failure {
@@ -147,13 +147,13 @@ fn program(words: &FleetArgs) -> Result<String, Failure> {
 }
 
 /// The folder with the result so far, and the lines of progress.
-struct Saving<'a> {
+struct FleetSaving<'a> {
     words: &'a FleetArgs,
     folder: Option<Folder>,
     failure: Option<Failure>,
 }
 
-impl Saving<'_> {
+impl FleetSaving<'_> {
     fn listen(&mut self, event: &FleetEvent<'_>) {
         match event {
             FleetEvent::Gathered(result) => {

@@ -43,7 +43,7 @@ fn the_loss_is_the_one_that_was_asked_for() {
     let Some(lab) = up("loss", &["--rtt", "1ms", "--loss", "2%", "--nics", "100", "--mtu", "1500"]) else {
         return;
     };
-    let agent = Agent::of(&lab);
+    let agent = PeerAgent::of(&lab);
     let result =
         network(&lab, &agent, &["--protocol", "udp", "--rate", "40M", "--seconds", "2", "--repeats", "1"]);
     let status = lab.succeed("status", &[]);
@@ -61,13 +61,13 @@ fn the_loss_is_the_one_that_was_asked_for() {
 }
 
 /// An agent on the peer, ended with the lab.
-struct Agent {
+struct PeerAgent {
     child: Child,
     folder: tempfile::TempDir,
 }
 
-impl Agent {
-    fn of(lab: &Lab) -> Agent {
+impl PeerAgent {
+    fn of(lab: &Lab) -> PeerAgent {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("key").display().to_string();
         let program = program();
@@ -78,7 +78,7 @@ impl Agent {
         while std::fs::metadata(&key).is_err() && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(20));
         }
-        Agent { child, folder }
+        PeerAgent { child, folder }
     }
 
     fn key(&self) -> String {
@@ -86,14 +86,14 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
+impl Drop for PeerAgent {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn network(lab: &Lab, agent: &Agent, words: &[&str]) -> Value {
+fn network(lab: &Lab, agent: &PeerAgent, words: &[&str]) -> Value {
     let (key, program, address) = (agent.key(), program(), lab.succeed("address", &["0"]));
     let mut all = vec!["--", &program, "network", "--json", "--key-file", &key, "--peer", address.trim()];
     all.extend(words);

@@ -45,13 +45,16 @@ pub(crate) fn time(
 }
 
 /// A share of the packets, in percent with or without its sign: `0.01%`; from 0 to 50 %, as a share of 1.
-pub(crate) fn percentage(text: &str) -> Result<f64, String> {
+pub(crate) fn percentage(text: &str) -> Result<f64, NoPercentage> {
     let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
-    match number {
-        Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("give percent from 0 to 50, like 0.01%".into()),
-    }
+    let percent = number.ok().filter(|percent| (0.0..=50.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or(NoPercentage)
 }
+
+/// It is no share that a network has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give percent from 0 to 50, like 0.01%")]
+pub(crate) struct NoPercentage;
 
 /// Bytes within bounds.
 pub(crate) fn size(
@@ -124,6 +127,11 @@ mod tests {
             bytes(64..=65_507)("1").expect_err("small"),
             "“1” is not between 64 bytes and 65507 bytes"
         );
+        assert_eq!(percentage("0.01%"), percentage("0.01"));
+        assert_eq!(percentage("50 %"), Ok(0.5));
+        for wrong in ["51", "-1", "nan", "%", ""] {
+            assert_eq!(percentage(wrong), Err(NoPercentage), "{wrong}");
+        }
         assert_eq!(rate(1000.0..=1e13)("8Gbps"), Ok(1e9));
         assert!(rate(1000.0..=1e13)("0").is_err() && rate(1000.0..=1e13)("7").is_err());
     }

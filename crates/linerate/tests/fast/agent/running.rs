@@ -6,7 +6,7 @@ use linerate::agent::{
 };
 use linerate::failure::Failure;
 use linerate::flow::receive::{Received, Terms};
-use linerate::flow::stream::{SendMethod, StreamCounters, StreamRole, StreamSocket, StreamSpec};
+use linerate::flow::stream::{StreamCounters, StreamRole, StreamSocket, StreamSpec};
 use linerate::protocol::Protocol;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -175,21 +175,7 @@ pub fn workers(protocols: &[Protocol]) -> OpenRequest {
 
 /// The agent's end of a stream.
 pub fn spec(protocol: Protocol, role: StreamRole) -> StreamSpec {
-    StreamSpec {
-        protocol,
-        role,
-        method: if protocol == Protocol::Udp { SendMethod::Trains } else { SendMethod::Write },
-        write_bytes: 64 << 10,
-        datagram_bytes: 1400,
-        bytes_per_second: None,
-        limit_bytes: None,
-        congestion_control: None,
-        send_buffer_bytes: None,
-        receive_buffer_bytes: None,
-        core: None,
-        verify: false,
-        discard: false,
-    }
+    StreamSpec { write_bytes: 64 << 10, datagram_bytes: 1400, ..StreamSpec::new(protocol, role) }
 }
 
 pub fn streams(streams: Vec<StreamSpec>) -> OpenRequest {

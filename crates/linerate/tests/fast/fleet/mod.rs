@@ -24,10 +24,13 @@ fn ended(command: &mut Command) -> (i32, String, String) {
     (status.code().unwrap_or(-1), text(stdout), text(stderr))
 }
 
+/// A short window of little, for tests that look at who takes part.
+const SHORT: [&str; 8] = ["--streams", "1", "--seconds", "0.2", "--warm-up", "50ms", "--rate-limit", "400M"];
+
 /// Members on this machine, without shaping: that the bytes arrive and all of them are counted.
 fn here(pattern: &str, hosts: &str, more: &[&str]) -> Command {
     let mut words = vec![pattern, "--hosts", hosts, "--launch", HERE, "--coordinator", "127.0.0.1:0"];
-    words.extend(["--streams", "1", "--seconds", "0.2", "--warm-up", "50ms", "--rate-limit", "400M"]);
+    words.extend(SHORT);
     words.extend(more);
     fleet(&words)
 }
@@ -78,23 +81,8 @@ fn all_to_all_predicts_from_each_member_alone() {
 #[test]
 fn a_host_that_cannot_be_started_is_named_and_the_others_are_measured() {
     let launch = "sh -c 'test \"$0\" != a2 || { echo no route to a2 >&2; exit 255; }; exec \"$@\"' {host}";
-    let (status, stdout, stderr) = ended(&mut fleet(&[
-        "pairs",
-        "--hosts",
-        "a[1-3]",
-        "--launch",
-        launch,
-        "--coordinator",
-        "127.0.0.1:0",
-        "--streams",
-        "1",
-        "--seconds",
-        "0.2",
-        "--warm-up",
-        "50ms",
-        "--rate-limit",
-        "400M",
-    ]));
+    let words = ["pairs", "--hosts", "a[1-3]", "--launch", launch, "--coordinator", "127.0.0.1:0"];
+    let (status, stdout, stderr) = ended(&mut fleet(&[&words[..], &SHORT].concat()));
     assert_eq!(status, 1, "{stdout}{stderr}");
     assert!(stderr.contains("a2 is left out") && stderr.contains("no route to a2"), "{stderr}");
     assert!(stdout.contains("a1") && stdout.contains("not measured: a2"), "{stdout}");
@@ -185,20 +173,7 @@ fn a_command_that_measures_one_host_refuses_to_run_in_several_ranks() {
 fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rendezvous").to_string_lossy().into_owned();
-    let words = [
-        "pairs",
-        "--rendezvous",
-        &file,
-        "--streams",
-        "1",
-        "--seconds",
-        "0.2",
-        "--warm-up",
-        "50ms",
-        "--rate-limit",
-        "400M",
-        "--json",
-    ];
+    let words = [&["pairs", "--rendezvous", &file, "--json"][..], &SHORT].concat();
     let key = "7e".repeat(32);
     let start = |rank: u32| {
         let environment =

@@ -269,19 +269,9 @@ mod tests {
             StreamsJob { peer: Some(chosen), ..StreamsJob::plain(Protocol::Tcp, StreamDirection::Both) };
         let ends = [StreamRole::Send, StreamRole::Receive, StreamRole::Ask].map(|role| {
             let spec = StreamSpec {
-                protocol: Protocol::Tcp,
-                role,
                 method: job.method,
                 write_bytes: job.write_bytes,
-                datagram_bytes: 1472,
-                bytes_per_second: None,
-                limit_bytes: None,
-                congestion_control: None,
-                send_buffer_bytes: None,
-                receive_buffer_bytes: None,
-                core: None,
-                verify: false,
-                discard: false,
+                ..StreamSpec::new(Protocol::Tcp, role)
             };
             let end = other_end(&Wanted { path: 0, number: 0, spec, peer_core: Some(3) }, &job);
             (end.role, end.method, end.write_bytes)

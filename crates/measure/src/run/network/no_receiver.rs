@@ -138,19 +138,12 @@ impl<'a> Sending<'a> {
         let streams = order.streams.max(1);
         let method = order.method.unwrap_or(usual_method(Protocol::Udp));
         let spec = StreamSpec {
-            protocol: Protocol::Udp,
-            role: StreamRole::Send,
             method,
             write_bytes: 0,
             datagram_bytes,
             bytes_per_second: Some(rate / f64::from(streams)),
-            limit_bytes: None,
-            congestion_control: None,
             send_buffer_bytes: order.send_buffer_bytes,
-            receive_buffer_bytes: None,
-            core: None,
-            verify: false,
-            discard: false,
+            ..StreamSpec::new(Protocol::Udp, StreamRole::Send)
         };
         let job = StreamsJob {
             streams,

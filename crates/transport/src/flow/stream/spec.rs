@@ -94,3 +94,28 @@ pub struct StreamSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub discard: bool,
 }
+
+impl StreamSpec {
+    /// As fast as it goes, and as the system has it where nothing else is said: TCP in writes of 128 KiB, UDP in
+    /// trains of datagrams that fit an MTU of 1500.
+    pub fn new(protocol: Protocol, role: StreamRole) -> Self {
+        StreamSpec {
+            protocol,
+            role,
+            method: match protocol {
+                Protocol::Tcp => SendMethod::Write,
+                Protocol::Udp => SendMethod::Trains,
+            },
+            write_bytes: 128 << 10,
+            datagram_bytes: 1472,
+            bytes_per_second: None,
+            limit_bytes: None,
+            congestion_control: None,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            core: None,
+            verify: false,
+            discard: false,
+        }
+    }
+}

@@ -11,21 +11,7 @@ const TOKEN: StreamToken = [42; 32];
 
 /// A spec to change.
 pub(super) fn spec() -> StreamSpec {
-    StreamSpec {
-        protocol: Protocol::Tcp,
-        role: StreamRole::Send,
-        method: SendMethod::Write,
-        write_bytes: 128 << 10,
-        datagram_bytes: 1472,
-        bytes_per_second: None,
-        limit_bytes: None,
-        congestion_control: None,
-        send_buffer_bytes: None,
-        receive_buffer_bytes: None,
-        core: None,
-        verify: false,
-        discard: false,
-    }
+    StreamSpec::new(Protocol::Tcp, StreamRole::Send)
 }
 
 pub(super) fn tcp_pair() -> (StreamSocket, StreamSocket) {
