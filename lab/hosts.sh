@@ -6,16 +6,10 @@ readonly most_hosts=64
 
 # up_hosts OPTIONS…: `lab up --hosts N …`
 up_hosts() {
-  local hosts=0 racks=1 uplink=0 rate=500 slow=() chosen=linerate option value
+  local hosts=0 racks=1 uplink=0 rate=500 slow=() chosen=linerate option value taken
   while (($#)); do
-    option=$1
-    case $option in
-      -h | --help) usage && exit 0 ;;
-      --*=*) value=${option#*=} option=${option%%=*} ;;
-      --*) (($# > 1)) || wrong_use "$option wants a value"; value=$2; shift ;;
-      *) wrong_use "\`lab up --hosts\` takes no “$option”" ;;
-    esac
-    shift
+    take_option "lab up --hosts" "$@"
+    shift "$taken"
     case $option in
       --name) chosen=$value ;;
       --hosts) hosts=$(number "$value" "$most_hosts" "number of hosts") ;;

@@ -61,17 +61,11 @@ end_study() {
 
 # Fills the variables of command_study.
 parse_study_options() {
-  local option value layout disks
+  local option value taken layout disks
   while (($#)); do
-    option=$1
-    case $option in
-      --) shift && job=("$@") && break ;;
-      -h | --help) usage && exit 0 ;;
-      --*=*) value=${option#*=} option=${option%%=*} ;;
-      --*) (($# > 1)) || wrong_use "$option wants a value"; value=$2; shift ;;
-      *) wrong_use "\`lab study\` takes no “$option”" ;;
-    esac
-    shift
+    [[ $1 == -- ]] && shift && job=("$@") && break
+    take_option "lab study" "$@"
+    shift "$taken"
     case $option in
       --fs) IFS=, read -r -a layouts <<<"$value" ;;
       --disks) disks_words=$value ;;

@@ -98,18 +98,25 @@ mebibytes() {
   echo "$((bytes >> 20))"
 }
 
+# take_option COMMAND WORD…: sets `option` and `value` by the first word, or the first two, and `taken`, how many.
+take_option() {
+  local command=$1
+  shift
+  option=$1 taken=1
+  case $option in
+    -h | --help) usage && exit 0 ;;
+    --*=*) value=${option#*=} option=${option%%=*} ;;
+    --*) (($# > 1)) || wrong_use "$option wants a value"; value=$2 taken=2 ;;
+    *) wrong_use "\`$command\` takes no “$option”" ;;
+  esac
+}
+
 # Fills the variables of command_up.
 parse_up_options() {
-  local option value chosen=linerate list
+  local option value taken chosen=linerate list
   while (($#)); do
-    option=$1
-    case $option in
-      -h | --help) usage && exit 0 ;;
-      --*=*) value=${option#*=} option=${option%%=*} ;;
-      --*) (($# > 1)) || wrong_use "$option wants a value"; value=$2; shift ;;
-      *) wrong_use "\`lab up\` takes no “$option”" ;;
-    esac
-    shift
+    take_option "lab up" "$@"
+    shift "$taken"
     case $option in
       --name) chosen=$value ;;
       --disks) list=$(speeds "$value" 100000 disks); mapfile -t disks <<<"$list" ;;
