@@ -160,11 +160,20 @@ fn figures(row: &AcceptanceRow, run: &Value) -> Vec<Figure> {
             |what, value, least| figures.push(Figure { what: format!("{protocol} {what}"), value, least });
         figure("achieved", achieved, row.achieves);
         figure("achieved / predicted", achieved / predicted, row.of_predicted);
+        if row.limit.is_some() && protocol == "udp" {
+            figure("arrived, as a share of what was sent", 1.0 - most_lost(run), 0.995);
+        }
         if let Some(limit) = limit {
             figure("predicted, 1 - its share off the truth", 1.0 - (predicted / limit - 1.0).abs(), 0.95);
         }
     }
     figures
+}
+
+/// The largest share of datagrams that a stage or the path lost.
+fn most_lost(run: &Value) -> f64 {
+    let measurements = run["measurements"].as_array().expect("measurements");
+    measurements.iter().filter_map(|it| it["loss"].as_f64()).fold(0.0, f64::max)
 }
 
 fn row(

@@ -18,6 +18,9 @@ const ADMISSION_WAIT: Duration = Duration::from_millis(100);
 const ADMISSION_TRIES: u32 = 30;
 /// No feedback for this long means that probe or answer was lost.
 const SILENCE: Duration = Duration::from_millis(60);
+/// Room for eight trains. What lies in the queue of our own NIC counts here until it has left (sock_wfree): a
+/// sender whose buffer is larger than its part of that queue is not held back there, and the rest is dropped.
+const SEND_BUFFER_BYTES: usize = 512 << 10;
 
 /// How long an answer waited for us. More than its whole trip is none: the clock of the day was set meanwhile.
 fn waited_since(arrived: SystemTime, now: SystemTime, trip: Duration) -> Duration {
@@ -62,8 +65,7 @@ impl UdpSender {
         let segmentation = Segmentation::new(&socket, datagram_bytes, MOST_SEGMENTS);
         // Where trains are given up, a datagram that is too large is to be refused, not sent in fragments.
         let _ = socket::forbid_fragments(&socket);
-        // Room for the trains of one burst; the kernel may grant less, then sends wait a moment.
-        let _ = socket::set_send_buffer(&socket, 4 << 20);
+        let _ = socket::set_send_buffer(&socket, SEND_BUFFER_BYTES);
         let _ = socket::set_arrival_times(&socket);
         Ok(Self::over(socket, token, segmentation, Path { receiver_buffer_bytes, trip }))
     }
