@@ -22,7 +22,13 @@ const SILENCE: Duration = Duration::from_millis(60);
 /// sender whose buffer is larger than its part of that queue is not held back there, and the rest is dropped.
 const SEND_BUFFER_BYTES: usize = 512 << 10;
 
-/// How long an answer waited for us. More than its whole trip is none: the clock of the day was set meanwhile.
+/// On a long way this much of the window leaves together.
+const BURST: Duration = Duration::from_millis(1);
+/// A sender that could not send for longer than this does not catch up.
+const LATEST: Duration = Duration::from_millis(3);
+
+/// How long an answer waited for us. More than its whole trip is none: the clock of the day was set
+/// meanwhile.
 fn waited_since(arrived: SystemTime, now: SystemTime, trip: Duration) -> Duration {
     now.duration_since(arrived).ok().filter(|waited| *waited <= trip).unwrap_or_default()
 }
@@ -37,6 +43,8 @@ pub struct UdpSender {
     segmentation: Segmentation,
     start: Instant,
     unprobed_bytes: u64,
+    /// On a long way: when what was sent so far should have left at the window's pace.
+    paced_until: Instant,
     /// When the oldest probe that is not answered went out.
     asked: Option<Instant>,
     /// The latest round trip.
@@ -78,6 +86,7 @@ impl UdpSender {
             segmentation,
             start: Instant::now(),
             unprobed_bytes: 0,
+            paced_until: Instant::now(),
             asked: None,
             trip: path.trip,
             path_trip: path.trip,
@@ -108,11 +117,14 @@ impl UdpSender {
     }
 
     /// Bytes of the `left` that may go out now: whole datagrams, or the end of a block; 0 when the window is
-    /// closed.
-    ///
+    /// closed, or the pace of a long way says later.
+    pub(crate) fn may_send(&self, left: usize) -> usize {
+        self.window_lets(left).min(self.pace_lets())
+    }
+
     /// A train at a time, or half of a window that is smaller than two: sending each datagram as room for it
     /// comes would cost a pass through the stack for each (the silly window of RFC 813).
-    pub(crate) fn may_send(&self, left: usize) -> usize {
+    fn window_lets(&self, left: usize) -> usize {
         let room = usize::try_from(self.window.room()).unwrap_or(usize::MAX);
         let half = usize::try_from(self.window.bytes() / 2).unwrap_or(usize::MAX);
         if room >= left {
@@ -125,8 +137,25 @@ impl UdpSender {
         if room < self.train_bytes().min(half) { 0 } else { room / datagram * datagram }
     }
 
+    /// What is due at the pace of a long way, in whole datagrams: nothing before a burst is.
+    fn pace_lets(&self) -> usize {
+        let Some(pace) = self.window.pace() else { return usize::MAX };
+        let late = Instant::now().saturating_duration_since(self.paced_until).min(LATEST);
+        let datagram = self.segmentation.datagram_bytes();
+        match late >= BURST {
+            true => ((late.as_secs_f64() * pace) as usize).max(datagram) / datagram * datagram,
+            false => 0,
+        }
+    }
+
     /// Payload went out; a probe follows when it is due.
     pub fn sent(&mut self, bytes: usize) -> io::Result<()> {
+        if let Some(pace) = self.window.pace() {
+            // What a sleeper was late for it may catch up with, but not what it had nothing to send for.
+            let oldest = Instant::now().checked_sub(LATEST);
+            let from = oldest.map_or(self.paced_until, |oldest| self.paced_until.max(oldest));
+            self.paced_until = from + Duration::from_secs_f64(bytes as f64 / pace);
+        }
         self.window.sent(bytes as u64);
         self.unprobed_bytes += bytes as u64;
         if self.unprobed_bytes >= self.window.probe_every_bytes() { self.probe() } else { Ok(()) }
@@ -192,8 +221,14 @@ impl UdpSender {
         }
     }
 
-    /// The window is closed: asks the receiver where it is and waits for its answer.
+    /// The window is closed: asks the receiver where it is and waits for its answer. On a long way whose pace
+    /// alone holds it back it waits for that.
     pub fn wait_for_room(&mut self) -> io::Result<()> {
+        if self.pace_lets() == 0 && self.window_lets(usize::MAX) > 0 {
+            // A timeout of a socket counts in ticks of the kernel's clock, up to 10 ms.
+            std::thread::sleep(BURST);
+            return self.listen(Duration::ZERO);
+        }
         if self.unprobed_bytes > 0 {
             self.probe()?;
         }

@@ -7,8 +7,13 @@
 //! O'Malley, Peterson 1994), growth stops when the round trip tells of a queue. Where a queue is too short to
 //! be seen, or several workers fill it at once, it remembers at what size it lost and comes near that slowly,
 //! as CUBIC does (RFC 9438): growing at one pace, four bursty workers lost 3 % for ever. After a pause no
-//! answers are on their way to be its clock, and a whole window at once, of each of four workers, is more than
-//! the queue of their link holds: it opens as answers come (the restart window of RFC 5681, 4.1).
+//! answers are on their way to be its clock, and a whole window at once, of each of four workers, is more
+//! than the queue of their link holds: it opens as answers come (the restart window of RFC 5681, 4.1).
+//!
+//! A long way holds far more than any queue on it. A window that leaves at once there is a burst that queues
+//! by itself, and is then taken for a full path (75 Mb/s of 1,000 over 50 ms): on a long way the window goes
+//! out evenly over a round trip, as BBR paces (draft-ietf-ccwg-bbr), growth follows what was answered, and
+//! single losses, of which every long way has some, do not shrink it.
 
 use super::wire::Feedback;
 use std::time::Duration;
@@ -32,17 +37,42 @@ const PAST_LOSS: f64 = 1.1;
 const RESTART: u64 = 4;
 const LEAST_RESTART_BYTES: u64 = 64 << 10;
 
+/// A way of this round trip and longer is a long one.
+const LONG_WAY: Duration = Duration::from_millis(3);
+/// A long way: the queue that is none yet, as a part of the round trip.
+const LONG_QUEUE: u32 = 8;
+/// A long way: how much faster than a window a round trip it sends, so that the window is the limit and not
+/// the pace. A faster pace queues before the window is as large as the way.
+const PACE: f64 = 1.1;
+/// A long way: growth a round trip is one part in so many; near the size at which it lost, one in so many.
+const LONG_GROWTH: u64 = 8;
+const LONG_SLOW_GROWTH: u64 = 64;
+/// A long way: what is left of the window when it loses. Its queue is a small part of it.
+const LONG_SHRINK: f64 = 0.85;
+/// A long way: loss below this share is the way's own, and slower would not help.
+const OWN_LOSS: f64 = 0.005;
+/// What waits at the receiver is taken to be no less than this long: it naps for a millisecond.
+const LEAST_HELD: Duration = Duration::from_millis(2);
+const MOST_BYTES: u64 = 1 << 30;
+
 /// The sender's view of one UDP path.
 #[derive(Debug)]
 pub struct SendWindow {
     bytes: u64,
+    /// What the receiver's buffer has room for.
+    buffer_bytes: u64,
+    /// What may be under way: that, and on a long way what the way itself holds.
     largest_bytes: u64,
     sent_bytes: u64,
     answered_bytes: u64,
     lost_bytes: u64,
     shortest_trip: Duration,
+    /// The latest round trips.
+    trips: [Duration; 4],
     /// Losses of data sent before this are of the same event: one reduction is enough.
     recovery_bytes: u64,
+    /// What was lost by then.
+    recovery_lost_bytes: u64,
     /// Size of the window when it last lost; none: not yet, or it was larger since without a loss.
     lost_at_bytes: Option<u64>,
     /// What was answered when it last began to send with nothing under way.
@@ -56,15 +86,18 @@ impl SendWindow {
     pub fn new(receiver_buffer_bytes: u64, idle_trip: Duration) -> Self {
         // The kernel charges a datagram's whole allocation to the buffer: half of the granted payload figure
         // is safe.
-        let largest_bytes = (receiver_buffer_bytes / 2).clamp(SMALLEST_BYTES, 1 << 30);
+        let buffer_bytes = (receiver_buffer_bytes / 2).clamp(SMALLEST_BYTES, MOST_BYTES);
         SendWindow {
-            bytes: (128 << 10).min(largest_bytes),
-            largest_bytes,
+            bytes: (128 << 10).min(buffer_bytes),
+            buffer_bytes,
+            largest_bytes: buffer_bytes,
             sent_bytes: 0,
             answered_bytes: 0,
             lost_bytes: 0,
             shortest_trip: idle_trip,
+            trips: [idle_trip; 4],
             recovery_bytes: 0,
+            recovery_lost_bytes: 0,
             lost_at_bytes: None,
             restarted_bytes: 0,
             starting: true,
@@ -76,10 +109,10 @@ impl SendWindow {
         self.open_bytes().saturating_sub(self.sent_bytes - self.answered_bytes)
     }
 
-    /// What may be under way now: after a pause a part of the window, and half of what was answered since. Twice
-    /// that half, as slow start has it, still overran the queue.
+    /// What may be under way now: after a pause a part of the window, and half of what was answered since.
+    /// Twice that half, as slow start has it, still overran the queue.
     fn open_bytes(&self) -> u64 {
-        if self.starting {
+        if self.starting || self.is_long() {
             return self.bytes;
         }
         let at_once = (self.bytes / RESTART).max(LEAST_RESTART_BYTES);
@@ -101,9 +134,19 @@ impl SendWindow {
         self.shortest_trip
     }
 
+    fn is_long(&self) -> bool {
+        self.shortest_trip >= LONG_WAY
+    }
+
+    /// On a long way: how fast the window may go out, bytes per second.
+    pub(crate) fn pace(&self) -> Option<f64> {
+        self.is_long().then(|| PACE * self.bytes as f64 / self.shortest_trip.as_secs_f64())
+    }
+
     /// After how many bytes a probe should follow, so that several are under way in a window.
     pub fn probe_every_bytes(&self) -> u64 {
-        (self.bytes / 4).clamp(SMALLEST_BYTES / 2, 1 << 20)
+        let probes = if self.is_long() { 16 } else { 4 };
+        (self.bytes / probes).clamp(SMALLEST_BYTES / 2, 1 << 20)
     }
 
     /// Payload went out.
@@ -136,21 +179,26 @@ impl SendWindow {
             return; // forged, or overtaken by a newer one
         }
         let was_limited = self.room() < self.bytes / 2;
+        let answered = probed - self.answered_bytes;
         self.answered_bytes = probed;
         self.shortest_trip = self.shortest_trip.min(trip);
+        self.largest_bytes = self.way_bytes(trip, Duration::from_nanos(feedback.held_nanos));
         let lost = probed.saturating_sub(feedback.received_bytes);
-        let target = if self.starting { QUEUE_TARGET_STARTING } else { QUEUE_TARGET };
-        if lost > self.lost_bytes {
+        self.trips.rotate_right(1);
+        self.trips[0] = trip;
+        let trip = self.trip_of_the_path();
+        let queue = trip - self.shortest_trip;
+        if lost > self.lost_bytes && !self.is_own_loss(lost) {
             if probed > self.recovery_bytes {
                 self.lost_at_bytes = Some(self.bytes);
-                self.shrink(0.7);
+                self.shrink(if self.is_long() { self.got_through(answered, lost) } else { 0.7 });
             }
-        } else if trip > self.shortest_trip + target {
+        } else if queue > self.queue_target() {
             if probed > self.recovery_bytes {
-                self.shrink(0.9);
+                self.shrink(self.drained(trip));
             }
         } else if was_limited {
-            self.bytes = (self.bytes + self.growth()).min(self.largest_bytes);
+            self.bytes = (self.bytes + self.growth(answered)).min(self.largest_bytes);
             let is_past = |lost_at: &mut u64| self.bytes as f64 > PAST_LOSS * *lost_at as f64;
             self.lost_at_bytes.take_if(is_past);
         }
@@ -158,13 +206,68 @@ impl SendWindow {
         self.lost_bytes = lost;
     }
 
-    /// What an answer without loss and without a queue adds.
-    fn growth(&self) -> u64 {
+    /// The latest round trip; on a long way the shortest of the latest ones. A queue there passes slowly, and
+    /// a host that comes too late to one answer is none.
+    fn trip_of_the_path(&self) -> Duration {
+        let latest = if self.is_long() { self.trips.len() } else { 1 };
+        self.trips[..latest].iter().copied().fold(Duration::MAX, Duration::min)
+    }
+
+    /// What may be under way when the latest round trip was `trip`, without the time that it was `held` at
+    /// the receiver: of what is under way on a long path only that part of the time's share lies in its
+    /// buffer.
+    fn way_bytes(&self, trip: Duration, held: Duration) -> u64 {
+        if !self.is_long() {
+            return self.buffer_bytes;
+        }
+        let held = held.max(LEAST_HELD).as_secs_f64();
+        let times = (trip.as_secs_f64() + held) / held;
+        ((self.buffer_bytes as f64 * times) as u64).min(MOST_BYTES)
+    }
+
+    /// Whether what was lost since the last reduction, `lost` in all, is no more than a long way loses
+    /// anyway.
+    fn is_own_loss(&self, lost: u64) -> bool {
+        let fresh = lost.saturating_sub(self.recovery_lost_bytes) as f64;
+        let since = self.answered_bytes.saturating_sub(self.recovery_bytes).max(self.bytes) as f64;
+        self.is_long() && fresh < OWN_LOSS * since
+    }
+
+    /// The share that got through of the bytes which an answer is for, and no more than `LONG_SHRINK`: while
+    /// it starts the window overshoots by much, later by little.
+    fn got_through(&self, answered: u64, lost: u64) -> f64 {
+        let lost = lost.saturating_sub(self.lost_bytes) as f64;
+        (1.0 - lost / answered.max(1) as f64).clamp(0.5, LONG_SHRINK)
+    }
+
+    /// The queue that says that the path is full.
+    fn queue_target(&self) -> Duration {
+        match (self.is_long(), self.starting) {
+            (true, _) => QUEUE_TARGET.max(self.shortest_trip / LONG_QUEUE),
+            (false, true) => QUEUE_TARGET_STARTING,
+            (false, false) => QUEUE_TARGET,
+        }
+    }
+
+    /// What to shrink to for a queue: on a long way by what lies in it, but for half of what may.
+    fn drained(&self, trip: Duration) -> f64 {
+        if !self.is_long() {
+            return 0.9;
+        }
+        let wanted = self.shortest_trip + self.queue_target() / 2;
+        (wanted.as_secs_f64() / trip.as_secs_f64()).clamp(0.5, 0.95)
+    }
+
+    /// What an answer for so many bytes, without loss and without a queue, adds.
+    fn growth(&self, answered: u64) -> u64 {
         let near = |lost_at: u64| self.bytes as f64 >= NEAR_LOSS * lost_at as f64;
-        match self.starting {
-            true => self.bytes / 2,
-            false if self.lost_at_bytes.is_some_and(near) => self.bytes / SLOW_GROWTH,
-            false => (self.bytes / 16).max(SMALLEST_BYTES / 2),
+        let near_loss = self.lost_at_bytes.is_some_and(near);
+        match (self.is_long(), self.starting) {
+            (true, true) => answered / 2,
+            (true, false) => answered / if near_loss { LONG_SLOW_GROWTH } else { LONG_GROWTH },
+            (false, true) => self.bytes / 2,
+            (false, false) if near_loss => self.bytes / SLOW_GROWTH,
+            (false, false) => (self.bytes / 16).max(SMALLEST_BYTES / 2),
         }
     }
 
@@ -177,136 +280,10 @@ impl SendWindow {
     fn shrink(&mut self, to: f64) {
         self.bytes = ((self.bytes as f64 * to) as u64).max(SMALLEST_BYTES);
         self.recovery_bytes = self.sent_bytes;
+        self.recovery_lost_bytes = self.lost_bytes;
         self.starting = false;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::wire::Probe;
-    use super::*;
-
-    /// A path that serves `rate` bytes a millisecond behind a queue of `queue` bytes; 10 s of it.
-    fn drive(rate: u64, queue: u64) -> (f64, f64) {
-        let mut window = SendWindow::new(8 << 20, Duration::from_micros(100));
-        let (mut waiting, mut received, mut lost) = (0u64, 0u64, 0u64);
-        for _ in 0..10_000u64 {
-            let burst = window.room();
-            window.sent(burst);
-            let taken = burst.min(queue + rate - waiting.min(queue + rate));
-            lost += burst - taken;
-            waiting += taken;
-            let served = waiting.min(rate);
-            waiting -= served;
-            received += served;
-            let trip = Duration::from_micros(100 + 1000 * waiting / rate);
-            let probe = Probe { sent_bytes: window.sent_bytes() - waiting, nanos: 0 };
-            let feedback = Feedback { probe, received_bytes: probe.sent_bytes - lost, ..Feedback::default() };
-            window.hear(&feedback, trip);
-        }
-        (received as f64 / (rate * 10_000) as f64, lost as f64 / (received + lost) as f64)
-    }
-
-    #[test]
-    fn fills_a_shaped_link_without_loss() {
-        // 1 Gb/s and 10 Gb/s behind a queue of 10 ms: as deep as a shallow switch or the lab's tbf.
-        for rate in [125_000u64, 1_250_000] {
-            let (used, lost) = drive(rate, rate * 10);
-            assert!(used > 0.97, "{rate}: used {used}");
-            assert!(lost < 0.001, "{rate}: lost {lost}");
-        }
-    }
-
-    #[test]
-    fn a_path_with_hardly_a_queue_loses_little() {
-        let (used, lost) = drive(125_000, 200_000);
-        assert!(used > 0.85, "used {used}");
-        assert!(lost < 0.02, "lost {lost}");
-    }
-
-    /// Flows that share a path of `rate` bytes a tenth of a millisecond behind a queue of `queue` bytes; each has
-    /// `burst` bytes more to send every 100 ms. Shares of the possible rate and of what was sent that was lost,
-    /// and the latter after the first third of `ticks`.
-    fn share(flows: usize, rate: u64, queue: u64, burst: u64, ticks: u64) -> (f64, f64, f64) {
-        /// A piece on the way, with what its flow had sent by then where it is a probe.
-        type Piece = (usize, u64, Option<u64>, u64);
-        const PROCESSOR: u64 = 400_000; // bytes that a sender can hand over in a tenth of a millisecond
-        let mut windows: Vec<_> =
-            (0..flows).map(|_| SendWindow::new(8 << 20, Duration::from_micros(100))).collect();
-        let (mut left, mut received) = (vec![0u64; flows], vec![0u64; flows]);
-        let (mut unprobed, mut way) = (vec![0u64; flows], std::collections::VecDeque::<Piece>::new());
-        let (mut waiting, mut sent) = (0u64, 0u64);
-        let mut by_then = (0, 0);
-        for tick in 0..ticks {
-            if tick == ticks / 3 {
-                by_then = (sent, received.iter().sum::<u64>());
-            }
-            for flow in 0..flows {
-                let window = &mut windows[flow];
-                left[flow] += if tick % 1000 == 0 { burst } else { 0 };
-                let mut may = window.room().min(left[flow]).min(PROCESSOR);
-                while may >= 9000 {
-                    let train = may.min(64 * 8972);
-                    (may, left[flow], sent) = (may - train, left[flow] - train, sent + train);
-                    window.sent(train);
-                    unprobed[flow] += train;
-                    if waiting + train <= queue {
-                        waiting += train;
-                        way.push_back((flow, train, None, tick));
-                    }
-                    if unprobed[flow] >= window.probe_every_bytes() {
-                        unprobed[flow] = 0;
-                        way.push_back((flow, 0, Some(window.sent_bytes()), tick));
-                    }
-                }
-                if unprobed[flow] > 0 && tick % 20 == 0 {
-                    unprobed[flow] = 0;
-                    way.push_back((flow, 0, Some(window.sent_bytes()), tick));
-                }
-            }
-            let mut can = rate;
-            while let Some((flow, bytes, probe, at)) = way.pop_front() {
-                let now = bytes.min(can);
-                (can, waiting) = (can - now, waiting - now);
-                received[flow] += now;
-                if now < bytes {
-                    way.push_front((flow, bytes - now, probe, at));
-                    break;
-                }
-                let Some(sent_bytes) = probe else { continue };
-                let probe = Probe { sent_bytes, nanos: 0 };
-                let feedback = Feedback { probe, received_bytes: received[flow], ..Feedback::default() };
-                windows[flow].hear(&feedback, Duration::from_micros(100 * (tick - at + 1)));
-            }
-        }
-        let arrived = received.iter().sum::<u64>() as f64;
-        let possible = (rate * ticks).min(burst * flows as u64 * ticks / 1000) as f64;
-        let later = 1.0 - (arrived - by_then.1 as f64) / (sent - by_then.0) as f64;
-        (arrived / possible, 1.0 - arrived / sent as f64, later)
-    }
-
-    #[test]
-    fn workers_that_share_a_link_lose_little_whether_bursty_or_full() {
-        // 10 Gb/s behind 5 ms, as the lab shapes it; four disks of 50 MB/s that are let through in slices of 100 ms.
-        const LONG: u64 = 40_000;
-        let (used, lost, _) = share(4, 125_000, 6_250_000, 5_200_000, LONG);
-        assert!(used > 0.98 && lost < 0.005, "bursts: used {used}, lost {lost}");
-        let (used, lost, _) = share(4, 125_000, 6_250_000, 50_000_000, LONG);
-        assert!(used > 0.97 && lost < 0.015, "full: used {used}, lost {lost}");
-        let (used, lost, _) = share(4, 12_500, 1_000_000, 5_000_000, LONG);
-        assert!(used > 0.97 && lost < 0.005, "1 Gb/s: used {used}, lost {lost}");
-        // A turn of a run: 0.35 s that do not count, and 0.7 s that do.
-        let (_, _, lost) = share(4, 125_000, 6_250_000, 5_200_000, 10_500);
-        assert!(lost < 0.005, "bursts in a turn: lost {lost}");
-    }
-
-    #[test]
-    fn forged_feedback_is_not_believed() {
-        let mut window = SendWindow::new(8 << 20, Duration::from_micros(100));
-        window.sent(100_000);
-        let room = window.room();
-        let probe = Probe { sent_bytes: 1 << 40, nanos: 0 };
-        window.hear(&Feedback { probe, received_bytes: 1 << 40, ..Feedback::default() }, Duration::ZERO);
-        assert_eq!(window.room(), room);
-    }
-}
+mod tests;

@@ -94,6 +94,7 @@ fn say_hello(
 ) -> io::Result<Option<Path>> {
     let mut answer = [0u8; 2 * MESSAGE_BYTES];
     socket.set_read_timeout(Some(HELLO_WAIT))?;
+    let began = Instant::now();
     for _ in 0..HELLO_TRIES {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
@@ -103,8 +104,9 @@ fn say_hello(
         while let Some(length) = receive_until(socket, &mut answer, asked + HELLO_WAIT)? {
             let answer = &answer[..length];
             if let Some(DatagramMessage::Ready(receiver_buffer_bytes)) = tags.read_message(answer) {
-                // Whichever question is answered: too long a trip is corrected by the first feedback.
-                return Ok(Some(Path { receiver_buffer_bytes, trip: asked.elapsed() }));
+                // Whichever question is answered: too long a trip is corrected by the first feedback, too short
+                // a one never is, and over a long way it is the first that is answered.
+                return Ok(Some(Path { receiver_buffer_bytes, trip: began.elapsed() }));
             }
             if open::is_admission(answer, token) {
                 open::answer(socket, token); // our first answer was lost
