@@ -54,6 +54,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate fleet pairs --hostfile hosts.txt --output today",
             ),
             (
+                "Two racks, of which each has an uplink of 10 Gb/s",
+                "linerate fleet pairs --hosts a[1-8] --fabric a[1-4]:10G --fabric a[5-8]:10G",
+            ),
+            (
+                "The disks of all hosts: alone, then ever more at once",
+                "linerate fleet disk --hosts a[1-8] --source /data --write",
+            ),
+            (
                 "In a job, where every rank runs this: srun, or mpirun -x LINERATE_KEY",
                 "linerate fleet all-to-all",
             ),
