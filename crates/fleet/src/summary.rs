@@ -95,12 +95,18 @@ fn incast(result: &FleetResult) -> Option<String> {
     let windows =
         || result.windows.iter().enumerate().filter(|(_, window)| !window.alone && window.flows > 1);
     let past = windows()
-        .filter_map(|(number, window)| Some((window.flows, ratio(window)?, sink(number)?)))
-        .filter(|(_, ratio, _)| *ratio < KNEE)
+        .filter_map(|(number, window)| Some((window.flows, ratio(window)?, sink(number)?, number)))
+        .filter(|(_, ratio, ..)| *ratio < KNEE)
         .min_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let retransmits = |number: usize| -> u64 {
+        let of = result.cells.iter().filter(|cell| cell.window == number);
+        of.map(|cell| cell.retransmits).sum()
+    };
     match past {
-        Some((flows, ratio, sink)) => Some(format!(
-            "from {flows} senders on {sink} takes {ratio:.2} of what follows from each member alone"
+        Some((flows, ratio, sink, number)) => Some(format!(
+            "from {flows} senders on {sink} takes {ratio:.2} of what follows from each member alone, with {} \
+             retransmits",
+            retransmits(number)
         )),
         None => {
             let (most, least) = windows()

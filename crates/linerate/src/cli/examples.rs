@@ -179,7 +179,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("diagnose", &[("The newest kept result", "linerate diagnose @-1")]),
     ("report", &[("The newest kept result as a page", "linerate report @-1 --html report.html")]),
-    ("compare", &[("The newest two", "linerate compare @-2 @-1")]),
+    (
+        "compare",
+        &[
+            ("The newest two", "linerate compare @-2 @-1"),
+            ("Two fleets: which host changed?", "linerate compare monday tuesday"),
+        ],
+    ),
     ("list", &[("What was measured, and what came of it", "linerate list")]),
     (
         "rates goodput",

@@ -172,6 +172,11 @@ fn slowest(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
     grid::styled(&columns, &rows, width, style, |_| false)
 }
 
+fn longest_rtt<'a>(cells: impl Iterator<Item = &'a FleetCell>) -> Option<String> {
+    let micros = cells.filter_map(|cell| cell.rtt_micros).max()?;
+    Some(format!("{:.2} ms", f64::from(micros) / 1e3))
+}
+
 /// Each window's sum against what follows from the members alone.
 fn windows(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
     let columns = [
@@ -180,6 +185,8 @@ fn windows(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
         number("together", 0),
         number("predicted", 0),
         number("of it", 0),
+        number("retransmits", 0),
+        number("RTT", 0),
         notes(""),
     ];
     let rows: Vec<Vec<String>> = result
@@ -189,12 +196,8 @@ fn windows(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
         .map(|(index, window)| {
             let ratio =
                 window.predicted_bytes_per_second.map(|predicted| window.bytes_per_second / predicted);
-            let mut ends: Vec<&str> = result
-                .cells
-                .iter()
-                .filter(|cell| cell.window == index)
-                .map(|cell| cell.to.as_str())
-                .collect();
+            let cells = || result.cells.iter().filter(|cell| cell.window == index);
+            let mut ends: Vec<&str> = cells().map(|cell| cell.to.as_str()).collect();
             ends.dedup();
             vec![
                 if window.alone { "alone".into() } else { (index + 1).to_string() },
@@ -202,6 +205,8 @@ fn windows(result: &FleetResult, style: Style, width: usize) -> Vec<String> {
                 show_bits_rate(window.bytes_per_second),
                 window.predicted_bytes_per_second.map(show_bits_rate).unwrap_or_default(),
                 ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+                cells().map(|cell| cell.retransmits).sum::<u64>().to_string(),
+                longest_rtt(cells()).unwrap_or_default(),
                 if ends.len() == 1 { format!("to {}", ends[0]) } else { String::new() },
             ]
         })

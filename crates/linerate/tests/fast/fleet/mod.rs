@@ -1,5 +1,8 @@
 //! Fleets on loopback, and every way to ask for one that cannot be: one sentence, the status of the contract.
 
+mod compared;
+mod kubernetes;
+
 use crate::support::linerate;
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -343,27 +346,4 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
         assert!(ended.stdout.is_empty(), "rank 0 prints for all");
     }
     assert!(!std::path::Path::new(&file).exists(), "the file goes with the coordinator");
-}
-
-/// The manifest's words are words of the program, and its numbers agree.
-#[test]
-fn the_manifest_of_kubernetes_starts_as_many_members_as_it_awaits() {
-    use clap::Parser;
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fleet-job.yaml");
-    let manifest = std::fs::read_to_string(path).expect("the manifest");
-    let value = |name: &str| {
-        let line = manifest.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
-        line.unwrap_or_else(|| panic!("{name}")).to_string()
-    };
-    let list = |name: &str| -> Vec<String> {
-        let text = value(name);
-        let items = text.trim_matches(['[', ']']).split(", ");
-        items.map(|item| item.trim_matches('"').to_string()).collect()
-    };
-    let words = [list("command"), list("args")].concat();
-    let parsed = linerate::cli::Arguments::try_parse_from(&words).unwrap_or_else(|error| panic!("{error}"));
-    let linerate::cli::Command::Fleet(fleet) = parsed.command else { panic!("{words:?}") };
-    assert_eq!(fleet.members.map(|members| members.to_string()), Some(value("completions")));
-    assert_eq!(value("completions"), value("parallelism"));
-    assert_eq!(value("completionMode"), "Indexed");
 }

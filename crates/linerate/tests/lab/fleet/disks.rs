@@ -35,7 +35,7 @@ fn names_the_slow_disk_with_its_host() {
 }
 
 fn slow_disk() {
-    let Some(lab) = Lab::up("disks", &["--disks", "50,50,50,50,50,20,50,50", "--file-size", "1M"]) else {
+    let Some(lab) = Lab::up("disks", &["--disks", "50,50,50,50,50,20,50,50", "--file-size", "16M"]) else {
         return;
     };
     let place = tempfile::tempdir().expect("a folder");
