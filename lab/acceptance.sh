@@ -21,6 +21,7 @@ acceptance() {
 5 120 lab watch::
 3 120 lab wall::
 3 240 lab network::
+1 240 lab fleet::launchers:: LINERATE_LAUNCHERS=1
 3 300 lab server_in_qemu::faults:: LINERATE_LAB_ROUNDS=1
 1 200 lab server_in_qemu::boots:: LINERATE_LAB_ROUNDS=1
 1 200 lab server_in_qemu::bad_input:: LINERATE_LAB_ROUNDS=1
@@ -32,6 +33,19 @@ acceptance() {
 3 60 alone network::
 1 2100 alone wall_together:: LINERATE_LONG_SECONDS=1800
 1 2100 alone disk::memory_is_the_same_after_a_short_run_and_after_a_long_one LINERATE_LONG_SECONDS=1800
+LIST
+}
+
+# COMMAND PACKAGE: what these start beside what `./test` starts. No service of them is left running.
+acceptance_needs() {
+  cat <<'LIST'
+mpiexec.hydra mpich
+pdsh pdsh
+sshd openssh-server
+munged munge
+slurmctld slurmctld
+slurmd slurmd
+srun slurm-client
 LIST
 }
 

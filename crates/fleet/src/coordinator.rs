@@ -1,18 +1,19 @@
 //! The coordinator: starts the members or awaits those of its job, gathers them, runs the windows of the pattern,
 //! and gives the product, also where members are lost on the way.
 
-use crate::differences::differences;
+use crate::disk_round::FleetDiskSpec;
 use crate::error::{FleetError, JoinError};
 use crate::gather::{Joining, JoiningMember, accept, listener, named};
 use crate::launch::{LaunchPlan, LaunchedMembers, start_own};
 use crate::member::own_addresses;
-use crate::product::{AbsentHost, FleetCell, FleetMember, FleetResult, FleetVerdict, SCHEMA};
+use crate::names::NameLookup;
+use crate::product::{AbsentHost, FleetRack, FleetResult, SCHEMA};
 use crate::protocol::DEFAULT_COORDINATOR_PORT;
-use crate::schedule::{FleetPattern, FlowEnds, WindowPlan};
-use crate::summary::verdict;
+use crate::rounds::measure;
+use crate::schedule::FleetPattern;
 use crate::window::{Conversation, GatheredMember, WindowSettings};
 use linerate_transport::admission::listen;
-use linerate_transport::agent::{AllowList, Key, Network, random};
+use linerate_transport::agent::{AllowList, Key, Network};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +24,10 @@ use std::time::{Duration, Instant, SystemTime};
 const LOOK: Duration = Duration::from_millis(50);
 /// Where nobody says how many there are: no more are awaited when none has come for this long.
 const NO_MORE: Duration = Duration::from_secs(3);
+/// Who has not come after this is named, though it may still come.
+const NAMED: Duration = Duration::from_secs(4);
 /// The fewest that have a pair.
-const LEAST_MEMBERS: usize = 2;
+pub(crate) const LEAST_MEMBERS: usize = 2;
 
 /// Who starts the members.
 #[derive(Clone, Debug)]
@@ -54,6 +57,10 @@ pub struct FleetSpec {
     pub streams: u32,
     /// Of all flows of a window together.
     pub rate_limit: Option<f64>,
+    /// Racks with their uplinks; empty: the network between the members blocks nothing.
+    pub fabric: Vec<FleetRack>,
+    /// What is read and written, for [`FleetPattern::Disk`].
+    pub disks: Option<FleetDiskSpec>,
     /// Members that have not come by then are left out.
     pub patience: Duration,
 }
@@ -64,6 +71,8 @@ pub enum FleetEvent<'a> {
     /// All are there that will be.
     Gathered(&'a FleetResult),
     Absent(&'a AbsentHost),
+    /// These have not come yet, and are still waited for.
+    Waiting(&'a [String]),
     Lost {
         name: &'a str,
         why: &'a str,
@@ -95,15 +104,16 @@ pub fn coordinate(
         let closing = ClosedOnDrop(&closed);
         let (tcp, accepting) = (&tcp, &closed);
         scope.spawn(move || accept(scope, tcp, key, zero, accepting, sender));
+        let listed = match &spec.start {
+            FleetStart::Launch { hosts, .. } => hosts.as_slice(),
+            FleetStart::Job => &[],
+        };
+        let lookup = NameLookup::start(listed);
         let mut launched = launch(spec, &addresses, key)?;
         let gathered = gather(spec, &joins, &mut launched, stop, listening);
         drop(closing);
         drop(rendezvous);
         let (joined, absent, errors) = gathered?;
-        let listed = match &spec.start {
-            FleetStart::Launch { hosts, .. } => hosts.as_slice(),
-            FleetStart::Job => &[],
-        };
         let members = named(joined, listed)
             .into_iter()
             .map(|(name, member)| {
@@ -118,13 +128,11 @@ pub fn coordinate(
             pattern: spec.pattern,
             seconds: spec.seconds,
             streams: spec.streams,
-            members: Vec::new(),
+            fabric: spec.fabric.clone(),
+            rate_limit_bytes_per_second: spec.rate_limit,
             absent,
-            differences: Vec::new(),
-            windows: Vec::new(),
-            cells: Vec::new(),
-            verdict: FleetVerdict::default(),
             errors,
+            ..FleetResult::default()
         };
         let settings = WindowSettings {
             seconds: spec.seconds,
@@ -133,7 +141,7 @@ pub fn coordinate(
             rate_limit: spec.rate_limit,
         };
         let mut conversation = Conversation::begin(scope, members, zero, settings);
-        measure(spec, &mut conversation, &mut result, stop, listening);
+        measure(spec, &lookup, &mut conversation, &mut result, stop, listening);
         conversation.leave();
         launched.end();
         Ok(result)
@@ -230,7 +238,7 @@ fn gather(
     let listed = (!hosts.is_empty()).then_some(hosts.len());
     let (mut joined, mut absent, mut errors): Gathered = Default::default();
     let (began, mut last) = (Instant::now(), Instant::now());
-    let mut over = false;
+    let (mut over, mut named) = (false, false);
     loop {
         match joins.recv_timeout(LOOK) {
             Ok(Ok(member)) => {
@@ -267,14 +275,12 @@ fn gather(
         });
         let quiet = expected.is_none() && joined.len() >= LEAST_MEMBERS && last.elapsed() > NO_MORE;
         let late = began.elapsed() > spec.patience;
+        if !named && !all && began.elapsed() > NAMED {
+            named = true;
+            listening(FleetEvent::Waiting(&missing(hosts, &joined, &absent)));
+        }
         if all || quiet || over || late {
-            let missing = hosts.iter().filter(|name| {
-                let came = |member: &JoiningMember| {
-                    member.hello.name.as_ref() == Some(name) || member.hello.host == **name
-                };
-                !joined.iter().any(came) && !absent.iter().any(|one| one.name == **name)
-            });
-            let named: Vec<String> = missing.cloned().collect();
+            let named = missing(hosts, &joined, &absent);
             // Names that no member bears may be aliases of those that came.
             if late && joined.len() + absent.len() < expected.unwrap_or(0) {
                 let why = format!("it did not connect within {:.0} s", spec.patience.as_secs_f64());
@@ -301,6 +307,16 @@ fn gather(
     }
 }
 
+/// Hosts of the list that are neither there nor known to be absent.
+fn missing(hosts: &[String], joined: &[JoiningMember], absent: &[AbsentHost]) -> Vec<String> {
+    let missing = hosts.iter().filter(|name| {
+        let came =
+            |member: &JoiningMember| member.hello.name.as_ref() == Some(name) || member.hello.host == **name;
+        !joined.iter().any(came) && !absent.iter().any(|one| one.name == **name)
+    });
+    missing.cloned().collect()
+}
+
 /// Members that were refused count as having come.
 fn errors_of_members(errors: &[String], over: bool) -> usize {
     if over { 0 } else { errors.len() }
@@ -316,8 +332,8 @@ fn data_address(spec: &FleetSpec, member: &JoiningMember, name: &str) -> Result<
     };
     let wanted = AllowList::new([network]);
     let inside = member.hello.addresses.iter().find(|address| wanted.admits(**address));
-    let ip = inside
-        .ok_or_else(|| FleetError::NotInNetwork { name: name.into(), network: format!("{network:?}") })?;
+    let ip =
+        inside.ok_or_else(|| FleetError::NotInNetwork { name: name.into(), network: network.to_string() })?;
     Ok(SocketAddr::new(*ip, port))
 }
 
@@ -329,98 +345,4 @@ fn one_family(members: &[GatheredMember]) -> Result<(), FleetError> {
         }
         _ => Ok(()),
     }
-}
-
-/// All windows; after each the product is as good as it can be then.
-fn measure(
-    spec: &FleetSpec,
-    conversation: &mut Conversation,
-    result: &mut FleetResult,
-    stop: &AtomicBool,
-    listening: &mut dyn FnMut(FleetEvent<'_>),
-) {
-    conversation.await_machines();
-    result.members = conversation.members().collect::<Vec<FleetMember>>();
-    result.differences = differences(&result.members);
-    listening(FleetEvent::Gathered(result));
-    let mut plans = spec.pattern.windows(result.members.len(), &mut lot);
-    let (mut number, mut measured_again) = (0, false);
-    while let Some(plan) = plans.get(number) {
-        if stop.load(Ordering::Relaxed) {
-            result.errors.push(format!("interrupted after {number} of {} windows", plans.len()));
-            break;
-        }
-        let (window, cells) = conversation.window(number, plan, &result.cells, &result.windows, stop);
-        result.windows.push(window);
-        result.cells.extend(cells);
-        let lost_before = result.members.iter().filter(|member| member.lost.is_some()).count();
-        result.members = conversation.members().collect();
-        let lost = || result.members.iter().filter(|member| member.lost.is_some());
-        if lost().count() > lost_before {
-            for member in lost() {
-                let why = member.lost.as_deref().unwrap_or_default();
-                let sentence = format!("{} was lost: {why}", member.name);
-                if !result.errors.contains(&sentence) {
-                    listening(FleetEvent::Lost { name: &member.name, why });
-                    result.errors.push(sentence);
-                }
-            }
-        }
-        number += 1;
-        if result.members.len() <= MOST_JUDGED_ALWAYS || number == plans.len() {
-            result.verdict = verdict(result);
-        }
-        if number == plans.len() && !measured_again && spec.pattern == FleetPattern::Pairs {
-            measured_again = true;
-            plans.extend(again(result));
-        }
-        listening(FleetEvent::Window { done: number, all: plans.len(), result });
-        if result.members.iter().filter(|member| member.lost.is_none()).count() < LEAST_MEMBERS {
-            result.errors.push("fewer than two members are left".into());
-            break;
-        }
-    }
-    // What failed once and was measured again is no failure.
-    let lacks = |cell: &&FleetCell| cell.failure.is_some() && result.rate(&cell.from, &cell.to).is_none();
-    let failed = result.cells.iter().filter(lacks);
-    let first = failed.clone().find_map(|cell| {
-        let lost = |name: &String| result.members.iter().any(|one| one.name == *name && one.lost.is_some());
-        let why = cell.failure.as_ref()?;
-        (!lost(&cell.from) && !lost(&cell.to)).then(|| format!("{} to {}: {why}", cell.from, cell.to))
-    });
-    result.errors.extend(first.map(|first| match failed.count() {
-        1 => first,
-        more => format!("{first} (and {} more flows)", more - 1),
-    }));
-    result.verdict = verdict(result);
-}
-
-/// The verdict on more members than this takes time that the next window would wait for.
-const MOST_JUDGED_ALWAYS: usize = 16;
-/// A pair is one cell alone, and chance makes one cell slow: each that differs is measured this often again, and the
-/// median counts.
-const AGAIN: usize = 2;
-/// More pairs than this are no matter of pairs.
-const MOST_DOUBTFUL: usize = 8;
-
-/// Windows for the pairs that differ so far, and for flows that failed between members that are there, each alone.
-fn again(result: &FleetResult) -> Vec<WindowPlan> {
-    let number = |name: &String| {
-        result.members.iter().position(|member| member.name == *name && member.lost.is_none())
-    };
-    let ends = |from: &String, to: &String| Some((number(from)?, number(to)?));
-    let pairs = result.verdict.links.iter().filter(|link| link.from.len() == 1 && link.to.len() == 1);
-    let slow: Vec<FlowEnds> =
-        pairs.filter_map(|link| ends(&link.from[0], &link.to[0])).take(MOST_DOUBTFUL).collect();
-    let failed = result.cells.iter().filter(|cell| cell.failure.is_some());
-    let failed: Vec<FlowEnds> =
-        failed.filter_map(|cell| ends(&cell.from, &cell.to)).take(MOST_DOUBTFUL).collect();
-    let all = failed.into_iter().chain((0..AGAIN).flat_map(|_| slow.clone()));
-    all.map(|ends| WindowPlan { flows: vec![ends], alone: false }).collect()
-}
-
-/// A number below this one, by the kernel's dice.
-fn lot(below: usize) -> usize {
-    let bytes = random::<8>().unwrap_or_default();
-    (u64::from_le_bytes(bytes) % below.max(1) as u64) as usize
 }

@@ -1,5 +1,6 @@
 //! How the members differ before anything is measured: what most of them have, and who has something else.
 
+use crate::fabric::mtu;
 use crate::product::FleetMember;
 use std::collections::BTreeMap;
 
@@ -9,12 +10,7 @@ const TIME_OF_DAY_SECONDS: f64 = 1.0;
 /// One sentence for each property in which members differ.
 pub(crate) fn differences(members: &[FleetMember]) -> Vec<String> {
     let kernel = |member: &FleetMember| member.machine.as_ref()?.kernel.release.known().cloned();
-    let mtu = |member: &FleetMember| {
-        let ip = member.address.parse::<std::net::SocketAddr>().ok()?.ip();
-        let nics = &member.machine.as_ref()?.nics;
-        let nic = nics.iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == ip))?;
-        nic.mtu.known().map(|mtu| format!("MTU {mtu}"))
-    };
+    let mtu = |member: &FleetMember| mtu(member).map(|mtu| format!("MTU {mtu}"));
     let cpus = |member: &FleetMember| {
         let machine = member.machine.as_ref()?;
         Some(format!("{} CPUs", machine.cpu.logical.len()))
@@ -67,4 +63,27 @@ fn same_address(members: &[FleetMember]) -> Option<String> {
     }
     let (ip, names) = by_address.into_iter().find(|(_, names)| names.len() > 1)?;
     Some(format!("{} are one host, {ip}: its NIC is shared by them", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unlike_is_named_with_its_hosts() {
+        let member = |name: &str, version: &str, off: f64| FleetMember {
+            name: name.into(),
+            version: version.into(),
+            address: format!("10.0.0.{}:7", name.len()),
+            time_of_day_offset_seconds: off,
+            ..FleetMember::default()
+        };
+        let members = [member("a", "1.0.0", 0.0), member("bb", "1.0.0", 30.0), member("ccc", "1.0.1", 0.0)];
+        let sentences = differences(&members);
+        assert!(sentences[0].contains("ccc: linerate 1.0.1"), "{sentences:?}");
+        assert_eq!(
+            sentences[1],
+            "bb's time of day is +30.0 s off the coordinator's; no figure depends on it"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Why a fleet, or a member of one, cannot go on.
 
+use crate::fabric::FabricError;
 use crate::hosts::HostListError;
 use crate::launch::LaunchError;
 use linerate_facts::failure::Failure;
@@ -16,6 +17,8 @@ pub enum FleetError {
     Hostfile { file: PathBuf, why: HostListError },
     #[error("hostfile {} cannot be read: {error}; name a file with a host a line", file.display())]
     UnreadHostfile { file: PathBuf, error: std::io::Error },
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error("the coordinator has no key: {0}")]
@@ -57,7 +60,7 @@ impl FleetError {
     /// The words were wrong, and not what they name.
     pub fn is_usage(&self) -> bool {
         match self {
-            FleetError::Hosts { .. } | FleetError::Hostfile { .. } => true,
+            FleetError::Hosts { .. } | FleetError::Hostfile { .. } | FleetError::Fabric(_) => true,
             FleetError::Launch(error) => error.is_usage(),
             _ => false,
         }

@@ -1,6 +1,7 @@
 //! The flows of one member in one window: connections to the agents of the receivers, begun together, rates
 //! counted by the receivers.
 
+use crate::host_load::HostLoad;
 use crate::protocol::{FlowFailure, FlowReport, FlowRequest};
 use linerate_facts::failure::Failure;
 use linerate_facts::protocol::Protocol;
@@ -92,15 +93,16 @@ enum FlowError {
     Panicked,
 }
 
-/// Sends all flows through the window; also when they really began.
+/// Sends all flows through the window; also when they really began, and what the CPUs did.
 pub(crate) fn measure(
     flows: Vec<PreparedFlow>,
     times: WindowTimes,
     stop: &Arc<AtomicBool>,
-) -> (Instant, Vec<FlowReport>) {
+) -> (Instant, Vec<FlowReport>, HostLoad) {
     sleep_until(times.begin, stop);
     let began = Instant::now();
-    let reports = std::thread::scope(|scope| {
+    let (reports, load) = std::thread::scope(|scope| {
+        let load = scope.spawn(|| HostLoad::during(times, stop));
         let threads: Vec<_> = flows
             .into_iter()
             .map(|flow| (flow.to, scope.spawn(move || measure_one(flow, times, stop))))
@@ -114,9 +116,9 @@ pub(crate) fn measure(
                 ..FlowReport::default()
             }));
         }
-        reports
+        (reports, load.join().unwrap_or_default())
     });
-    (began, reports)
+    (began, reports, load)
 }
 
 fn measure_one(flow: PreparedFlow, times: WindowTimes, stop: &AtomicBool) -> Result<FlowReport, FlowError> {
@@ -189,7 +191,7 @@ fn rate_between(before: &[StreamSample], after: &[StreamSample]) -> f64 {
     before.iter().zip(after).map(rate).sum()
 }
 
-fn sleep_until(moment: Instant, stop: &AtomicBool) {
+pub(crate) fn sleep_until(moment: Instant, stop: &AtomicBool) {
     loop {
         let left = moment.saturating_duration_since(Instant::now());
         if left.is_zero() || stop.load(Ordering::Relaxed) {

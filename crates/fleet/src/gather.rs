@@ -164,3 +164,6 @@ pub(crate) fn listener(socket: socket2::Socket) -> std::io::Result<TcpListener> 
     socket.set_read_timeout(Some(Duration::from_millis(100)))?;
     Ok(socket.into())
 }
+
+#[cfg(test)]
+mod tests;

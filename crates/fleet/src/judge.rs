@@ -12,13 +12,13 @@ use crate::sentence::sentence;
 /// Fewer hosts cannot tell a host from a link: each has one or two cells in a row.
 pub(crate) const LEAST_HOSTS: usize = 4;
 /// A host below this of the others differs, however steady the figures are.
-const HOST_RATIO: f64 = 0.85;
+pub(crate) const HOST_RATIO: f64 = 0.85;
 /// The same for one pair, which is one cell alone.
 pub(crate) const PAIR_RATIO: f64 = 0.75;
 /// What differs is this many times as far off as the usual cell.
 const SIGMAS: f64 = 4.0;
 /// The median absolute deviation of normal values times this is their standard deviation.
-const MAD_TO_SIGMA: f64 = 1.4826;
+pub(crate) const MAD_TO_SIGMA: f64 = 1.4826;
 /// Of a host's pairs at least this share shows what the host is blamed for.
 const SUPPORT: f64 = 0.7;
 /// One measured flow of a matrix.
@@ -27,7 +27,10 @@ pub struct MatrixCell {
     pub from: usize,
     pub to: usize,
     pub window: usize,
+    /// What the declared fabric takes from it is not held against it.
     pub bytes_per_second: f64,
+    /// As it was measured.
+    pub carried_bytes_per_second: f64,
 }
 
 /// Judges the rates between the hosts of these names.
@@ -68,7 +71,7 @@ fn unexplained(polished: &Polished) -> f64 {
 }
 
 /// An effect that is both large and far beyond what cells usually differ by.
-fn differs(effect: f64, ratio: f64, noise: f64) -> bool {
+pub(crate) fn differs(effect: f64, ratio: f64, noise: f64) -> bool {
     effect < ratio.ln() && effect < -SIGMAS * noise
 }
 
@@ -88,7 +91,15 @@ fn slow_members(names: &[String], polished: &Polished, noise: f64) -> Vec<SlowMe
             let enough = pairs as f64 >= SUPPORT * cells.len() as f64;
             if differs(effect, HOST_RATIO, noise) && enough {
                 let (ratio, pairs_measured) = (effect.exp(), cells.len());
-                found.push(SlowMember { name: name.clone(), direction, ratio, pairs, pairs_measured });
+                found.push(SlowMember {
+                    name: name.clone(),
+                    direction,
+                    ratio,
+                    pairs,
+                    pairs_measured,
+                    sources: Vec::new(),
+                    evidence: Vec::new(),
+                });
             }
         }
     }
@@ -108,7 +119,7 @@ fn slow_pairs(names: &[String], cells: &[MatrixCell], polished: &Polished, noise
                 ratio: rest.exp(),
                 pairs: 1,
                 pairs_measured: 1,
-                bytes_per_second: rates.map(|cell| cell.bytes_per_second).fold(0.0, f64::max),
+                bytes_per_second: rates.map(|cell| cell.carried_bytes_per_second).fold(0.0, f64::max),
             });
         }
     }
@@ -152,7 +163,7 @@ fn between_groups(
             }
             let windows = cells.iter().map(|cell| cell.window).max().map_or(0, |last| last + 1);
             let mut sums = vec![0.0; windows];
-            cells.iter().filter(across).for_each(|cell| sums[cell.window] += cell.bytes_per_second);
+            cells.iter().filter(across).for_each(|cell| sums[cell.window] += cell.carried_bytes_per_second);
             let of = |group: usize| {
                 names
                     .iter()

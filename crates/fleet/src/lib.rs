@@ -7,37 +7,53 @@
 
 #![forbid(unsafe_code)]
 
+mod comparison;
 mod coordinator;
 mod differences;
+mod disk_round;
+mod disk_tasks;
 mod error;
+mod evidence;
+mod fabric;
 mod fair;
 mod flows;
 mod gather;
 mod groups;
+mod host_load;
 mod hosts;
 mod job;
 mod judge;
+mod judge_disks;
 mod launch;
 mod link;
 mod member;
+mod names;
 mod polish;
+mod predict;
 mod product;
 mod protocol;
+mod rounds;
 mod schedule;
 mod sentence;
 mod summary;
 mod window;
 
+pub use comparison::{
+    CellChange, ChangedMember, DiskChange, FleetComparison, FleetComparisonError, FleetSide, compare_fleets,
+};
 pub use coordinator::{FleetEvent, FleetSpec, FleetStart, coordinate};
+pub use disk_round::FleetDiskSpec;
 pub use error::FleetError;
+pub use fabric::{FabricError, check_fabric};
+pub use host_load::HostLoad;
 pub use hosts::{HostListError, parse_hostfile, parse_hosts};
 pub use job::{JobLauncher, JobRank};
 pub use judge::{MatrixCell, judge};
 pub use launch::{LaunchError, LaunchPlan, SSH_WORDS};
 pub use member::{CoordinatorSearch, MemberSpec, serve};
 pub use product::{
-    AbsentHost, FleetCell, FleetDirection, FleetMember, FleetResult, FleetVerdict, FleetWindow, SlowLink,
-    SlowMember,
+    AbsentHost, DiskDirection, FleetCell, FleetDirection, FleetDisk, FleetHost, FleetMember, FleetRack,
+    FleetResult, FleetVerdict, FleetWindow, SlowLink, SlowMember,
 };
 pub use protocol::DEFAULT_COORDINATOR_PORT;
 pub use schedule::{FleetPattern, FlowEnds, WindowPlan};

@@ -1,6 +1,7 @@
 //! A member: finds the coordinator, says who it is, takes data by an agent of its own, sends what it is asked to,
 //! and ends with the connection.
 
+use crate::disk_tasks::DiskTasks;
 use crate::error::FleetError;
 use crate::flows::{self, PreparedFlow, WindowTimes};
 use crate::job::JobRank;
@@ -211,6 +212,7 @@ fn answer_all(
 ) -> Result<(), FleetError> {
     let lost = |broken: Broken| FleetError::CoordinatorLost { why: broken.to_string() };
     let mut prepared: Vec<PreparedFlow> = Vec::new();
+    let mut disks: Option<DiskTasks> = None;
     loop {
         let request = match requests.recv_timeout(ALIVE) {
             Ok(request) => request.map_err(lost)?,
@@ -229,6 +231,18 @@ fn answer_all(
                 prepared = opened;
                 link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
             }
+            MemberRequest::PrepareDisks { window, request } => {
+                let (tasks, failures) = DiskTasks::prepare(&request, machine, stop);
+                disks = Some(tasks);
+                link.send(&MemberReply::Ready { window, failures }).map_err(lost)?;
+            }
+            MemberRequest::BeginDisks { window, at_nanos, writes } => {
+                let begin = (zero + Duration::from_nanos(at_nanos.max(0) as u64)).max(Instant::now());
+                let ran = disks.as_mut().map(|disks| disks.run(writes, begin, zero, machine, stop));
+                let (began, disks) = ran.unwrap_or((begin, Vec::new()));
+                let began_nanos = began.duration_since(zero).as_nanos() as i64;
+                link.send(&MemberReply::DisksDone { window, began_nanos, disks }).map_err(lost)?;
+            }
             MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds } => {
                 let begin = zero + Duration::from_nanos(at_nanos.max(0) as u64);
                 let times = WindowTimes {
@@ -236,9 +250,9 @@ fn answer_all(
                     warm_up: Duration::from_secs_f64(warm_up_seconds.clamp(0.0, 3600.0)),
                     length: Duration::from_secs_f64(seconds.clamp(0.001, 86_400.0)),
                 };
-                let (began, flows) = flows::measure(std::mem::take(&mut prepared), times, stop);
+                let (began, flows, load) = flows::measure(std::mem::take(&mut prepared), times, stop);
                 let began_nanos = began.duration_since(zero).as_nanos() as i64;
-                link.send(&MemberReply::Done { window, began_nanos, flows }).map_err(lost)?;
+                link.send(&MemberReply::Done { window, began_nanos, flows, load }).map_err(lost)?;
             }
         }
     }

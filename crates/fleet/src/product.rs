@@ -1,15 +1,17 @@
 //! The product of `linerate fleet`, as `fleet.json` has it and `--json` prints it.
 
+use crate::host_load::HostLoad;
 use crate::polish::median;
 use crate::schedule::FleetPattern;
-use linerate_machine::probe::Machine;
+use linerate_machine::probe::{Machine, Nic};
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Version of the products of linerate.
 pub(crate) const SCHEMA: u32 = 2;
 
 /// What a fleet measured, and what follows from it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FleetResult {
     pub schema: u32,
     pub version: String,
@@ -20,6 +22,12 @@ pub struct FleetResult {
     pub seconds: f64,
     /// TCP streams of one flow.
     pub streams: u32,
+    /// The network between the members as it was declared; empty: it blocks nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fabric: Vec<FleetRack>,
+    /// Of all flows of a window together, where it was bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit_bytes_per_second: Option<f64>,
     pub members: Vec<FleetMember>,
     /// Hosts that were named and never came, with the reason.
     #[serde(default)]
@@ -29,6 +37,12 @@ pub struct FleetResult {
     pub differences: Vec<String>,
     pub windows: Vec<FleetWindow>,
     pub cells: Vec<FleetCell>,
+    /// What each source of each member did (`fleet disk`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<FleetDisk>,
+    /// CPUs of each member in each window in which it sent or received.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<FleetHost>,
     pub verdict: FleetVerdict,
     /// What failed along the way; the rest was measured.
     #[serde(default)]
@@ -36,7 +50,7 @@ pub struct FleetResult {
 }
 
 /// One host, or one rank of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FleetMember {
     pub name: String,
     /// Where it takes data.
@@ -56,6 +70,14 @@ pub struct FleetMember {
     pub lost: Option<String>,
 }
 
+/// Hosts behind one uplink.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FleetRack {
+    pub hosts: Vec<String>,
+    /// Of the link, each way.
+    pub uplink_bytes_per_second: f64,
+}
+
 /// A host that never came.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbsentHost {
@@ -67,7 +89,7 @@ pub struct AbsentHost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FleetWindow {
     pub flows: usize,
-    /// Sum of its flows, as their receivers counted.
+    /// Sum of its flows, as their receivers counted; of disks all bytes until the last worker was done.
     pub bytes_per_second: f64,
     /// The same as it follows from what each member did alone; none: not predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +99,63 @@ pub struct FleetWindow {
     /// It only measured what each member can do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
+    /// Hosts whose disks it read or wrote.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hosts: usize,
+    /// Which of the two; none: it had flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disks: Option<DiskDirection>,
+    /// Sum of what each source did until its own first worker was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_done_bytes_per_second: Option<f64>,
+    /// Sum of the rates of all sources by the sum of what each of them did alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scalability: Option<f64>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// The CPUs of one member in one window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetHost {
+    pub member: String,
+    pub window: usize,
+    #[serde(flatten)]
+    pub load: HostLoad,
+}
+
+/// Whether disks were read or written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskDirection {
+    #[default]
+    Read,
+    Write,
+}
+
+/// One source of one member in one window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FleetDisk {
+    pub member: String,
+    /// As it was named.
+    pub source: String,
+    /// The disks behind it, by kernel name.
+    #[serde(default)]
+    pub disks: Vec<String>,
+    pub window: usize,
+    pub direction: DiskDirection,
+    pub bytes: u64,
+    /// Until its last worker was done; none: it failed.
+    pub bytes_per_second: Option<f64>,
+    /// Until its first worker was done.
+    #[serde(default)]
+    pub first_done_bytes_per_second: Option<f64>,
+    #[serde(default)]
+    pub p99_seconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// One flow in one window.
@@ -90,6 +169,9 @@ pub struct FleetCell {
     pub bytes_per_second: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_bytes_per_second: Option<f64>,
+    /// What the declared fabric leaves of what it would get over one that blocks nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric_share: Option<f64>,
     /// Of each second.
     #[serde(default)]
     pub samples: Vec<f64>,
@@ -107,6 +189,9 @@ pub struct FleetCell {
 pub enum FleetDirection {
     Send,
     Receive,
+    /// From or to its disks.
+    Read,
+    Write,
 }
 
 /// What the matrix says.
@@ -128,9 +213,15 @@ pub struct SlowMember {
     pub direction: FleetDirection,
     /// Of the rate that the others have.
     pub ratio: f64,
-    /// Pairs that show it, of those that were measured.
+    /// Pairs (of disks: sources) that show it, of those that were measured.
     pub pairs: usize,
     pub pairs_measured: usize,
+    /// The slow sources, with the disks behind them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// What sets its machine and its CPUs apart from the others'.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
 }
 
 /// A way between hosts that are each as fast as the others.
@@ -156,11 +247,44 @@ impl FleetResult {
 
     /// Rate from one member to another, the median of its windows; none where it was not measured.
     pub fn rate(&self, from: &str, to: &str) -> Option<f64> {
-        let measured = |cell: &&FleetCell| {
-            cell.from == from
-                && cell.to == to
-                && !self.windows.get(cell.window).is_some_and(|window| window.alone)
-        };
-        median(self.cells.iter().filter(measured).filter_map(|cell| cell.bytes_per_second))
+        let cells = self.measured_cells().filter(|cell| cell.from == from && cell.to == to);
+        median(cells.filter_map(|cell| cell.bytes_per_second))
+    }
+
+    /// Rate of a source of a member, the median of its windows.
+    pub fn disk_rate(&self, member: &str, source: &str, direction: DiskDirection) -> Option<f64> {
+        let of = self
+            .disks
+            .iter()
+            .filter(|disk| disk.member == member && disk.source == source && disk.direction == direction);
+        median(of.filter_map(|disk| disk.bytes_per_second))
+    }
+
+    /// Rate of a flow by what was predicted for it; none where one of the two is absent.
+    pub fn of_predicted(&self, from: &str, to: &str) -> Option<f64> {
+        let cells = self.measured_cells().filter(|cell| cell.from == from && cell.to == to);
+        median(cells.filter_map(FleetCell::of_predicted))
+    }
+
+    /// Cells of the pattern itself: not those that only say what each member can do.
+    pub fn measured_cells(&self) -> impl Iterator<Item = &FleetCell> {
+        self.cells.iter().filter(|cell| !self.windows.get(cell.window).is_some_and(|window| window.alone))
+    }
+}
+
+impl FleetMember {
+    /// The NIC by which it takes data.
+    pub fn nic(&self) -> Option<&Nic> {
+        let ip = self.address.parse::<SocketAddr>().ok()?.ip();
+        let nics = &self.machine.as_ref()?.nics;
+        nics.iter().find(|nic| nic.addresses.iter().any(|(own, _)| *own == ip))
+    }
+}
+
+impl FleetCell {
+    /// Achieved ÷ predicted.
+    pub fn of_predicted(&self) -> Option<f64> {
+        let predicted = self.predicted_bytes_per_second.filter(|predicted| *predicted > 0.0)?;
+        Some(self.bytes_per_second? / predicted)
     }
 }

@@ -1,18 +1,21 @@
 //! What coordinator and member say to each other inside the encrypted channel.
 //!
 //! A member opens with `Hello`. Then the coordinator asks for the clock some times, and for windows: `Prepare`
-//! (connections to the receivers), `Begin` at a moment of the member's clock, and the member's `Done`. Between
-//! these a member says `Alive` every second.
+//! (connections to the receivers), `Begin` at a moment of the member's clock, and the member's `Done`; for disks
+//! `PrepareDisks`, `BeginDisks` and `DisksDone`. Between these a member says `Alive` every second.
 
+use crate::host_load::HostLoad;
 use linerate_machine::probe::Machine;
+use linerate_measure::measure::access::FileLayout;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// First bytes of a member's connection; the digit is the version of the framing.
 pub(crate) const FLEET_MAGIC: [u8; 4] = *b"LRf1";
 /// Version of these messages. `Hello` up to its `version`, and `Refused`, stay as they are in every version.
-pub(crate) const FLEET_PROTOCOL: u32 = 1;
+pub(crate) const FLEET_PROTOCOL: u32 = 2;
 /// The port that a coordinator listens on in a job, unless another is named.
 pub const DEFAULT_COORDINATOR_PORT: u16 = 7412;
 /// How often a member says that it is there.
@@ -53,6 +56,38 @@ pub(crate) struct FlowRequest {
     pub bytes_per_second: Option<f64>,
 }
 
+/// What a member is to read and write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DiskRequest {
+    pub sources: Vec<PathBuf>,
+    /// Of each source.
+    pub workers: u32,
+    /// Of each worker, a multiple of a transfer.
+    pub bytes: u64,
+    pub transfer_bytes: u64,
+    pub queue_depth: u32,
+    pub direct: bool,
+    pub layout: FileLayout,
+    #[serde(default)]
+    pub limit_bytes_per_second: Option<f64>,
+    /// The sources are on a file system that all members share, and their files are read by other members.
+    #[serde(default)]
+    pub shared: Option<SharedFiles>,
+}
+
+/// A member's place among those that share files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SharedFiles {
+    /// In the names of the files: no other fleet has it.
+    pub id: String,
+    /// One file for all, in which each has its part.
+    pub one_file: bool,
+    pub member: u32,
+    pub members: u32,
+    /// Whose data it reads.
+    pub reads_of: u32,
+}
+
 /// What the coordinator asks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
@@ -68,12 +103,23 @@ pub(crate) enum MemberRequest {
         window: u32,
         flows: Vec<FlowRequest>,
     },
-    /// Send, from this moment of the member's clock on.
+    /// Send, from this moment of the member's clock on; who only receives looks at its CPUs meanwhile.
     Begin {
         window: u32,
         at_nanos: i64,
         warm_up_seconds: f64,
         seconds: f64,
+    },
+    /// Make and fill the files.
+    PrepareDisks {
+        window: u32,
+        request: Box<DiskRequest>,
+    },
+    /// Read or write them once, from this moment of the member's clock on.
+    BeginDisks {
+        window: u32,
+        at_nanos: i64,
+        writes: bool,
     },
     /// The end: no more is asked.
     Leave,
@@ -102,6 +148,12 @@ pub(crate) enum MemberReply {
         /// When its flows really began, of its clock.
         began_nanos: i64,
         flows: Vec<FlowReport>,
+        load: HostLoad,
+    },
+    DisksDone {
+        window: u32,
+        began_nanos: i64,
+        disks: Vec<DiskReport>,
     },
 }
 
@@ -124,6 +176,26 @@ pub(crate) struct FlowReport {
     pub retransmits: u64,
     #[serde(default)]
     pub rtt_micros: Option<u32>,
+    /// Why it has no figure.
+    #[serde(default)]
+    pub failure: Option<String>,
+}
+
+/// What came of one source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DiskReport {
+    pub source: String,
+    /// Disks behind it, by kernel name.
+    #[serde(default)]
+    pub disks: Vec<String>,
+    pub bytes: u64,
+    /// Until its last worker had done its part.
+    pub bytes_per_second: f64,
+    pub first_done_bytes_per_second: f64,
+    #[serde(default)]
+    pub p99_seconds: Option<f64>,
+    /// Of the member's clock.
+    pub ended_nanos: i64,
     /// Why it has no figure.
     #[serde(default)]
     pub failure: Option<String>,

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// How the members are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FleetPattern {
     /// Every pair alone on its two hosts, each direction: a round-robin tournament.
+    #[default]
     Pairs,
     /// Everybody to everybody at once.
     AllToAll,
@@ -14,6 +15,8 @@ pub enum FleetPattern {
     Incast,
     /// Halves by lot against each other, both ways in turn.
     Bisection,
+    /// Every host's own disks: each alone, then 2, 4 … all hosts at once.
+    Disk,
 }
 
 /// One flow: numbers of its sender and its receiver.
@@ -38,21 +41,24 @@ impl FleetPattern {
             FleetPattern::AllToAll => "all-to-all",
             FleetPattern::Incast => "incast",
             FleetPattern::Bisection => "bisection",
+            FleetPattern::Disk => "disk",
         }
     }
 
-    /// The windows for `members`, in order. `lot`: what draws the halves.
-    pub fn windows(self, members: usize, lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
+    /// The windows of flows for members of these groups (racks), in order. `lot`: what draws the halves.
+    pub fn windows(self, groups: &[usize], lot: &mut impl FnMut(usize) -> usize) -> Vec<WindowPlan> {
+        let members = groups.len();
         match self {
-            FleetPattern::Pairs => pairs(members),
+            FleetPattern::Pairs => one_way(groups).into_iter().chain(pairs(members)).collect(),
             FleetPattern::AllToAll => {
                 let all = (0..members)
                     .flat_map(|from| (0..members).filter(move |to| *to != from).map(move |to| (from, to)));
                 let all = WindowPlan { flows: all.collect(), alone: false };
-                alone(members).into_iter().chain([all]).collect()
+                both_ways(groups).into_iter().chain([all]).collect()
             }
-            FleetPattern::Incast => alone(members).into_iter().chain(incast(members)).collect(),
-            FleetPattern::Bisection => alone(members).into_iter().chain(bisection(members, lot)).collect(),
+            FleetPattern::Incast => one_way(groups).into_iter().chain(incast(members)).collect(),
+            FleetPattern::Bisection => one_way(groups).into_iter().chain(bisection(members, lot)).collect(),
+            FleetPattern::Disk => Vec::new(),
         }
     }
 }
@@ -81,11 +87,54 @@ fn pairs(members: usize) -> Vec<WindowPlan> {
     windows
 }
 
-/// Twice everybody sends to one and receives from another, so that one slow host hides no other: what each can do.
-fn alone(members: usize) -> Vec<WindowPlan> {
-    let shifts = if members > 2 { 1..3 } else { 1..2 };
-    let ring = |shift| (0..members).map(move |from| (from, (from + shift) % members)).collect();
-    shifts.map(|shift| WindowPlan { flows: ring(shift), alone: true }).collect()
+/// Partners with whom a member is measured alone: one slow host then hides no other.
+const PARTNERS: usize = 2;
+
+/// Members by group, so that what is measured alone crosses no uplink; all together where one has no partner in its
+/// group.
+fn companies(groups: &[usize]) -> Vec<Vec<usize>> {
+    let mut numbers: Vec<usize> = groups.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let of = |group: &usize| (0..groups.len()).filter(|member| groups[*member] == *group).collect::<Vec<_>>();
+    let companies: Vec<Vec<usize>> = numbers.iter().map(of).collect();
+    if companies.iter().any(|company| company.len() < 2) {
+        return vec![(0..groups.len()).collect()];
+    }
+    companies
+}
+
+/// What each member sends and receives while it does nothing else: two rounds of pairs, each direction.
+fn one_way(groups: &[usize]) -> Vec<WindowPlan> {
+    let companies = companies(groups);
+    let rounds = (0..PARTNERS).map(|round| {
+        let of = |company: &Vec<usize>| -> Vec<FlowEnds> {
+            let pairs = tournament(company.len()).into_iter().nth(round).unwrap_or_default();
+            pairs.into_iter().map(|(one, other)| (company[one], company[other])).collect()
+        };
+        companies.iter().flat_map(of).collect::<Vec<FlowEnds>>()
+    });
+    let ways = rounds.flat_map(|there| {
+        let back = there.iter().map(|(one, other)| (*other, *one)).collect();
+        [there, back]
+    });
+    let measured = ways.filter(|flows| !flows.is_empty());
+    measured.map(|flows| WindowPlan { flows, alone: true }).collect()
+}
+
+/// The same while it sends to one and receives from another at once.
+fn both_ways(groups: &[usize]) -> Vec<WindowPlan> {
+    let companies = companies(groups);
+    let ring = |shift: usize| -> Vec<FlowEnds> {
+        let of = |company: &Vec<usize>| -> Vec<FlowEnds> {
+            let size = company.len();
+            let there = |at: usize| (company[at], company[(at + shift) % size]);
+            (0..size).map(there).filter(|(from, to)| from != to).collect()
+        };
+        companies.iter().flat_map(of).collect()
+    };
+    let rings = (1..=PARTNERS).map(ring).filter(|flows| !flows.is_empty());
+    rings.map(|flows| WindowPlan { flows, alone: true }).collect()
 }
 
 fn incast(members: usize) -> Vec<WindowPlan> {
@@ -123,10 +172,14 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    fn measured(windows: Vec<WindowPlan>) -> Vec<WindowPlan> {
+        windows.into_iter().filter(|window| !window.alone).collect()
+    }
+
     #[test]
     fn a_tournament_has_every_pair_once_and_nobody_twice_in_a_round() {
         for members in 2..=17 {
-            let windows = FleetPattern::Pairs.windows(members, &mut |_| 0);
+            let windows = measured(FleetPattern::Pairs.windows(&vec![0; members], &mut |_| 0));
             let rounds = if members % 2 == 0 { members - 1 } else { members };
             assert_eq!(windows.len(), 2 * rounds, "{members}");
             let mut all = HashSet::new();
@@ -148,22 +201,44 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) % below
         };
-        let all = FleetPattern::AllToAll.windows(5, &mut lot);
+        let all = FleetPattern::AllToAll.windows(&[0; 5], &mut lot);
         assert_eq!(all.last().expect("a window").flows.len(), 20);
-        let measured = |windows: Vec<WindowPlan>| -> Vec<WindowPlan> {
-            windows.into_iter().filter(|window| !window.alone).collect()
-        };
-        let incast = measured(FleetPattern::Incast.windows(8, &mut lot));
+        let incast = measured(FleetPattern::Incast.windows(&[0; 8], &mut lot));
         let counts: Vec<usize> = incast.iter().take(4).map(|window| window.flows.len()).collect();
         assert_eq!((counts, incast.len()), (vec![1, 2, 4, 7], 32));
         assert!(incast.iter().all(|window| window.flows.iter().all(|(from, to)| from != to)));
-        for window in measured(FleetPattern::Bisection.windows(9, &mut lot)) {
+        for window in measured(FleetPattern::Bisection.windows(&[0; 9], &mut lot)) {
             let ends: HashSet<usize> = window.flows.iter().flat_map(|(from, to)| [*from, *to]).collect();
             assert_eq!((window.flows.len(), ends.len()), (4, 8));
         }
-        for window in FleetPattern::Incast.windows(6, &mut lot).iter().take(2) {
-            let (from, to): (HashSet<_>, HashSet<_>) = window.flows.iter().copied().unzip();
-            assert_eq!((window.alone, from.len(), to.len()), (true, 6, 6));
+    }
+
+    /// What is measured alone has every member send and receive, with nobody twice in one direction.
+    #[test]
+    fn every_member_is_measured_alone_within_its_rack() {
+        for groups in [vec![0, 0], vec![0; 3], vec![0; 8], vec![1, 1, 2, 2, 2], vec![0, 1, 1, 1], vec![0, 1]]
+        {
+            for pattern in [FleetPattern::Pairs, FleetPattern::AllToAll, FleetPattern::Incast] {
+                let windows = pattern.windows(&groups, &mut |_| 0);
+                let alone: Vec<&WindowPlan> = windows.iter().filter(|window| window.alone).collect();
+                let (mut senders, mut receivers) = (HashSet::new(), HashSet::new());
+                for window in &alone {
+                    let (from, to): (Vec<_>, Vec<_>) = window.flows.iter().copied().unzip();
+                    let mut ends: Vec<usize> = from.iter().chain(&to).copied().collect();
+                    ends.sort_unstable();
+                    let busy = ends.len();
+                    ends.dedup();
+                    let each_way = pattern == FleetPattern::AllToAll;
+                    assert!(each_way || ends.len() == busy, "{groups:?}: {window:?}");
+                    senders.extend(from);
+                    receivers.extend(to);
+                    let lonely =
+                        groups.iter().any(|one| groups.iter().filter(|other| *other == one).count() < 2);
+                    let within = window.flows.iter().all(|(from, to)| groups[*from] == groups[*to]);
+                    assert!(lonely || within, "{groups:?}: {window:?}");
+                }
+                assert_eq!((senders.len(), receivers.len()), (groups.len(), groups.len()), "{groups:?}");
+            }
         }
     }
 }

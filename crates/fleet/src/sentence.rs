@@ -47,10 +47,8 @@ fn slow_host(worst: &SlowMember, all: &[SlowMember]) -> String {
     let SlowMember { name, ratio, pairs, pairs_measured, .. } = worst;
     match (worst.direction, other) {
         (direction, Some(other)) => {
-            let (send, receive) = match direction {
-                FleetDirection::Send => (worst, other),
-                FleetDirection::Receive => (other, worst),
-            };
+            let sends = direction == FleetDirection::Send;
+            let (send, receive) = if sends { (worst, other) } else { (other, worst) };
             format!(
                 "{name} sends at {:.2} and receives at {:.2} of the others, in {} of {} pairs: the host itself or \
                  its link",
@@ -64,7 +62,7 @@ fn slow_host(worst: &SlowMember, all: &[SlowMember]) -> String {
             "{name} sends at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and receives normally: \
              its send side"
         ),
-        (FleetDirection::Receive, None) => format!(
+        (_, None) => format!(
             "{name} receives at {ratio:.2} of the others in {pairs} of {pairs_measured} pairs and sends normally: \
              its receive side"
         ),

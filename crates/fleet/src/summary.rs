@@ -1,6 +1,8 @@
 //! The verdict of each pattern from its windows and cells.
 
+use crate::evidence::evidence;
 use crate::judge::{MatrixCell, judge};
+use crate::judge_disks::judge_disks;
 use crate::product::{FleetCell, FleetResult, FleetVerdict, FleetWindow};
 use crate::schedule::FleetPattern;
 use linerate_facts::units::show_bits_rate;
@@ -9,15 +11,21 @@ use std::collections::HashMap;
 /// An incast that carries less than this of what was predicted is past its knee.
 const KNEE: f64 = 0.9;
 
+/// A declared uplink that leaves less of a flow than this is a mistake, and no rate is made of it.
+const LEAST_SHARE: f64 = 0.001;
+
 /// What the figures say so far.
 pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
+    if result.pattern == FleetPattern::Disk {
+        return judge_disks(result);
+    }
     let names: Vec<String> = result.members.iter().map(|member| member.name.clone()).collect();
     let numbers: HashMap<&str, usize> =
         names.iter().enumerate().map(|(number, name)| (name.as_str(), number)).collect();
     let is_alone = |cell: &FleetCell| result.windows.get(cell.window).is_some_and(|window| window.alone);
     // The pairs of a bisection's halves are few: what was measured alone makes the matrix fuller.
     let counts = |cell: &&FleetCell| match result.pattern {
-        FleetPattern::Pairs | FleetPattern::AllToAll => !is_alone(cell),
+        FleetPattern::Pairs | FleetPattern::AllToAll | FleetPattern::Disk => !is_alone(cell),
         FleetPattern::Bisection => true,
         FleetPattern::Incast => {
             is_alone(cell) || result.windows.get(cell.window).is_some_and(|one| one.flows == 1)
@@ -28,18 +36,31 @@ pub(crate) fn verdict(result: &FleetResult) -> FleetVerdict {
         .iter()
         .filter(counts)
         .filter_map(|cell| {
+            let carried_bytes_per_second = cell.bytes_per_second?;
             Some(MatrixCell {
                 from: *numbers.get(cell.from.as_str())?,
                 to: *numbers.get(cell.to.as_str())?,
                 window: cell.window,
-                bytes_per_second: cell.bytes_per_second?,
+                bytes_per_second: carried_bytes_per_second
+                    / cell.fabric_share.unwrap_or(1.0).max(LEAST_SHARE),
+                carried_bytes_per_second,
             })
         })
         .collect();
     let mut verdict = judge(&names, &cells);
+    for member in &mut verdict.members {
+        member.evidence = evidence(result, member);
+    }
+    // Both directions of one host say the same.
+    if let Some(why) = verdict.members.first().and_then(|worst| worst.evidence.first()) {
+        verdict.sentence = format!("{}; {why}", verdict.sentence);
+    }
     let measured = || result.windows.iter().filter(|window| !window.alone && window.bytes_per_second > 0.0);
+    if !result.fabric.is_empty() {
+        verdict.sentence.push_str(" (less what the declared uplinks take)");
+    }
     let before = match result.pattern {
-        FleetPattern::Pairs => None,
+        FleetPattern::Pairs | FleetPattern::Disk => None,
         FleetPattern::AllToAll => measured().next_back().map(together),
         FleetPattern::Bisection => {
             let worst =
@@ -74,12 +95,18 @@ fn incast(result: &FleetResult) -> Option<String> {
     let windows =
         || result.windows.iter().enumerate().filter(|(_, window)| !window.alone && window.flows > 1);
     let past = windows()
-        .filter_map(|(number, window)| Some((window.flows, ratio(window)?, sink(number)?)))
-        .filter(|(_, ratio, _)| *ratio < KNEE)
+        .filter_map(|(number, window)| Some((window.flows, ratio(window)?, sink(number)?, number)))
+        .filter(|(_, ratio, ..)| *ratio < KNEE)
         .min_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let retransmits = |number: usize| -> u64 {
+        let of = result.cells.iter().filter(|cell| cell.window == number);
+        of.map(|cell| cell.retransmits).sum()
+    };
     match past {
-        Some((flows, ratio, sink)) => Some(format!(
-            "from {flows} senders on {sink} takes {ratio:.2} of what follows from each member alone"
+        Some((flows, ratio, sink, number)) => Some(format!(
+            "from {flows} senders on {sink} takes {ratio:.2} of what follows from each member alone, with {} \
+             retransmits",
+            retransmits(number)
         )),
         None => {
             let (most, least) = windows()

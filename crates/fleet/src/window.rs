@@ -1,16 +1,18 @@
 //! One window after another with the members that are left: connections first, then a common moment to begin, then
 //! their figures. Who is gone or silent is named at once, and the others go on.
 
-use crate::fair::max_min;
+use crate::fabric::FabricLinks;
 use crate::gather::{ClockReading, JoiningMember};
+use crate::host_load::HostLoad;
 use crate::link::MemberLink;
-use crate::product::{FleetCell, FleetMember, FleetWindow};
+use crate::predict::{FlowPrediction, predicted};
+use crate::product::{FleetCell, FleetHost, FleetMember, FleetResult, FleetWindow};
 use crate::protocol::{FlowReport, FlowRequest, MemberHello, MemberReply, MemberRequest};
 use crate::schedule::{FlowEnds, WindowPlan};
 use linerate_machine::probe::Machine;
 use linerate_transport::agent::Broken;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::Scope;
@@ -22,7 +24,7 @@ const SILENT: Duration = Duration::from_millis(4000);
 const OVERSLEPT: Duration = Duration::from_millis(1000);
 const LOOK: Duration = Duration::from_millis(50);
 /// Between the word to begin and the beginning: the word is there by then.
-const LEAD: Duration = Duration::from_millis(60);
+pub(crate) const LEAD: Duration = Duration::from_millis(60);
 /// Connections to the receivers: each step there ends within three seconds.
 const PREPARE: Duration = Duration::from_secs(12);
 /// After a window, the last question to each receiver.
@@ -36,7 +38,7 @@ pub(crate) struct GatheredMember {
     pub address: SocketAddr,
     link: MemberLink,
     hello: MemberHello,
-    clock: ClockReading,
+    pub clock: ClockReading,
     machine: Option<Box<Machine>>,
     heard: Instant,
     lost: Option<String>,
@@ -75,9 +77,9 @@ pub(crate) struct WindowSettings {
 
 /// The members, and what comes from them.
 pub(crate) struct Conversation {
-    members: Vec<GatheredMember>,
+    pub(crate) members: Vec<GatheredMember>,
     replies: Receiver<(usize, Result<MemberReply, Broken>)>,
-    zero: Instant,
+    pub(crate) zero: Instant,
     looked: Instant,
     settings: WindowSettings,
 }
@@ -114,6 +116,11 @@ impl Conversation {
         conversation
     }
 
+    /// Addresses of each member's host, as it says them.
+    pub(crate) fn own_addresses(&self) -> impl Iterator<Item = (&str, &[IpAddr])> {
+        self.members.iter().map(|member| (member.name.as_str(), member.hello.addresses.as_slice()))
+    }
+
     /// The members as the product has them.
     pub(crate) fn members(&self) -> impl Iterator<Item = FleetMember> {
         self.members.iter().map(GatheredMember::product)
@@ -141,7 +148,7 @@ impl Conversation {
         self.members.iter().for_each(|member| member.link.end());
     }
 
-    fn ask(&mut self, number: usize, request: &MemberRequest) {
+    pub(crate) fn ask(&mut self, number: usize, request: &MemberRequest) {
         if self.members[number].lost.is_none()
             && let Err(broken) = self.members[number].link.send(request)
         {
@@ -192,7 +199,7 @@ impl Conversation {
         }
     }
 
-    fn is_lost(&self, number: usize) -> bool {
+    pub(crate) fn is_lost(&self, number: usize) -> bool {
         self.members[number].lost.is_some()
     }
 
@@ -201,10 +208,10 @@ impl Conversation {
         &mut self,
         number: usize,
         plan: &WindowPlan,
-        before: &[FleetCell],
-        windows: &[FleetWindow],
+        before: &FleetResult,
+        fabric: &FabricLinks,
         stop: &AtomicBool,
-    ) -> (FleetWindow, Vec<FleetCell>) {
+    ) -> (FleetWindow, Vec<FleetCell>, Vec<FleetHost>) {
         self.looked = Instant::now();
         let mut figures: HashMap<FlowEnds, FlowReport> = HashMap::new();
         let fail = |figures: &mut HashMap<FlowEnds, FlowReport>, ends: FlowEnds, why: &str| {
@@ -243,16 +250,20 @@ impl Conversation {
         late.into_iter().for_each(|number| self.lose(number, "it did not prepare a window in time".into()));
         let at = (self.zero.elapsed() + LEAD).as_nanos() as i64;
         let WindowSettings { seconds, warm_up_seconds, .. } = self.settings;
-        for sender in ready.iter().copied() {
-            let at_nanos = at + self.members[sender].clock.offset_nanos;
-            self.ask(sender, &MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds });
+        let receives = |to: &usize| !by_sender.contains_key(to) && !self.is_lost(*to);
+        let receivers: BTreeSet<usize> = plan.flows.iter().map(|(_, to)| *to).filter(receives).collect();
+        ready.extend(receivers);
+        for member in ready.iter().copied() {
+            let at_nanos = at + self.members[member].clock.offset_nanos;
+            self.ask(member, &MemberRequest::Begin { window, at_nanos, warm_up_seconds, seconds });
         }
         let length = LEAD + Duration::from_secs_f64(warm_up_seconds + seconds) + AFTER;
         let mut waiting: HashSet<usize> = ready.into_iter().collect();
-        let mut begins = Vec::new();
+        let (mut begins, mut loads) = (Vec::new(), Vec::new());
         let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
         self.collect(&mut waiting, Instant::now() + length, stop, |from, reply| match reply {
-            MemberReply::Done { window: of, began_nanos, flows } if of == window => {
+            MemberReply::Done { window: of, began_nanos, flows, load } if of == window => {
+                loads.push((from, load));
                 begins.push(began_nanos - offsets[from]);
                 for flow in flows {
                     figures.entry((from, flow.to)).or_insert(flow);
@@ -262,7 +273,7 @@ impl Conversation {
             _ => false,
         });
         let skew = begins.iter().max().zip(begins.iter().min()).map_or(0, |(last, first)| last - first);
-        let predicted = self.predicted(plan, before, windows);
+        let predicted = predicted(plan, before, fabric);
         let cells: Vec<FleetCell> = plan
             .flows
             .iter()
@@ -278,12 +289,18 @@ impl Conversation {
             predicted_bytes_per_second: predicted.filter(|sum| *sum > 0.0),
             start_skew_seconds: skew as f64 / 1e9,
             alone: plan.alone,
+            ..FleetWindow::default()
         };
-        (window, cells)
+        let host = |(from, load): (usize, HostLoad)| FleetHost {
+            member: self.members[from].name.clone(),
+            window: number,
+            load,
+        };
+        (window, cells, loads.into_iter().map(host).collect())
     }
 
     /// Hands replies to `take` until all that are waited for have given the right one, are lost, or are late.
-    fn collect(
+    pub(crate) fn collect(
         &mut self,
         waiting: &mut HashSet<usize>,
         deadline: Instant,
@@ -304,7 +321,7 @@ impl Conversation {
         &self,
         window: usize,
         ends: FlowEnds,
-        predicted: Option<f64>,
+        predicted: FlowPrediction,
         report: Option<FlowReport>,
     ) -> FleetCell {
         let (from, to) = (&self.members[ends.0], &self.members[ends.1]);
@@ -319,37 +336,12 @@ impl Conversation {
             to: to.name.clone(),
             window,
             bytes_per_second: report.failure.is_none().then_some(report.bytes_per_second),
-            predicted_bytes_per_second: predicted,
+            predicted_bytes_per_second: predicted.bytes_per_second,
+            fabric_share: predicted.fabric_share,
             samples: report.samples,
             retransmits: report.retransmits,
             rtt_micros: report.rtt_micros,
             failure: report.failure,
         }
-    }
-
-    /// What the flows of a window get where nothing but the members themselves limits them, from what each has
-    /// sent and received alone; nothing where that was not measured.
-    fn predicted(
-        &self,
-        plan: &WindowPlan,
-        before: &[FleetCell],
-        windows: &[FleetWindow],
-    ) -> Vec<Option<f64>> {
-        let alone =
-            || before.iter().filter(|cell| windows.get(cell.window).is_some_and(|window| window.alone));
-        if plan.alone || alone().next().is_none() {
-            return vec![None; plan.flows.len()];
-        }
-        let best = |end: fn(&FleetCell) -> &String| -> Vec<f64> {
-            let of = |member: &GatheredMember| {
-                alone()
-                    .filter(|cell| *end(cell) == member.name)
-                    .filter_map(|cell| cell.bytes_per_second)
-                    .fold(0.0, f64::max)
-            };
-            self.members.iter().map(of).collect()
-        };
-        let rates = max_min(&plan.flows, &best(|cell| &cell.from), &best(|cell| &cell.to));
-        rates.into_iter().map(|rate| (rate > 0.0).then_some(rate)).collect()
     }
 }

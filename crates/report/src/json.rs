@@ -2,6 +2,7 @@
 
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
+use linerate_fleet::FleetResult;
 use linerate_measure::diagnose::{Diagnosis, Finding};
 use linerate_measure::run::{Run, SCHEMA};
 use serde::de::DeserializeOwned;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The name inside a result folder.
 const FILE_NAME: &str = "run.json";
+const FLEET_NAME: &str = "fleet.json";
 
 /// A run of 1,000 measurements on 1,000 cores is a tenth of this; more is not a run, and would only cost
 /// memory.
@@ -38,6 +40,22 @@ struct OfSchema1 {
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let file = locate(path)?;
     parse(&bytes_of(&file)?, &file)
+}
+
+/// What `linerate fleet` left, in a file or as `fleet.json` in a folder; none where it is something else.
+pub(super) fn read_fleet(path: &Path) -> Result<Option<FleetResult>, Failure> {
+    let inside = path.join(FLEET_NAME);
+    let file = if path.is_dir() { inside } else { path.to_path_buf() };
+    // What is wrong with another file is said by who reads runs.
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let bytes = bytes_of(&file)?;
+    let is_fleet = |value: &serde_json::Value| value.get("pattern").is_some() && value.get("cells").is_some();
+    let Some(value) = serde_json::from_slice(&bytes).ok().filter(is_fleet) else { return Ok(None) };
+    let schema = schema_of(&value, &file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    whole(&text, schema, &file).map(Some)
 }
 
 /// The text of a file; `file` is its name for errors. What schema 1 called otherwise has its name of today.

@@ -31,7 +31,8 @@ impl Fabric {
         let (hosts, mut dice) = (self.send.len(), Dice(seed));
         let mut noise = move || (NOISE * dice.normal()).exp();
         let mut cells = Vec::new();
-        for (window, plan) in FleetPattern::Pairs.windows(hosts, &mut |_| 0).into_iter().enumerate() {
+        let windows = FleetPattern::Pairs.windows(&vec![0; hosts], &mut |_| 0).into_iter();
+        for (window, plan) in windows.filter(|plan| !plan.alone).enumerate() {
             let rack = |host: usize| usize::from(host >= hosts / 2);
             let crossing = |way: (usize, usize)| {
                 plan.flows.iter().filter(|(from, to)| (rack(*from), rack(*to)) == way).count().max(1) as f64
@@ -44,7 +45,14 @@ impl Fabric {
                 if let Some(uplink) = self.uplink.filter(|_| rack(from) != rack(to)) {
                     rate = rate.min(uplink / crossing((rack(from), rack(to))));
                 }
-                cells.push(MatrixCell { from, to, window, bytes_per_second: rate * noise() });
+                let rate = rate * noise();
+                cells.push(MatrixCell {
+                    from,
+                    to,
+                    window,
+                    bytes_per_second: rate,
+                    carried_bytes_per_second: rate,
+                });
             }
         }
         cells
@@ -68,7 +76,7 @@ fn names_a_slow_sender_and_a_slow_receiver_with_their_direction() {
         for direction in [FleetDirection::Send, FleetDirection::Receive] {
             let found = verdicts(hosts, |fabric, at| match direction {
                 FleetDirection::Send => fabric.send[at] = 31e6,
-                FleetDirection::Receive => fabric.receive[at] = 31e6,
+                _ => fabric.receive[at] = 31e6,
             });
             for (at, verdict) in found {
                 let named: Vec<_> =
@@ -157,7 +165,7 @@ fn a_slow_host_is_named_also_where_another_was_lost_on_the_way() {
 fn hosts_between_which_nothing_was_measured_are_judged_without_blame() {
     let verdict = judge(&names(6), &[]);
     assert_eq!(verdict.sentence, "nothing was measured");
-    let one = MatrixCell { from: 0, to: 1, window: 0, bytes_per_second: 1e6 };
+    let one = MatrixCell { from: 0, to: 1, window: 0, bytes_per_second: 1e6, carried_bytes_per_second: 1e6 };
     assert!(judge(&names(6), &[one]).members.is_empty());
     let none = MatrixCell { bytes_per_second: 0.0, ..one };
     assert_eq!(judge(&names(6), &[none]).sentence, "nothing was measured");

@@ -3,6 +3,7 @@
 use super::commands::{colour, print, width};
 use clap::Args;
 use linerate_facts::failure::Failure;
+use linerate_fleet::{FleetResult, compare_fleets};
 use linerate_measure::run::Run;
 use linerate_report::{self as report, Compared, Folder, results};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// run.json files, folders that hold one, or kept results (@-1 is the newest, @-2 the one before); the
-    /// first is what the others are held against
+    /// first is what the others are held against. Or two fleet.json, or folders that hold one
     #[arg(value_name = "RUN", required = true, num_args = 2..)]
     pub runs: Vec<PathBuf>,
     /// Take runs of the same name for repeats of one another: their samples become one
@@ -34,6 +35,9 @@ pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
     // Asked before the files are read, which may be large.
     if words.output.is_some() {
         Folder::check(words.output.as_deref())?;
+    }
+    if let Some(fleets) = fleets(words)? {
+        return compare_two(words, &fleets);
     }
     let read = |path: &PathBuf| Ok((path.clone(), results::read(path)?));
     let mut runs: Vec<(PathBuf, Run)> = words.runs.iter().map(read).collect::<Result<_, Failure>>()?;
@@ -60,6 +64,52 @@ pub(super) fn compare(words: &CompareArgs) -> Result<u8, Failure> {
         let folder = Folder::begin(Some(place), &compared)?;
         folder.save_report(&compared)?;
         if !words.csv && !words.json {
+            text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
+        }
+    }
+    print(&text)?;
+    Ok(0)
+}
+
+/// What `linerate fleet` left; none where the words name runs of one host.
+fn fleets(words: &CompareArgs) -> Result<Option<[FleetResult; 2]>, Failure> {
+    let mut fleets = Vec::new();
+    for path in &words.runs {
+        fleets.extend(report::fleet::compare::read(path)?);
+    }
+    if fleets.is_empty() {
+        return Ok(None);
+    }
+    if fleets.len() < words.runs.len() {
+        return Err(Failure::usage(
+            "a fleet and a run of one host have nothing in common: name two fleets, or runs",
+        ));
+    }
+    if words.join || words.csv {
+        return Err(Failure::usage("--join and --csv are for runs of one host: leave them away for fleets"));
+    }
+    let two = |fleets: Vec<FleetResult>| {
+        Failure::usage(format!(
+            "{} fleets are named, and two are compared: name the one of before and that of now",
+            fleets.len()
+        ))
+    };
+    <[FleetResult; 2]>::try_from(fleets).map(Some).map_err(two)
+}
+
+fn compare_two(words: &CompareArgs, fleets: &[FleetResult; 2]) -> Result<u8, Failure> {
+    let file = |number: usize| words.runs[number].to_string_lossy();
+    let (before, after) = (file(0), file(1));
+    let comparison = compare_fleets((&before, &fleets[0]), (&after, &fleets[1])).map_err(Failure::usage)?;
+    let product = report::fleet::compare::ComparedFleets(&comparison);
+    let mut text = match words.json {
+        true => report::json(&product),
+        false => report::fleet::compare::terminal(&comparison, width(), colour()),
+    };
+    if let Some(place) = &words.output {
+        let folder = Folder::begin(Some(place), &product)?;
+        folder.save_report(&product)?;
+        if !words.json {
             text += &format!("saved: {p}/compare.json, {p}/report.html\n", p = folder.path().display());
         }
     }

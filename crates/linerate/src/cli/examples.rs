@@ -54,6 +54,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate fleet pairs --hostfile hosts.txt --output today",
             ),
             (
+                "Two racks, of which each has an uplink of 10 Gb/s",
+                "linerate fleet pairs --hosts a[1-8] --fabric a[1-4]:10G --fabric a[5-8]:10G",
+            ),
+            (
+                "The disks of all hosts: alone, then ever more at once",
+                "linerate fleet disk --hosts a[1-8] --source /data --write",
+            ),
+            (
                 "In a job, where every rank runs this: srun, or mpirun -x LINERATE_KEY",
                 "linerate fleet all-to-all",
             ),
@@ -171,7 +179,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("diagnose", &[("The newest kept result", "linerate diagnose @-1")]),
     ("report", &[("The newest kept result as a page", "linerate report @-1 --html report.html")]),
-    ("compare", &[("The newest two", "linerate compare @-2 @-1")]),
+    (
+        "compare",
+        &[
+            ("The newest two", "linerate compare @-2 @-1"),
+            ("Two fleets: which host changed?", "linerate compare monday tuesday"),
+        ],
+    ),
     ("list", &[("What was measured, and what came of it", "linerate list")]),
     (
         "rates goodput",

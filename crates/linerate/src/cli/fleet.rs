@@ -4,9 +4,11 @@ use super::arguments::{Command, FleetArgs, FleetMemberArgs};
 use super::commands::{colour, complain, print, print_json, tell, width};
 use super::stop::stop_on_signals;
 use linerate_facts::failure::Failure;
+use linerate_facts::units::show_size;
 use linerate_fleet::{
-    CoordinatorSearch, DEFAULT_COORDINATOR_PORT, FleetError, FleetEvent, FleetResult, FleetSpec, FleetStart,
-    JobRank, LaunchPlan, MemberSpec, SSH_WORDS, coordinate, parse_hostfile, parse_hosts, serve,
+    CoordinatorSearch, DEFAULT_COORDINATOR_PORT, FleetDiskSpec, FleetError, FleetEvent, FleetPattern,
+    FleetResult, FleetSpec, FleetStart, JobRank, LaunchPlan, MemberSpec, SSH_WORDS, check_fabric, coordinate,
+    parse_hostfile, parse_hosts, serve,
 };
 use linerate_report::{self as report, Folder};
 use linerate_transport::agent::{KEY_VARIABLE, Key};
@@ -104,6 +106,11 @@ fn coordinated(
     Folder::check(words.output.as_deref())?;
     let stop = stop_on_signals()?;
     linerate_system::storage::raise_open_files();
+    let listed = match &start {
+        FleetStart::Launch { hosts, .. } => hosts.as_slice(),
+        FleetStart::Job => &[],
+    };
+    check_fabric(&words.fabric, listed).map_err(|why| failure(why.into()))?;
     let spec = FleetSpec {
         pattern: words.pattern,
         start,
@@ -116,6 +123,8 @@ fn coordinated(
         warm_up_seconds: words.warm_up.as_secs_f64(),
         streams: words.streams,
         rate_limit: words.rate_limit,
+        fabric: words.fabric.clone(),
+        disks: disks(words)?,
         patience: words.join_timeout,
     };
     let mut saving = FleetSaving { words, folder: None, failure: None };
@@ -136,6 +145,44 @@ fn coordinated(
         complain(error);
     }
     Ok(if result.is_partial() { PARTIAL } else { 0 })
+}
+
+/// What is read and written, where disks are measured.
+fn disks(words: &FleetArgs) -> Result<Option<FleetDiskSpec>, Failure> {
+    let disk = &words.disk;
+    match (words.pattern, disk.source.is_empty()) {
+        (FleetPattern::Disk, true) => {
+            return Err(Failure::usage(
+                "fleet disk needs what to read on every host: name it with --source DIR",
+            ));
+        }
+        (FleetPattern::Disk, false) => {}
+        (_, true) => return Ok(None),
+        (other, false) => {
+            return Err(Failure::usage(format!(
+                "--source belongs to `linerate fleet disk`; {} sends from memory",
+                other.name()
+            )));
+        }
+    }
+    if disk.amount < disk.transfer {
+        return Err(Failure::usage(format!(
+            "--amount {} is less than one request of {}: make it larger, or --transfer smaller",
+            show_size(disk.amount),
+            show_size(disk.transfer)
+        )));
+    }
+    Ok(Some(FleetDiskSpec {
+        sources: disk.source.clone(),
+        workers: disk.workers,
+        bytes: disk.amount,
+        transfer_bytes: disk.transfer,
+        queue_depth: disk.queue_depth,
+        direct: !disk.buffered,
+        layout: disk.layout,
+        reorder: disk.reorder,
+        write: disk.write,
+    }))
 }
 
 fn program(words: &FleetArgs) -> Result<String, Failure> {
@@ -164,6 +211,11 @@ impl FleetSaving<'_> {
                 self.save(result);
             }
             FleetEvent::Absent(host) => complain(&format!("{} is left out: {}", host.name, host.why)),
+            FleetEvent::Waiting(hosts) => {
+                let seconds = self.words.join_timeout.as_secs_f64();
+                let who = if hosts.is_empty() { "more members".into() } else { hosts.join(", ") };
+                complain(&format!("{who} did not come yet; waited for until {seconds:.0} s after the start"));
+            }
             FleetEvent::Lost { name, why } => complain(&format!("{name} was lost: {why}")),
             FleetEvent::Window { done, all, result } => {
                 self.progress(&format!("window {done} of {all}"));

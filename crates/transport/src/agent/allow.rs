@@ -14,6 +14,12 @@ pub struct Network {
     prefix: u8,
 }
 
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
 impl AllowList {
     /// Only hosts of these networks; none: every host.
     pub fn new(networks: impl IntoIterator<Item = Network>) -> Self {

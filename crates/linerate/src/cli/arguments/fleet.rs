@@ -1,8 +1,10 @@
 //! `linerate fleet` and its members.
 
-use super::values::{Choices, one_of, rate, seconds, time};
+use super::job::{LARGEST_REQUEST, LAYOUTS, MOST_BYTES};
+use super::values::{Choices, one_of, rate, seconds, size, time};
 use clap::Args;
-use linerate_fleet::FleetPattern;
+use linerate_fleet::{FabricError, FleetPattern, FleetRack};
+use linerate_measure::measure::access::FileLayout;
 use linerate_transport::agent::{Network, NetworkError};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +14,7 @@ const PATTERNS: Choices<FleetPattern> = &[
     ("all-to-all", "everybody to everybody at once", FleetPattern::AllToAll),
     ("incast", "1, 2, 4 … all others to one, each host in turn", FleetPattern::Incast),
     ("bisection", "halves by lot against each other", FleetPattern::Bisection),
+    ("disk", "every host's own --source: each host alone, then 2, 4 … all at once", FleetPattern::Disk),
 ];
 
 /// `linerate fleet`.
@@ -47,10 +50,16 @@ pub struct FleetArgs {
     /// coordinator]
     #[arg(long, value_name = "ADDRESS/PREFIX", value_parser = network)]
     pub network: Option<Network>,
-    /// Length of one window
+    /// A rack and the rate of its uplink, such as h[1-3]:500M; once for each rack. What its uplink takes is
+    /// predicted, and not held against a host [default: the network between the hosts blocks nothing]
+    #[arg(long, value_name = "HOSTS:RATE", value_parser = rack)]
+    pub fabric: Vec<FleetRack>,
+    #[command(flatten)]
+    pub disk: FleetDiskArgs,
+    /// Length of one window of flows
     #[arg(long, value_name = "TIME", default_value = "2", value_parser = seconds)]
     pub seconds: f64,
-    /// Before each window, not counted
+    /// Before each window of flows, not counted
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = time(Duration::ZERO..=Duration::from_secs(60)))]
     pub warm_up: Duration,
     /// TCP streams of each flow
@@ -71,7 +80,45 @@ pub struct FleetArgs {
     pub output: Option<PathBuf>,
 }
 
+/// What `linerate fleet disk` reads and writes on every host: the words are those of `linerate disk`.
+#[derive(Debug, Args)]
+pub struct FleetDiskArgs {
+    /// disk: directory to make files in, or file or block device to read, by the same path on every host; repeat
+    /// for several
+    #[arg(long, value_name = "PATH")]
+    pub source: Vec<PathBuf>,
+    /// disk: workers of each source
+    #[arg(long, requires = "source", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub workers: u32,
+    /// disk: bytes of each worker, which it reads or writes once
+    #[arg(long, requires = "source", value_name = "SIZE", default_value = "256M", value_parser = size(1..=MOST_BYTES))]
+    pub amount: u64,
+    /// disk: bytes a request
+    #[arg(long, requires = "source", value_name = "SIZE", default_value = "1M", value_parser = size(1..=LARGEST_REQUEST))]
+    pub transfer: u64,
+    /// disk: requests in flight of each worker
+    #[arg(long, requires = "source", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub queue_depth: u32,
+    /// disk: a file for each worker, or one for the workers of all hosts on a file system that they share: in
+    /// one piece each, or in strides
+    #[arg(long, requires = "source", value_parser = one_of(LAYOUTS), default_value = "file-per-worker")]
+    pub layout: FileLayout,
+    /// disk: no host reads what it wrote: the sources are on a file system that all hosts share
+    #[arg(long, requires = "source")]
+    pub reorder: bool,
+    /// disk: write first, then read; flushed to the devices
+    #[arg(long, requires = "source")]
+    pub write: bool,
+    /// disk: through the page cache instead of past it (O_DIRECT)
+    #[arg(long, requires = "source")]
+    pub buffered: bool,
+}
+
 fn network(text: &str) -> Result<Network, NetworkError> {
+    text.parse()
+}
+
+fn rack(text: &str) -> Result<FleetRack, FabricError> {
     text.parse()
 }
 

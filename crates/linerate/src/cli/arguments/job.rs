@@ -158,7 +158,7 @@ impl AccessArg {
 }
 
 /// `--layout`.
-const LAYOUTS: Choices<FileLayout> = &[
+pub(super) const LAYOUTS: Choices<FileLayout> = &[
     ("file-per-worker", "", FileLayout::FilePerWorker),
     ("segmented", "", FileLayout::Segmented),
     ("strided", "", FileLayout::Strided),

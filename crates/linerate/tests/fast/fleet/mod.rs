@@ -1,5 +1,8 @@
 //! Fleets on loopback, and every way to ask for one that cannot be: one sentence, the status of the contract.
 
+mod compared;
+mod kubernetes;
+
 use crate::support::linerate;
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -57,12 +60,21 @@ fn every_pair_of_four_members_is_measured_each_way() {
     let pairs = |cell: &Value| format!("{} to {}", cell["from"], cell["to"]);
     let measured = cells.iter().filter(|cell| cell["bytes_per_second"].as_f64() > Some(0.0));
     assert_eq!(measured.map(pairs).collect::<std::collections::HashSet<_>>().len(), 12, "{cells:?}");
-    assert!(result["windows"].as_array().map(Vec::len) >= Some(6));
+    assert!(result["windows"].as_array().map(Vec::len) >= Some(10), "four of them alone, then six");
+    let windows = result["windows"].as_array().expect("windows");
+    let alone = |cell: &Value| windows[cell["window"].as_u64().expect("a number") as usize]["alone"] == true;
+    for cell in cells.iter().filter(|cell| !alone(cell)) {
+        assert!(cell["predicted_bytes_per_second"].as_f64() > Some(0.0), "{cell}");
+    }
     assert!(!result["verdict"]["sentence"].as_str().unwrap_or_default().is_empty());
     let saved = std::fs::read_to_string(output.join("fleet.json")).expect("fleet.json");
     assert_eq!(serde_json::from_str::<Value>(&saved).expect("JSON")["cells"], result["cells"]);
     let page = std::fs::read_to_string(output.join("report.html")).expect("report.html");
     assert!(page.contains("a3 to a2") && !page.contains("<script"), "the heat map has every pair");
+    assert!(
+        page.contains("Achieved by predicted") && page.contains("of predicted</title>"),
+        "and its prediction"
+    );
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
@@ -78,6 +90,89 @@ fn all_to_all_predicts_from_each_member_alone() {
     assert!(result["verdict"]["sentence"].as_str().unwrap_or_default().contains("together"), "{stdout}");
 }
 
+/// What of a flow a declared uplink takes is predicted, in every cell and in the words.
+#[test]
+fn a_declared_fabric_is_part_of_the_prediction() {
+    let racks = ["--fabric", "a[1-2]:40M", "--fabric", "a[3-4]:40M"];
+    let (status, stdout, stderr) = ended(&mut here("pairs", "a[1-4]", &[&racks[..], &["--json"]].concat()));
+    assert_eq!(status, 0, "{stderr}");
+    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(result["fabric"][1]["hosts"], serde_json::json!(["a3", "a4"]));
+    assert_eq!(result["fabric"][1]["uplink_bytes_per_second"], 5e6);
+    let rack = |name: &Value| usize::from(name == "a3" || name == "a4");
+    let (mut within, mut crossing) = (0, 0);
+    for cell in result["cells"].as_array().expect("cells") {
+        let (from, to) = (rack(&cell["from"]), rack(&cell["to"]));
+        let alone = result["windows"][cell["window"].as_u64().expect("a window") as usize]["alone"] == true;
+        let predicted = cell["predicted_bytes_per_second"].as_f64();
+        match (alone, from == to) {
+            (true, same) => assert!(same && predicted.is_none(), "alone is within a rack: {cell}"),
+            (false, true) => {
+                within += 1;
+                assert_eq!(cell["fabric_share"], 1.0, "{cell}");
+            }
+            (false, false) => {
+                crossing += 1;
+                assert!(predicted <= Some(5e6) && cell["fabric_share"].as_f64() < Some(1.0), "{cell}");
+            }
+        }
+    }
+    assert!(within >= 4 && crossing >= 8, "{within} {crossing}");
+    let (status, stdout, stderr) = ended(&mut here("pairs", "a[1-4]", &racks));
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains("over the 2 declared uplinks") && stdout.contains("of predicted:"), "{stdout}");
+    assert!(stdout.contains("less what the declared uplinks take"), "{stdout}");
+}
+
+/// Disks of every host, alone and together; nothing is left of their files, however they are shared.
+#[test]
+fn disks_of_all_hosts_are_read_and_written_and_no_file_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().to_string_lossy().into_owned();
+    let words = ["--hosts", "a[1-4]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
+    let small = ["--source", &source, "--amount", "2M", "--transfer", "64k", "--workers", "2", "--json"];
+    for (sharing, windows) in [
+        (&["--write"][..], 12),
+        (&["--reorder"][..], 6),
+        (&["--layout", "segmented", "--reorder"][..], 6),
+        (&["--layout", "strided", "--write"][..], 12),
+    ] {
+        let (status, stdout, stderr) =
+            ended(&mut fleet(&[&["disk"], &words[..], &small[..], sharing].concat()));
+        assert_eq!(status, 0, "{sharing:?}: {stderr}");
+        let result: Value = serde_json::from_str(&stdout).expect("JSON");
+        assert_eq!(result["windows"].as_array().map(Vec::len), Some(windows), "{sharing:?}");
+        let disks = result["disks"].as_array().expect("disks");
+        // Four alone, then two, then four.
+        assert_eq!(disks.len(), windows / 6 * 10, "{sharing:?}");
+        for disk in disks {
+            assert!(disk["bytes_per_second"].as_f64() > Some(0.0), "{sharing:?}: {disk}");
+            assert_eq!(disk["bytes"], 4 << 20, "{sharing:?}: {disk}");
+        }
+        let last = &result["windows"][windows - 1];
+        assert_eq!((&last["hosts"], &last["disks"]), (&Value::from(4), &Value::from("read")));
+        assert!(last["scalability"].as_f64() > Some(0.0), "{last}");
+        assert!(last["predicted_bytes_per_second"].as_f64() > Some(0.0), "{last}");
+        assert!(last["first_done_bytes_per_second"].as_f64() > Some(0.0), "{last}");
+        let sentence = result["verdict"]["sentence"].as_str().unwrap_or_default();
+        assert!(
+            sentence.starts_with("4 hosts read") && sentence.contains("% of what each does alone"),
+            "{sentence}"
+        );
+        let left: Vec<_> = std::fs::read_dir(&source).expect("the folder").flatten().collect();
+        assert!(left.is_empty(), "{sharing:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_source_that_is_not_there_is_named_with_its_host() {
+    let words = ["disk", "--hosts", "a[1-2]", "--launch", HERE, "--coordinator", "127.0.0.1:0"];
+    let (status, stdout, stderr) = ended(&mut fleet(&[&words[..], &["--source", "/no/such/place"]].concat()));
+    assert_eq!(status, 1, "{stdout}");
+    assert!(stderr.contains("a1: source /no/such/place: not there"), "{stderr}");
+    assert!(stdout.contains("nothing was measured"), "{stdout}");
+}
+
 #[test]
 fn a_host_that_cannot_be_started_is_named_and_the_others_are_measured() {
     let launch = "sh -c 'test \"$0\" != a2 || { echo no route to a2 >&2; exit 255; }; exec \"$@\"' {host}";
@@ -86,6 +181,44 @@ fn a_host_that_cannot_be_started_is_named_and_the_others_are_measured() {
     assert_eq!(status, 1, "{stdout}{stderr}");
     assert!(stderr.contains("a2 is left out") && stderr.contains("no route to a2"), "{stderr}");
     assert!(stdout.contains("a1") && stdout.contains("not measured: a2"), "{stdout}");
+}
+
+/// Its launcher hangs, as ssh to a host that drops what comes.
+#[test]
+fn a_host_that_never_answers_is_named_long_before_it_is_given_up() {
+    let launch = "sh -c 'test \"$0\" != a2 || exec sleep 600; exec \"$@\"' {host}";
+    let words = ["pairs", "--hosts", "a[1-3]", "--launch", launch, "--coordinator", "127.0.0.1:0"];
+    let words = [&words[..], &SHORT, &["--join-timeout", "6s"]].concat();
+    let (status, stdout, stderr) = ended(&mut fleet(&words));
+    assert_eq!(status, 1, "{stdout}{stderr}");
+    let waiting = stderr.find("a2 did not come yet");
+    let given_up = stderr.find("a2 is left out: it did not connect within 6 s");
+    assert!(waiting < given_up && waiting.is_some(), "{stderr}");
+    assert!(stdout.contains("a1") && stdout.contains("not measured: a2"), "{stdout}");
+}
+
+/// The second member comes by IPv6, the others by IPv4.
+#[test]
+fn members_of_two_families_of_addresses_are_refused_in_one_sentence() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("skipped: this machine has no IPv6");
+        return;
+    }
+    let launch = "bash -c 'if [ $0 = a2 ]; then set -- \"${@/127.0.0.1/[::1]}\"; fi; exec \"$@\"' {host}";
+    let words = ["pairs", "--hosts", "a[1-2]", "--launch", launch, "--coordinator", "127.0.0.1:0"];
+    let (status, stdout, stderr) = ended(&mut fleet(&words));
+    assert_eq!((status, stdout.as_str()), (3, ""), "{stderr}");
+    assert!(
+        stderr.contains("a1 is reached by IPv4 and a2 by IPv6") && stderr.contains("--network"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_network_that_a_member_lacks_is_named_with_the_member() {
+    let (status, stdout, stderr) = ended(&mut here("pairs", "a[1-2]", &["--network", "203.0.113.0/24"]));
+    assert_eq!((status, stdout.as_str()), (3, ""), "{stderr}");
+    assert!(stderr.contains("a1 has no address in 203.0.113.0/24"), "{stderr}");
 }
 
 #[test]
@@ -113,6 +246,13 @@ fn a_fleet_that_cannot_be_is_refused_in_one_sentence() {
         (&["pairs", "--hosts", "a,b", "--coordinator", "no-such-host.invalid"], 3, "--coordinator"),
         (&["pairs", "--hosts", "a,b", "--network", "10.0.0.1/99"], 2, "--network"),
         (&["triangles", "--hosts", "a,b"], 2, "triangles"),
+        (&["pairs", "--hosts", "a,b", "--fabric", "a"], 2, "h[1-3]:500M"),
+        (&["pairs", "--hosts", "a,b", "--fabric", "a:fast"], 2, "like 10G"),
+        (&["pairs", "--hosts", "a,b", "--fabric", "a:1G", "--fabric", "b,a:1G"], 2, "a twice"),
+        (&["pairs", "--hosts", "a,b", "--fabric", "a,c:1G"], 2, "c, which is none of the hosts"),
+        (&["disk", "--hosts", "a,b"], 2, "--source DIR"),
+        (&["pairs", "--hosts", "a,b", "--source", "/tmp"], 2, "fleet disk"),
+        (&["disk", "--hosts", "a,b", "--source", "/tmp", "--amount", "4k"], 2, "--transfer smaller"),
     ] {
         let began = Instant::now();
         let (given, stdout, stderr) = ended(&mut fleet(words));
@@ -206,27 +346,4 @@ fn ranks_of_a_job_find_each_other_by_a_file_that_they_share() {
         assert!(ended.stdout.is_empty(), "rank 0 prints for all");
     }
     assert!(!std::path::Path::new(&file).exists(), "the file goes with the coordinator");
-}
-
-/// The manifest's words are words of the program, and its numbers agree.
-#[test]
-fn the_manifest_of_kubernetes_starts_as_many_members_as_it_awaits() {
-    use clap::Parser;
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fleet-job.yaml");
-    let manifest = std::fs::read_to_string(path).expect("the manifest");
-    let value = |name: &str| {
-        let line = manifest.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
-        line.unwrap_or_else(|| panic!("{name}")).to_string()
-    };
-    let list = |name: &str| -> Vec<String> {
-        let text = value(name);
-        let items = text.trim_matches(['[', ']']).split(", ");
-        items.map(|item| item.trim_matches('"').to_string()).collect()
-    };
-    let words = [list("command"), list("args")].concat();
-    let parsed = linerate::cli::Arguments::try_parse_from(&words).unwrap_or_else(|error| panic!("{error}"));
-    let linerate::cli::Command::Fleet(fleet) = parsed.command else { panic!("{words:?}") };
-    assert_eq!(fleet.members.map(|members| members.to_string()), Some(value("completions")));
-    assert_eq!(value("completions"), value("parallelism"));
-    assert_eq!(value("completionMode"), "Indexed");
 }

@@ -1,6 +1,9 @@
 //! Fleets of hosts of the lab: planted faults are named with their direction, whatever starts the members; who dies
 //! or falls silent is named within five seconds; nothing is left running.
 
+mod disks;
+mod launchers;
+
 use crate::support::lab::{Lab, folder};
 use crate::support::neighbours::undisturbed;
 use crate::support::program;
@@ -178,8 +181,8 @@ fn uplink() {
 }
 
 /// The fleet while it runs, line by line of what it complains about.
-fn running(lab: &Lab) -> (Child, std::sync::mpsc::Receiver<String>) {
-    let mut command = fleet(lab, &["--hosts", "h[1-4]", "--launch", &launcher(lab)]);
+fn running(lab: &Lab, more: &[&str]) -> (Child, std::sync::mpsc::Receiver<String>) {
+    let mut command = fleet(lab, &[&["--hosts", "h[1-4]", "--launch", &launcher(lab)], more].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the fleet starts");
     let stderr = child.stderr.take().expect("a pipe");
     let (sender, lines) = std::sync::mpsc::channel();
@@ -227,7 +230,7 @@ fn members_that_die_or_fall_silent_are_named_and_the_others_are_measured() {
 
 fn lost_members() {
     let Some(lab) = Lab::up("lost", &["--hosts", "4", "--rate", "200"]) else { return };
-    let (child, lines) = running(&lab);
+    let (child, lines) = running(&lab, &[]);
     await_members(&lab);
     for (host, how, says) in [("h2", "-KILL", "h2 was lost"), ("h4", "-STOP", "h4 was lost: it said nothing")]
     {
@@ -255,9 +258,47 @@ fn lost_members() {
 #[test]
 fn no_member_outlives_its_coordinator() {
     let Some(lab) = Lab::up("head", &["--hosts", "4", "--rate", "200"]) else { return };
-    let (mut child, _lines) = running(&lab);
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("out");
+    let (mut child, _lines) = running(&lab, &["--output", &output.to_string_lossy()]);
     await_members(&lab);
+    let saved = || -> Option<Value> {
+        serde_json::from_str(&std::fs::read_to_string(output.join("fleet.json")).ok()?).ok()
+    };
+    let cells = || saved().map_or(0, |result| result["cells"].as_array().map_or(0, Vec::len));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while cells() == 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     signal(&lab, "head", "-KILL");
     assert_nothing_left(&lab, 4);
     child.wait().expect("it ended");
+    // What was measured until then is a whole product.
+    let result = saved().expect("fleet.json");
+    assert!(
+        cells() > 0 && !result["verdict"]["sentence"].as_str().unwrap_or_default().is_empty(),
+        "{result}"
+    );
+}
+
+/// Hosts that reach the coordinator and not each other: each flow has its reason, and no host is blamed.
+#[test]
+fn hosts_without_a_network_between_them_are_named_in_a_sentence() {
+    let Some(lab) = Lab::up("apart", &["--hosts", "2", "--rate", "0"]) else { return };
+    for (host, other) in [("h1", "h2"), ("h2", "h1")] {
+        let address = lab.succeed("host", &[other, "--", "ip", "-4", "-o", "addr", "show", "dev", "eth0"]);
+        let address = address.split_whitespace().nth(3).and_then(|word| word.split('/').next());
+        let route = ["ip", "route", "add", "unreachable", address.expect("an address")];
+        lab.succeed("host", &[&[host, "--"], &route[..]].concat());
+    }
+    let began = Instant::now();
+    let mut command = fleet(&lab, &["--hosts", "h[1-2]", "--launch", &launcher(&lab)]);
+    let output = command.output().expect("the fleet starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(sentence(&result), "nothing was measured");
+    assert!(stderr.contains("h1 to h2: ") && stderr.contains("no route leads there"), "{stderr}");
+    assert!(began.elapsed() < Duration::from_secs(60));
+    assert_nothing_left(&lab, 2);
 }

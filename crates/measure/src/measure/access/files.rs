@@ -26,6 +26,15 @@ pub struct Prepared {
     pub(super) targets: Vec<Target>,
     pub(super) made: Vec<Made>,
     pub(super) permissions: Permissions,
+    /// Files that are there are shared with the workers of other hosts.
+    pub(super) tasks: Option<TaskRange>,
+}
+
+/// Which workers of all hosts those of one job are, in a file that all of them share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRange {
+    pub first: u64,
+    pub of: u64,
 }
 
 impl Prepared {
@@ -36,12 +45,18 @@ impl Prepared {
         permissions: Permissions,
     ) -> Result<Self, Failure> {
         let looked = sources.iter().map(|path| Target::look(bench.sysroot, bench.machine, path));
-        Ok(Prepared { targets: looked.collect::<Result<_, _>>()?, made: Vec::new(), permissions })
+        let targets = looked.collect::<Result<_, _>>()?;
+        Ok(Prepared { targets, made: Vec::new(), permissions, tasks: None })
+    }
+
+    /// The same, where the workers of a job have only this part of each file.
+    pub fn among(self, tasks: TaskRange) -> Self {
+        Prepared { tasks: Some(tasks), ..self }
     }
 
     /// Makes whatever this job still lacks. May be called for one job after another: files are shared and
     /// grow.
-    pub(crate) fn ready_for(&mut self, bench: &mut AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
+    pub fn ready_for(&mut self, bench: &mut AccessBench<'_>, job: &AccessJob) -> Result<(), Failure> {
         job.check().map_err(Failure::usage)?;
         check_memory(bench.sysroot, job)?;
         self.check_targets(bench, job)?;
@@ -110,7 +125,7 @@ impl Prepared {
     }
 
     /// Disks behind the sources of a job, each once.
-    pub(crate) fn devices_of(&self, job: &AccessJob) -> Vec<String> {
+    pub fn devices_of(&self, job: &AccessJob) -> Vec<String> {
         let targets = (0..job.sources.len()).filter_map(|source| self.target_of(job, source).ok());
         let mut devices: Vec<String> =
             targets.flat_map(|target| self.targets[target].leaves.clone()).collect();

@@ -28,11 +28,10 @@ mod tests;
 mod worker_pool;
 
 pub(crate) use burst::burst;
-pub(crate) use conduct::AccessBench;
-pub use conduct::{WARM_UP_SECONDS, conduct};
+pub use conduct::{AccessBench, WARM_UP_SECONDS, conduct};
 pub(crate) use diskstats::Diskstats;
 pub use figure::title;
-pub use files::Prepared;
+pub use files::{Prepared, TaskRange};
 pub use job::*;
 pub use linerate_model::plan::Burst;
 pub use merge::merged;

@@ -80,6 +80,11 @@ impl Prepared {
                 (area, holds, made.open(job.direct, true), made.label())
             }
             SourceKind::File(length) | SourceKind::Device(length) => {
+                let place = self.tasks.map_or(place, |tasks| WorkerPart {
+                    position: tasks.first + place.position,
+                    of: tasks.of,
+                    ..place
+                });
                 let opened = target.open(job.direct, write);
                 (shared(job, place, length), length, opened, target.path.display().to_string())
             }

@@ -1,0 +1,299 @@
+//! The disks of all members: each host alone, then 2, 4 … all of them at once, written where that is asked for, then
+//! read.
+
+use crate::coordinator::FleetEvent;
+use crate::product::{DiskDirection, FleetDisk, FleetResult, FleetWindow};
+use crate::protocol::{DiskReport, DiskRequest, MemberReply, MemberRequest, SharedFiles};
+use crate::rounds::note_lost;
+use crate::summary::verdict;
+use crate::window::{Conversation, LEAD};
+use linerate_measure::measure::access::FileLayout;
+use linerate_transport::agent::random;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Files are filled, and read or written once, however slow the disk; a member that lives says so meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// What every member reads and writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetDiskSpec {
+    /// The same on every host.
+    pub sources: Vec<PathBuf>,
+    /// Of each source.
+    pub workers: u32,
+    /// Of each worker.
+    pub bytes: u64,
+    pub transfer_bytes: u64,
+    pub queue_depth: u32,
+    pub direct: bool,
+    pub layout: FileLayout,
+    /// The sources are on a file system that all hosts share, and no host reads what it wrote.
+    pub reorder: bool,
+    pub write: bool,
+}
+
+impl FleetDiskSpec {
+    fn is_shared(&self) -> bool {
+        self.reorder || self.layout != FileLayout::FilePerWorker
+    }
+
+    fn request(&self, member: usize, members: usize, id: &str, limit: Option<f64>) -> DiskRequest {
+        let shared = self.is_shared().then(|| SharedFiles {
+            id: id.into(),
+            one_file: self.layout != FileLayout::FilePerWorker,
+            member: member as u32,
+            members: members as u32,
+            reads_of: ((member + usize::from(self.reorder)) % members.max(1)) as u32,
+        });
+        DiskRequest {
+            sources: self.sources.clone(),
+            workers: self.workers,
+            bytes: self.bytes / self.transfer_bytes.max(1) * self.transfer_bytes,
+            transfer_bytes: self.transfer_bytes,
+            queue_depth: self.queue_depth,
+            direct: self.direct,
+            layout: self.layout,
+            limit_bytes_per_second: limit,
+            shared,
+        }
+    }
+}
+
+/// Members that read or write at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiskWindowPlan {
+    pub members: Vec<usize>,
+    pub direction: DiskDirection,
+}
+
+/// Each alone, then 2, 4 … all.
+pub(crate) fn disk_windows(members: usize, write: bool) -> Vec<DiskWindowPlan> {
+    let mut counts: Vec<usize> = std::iter::successors(Some(2), |count| Some(count * 2))
+        .take_while(|count| *count < members)
+        .collect();
+    counts.extend((members > 1).then_some(members));
+    let directions = [DiskDirection::Write, DiskDirection::Read];
+    let wanted = directions.into_iter().filter(|direction| write || *direction == DiskDirection::Read);
+    let of = |direction: DiskDirection| {
+        let alone = (0..members).map(|member| vec![member]);
+        let together = counts.iter().map(|count| (0..*count).collect());
+        let plans = alone.chain(together).collect::<Vec<Vec<usize>>>();
+        plans.into_iter().map(move |members| DiskWindowPlan { members, direction })
+    };
+    wanted.flat_map(of).collect()
+}
+
+/// All windows of disks; after each the product is as good as it can be then.
+pub(crate) fn measure_disks(
+    spec: &FleetDiskSpec,
+    conversation: &mut Conversation,
+    result: &mut FleetResult,
+    stop: &AtomicBool,
+    listening: &mut dyn FnMut(FleetEvent<'_>),
+) {
+    let prepared = conversation.prepare_disks(spec, result.rate_limit_bytes_per_second, stop);
+    result.errors.extend(prepared);
+    note_lost(conversation, result, listening);
+    let plans = disk_windows(result.members.len(), spec.write);
+    for (number, plan) in plans.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            result.errors.push(format!("interrupted after {number} of {} windows", plans.len()));
+            break;
+        }
+        let (window, disks) = conversation.disk_window(number, plan, result, stop);
+        result.windows.push(window);
+        result.disks.extend(disks);
+        note_lost(conversation, result, listening);
+        result.verdict = verdict(result);
+        listening(FleetEvent::Window { done: number + 1, all: plans.len(), result });
+    }
+    let failed = result.disks.iter().filter_map(|disk| {
+        let failure = disk.failure.as_ref()?;
+        Some(format!("{}: {}: {failure}", disk.member, disk.source))
+    });
+    let mut failed: Vec<String> = failed.collect();
+    failed.dedup();
+    let first = failed.first().map(|first| match failed.len() {
+        1 => first.clone(),
+        more => format!("{first} (and {} more)", more - 1),
+    });
+    result.errors.extend(first);
+    result.verdict = verdict(result);
+}
+
+impl Conversation {
+    /// Every member makes its files; what failed, in sentences.
+    fn prepare_disks(&mut self, spec: &FleetDiskSpec, limit: Option<f64>, stop: &AtomicBool) -> Vec<String> {
+        let members = self.members.len();
+        let id: String = random::<4>().unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect();
+        let tasks = members * spec.sources.len();
+        let limit = limit.map(|limit| limit / tasks.max(1) as f64);
+        for member in 0..members {
+            let request = Box::new(spec.request(member, members, &id, limit));
+            self.ask(member, &MemberRequest::PrepareDisks { window: 0, request });
+        }
+        let mut waiting: HashSet<usize> = (0..members).filter(|member| !self.is_lost(*member)).collect();
+        let mut failures = Vec::new();
+        self.collect(&mut waiting, Instant::now() + PATIENCE, stop, |from, reply| match reply {
+            MemberReply::Ready { failures: failed, .. } => {
+                failures.extend(failed.into_iter().map(|failure| (from, failure.why)));
+                true
+            }
+            _ => false,
+        });
+        failures.into_iter().map(|(from, why)| format!("{}: {why}", self.members[from].name)).collect()
+    }
+
+    fn disk_window(
+        &mut self,
+        number: usize,
+        plan: &DiskWindowPlan,
+        before: &FleetResult,
+        stop: &AtomicBool,
+    ) -> (FleetWindow, Vec<FleetDisk>) {
+        let window = number as u32;
+        let at = (self.zero.elapsed() + LEAD).as_nanos() as i64;
+        let writes = plan.direction == DiskDirection::Write;
+        let mut waiting = HashSet::new();
+        for member in plan.members.iter().copied().filter(|member| !self.is_lost(*member)).collect::<Vec<_>>()
+        {
+            let at_nanos = at + self.members[member].clock.offset_nanos;
+            self.ask(member, &MemberRequest::BeginDisks { window, at_nanos, writes });
+            waiting.insert(member);
+        }
+        let offsets: Vec<i64> = self.members.iter().map(|member| member.clock.offset_nanos).collect();
+        let mut begins = Vec::new();
+        let mut reports: Vec<(usize, DiskReport)> = Vec::new();
+        self.collect(&mut waiting, Instant::now() + PATIENCE, stop, |from, reply| match reply {
+            MemberReply::DisksDone { window: of, began_nanos, disks } if of == window => {
+                begins.push(began_nanos - offsets[from]);
+                reports.extend(disks.into_iter().map(|disk| {
+                    (from, DiskReport { ended_nanos: disk.ended_nanos - offsets[from], ..disk })
+                }));
+                true
+            }
+            _ => false,
+        });
+        let lost = plan.members.iter().filter(|member| self.is_lost(**member));
+        let mut disks: Vec<FleetDisk> = lost
+            .map(|member| FleetDisk {
+                member: self.members[*member].name.clone(),
+                window: number,
+                direction: plan.direction,
+                failure: Some("the member was lost".into()),
+                ..FleetDisk::default()
+            })
+            .collect();
+        let first = begins.iter().min().copied().unwrap_or_default();
+        let last = begins.iter().max().copied().unwrap_or_default();
+        let ended = reports.iter().map(|(_, report)| report.ended_nanos).max().unwrap_or(first);
+        let seconds = (ended - first) as f64 / 1e9;
+        disks.extend(
+            reports.into_iter().map(|(from, report)| self.disk(number, plan.direction, from, report)),
+        );
+        let mut of_window = FleetWindow {
+            hosts: plan.members.len(),
+            disks: Some(plan.direction),
+            start_skew_seconds: (last - first) as f64 / 1e9,
+            alone: plan.members.len() == 1,
+            ..FleetWindow::default()
+        };
+        sum(&mut of_window, &disks, seconds, before);
+        (of_window, disks)
+    }
+
+    fn disk(&self, window: usize, direction: DiskDirection, from: usize, report: DiskReport) -> FleetDisk {
+        let whole = report.failure.is_none();
+        FleetDisk {
+            member: self.members[from].name.clone(),
+            source: report.source,
+            disks: report.disks,
+            window,
+            direction,
+            bytes: report.bytes,
+            bytes_per_second: whole.then_some(report.bytes_per_second),
+            first_done_bytes_per_second: whole.then_some(report.first_done_bytes_per_second),
+            p99_seconds: report.p99_seconds.filter(|_| whole),
+            failure: report.failure,
+        }
+    }
+}
+
+/// The sums of a window, and what each host does alone of them.
+fn sum(window: &mut FleetWindow, disks: &[FleetDisk], seconds: f64, before: &FleetResult) {
+    let measured = || disks.iter().filter(|disk| disk.bytes_per_second.is_some());
+    let bytes: u64 = measured().map(|disk| disk.bytes).sum();
+    window.bytes_per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    window.first_done_bytes_per_second =
+        Some(measured().filter_map(|disk| disk.first_done_bytes_per_second).sum());
+    if window.alone {
+        return;
+    }
+    let is_alone = |disk: &&FleetDisk| before.windows.get(disk.window).is_some_and(|window| window.alone);
+    let alone: HashMap<(&str, &str), f64> = before
+        .disks
+        .iter()
+        .filter(is_alone)
+        .filter(|disk| Some(disk.direction) == window.disks)
+        .filter_map(|disk| Some(((disk.member.as_str(), disk.source.as_str()), disk.bytes_per_second?)))
+        .collect();
+    let of = |disk: &FleetDisk| alone.get(&(disk.member.as_str(), disk.source.as_str())).copied();
+    let both: Vec<(f64, f64, u64)> =
+        measured().filter_map(|disk| Some((disk.bytes_per_second?, of(disk)?, disk.bytes))).collect();
+    let sum_alone: f64 = both.iter().map(|(_, alone, _)| alone).sum();
+    if both.len() < measured().count() || sum_alone <= 0.0 {
+        return;
+    }
+    window.scalability = Some(both.iter().map(|(rate, ..)| rate).sum::<f64>() / sum_alone);
+    let longest = both.iter().map(|(_, alone, bytes)| *bytes as f64 / alone).fold(0.0, f64::max);
+    window.predicted_bytes_per_second = (longest > 0.0).then(|| bytes as f64 / longest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_is_measured_alone_then_ever_more_of_them() {
+        let counts = |members, write| -> Vec<(usize, DiskDirection)> {
+            let plans = disk_windows(members, write);
+            plans.into_iter().map(|plan| (plan.members.len(), plan.direction)).collect()
+        };
+        let read = |counts: &[usize]| -> Vec<(usize, DiskDirection)> {
+            counts.iter().map(|count| (*count, DiskDirection::Read)).collect()
+        };
+        assert_eq!(counts(6, false), read(&[1, 1, 1, 1, 1, 1, 2, 4, 6]));
+        assert_eq!(counts(2, false), read(&[1, 1, 2]));
+        assert_eq!(counts(4, true).len(), 12);
+        assert_eq!(counts(4, true)[0], (1, DiskDirection::Write));
+    }
+
+    #[test]
+    fn a_slow_disk_is_no_lack_of_scalability() {
+        let disk = |member: &str, window, rate| FleetDisk {
+            member: member.into(),
+            source: "/data".into(),
+            window,
+            bytes: 100,
+            bytes_per_second: Some(rate),
+            first_done_bytes_per_second: Some(rate),
+            ..FleetDisk::default()
+        };
+        let alone = || FleetWindow { alone: true, hosts: 1, ..FleetWindow::default() };
+        let before = FleetResult {
+            windows: vec![alone(), alone()],
+            disks: vec![disk("h1", 0, 100.0), disk("h2", 1, 20.0)],
+            ..FleetResult::default()
+        };
+        let mut window = FleetWindow { hosts: 2, disks: Some(DiskDirection::Read), ..FleetWindow::default() };
+        sum(&mut window, &[disk("h1", 2, 100.0), disk("h2", 2, 20.0)], 5.0, &before);
+        // 200 bytes until the slow one was done after 5 s, as each alone would have it.
+        assert_eq!((window.bytes_per_second, window.predicted_bytes_per_second), (40.0, Some(40.0)));
+        assert_eq!((window.scalability, window.first_done_bytes_per_second), (Some(1.0), Some(120.0)));
+        sum(&mut window, &[disk("h1", 2, 50.0), disk("h2", 2, 10.0)], 10.0, &before);
+        assert_eq!((window.scalability, window.bytes_per_second), (Some(0.5), 20.0));
+    }
+}

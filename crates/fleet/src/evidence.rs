@@ -1,0 +1,209 @@
+//! Why a member is slow, as far as its machine and its CPUs during the windows show it: only what sets it apart from
+//! the others.
+
+use crate::fabric::mtu;
+use crate::polish::median;
+use crate::product::{FleetDirection, FleetHost, FleetMember, FleetResult, SlowMember};
+use linerate_facts::units::{bytes_per_second, show_bits_rate};
+use linerate_facts::usage::CoreUse;
+use std::collections::HashSet;
+
+/// A CPU that is busier than this is full.
+const FULL: f64 = 0.9;
+/// The others' are idle enough for that to mean something.
+const APART: f64 = 0.75;
+/// A CPU quota that holds back in so many periods takes effect.
+const THROTTLED: f64 = 0.1;
+/// Most of a CPU's time.
+const MOSTLY: f64 = 0.5;
+
+/// What sets this member apart, the most telling first.
+pub(crate) fn evidence(result: &FleetResult, slow: &SlowMember) -> Vec<String> {
+    let Some(member) = result.members.iter().find(|member| member.name == slow.name) else {
+        return Vec::new();
+    };
+    let mut found: Vec<String> = Vec::new();
+    found.extend(quota(result, member, slow.direction));
+    found.extend(full_cpu(result, member, slow.direction));
+    found.extend(slower_nic(result, member));
+    found.extend(other_mtu(result, member));
+    found
+}
+
+/// Its loads in the windows in which it had this role.
+fn loads<'a>(result: &'a FleetResult, name: &'a str, way: FleetDirection) -> Vec<&'a FleetHost> {
+    let windows: HashSet<usize> = match way {
+        FleetDirection::Send => {
+            result.cells.iter().filter(|cell| cell.from == name).map(|cell| cell.window).collect()
+        }
+        FleetDirection::Receive => {
+            result.cells.iter().filter(|cell| cell.to == name).map(|cell| cell.window).collect()
+        }
+        FleetDirection::Read | FleetDirection::Write => {
+            result.disks.iter().filter(|disk| disk.member == name).map(|disk| disk.window).collect()
+        }
+    };
+    result.hosts.iter().filter(|host| host.member == name && windows.contains(&host.window)).collect()
+}
+
+/// The median of a property of a member's loads.
+fn usual(
+    result: &FleetResult,
+    name: &str,
+    way: FleetDirection,
+    of: fn(&FleetHost) -> Option<f64>,
+) -> Option<f64> {
+    median(loads(result, name, way).into_iter().filter_map(of))
+}
+
+/// The same over the other members.
+fn of_others(
+    result: &FleetResult,
+    name: &str,
+    way: FleetDirection,
+    of: fn(&FleetHost) -> Option<f64>,
+) -> Option<f64> {
+    let others = result.members.iter().filter(|other| other.name != name);
+    median(others.filter_map(|other| usual(result, &other.name, way, of)))
+}
+
+fn quota(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Option<String> {
+    let throttled = |host: &FleetHost| Some(host.load.throttled);
+    let own = usual(result, &member.name, way, throttled).filter(|share| *share > THROTTLED)?;
+    if of_others(result, &member.name, way, throttled).unwrap_or(0.0) > THROTTLED {
+        return None;
+    }
+    let quota = member.machine.as_ref()?.cpu.quota_cores.known().filter(|quota| **quota > 0.0);
+    let quota = quota.map_or("a CPU quota".to_string(), |quota| format!("its quota of {quota:.2} CPUs"));
+    Some(format!("{quota} holds it back in {:.0} % of the periods", own * 100.0))
+}
+
+fn full_cpu(result: &FleetResult, member: &FleetMember, way: FleetDirection) -> Option<String> {
+    let busy = |host: &FleetHost| host.load.busiest.as_ref().map(CoreUse::busy);
+    let own = usual(result, &member.name, way, busy).filter(|busy| *busy > FULL)?;
+    if of_others(result, &member.name, way, busy).is_some_and(|others| others > APART) {
+        return None;
+    }
+    let softirq = usual(result, &member.name, way, |host| Some(host.load.busiest.as_ref()?.softirq));
+    let busiest = loads(result, &member.name, way).into_iter().filter_map(|host| host.load.busiest.as_ref());
+    let core = busiest.max_by(|one, other| one.busy().total_cmp(&other.busy()))?.core;
+    let softirq = softirq.filter(|share| *share > MOSTLY);
+    let how = softirq.map_or(String::new(), |share| format!(", {:.0} % of its time softirq", share * 100.0));
+    let full = format!("CPU {core} is {:.0} % busy{how}", own * 100.0);
+    let queues = member.nic().and_then(|nic| nic.rx_queues.known().copied());
+    Some(match queues {
+        Some(1) if way == FleetDirection::Receive && softirq.is_some() => {
+            format!("it has one RX queue, {full}")
+        }
+        _ => full,
+    })
+}
+
+fn slower_nic(result: &FleetResult, member: &FleetMember) -> Option<String> {
+    let speed = |member: &FleetMember| member.nic()?.speed_bits_per_second.known().copied();
+    let own = speed(member)?;
+    let others = result.members.iter().filter(|other| other.name != member.name).filter_map(speed);
+    let usual = median(others.map(|speed| speed as f64))?;
+    let show = |bits: u64| show_bits_rate(bytes_per_second(bits));
+    ((own as f64) < usual).then(|| {
+        let name = member.nic().map_or("its NIC", |nic| nic.name.as_str());
+        format!("{name} runs at {}, the others' NICs at {}", show(own), show(usual as u64))
+    })
+}
+
+fn other_mtu(result: &FleetResult, member: &FleetMember) -> Option<String> {
+    let own = mtu(member)?;
+    let others: Vec<u32> =
+        result.members.iter().filter(|other| other.name != member.name).filter_map(mtu).collect();
+    let first = *others.first()?;
+    (others.iter().all(|other| *other == first) && first != own)
+        .then(|| format!("its MTU is {own}, the others' {first}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_load::HostLoad;
+    use crate::product::FleetCell;
+    use linerate_facts::fact::Fact;
+    use linerate_machine::probe::{Machine, Nic};
+
+    /// Four members, of which h3 receives while its load is this.
+    fn result(load: HostLoad) -> FleetResult {
+        let mut result = FleetResult::default();
+        for number in 1..=4_u8 {
+            let ip = std::net::IpAddr::from([10, 0, 0, number]);
+            let nic = Nic {
+                name: "eth0".into(),
+                addresses: vec![(ip, 24)],
+                rx_queues: Fact::Known(1),
+                mtu: Fact::Known(9000),
+                speed_bits_per_second: Fact::Known(10_000_000_000),
+                ..Nic::default()
+            };
+            let mut machine = Machine { nics: vec![nic], ..Machine::default() };
+            machine.cpu.quota_cores = Fact::Known(0.4);
+            result.members.push(FleetMember {
+                name: format!("h{number}"),
+                address: format!("{ip}:7"),
+                machine: Some(Box::new(machine)),
+                ..FleetMember::default()
+            });
+            let window = usize::from(number);
+            let name = format!("h{number}");
+            result.cells.push(FleetCell {
+                from: "h9".into(),
+                to: name.clone(),
+                window,
+                ..FleetCell::default()
+            });
+            let load = if number == 3 { load.clone() } else { HostLoad { busy: 0.1, ..busiest(0.2, 0.1) } };
+            result.hosts.push(FleetHost { member: name, window, load });
+        }
+        result
+    }
+
+    fn busiest(busy: f64, softirq: f64) -> HostLoad {
+        let core =
+            CoreUse { core: 3, softirq, system: busy - softirq, idle: 1.0 - busy, ..CoreUse::default() };
+        HostLoad { cpus: 4, busiest: Some(core), ..HostLoad::default() }
+    }
+
+    fn of(result: &FleetResult) -> Vec<String> {
+        let slow = SlowMember {
+            name: "h3".into(),
+            direction: FleetDirection::Receive,
+            ratio: 0.3,
+            pairs: 3,
+            pairs_measured: 3,
+            sources: Vec::new(),
+            evidence: Vec::new(),
+        };
+        evidence(result, &slow)
+    }
+
+    #[test]
+    fn a_full_cpu_and_a_quota_of_the_slow_member_alone_are_named() {
+        let full = result(busiest(1.0, 0.98));
+        assert_eq!(of(&full), ["it has one RX queue, CPU 3 is 100 % busy, 98 % of its time softirq"]);
+        assert_eq!(of(&result(busiest(0.5, 0.1))), [""; 0]);
+        let held = result(HostLoad { throttled: 0.8, ..busiest(0.4, 0.0) });
+        assert_eq!(of(&held), ["its quota of 0.40 CPUs holds it back in 80 % of the periods"]);
+        let mut all = result(busiest(1.0, 0.98));
+        all.hosts.iter_mut().for_each(|host| host.load = busiest(1.0, 0.98));
+        assert_eq!(of(&all), [""; 0], "the others are as busy");
+    }
+
+    #[test]
+    fn a_slower_nic_and_another_mtu_are_named() {
+        let mut slower = result(HostLoad::default());
+        if let Some(machine) = &mut slower.members[2].machine {
+            machine.nics[0].speed_bits_per_second = Fact::Known(1_000_000_000);
+            machine.nics[0].mtu = Fact::Known(1500);
+        }
+        assert_eq!(
+            of(&slower),
+            ["eth0 runs at 1.00 Gb/s, the others' NICs at 10.0 Gb/s", "its MTU is 1500, the others' 9000"]
+        );
+    }
+}

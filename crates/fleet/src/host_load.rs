@@ -1,0 +1,41 @@
+//! What the CPUs of a member did while a window ran, whoever used them.
+
+use crate::flows::{WindowTimes, sleep_until};
+use linerate_facts::sysroot::Sysroot;
+use linerate_facts::usage::{CoreUse, CpuTimes, Throttle};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::AtomicBool;
+
+/// CPUs of one host over a window, its warm-up left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostLoad {
+    pub cpus: usize,
+    /// Mean share of all CPUs that was busy.
+    pub busy: f64,
+    /// The CPU that was busiest.
+    #[serde(default)]
+    pub busiest: Option<CoreUse>,
+    /// Share of the periods in which a CPU quota held the member back.
+    #[serde(default)]
+    pub throttled: f64,
+}
+
+impl HostLoad {
+    /// Of two readings.
+    fn between(before: &(CpuTimes, Throttle), after: &(CpuTimes, Throttle)) -> HostLoad {
+        let cores = after.0.since(&before.0);
+        let busy = cores.iter().map(CoreUse::busy).sum::<f64>() / cores.len().max(1) as f64;
+        let busiest = cores.iter().max_by(|one, other| one.busy().total_cmp(&other.busy())).copied();
+        HostLoad { cpus: cores.len(), busy, busiest, throttled: after.1.share_since(&before.1) }
+    }
+
+    /// Waits for the window and looks at both its ends.
+    pub(crate) fn during(times: WindowTimes, stop: &AtomicBool) -> HostLoad {
+        let sysroot = Sysroot::live();
+        let look = || (CpuTimes::read(&sysroot), Throttle::read(&sysroot));
+        sleep_until(times.begin + times.warm_up, stop);
+        let before = look();
+        sleep_until(times.begin + times.warm_up + times.length, stop);
+        HostLoad::between(&before, &look())
+    }
+}

@@ -1,0 +1,189 @@
+//! Which host's disks differ, by the thresholds of the matrix: a pure function of what each source did.
+
+use crate::judge::{HOST_RATIO, LEAST_HOSTS, MAD_TO_SIGMA, differs};
+use crate::polish::median;
+use crate::product::{DiskDirection, FleetDirection, FleetDisk, FleetResult, FleetVerdict, SlowMember};
+use linerate_facts::units::show_bytes_rate;
+use std::collections::BTreeMap;
+
+/// One source of one member in one direction: the median of its windows.
+struct DiskFigure<'a> {
+    disk: &'a FleetDisk,
+    bytes_per_second: f64,
+    /// Logarithm of its rate less the usual one.
+    effect: f64,
+}
+
+/// Judges all sources, reads and writes apart.
+pub(crate) fn judge_disks(result: &FleetResult) -> FleetVerdict {
+    let mut members: Vec<SlowMember> = [DiskDirection::Read, DiskDirection::Write]
+        .into_iter()
+        .flat_map(|direction| slow(&figures(result, direction), direction))
+        .collect();
+    members.sort_by(|one, other| one.ratio.total_cmp(&other.ratio));
+    let sentence = sentence(result, &members);
+    FleetVerdict { sentence, members, links: Vec::new() }
+}
+
+fn figures(result: &FleetResult, direction: DiskDirection) -> Vec<DiskFigure<'_>> {
+    let mut rates: BTreeMap<(&str, &str), (&FleetDisk, Vec<f64>)> = BTreeMap::new();
+    for disk in result.disks.iter().filter(|disk| disk.direction == direction) {
+        let Some(rate) = disk.bytes_per_second.filter(|rate| *rate > 0.0) else { continue };
+        let key = (disk.member.as_str(), disk.source.as_str());
+        rates.entry(key).or_insert_with(|| (disk, Vec::new())).1.push(rate);
+    }
+    let mut figures: Vec<DiskFigure<'_>> = rates
+        .into_values()
+        .filter_map(|(disk, rates)| {
+            let bytes_per_second = median(rates.into_iter())?;
+            Some(DiskFigure { disk, bytes_per_second, effect: bytes_per_second.ln() })
+        })
+        .collect();
+    let usual = median(figures.iter().map(|figure| figure.effect)).unwrap_or_default();
+    figures.iter_mut().for_each(|figure| figure.effect -= usual);
+    figures
+}
+
+fn slow(figures: &[DiskFigure<'_>], direction: DiskDirection) -> Vec<SlowMember> {
+    if figures.len() < LEAST_HOSTS {
+        return Vec::new();
+    }
+    let noise = median(figures.iter().map(|figure| figure.effect.abs())).unwrap_or(0.0) * MAD_TO_SIGMA;
+    let mut by_member: BTreeMap<&str, Vec<&DiskFigure<'_>>> = BTreeMap::new();
+    for figure in figures {
+        by_member.entry(&figure.disk.member).or_default().push(figure);
+    }
+    let found = by_member.into_iter().filter_map(|(name, own)| {
+        let slow: Vec<&&DiskFigure<'_>> =
+            own.iter().filter(|figure| differs(figure.effect, HOST_RATIO, noise)).collect();
+        let ratio = slow.iter().map(|figure| figure.effect.exp()).fold(f64::INFINITY, f64::min);
+        let words = |figure: &&&DiskFigure<'_>| match figure.disk.disks.is_empty() {
+            true => figure.disk.source.clone(),
+            false => format!("{} ({})", figure.disk.source, figure.disk.disks.join(", ")),
+        };
+        (!slow.is_empty()).then(|| SlowMember {
+            name: name.into(),
+            direction: match direction {
+                DiskDirection::Read => FleetDirection::Read,
+                DiskDirection::Write => FleetDirection::Write,
+            },
+            ratio,
+            pairs: slow.len(),
+            pairs_measured: own.len(),
+            sources: slow.iter().map(words).collect(),
+            evidence: Vec::new(),
+        })
+    });
+    found.collect()
+}
+
+fn sentence(result: &FleetResult, slow: &[SlowMember]) -> String {
+    let together = result.windows.iter().rev().find(|window| !window.alone && window.bytes_per_second > 0.0);
+    let first = together.map(|window| {
+        let does = if window.disks == Some(DiskDirection::Write) { "write" } else { "read" };
+        let scale = window
+            .scalability
+            .map_or(String::new(), |share| format!(", {:.0} % of what each does alone", share * 100.0));
+        let rate = show_bytes_rate(window.bytes_per_second);
+        format!("{} hosts {does} {rate} together until the last is done{scale}; ", window.hosts)
+    });
+    let first = first.unwrap_or_default();
+    let Some(worst) = slow.first() else { return format!("{first}{}", nothing(result)) };
+    let does = if worst.direction == FleetDirection::Write { "writes" } else { "reads" };
+    let ratio = worst.ratio;
+    let name = &worst.name;
+    let second = match (worst.pairs, worst.pairs_measured) {
+        (1, 1) => format!("{name} {does} at {ratio:.2} of the others: {}", worst.sources[0]),
+        (slow, all) if slow == all => {
+            format!(
+                "{name} {does} at {ratio:.2} of the others from all of its {all} sources: the host itself"
+            )
+        }
+        (1, _) => format!(
+            "{name} {does} {} at {ratio:.2} of the others and its other sources normally: that disk",
+            worst.sources[0]
+        ),
+        (slow, all) => format!(
+            "{name} {does} {slow} of its {all} sources at {ratio:.2} of the others: {}",
+            worst.sources.join(", ")
+        ),
+    };
+    let mut others: Vec<&str> =
+        slow.iter().map(|one| one.name.as_str()).filter(|other| *other != name.as_str()).collect();
+    others.sort_unstable();
+    others.dedup();
+    match others.as_slice() {
+        [] => format!("{first}{second}"),
+        others => format!("{first}{second}; slow as well: {}", others.join(", ")),
+    }
+}
+
+fn nothing(result: &FleetResult) -> String {
+    let reads = figures(result, DiskDirection::Read);
+    let rates = || reads.iter().map(|figure| figure.bytes_per_second);
+    let Some(middle) = median(rates()) else { return "nothing was measured".into() };
+    let slowest = rates().fold(f64::INFINITY, f64::min) / middle;
+    let fastest = rates().fold(0.0, f64::max) / middle;
+    let middle = show_bytes_rate(middle);
+    let spread = format!(
+        "all {} sources read within {slowest:.2} and {fastest:.2} of their median, {middle}",
+        reads.len()
+    );
+    match reads.len() < LEAST_HOSTS {
+        true => format!("{LEAST_HOSTS} sources at least are needed to know a slow one; {spread}"),
+        false => format!("no host stands out: {spread}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::Dice;
+
+    fn result(hosts: usize, sources: usize, seed: u64, rate: impl Fn(usize, usize) -> f64) -> FleetResult {
+        let mut dice = Dice(seed);
+        let mut result = FleetResult::default();
+        for host in 0..hosts {
+            for source in 0..sources {
+                result.disks.push(FleetDisk {
+                    member: format!("h{host}"),
+                    source: format!("/data{source}"),
+                    disks: vec![format!("nvme{source}n1")],
+                    bytes: 1 << 30,
+                    bytes_per_second: Some(rate(host, source) * (0.03 * dice.normal()).exp()),
+                    ..FleetDisk::default()
+                });
+            }
+        }
+        result
+    }
+
+    #[test]
+    fn names_a_slow_disk_and_a_slow_host_in_20_of_20() {
+        for seed in 0..20 {
+            let at = seed as usize % 4;
+            let disk = |host, source| if (host, source) == (at, 1) { 40e6 } else { 100e6 };
+            let verdict = judge_disks(&result(4, 2, seed, disk));
+            let says = format!("h{at} reads /data1 (nvme1n1) at 0.");
+            assert!(verdict.sentence.contains(&says) && verdict.members.len() == 1, "{verdict:?}");
+            assert!(verdict.sentence.ends_with("that disk"), "{verdict:?}");
+            let host = |host, _| if host == at { 40e6 } else { 100e6 };
+            let verdict = judge_disks(&result(4, 2, seed, host));
+            assert!(verdict.sentence.contains("all of its 2 sources: the host itself"), "{verdict:?}");
+            let verdict = judge_disks(&result(4, 1, seed, host));
+            assert!(verdict.sentence.contains(&format!("h{at} reads at 0.")), "{verdict:?}");
+            let verdict = judge_disks(&result(4, 2, seed, |_, _| 100e6));
+            assert!(
+                verdict.members.is_empty() && verdict.sentence.contains("no host stands out"),
+                "{verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn too_few_sources_and_none_are_judged_without_blame() {
+        let verdict = judge_disks(&result(3, 1, 1, |host, _| if host == 0 { 1e6 } else { 100e6 }));
+        assert!(verdict.members.is_empty() && verdict.sentence.contains("4 sources at least"), "{verdict:?}");
+        assert_eq!(judge_disks(&FleetResult::default()).sentence, "nothing was measured");
+    }
+}

@@ -1,0 +1,76 @@
+//! `linerate compare` of two fleets: what changed, and what cannot be compared.
+
+use super::ended;
+use crate::support::linerate;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Five members of which h4 receives at this share of the others.
+fn fleet(pattern: &str, share: f64, version: &str) -> Value {
+    let names: Vec<String> = (1..=5).map(|number| format!("h{number}")).collect();
+    let member = |name: &String| {
+        json!({ "name": name, "address": "10.0.0.1:7", "version": version, "clock_offset_seconds": 0.0,
+                "clock_error_seconds": 0.0, "time_of_day_offset_seconds": 0.0 })
+    };
+    let cell = |from: &String, to: &String| {
+        let rate = 1e8 * if to == "h4" { share } else { 1.0 };
+        json!({ "from": from, "to": to, "window": 0, "bytes_per_second": rate })
+    };
+    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let cells: Vec<Value> = pairs.filter(|(from, to)| from != to).map(|(from, to)| cell(from, to)).collect();
+    json!({ "schema": 2, "version": version, "started": "2026-01-01T00:00:00Z", "pattern": pattern,
+            "seconds": 2.0, "streams": 4, "members": names.iter().map(member).collect::<Vec<_>>(),
+            "windows": [{ "flows": 20, "bytes_per_second": 2e9, "start_skew_seconds": 0.0 }],
+            "cells": cells, "verdict": { "sentence": "no host stands out" } })
+}
+
+fn compare(words: &[&str]) -> (i32, String, String) {
+    ended(linerate().arg("compare").args(words))
+}
+
+fn saved(folder: &Path, name: &str, fleet: &Value) -> String {
+    let place = folder.join(name);
+    std::fs::create_dir_all(&place).expect("a folder");
+    std::fs::write(place.join("fleet.json"), fleet.to_string()).expect("a fleet");
+    place.to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_member_that_changed_is_named_on_screen_in_json_and_on_the_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = saved(folder.path(), "before", &fleet("pairs", 1.0, "0.1.0"));
+    let after = saved(folder.path(), "after", &fleet("pairs", 0.4, "0.2.0"));
+    let (status, stdout, stderr) = compare(&[&before, &after]);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.starts_with("h4 receives slower than before, at 0.40 of what the others"), "{stdout}");
+    assert!(stdout.contains("now ÷ before:") && stdout.contains("h1: linerate 0.1.0, now 0.2.0"), "{stdout}");
+    let output = folder.path().join("out");
+    let words = [&before, &format!("{after}/fleet.json"), "--json", "--output", &output.to_string_lossy()];
+    let (status, stdout, stderr) = compare(&words);
+    assert_eq!(status, 0, "{stderr}");
+    let result: Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(result["changed"][0]["direction"], "receive");
+    assert_eq!(result["cells"].as_array().map(Vec::len), Some(20));
+    let page = std::fs::read_to_string(output.join("report.html")).expect("the page");
+    assert!(page.contains("h4 receives slower than before") && page.contains("Now by before"), "{page}");
+    assert!(output.join("compare.json").exists());
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pairs = saved(folder.path(), "pairs", &fleet("pairs", 1.0, "0.1.0"));
+    let incast = saved(folder.path(), "incast", &fleet("incast", 1.0, "0.1.0"));
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/run-lab-disks.json");
+    let run = run.to_string_lossy().into_owned();
+    for (words, says) in [
+        (&[&pairs[..], &incast][..], "pairs and the other incast"),
+        (&[&pairs[..], &run], "nothing in common"),
+        (&[&pairs[..], &pairs, &pairs], "3 fleets are named"),
+        (&[&pairs[..], &pairs, "--csv"], "leave them away for fleets"),
+    ] {
+        let (status, stdout, stderr) = compare(words);
+        assert_eq!((status, stdout.as_str()), (2, ""), "{words:?}: {stderr}");
+        assert!(stderr.contains(says), "{words:?}: {stderr}");
+    }
+}
