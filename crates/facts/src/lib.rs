@@ -1,7 +1,7 @@
 //! What every other crate stands on: a [`fact::Fact`] is known or says why it is not; a [`sysroot::Sysroot`]
 //! reads the live or a recorded `/sys` and `/proc`, and [`counters`] and [`usage`] what the kernel counts there.
-//! [`units`], [`wording`] and [`printable`] write values, counts and foreign text for people; [`failure`] has the
-//! exit statuses.
+//! [`units`], [`wording`] and [`printable`] write values, counts and foreign text for people,
+//! [`metrics`] writes them for Prometheus; [`failure`] has the exit statuses.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ pub mod counters;
 pub mod fact;
 pub mod failure;
 pub mod memory;
+pub mod metrics;
 pub mod natural_order;
 pub mod printable;
 pub mod protocol;

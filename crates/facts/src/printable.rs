@@ -85,6 +85,33 @@ pub fn hanging(head: &str, text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The text for a terminal that knows ASCII only: our own signs as what is nearest, in one column where that can
+/// be; letters that it does not know as `?`.
+pub fn ascii(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            letter if letter.is_ascii() => plain.push(letter),
+            '…' => plain.push('~'),
+            '–' | '−' | '—' => plain.push('-'),
+            '×' => plain.push('x'),
+            '→' => plain.push('>'),
+            '÷' => plain.push('/'),
+            'µ' => plain.push('u'),
+            '“' | '”' => plain.push('"'),
+            '‘' | '’' => plain.push('\''),
+            '·' | '•' => plain.push('.'),
+            '█' | '▉' | '▊' | '▋' | '▌' => plain.push('#'),
+            '\u{a0}' => plain.push(' '),
+            '≥' => plain.push_str(">="),
+            '≤' => plain.push_str("<="),
+            '±' => plain.push_str("+-"),
+            _ => plain.push('?'),
+        }
+    }
+    plain
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +142,12 @@ mod tests {
             prop_assert_eq!(letters(&lines.concat()), letters(&text));
             prop_assert!(columns(&shortened(&text, width)) <= width);
         }
+    }
+
+    #[test]
+    fn our_own_signs_in_ascii() {
+        let text = "≥ 1.5 ± 0.1 GB/s – “disk vda” → 4 × 1 MiB…";
+        assert_eq!(ascii(text), ">= 1.5 +- 0.1 GB/s - \"disk vda\" > 4 x 1 MiB~");
+        assert_eq!(ascii("größe\u{a0}1"), "gr??e 1");
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod charts;
+pub mod check;
 mod compare;
 mod csv;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub mod iperf3_json;
 mod job_words;
 mod json;
 mod ledger_words;
+mod machine_facts;
 mod map;
 mod markup;
 mod power;
@@ -134,6 +136,18 @@ pub fn compare_csv(comparison: &Comparison) -> String {
 /// A comparison as one HTML page with the plots of all runs over each other.
 pub fn compare_html(comparison: &Comparison, runs: &[(PathBuf, Run)]) -> String {
     compare::page(comparison, runs)
+}
+
+/// The same run without what says whose machine it is: hosts, addresses, folders, users, serial numbers.
+pub fn anonymous(run: &Run) -> Result<Run, Failure> {
+    let unreadable = |error: serde_json::Error| {
+        Failure::Lacks(format!(
+            "--anonymous: a name of this machine is a word of the result itself ({error}); it cannot be replaced"
+        ))
+    };
+    let mut value = serde_json::to_value(run).map_err(unreadable)?;
+    linerate_machine::capture::anonymise(&mut value, &run.machine);
+    serde_json::from_value(value).map_err(unreadable)
 }
 
 /// Reads a `run.json`, or the one in a folder. The error tells whether it is not there, not JSON (line and

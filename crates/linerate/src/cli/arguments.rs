@@ -3,6 +3,7 @@
 
 mod disk;
 mod fleet;
+mod flow;
 mod job;
 mod load;
 mod machine;
@@ -14,10 +15,11 @@ pub(super) mod values;
 mod watch;
 
 use super::definition::{START, try_parse_from};
-use super::output::KeepingArgs;
+use super::output::{FormatArg, KeepingArgs};
 use clap::{Args, Parser, Subcommand};
 pub(super) use disk::DiskArgs;
 pub(super) use fleet::{FleetArgs, FleetMemberArgs};
+pub(super) use flow::{CheckArgs, FlowArgs};
 pub(super) use job::JobArgs;
 use linerate_facts::protocol::Protocol;
 use linerate_measure::measure::Stage;
@@ -27,8 +29,9 @@ pub(super) use network::NetworkArgs;
 use std::path::PathBuf;
 
 pub(super) use plan::*;
+use std::time::Duration;
 pub(super) use tune::*;
-use values::{Choices, bytes, one_of, rate, seconds, size};
+use values::{Choices, one_of, rate, seconds, time};
 pub(super) use watch::WatchArgs;
 
 /// How fast can this server move bytes from its disks to its network, what stops it, what do I change?
@@ -143,6 +146,13 @@ pub enum Command {
     /// A difference is called one only where the 95 % intervals of the repeats part. Unlike machines are said
     /// first, and what only one run measured is listed.
     Compare(super::compare::CompareArgs),
+    /// Measure briefly and say in one line whether this host is slower than usual, by its own kept results
+    ///
+    /// The same measurement as `linerate run`, shorter, held against the earlier ones of this host that measured the
+    /// same way: 8 of them at least. Where it is slower, the line says what of the machine has changed since (kernel,
+    /// MTU, links, drivers, settings, fill of the file systems, …), and the exit status is 4. A machine that changes
+    /// its own speed cannot be judged; the line says so. RESULT judges what is kept already and measures nothing.
+    Check(CheckArgs),
     /// List the kept results: what was measured, when, on which host, and what came of it
     ///
     /// What run, disk, memory, load and network measure is kept in $XDG_STATE_HOME/linerate/results
@@ -164,6 +174,11 @@ pub struct LiveArgs {
     /// bottleneck
     #[arg(long)]
     pub no_live: bool,
+    /// In place of both, print a line this often with the rate of what is being measured, such as 1s; on standard
+    /// output, or on standard error where that has --json or another --format
+    #[arg(long, value_name = "TIME", conflicts_with = "no_live",
+          value_parser = time(Duration::from_millis(100)..=Duration::from_secs(3600)))]
+    pub interval: Option<Duration>,
 }
 
 /// How commands that measure spare a server in production.
@@ -191,26 +206,8 @@ pub struct PowerArgs {
 /// `linerate run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// File, block device, or directory (its largest file) to read; repeat for several disks [default:
-    /// scratch files]
-    #[arg(long, value_name = "PATH")]
-    pub source: Vec<PathBuf>,
-    /// Write a nameless scratch file in this directory and read that; repeat for several disks [default: .
-    /// without --source]
-    #[arg(long, value_name = "DIR")]
-    pub scratch: Vec<PathBuf>,
-    /// Length of each scratch file, written whole, however long it takes [default: what is written in 8
-    /// seconds, less with a short --budget, 4G at most; a tenth of the disk, or 16G, stays free]
-    #[arg(long, value_name = "SIZE", value_parser = size(64 << 20..=1 << 60))]
-    pub amount: Option<u64>,
-    /// Address of an agent, one for each path; repeat for several NICs [default: a built-in receiver on
-    /// loopback]
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
-    pub peer: Vec<String>,
-    /// File with the agents' key [default: the digits in LINERATE_KEY, else
-    /// $XDG_CONFIG_HOME/linerate/key]
-    #[arg(long, value_name = "FILE")]
-    pub key_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub flow: FlowArgs,
     /// What to measure over the network; the first is the headline
     #[arg(long, value_parser = one_of(PROTOCOLS), default_value = "both")]
     pub protocol: &'static [Protocol],
@@ -229,27 +226,6 @@ pub struct RunArgs {
     /// Take five minutes, with as many rounds as fit: narrower intervals
     #[arg(long, conflicts_with_all = ["budget", "repeats", "seconds"])]
     pub thorough: bool,
-    /// Bytes a read, such as 1M [default: chosen by the plan]
-    #[arg(long, alias = "block", value_name = "SIZE", value_parser = sectors)]
-    pub transfer: Option<u64>,
-    /// Reads in flight over each source [default: chosen by the plan]
-    #[arg(long, value_name = "READS", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub queue_depth: Option<u32>,
-    /// Workers a NIC: threads with a stream each [default: as many as its rate takes]
-    #[arg(long, visible_alias = "streams", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub workers: Option<u32>,
-    /// Payload of a UDP datagram, such as 1472 [default: what the path's MTU carries]
-    #[arg(long, value_name = "BYTES", value_parser = bytes(64..=65_507))]
-    pub datagram: Option<u32>,
-    /// TCP congestion control of our sockets, such as cubic [default: the system's]
-    #[arg(long, value_name = "NAME")]
-    pub congestion_control: Option<String>,
-    /// Checksum the bytes at both ends (TCP)
-    #[arg(long)]
-    pub verify: bool,
-    /// Do not use io_uring, even where it is allowed
-    #[arg(long)]
-    pub no_io_uring: bool,
     #[command(flatten)]
     pub gentle: GentleArgs,
     /// Keep cores from deep sleep while linerate works (/dev/cpu_dma_latency; needs root, more power)
@@ -259,10 +235,13 @@ pub struct RunArgs {
     pub power: PowerArgs,
     #[command(flatten)]
     pub live: LiveArgs,
-    /// Print the run as JSON on standard output, and nothing else
-    #[arg(long)]
+    /// Print the run as JSON on standard output, and nothing else; short for --format json
+    #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Folder for run.json and report.html [default: a new one, linerate-DATE-TIME]
+    /// What to print on standard output; line: the run in one line, for the log of a cron job [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<FormatArg>,
+    /// Folder for run.json and report.html [default: a new one, linerate-DATE-TIME; with --format line none]
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -324,8 +303,15 @@ pub struct ReportArgs {
     /// Write the HTML page to this file instead of printing the screen
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Open the page in the browser (xdg-open): the file of --html, else one in a temporary folder of this user
+    #[arg(long)]
+    pub open: bool,
+    /// Replace what says whose machine it is, the same by the same everywhere: host names, addresses, folders,
+    /// users, serial numbers
+    #[arg(long)]
+    pub anonymous: bool,
     /// Print the run as JSON
-    #[arg(long, conflicts_with = "html")]
+    #[arg(long, conflicts_with_all = ["html", "open"])]
     pub json: bool,
 }
 
@@ -373,14 +359,6 @@ const STAGES: Choices<Stage> = &[
     ("network", "", Stage::Network),
     ("path", "", Stage::Path),
 ];
-
-/// Direct I/O wants whole sectors; a block larger than 1 GiB is no transfer size.
-fn sectors(text: &str) -> Result<u64, String> {
-    match size(512..=1 << 30)(text)? {
-        bytes if bytes.is_multiple_of(512) => Ok(bytes),
-        bytes => Err(format!("{bytes} bytes: direct I/O wants a multiple of 512")),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,20 +1,22 @@
 //! What each command does: the words made into values, the library called, the answer printed.
 
-use super::arguments::{Arguments, Command, DiagnoseArgs, Generate, GentleArgs, ReportArgs, RunArgs};
+use super::arguments::{Arguments, Command, DiagnoseArgs, FlowArgs, Generate, GentleArgs, RunArgs};
 use super::capture::write_capture;
 use super::output::FormatArg;
 use super::probe::show_probe;
 use super::progress::status_lines::aside;
 use super::saving::{ResultTarget, SaveTarget, conducted};
 use linerate_facts::failure::Failure;
+use linerate_facts::printable::ascii;
+use linerate_facts::protocol::Protocol;
+use linerate_measure::measure::Stage;
 use linerate_measure::run::conduct::{RunSpec, conduct};
 use linerate_model::plan::Goal;
 use linerate_report::{self as report, results};
 use linerate_system::latency::Awake;
-use linerate_watch::terminal::size;
+use linerate_watch::terminal::{Theme, size};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
 
 /// Width of a terminal that does not report it, and of text that is wrapped for no terminal.
 const DEFAULT_WIDTH: usize = 100;
@@ -51,8 +53,9 @@ fn command(command: Command) -> Result<u8, Failure> {
         Command::Tune(words) => super::tune::tune(&words),
         Command::Watch(words) => super::watch::watch(&words),
         Command::Diagnose(words) => rediagnose(&words),
-        Command::Report(words) => show_report(&words),
+        Command::Report(words) => super::report::show_report(&words),
         Command::Compare(words) => super::compare::compare(&words),
+        Command::Check(words) => super::check::check(words),
         Command::List(words) => super::list::list(&words),
         Command::Rates(words) => super::rates::rates(&words),
         Command::Generate(words) => generate(&words.what),
@@ -76,14 +79,41 @@ const MOST_ROUNDS: u32 = 1000;
 
 fn run(words: RunArgs) -> Result<u8, Failure> {
     let _awake = stay_awake(words.awake)?;
-    let GentleArgs { rate_limit, idle } = gentle(&words.gentle)?;
+    let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
     let goal = Goal {
-        sources: words.source,
-        peers: words.peer,
-        protocols: words.protocol.to_vec(),
         seconds: words.seconds,
         repeats: if words.thorough { MOST_ROUNDS } else { words.repeats },
         budget_seconds: if words.thorough { THOROUGH_SECONDS } else { words.budget },
+        ..goal
+    };
+    let order = RunSpec { stages: words.stages, ..order };
+    let format = words.format.unwrap_or(if words.json { FormatArg::Json } else { FormatArg::Text });
+    let place = match &words.output {
+        Some(folder) => SaveTarget::Named(folder),
+        None if format == FormatArg::Line => SaveTarget::Nowhere,
+        None => SaveTarget::New,
+    };
+    let target = ResultTarget { place, format, keep: !words.keeping.no_save };
+    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+}
+
+/// Six rounds of all stages, within what `budget_seconds` then says.
+const ROUNDS: u32 = 6;
+
+/// The flow that was named, to be measured in all its stages.
+pub(super) fn flow_of(
+    words: FlowArgs,
+    protocols: &[Protocol],
+    limits: &GentleArgs,
+) -> Result<(Goal, RunSpec), Failure> {
+    let GentleArgs { rate_limit, idle } = gentle(limits)?;
+    let goal = Goal {
+        sources: words.source,
+        peers: words.peer,
+        protocols: protocols.to_vec(),
+        seconds: None,
+        repeats: ROUNDS,
+        budget_seconds: 0.0,
         block_bytes: words.transfer,
         queue_depth: words.queue_depth,
         workers: words.workers,
@@ -94,16 +124,13 @@ fn run(words: RunArgs) -> Result<u8, Failure> {
         idle,
     };
     let order = RunSpec {
-        stages: words.stages,
+        stages: vec![Stage::Memory, Stage::Disk, Stage::Network, Stage::Path],
         scratch: words.scratch,
         scratch_bytes: words.amount,
         key_file: words.key_file,
         io_uring: !words.no_io_uring,
     };
-    let place = words.output.as_deref().map_or(SaveTarget::New, SaveTarget::Named);
-    let format = if words.json { FormatArg::Json } else { FormatArg::Text };
-    let target = ResultTarget { place, format, keep: !words.keeping.no_save };
-    conducted(target, "run", &words.live, Some(&words.power), |context| conduct(context, goal, &order))
+    Ok((goal, order))
 }
 
 /// What was asked for, where this process may do so.
@@ -129,9 +156,9 @@ pub(super) fn summary(errors: &[String]) -> Option<String> {
     })
 }
 
-/// Standard output is a terminal whose user does not mind colours.
+/// Standard output is a terminal that has colours, whose user does not mind them.
 pub(super) fn colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    std::io::stdout().is_terminal() && Theme::of_environment().colours
 }
 
 /// Columns of the terminal, or as `COLUMNS` says; nothing is shortened where standard output is no terminal.
@@ -165,25 +192,6 @@ fn rediagnose(words: &DiagnoseArgs) -> Result<u8, Failure> {
         Some(_) => print(&report::terminal(&run, width(), colour()))?,
     }
     Ok(0)
-}
-
-fn show_report(words: &ReportArgs) -> Result<u8, Failure> {
-    let run = results::read(&words.run)?;
-    match &words.html {
-        Some(path) => write_page(path, &report::html(&run))?,
-        None if words.json => print(&report::json(&run))?,
-        None => print(&report::terminal(&run, width(), colour()))?,
-    }
-    Ok(0)
-}
-
-fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
-    std::fs::write(path, page).map_err(|error| {
-        Failure::Lacks(format!(
-            "{} could not be written: {error}; name a file in a folder that you may write",
-            path.display()
-        ))
-    })
 }
 
 fn generate(what: &Generate) -> Result<u8, Failure> {
@@ -229,6 +237,9 @@ pub(super) fn print_json(product: &(impl Serialize + ?Sized)) -> Result<(), Fail
 /// Prints; a reader that has gone away (`linerate probe | head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
+    // A file or a pipe is UTF-8, whatever this terminal can show.
+    let plain = (out.is_terminal() && !Theme::of_environment().unicode).then(|| ascii(text));
+    let text = plain.as_deref().unwrap_or(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Lacks(format!("standard output: {error}")))

@@ -33,6 +33,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "In production: at most 2 Gb/s, and last in the queue of each disk",
                 "linerate run --rate-limit 2G --idle",
             ),
+            ("One line for the log of a cron job", "linerate run --format line"),
         ],
     ),
     (
@@ -114,6 +115,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "linerate network --peer 192.0.2.7 --protocol udp --streams 4 --rate 5G",
             ),
             ("To an iperf3 server", "linerate network --iperf3 192.0.2.7"),
+            ("A line each second, also into a file", "linerate network --peer 192.0.2.7 --interval 1s"),
         ],
     ),
     (
@@ -178,12 +180,33 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("diagnose", &[("The newest kept result", "linerate diagnose @-1")]),
-    ("report", &[("The newest kept result as a page", "linerate report @-1 --html report.html")]),
+    (
+        "report",
+        &[
+            ("The newest kept result as a page", "linerate report @-1 --html report.html"),
+            ("In the browser", "linerate report @-1 --open"),
+            (
+                "A page for others, without names and addresses",
+                "linerate report @-1 --anonymous --html page.html",
+            ),
+        ],
+    ),
     (
         "compare",
         &[
             ("The newest two", "linerate compare @-2 @-1"),
             ("Two fleets: which host changed?", "linerate compare monday tuesday"),
+        ],
+    ),
+    (
+        "check",
+        &[
+            ("Is this machine slower than usual? In less than half a minute", "linerate check"),
+            (
+                "To another host, with the figures for Prometheus",
+                "linerate check --peer 192.0.2.7 --prometheus /var/lib/node_exporter/linerate.prom",
+            ),
+            ("Was the newest kept result slower than those before it?", "linerate check @-1"),
         ],
     ),
     ("list", &[("What was measured, and what came of it", "linerate list")]),

@@ -15,16 +15,17 @@ const FILES: [(&str, &str); 3] = [
     ),
     (
         "$XDG_STATE_HOME/linerate/results, ~/.local/state/linerate/results",
-        "What was measured, for linerate list, compare and plan.",
+        "What was measured, for linerate list, check, compare and plan.",
     ),
     ("/var/lib/linerate", "The journal of linerate tune: the values from before it changed them."),
 ];
 
-const EXIT_STATUS: [(&str, &str); 4] = [
+const EXIT_STATUS: [(&str, &str); 5] = [
     ("0", "Done."),
     ("1", "Measured, but something failed on the way; partial results are saved and say so."),
     ("2", "Wrong use."),
     ("3", "The machine lacks what was asked for: a source, a peer, a permission."),
+    ("4", "Slower than usual, of linerate check only."),
 ];
 
 /// Writes all pages into a folder that exists.

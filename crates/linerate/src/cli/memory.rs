@@ -3,7 +3,7 @@
 use super::arguments::LiveArgs;
 use super::arguments::values::{Choices, one_of, seconds};
 use super::commands::complain;
-use super::output::OutputArgs;
+use super::output::{FormatArg, OutputArgs};
 use super::progress::Progress;
 use super::saving::Saving;
 use super::stop::stop_on_signals;
@@ -77,7 +77,7 @@ pub(super) fn memory(words: &MemoryArgs) -> Result<u8, Failure> {
     let goal = Goal { seconds: words.seconds, repeats: words.repeats, ..Goal::default() };
     let mut run = Run::begin_stage(Stage::Memory, "memory".into(), machine.clone(), goal);
     saving.save(&run)?;
-    let mut progress = Progress::new("memory", &words.live);
+    let mut progress = Progress::new("memory", &words.live, words.output.format() == FormatArg::Text);
     if words.stores.contains(&Store::Streaming) && !linerate_system::memory::has_streaming() {
         progress
             .hear(&Event::Note("this processor's streaming stores are not known: plain ones only".into()));

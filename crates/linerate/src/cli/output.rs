@@ -43,6 +43,8 @@ pub enum FormatArg {
     Json,
     /// A line for each measurement
     Csv,
+    /// All of it in one line: time, host, command, and what came of it
+    Line,
     /// As `fio --output-format=json`, a job for each measurement
     FioJson,
     /// As `iperf3 -J`, a document for each figure of the network

@@ -11,7 +11,7 @@ use linerate_facts::failure::Failure;
 use linerate_facts::sysroot::Sysroot;
 use linerate_measure::run::power::PowerListener;
 use linerate_measure::run::{Run, RunContext, Save};
-use linerate_report::results::ResultStore;
+use linerate_report::results::{self, ResultStore};
 use linerate_report::{self as report, Folder};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -52,9 +52,21 @@ pub(super) fn conducted(
     power: Option<&PowerArgs>,
     conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
 ) -> Result<u8, Failure> {
+    let (run, saving) = measured(target, command, live, power, conduct)?;
+    saving.finish(run)
+}
+
+/// The same, without what is printed and kept at the end.
+pub(super) fn measured<'a>(
+    target: ResultTarget<'a>,
+    command: &'static str,
+    live: &LiveArgs,
+    power: Option<&PowerArgs>,
+    conduct: impl FnOnce(RunContext<'_>) -> Result<Run, Failure>,
+) -> Result<(Run, Saving<'a>), Failure> {
     let stop = stop_on_signals()?;
     let mut saving = Saving::begin(target, &stop)?;
-    let mut progress = Progress::new(command, live);
+    let mut progress = Progress::new(command, live, target.format == FormatArg::Text);
     let sysroot = &Sysroot::live();
     let run = match power.map(|words| PowerRecorder::start(sysroot, &words.power_command)) {
         Some(Ok(recorder)) => {
@@ -73,7 +85,7 @@ pub(super) fn conducted(
         }
     };
     progress.finish();
-    saving.finish(run?)
+    Ok((run?, saving))
 }
 
 impl<'a> Saving<'a> {
@@ -142,6 +154,7 @@ impl<'a> Saving<'a> {
         match self.target.format {
             FormatArg::Json => report::json(run),
             FormatArg::Csv => report::csv(run),
+            FormatArg::Line => results::line(run),
             FormatArg::FioJson => report::fio_json(run),
             FormatArg::Iperf3Json => report::iperf3_documents(run),
             FormatArg::Text => {
@@ -154,7 +167,7 @@ impl<'a> Saving<'a> {
 
 /// For `linerate list`, where anything was measured. What stands in the way takes nothing from the result: it is
 /// a warning, and the exit status stays what it is.
-fn keep(run: &Run) {
+pub(super) fn keep(run: &Run) {
     if run.measurements.is_empty() {
         return;
     }

@@ -1,7 +1,7 @@
 //! The first minutes: `linerate` alone, an agent without options, the man pages.
 
 use crate::bad_input::peers::listening;
-use crate::support::linerate;
+use crate::support::{keep_apart, linerate};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -65,4 +65,39 @@ fn every_man_page_has_what_a_reader_looks_for() {
         assert!(!page.contains(".SH EXTRA") && !name.contains("linerate-generate"), "{name}");
     }
     assert!(pages >= 35, "{pages}");
+}
+
+/// Half a second of sending, in two windows.
+const BRIEFLY: [&str; 11] = [
+    "network",
+    "--protocol",
+    "udp",
+    "--direction",
+    "send",
+    "--no-latency",
+    "--seconds",
+    "0.5",
+    "--repeats",
+    "2",
+    "--no-save",
+];
+
+#[test]
+fn a_line_each_interval_goes_where_standard_output_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = |more: &[&str]| {
+        let mut command = linerate();
+        let output = keep_apart(&mut command, folder.path()).args(BRIEFLY).args(more).output();
+        let output = output.expect("linerate");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        assert!(output.status.success());
+        (text(output.stdout), text(output.stderr))
+    };
+    let lines = |text: &str| text.lines().filter(|line| line.contains(" s  network ")).count();
+    let (output, error) = ran(&["--interval", "200ms"]);
+    assert!(lines(&output) >= 2 && lines(&error) == 0, "{output}\n{error}");
+    assert!(output.lines().next().is_some_and(|line| line.ends_with("b/s")), "{output}");
+    let (output, error) = ran(&["--interval", "200ms", "--format", "line"]);
+    assert!(output.lines().count() == 1 && output.contains(" network "), "{output}");
+    assert!(lines(&error) >= 2, "{error}");
 }

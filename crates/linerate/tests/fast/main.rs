@@ -12,6 +12,7 @@ mod browser;
 mod capture;
 mod captures;
 mod captures_host;
+mod check;
 mod data_plane;
 mod disk;
 mod docs;

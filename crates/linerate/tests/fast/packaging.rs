@@ -1,6 +1,7 @@
-//! The systemd unit: what it must say, that its words are words of the program, and what systemd itself
-//! thinks of it.
+//! The systemd units: what they must say, that their words are words of the program, and what systemd itself
+//! thinks of them; the dashboard and the alerts; the packages.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -76,24 +77,112 @@ fn analyze(words: &[&str], unit: &Path) -> Option<Output> {
     Command::new("systemd-analyze").args(words).arg(unit).output().ok()
 }
 
+fn packaging() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
+}
+
+/// The units of all services and timers, by name.
+fn units() -> Vec<(String, String)> {
+    let mut units = Vec::new();
+    for entry in std::fs::read_dir(packaging()).expect("a folder").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".service") || name.ends_with(".timer") {
+            units.push((name, std::fs::read_to_string(entry.path()).expect("a unit")));
+        }
+    }
+    assert_eq!(units.len(), 4, "agent, watch, check and its timer");
+    units
+}
+
+#[test]
+fn each_unit_starts_words_of_the_program_and_says_what_to_adapt() {
+    for (name, unit) in units().iter().filter(|(name, _)| name.ends_with(".service")) {
+        let start = values(unit, "ExecStart")[0];
+        let (program, words) = start.split_once(' ').expect("words");
+        assert_eq!(program, "/usr/bin/linerate", "{name}");
+        let example = unit.lines().find_map(|line| line.strip_prefix("# Such as: ")?.split_once('='));
+        let (variable, more) = example.expect("an example of options");
+        let words = words.replace("${STATE_DIRECTORY}", "state").replace(&format!("${variable}"), more);
+        let refused =
+            linerate::cli::try_parse_from(std::iter::once("linerate").chain(words.split(' '))).err();
+        assert!(refused.is_none(), "{name}: {}", refused.expect("one"));
+        let file = values(unit, "EnvironmentFile")[0];
+        assert_eq!(file, format!("-/etc/default/{}", name.trim_end_matches(".service")));
+        for setting in ["DynamicUser", "NoNewPrivileges", "PrivateDevices", "ProtectKernelModules"] {
+            assert_eq!(values(unit, setting), ["yes"], "{name}: {setting}");
+        }
+        assert_eq!(values(unit, "CapabilityBoundingSet"), [""], "{name}");
+    }
+}
+
 #[test]
 fn systemd_finds_nothing_wrong() {
     let folder = tempfile::tempdir().expect("a directory");
-    let path: PathBuf = folder.path().join("linerate-agent.service");
-    // The program lies where cargo built it.
-    std::fs::write(&path, unit().replace("/usr/bin/linerate", env!("CARGO_BIN_EXE_linerate")))
-        .expect("a unit");
-    let Some(verified) = analyze(&["verify", "--recursive-errors=no"], &path) else {
-        println!("skipped: no systemd-analyze here");
+    let units = units();
+    for (name, unit) in &units {
+        // The program lies where cargo built it.
+        let unit = unit.replace("/usr/bin/linerate", env!("CARGO_BIN_EXE_linerate"));
+        std::fs::write(folder.path().join(name), unit).expect("a unit");
+    }
+    for (name, _) in &units {
+        let path: PathBuf = folder.path().join(name);
+        let Some(verified) = analyze(&["verify", "--recursive-errors=no"], &path) else {
+            println!("skipped: no systemd-analyze here");
+            return;
+        };
+        let said = String::from_utf8_lossy(&verified.stderr);
+        assert!(verified.status.success() && !said.contains("linerate-"), "{name}: {said}");
+        if name.ends_with(".timer") {
+            continue;
+        }
+        // `--offline` came with systemd 250.
+        let offline = analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"], &path)
+            .expect("systemd-analyze");
+        let told = String::from_utf8_lossy(&offline.stdout);
+        assert!(offline.status.success() || !told.contains("Overall exposure"), "{name}: {told}");
+    }
+}
+
+/// Every name of a metric in a text.
+fn metrics_named(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    words.filter(|word| word.starts_with("linerate_")).map(String::from).collect()
+}
+
+/// Every metric that linerate writes where all is known: of a watch, and of a check.
+fn metrics_written() -> BTreeSet<String> {
+    let file = packaging().join("../fixtures/run-lab-disks.json");
+    let run = linerate::report::read(&file).expect("a run");
+    let earlier: Vec<_> = (0..9).map(|_| run.clone()).collect();
+    let check = linerate::report::check::check(&run, &earlier, 0).prometheus_text();
+    let watch = linerate::watch::prometheus_text(&super::watch::fixture::moment());
+    metrics_named(&watch).union(&metrics_named(&check)).cloned().collect()
+}
+
+#[test]
+fn every_metric_of_dashboard_and_alerts_is_one_that_linerate_writes() {
+    let written = metrics_written();
+    let dashboard = std::fs::read_to_string(packaging().join("grafana-dashboard.json")).expect("a dashboard");
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    assert!(panels.len() > 10 && panels.iter().all(|panel| panel["title"].is_string()));
+    let rules = std::fs::read_to_string(packaging().join("prometheus-rules.yml")).expect("rules");
+    for (file, text) in [("dashboard", dashboard.to_string()), ("rules", rules)] {
+        let named = metrics_named(&text);
+        assert!(named.len() > 7, "{file}: {named:?}");
+        let unknown: Vec<_> = named.difference(&written).collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?} are no metrics of linerate");
+    }
+}
+
+#[test]
+fn prometheus_takes_the_alerts() {
+    if !crate::support::watch_running::there("promtool") {
         return;
-    };
-    let said = String::from_utf8_lossy(&verified.stderr);
-    assert!(verified.status.success() && !said.contains("linerate-agent.service"), "{said}");
-    // `--offline` came with systemd 250.
-    let offline = analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"], &path)
-        .expect("systemd-analyze");
-    let told = String::from_utf8_lossy(&offline.stdout);
-    assert!(offline.status.success() || !told.contains("Overall exposure"), "{told}");
+    }
+    let rules = packaging().join("prometheus-rules.yml");
+    let checked = Command::new("promtool").args(["check", "rules"]).arg(rules).output().expect("promtool");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
 #[test]
@@ -123,6 +212,12 @@ fn packages_hold_what_a_system_looks_for() {
         "share/zsh/vendor-completions/_linerate",
         "share/fish/vendor_completions.d/linerate.fish",
         "lib/systemd/system/linerate-agent.service",
+        "lib/systemd/system/linerate-watch.service",
+        "lib/systemd/system/linerate-check.service",
+        "lib/systemd/system/linerate-check.timer",
+        "share/doc/linerate/examples/grafana-dashboard.json",
+        "share/doc/linerate/examples/prometheus-rules.yml",
+        "share/man/man1/linerate-check.1.gz",
         "share/doc/linerate/copyright",
         "share/doc/linerate/third-party.gz",
     ] {

@@ -12,6 +12,7 @@ mod identities;
 mod names;
 mod passing;
 mod private_names;
+mod product;
 mod tarball;
 mod text;
 
@@ -20,6 +21,7 @@ use linerate_facts::sysroot::{Archive, ArchiveError, ArchiveLimits, Recorded, Sy
 use linerate_facts::usage;
 use names::Names;
 pub use names::Replaced;
+pub use product::anonymise;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -486,6 +486,9 @@ fn steady(machine: &Machine) -> Machine {
     let mut machine = facts(machine);
     machine.memory.available_bytes = linerate_facts::fact::Fact::unknown("changes");
     machine.cpu.crc32c_bytes_per_second = linerate_facts::fact::Fact::unknown("is timed");
+    for mounted in &mut machine.file_systems {
+        mounted.free_bytes = linerate_facts::fact::Fact::unknown("changes");
+    }
     machine
 }
 

@@ -20,6 +20,7 @@ pub use detail::Sampled;
 pub(super) use join::joined;
 pub use linerate_measure::measure::interval::{Interval, SampleComparison};
 pub(super) use page::page;
+pub(super) use pair::keyed as measured_as;
 pub(super) use text::screen;
 
 use super::figure::Unit;

@@ -11,10 +11,10 @@ use linerate_measure::measure::{Measurement, Scaling, Stage};
 use linerate_measure::run::Run;
 
 /// The same key is the same measurement; the k-th of a key pairs with the k-th.
-pub(super) type Key = (Stage, String, usize);
+pub(crate) type Key = (Stage, String, usize);
 
 /// All measurements of one run with their keys.
-pub(super) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
+pub(crate) fn keyed(run: &Run) -> Vec<(Key, &Measurement)> {
     let mut keyed: Vec<(Key, &Measurement)> = Vec::new();
     for measurement in &run.measurements {
         let mut words = name(measurement);

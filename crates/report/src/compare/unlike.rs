@@ -1,63 +1,46 @@
 //! What sets the machines of several runs apart: a difference of the figures may be theirs.
 
 use super::Unlike;
-use linerate_facts::fact::Fact;
+use crate::machine_facts::{MachineFact, of_server, of_settings};
 use linerate_facts::printable::printable;
 use linerate_facts::units;
 use linerate_machine::probe::{Disk, Machine};
 use linerate_measure::run::Run;
 
-/// Facts that are not the same everywhere.
+/// Facts that are not the same everywhere: of the servers, and where all runs are of one host also of how it
+/// was set.
 pub(super) fn facts(runs: &[&Run]) -> Vec<Unlike> {
-    let all: Vec<Vec<(&'static str, String)>> = runs.iter().map(|run| of(run)).collect();
-    let Some(first) = all.first() else { return Vec::new() };
+    let one_host = runs.windows(2).all(|pair| pair[0].host == pair[1].host);
+    let all: Vec<Vec<MachineFact>> = runs.iter().map(|run| of(run, one_host)).collect();
+    let mut named: Vec<&str> = Vec::new();
+    for fact in all.iter().flatten() {
+        if !named.contains(&fact.what.as_str()) {
+            named.push(&fact.what);
+        }
+    }
     let mut unlike = Vec::new();
-    for (index, (what, value)) in first.iter().enumerate() {
-        let values: Vec<String> = all.iter().map(|facts| facts[index].1.clone()).collect();
-        if values.iter().any(|other| other != value) {
-            unlike.push(Unlike { what: (*what).into(), values });
+    for what in named {
+        let value = |facts: &Vec<MachineFact>| {
+            let fact = facts.iter().find(|fact| fact.what == what);
+            fact.map_or_else(|| "absent".to_string(), |fact| fact.value.clone())
+        };
+        let values: Vec<String> = all.iter().map(value).collect();
+        if values.iter().any(|other| *other != values[0]) {
+            unlike.push(Unlike { what: what.into(), values });
         }
     }
     unlike
 }
 
-/// Always the same facts in the same order.
-fn of(run: &Run) -> Vec<(&'static str, String)> {
-    let machine = &run.machine;
-    let (cpu, memory, kernel) = (&machine.cpu, &machine.memory, &machine.kernel);
-    let online = cpu.logical.iter().filter(|cpu| cpu.online).count();
-    vec![
-        ("processor", word(&cpu.model, |model| printable(model))),
-        ("packages", word(&cpu.packages, u32::to_string)),
-        ("cores", word(&cpu.physical_cores, u32::to_string)),
-        ("logical processors online", online.to_string()),
-        (
-            "CPU quota",
-            word(
-                &cpu.quota_cores,
-                |cores| if *cores > 0.0 { format!("{cores} cores") } else { "none".into() },
-            ),
-        ),
-        // What the kernel keeps for itself differs by some megabytes from boot to boot.
-        (
-            "memory",
-            word(&memory.total_bytes, |bytes| {
-                format!("{} GiB", (*bytes as f64 / (1u64 << 30) as f64).round())
-            }),
-        ),
-        (
-            "rated memory bandwidth",
-            word(&memory.rated_bytes_per_second, |rate| units::show_bytes_rate(*rate)),
-        ),
-        ("virtualisation", word(&machine.virtualisation, |kind| printable(kind))),
-        ("kernel", word(&kernel.release, |release| printable(release))),
-        ("devices", devices(run, machine)),
-        ("linerate", printable(&run.version)),
-    ]
-}
-
-fn word<T>(fact: &Fact<T>, show: impl Fn(&T) -> String) -> String {
-    fact.known().map_or_else(|| "unknown".into(), show)
+/// The same facts in the same order, of one host also its settings.
+fn of(run: &Run, with_settings: bool) -> Vec<MachineFact> {
+    let mut facts = of_server(run);
+    facts.push(MachineFact { what: "devices".into(), value: devices(run, &run.machine) });
+    facts.push(MachineFact { what: "linerate".into(), value: printable(&run.version) });
+    if with_settings {
+        facts.extend(of_settings(run));
+    }
+    facts
 }
 
 /// The devices that were measured, by what they are and not by what the kernel called them: `2 × loop, 1

@@ -1,10 +1,10 @@
 //! What is wrong or worth changing, a card each: the text, the figures behind it, the remedy and what it
 //! gains.
 
-use super::pieces::{card, with_code};
-use crate::figure::{Unit, count, quantity, rate};
+use super::evidence_words::{label, shown};
+use super::pieces::{card, kept_together, with_code};
+use crate::figure::{Unit, rate};
 use crate::markup::{Markup, html};
-use linerate_facts::units;
 use linerate_measure::diagnose::{Finding, Severity};
 use linerate_measure::run::Run;
 use serde_json::Value;
@@ -57,49 +57,19 @@ fn evidence(evidence: &Value) -> Markup {
     let pairs: Vec<(String, String)> = match evidence {
         Value::Null => Vec::new(),
         Value::Object(map) => {
-            map.iter().map(|(key, value)| (key.replace('_', " "), shown(key, value))).collect()
+            map.iter().filter_map(|(key, value)| Some((label(key), shown(key, value)?))).collect()
         }
-        other => vec![("evidence".into(), shown("", other))],
+        other => shown("", other).map(|text| ("evidence".into(), text)).into_iter().collect(),
     };
     let left = pairs.len().saturating_sub(EVIDENCE_SHOWN);
     html! {
         @if !pairs.is_empty() {
             dl class="evidence" {
                 @for (key, value) in pairs.iter().take(EVIDENCE_SHOWN) {
-                    div { dt { (key) } dd class="num" { (value) } }
+                    div { dt { (key) } dd class="num" { (kept_together(value)) } }
                 }
                 @if left > 0 { div { dt { "and " (left) " more" } dd { "in run.json" } } }
             }
         }
-    }
-}
-
-/// A figure in the unit that its name ends with.
-fn shown(key: &str, value: &Value) -> String {
-    let number = value.as_f64().and_then(rate);
-    if let Some(number) = number.filter(|_| key.ends_with("bytes_per_second")) {
-        return Unit::Bytes.show(number);
-    }
-    if let Some(bytes) = value.as_u64().filter(|_| key.ends_with("bytes")) {
-        return units::show_size(bytes);
-    }
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) => {
-            let mut text: Vec<String> = items.iter().take(8).map(|item| shown(key, item)).collect();
-            if items.len() > 8 {
-                text.push(format!("and {} more", items.len() - 8));
-            }
-            text.join(", ")
-        }
-        Value::Number(_) => match (value.as_u64(), value.as_f64()) {
-            (Some(whole), _) => count(whole),
-            (_, Some(number)) if number.fract() == 0.0 && (0.0..1e15).contains(&number) => {
-                count(number as u64)
-            }
-            (_, Some(number)) if (0.001..1e9).contains(&number) => quantity(number),
-            _ => value.to_string(),
-        },
-        other => other.to_string(),
     }
 }

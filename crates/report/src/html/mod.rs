@@ -4,10 +4,12 @@
 //! change; then the evidence: every measurement, the cores, the workers, the machine, and how to do it again.
 
 mod cores;
+mod evidence_words;
 mod findings;
 mod ledger;
 mod machine;
 pub(super) mod pieces;
+mod shares;
 mod stage;
 mod stages;
 mod streams;
@@ -109,55 +111,70 @@ fn header(run: &Run, verdict: &RunVerdict) -> Markup {
 fn server(run: &Run, verdict: &RunVerdict) -> Markup {
     let caption = html! {
         p class="caption" {
-            "Each box shows what the flow uses of what the part can do; the bar is the share. "
+            "The bar is the share of what a part can do that the flow uses. "
             @if verdict.confirmed {
                 "The " b { "bottleneck" } " is red: only raising it raises the flow."
             } @else {
                 "What limits by the stages is dashed and called " b { "predicted" } ": the path did not confirm it."
             }
-            " A line is as wide as the square root of what the link carries. Pointing at a box or a line shows more."
+            span class="wide" {
+                " A line is as wide as the square root of what the link carries. Pointing at a box or a line shows more."
+            }
         }
     };
-    let body = html! { div class="scroll" { (map::of_run(run, verdict)) } (caption) };
+    let body = html! {
+        div class="scroll wide" { (map::of_run(run, verdict)) }
+        (shares::list(run, verdict))
+        (caption)
+    };
     card("map", "The server and the flow", html! {}, body)
 }
 
 /// Ceiling, predicted, achieved; and the headroom without the bottleneck.
 fn tiles(run: &Run, verdict: &RunVerdict) -> Markup {
-    let known = resources(run);
+    let parts = resources(run);
     let held = if verdict.cut.is_empty() {
         String::new()
     } else {
-        format!("limited by {}", named(&verdict.cut, &known))
+        format!("limited by {}", named(&verdict.cut, &parts))
     };
     let share = verdict.of_predicted.map(|share| format!("{} of predicted", percent(share)));
     let protocol = run.goal.protocols.first().map(|protocol| protocol.to_string());
     let reached: Vec<String> = share.into_iter().chain(protocol).collect();
+    let gain = verdict.gain.map(|gain| Figure::of(Some(gain), Origin::Measured));
+    let reached = reached.join(", ");
+    let headroom = gain
+        .as_ref()
+        .map(|gain| ("tile", "Headroom", gain, "more without the bottleneck, by the prediction"));
+    let all = [
+        ("tile achieved", "Achieved", &verdict.achieved, reached.as_str()),
+        ("tile", "Predicted", &verdict.predicted, held.as_str()),
+        ("tile", "Ceiling", &verdict.ceiling, "what the parts allow"),
+    ];
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        all.into_iter().chain(headroom).partition(|(_, _, figure, _)| figure.value.is_some());
+    let unknown: Vec<String> = unknown.iter().map(|(_, name, figure, _)| missing(name, figure)).collect();
     html! {
         div class="tiles" {
-            (tile("tile achieved", "Achieved", &verdict.achieved, &reached.join(", ")))
-            (tile("tile", "Predicted", &verdict.predicted, &held))
-            (tile("tile", "Ceiling", &verdict.ceiling, "what the parts allow"))
-            @if let Some(gain) = verdict.gain {
-                @let gain = Figure::of(Some(gain), Origin::Measured);
-                (tile("tile", "Headroom", &gain, "more without the bottleneck, by the prediction"))
-            }
+            @for (class, name, figure, note) in known { (tile(class, name, figure, note)) }
         }
+        @if !unknown.is_empty() { p class="caption" { "Unknown: " (unknown.join("; ")) "." } }
     }
 }
 
+/// A figure that has no tile and no bar: its name and why.
+fn missing(name: &str, figure: &Figure) -> String {
+    let name = name.to_lowercase();
+    figure.why.as_deref().map_or_else(|| name.clone(), |why| format!("{name} ({why})"))
+}
+
 fn tile(class: &str, name: &str, figure: &Figure, note: &str) -> Markup {
-    let note = figure.why.as_deref().filter(|_| figure.value.is_none()).unwrap_or(note);
     html! {
         div class=(class) {
             p class="name" { (name) " " (word_tag(figure.origin)) }
             p class="value" {
-                @if let Some(value) = figure.value {
-                    span class="big" { (figure.show(Unit::Bytes)) }
-                    span class="bits" { (Unit::Bits.show(value)) }
-                } @else {
-                    span class="big none" { "unknown" }
-                }
+                span class="big" { (figure.show(Unit::Bytes)) }
+                @if let Some(value) = figure.value { span class="bits" { (Unit::Bits.show(value)) } }
             }
             p class="note" { (note) }
         }

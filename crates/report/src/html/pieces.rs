@@ -1,7 +1,7 @@
 //! Pieces of every page: cards, and numbers with the tag that says where they come from.
 
 use crate::figure::{Figure, Unit};
-use crate::markup::{Markup, html};
+use crate::markup::{Markup, PreEscaped, html};
 use linerate_model::plan::Origin;
 
 /// A card of the page with its heading; `id` names it for links within the page.
@@ -16,8 +16,9 @@ pub(crate) fn card(id: &str, title: &str, intro: Markup, body: Markup) -> Markup
     }
 }
 
-/// A table that scrolls where the page is narrow.
+/// A table; where the page is narrow each row is a block, in which each cell says its head.
 pub(crate) fn table(class: &str, head: Markup, rows: Markup) -> Markup {
+    let rows = PreEscaped(with_heads(&heads(&head.0), &rows.0));
     html! {
         div class="scroll" {
             table class=(class) {
@@ -26,6 +27,44 @@ pub(crate) fn table(class: &str, head: Markup, rows: Markup) -> Markup {
             }
         }
     }
+}
+
+/// The words of the heads of columns, without tags.
+fn heads(head: &str) -> Vec<String> {
+    let cells = head.split("<th").skip(1).filter_map(|cell| cell.split_once('>'));
+    cells.map(|(_, cell)| first_text(cell.split("</th>").next().unwrap_or_default())).collect()
+}
+
+/// Text up to the first tag: a head may have a mark behind its word.
+fn first_text(markup: &str) -> String {
+    markup.split('<').next().unwrap_or_default().trim().to_string()
+}
+
+/// Each `td` of our own rows with the head of its column.
+fn with_heads(heads: &[String], rows: &str) -> String {
+    let mut parts = rows.split("<tr");
+    let mut all = parts.next().unwrap_or_default().to_string();
+    for row in parts {
+        all += "<tr";
+        let mut column = 0;
+        let mut rest = row;
+        while let Some(at) = rest.find("<t") {
+            let (before, cell) = rest.split_at(at);
+            all += before;
+            let name = cell.get(..3).unwrap_or(cell);
+            let is_cell = name == "<td" || name == "<th";
+            all += name;
+            if name == "<td"
+                && let Some(head) = heads.get(column).filter(|head| !head.is_empty())
+            {
+                all += &format!(" data-head=\"{head}\"");
+            }
+            column += usize::from(is_cell);
+            rest = &cell[name.len()..];
+        }
+        all += rest;
+    }
+    all
 }
 
 /// The head of a column: of text, or of numbers.
@@ -92,6 +131,17 @@ pub(crate) fn kept_together(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_cell_says_its_head_for_narrow_pages() {
+        let head = html! {
+            (heading(false, html! { "name" })) (heading(true, html! { "measured " (letter_tag(Origin::Measured)) }))
+        };
+        let rows = html! { tbody { tr { th scope="row" { "vda" } td class="r" { "1" title { "2" } } } } };
+        let shown = table("plain", head, rows).0;
+        assert!(shown.contains(r#"<th scope="row">vda</th><td data-head="measured" class="r">"#), "{shown}");
+        assert!(shown.contains("<title>2</title></td></tr></tbody>"), "{shown}");
+    }
 
     #[test]
     fn a_number_stays_with_its_unit() {

@@ -67,7 +67,11 @@ pre.command{background:var(--faint);border-radius:8px;padding:12px 14px;white-sp
 .wbar{display:block;width:100%;height:22px;background:var(--faint);border-radius:4px}
 .wbar .rated{fill:var(--rated)}.wbar .effective{fill:var(--effective)}.wbar .measured{fill:var(--measured)}.wbar .achieved{fill:var(--good)}
 .wbar .lost{fill:var(--cut);opacity:.28}
-.wbar .empty{fill:none;stroke:var(--unknown);stroke-dasharray:6 5;vector-effect:non-scaling-stroke}
+.wbar .used{fill:var(--used)}
+.narrow{display:none}
+.part{display:grid;grid-template-columns:minmax(0,1fr) auto;gap:2px 12px;padding:7px 0;border-bottom:1px solid var(--faint)}
+.part .wbar{height:10px;align-self:center}
+.part.limit b{color:var(--cut)}.part.limit .wbar .used{fill:var(--cut)}
 .wvalue{font-weight:600;white-space:normal}
 .change{color:var(--soft);font-weight:400;font-size:.85rem;margin-left:.7em;white-space:nowrap}
 
@@ -131,6 +135,22 @@ dd{margin:0;text-align:right;min-width:0}
 body{padding:20px 14px 40px}
 section{padding:16px 14px}
 .wrow{grid-template-columns:minmax(0,1fr)}
+.wide{display:none}
+.narrow{display:block}
+.num,.gain,.change,.bits,td.r{white-space:normal}
+table,table.stages,table.workers,table.plain,table.protocols{min-width:0;display:block}
+thead{display:none}
+tbody{display:block}
+tr{display:flex;flex-wrap:wrap;gap:0 14px;align-items:baseline;padding:6px 0;border-bottom:1px solid var(--faint)}
+th,td{border:0;padding:1px 0}
+tbody th{flex:1 1 100%;font-weight:600}
+td{order:2}
+td:empty{display:none}
+td[data-head]::before{content:attr(data-head) " ";color:var(--soft);font-size:.78rem}
+td[data-head=measured]{order:1}
+td.how{order:3;flex:1 1 100%}
+td.how::before,td[data-head=samples]::before{display:none}
+tr.cut{background:var(--cutbg)}
 }
 @media print{
 @page{margin:12mm}

@@ -1,6 +1,7 @@
 //! Where speed gets lost: rated → effective → measured → predicted → achieved, each bar against the one
 //! before.
 
+use super::missing;
 use super::pieces::{card, heading, kept_together, table, tagged, word_tag};
 use crate::figure::{Figure, Unit, percent};
 use crate::markup::{Markup, at, html};
@@ -19,7 +20,9 @@ struct Bar {
 
 /// The section with the bars.
 pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
-    let bars = bars(run, verdict);
+    let (bars, unknown): (Vec<Bar>, Vec<Bar>) =
+        bars(run, verdict).into_iter().partition(|bar| bar.figure.value.is_some());
+    let unknown: Vec<String> = unknown.iter().map(|bar| missing(bar.name, &bar.figure)).collect();
     let longest = bars.iter().filter_map(|bar| bar.figure.value).fold(0.0, f64::max);
     if longest <= 0.0 {
         return html! {};
@@ -30,7 +33,8 @@ pub(super) fn section(run: &Run, verdict: &RunVerdict) -> Markup {
             @for (index, bar) in bars.iter().enumerate() { (row(bar, known(index), longest)) }
         }
         p class="caption" {
-            "Each bar on one scale; the pale part is what was lost against the last known bar above."
+            "Each bar on one scale; the pale part is what was lost against the bar above."
+            @if !unknown.is_empty() { " Unknown: " (unknown.join("; ")) "." }
         }
         (protocols(run))
     };
@@ -142,33 +146,25 @@ fn measured(run: &Run) -> (Figure, String) {
 }
 
 fn row(bar: &Bar, before: Option<f64>, longest: f64) -> Markup {
-    let note = bar.figure.why.as_deref().filter(|_| bar.figure.value.is_none()).unwrap_or(&bar.note);
     let class = match bar.name {
         "Achieved" => "achieved",
         _ => bar.figure.origin.into(),
     };
     let scaled = |value: f64| (value / longest * 1000.0).clamp(0.0, 1000.0);
-    let width = bar.figure.value.map_or(0.0, scaled);
+    let value = bar.figure.value.unwrap_or(0.0);
+    let width = scaled(value);
     html! {
         div class="wrow" {
-            div class="wname" { b { (bar.name) } " " (word_tag(bar.figure.origin)) span class="note" { (note) } }
+            div class="wname" { b { (bar.name) } " " (word_tag(bar.figure.origin)) span class="note" { (bar.note) } }
             svg class="wbar" viewBox="0 0 1000 22" preserveAspectRatio="none" aria-hidden="true" {
-                @if bar.figure.value.is_some() {
-                    @if let Some(before) = before.map(scaled).filter(|before| *before > width) {
-                        rect class="lost" x=(at(width)) width=(at(before - width)) height="22" {}
-                    }
-                    rect class=(class) width=(at(width.max(2.0))) height="22" {}
-                } @else {
-                    rect class="empty" x="1" y="1" width="998" height="20" {}
+                @if let Some(before) = before.map(scaled).filter(|before| *before > width) {
+                    rect class="lost" x=(at(width)) width=(at(before - width)) height="22" {}
                 }
+                rect class=(class) width=(at(width.max(2.0))) height="22" {}
             }
             div class="wvalue num" {
-                @if let Some(value) = bar.figure.value {
-                    (bar.figure.show(Unit::Bytes)) span class="bits" { (Unit::Bits.show(value)) }
-                    (change(before, value))
-                } @else {
-                    "unknown"
-                }
+                (bar.figure.show(Unit::Bytes)) span class="bits" { (Unit::Bits.show(value)) }
+                (change(before, value))
             }
         }
     }

@@ -150,17 +150,27 @@ impl KeptResult {
     }
 
     fn sentence(&self) -> String {
-        let text = match (&self.summary, &self.damaged) {
-            (Some(summary), _) => {
-                let name = Some(&summary.name).filter(|name| !name.is_empty() && **name != summary.command);
-                let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
-                let partial = if summary.errors > 0 { " Partial: something failed." } else { "" };
-                format!("{name}{}{partial}", summary.sentence)
-            }
-            (None, damaged) => damaged.clone().unwrap_or_default(),
-        };
-        printable(&text)
+        match (&self.summary, &self.damaged) {
+            (Some(summary), _) => summary.in_words(),
+            (None, damaged) => printable(damaged.as_deref().unwrap_or_default()),
+        }
     }
+}
+
+impl ResultSummary {
+    fn in_words(&self) -> String {
+        let name = Some(&self.name).filter(|name| !name.is_empty() && **name != self.command);
+        let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
+        let partial = if self.errors > 0 { " Partial: something failed." } else { "" };
+        printable(&format!("{name}{}{partial}", self.sentence))
+    }
+}
+
+/// A result in one line, for a log: when, where, what, and what came of it. Ends with a newline.
+pub fn line(run: &Run) -> String {
+    let summary = summary(run);
+    let head = format!("{} {} {}", summary.started, summary.host, summary.command);
+    format!("{} {}\n", printable(&head), summary.in_words())
 }
 
 fn summary(run: &Run) -> ResultSummary {
@@ -247,6 +257,12 @@ mod tests {
             `linerate run` again
         "#);
         assert!(!list.screen(100, false).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_result_in_one_line_for_a_log() {
+        insta::assert_snapshot!(line(&sample("stage-memory.json")), @"2026-03-01T12:00:00Z lab-server memory Memory: read 17.6 GB/s, copy 13.4 GB/s; one access takes 96 ns.");
+        assert_eq!(line(&sample("run-partial.json")).lines().count(), 1);
     }
 
     #[test]

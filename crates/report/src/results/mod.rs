@@ -8,6 +8,6 @@ mod list;
 mod reference;
 mod store;
 
-pub use list::ResultList;
-pub use reference::{read, read_of_host};
+pub use list::{ResultList, line};
+pub use reference::{read, read_before, read_of_host};
 pub use store::{KeepError, MOST_BYTES, MOST_RESULTS, ResultStore};

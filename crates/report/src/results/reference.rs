@@ -5,6 +5,7 @@ use super::store::{KeptFile, ResultStore};
 use crate::json;
 use linerate_facts::failure::Failure;
 use linerate_facts::printable::{printable, shortened};
+use linerate_measure::measure::Stage;
 use linerate_measure::run::Run;
 use serde::Deserialize;
 use std::path::Path;
@@ -27,6 +28,31 @@ pub fn read(word: &Path) -> Result<Run, Failure> {
 /// The newest kept result of `linerate run` on this host that has a diagnosis, and its number.
 pub fn read_of_host(host: &str) -> Result<Option<(u64, Run)>, Failure> {
     newest_of(&ResultStore::of_user().map_err(|why| unreadable(&why))?, host)
+}
+
+/// The kept results of the same command on this host from before this one began, oldest first, and how many there
+/// are of other hosts. What is damaged is not among them.
+pub fn read_before(run: &Run) -> Result<(Vec<Run>, usize), Failure> {
+    before(&ResultStore::of_user().map_err(|why| unreadable(&why))?, run)
+}
+
+fn before(store: &ResultStore, run: &Run) -> Result<(Vec<Run>, usize), Failure> {
+    let (mut earlier, mut elsewhere) = (Vec::new(), 0);
+    for file in store.files().map_err(|why| unreadable(&why))? {
+        let Ok(text) = store.text(&file) else { continue };
+        let Ok(head) = serde_json::from_slice::<Head>(&text) else { continue };
+        // RFC 3339 in UTC sorts as text.
+        if head.started >= run.started || head.stage != run.stage {
+            continue;
+        }
+        if head.host != run.host {
+            elsewhere += 1;
+        } else if let Ok(other) = json::parse(&text, &store.path_of(&file)) {
+            earlier.push(other);
+        }
+    }
+    earlier.sort_by(|a, b| a.started.cmp(&b.started));
+    Ok((earlier, elsewhere))
 }
 
 fn unreadable(why: &super::KeepError) -> Failure {
@@ -91,7 +117,9 @@ struct Head {
     #[serde(default)]
     host: String,
     #[serde(default)]
-    stage: Option<serde::de::IgnoredAny>,
+    started: String,
+    #[serde(default)]
+    stage: Option<Stage>,
     #[serde(default)]
     diagnosis: Option<serde::de::IgnoredAny>,
 }
@@ -156,6 +184,20 @@ mod tests {
         let error = of_reference(&store, Reference::FromEnd(1)).expect_err("nothing").to_string();
         assert!(error.contains("no result is kept"), "{error}");
         assert!(newest_of(&store, "a").expect("nothing").is_none());
+    }
+
+    #[test]
+    fn what_was_kept_before_is_of_the_same_host_and_command() {
+        let (_state, store) = store(9);
+        let of = |host: &str, started: &str| Run { host: host.into(), started: started.into(), ..run("") };
+        let times = ["2026-03-03T00:00:00Z", "2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"];
+        times.iter().for_each(|time| assert!(store.keep(&of("a", time)).is_ok()));
+        store.keep(&of("b", times[1])).expect("kept");
+        store.keep(&Run { stage: None, ..of("a", times[1]) }).expect("kept");
+        std::fs::write(store.path().join("000006.json"), "{ \"host\": \"a\"").expect("a damaged file");
+        let (earlier, elsewhere) = before(&store, &of("a", times[0])).expect("a search");
+        let started: Vec<&str> = earlier.iter().map(|run| run.started.as_str()).collect();
+        assert_eq!((started, elsewhere), (vec![times[1], times[2]], 1));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Which figures of a moment stand on the page, under which names.
 
-use super::page::{FamilyKind, Page};
 use crate::model::{DiskRates, Eight, MemoryUse, Moment, NicDirection, NicRates, SoftnetCore};
+use linerate_facts::metrics::{MetricKind, MetricsPage};
 
-use FamilyKind::{Counter, Gauge};
+use MetricKind::{Counter, Gauge};
 
 /// A name, a help text, a figure of `T`.
 type Count<T> = (&'static str, &'static str, fn(&T) -> u64);
@@ -13,7 +13,7 @@ type StateGauge<T> = (&'static str, &'static str, fn(&T) -> Option<bool>);
 type Labelled<T, P> = (&'static str, fn(&T) -> P);
 type LabelledRef<T, P> = (&'static str, fn(&T) -> &P);
 
-pub(crate) fn about(page: &mut Page, moment: &Moment) {
+pub(crate) fn about(page: &mut MetricsPage, moment: &Moment) {
     page.family(Gauge, "build_info", "The linerate that watches, always 1.")
         .sample(&[("version", env!("CARGO_PKG_VERSION")), ("host", &moment.host)], 1.0);
     page.family(Gauge, "sample_timestamp_seconds", "Unix time of the sample.")
@@ -30,7 +30,7 @@ pub(crate) fn about(page: &mut Page, moment: &Moment) {
         .sample(&[], f64::from(u8::from(moment.bottleneck.is_some())));
 }
 
-pub(crate) fn nics(page: &mut Page, moment: &Moment) {
+pub(crate) fn nics(page: &mut MetricsPage, moment: &Moment) {
     let ways: [LabelledRef<NicRates, NicDirection>; 2] =
         [("receive", |nic| &nic.receive), ("transmit", |nic| &nic.send)];
     let counts: [Count<NicDirection>; 4] = [
@@ -80,7 +80,7 @@ pub(crate) fn nics(page: &mut Page, moment: &Moment) {
     }
 }
 
-pub(crate) fn disks(page: &mut Page, moment: &Moment) {
+pub(crate) fn disks(page: &mut MetricsPage, moment: &Moment) {
     let counts: [Count<DiskRates>; 8] = [
         ("read_bytes", "Bytes read.", |disk| disk.read.bytes),
         ("written_bytes", "Bytes written.", |disk| disk.write.bytes),
@@ -120,7 +120,7 @@ pub(crate) fn disks(page: &mut Page, moment: &Moment) {
     }
 }
 
-pub(crate) fn cpus(page: &mut Page, moment: &Moment) {
+pub(crate) fn cpus(page: &mut MetricsPage, moment: &Moment) {
     let modes: [Labelled<Eight, f64>; 8] = [
         ("user", |eight| eight.user),
         ("nice", |eight| eight.nice),
@@ -151,7 +151,7 @@ pub(crate) fn cpus(page: &mut Page, moment: &Moment) {
     }
 }
 
-pub(crate) fn memory(page: &mut Page, moment: &Moment) {
+pub(crate) fn memory(page: &mut MetricsPage, moment: &Moment) {
     let parts: [Count<MemoryUse>; 10] = [
         ("size", "Memory of the machine.", |memory| memory.total),
         ("free", "Memory that nobody uses.", |memory| memory.free),
@@ -180,7 +180,7 @@ pub(crate) fn memory(page: &mut Page, moment: &Moment) {
     }
 }
 
-pub(crate) fn network(page: &mut Page, moment: &Moment) {
+pub(crate) fn network(page: &mut MetricsPage, moment: &Moment) {
     let counts: [Count<SoftnetCore>; 3] = [
         ("processed", "Packets that the softirq took.", |core| core.processed),
         ("dropped", "Packets dropped because the backlog was full.", |core| core.dropped),
@@ -217,7 +217,7 @@ pub(crate) fn network(page: &mut Page, moment: &Moment) {
     }
 }
 
-pub(crate) fn links(page: &mut Page, moment: &Moment) {
+pub(crate) fn links(page: &mut MetricsPage, moment: &Moment) {
     for best in [false, true] {
         let (lanes, speed) = match best {
             false => (
@@ -244,7 +244,7 @@ pub(crate) fn links(page: &mut Page, moment: &Moment) {
     }
 }
 
-pub(crate) fn power(page: &mut Page, moment: &Moment) {
+pub(crate) fn power(page: &mut MetricsPage, moment: &Moment) {
     let mut family = page.family(Gauge, "power_watts", "What a meter shows.");
     for one in &moment.power {
         family.sample(&[("kind", one.kind.into()), ("meter", &one.name)], one.watts.known().copied());

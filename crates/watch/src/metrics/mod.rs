@@ -4,23 +4,22 @@
 //! less loses nothing.
 
 mod families;
-mod page;
 
 use super::model::Moment;
-use page::{Form, Page};
+use linerate_facts::metrics::{MetricsForm, MetricsPage};
 
 /// The page for `Accept: application/openmetrics-text`.
 pub fn openmetrics(moment: &Moment) -> String {
-    show(moment, Form::OpenMetrics)
+    show(moment, MetricsForm::OpenMetrics)
 }
 
 /// The page for everybody else.
 pub fn prometheus_text(moment: &Moment) -> String {
-    show(moment, Form::Text)
+    show(moment, MetricsForm::Text)
 }
 
-fn show(moment: &Moment, form: Form) -> String {
-    let mut page = Page::new(form);
+fn show(moment: &Moment, form: MetricsForm) -> String {
+    let mut page = MetricsPage::new(form);
     families::about(&mut page, moment);
     families::nics(&mut page, moment);
     families::disks(&mut page, moment);

@@ -5,10 +5,11 @@ use super::screen::View;
 use super::theme::TextRole;
 use ratatui::text::Line;
 
-const KEYS: [(&str, &str); 9] = [
+const KEYS: [(&str, &str); 10] = [
     ("1 to 6, Tab", "pages: overview, NICs, disks, CPU, ledger, power"),
     ("m h d", "graphs of the last minute, hour, day"),
     ("up, down", "scroll; also j k, PgUp PgDn, Home End"),
+    ("a", "show also what is idle and virtual, or has no link"),
     ("p", "pause, go on"),
     ("Esc", "back to the overview"),
     ("q, Ctrl-C", "quit"),
@@ -28,8 +29,9 @@ pub(crate) fn lines(view: &View<'_>) -> Vec<Line<'static>> {
         ]));
     }
     let texts = [
-        " Bars of NICs end at the link's rate; of disks, and where that rate is unknown, at the most seen.",
-        " Sparklines show the highest moment of each step. A figure that is not known is a -.",
+        " The busiest NICs and disks come first. Bars end at the link's rate; where it is",
+        " unknown, and for disks, at what `linerate run` measured, or at the most seen.",
+        " Sparklines show the highest moment of each step. What is not known is a -.",
         " CPU, by what the time went to; the rest is idle:",
     ];
     lines.push(Line::default());

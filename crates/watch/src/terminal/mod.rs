@@ -6,6 +6,7 @@ mod help;
 mod inline;
 mod ledger;
 mod network;
+mod order;
 mod overview;
 mod owned_terminal;
 pub mod panel;

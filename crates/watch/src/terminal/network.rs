@@ -1,5 +1,6 @@
 //! NICs: a row each in the overview, and the page with everything that is known of them.
 
+use super::order;
 use super::pieces::{bar, bits, count, fit, outside, percent, piece, sparkline};
 use super::screen::View;
 use super::theme::TextRole;
@@ -149,12 +150,21 @@ fn losses(nic: &NicRates) -> Option<f64> {
     (sum > 0.0).then_some(sum)
 }
 
+/// The last line of a page that does not show all.
+pub(crate) fn folded(view: &View<'_>, count: usize) -> Option<Line<'static>> {
+    let words = format!(" {count} idle or without a link: a shows all");
+    (count > 0).then(|| Line::from(piece(view.theme, TextRole::Soft, words)))
+}
+
 /// The page.
 pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.nics.is_empty() {
         return vec![Line::from(piece(view.theme, TextRole::Soft, " There is no interface but lo."))];
     }
-    view.moment.nics.iter().flat_map(|nic| block(view, nic, width)).collect()
+    let shown = order::nics(view);
+    let mut lines: Vec<_> = shown.rows.iter().flat_map(|nic| block(view, nic, width)).collect();
+    lines.extend(folded(view, shown.folded));
+    lines
 }
 
 fn block(view: &View<'_>, nic: &NicRates, width: usize) -> Vec<Line<'static>> {

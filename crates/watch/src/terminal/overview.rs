@@ -2,17 +2,25 @@
 //! as there is room for.
 
 use super::network::{self, Columns};
+use super::order;
 use super::pieces::{bits, bytes, count, fit, graph, outside, percent, piece, sparkline, stack};
 use super::screen::{View, pushed_right};
 use super::storage;
 use super::theme::TextRole;
 use crate::history::{SeriesKind, sum};
-use crate::model::{Core, DropLine, summed};
+use crate::model::{Core, DiskRates, DropLine, NicRates, summed};
 use ratatui::text::{Line, Span};
 
 /// Four sections, each with a title that says it in short.
 pub(crate) fn lines(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'static>> {
-    let sections = [nics(view, width), disks(view, width), cores(view, width), losses(view, width)];
+    let (shown_nics, shown_disks) = (order::nics(view), order::disks(view));
+    let folded = [shown_nics.folded, shown_disks.folded, 0, 0];
+    let sections = [
+        nics(view, &shown_nics.rows, width),
+        disks(view, &shown_disks.rows, width),
+        cores(view, width),
+        losses(view, width),
+    ];
     let needs = sections.each_ref().map(|(_, body)| body.len());
     // A row between sections, where there is room for all.
     let airy = needs.iter().sum::<usize>() + 2 * sections.len() <= rows;
@@ -24,9 +32,9 @@ pub(crate) fn lines(view: &View<'_>, width: usize, rows: usize) -> Vec<Line<'sta
     let used: usize = room.iter().sum::<usize>() + if airy { 2 * sections.len() } else { sections.len() };
     let mut lines = Vec::new();
     let mut graphs = graphs(view, width, rows.saturating_sub(used));
-    for ((title, body), room) in sections.into_iter().zip(room) {
+    for (((title, body), room), folded) in sections.into_iter().zip(room).zip(folded) {
         let left = body.len() - room;
-        lines.push(if left > 0 { more(view, title, left, width) } else { title });
+        lines.push(more(view, title, left, folded, width));
         lines.extend(body.into_iter().take(room));
         // Below the NICs, which come first.
         lines.append(&mut graphs);
@@ -75,12 +83,18 @@ fn shares<const N: usize>(needs: [usize; N], mut rows: usize) -> [usize; N] {
     given
 }
 
-fn more(view: &View<'_>, title: Line<'static>, left: usize, width: usize) -> Line<'static> {
-    let shown = piece(view.theme, TextRole::Soft, format!("+{left} "));
-    pushed_right(title.spans, shown, width)
+/// How many there was no room for, and how many are folded away.
+fn more(view: &View<'_>, title: Line<'static>, left: usize, folded: usize, width: usize) -> Line<'static> {
+    let words = match (left, folded) {
+        (0, 0) => return title,
+        (left, 0) => format!("+{left} "),
+        (0, folded) => format!("{folded} idle: a "),
+        (left, folded) => format!("+{left}, {folded} idle: a "),
+    };
+    pushed_right(title.spans, piece(view.theme, TextRole::Soft, words), width)
 }
 
-fn nics(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+fn nics(view: &View<'_>, shown: &[&NicRates], width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let View { moment, theme, .. } = *view;
     let sent = sum(summed(&moment.nics).map(|nic| nic.send.bits_per_second));
     let received = sum(summed(&moment.nics).map(|nic| nic.receive.bits_per_second));
@@ -98,13 +112,10 @@ fn nics(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
         title.push(Span::raw(" ".repeat(from.saturating_sub(taken))));
         title.push(sparkline(theme, TextRole::Out, past.as_ref(), None, wide));
     }
-    let mut all: Vec<_> = moment.nics.iter().collect();
-    // In the order of their names, but what moves or loses comes before what is down.
-    all.sort_by_key(|nic| !network::is_busy(nic));
-    (Line::from(title), all.into_iter().map(|nic| network::row(view, nic, &columns)).collect())
+    (Line::from(title), shown.iter().map(|nic| network::row(view, nic, &columns)).collect())
 }
 
-fn disks(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
+fn disks(view: &View<'_>, shown: &[&DiskRates], width: usize) -> (Line<'static>, Vec<Line<'static>>) {
     let View { moment, theme, .. } = *view;
     // The bytes of virtual disks are those of the disks below.
     let real = || moment.disks.iter().filter(|disk| !disk.is_virtual);
@@ -115,9 +126,7 @@ fn disks(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {
         piece(theme, TextRole::In, format!("read {}  ", bytes(read))),
         piece(theme, TextRole::Out, format!("write {}  ", bytes(written))),
     ]);
-    let mut all: Vec<_> = moment.disks.iter().collect();
-    all.sort_by_key(|disk| !storage::is_busy(disk));
-    (title, all.into_iter().map(|disk| storage::row(view, disk, width)).collect())
+    (title, shown.iter().map(|disk| storage::row(view, disk, width)).collect())
 }
 
 fn cores(view: &View<'_>, width: usize) -> (Line<'static>, Vec<Line<'static>>) {

@@ -166,7 +166,7 @@ fn keys(view: &View<'_>, width: usize) -> Line<'static> {
         };
         add(word, role);
     }
-    for text in ["q quit  ", "? help  ", "m/h/d span  ", "p pause"] {
+    for text in ["q quit  ", "? help  ", "a all  ", "m/h/d span  ", "p pause"] {
         add(text.into(), TextRole::Soft);
     }
     Line::from(spans)

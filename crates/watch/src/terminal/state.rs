@@ -50,6 +50,8 @@ pub(crate) struct ViewState {
     pub page: Page,
     pub span: Span,
     pub help: bool,
+    /// Idle and virtual devices, too.
+    pub all: bool,
     /// Lines of the page above the screen.
     pub down: usize,
     /// What was there when it was paused.
@@ -58,7 +60,7 @@ pub(crate) struct ViewState {
 
 impl Default for ViewState {
     fn default() -> ViewState {
-        ViewState { page: Page::Overview, span: Span::Minute, help: false, down: 0, paused: None }
+        ViewState { page: Page::Overview, span: Span::Minute, help: false, all: false, down: 0, paused: None }
     }
 }
 
@@ -86,6 +88,7 @@ impl ViewState {
             KeyCode::Char('m') => self.span = Span::Minute,
             KeyCode::Char('h') => self.span = Span::Hour,
             KeyCode::Char('d') => self.span = Span::Day,
+            KeyCode::Char('a') => self.all = !self.all,
             KeyCode::Char('p' | ' ') => self.pause(latest),
             KeyCode::Down | KeyCode::Char('j') => self.down = self.down.saturating_add(1),
             KeyCode::Up | KeyCode::Char('k') => self.down = self.down.saturating_sub(1),
@@ -138,6 +141,10 @@ mod tests {
         for (key, span) in [('h', Span::Hour), ('d', Span::Day), ('m', Span::Minute)] {
             press(&mut state, &latest, KeyCode::Char(key));
             assert_eq!(state.span, span);
+        }
+        for all in [true, false] {
+            press(&mut state, &latest, KeyCode::Char('a'));
+            assert_eq!(state.all, all);
         }
         press(&mut state, &latest, KeyCode::Char('?'));
         assert!(state.help);

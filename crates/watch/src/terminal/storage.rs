@@ -1,5 +1,7 @@
 //! Disks: a row each in the overview, and the page.
 
+use super::network::folded;
+use super::order;
 use super::pieces::{bar, bytes, count, fit, milliseconds, outside, piece, sparkline};
 use super::screen::View;
 use super::theme::TextRole;
@@ -63,7 +65,10 @@ pub(crate) fn lines(view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     if view.moment.disks.is_empty() {
         return vec![Line::from(piece(view.theme, TextRole::Soft, " There is no disk."))];
     }
-    view.moment.disks.iter().flat_map(|disk| block(view, disk, width)).collect()
+    let shown = order::disks(view);
+    let mut lines: Vec<_> = shown.rows.iter().flat_map(|disk| block(view, disk, width)).collect();
+    lines.extend(folded(view, shown.folded));
+    lines
 }
 
 fn block(view: &View<'_>, disk: &DiskRates, width: usize) -> Vec<Line<'static>> {

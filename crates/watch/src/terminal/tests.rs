@@ -322,3 +322,43 @@ fn spans_pause_and_help_are_said() {
         assert!(shown.contains(expected), "{shown}");
     }
 }
+
+#[test]
+fn the_help_fits_eighty_columns() {
+    let state = ViewState { help: true, ..ViewState::default() };
+    let (moment, history) = (rich(), History::default());
+    let view =
+        View { moment: &moment, history: &history, state: &state, theme: ASCII, note: "", ended: false };
+    for line in super::help::lines(&view) {
+        assert!(line.width() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn the_busiest_come_first_and_idle_virtual_ones_are_folded() {
+    let mut moment = rich();
+    moment.nics.truncate(2);
+    moment.nics[0].name = "aaa0".into();
+    moment.nics[0].send = Default::default();
+    moment.nics[0].receive = Default::default();
+    let idle = moment.nics[0].clone();
+    for number in 0..5 {
+        let mut veth = idle.clone();
+        (veth.name, veth.driver) = (format!("veth{number}"), Some("veth".into()));
+        moment.nics.push(veth);
+    }
+    moment.nics[1].send.bits_per_second = Some(5e9);
+    moment.nics[6].receive.bits_per_second = Some(1e3);
+    let shown = |all: bool| {
+        let state = ViewState { all, ..ViewState::default() };
+        text(&drawn(&moment, &state, PLAIN, 120, 50))
+    };
+    let (few, all) = (shown(false), shown(true));
+    let place = |screen: &str, name: &str| screen.lines().position(|line| line.contains(name));
+    let busiest = moment.nics[1].name.clone();
+    let order =
+        [&busiest, "veth4", "aaa0"].map(|name| place(&few, name).unwrap_or_else(|| panic!("{name}: {few}")));
+    assert!(order.is_sorted(), "{few}");
+    assert!(few.contains("4 idle: a") && place(&few, "veth0").is_none(), "{few}");
+    assert!(place(&all, "veth0").is_some() && !all.contains("idle: a"), "{all}");
+}

@@ -24,7 +24,7 @@ const IPERF3: [(&str, &[&str], &[&str], &str); 27] = [
     ("agent", &["-s", "--server"], &["--iperf3"], ""),
     ("network", &["-p", "--port"], &["--iperf3"], "HOST:PORT"),
     ("network", &["-t", "--time"], &["--seconds", "--repeats"], "the length of a window, and their number"),
-    ("network", &["-i", "--interval"], &["--seconds"], "the length of a window"),
+    ("network", &["-i"], &["--interval"], "such as 1s"),
     ("network", &["-P", "--parallel"], &["--streams"], ""),
     ("network", &["-R", "--reverse"], &["--direction"], "receive"),
     ("network", &["--bidir"], &["--direction"], "both"),

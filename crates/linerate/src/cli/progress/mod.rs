@@ -1,12 +1,14 @@
 //! What a user sees on standard error while linerate works: on a terminal, the panel of the watch below the lines of what was
 //! measured, or its first line alone where there is no room for more or it is not wanted. Elsewhere nothing, and nothing is
-//! started for it.
+//! started for it; but for the lines of `--interval`, which go wherever standard output goes.
 
+mod interval_log;
 mod machine;
 mod panel;
 pub(super) mod status_lines;
 
 use super::arguments::LiveArgs;
+use interval_log::IntervalLog;
 use linerate_facts::printable::printable;
 use linerate_facts::units::{show_bits_rate, show_bytes_rate};
 use linerate_measure::event::{Event, Listener};
@@ -23,11 +25,18 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Shows what happens on a terminal; elsewhere it is silent.
 #[derive(Debug)]
-pub(super) struct Progress(Option<StatusPanel>);
+pub(super) struct Progress {
+    panel: Option<StatusPanel>,
+    log: Option<IntervalLog>,
+}
 
 impl Progress {
-    /// The panel of `command`, or its first line where standard error is a terminal without room for it.
-    pub(super) fn new(command: &'static str, words: &LiveArgs) -> Self {
+    /// The panel of `command`, or its first line where standard error is a terminal without room for it; with
+    /// `--interval` lines in place of both, on standard output where that is for people.
+    pub(super) fn new(command: &'static str, words: &LiveArgs, for_people: bool) -> Self {
+        if let Some(every) = words.interval {
+            return Progress { panel: None, log: Some(IntervalLog::begin(every, for_people)) };
+        }
         let shows = if words.no_live || !has_room(std::io::stderr()) { Shows::Line } else { Shows::Panel };
         Progress::showing(command, shows)
     }
@@ -39,12 +48,13 @@ impl Progress {
 
     fn showing(command: &'static str, shows: Shows) -> Self {
         let shows = if is_dumb() { Shows::Nothing } else { shows };
-        Progress(std::io::stderr().is_terminal().then(|| StatusPanel::start(command, shows)).flatten())
+        let panel = std::io::stderr().is_terminal().then(|| StatusPanel::start(command, shows)).flatten();
+        Progress { panel, log: None }
     }
 
     /// Removes it.
     pub(super) fn finish(&mut self) {
-        self.0.iter_mut().for_each(StatusPanel::finish);
+        self.panel.iter_mut().for_each(StatusPanel::finish);
     }
 
     /// Does a piece of work with one line about it. `show` says in words how far `done` of `total` is.
@@ -55,7 +65,7 @@ impl Progress {
         show: impl Fn(u64) -> String + Sync,
         work: impl FnOnce() -> T,
     ) -> T {
-        let Progress(Some(panel)) = Progress::line(command) else { return work() };
+        let Progress { panel: Some(panel), .. } = Progress::line(command) else { return work() };
         let (begin, over) = (Instant::now(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -79,7 +89,8 @@ impl Progress {
 impl Listener for Progress {
     fn hear(&mut self, event: &Event) {
         log(event);
-        self.0.iter_mut().for_each(|panel| panel.hear(event));
+        self.panel.iter_mut().for_each(|panel| panel.hear(event));
+        self.log.iter_mut().for_each(|log| log.hear(event));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The report on sample runs and on broken ones: the screen fits and says what is needed, the page shows
 //! nothing as markup that came from outside, and a `run.json` that is none is told so.
 
+mod anonymous;
 mod broken;
 
 use crate::support::samples;

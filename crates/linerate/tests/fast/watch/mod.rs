@@ -3,6 +3,6 @@
 
 pub(crate) mod captures;
 mod changes;
-mod fixture;
+pub(crate) mod fixture;
 mod metrics;
 mod recording;

@@ -129,7 +129,7 @@ fn it_draws_and_q_gives_the_terminal_back() {
     watch.press("4");
     watch.until("Memory");
     watch.press("?");
-    watch.until("pause, go on");
+    watch.until("redraw");
     watch.press("q");
     assert_eq!(watch.ended(), Some(0));
 }

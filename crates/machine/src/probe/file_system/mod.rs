@@ -54,7 +54,10 @@ impl<'a> BackingDevices<'a> {
     fn file_system(&self, mount: &Mount) -> FileSystem {
         let devices = self.devices(mount);
         let pool = devices.first().filter(|_| mount.kind == "btrfs").and_then(|device| self.pool(device));
+        let space = self.space(mount, &devices);
         FileSystem {
+            size_bytes: space.clone().map(|(_, all)| all),
+            free_bytes: space.map(|(free, _)| free),
             mount_point: mount.mount_point.clone(),
             kind: mount.kind.clone(),
             source: mount.source.clone(),
@@ -96,6 +99,17 @@ impl<'a> BackingDevices<'a> {
             "btrfs" => Some(self.pool(devices.first()?)?.array.clone()),
             "zfs" => Some(zfs::read(self.sysroot, &mount.source)),
             kind => stripe_options::read(kind, &mount.options, || self.block_bytes(mount)),
+        }
+    }
+
+    /// Free bytes and all. A server that does not answer must not hold up the probe: only local ones are asked.
+    fn space(&self, mount: &Mount, devices: &[String]) -> Fact<(u64, u64)> {
+        if !self.sysroot.is_live() || devices.is_empty() {
+            return Fact::unknown(NOT_RECORDED);
+        }
+        match linerate_system::file::space_at(&mount.mount_point) {
+            Ok(space) => Fact::Known(space),
+            Err(error) => Fact::unknown(format!("{}: {error}", mount.mount_point.display())),
         }
     }
 

@@ -125,6 +125,12 @@ pub struct FileSystem {
     /// (btrfs, since Linux 5.5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
+    /// Of one on local devices, on the live machine: bytes in all.
+    #[serde(default)]
+    pub size_bytes: Fact<u64>,
+    /// Bytes free to those who are not root.
+    #[serde(default)]
+    pub free_bytes: Fact<u64>,
 }
 
 /// How data is spread over several devices.

@@ -1,18 +1,19 @@
-//! The form of the page: families with their type, unit and help, samples with their labels.
+//! A page of metrics, as Prometheus reads it: families with their type, unit and help, samples with their
+//! labels.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 /// Which of the two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum MetricsForm {
     OpenMetrics,
     Text,
 }
 
 /// What a family is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FamilyKind {
+pub enum MetricKind {
     /// Its samples end in `_total`, its name does not.
     Counter,
     Gauge,
@@ -20,16 +21,16 @@ pub(crate) enum FamilyKind {
 
 /// A page that is being written.
 #[derive(Debug)]
-pub(crate) struct Page {
-    form: Form,
+pub struct MetricsPage {
+    form: MetricsForm,
     text: String,
 }
 
 /// One family that is being written; it stands on the page from its first sample on.
-pub(crate) struct Family<'a> {
-    page: &'a mut Page,
+pub struct MetricFamily<'a> {
+    page: &'a mut MetricsPage,
     name: String,
-    kind: FamilyKind,
+    kind: MetricKind,
     help: &'static str,
     written: BTreeSet<String>,
 }
@@ -37,29 +38,29 @@ pub(crate) struct Family<'a> {
 /// Units that a name may end in; then it is told as the family's unit.
 const UNITS: [&str; 5] = ["bytes", "seconds", "joules", "watts", "ratio"];
 
-impl Page {
-    pub(crate) fn new(form: Form) -> Self {
-        Page { form, text: String::new() }
+impl MetricsPage {
+    pub fn new(form: MetricsForm) -> Self {
+        MetricsPage { form, text: String::new() }
     }
 
     /// Begins a family: its name without `linerate_` and without `_total`.
-    pub(crate) fn family(&mut self, kind: FamilyKind, name: &str, help: &'static str) -> Family<'_> {
-        Family { page: self, name: format!("linerate_{name}"), kind, help, written: BTreeSet::new() }
+    pub fn family(&mut self, kind: MetricKind, name: &str, help: &'static str) -> MetricFamily<'_> {
+        MetricFamily { page: self, name: format!("linerate_{name}"), kind, help, written: BTreeSet::new() }
     }
 
     /// The whole page.
-    pub(crate) fn end(mut self) -> String {
-        if self.form == Form::OpenMetrics {
+    pub fn end(mut self) -> String {
+        if self.form == MetricsForm::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
     }
 }
 
-impl Family<'_> {
+impl MetricFamily<'_> {
     /// One sample; what is not known is none. A second one of the same labels is left out: a page with two is
     /// refused as a whole.
-    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: impl Into<Option<f64>>) -> &mut Self {
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Into<Option<f64>>) -> &mut Self {
         match value.into() {
             Some(value) if value.is_finite() => self.write(labels, &value),
             _ => {}
@@ -68,7 +69,7 @@ impl Family<'_> {
     }
 
     /// One sample of a counter of the kernel's, with all its digits.
-    pub(crate) fn count(&mut self, labels: &[(&str, &str)], value: impl Into<Option<u64>>) -> &mut Self {
+    pub fn count(&mut self, labels: &[(&str, &str)], value: impl Into<Option<u64>>) -> &mut Self {
         if let Some(value) = value.into() {
             self.write(labels, &value);
         }
@@ -83,7 +84,7 @@ impl Family<'_> {
             self.head();
         }
         if self.written.insert(own.clone()) {
-            let total = if self.kind == FamilyKind::Counter { "_total" } else { "" };
+            let total = if self.kind == MetricKind::Counter { "_total" } else { "" };
             let braces = if own.is_empty() { String::new() } else { format!("{{{own}}}") };
             let _ = writeln!(self.page.text, "{}{total}{braces} {value}", self.name);
         }
@@ -91,16 +92,16 @@ impl Family<'_> {
 
     fn head(&mut self) {
         let (kind, total) = match (self.kind, self.page.form) {
-            (FamilyKind::Gauge, _) => ("gauge", ""),
-            (FamilyKind::Counter, Form::OpenMetrics) => ("counter", ""),
+            (MetricKind::Gauge, _) => ("gauge", ""),
+            (MetricKind::Counter, MetricsForm::OpenMetrics) => ("counter", ""),
             // The older form knows the name of the sample alone.
-            (FamilyKind::Counter, Form::Text) => ("counter", "_total"),
+            (MetricKind::Counter, MetricsForm::Text) => ("counter", "_total"),
         };
         let name = &self.name;
         let _ = writeln!(self.page.text, "# HELP {name}{total} {}", self.help);
         let _ = writeln!(self.page.text, "# TYPE {name}{total} {kind}");
         let unit = UNITS.iter().find(|unit| name.ends_with(&format!("_{unit}")));
-        if let (Form::OpenMetrics, Some(unit)) = (self.page.form, unit) {
+        if let (MetricsForm::OpenMetrics, Some(unit)) = (self.page.form, unit) {
             let _ = writeln!(self.page.text, "# UNIT {name} {unit}");
         }
     }

@@ -1,0 +1,93 @@
+//! `linerate check`: measured briefly or read, held against this host's kept results, said in one line.
+
+use super::arguments::CheckArgs;
+use super::commands::{complain, flow_of, print, print_json, summary};
+use super::output::FormatArg;
+use super::saving::{ResultTarget, SaveTarget, keep, measured};
+use linerate_facts::failure::Failure;
+use linerate_facts::printable::printable;
+use linerate_measure::run::Run;
+use linerate_measure::run::conduct::conduct;
+use linerate_model::plan::Goal;
+use linerate_report::check::{CheckVerdict, HistoryCheck, check as judged};
+use linerate_report::results::{self, ResultStore};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Slower than usual.
+const SLOWER: u8 = 4;
+
+/// Does the command.
+pub(super) fn check(words: CheckArgs) -> Result<u8, Failure> {
+    // A file that cannot be written is said before half a minute of work.
+    if let Some(file) = &words.prometheus {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        linerate_system::file::may_write_in(folder).map_err(|error| unwritten(file, &error))?;
+    }
+    let (json, prometheus) = (words.json, words.prometheus.clone());
+    let run = match &words.result {
+        Some(result) => results::read(result)?,
+        None => {
+            // Without a place for results there is no history, now or later.
+            ResultStore::of_user()
+                .map_err(|why| Failure::Lacks(format!("check needs kept results: {why}")))?;
+            measure(words)?
+        }
+    };
+    let (earlier, elsewhere) = results::read_before(&run)?;
+    let found = judged(&run, &earlier, elsewhere);
+    if let Some(file) = &prometheus {
+        write_whole(file, &found.prometheus_text()).map_err(|error| unwritten(file, &error))?;
+    }
+    if json {
+        print_json(&found)?
+    } else {
+        print(&format!("{}: {}\n", printable(&found.host), found.sentence))?
+    }
+    if let (Some(summary), true) = (summary(&run.errors), json) {
+        complain(&summary);
+    }
+    Ok(status(&found))
+}
+
+fn status(check: &HistoryCheck) -> u8 {
+    match check.verdict {
+        CheckVerdict::Slower => SLOWER,
+        CheckVerdict::NotJudged => 1,
+        _ => 0,
+    }
+}
+
+fn measure(words: CheckArgs) -> Result<Run, Failure> {
+    let (goal, order) = flow_of(words.flow, words.protocol, &words.gentle)?;
+    let goal = Goal { budget_seconds: words.budget, ..goal };
+    let target = ResultTarget {
+        place: SaveTarget::Nowhere,
+        format: if words.json { FormatArg::Json } else { FormatArg::Text },
+        keep: false,
+    };
+    let (run, _) = measured(target, "check", &words.live, None, |context| conduct(context, goal, &order))?;
+    if !words.keeping.no_save {
+        keep(&run);
+    }
+    Ok(run)
+}
+
+/// A reader finds the old file or the new one: the collector reads at any time whatever ends in `.prom`, so the
+/// new one has another name until it is whole.
+fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(format!(".{}.new", std::process::id()));
+    let new = Path::new(&new);
+    let written = std::fs::File::create(new)
+        .and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.sync_all()))
+        .and_then(|()| std::fs::rename(new, file));
+    written.inspect_err(|_| drop(std::fs::remove_file(new)))
+}
+
+fn unwritten(file: &Path, error: &io::Error) -> Failure {
+    Failure::Lacks(format!(
+        "--prometheus {}: {error}; name a file in a folder that is there and that you may write",
+        file.display()
+    ))
+}

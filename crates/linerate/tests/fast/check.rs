@@ -1,0 +1,121 @@
+//! `linerate check` as a user meets it: measured once, then judged against a history.
+
+use crate::support::{disk, keep_apart, linerate};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+struct State(tempfile::TempDir);
+
+impl State {
+    fn new() -> State {
+        State(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn ran(&self, words: &[&str]) -> Output {
+        let mut command = linerate();
+        keep_apart(&mut command, self.0.path());
+        command.args(words).current_dir(self.0.path()).output().expect("linerate")
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("linerate/results")
+    }
+
+    /// Keeps a run of this host, of another day, whose path was this fast.
+    fn keep(&self, run: &Value, number: u32, rate: f64) {
+        let mut run = run.clone();
+        run["started"] = format!("2026-03-{number:02}T09:30:00Z").into();
+        for figure in run["measurements"].as_array_mut().expect("figures") {
+            let carried = figure["bytes_per_second"].as_f64().expect("a rate");
+            figure["bytes_per_second"] = (carried * rate).into();
+        }
+        std::fs::create_dir_all(self.folder()).expect("folders");
+        let kept = self.folder().join(format!("{number:06}.json"));
+        std::fs::write(kept, run.to_string()).expect("written");
+    }
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    (output.status.code(), String::from_utf8(text).expect("text"))
+}
+
+fn lab_run() -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/run-lab-disks.json");
+    serde_json::from_str(&std::fs::read_to_string(file).expect("a run")).expect("JSON")
+}
+
+#[test]
+fn a_kept_result_is_judged_by_those_before_it() {
+    let state = State::new();
+    let run = lab_run();
+    (1..=9).for_each(|day| state.keep(&run, day, 1.0 + 0.002 * f64::from(day % 3)));
+    let (status, line) = said(&state.ran(&["check", "@-1"]));
+    assert_eq!(status, Some(0), "{line}");
+    assert!(line.starts_with("lab-server: as usual: disk to network over tcp 197 MB/s"), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    state.keep(&run, 10, 0.6);
+    let prometheus = state.0.path().join("linerate.prom");
+    let file = prometheus.to_str().expect("a plain path");
+    let (status, line) = said(&state.ran(&["check", "@-1", "--prometheus", file]));
+    assert_eq!(status, Some(4), "{line}");
+    assert!(line.starts_with("lab-server: slower than usual: ") && line.lines().count() == 1, "{line}");
+    let text = std::fs::read_to_string(&prometheus).expect("the file");
+    assert!(text.contains("linerate_check_slower{stage=\"path\",name=\"tcp\"} 1\n"), "{text}");
+    let files = std::fs::read_dir(state.0.path()).expect("a folder").count();
+    assert_eq!(files, 2, "nothing but the results and the file is left");
+    let json: Value = serde_json::from_slice(&state.ran(&["check", "@-1", "--json"]).stdout).expect("JSON");
+    assert_eq!((&json["verdict"], &json["history"]["results"]), (&"slower".into(), &9.into()));
+    // Too early, of another machine, and what is no result.
+    let (status, line) = said(&state.ran(&["check", "@3"]));
+    assert!(status == Some(0) && line.contains("2 of the 8 earlier results"), "{line}");
+    let elsewhere = line_of_other_host(&state);
+    assert!(elsewhere.contains("10 results are of another machine"), "{elsewhere}");
+    assert_eq!(said(&state.ran(&["check", "@99"])).0, Some(3));
+}
+
+fn line_of_other_host(state: &State) -> String {
+    let file = state.0.path().join("other.json");
+    std::fs::write(&file, lab_run().to_string().replace("lab-server", "other").replace("2026-03", "2026-04"))
+        .expect("written");
+    let (status, line) = said(&state.ran(&["check", file.to_str().expect("a plain path")]));
+    assert_eq!(status, Some(0), "{line}");
+    line
+}
+
+#[test]
+fn what_cannot_be_written_or_kept_is_said_before_it_measures() {
+    let state = State::new();
+    let (status, line) = said(&state.ran(&["check", "--prometheus", "no/such/folder/a.prom"]));
+    assert!(status == Some(3) && line.contains("--prometheus no/such/folder/a.prom: "), "{line}");
+    let (status, line) = said(&state.ran(&["check", "@-1", "--source", "a"]));
+    assert!(status == Some(2) && line.contains("cannot be used with"), "{line}");
+    let mut command = linerate();
+    command.arg("check").env_remove("HOME").env_remove("XDG_STATE_HOME").current_dir(state.0.path());
+    let (status, line) = said(&command.output().expect("linerate"));
+    assert!(status == Some(3) && line.contains("set XDG_STATE_HOME or HOME"), "{line}");
+}
+
+#[test]
+fn a_check_measures_keeps_its_result_and_judges_the_next() {
+    let Some(place) = disk::place() else { return };
+    let state = State::new();
+    let place = place.path().to_str().expect("a plain path");
+    let words = ["check", "--scratch", place, "--amount", "64M", "--budget", "2", "--json"];
+    let first = state.ran(&words);
+    let (status, line) = said(&first);
+    let json: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert!(status == Some(0) && json["verdict"] == "too-few", "{line}");
+    let kept = std::fs::read_to_string(state.folder().join("000001.json")).expect("it is kept");
+    let kept: Value = serde_json::from_str(&kept).expect("JSON");
+    (1..=12).for_each(|day| state.keep(&kept, day, 1.0));
+    let second = state.ran(&words);
+    let (status, line) = said(&second);
+    let json: Value = serde_json::from_slice(&second.stdout).expect("JSON");
+    assert_eq!(json["history"]["results"], 12, "{line}");
+    let slower = json["verdict"] == "slower";
+    assert_eq!(status, Some(if slower { 4 } else { 0 }), "{line}");
+    assert!(json["figures"][0]["usual"]["bytes_per_second"].is_f64(), "{line}");
+    assert!(state.folder().join("000013.json").is_file());
+}

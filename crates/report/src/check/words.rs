@@ -1,0 +1,158 @@
+//! The one line of a check.
+
+use super::{CheckVerdict, CheckedFigure, HistoryCheck, KeptHistory, UsualRate};
+use crate::figure::{Unit, percent};
+use linerate_facts::printable::printable;
+use linerate_facts::wording::counted;
+use linerate_measure::measure::Stage;
+
+/// So many are named; `--json` has all.
+const MOST_CHANGES: usize = 6;
+const MOST_FIGURES: usize = 4;
+
+/// Verdict first, then the figures, then what changed.
+pub(super) fn sentence(check: &HistoryCheck) -> String {
+    let deciding: Vec<&CheckedFigure> = check.figures.iter().filter(|figure| figure.decides).collect();
+    let of = |verdict: CheckVerdict| deciding.iter().copied().filter(move |figure| figure.verdict == verdict);
+    match check.verdict {
+        CheckVerdict::NotJudged => not_judged(check),
+        CheckVerdict::TooFew => too_few(&check.history),
+        CheckVerdict::Unclear => unclear(of(CheckVerdict::Unclear).next()),
+        CheckVerdict::Usual => format!("as usual: {}.", as_usual(&deciding)),
+        CheckVerdict::Slower => format!(
+            "slower than usual: {}.{}{}",
+            listed(of(CheckVerdict::Slower), away),
+            also_slower(check),
+            changed(check)
+        ),
+        CheckVerdict::Faster => {
+            format!("faster than usual: {}.{}", listed(of(CheckVerdict::Faster), away), changed(check))
+        }
+    }
+}
+
+fn not_judged(check: &HistoryCheck) -> String {
+    match check.errors.first() {
+        Some(error) => format!("not judged, something failed: {}.", printable(error.trim_end_matches('.'))),
+        None => "not judged: nothing was measured that decides; the stage path is needed.".into(),
+    }
+}
+
+fn too_few(history: &KeptHistory) -> String {
+    let KeptHistory { results, needed, other_flows, other_machines } = *history;
+    let mut others = Vec::new();
+    if other_flows > 0 {
+        let measured = if other_flows == 1 { "was" } else { "were" };
+        others.push(format!(
+            "{} of this machine {measured} measured otherwise",
+            counted(other_flows, "result")
+        ));
+    }
+    if other_machines > 0 {
+        let are = if other_machines == 1 { "is" } else { "are" };
+        others.push(format!("{} {are} of another machine", counted(other_machines, "result")));
+    }
+    let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
+    format!("no judgement yet: {results} of the {needed} earlier results are kept that it needs{others}.")
+}
+
+fn unclear(figure: Option<&CheckedFigure>) -> String {
+    let Some((figure, usual)) = figure.and_then(|figure| Some((figure, figure.usual?))) else {
+        return "cannot judge: this machine changes its own speed.".into();
+    };
+    format!(
+        "cannot judge, this machine changes its own speed: {} is {} now, and by {} anything within {} is usual; \
+         below {} it would be slower.",
+        name(figure),
+        unit(figure).show(figure.bytes_per_second),
+        counted(usual.results, "earlier result"),
+        range(figure, &usual),
+        unit(figure).show(usual.far_below)
+    )
+}
+
+fn as_usual(figures: &[&CheckedFigure]) -> String {
+    listed(figures.iter().copied(), |figure| {
+        let usual = figure.usual.map_or_else(String::new, |usual| {
+            format!(" (usually {}, {})", range(figure, &usual), counted(usual.results, "result"))
+        });
+        format!("{} {}{usual}", name(figure), unit(figure).show(figure.bytes_per_second))
+    })
+}
+
+fn away(figure: &CheckedFigure) -> String {
+    let shown = unit(figure).show(figure.bytes_per_second);
+    let Some(usual) = figure.usual else { return format!("{} {shown}", name(figure)) };
+    let ratio = figure.bytes_per_second / usual.bytes_per_second;
+    let side = if ratio < 1.0 { "below" } else { "above" };
+    let row = if figure.in_a_row > 1 { format!("; {} in a row", figure.in_a_row) } else { String::new() };
+    format!(
+        "{} {shown}, {} {side} the usual {} ({}, {}{row})",
+        name(figure),
+        percent((ratio - 1.0).abs()),
+        unit(figure).show(usual.bytes_per_second),
+        range(figure, &usual),
+        counted(usual.results, "result")
+    )
+}
+
+/// Where it comes from: the stages that are slower, too.
+fn also_slower(check: &HistoryCheck) -> String {
+    let slower = |figure: &&CheckedFigure| !figure.decides && figure.verdict == CheckVerdict::Slower;
+    let mut parts = check.figures.iter().filter(slower).peekable();
+    if parts.peek().is_none() {
+        return String::new();
+    }
+    let all = listed(parts, |figure| {
+        let ratio = figure.usual.map_or(1.0, |usual| figure.bytes_per_second / usual.bytes_per_second);
+        format!("{} (−{})", name(figure), percent(1.0 - ratio))
+    });
+    format!(" Slower, too: {all}.")
+}
+
+fn changed(check: &HistoryCheck) -> String {
+    let since = check.usual_until.as_deref().map(|time| printable(time).chars().take(10).collect::<String>());
+    let since = since.unwrap_or_default();
+    let mut parts = check.changes.iter().take(MOST_CHANGES);
+    let Some(first) = parts.next() else {
+        return format!(" Nothing that linerate reads of the machine has changed since {since}.");
+    };
+    let words: Vec<String> = std::iter::once(first)
+        .chain(parts)
+        .map(|change| format!("{} {} → {}", change.what, short(&change.usual), short(&change.now)))
+        .collect();
+    let more = check.changes.len().saturating_sub(MOST_CHANGES);
+    let more = if more > 0 { format!("; {more} more (--json)") } else { String::new() };
+    format!(" Changed since {since}: {}{more}.", words.join("; "))
+}
+
+/// Long lists, such as a kernel's command line, would hide the rest.
+fn short(value: &str) -> String {
+    linerate_facts::printable::shortened(value, 60)
+}
+
+fn listed<'a>(
+    figures: impl Iterator<Item = &'a CheckedFigure>,
+    words: impl Fn(&CheckedFigure) -> String,
+) -> String {
+    let all: Vec<String> = figures.map(words).collect();
+    let more = all.len().saturating_sub(MOST_FIGURES);
+    let shown = all.into_iter().take(MOST_FIGURES).collect::<Vec<_>>().join("; ");
+    if more > 0 { format!("{shown}; {more} more (--json)") } else { shown }
+}
+
+fn name(figure: &CheckedFigure) -> String {
+    match figure.stage {
+        Stage::Path => format!("disk to network over {}", printable(&figure.name)),
+        stage => format!("{stage} {}", printable(&figure.name)),
+    }
+}
+
+fn range(figure: &CheckedFigure, usual: &UsualRate) -> String {
+    let [low, high] = usual.interval;
+    unit(figure).show_range(low, high)
+}
+
+fn unit(figure: &CheckedFigure) -> Unit {
+    if figure.stage == Stage::Network { Unit::Bits } else { Unit::Bytes }
+}
