@@ -82,26 +82,47 @@ fn a_wait_for_the_network_names_the_part_of_this_host() {
     assert!(judge(&evidence).limits[0].to_string().ends_with(": CPU 3 is 99 % busy"));
 }
 
-#[test]
-fn a_full_cpu_of_another_program_does_not_make_a_flow_wait() {
-    let workers = WorkerEvidence { count: 2, waiting_sink: 0.8, ..WorkerEvidence::default() };
-    let cpus = |full: CoreUse| {
-        (0..64).map(|core| if core == full.core { full } else { cpu(core, 0.1, 0.0) }).collect()
-    };
-    let with = |full: CoreUse| Evidence {
+/// Two workers that wait for the network on a host of 64 CPUs, one of them full.
+fn one_full_of_many(full: CoreUse, busy: f64, kernel: f64) -> Evidence {
+    let workers =
+        WorkerEvidence { count: 2, busy, busiest: busy, waiting_sink: 0.7, ..WorkerEvidence::default() };
+    let of = |core| if core == full.core { full } else { cpu(core, 0.1, 0.0) };
+    Evidence {
         route: Route::DisksToNetwork,
         workers: Some(workers),
         worker_cpus: vec![0, 1],
-        cpus: cpus(full),
-        cpu_users: Some(CpuUsers { own: 0.02, kernel: 0.01, others: 0.02 }),
+        cpus: (0..64).map(of).collect(),
+        cpu_users: Some(CpuUsers { own: 0.02, kernel: kernel / 64.0, others: 0.2 }),
         ..Evidence::default()
-    };
-    let other = with(cpu(40, 0.99, 0.0));
-    assert!(matches!(&judge(&other).limits[0], Limit::Sink { part: None, .. }), "{:?}", judge(&other).limits);
-    // The CPU of the workers, and one that takes their interrupts.
-    assert_eq!(kind(&with(cpu(1, 0.99, 0.0))), Some(LimitKind::Cpu));
-    let interrupts = CoreUse { core: 40, user: 0.1, softirq: 0.89, idle: 0.01, ..CoreUse::default() };
-    assert_eq!(kind(&with(interrupts)), Some(LimitKind::Cpu));
+    }
+}
+
+#[test]
+fn of_many_cpus_only_a_full_one_that_the_flow_needs_makes_it_wait() {
+    let in_system =
+        |core, softirq| CoreUse { core, system: 0.99 - softirq, softirq, idle: 0.01, ..CoreUse::default() };
+    let waits = |evidence: &Evidence| matches!(judge(evidence).limit(), Some(Limit::Sink { part: None, .. }));
+    // A program's, in its own code or in the kernel's; interrupts of another flow's NIC.
+    for other in [cpu(40, 0.99, 0.0), in_system(40, 0.0), in_system(40, 0.9)] {
+        assert!(waits(&one_full_of_many(other, 0.25, 0.1)), "{other:?}");
+    }
+    // A hog beside a worker that wants little of its CPU.
+    assert!(waits(&one_full_of_many(cpu(1, 0.99, 0.0), 0.05, 0.1)));
+    let needed = [
+        ("the worker's", one_full_of_many(cpu(1, 0.99, 0.0), 0.25, 0.1)),
+        ("its NIC's interrupts", one_full_of_many(in_system(40, 0.9), 0.25, 0.9)),
+        ("a thread of the kernel, or a receiver here", one_full_of_many(in_system(40, 0.0), 0.25, 0.95)),
+    ];
+    for (whose, evidence) in needed {
+        assert_eq!(kind(&evidence), Some(LimitKind::Cpu), "{whose}");
+    }
+    // A flow of which nobody knows where it runs.
+    let unknown =
+        |full| Evidence { worker_cpus: Vec::new(), cpu_users: None, ..one_full_of_many(full, 0.25, 0.0) };
+    assert!(waits(&unknown(cpu(40, 0.99, 0.0))));
+    assert_eq!(kind(&unknown(in_system(40, 0.9))), Some(LimitKind::Cpu));
+    let two = Evidence { cpus: vec![cpu(0, 0.99, 0.0), cpu(1, 0.2, 0.0)], ..unknown(cpu(0, 0.99, 0.0)) };
+    assert_eq!(kind(&two), Some(LimitKind::Cpu), "one of two is as likely its own as not");
 }
 
 #[test]
@@ -307,6 +328,15 @@ fn a_closed_window_is_named_before_what_waits_for_it() {
     };
     assert_eq!(kind(&full(1e6)), Some(LimitKind::Window));
     assert_eq!(kind(&full(115e6)), Some(LimitKind::Cpu));
+    // Others fill them: a sender that gets too little of a CPU closes no window.
+    let wants = WorkerEvidence { busy: 0.3, busiest: 0.3, ..evidence.workers.expect("workers") };
+    let hogged = Evidence {
+        cpu_users: Some(CpuUsers { own: 0.1, kernel: 0.05, others: 0.83 }),
+        workers: Some(wants),
+        worker_cpus: vec![0],
+        ..full(115e6)
+    };
+    assert_eq!(kind(&hogged), Some(LimitKind::Window));
     let starved = ReceiverEvidence { busiest_thread: 0.97, ..ReceiverEvidence::default() };
     assert_eq!(kind(&Evidence { receiver: Some(starved), ..evidence }), Some(LimitKind::Receiver));
 }
