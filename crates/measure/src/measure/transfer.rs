@@ -27,7 +27,7 @@ const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 /// A cached file is read so many blocks ahead.
 const CACHED_BLOCKS: u32 = 2;
 /// Blocks beyond the read depth: reading goes on while one is sent.
-const EXTRA_BLOCKS: usize = 2;
+pub(super) const EXTRA_BLOCKS: usize = 2;
 
 /// What was seen of a flow, with what is needed to describe it.
 pub(super) struct Observed {
