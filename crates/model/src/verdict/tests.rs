@@ -154,6 +154,7 @@ fn claim(kind: LimitKind) -> Claim<'static> {
         least_rounds: 6,
         distrust: None,
         of_predicted: Some(0.99),
+        of_predicted_interval: None,
         burst: 1.0,
     }
 }
@@ -208,6 +209,17 @@ fn only_what_the_path_shows_is_confirmed() {
         let off = Claim { of_predicted: Some(ratio), ..disk };
         assert_eq!(of(&off, &source), (Verdict::Unexplained, Some(Doubt::Ratio)));
         assert_eq!(of(&off, &sink), (Verdict::Contradicted, None));
+    }
+    // Rounds that are far apart from each other say neither that it agrees nor that it does not.
+    for (ratio, rounds, expected) in [
+        (0.88, [0.69, 1.05], Doubt::Unsteady { low: 69, high: 105 }),
+        (1.2, [1.04, 1.5], Doubt::Unsteady { low: 104, high: 150 }),
+        (0.88, [0.8, 0.94], Doubt::Ratio),
+        (1.2, [1.1, 1.5], Doubt::Ratio),
+    ] {
+        let wide = Claim { of_predicted: Some(ratio), of_predicted_interval: Some(rounds), ..disk };
+        assert_eq!(of(&wide, &source), (Verdict::Unexplained, Some(expected)));
+        assert_eq!(of(&Claim { of_predicted: Some(0.98), ..wide }, &source), (Verdict::Confirmed, None));
     }
     // Between what lasts and what a full bucket gives.
     let bucket = Claim { of_predicted: Some(1.34), burst: 4.0, ..disk };
