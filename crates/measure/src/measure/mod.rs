@@ -19,6 +19,7 @@ mod rounds;
 mod running;
 pub mod statistics;
 pub mod streams;
+mod tcp_figures;
 mod transfer;
 mod trust;
 mod window;
