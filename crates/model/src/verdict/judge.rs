@@ -39,7 +39,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
                 Missing::NothingNear
             }
             Err(missing) => {
-                limits.extend(steal(&evidence.cpus));
+                limits.extend(steal(&evidence.cpus, CPU_OF_OTHERS));
                 missing
             }
         },
@@ -56,7 +56,7 @@ fn machine(evidence: &Evidence) -> Vec<Limit> {
     found.extend(evidence.disks.iter().filter(|disk| is_deep(disk)).cloned().map(Limit::DiskDeep));
     found.extend(drops(evidence));
     found.extend(tcp(evidence));
-    found.extend(steal(&evidence.cpus));
+    found.extend(steal(&evidence.cpus, STOLEN));
     found
 }
 
@@ -213,10 +213,13 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         return Ok(full);
     }
     // Sends take what is read at once, and the disks never have nothing to do.
+    let pauses = busiest(&evidence.disks).and_then(|disk| Some((disk.name.clone(), 1.0 - disk.busy?)));
+    let pauses = pauses.filter(|(_, share)| *share > 1.0 - DISK_BUSY);
     never_pause(&evidence.disks).cloned().map(Limit::DiskBusy).ok_or(Missing::NoSinglePart {
         busy,
         waiting_source,
         waiting_sink,
+        pauses,
     })
 }
 
@@ -309,8 +312,8 @@ fn cpus(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> 
     Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest, users })
 }
 
-fn steal(all: &[CoreUse]) -> Option<Limit> {
-    let most = all.iter().filter(|cpu| is_stolen(cpu)).max_by(|a, b| a.steal.total_cmp(&b.steal))?;
+fn steal(all: &[CoreUse], least: f64) -> Option<Limit> {
+    let most = all.iter().filter(|cpu| cpu.steal >= least).max_by(|a, b| a.steal.total_cmp(&b.steal))?;
     Some(Limit::Steal { cpu: most.core, share: most.steal })
 }
 

@@ -127,8 +127,12 @@ fn of_many_cpus_only_a_full_one_that_the_flow_needs_makes_it_wait() {
 
 #[test]
 fn stolen_time_is_named_where_nothing_else_limits() {
-    let evidence = Evidence { route: Route::Network, cpus: vec![cpu(1, 0.5, 0.05)], ..Evidence::default() };
-    assert_eq!(kind(&evidence), Some(LimitKind::Steal));
+    let stolen =
+        |route, share| kind(&Evidence { route, cpus: vec![cpu(1, 0.5, share)], ..Evidence::default() });
+    assert_eq!(stolen(Route::Machine, 0.05), Some(LimitKind::Steal));
+    // A twentieth of a CPU explains no flow.
+    assert_eq!(stolen(Route::Network, 0.08), None);
+    assert_eq!(stolen(Route::Network, 0.15), Some(LimitKind::Steal));
     assert!(!is_full(&CoreUse::default()), "nothing was read of it");
 }
 
@@ -376,6 +380,8 @@ fn a_disk_that_always_has_its_reads_limits_a_worker_that_waits_for_nothing_in_pa
     };
     assert_eq!(kind(&kept(3.6)), Some(LimitKind::Disk));
     assert_eq!(kind(&kept(1.5)), None);
+    let missing = judge(&kept(1.5)).missing.map(|missing| missing.to_string()).unwrap_or_default();
+    assert!(missing.ends_with("none is half of it; sda has nothing to do for 10 % of it"), "{missing}");
 }
 
 fn number() -> impl Strategy<Value = f64> {

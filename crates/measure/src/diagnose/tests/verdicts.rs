@@ -232,7 +232,7 @@ struct Rounds {
 impl Rounds {
     /// A path that always has its reads at the disk.
     fn measured(&self) -> Case {
-        let lab = Lab { receiver: UNSHAPED, ..lab(&[1600.0], &[2700.0]) };
+        let lab = Lab { receiver: UNSHAPED, cost: (0.03, 0.15), ..lab(&[1600.0], &[2700.0]) };
         let mut case = with_path(lab.measured(), |path| {
             waits(path, 0.18, 0.27);
             path.workers.iter_mut().for_each(|worker| {
