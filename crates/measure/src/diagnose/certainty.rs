@@ -1,8 +1,9 @@
 //! How sure it is what limits the flow: the prediction as a claim, the path as its witness.
 
 use super::figures::{Figures, flagged};
-use super::predict::{DiskLimit, Prediction, are_full};
+use super::predict::{DiskLimit, Prediction, are_full, by_rounds};
 use super::product::EvidenceFigure;
+use crate::measure::interval::Interval;
 use crate::measure::{LimitedBy, Measurement, Stage};
 use linerate_facts::usage::CoreUse;
 use linerate_model::plan::schedule::LEAST_ROUNDS;
@@ -31,7 +32,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
     let path = figures.path(prediction.protocol);
     let evidence = path.map(|path| of_path(path, figures)).unwrap_or_default();
     let judgement = judge(&evidence);
-    let tied = tied(prediction);
+    let tied = tied(prediction, figures);
     let tied_kinds: Vec<LimitKind> =
         part_kinds(prediction, &tied).into_iter().map(|kind| limit_kind(prediction, kind)).collect();
     let achieved = prediction.achieved(figures);
@@ -43,6 +44,7 @@ pub(super) fn judged(prediction: &Prediction, plan: &Plan, figures: &Figures) ->
         least_rounds: LEAST_ROUNDS,
         distrust: distrust(prediction, plan, figures),
         of_predicted: measured.then_some(achieved.of_predicted),
+        of_predicted_interval: achieved.of_predicted_interval,
         burst: burst(prediction, figures),
     };
     let (verdict, doubt) = verdict(&claim, &judgement);
@@ -99,11 +101,19 @@ fn of_path(path: &Measurement, figures: &Figures) -> Evidence {
     evidence
 }
 
-/// Another limit that the figures cannot tell from the cut.
-fn tied(prediction: &Prediction) -> Vec<String> {
-    let lifted = prediction.model.solve_without(&prediction.solution.cut);
+/// Another limit that the figures cannot tell from the cut: in the same rounds, where both were measured in them;
+/// what changes with the minute changes both.
+fn tied(prediction: &Prediction, figures: &Figures) -> Vec<String> {
+    let cut = &prediction.solution.cut;
+    let lifted = prediction.model.solve_without(cut);
     let rates = prediction.solution.bytes_per_second.known().zip(lifted.bytes_per_second.known());
     let Some((flow, next)) = rates else { return Vec::new() };
+    let rounds = |ids| prediction.of_rounds(figures, ids);
+    if let Some((cut, other)) = rounds(cut).zip(rounds(&lifted.cut))
+        && let Some(times) = Interval::of(&by_rounds(other, cut))
+    {
+        return if times.low * (next / flow) <= 1.0 + SAME { lifted.cut } else { Vec::new() };
+    }
     let ends = |ids: &[String], rate: f64| {
         let same = [rate * (1.0 - SAME / 2.0), rate * (1.0 + SAME / 2.0)];
         prediction.interval_of(ids).map_or(same, |[low, high]| [low.min(same[0]), high.max(same[1])])

@@ -9,7 +9,7 @@ use super::figures::{Figures, held, holder, workers_rate};
 use super::product::Achieved;
 use super::shared::{share_disks, share_nics};
 use crate::measure::interval::Interval;
-use crate::measure::statistics::median;
+use crate::measure::statistics::middle_of_pairs;
 use crate::measure::{LimitedBy, Measurement};
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_bytes_rate;
@@ -64,7 +64,8 @@ impl Prediction {
             return Achieved { bytes_per_second, interval, ..Achieved::default() };
         };
         let ratios = self.ratios(figures, path, predicted);
-        let of_predicted = if ratios.is_empty() { bytes_per_second / predicted } else { median(&ratios) };
+        let of_predicted =
+            if ratios.is_empty() { bytes_per_second / predicted } else { middle_of_pairs(&ratios) };
         let of_predicted_interval = Interval::of(&ratios).map(|found| [found.low, found.high]);
         Achieved { bytes_per_second, interval, of_predicted, of_predicted_interval }
     }
@@ -72,21 +73,22 @@ impl Prediction {
     /// Achieved ÷ predicted in each round: what limits was measured in the same round, and had the same
     /// neighbours. Against the one prediction where it was not.
     fn ratios(&self, figures: &Figures, path: &Measurement, predicted: f64) -> Vec<f64> {
-        let kind = self.solution.cut.iter().find_map(|id| self.resource(id)).map(|resource| resource.kind);
-        let limiting = match kind {
-            Some(ResourceKind::Disk | ResourceKind::Controller) => figures.disks_together(),
-            Some(ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Window | ResourceKind::Loss) => {
+        let of_all = path.bytes_per_second / predicted;
+        match self.of_rounds(figures, &self.solution.cut).map(|limiting| by_rounds(path, limiting)) {
+            Some(rounds) if !rounds.is_empty() => rounds.into_iter().map(|times| times * of_all).collect(),
+            _ => path.samples.iter().map(|rate| rate / predicted).filter(|ratio| ratio.is_finite()).collect(),
+        }
+    }
+
+    /// The figure of the rounds in which these parts were measured; none for what is reckoned from others.
+    pub(crate) fn of_rounds<'a>(&self, figures: &'a Figures, ids: &[String]) -> Option<&'a Measurement> {
+        match ids.iter().find_map(|id| self.resource(id))?.kind {
+            ResourceKind::Disk | ResourceKind::Controller => figures.disks_together(),
+            ResourceKind::Nic | ResourceKind::Receiver | ResourceKind::Window | ResourceKind::Loss => {
                 figures.networks_together(self.protocol, false)
             }
             _ => None,
-        };
-        let limiting = limiting.filter(|figure| figure.samples.len() == path.samples.len());
-        let in_round = |round: usize| {
-            let now = limiting.map_or(1.0, |figure| figure.samples[round] / figure.bytes_per_second);
-            predicted * now
-        };
-        let each = path.samples.iter().enumerate().map(|(round, rate)| rate / in_round(round));
-        each.filter(|ratio| ratio.is_finite()).collect()
+        }
     }
 
     /// The prediction, with its interval where all of the cut have one.
@@ -176,6 +178,19 @@ fn of_disks(cut: &[String], figures: &Figures) -> DiskLimit {
         members: all.iter().map(|(members, _)| members).sum(),
         busiest: all.iter().map(|(_, busiest)| *busiest).fold(0.0, f64::max),
     })
+}
+
+/// How many times as much of its own rate as the other of its a figure had in each round, where they have as many.
+pub(super) fn by_rounds(figure: &Measurement, other: &Measurement) -> Vec<f64> {
+    if figure.samples.len() != other.samples.len() {
+        return Vec::new();
+    }
+    let shares = |figure: &Measurement| {
+        let whole = figure.bytes_per_second;
+        figure.samples.iter().map(|sample| sample / whole).collect::<Vec<f64>>()
+    };
+    let rounds = shares(figure).into_iter().zip(shares(other));
+    rounds.map(|(share, other)| share / other).filter(|times| times.is_finite()).collect()
 }
 
 /// A resource of the plan; what is no number in a file that somebody edited is unknown.

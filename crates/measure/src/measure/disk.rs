@@ -5,10 +5,11 @@ use super::access::{Burst, SHORT_WINDOW_SECONDS, Series, burst};
 use super::product::{Measurement, Stage, WorkerResult};
 use super::read_again::{Dealt, Look, READ_AGAIN};
 use super::running::{RunningWorkers, worker_results};
+use super::transfer::EXTRA_BLOCKS;
 use super::window::{OwnMeter, WindowObservation, WindowSpec};
 use linerate_facts::units::show_size;
-use linerate_model::plan::SourcePlan;
 use linerate_model::plan::schedule::alone_disks;
+use linerate_model::plan::{SourcePlan, WorkerPlan};
 use linerate_system::file;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
@@ -53,11 +54,20 @@ pub(super) struct DiskObservation {
     pub seen: WindowObservation,
     engine: String,
     flags: Vec<String>,
-    cores: Vec<Option<u32>>,
+    threads: Vec<ReadingThread>,
     /// Of each source, one a look.
     looks: Vec<Vec<Look>>,
     /// Of short windows, bytes per second.
     rates: Vec<f64>,
+}
+
+/// A thread that reads a source.
+#[derive(Clone, Copy, Debug)]
+struct ReadingThread {
+    source: usize,
+    core: Option<u32>,
+    /// Reads in flight.
+    reads: u32,
 }
 
 impl DiskObservation {
@@ -152,7 +162,23 @@ fn longer_window(seen: &WindowObservation, window: Duration, wanted: u64) -> Opt
     short.then(|| needed.min(LONGEST_ALONE)).filter(|longer| *longer > window)
 }
 
-/// Reads them for some windows.
+/// Those that read these sources on the path, each with its core and its reads in flight; one for a source that
+/// no worker has.
+fn threads(stages: &Stages<'_>, sources: &[usize]) -> Vec<ReadingThread> {
+    let of = |(position, source): (usize, &usize)| {
+        let workers = stages.plan.workers.iter().filter(|worker| worker.source == *source);
+        let thread = |worker: &WorkerPlan| (Some(worker.core), stages.reads_of(worker));
+        let mut threads: Vec<_> = workers.map(thread).collect();
+        if threads.is_empty() {
+            threads.push((stages.core_for(position), stages.plan.sources[*source].queue_depth));
+        }
+        let source = *source;
+        threads.into_iter().map(move |(core, reads)| ReadingThread { source, core, reads })
+    };
+    sources.iter().enumerate().flat_map(of).collect()
+}
+
+/// Reads them for some windows, as the path does: the same threads, with as many blocks.
 pub(super) fn observe(
     stages: &mut Stages<'_>,
     readers: &Readers,
@@ -162,21 +188,19 @@ pub(super) fn observe(
     let mut running = RunningWorkers::new(stages.stop, stages.goal.idle);
     let rate_limit = stages.rate_limit();
     let mut flags = Vec::new();
-    let (mut cores, mut begins) = (Vec::new(), Vec::new());
-    for (position, index) in sources.iter().enumerate() {
-        let plan = &stages.plan.sources[*index];
-        let cursor = &stages.reading[*index].cursor;
-        begins.push(Dealt::now(cursor));
-        let source = open_with(plan, &mut flags, cursor)?;
-        let core = stages.core_for(position, *index);
-        cores.push(core);
+    let threads = threads(stages, sources);
+    let begins: Vec<Dealt> =
+        sources.iter().map(|source| Dealt::now(&stages.reading[*source].cursor)).collect();
+    for thread in &threads {
+        let plan = &stages.plan.sources[thread.source];
+        let source = open_with(plan, &mut flags, &stages.reading[thread.source].cursor)?;
         let worker = WorkerStart {
-            core,
+            core: thread.core,
             source,
             destination: Destination::Null { reads: readers.reads },
             block_bytes: plan.block_bytes as usize,
-            depth: stages.reads_of_source(*index) as usize,
-            extra_blocks: 0,
+            depth: thread.reads as usize,
+            extra_blocks: EXTRA_BLOCKS,
             verify: false,
             patience: stages.patience(),
             rate_limit: rate_limit.clone(),
@@ -188,20 +212,26 @@ pub(super) fn observe(
     let mut meter = OwnMeter(running.counters.clone());
     let mut series = Series::new();
     let seen = stages.watch(&mut running, &mut meter, windows, Stage::Disk, &mut series)?;
-    stages.was_read(sources, &running);
+    let read: Vec<usize> = threads.iter().map(|thread| thread.source).collect();
+    stages.was_read(&read, &running);
     for (position, error) in running.finish() {
-        stages.failed(format!("disk {}: {error}", stages.plan.sources[sources[position]].resource));
+        stages.failed(format!("disk {}: {error}", stages.plan.sources[read[position]].resource));
     }
-    let looks = sources.iter().zip(begins).zip(&seen.workers).map(|((source, begin), worker)| {
-        vec![stages.reading[*source].looked(begin, worker.bytes_per_second)]
-    });
+    let rate = |source: usize| -> f64 {
+        let own = threads.iter().zip(&seen.workers).filter(|(thread, _)| thread.source == source);
+        own.map(|(_, worker)| worker.bytes_per_second).sum()
+    };
+    let looks = sources
+        .iter()
+        .zip(begins)
+        .map(|(source, begin)| vec![stages.reading[*source].looked(begin, rate(*source))]);
     let looks = looks.collect();
-    Ok(DiskObservation { seen, engine, flags, cores, looks, rates: series.rates() })
+    Ok(DiskObservation { seen, engine, flags, threads, looks, rates: series.rates() })
 }
 
 /// The figure.
 pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskObservation) -> Measurement {
-    let DiskObservation { seen, engine, flags, cores, .. } = observed;
+    let DiskObservation { seen, engine, flags, threads, .. } = observed;
     let sources = &readers.sources;
     let mut resources: Vec<&str> =
         sources.iter().map(|index| stages.plan.sources[*index].resource.as_str()).collect();
@@ -211,7 +241,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     stages.part_members(&mut measurement);
     measurement.together = sources.len() == stages.plan.sources.len();
     measurement.workers =
-        worker_results(seen, |position| (stages.plan.sources[sources[position]].resource.clone(), None));
+        worker_results(seen, |at| (stages.plan.sources[threads[at].source].resource.clone(), None));
     let first = &stages.plan.sources[sources[0]];
     measurement.method = format!(
         "sequential reads, {}, {} × {}, {engine}",
@@ -219,8 +249,8 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
         show_size(first.block_bytes),
         stages.reads_of_source(sources[0]),
     );
-    for ((worker, index), core) in measurement.workers.iter_mut().zip(sources).zip(cores) {
-        (worker.queue_depth, worker.core) = (stages.reads_of_source(*index), *core);
+    for (worker, thread) in measurement.workers.iter_mut().zip(threads) {
+        (worker.queue_depth, worker.core) = (thread.reads, thread.core);
     }
     if let Some(burst) = observed.burst() {
         // A mean of both would be neither; what lasts is what counts.
@@ -251,7 +281,7 @@ pub(super) fn describe(stages: &Stages<'_>, readers: &Readers, observed: &DiskOb
     if !measurement.read_again.is_empty() && measurement.distrust().is_some() {
         measurement.flags.push(READ_AGAIN.into());
     }
-    let cores: Vec<u32> = cores.iter().copied().flatten().collect();
+    let cores: Vec<u32> = threads.iter().filter_map(|thread| thread.core).collect();
     super::trust::flag(&mut measurement, seen, &cores);
     measurement
 }

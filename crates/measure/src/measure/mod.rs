@@ -19,6 +19,7 @@ mod rounds;
 mod running;
 pub mod statistics;
 pub mod streams;
+mod tcp_figures;
 mod transfer;
 mod trust;
 mod window;
@@ -272,11 +273,10 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// The core for a reader of this source: its first worker's; sources without a worker are dealt round.
-    fn core_for(&self, position: usize, source: usize) -> Option<u32> {
-        let worker = self.plan.workers.iter().find(|worker| worker.source == source);
+    /// The core for a reader of a source without a worker: they are dealt round.
+    fn core_for(&self, position: usize) -> Option<u32> {
         let cores = self.cores();
-        worker.map(|worker| worker.core).or_else(|| cores.get(position % cores.len().max(1)).copied())
+        cores.get(position % cores.len().max(1)).copied()
     }
 
     /// How long a worker may make no progress: shorter than a user's patience, longer than any slow disk's

@@ -112,12 +112,13 @@ impl Look {
 }
 
 impl ReadAgain {
-    /// What speaks against taking the rate for the device's.
-    fn distrust(&self) -> Option<Distrust> {
+    /// What speaks against taking the rate for the device's, of which a share is sure: a machine that changes its
+    /// speed reads again faster, or slower, without a cache.
+    fn distrust(&self, sure: f64) -> Option<Distrust> {
         match (self.first_bytes_per_second, self.again_bytes_per_second) {
             _ if self.bytes == 0 => None,
             (None, _) => Some(Distrust::NoFirstReading),
-            (Some(first), Some(again)) if again > FASTER_AGAIN * first => Some(Distrust::FasterAgain),
+            (Some(first), Some(again)) if sure * again > FASTER_AGAIN * first => Some(Distrust::FasterAgain),
             _ => None,
         }
     }
@@ -131,7 +132,8 @@ impl Measurement {
         if self.flags.iter().any(|flag| flag == "page-cache") {
             return Some(Distrust::Cache);
         }
-        let again = self.read_again.iter().filter_map(ReadAgain::distrust);
+        let low = self.interval.map(|[low, _]| low / self.bytes_per_second).filter(|low| low.is_finite());
+        let again = self.read_again.iter().filter_map(|again| again.distrust(low.unwrap_or(1.0)));
         let faster = again.max_by_key(|why| *why == Distrust::FasterAgain);
         faster.or_else(|| self.not_seen.iter().any(uncounted).then_some(Distrust::Uncounted))
     }
@@ -166,6 +168,12 @@ mod tests {
             assert_eq!(figure.read_again[0].bytes, 210);
             assert_eq!(figure.distrust(), expected, "{megabytes} MB/s again");
         }
+        // On a machine that changes its speed as much from round to round.
+        let mut unsteady = figure(&source, &[first, look(100, 100, 700.0)]);
+        (unsteady.bytes_per_second, unsteady.interval) = (700e6, Some([510e6, 930e6]));
+        assert_eq!(unsteady.distrust(), None);
+        unsteady.interval = Some([680e6, 720e6]);
+        assert_eq!(unsteady.distrust(), Some(Distrust::FasterAgain));
         // A look that is half of each says neither.
         let mixed = figure(&source, &[first, look(100, 70, 900.0)]);
         assert_eq!((mixed.read_again[0].again_bytes_per_second, mixed.distrust()), (None, None));

@@ -43,9 +43,13 @@ pub(super) fn take_turns(stages: &mut Stages<'_>, wanted: &[Stage], peers: &mut 
         if stages.stopped() || round >= LEAST_ROUNDS && turns.iter().all(|turn| turn.is_sure(stages)) {
             break;
         }
-        for turn in turns.iter_mut().filter(|turn| turn.failures < MOST_FAILURES) {
+        for at in order(&turns.iter().map(|turn| turn.label().0).collect::<Vec<_>>(), round) {
+            let turn = &mut turns[at];
             if stages.stopped() {
                 break;
+            }
+            if turn.failures >= MOST_FAILURES {
+                continue;
             }
             peers.keep_alive();
             turn.take(stages, peers, round, rounds);
@@ -89,6 +93,22 @@ fn fit_round_trips(stages: &mut Stages<'_>, turns: &mut [Turn], rounds: u32) -> 
         stages.note(format!("round trips of {:.0} ms take longer windows: {note}", trip * 1e3));
     });
     rounds
+}
+
+/// The order of the turns of these stages in a round. What a path is held against comes right before or after it,
+/// the disks between the paths of both protocols; every second round goes the other way, so that what changes
+/// steadily meanwhile is as often before as behind.
+fn order(stages: &[Stage], round: u32) -> Vec<usize> {
+    let (disks, flows): (Vec<usize>, Vec<usize>) =
+        (0..stages.len()).partition(|at| stages[*at] == Stage::Disk);
+    let first = flows.iter().position(|at| stages[*at] == Stage::Path).map_or(0, |path| path + 1);
+    let (before, behind) = flows.split_at(first);
+    let mut order: Vec<usize> = before.iter().copied().chain(disks).collect();
+    order.extend(behind.iter().rev());
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 fn turns(stages: &Stages<'_>, wanted: &[Stage]) -> Vec<Turn> {
@@ -177,5 +197,23 @@ impl Turn {
             let narrow = |[low, high]: [f64; 2]| high - low <= NARROW * figure.bytes_per_second;
             figure.interval.is_some_and(narrow)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_measured_beside_what_it_is_held_against() {
+        use Stage::{Disk, Network, Path};
+        let all = [Disk, Network, Path, Network, Path];
+        assert_eq!(order(&all, 0), [1, 2, 0, 4, 3]);
+        assert_eq!(order(&all, 1), [3, 4, 0, 2, 1]);
+        assert_eq!(order(&all[..3], 0), [1, 2, 0]);
+        assert_eq!(order(&all[..3], 5), [0, 2, 1]);
+        assert_eq!(order(&[Disk], 1), [0]);
+        assert_eq!(order(&[Network, Network], 0), [1, 0]);
+        assert!(order(&[], 0).is_empty());
     }
 }

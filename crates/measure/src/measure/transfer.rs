@@ -7,14 +7,15 @@ use super::cached::{CACHING_TIME, bring_in, drop_again};
 use super::disk::open_with;
 use super::network::{Flow, WorkerSource};
 use super::peers::{PeerMeter, Peers};
-use super::product::{Measurement, ReceiverResult, Stage, WorkerResult};
+use super::product::{Measurement, ReceiverResult, Stage};
 use super::running::{RunningWorkers, worker_results};
+use super::tcp_figures::{FlowMeter, TcpFigures};
 use super::trust;
 use super::window::WindowObservation;
 use linerate_facts::protocol::Protocol;
 use linerate_facts::units::show_size;
 use linerate_model::plan::WorkerPlan;
-use linerate_system::{connection, file};
+use linerate_system::file;
 use linerate_transport::flow::rate_limit::RateLimit;
 use linerate_transport::flow::source::{Cursor, Source};
 use linerate_transport::flow::start::{Destination, WorkerStart};
@@ -27,14 +28,14 @@ const MEMORY_BLOCK_BYTES: u64 = 1 << 20;
 /// A cached file is read so many blocks ahead.
 const CACHED_BLOCKS: u32 = 2;
 /// Blocks beyond the read depth: reading goes on while one is sent.
-const EXTRA_BLOCKS: usize = 2;
+pub(super) const EXTRA_BLOCKS: usize = 2;
 
 /// What was seen of a flow, with what is needed to describe it.
 pub(super) struct Observed {
     workers: Vec<WorkerPlan>,
     pub seen: WindowObservation,
     receiver: Option<ReceiverResult>,
-    tcp: Vec<TcpAtEnd>,
+    tcp: Vec<TcpFigures>,
     verified: Option<bool>,
     engine: String,
     segmentation: bool,
@@ -118,10 +119,12 @@ pub(super) fn observe(
         running.start(start).map_err(|error| format!("a worker did not start: {error}"))?;
     }
     let engine = running.method();
-    let mut meter = PeerMeter::new(peers, &workers);
+    let mut meter = FlowMeter { peers: PeerMeter::new(peers, &workers), streams: &streams, begin: None };
     let seen = stages.watch(&mut running, &mut meter, flow.windows, flow.stage, &mut Series::new());
+    let FlowMeter { peers: meter, begin, .. } = meter;
     let far = meter.far();
-    let tcp: Vec<TcpAtEnd> = streams.iter().map(|stream| TcpAtEnd::read(stream.as_ref())).collect();
+    let mut tcp = TcpFigures::of_all(&streams);
+    tcp.iter_mut().zip(begin.unwrap_or_default()).for_each(|(end, begin)| end.leave_out(&begin));
     for end in &tcp {
         let trip = f64::from(end.least_round_trip_us) * 1e-6;
         stages.round_trip_seconds = stages.round_trip_seconds.max(trip);
@@ -302,59 +305,4 @@ fn loss(protocol: Protocol, seen: &WindowObservation) -> f64 {
     let sent: u64 = seen.workers.iter().map(|worker| worker.sent_bytes).sum();
     let lost: u64 = seen.workers.iter().map(|worker| worker.lost_bytes).sum();
     if protocol == Protocol::Tcp || sent == 0 { 0.0 } else { lost as f64 / sent as f64 }
-}
-
-/// What TCP_INFO says of one stream at its end, or of several one after the other.
-#[derive(Clone, Copy, Debug, Default)]
-struct TcpAtEnd {
-    busy_us: u64,
-    receiver_limited_us: u64,
-    send_buffer_limited_us: u64,
-    retransmits: u64,
-    acknowledged_bytes: u64,
-    segment_bytes: u32,
-    round_trip_us: u32,
-    least_round_trip_us: u32,
-}
-
-impl TcpAtEnd {
-    fn read(stream: Option<&TcpStream>) -> Self {
-        let Some(view) = stream.and_then(|stream| connection::view(stream).ok()) else {
-            return Self::default();
-        };
-        let info = view.info;
-        TcpAtEnd {
-            busy_us: info.busy_us,
-            receiver_limited_us: info.receiver_limited_us,
-            send_buffer_limited_us: info.send_buffer_limited_us,
-            retransmits: u64::from(info.retransmits),
-            acknowledged_bytes: info.acknowledged_bytes,
-            segment_bytes: info.segment_bytes,
-            round_trip_us: info.rtt_us,
-            least_round_trip_us: view.min_rtt_us,
-        }
-    }
-
-    fn join(&mut self, later: &TcpAtEnd) {
-        self.busy_us += later.busy_us;
-        self.receiver_limited_us += later.receiver_limited_us;
-        self.send_buffer_limited_us += later.send_buffer_limited_us;
-        self.retransmits += later.retransmits;
-        self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
-        (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
-        self.least_round_trip_us = self.least_round_trip_us.min(later.least_round_trip_us);
-    }
-
-    fn tell(&self, result: &mut WorkerResult) {
-        let busy = self.busy_us.max(1) as f64;
-        result.sending_seconds = self.busy_us as f64 * 1e-6;
-        result.receiver_limited = self.receiver_limited_us as f64 / busy;
-        result.send_buffer_limited = self.send_buffer_limited_us as f64 / busy;
-        result.round_trip_seconds = f64::from(self.round_trip_us) * 1e-6;
-        result.least_round_trip_seconds = f64::from(self.least_round_trip_us) * 1e-6;
-        result.retransmits = self.retransmits;
-        let segments = self.acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
-        result.retransmit_share = self.retransmits as f64 / segments.max(1.0);
-        result.segment_bytes = self.segment_bytes;
-    }
 }

@@ -136,12 +136,15 @@ impl WindowObservation {
         (cores > 0.0).then_some(QuotaUse { cores, throttled, used })
     }
 
-    /// Parts the busy time of the host from what was busy before. What others used of full CPUs before they
-    /// cannot have had whole beside a flow: at most what the process itself did not use.
+    /// Parts the busy time of the host from what others had of it: what was busy before, and whatever programs have
+    /// had since then in their own code, of which none but this process's is the flow's. What others used of full
+    /// CPUs before they cannot have had whole beside a flow: at most what the process itself did not use.
     fn part_busy(&mut self, busy_before: Option<f64>) {
         let Some(before) = busy_before else { return };
-        let busy = self.cores.iter().map(CoreUse::busy).sum::<f64>() * self.seconds;
-        let others = (before * self.seconds).min((busy - self.cpu_seconds).max(0.0));
+        let sum = |of: fn(&CoreUse) -> f64| self.cores.iter().map(of).sum::<f64>() * self.seconds;
+        let busy = sum(CoreUse::busy);
+        let programs = sum(|core| core.user + core.nice) - self.cpu_seconds;
+        let others = (before * self.seconds).max(programs).min((busy - self.cpu_seconds).max(0.0));
         (self.others_seconds, self.busy_seconds) = (others, busy - others);
     }
 

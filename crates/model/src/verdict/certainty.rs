@@ -39,6 +39,9 @@ pub enum Doubt {
     NothingSeen,
     /// It agrees, but the flow did less, or more, than the part allows.
     Ratio,
+    /// It agrees, and so may what the flow did, but that lies no closer than between these shares of what the part did
+    /// in the same rounds, percent.
+    Unsteady { low: u32, high: u32 },
 }
 
 /// Why a figure is not that of the part itself.
@@ -70,6 +73,8 @@ pub struct Claim<'a> {
     pub distrust: Option<Distrust>,
     /// Achieved ÷ predicted; none where the flow was not measured.
     pub of_predicted: Option<f64>,
+    /// Its 95 % interval, over rounds.
+    pub of_predicted_interval: Option<[f64; 2]>,
     /// A part that has two rates (a bucket of credits that fills while it rests) gives this many times what is
     /// predicted of it, which is what lasts; 1: it has one.
     pub burst: f64,
@@ -99,7 +104,12 @@ pub fn verdict(claim: &Claim<'_>, flow: &Judgement) -> (Verdict, Option<Doubt>) 
         _ => AGREES_FROM..=AGREES_TO * claim.burst.max(1.0),
     };
     if !near.contains(&ratio) {
-        return (Verdict::Unexplained, Some(Doubt::Ratio));
+        let meets = |[low, high]: &[f64; 2]| *low <= *near.end() && *high >= *near.start();
+        let doubt = claim.of_predicted_interval.filter(meets).map(|[low, high]| {
+            let percent = |share: f64| (share * 100.0).round() as u32;
+            Doubt::Unsteady { low: percent(low), high: percent(high) }
+        });
+        return (Verdict::Unexplained, Some(doubt.unwrap_or(Doubt::Ratio)));
     }
     (Verdict::Confirmed, None)
 }

@@ -22,8 +22,9 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     limits.extend(threads(evidence));
     let small = |limit: &Limit| matches!(limit, Limit::Window { bytes: Some(bytes), .. } if *bytes < SMALL_WINDOW_BYTES);
     limits.extend(window(evidence).filter(small));
-    limits.extend(full_cpus_of_flow(evidence));
+    limits.extend(cpus_filled_by_flow(evidence));
     limits.extend(window(evidence).filter(|limit| !small(limit)));
+    limits.extend(cpus_of_starved_workers(evidence));
     let missing = match evidence.route {
         Route::Machine => {
             limits.extend(machine(evidence));
@@ -38,7 +39,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
                 Missing::NothingNear
             }
             Err(missing) => {
-                limits.extend(steal(&evidence.cpus));
+                limits.extend(steal(&evidence.cpus, CPU_OF_OTHERS));
                 missing
             }
         },
@@ -55,7 +56,7 @@ fn machine(evidence: &Evidence) -> Vec<Limit> {
     found.extend(evidence.disks.iter().filter(|disk| is_deep(disk)).cloned().map(Limit::DiskDeep));
     found.extend(drops(evidence));
     found.extend(tcp(evidence));
-    found.extend(steal(&evidence.cpus));
+    found.extend(steal(&evidence.cpus, STOLEN));
     found
 }
 
@@ -99,16 +100,19 @@ fn receiver(evidence: &Evidence) -> Option<Limit> {
         .then_some(Limit::ReceiverThread { share: receiver.busiest_thread })
 }
 
-/// Full CPUs of which the flow's own work (its threads, interrupts, kernel threads) is the larger part; or full
-/// ones on which its threads run and want more than they get, whoever has the rest.
-fn full_cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
+/// All CPUs are full, and the flow's own work (its threads, interrupts, kernel threads) is the larger part.
+fn cpus_filled_by_flow(evidence: &Evidence) -> Option<Limit> {
     let all_full = !evidence.cpus.is_empty() && evidence.cpus.iter().all(is_full);
-    let of_flow = fill_cpus(evidence) == Some(true);
-    let own: Vec<&CoreUse> =
-        evidence.cpus.iter().filter(|cpu| evidence.worker_cpus.contains(&cpu.core)).collect();
+    (all_full && fill_cpus(evidence) == Some(true)).then(|| cpus_or_steal(evidence, |_| true)).flatten()
+}
+
+/// Full ones on which all its threads run and want more than they get, whoever has the rest.
+fn cpus_of_starved_workers(evidence: &Evidence) -> Option<Limit> {
+    let is_own = |cpu: &CoreUse| evidence.worker_cpus.contains(&cpu.core);
+    let mut own = evidence.cpus.iter().filter(|cpu| is_own(cpu)).peekable();
     let wants = evidence.workers.is_some_and(|workers| workers.busy >= CPU_WANTED);
-    let starves = wants && !own.is_empty() && own.iter().all(|cpu| is_full(cpu));
-    (all_full && of_flow || starves).then(|| cpus_or_steal(evidence, |_| true)).flatten()
+    let starves = wants && own.peek().is_some() && own.all(is_full);
+    starves.then(|| cpus_or_steal(evidence, is_own)).flatten()
 }
 
 /// The flow's own work is the larger part of what the CPUs do; none where that is not known.
@@ -118,15 +122,28 @@ fn fill_cpus(evidence: &Evidence) -> Option<bool> {
     Some(flow >= CPU_OF_FLOW * (flow + users.others))
 }
 
-/// Full CPUs, unless others fill them. Of many CPUs one may be another program's: none of the flow's threads runs
-/// on it, and its time goes to a program, not to the kernel's work for the flow.
+/// Full CPUs that the flow needs: of many, others are full of other programs' work.
 fn cpus_of_flow(evidence: &Evidence) -> Option<Limit> {
+    cpus_or_steal(evidence, |cpu| is_needed(evidence, cpu))
+}
+
+/// One of its threads is on this CPU and wants more of it; or it works for the kernel, and the flow makes as much
+/// of such work (interrupts of its NIC, kernel threads, a receiver that runs here). Where it is not known on which
+/// CPUs its threads run, one that is full is theirs only where most are.
+fn is_needed(evidence: &Evidence, cpu: &CoreUse) -> bool {
     let own = &evidence.worker_cpus;
-    let of_flow = |cpu: &CoreUse| {
-        let in_program = cpu.user + cpu.nice >= CPU_OF_FLOW * cpu.busy();
-        own.is_empty() || own.contains(&cpu.core) || !in_program
+    let interrupts = cpu.irq + cpu.softirq;
+    let for_kernel = match evidence.cpu_users {
+        Some(users) => {
+            let makes_as_much = users.kernel * evidence.cpus.len() as f64 >= CPU_OF_FLOW;
+            makes_as_much && cpu.system + interrupts >= CPU_OF_FLOW * cpu.busy()
+        }
+        None => interrupts >= MOSTLY_INTERRUPTS,
     };
-    cpus_or_steal(evidence, of_flow).filter(|_| fill_cpus(evidence) != Some(false))
+    let wants = evidence.workers.is_none_or(|workers| workers.busiest >= CPU_WANTED);
+    let full = || evidence.cpus.iter().filter(|cpu| is_full(cpu)).count();
+    let likely = || 2 * full() >= evidence.cpus.len() && fill_cpus(evidence) != Some(false);
+    for_kernel || own.contains(&cpu.core) && wants || own.is_empty() && likely()
 }
 
 /// Full CPUs of which the hypervisor gave a large part to others are no longer this host's to fill.
@@ -196,10 +213,13 @@ fn by_waits(evidence: &Evidence, workers: &WorkerEvidence) -> Result<Limit, Miss
         return Ok(full);
     }
     // Sends take what is read at once, and the disks never have nothing to do.
+    let pauses = busiest(&evidence.disks).and_then(|disk| Some((disk.name.clone(), 1.0 - disk.busy?)));
+    let pauses = pauses.filter(|(_, share)| *share > 1.0 - DISK_BUSY);
     never_pause(&evidence.disks).cloned().map(Limit::DiskBusy).ok_or(Missing::NoSinglePart {
         busy,
         waiting_source,
         waiting_sink,
+        pauses,
     })
 }
 
@@ -292,8 +312,8 @@ fn cpus(evidence: &Evidence, which: impl Fn(&CoreUse) -> bool) -> Option<Limit> 
     Some(Limit::Cpus { full: full.len(), of: all.len(), fullest: **fullest, users })
 }
 
-fn steal(all: &[CoreUse]) -> Option<Limit> {
-    let most = all.iter().filter(|cpu| is_stolen(cpu)).max_by(|a, b| a.steal.total_cmp(&b.steal))?;
+fn steal(all: &[CoreUse], least: f64) -> Option<Limit> {
+    let most = all.iter().filter(|cpu| cpu.steal >= least).max_by(|a, b| a.steal.total_cmp(&b.steal))?;
     Some(Limit::Steal { cpu: most.core, share: most.steal })
 }
 

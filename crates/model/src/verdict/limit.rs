@@ -186,15 +186,15 @@ pub enum Missing {
         busy: f64,
         waiting_source: f64,
         waiting_sink: f64,
+        /// The busiest disk, and for which share of the time it has no request.
+        pauses: Option<(String, f64)>,
     },
     /// No disk shows the flow's bytes.
     BytesOfNoDisk,
     /// The kernel does not report how busy the disks are.
     DiskCounters,
     /// The disk pauses for a part of the time, and it is not known why.
-    DiskPauses {
-        name: String,
-    },
+    DiskPauses { name: String },
     /// Nothing is full here; the other host and the way to it are not seen from here.
     OtherHost,
 }

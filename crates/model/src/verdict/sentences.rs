@@ -298,14 +298,22 @@ impl Display for Missing {
             ),
             Missing::Route => write!(f, "nothing is known of what this stage waits for"),
             Missing::KeepsItsRate => write!(f, "no frame is left out: the flow keeps its rate"),
-            Missing::NoSinglePart { busy, waiting_source, waiting_sink } => write!(
-                f,
-                "no single part: the workers work {}, wait for the disks {} and for the network {} of the \
-                 time, and none is half of it",
-                percent(*busy),
-                percent(*waiting_source),
-                percent(*waiting_sink)
-            ),
+            Missing::NoSinglePart { busy, waiting_source, waiting_sink, pauses } => {
+                write!(
+                    f,
+                    "no single part: the workers work {}, wait for the disks {} and for the network {} of the \
+                     time, and none is half of it",
+                    percent(*busy),
+                    percent(*waiting_source),
+                    percent(*waiting_sink)
+                )?;
+                match pauses {
+                    Some((disk, share)) => {
+                        write!(f, "; {disk} has nothing to do for {} of it", percent(*share))
+                    }
+                    None => Ok(()),
+                }
+            }
             Missing::BytesOfNoDisk => write!(
                 f,
                 "no disk of this host shows these bytes: they are of the page cache, of memory, of another \

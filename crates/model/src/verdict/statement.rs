@@ -154,6 +154,11 @@ impl Statement<'_> {
                     missing.unwrap_or_default()
                 )
             }
+            Some(Doubt::Unsteady { low, high }) => format!(
+                "Not confirmed: the bottleneck is likely {}; in the same rounds the path did {low} to {high} % of what \
+                 it allows: the machine is too unsteady for more in this time (--thorough takes longer)",
+                self.limit.with(self.evidence())
+            ),
             Some(Doubt::Ratio) => {
                 let evidence = self.evidence().map(|evidence| format!(" ({evidence})"));
                 format!(
@@ -249,6 +254,11 @@ mod tests {
             (Doubt::Untrusted(Distrust::Uncounted), "nothing counts what the device read itself"),
             (Doubt::Untrusted(Distrust::FasterAgain), "what was read again came faster than at first"),
             (Doubt::NothingSeen, "the path did 99 % of it"),
+            (
+                Doubt::Unsteady { low: 69, high: 105 },
+                "likely disk vda (2.64 ± 0.06 GB/s; the worker spent 71 % of the time waiting for it); in the same \
+                 rounds the path did 69 to 105 % of what it allows",
+            ),
             (
                 Doubt::Ratio,
                 "and the path agrees (the worker spent 71 % of the time waiting for it), but it did 99 %",

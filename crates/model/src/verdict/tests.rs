@@ -82,32 +82,57 @@ fn a_wait_for_the_network_names_the_part_of_this_host() {
     assert!(judge(&evidence).limits[0].to_string().ends_with(": CPU 3 is 99 % busy"));
 }
 
-#[test]
-fn a_full_cpu_of_another_program_does_not_make_a_flow_wait() {
-    let workers = WorkerEvidence { count: 2, waiting_sink: 0.8, ..WorkerEvidence::default() };
-    let cpus = |full: CoreUse| {
-        (0..64).map(|core| if core == full.core { full } else { cpu(core, 0.1, 0.0) }).collect()
-    };
-    let with = |full: CoreUse| Evidence {
+/// Two workers that wait for the network on a host of 64 CPUs, one of them full.
+fn one_full_of_many(full: CoreUse, busy: f64, kernel: f64) -> Evidence {
+    let workers =
+        WorkerEvidence { count: 2, busy, busiest: busy, waiting_sink: 0.7, ..WorkerEvidence::default() };
+    let of = |core| if core == full.core { full } else { cpu(core, 0.1, 0.0) };
+    Evidence {
         route: Route::DisksToNetwork,
         workers: Some(workers),
         worker_cpus: vec![0, 1],
-        cpus: cpus(full),
-        cpu_users: Some(CpuUsers { own: 0.02, kernel: 0.01, others: 0.02 }),
+        cpus: (0..64).map(of).collect(),
+        cpu_users: Some(CpuUsers { own: 0.02, kernel: kernel / 64.0, others: 0.2 }),
         ..Evidence::default()
-    };
-    let other = with(cpu(40, 0.99, 0.0));
-    assert!(matches!(&judge(&other).limits[0], Limit::Sink { part: None, .. }), "{:?}", judge(&other).limits);
-    // The CPU of the workers, and one that takes their interrupts.
-    assert_eq!(kind(&with(cpu(1, 0.99, 0.0))), Some(LimitKind::Cpu));
-    let interrupts = CoreUse { core: 40, user: 0.1, softirq: 0.89, idle: 0.01, ..CoreUse::default() };
-    assert_eq!(kind(&with(interrupts)), Some(LimitKind::Cpu));
+    }
+}
+
+#[test]
+fn of_many_cpus_only_a_full_one_that_the_flow_needs_makes_it_wait() {
+    let in_system =
+        |core, softirq| CoreUse { core, system: 0.99 - softirq, softirq, idle: 0.01, ..CoreUse::default() };
+    let waits = |evidence: &Evidence| matches!(judge(evidence).limit(), Some(Limit::Sink { part: None, .. }));
+    // A program's, in its own code or in the kernel's; interrupts of another flow's NIC.
+    for other in [cpu(40, 0.99, 0.0), in_system(40, 0.0), in_system(40, 0.9)] {
+        assert!(waits(&one_full_of_many(other, 0.25, 0.1)), "{other:?}");
+    }
+    // A hog beside a worker that wants little of its CPU.
+    assert!(waits(&one_full_of_many(cpu(1, 0.99, 0.0), 0.05, 0.1)));
+    let needed = [
+        ("the worker's", one_full_of_many(cpu(1, 0.99, 0.0), 0.25, 0.1)),
+        ("its NIC's interrupts", one_full_of_many(in_system(40, 0.9), 0.25, 0.9)),
+        ("a thread of the kernel, or a receiver here", one_full_of_many(in_system(40, 0.0), 0.25, 0.95)),
+    ];
+    for (whose, evidence) in needed {
+        assert_eq!(kind(&evidence), Some(LimitKind::Cpu), "{whose}");
+    }
+    // A flow of which nobody knows where it runs.
+    let unknown =
+        |full| Evidence { worker_cpus: Vec::new(), cpu_users: None, ..one_full_of_many(full, 0.25, 0.0) };
+    assert!(waits(&unknown(cpu(40, 0.99, 0.0))));
+    assert_eq!(kind(&unknown(in_system(40, 0.9))), Some(LimitKind::Cpu));
+    let two = Evidence { cpus: vec![cpu(0, 0.99, 0.0), cpu(1, 0.2, 0.0)], ..unknown(cpu(0, 0.99, 0.0)) };
+    assert_eq!(kind(&two), Some(LimitKind::Cpu), "one of two is as likely its own as not");
 }
 
 #[test]
 fn stolen_time_is_named_where_nothing_else_limits() {
-    let evidence = Evidence { route: Route::Network, cpus: vec![cpu(1, 0.5, 0.05)], ..Evidence::default() };
-    assert_eq!(kind(&evidence), Some(LimitKind::Steal));
+    let stolen =
+        |route, share| kind(&Evidence { route, cpus: vec![cpu(1, 0.5, share)], ..Evidence::default() });
+    assert_eq!(stolen(Route::Machine, 0.05), Some(LimitKind::Steal));
+    // A twentieth of a CPU explains no flow.
+    assert_eq!(stolen(Route::Network, 0.08), None);
+    assert_eq!(stolen(Route::Network, 0.15), Some(LimitKind::Steal));
     assert!(!is_full(&CoreUse::default()), "nothing was read of it");
 }
 
@@ -133,6 +158,7 @@ fn claim(kind: LimitKind) -> Claim<'static> {
         least_rounds: 6,
         distrust: None,
         of_predicted: Some(0.99),
+        of_predicted_interval: None,
         burst: 1.0,
     }
 }
@@ -187,6 +213,17 @@ fn only_what_the_path_shows_is_confirmed() {
         let off = Claim { of_predicted: Some(ratio), ..disk };
         assert_eq!(of(&off, &source), (Verdict::Unexplained, Some(Doubt::Ratio)));
         assert_eq!(of(&off, &sink), (Verdict::Contradicted, None));
+    }
+    // Rounds that are far apart from each other say neither that it agrees nor that it does not.
+    for (ratio, rounds, expected) in [
+        (0.88, [0.69, 1.05], Doubt::Unsteady { low: 69, high: 105 }),
+        (1.2, [1.04, 1.5], Doubt::Unsteady { low: 104, high: 150 }),
+        (0.88, [0.8, 0.94], Doubt::Ratio),
+        (1.2, [1.1, 1.5], Doubt::Ratio),
+    ] {
+        let wide = Claim { of_predicted: Some(ratio), of_predicted_interval: Some(rounds), ..disk };
+        assert_eq!(of(&wide, &source), (Verdict::Unexplained, Some(expected)));
+        assert_eq!(of(&Claim { of_predicted: Some(0.98), ..wide }, &source), (Verdict::Confirmed, None));
     }
     // Between what lasts and what a full bucket gives.
     let bucket = Claim { of_predicted: Some(1.34), burst: 4.0, ..disk };
@@ -307,6 +344,15 @@ fn a_closed_window_is_named_before_what_waits_for_it() {
     };
     assert_eq!(kind(&full(1e6)), Some(LimitKind::Window));
     assert_eq!(kind(&full(115e6)), Some(LimitKind::Cpu));
+    // Others fill them: a sender that gets too little of a CPU closes no window.
+    let wants = WorkerEvidence { busy: 0.3, busiest: 0.3, ..evidence.workers.expect("workers") };
+    let hogged = Evidence {
+        cpu_users: Some(CpuUsers { own: 0.1, kernel: 0.05, others: 0.83 }),
+        workers: Some(wants),
+        worker_cpus: vec![0],
+        ..full(115e6)
+    };
+    assert_eq!(kind(&hogged), Some(LimitKind::Window));
     let starved = ReceiverEvidence { busiest_thread: 0.97, ..ReceiverEvidence::default() };
     assert_eq!(kind(&Evidence { receiver: Some(starved), ..evidence }), Some(LimitKind::Receiver));
 }
@@ -334,6 +380,8 @@ fn a_disk_that_always_has_its_reads_limits_a_worker_that_waits_for_nothing_in_pa
     };
     assert_eq!(kind(&kept(3.6)), Some(LimitKind::Disk));
     assert_eq!(kind(&kept(1.5)), None);
+    let missing = judge(&kept(1.5)).missing.map(|missing| missing.to_string()).unwrap_or_default();
+    assert!(missing.ends_with("none is half of it; sda has nothing to do for 10 % of it"), "{missing}");
 }
 
 fn number() -> impl Strategy<Value = f64> {

@@ -35,7 +35,8 @@ pub const WAITING_PACED: f64 = 0.25;
 pub const WINDOW_CLOSED: f64 = 0.5;
 /// A disk that has this share of the requests that the program keeps in it, on the average, never pauses.
 pub const DISK_KEPT: f64 = 0.75;
-/// Where others have more than this share of the busy time of full CPUs, full CPUs alone say nothing of the flow.
+/// Where others have more than this share of the busy time of full CPUs, full CPUs alone say nothing of the flow; nor
+/// does one full of the kernel's work where the flow makes less of it than this share of a CPU.
 pub const CPU_OF_FLOW: f64 = 0.5;
 
 /// A window that lets less through than this makes the CPUs work for each wake-up: full CPUs are its effect.

@@ -148,13 +148,14 @@ fn block(used: Option<&Use>) -> Option<&'static str> {
 fn in_use(used: Option<&Use>, area: Rect) -> Markup {
     let Some(used) = used else { return html! {} };
     let track = Rect { x: area.x + 10.0, y: area.bottom() - 7.0, width: area.width - 20.0, height: 3.5 };
-    let flag = Rect { x: area.right() - 92.0, y: area.y - 8.0, width: 82.0, height: 15.0 };
+    // Above the first line of the box, and below the bar of the one before it.
+    let flag = Rect { x: area.right() - 92.0, y: area.y - 8.0, width: 82.0, height: 13.0 };
     html! {
         (rect("track", track, 1.7))
         @if used.share > 0.0 { (rect("fill", Rect { width: track.width * used.share, ..track }, 1.7)) }
         @if let Some(limit) = used.limit {
             (rect("flag", flag, 4.0))
-            (text("flagtext", flag.centre(), flag.bottom() - 4.0, Middle, &limit.class().to_uppercase()))
+            (text("flagtext", flag.centre(), flag.bottom() - 3.5, Middle, &limit.class().to_uppercase()))
         }
     }
 }

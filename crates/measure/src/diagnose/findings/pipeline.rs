@@ -2,12 +2,10 @@
 
 use super::super::product::Finding;
 use super::Context;
-use crate::measure::{Measurement, NO_CPU_USE, NO_TCP_TIMES, ReadsTrial, Stage};
+use crate::measure::{Measurement, NO_CPU_USE, NO_TCP_TIMES, Stage};
 use linerate_facts::units::show_bytes_rate;
 use serde_json::json;
 
-/// Fewer reads in flight that carry this times the rate of those that were asked for carry clearly more.
-const CLEARLY: f64 = 1.1;
 /// A sample below this share of the median is one in which nothing went on.
 const MOVES_NOTHING: f64 = 0.05;
 
@@ -17,7 +15,7 @@ pub(super) fn queue_too_deep(seen: &Context) -> Vec<Finding> {
         let trials = &seen.path()?.reads_in_flight;
         let (asked, fewer) = trials.split_last()?;
         let best = fewer.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))?;
-        carries_clearly_more(best, asked).then_some((asked, best))
+        best.carries_clearly_more_than(asked).then_some((asked, best))
     });
     let Some((asked, best)) = found else { return Vec::new() };
     let lost = best.bytes_per_second - asked.bytes_per_second;
@@ -41,16 +39,6 @@ pub(super) fn queue_too_deep(seen: &Context) -> Vec<Finding> {
         ))
         .gain(lost.max(0.0)),
     ]
-}
-
-/// Each time it was tried.
-fn carries_clearly_more(fewer: &ReadsTrial, asked: &ReadsTrial) -> bool {
-    let least = fewer.samples.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = asked.samples.iter().copied().fold(0.0, f64::max);
-    fewer.bytes_per_second > CLEARLY * asked.bytes_per_second
-        && least.is_finite()
-        && least > most
-        && asked.bytes_per_second > 0.0
 }
 
 /// `stalled`: nothing went on in some of the samples of a figure whose others agree.

@@ -6,6 +6,7 @@ use crate::diagnose::figures::flagged;
 use crate::measure::{Measurement, READ_AGAIN, Stage};
 use linerate_facts::units::{show_bytes_rate, show_size};
 use linerate_model::plan::wording::in_words;
+use linerate_model::verdict::thresholds::{AGREES_FROM, AGREES_TO};
 use serde_json::json;
 
 /// Samples that fall or rise steadily by more than this share drift.
@@ -84,11 +85,12 @@ pub(super) fn read_again(seen: &Context) -> Vec<Finding> {
     ]
 }
 
-/// `path-below-prediction`: the path does less than its parts allow.
+/// `path-below-prediction`: the path does less than its parts allow, in nearly all rounds.
 pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
     let below = seen.predictions.iter().filter_map(|prediction| {
         let achieved = prediction.achieved(seen.figures);
-        let short = achieved.of_predicted > 0.0 && achieved.of_predicted < BELOW;
+        let rounds = achieved.of_predicted_interval.is_none_or(|[_, high]| high < AGREES_FROM);
+        let short = achieved.of_predicted > 0.0 && achieved.of_predicted < BELOW && rounds;
         short.then_some((prediction, achieved, seen.figures.path(prediction.protocol)?))
     });
     below
@@ -122,7 +124,8 @@ pub(super) fn below_prediction(seen: &Context) -> Vec<Finding> {
 pub(super) fn above_prediction(seen: &Context) -> Vec<Finding> {
     let above = seen.predictions.iter().filter_map(|prediction| {
         let achieved = prediction.achieved(seen.figures);
-        (achieved.of_predicted > ABOVE).then_some((prediction, achieved))
+        let rounds = achieved.of_predicted_interval.is_none_or(|[low, _]| low > AGREES_TO);
+        (achieved.of_predicted > ABOVE && rounds).then_some((prediction, achieved))
     });
     above
         .map(|(prediction, achieved)| {

@@ -4,6 +4,8 @@ use super::lab::{Case, Lab};
 use super::{UNSHAPED, idle_worker};
 use crate::diagnose::{Bottleneck, ProtocolDiagnosis};
 use crate::measure::access::DeviceUse;
+use crate::measure::interval::Interval;
+use crate::measure::statistics::median;
 use crate::measure::{CoreUse, LimitedBy, Measurement, ReadAgain, ReadsTrial, Stage, VolumeUse};
 use crate::run::Run;
 use linerate_facts::protocol::Protocol;
@@ -218,6 +220,82 @@ fn two_limits_that_are_the_same_are_a_tie() {
     assert_eq!(tie.bottleneck.sentences[1..], [said, "Both must be raised."]);
     let apart = diagnosed(lab(&[65.0; 2], &[123.7]).measured());
     assert_eq!(apart.verdict, Verdict::Confirmed, "{}", apart.bottleneck.sentence);
+}
+
+/// Six rounds of a virtual machine whose speed changes from second to second, GB/s.
+struct Rounds {
+    disk: [f64; 6],
+    network: [f64; 6],
+    path: [f64; 6],
+}
+
+impl Rounds {
+    /// A path that always has its reads at the disk.
+    fn measured(&self) -> Case {
+        let lab = Lab { receiver: UNSHAPED, cost: (0.03, 0.15), ..lab(&[1600.0], &[2700.0]) };
+        let mut case = with_path(lab.measured(), |path| {
+            waits(path, 0.18, 0.27);
+            path.workers.iter_mut().for_each(|worker| {
+                (worker.cpu_share, worker.source, worker.queue_depth) = (0.55, "disk:loop0".into(), 8);
+            });
+            let busy = DeviceUse { name: "loop0".into(), utilisation: 0.92, ..DeviceUse::default() };
+            path.devices = vec![DeviceUse { queue_depth: 6.4, read_bytes_per_second: 1.7e9, ..busy }];
+        });
+        case.measurements.retain(|figure| figure.name != "loop0 alone" && !figure.with_file);
+        for figure in &mut case.measurements {
+            let rounds = match figure.stage {
+                Stage::Disk => self.disk,
+                Stage::Network => self.network,
+                _ => self.path,
+            };
+            figure.together = true;
+            figure.samples = rounds.map(|rate| rate * 1e9).to_vec();
+            figure.bytes_per_second = median(&figure.samples);
+            figure.interval = Interval::of(&figure.samples).map(|found| [found.low, found.high]);
+        }
+        case
+    }
+}
+
+/// The samples of four runs: medians and their intervals alone made the first a tie with the network, which carried
+/// more than the disk in each round.
+#[test]
+fn a_machine_that_changes_its_speed_is_judged_within_its_rounds() {
+    let of = |disk, network, path| diagnosed(Rounds { disk, network, path }.measured());
+    let agrees = of(
+        [1.52, 1.61, 1.49, 1.91, 1.60, 1.81],
+        [1.82, 2.13, 4.18, 3.16, 2.28, 4.19],
+        [1.42, 1.74, 1.76, 1.83, 1.50, 1.80],
+    );
+    assert_eq!((agrees.bottleneck.kind, agrees.verdict), (LimitKind::Disk, Verdict::Confirmed));
+    // Twice as fast in half of the rounds, and the path with it.
+    let two_states = of(
+        [1.60, 3.20, 1.55, 3.10, 3.15, 1.62],
+        [3.1, 6.1, 3.3, 6.0, 6.2, 3.2],
+        [1.57, 3.22, 1.60, 3.02, 3.10, 1.60],
+    );
+    assert_eq!((two_states.bottleneck.kind, two_states.verdict), (LimitKind::Disk, Verdict::Confirmed));
+    // Rounds that say neither.
+    let unsteady = of(
+        [2.12, 1.93, 2.48, 2.33, 1.98, 1.66],
+        [4.39, 3.57, 4.25, 4.40, 3.54, 3.39],
+        [1.46, 2.03, 1.90, 1.85, 1.92, 1.68],
+    );
+    assert_eq!((unsteady.bottleneck.kind, unsteady.verdict), (LimitKind::Disk, Verdict::Unexplained));
+    let said = &unsteady.bottleneck.sentences[1];
+    let expected = "likely disk loop0 (2.05 ± 0.43 GB/s; loop0 works on 6.4 requests at a time";
+    assert!(said.contains(expected) && said.contains("the path did 69 to 105 % of"), "{said}");
+    // The path does more than its disk in every round: that is no noise.
+    let more = of([2.64; 6], [6.0; 6], [3.2, 3.1, 3.3, 3.2, 3.2, 3.3]);
+    assert_eq!(more.verdict, Verdict::Unexplained);
+    assert!(more.bottleneck.sentences[1].contains("but it did 121 % of that"), "{:?}", more.bottleneck);
+    // Two that take turns at being the slower one are a tie.
+    let tie = of(
+        [1.52, 1.71, 1.49, 1.91, 1.60, 1.81],
+        [1.62, 1.61, 1.69, 1.82, 1.65, 1.78],
+        [1.50, 1.60, 1.48, 1.80, 1.58, 1.75],
+    );
+    assert_eq!(tie.verdict, Verdict::Tie, "{}", tie.bottleneck.sentence);
 }
 
 #[test]

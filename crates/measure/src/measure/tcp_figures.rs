@@ -1,0 +1,129 @@
+//! What TCP itself counted of a flow's streams while it was measured: its windows, its losses, its round trips.
+
+use super::peers::PeerMeter;
+use super::product::WorkerResult;
+use super::window::Meter;
+use linerate_system::connection;
+use linerate_transport::flow::progress::Mark;
+use std::net::TcpStream;
+
+/// Reads at the receivers, and TCP's own counters where the counted time begins: slow start, its losses and its small
+/// windows are none of what limits the flow.
+pub(super) struct FlowMeter<'a> {
+    pub peers: PeerMeter<'a>,
+    pub streams: &'a [Option<TcpStream>],
+    pub begin: Option<Vec<TcpFigures>>,
+}
+
+impl Meter for FlowMeter<'_> {
+    fn marks(&mut self) -> Result<Vec<Mark>, String> {
+        self.peers.marks()
+    }
+
+    fn boundary(&mut self) {
+        self.peers.boundary();
+        self.begin.get_or_insert_with(|| TcpFigures::of_all(self.streams));
+    }
+}
+
+/// What TCP_INFO says of one stream from the begin of the counted time to the stream's end, or of several one after
+/// the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TcpFigures {
+    busy_us: u64,
+    receiver_limited_us: u64,
+    send_buffer_limited_us: u64,
+    retransmits: u64,
+    acknowledged_bytes: u64,
+    segment_bytes: u32,
+    round_trip_us: u32,
+    pub least_round_trip_us: u32,
+}
+
+impl TcpFigures {
+    pub(super) fn of_all(streams: &[Option<TcpStream>]) -> Vec<Self> {
+        streams.iter().map(|stream| Self::read(stream.as_ref())).collect()
+    }
+
+    /// What was counted until then.
+    pub(super) fn leave_out(&mut self, begin: &TcpFigures) {
+        let less = |all: &mut u64, until: u64| *all = all.saturating_sub(until);
+        less(&mut self.busy_us, begin.busy_us);
+        less(&mut self.receiver_limited_us, begin.receiver_limited_us);
+        less(&mut self.send_buffer_limited_us, begin.send_buffer_limited_us);
+        less(&mut self.retransmits, begin.retransmits);
+        less(&mut self.acknowledged_bytes, begin.acknowledged_bytes);
+    }
+
+    fn read(stream: Option<&TcpStream>) -> Self {
+        let Some(view) = stream.and_then(|stream| connection::view(stream).ok()) else {
+            return Self::default();
+        };
+        let info = view.info;
+        TcpFigures {
+            busy_us: info.busy_us,
+            receiver_limited_us: info.receiver_limited_us,
+            send_buffer_limited_us: info.send_buffer_limited_us,
+            retransmits: u64::from(info.retransmits),
+            acknowledged_bytes: info.acknowledged_bytes,
+            segment_bytes: info.segment_bytes,
+            round_trip_us: info.rtt_us,
+            least_round_trip_us: view.min_rtt_us,
+        }
+    }
+
+    pub(super) fn join(&mut self, later: &TcpFigures) {
+        self.busy_us += later.busy_us;
+        self.receiver_limited_us += later.receiver_limited_us;
+        self.send_buffer_limited_us += later.send_buffer_limited_us;
+        self.retransmits += later.retransmits;
+        self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(later.acknowledged_bytes);
+        (self.segment_bytes, self.round_trip_us) = (later.segment_bytes, later.round_trip_us);
+        self.least_round_trip_us = self.least_round_trip_us.min(later.least_round_trip_us);
+    }
+
+    pub(super) fn tell(&self, result: &mut WorkerResult) {
+        let busy = self.busy_us.max(1) as f64;
+        result.sending_seconds = self.busy_us as f64 * 1e-6;
+        result.receiver_limited = self.receiver_limited_us as f64 / busy;
+        result.send_buffer_limited = self.send_buffer_limited_us as f64 / busy;
+        result.round_trip_seconds = f64::from(self.round_trip_us) * 1e-6;
+        result.least_round_trip_seconds = f64::from(self.least_round_trip_us) * 1e-6;
+        result.retransmits = self.retransmits;
+        let segments = self.acknowledged_bytes as f64 / f64::from(self.segment_bytes.max(1));
+        result.retransmit_share = self.retransmits as f64 / segments.max(1.0);
+        result.segment_bytes = self.segment_bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream over 100 ms: a second of slow start that its own queue ended with losses, then a full send buffer.
+    #[test]
+    fn what_tcp_counted_in_slow_start_is_left_out() {
+        let begin = TcpFigures {
+            busy_us: 2_000_000,
+            retransmits: 400,
+            acknowledged_bytes: 40_000_000,
+            ..TcpFigures::default()
+        };
+        let mut end = TcpFigures {
+            busy_us: 3_000_000,
+            send_buffer_limited_us: 950_000,
+            retransmits: 400,
+            acknowledged_bytes: 75_000_000,
+            segment_bytes: 1448,
+            ..begin
+        };
+        end.leave_out(&begin);
+        let mut result = WorkerResult::default();
+        end.tell(&mut result);
+        assert_eq!((result.sending_seconds, result.send_buffer_limited), (1.0, 0.95));
+        assert_eq!((result.retransmits, result.retransmit_share), (0, 0.0));
+        // A look later on its own counters counts whole.
+        end.join(&TcpFigures { retransmits: 3, ..end });
+        assert_eq!((end.busy_us, end.retransmits), (2_000_000, 3));
+    }
+}
