@@ -63,7 +63,8 @@ pub(super) fn serve_connection(stream: &TcpStream, shared: &Shared<'_>) {
         let keeps = request.keeps_alive() && !reply.closes && !shared.stop.load(Ordering::Relaxed);
         tracing::debug!(method = request.method, target = request.target, status = reply.status, "answered");
         let with_body = request.method != "HEAD";
-        if send_reply(stream, &reply, keeps, with_body, part.is_some(), shared).is_err() {
+        let more = part.as_ref().is_some_and(|part| part.length > 0);
+        if send_reply(stream, &reply, keeps, with_body, more, shared).is_err() {
             break;
         }
         if let Some(part) = part

@@ -182,3 +182,60 @@ fn a_server_keeps_to_its_rate_limit() {
     let served = server.stop().1;
     assert!(served.contains("served 4 MiB"), "{served}");
 }
+
+/// `localhost` has two addresses, and only one of them answers; a redirection leads to the file, and its name is
+/// that of the URL that was given.
+#[test]
+fn names_with_dead_addresses_and_redirections_lead_to_the_file() {
+    use super::ground::FakeServer;
+    use std::io::Write;
+    let (_folder, data, out) = place(b"content");
+    let server = Served::start(&[&data], &[]);
+    let url = format!("http://localhost:{}/file", server.port);
+    assert_eq!(get(&[&url, "--output", text(&out)]).status.code(), Some(0));
+    assert_same(&out.join("file"), b"content");
+    let location = server.url("file");
+    let first = FakeServer::start(move |_, stream| {
+        let lines = format!("Location: {location}\r\nContent-Length: 0\r\nConnection: close\r\n");
+        let _ = write!(stream, "HTTP/1.1 307 Temporary Redirect\r\n{lines}\r\n");
+    });
+    assert_eq!(get(&[&first.url("other"), "--output", text(&out)]).status.code(), Some(0));
+    assert_same(&out.join("other"), b"content");
+}
+
+#[test]
+fn a_file_is_fetched_by_one_at_a_time() {
+    let content = content(17, 12 << 20);
+    let (_folder, data, out) = place(&content);
+    let server = Served::start(&[&data], &["--rate-limit", "6MB/s"]);
+    let url = server.url("file");
+    let words = [&url, "--output", text(&out)];
+    let first = crate::support::linerate().arg("get").args(words).spawn().expect("it starts");
+    let begun = std::time::Instant::now();
+    while names(&out).len() < 2 && begun.elapsed() < super::ground::PATIENCE {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    fails(&words, 3, "another linerate fetches it");
+    assert!(first.wait_with_output().expect("it ends").status.success());
+    assert_same(&out.join("file"), &content);
+}
+
+#[test]
+fn a_server_says_at_its_end_what_was_served_as_json() {
+    use crate::support::linerate;
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let (_folder, data, out) = place(b"0123456789");
+    let mut serve = linerate();
+    serve.arg("serve").arg(&data).args(["--listen", "127.0.0.1:0", "--json"]);
+    let mut child = serve.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stderr.take().expect("its errors")).lines();
+    let mut urls = lines.map_while(Result::ok).filter(|line| line.contains("http://127.0.0.1:"));
+    let url = urls.next().expect("a URL").trim().to_string() + "file";
+    assert_eq!(get(&[&url, "--output", text(&out)]).status.code(), Some(0));
+    super::ground::signal(&child, "TERM");
+    let output = child.wait_with_output().expect("it ends");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!((output.status.code(), &summary["bytes"]), (Some(0), &10.into()), "{summary}");
+    assert_eq!(summary["bytes_by_sendfile"], 10, "{summary}");
+}

@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn ranges_come_one_after_another_over_one_connection() {
-        let content: Vec<u8> = (0..5_000_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+        let content: Vec<u8> = (0..5_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
         let place = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(place.path(), &content).expect("written");
         let Ok(file) = linerate_system::file::open_to_read(place.path(), true) else {
