@@ -166,9 +166,9 @@ pub fn fails(words: &[&str], status: i32, says: &str) {
 
 /// All names in a folder.
 pub fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).map(|all| all.flatten().collect()).unwrap_or(Vec::new());
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
-        entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }

@@ -29,7 +29,8 @@ fn ranges_and_conditions_are_those_of_the_rfc() {
     let range = |text: &str| format!("Range: {text}\r\n");
     let all = || Some((0, 10_000));
     // Lines of the request; the status, and which bytes come.
-    let cases: Vec<(String, u16, Option<(usize, usize)>)> = vec![
+    type Case = (String, u16, Option<(usize, usize)>);
+    let cases: Vec<Case> = vec![
         (range("bytes=0-499"), 206, Some((0, 500))),
         (range("bytes=500-999"), 206, Some((500, 1000))),
         (range("bytes=-500"), 206, Some((9500, 10_000))),
