@@ -103,7 +103,7 @@ pub fn find(spec: &GetSpec, stop: &AtomicBool) -> Result<FileSelection, GetError
                 // Of the URL that the user gave: a server that sends on does not choose names here.
                 let name = last_name(url).ok_or_else(|| GetError::NoName { url: url.to_string() })?;
                 found.files.push(WantedFile {
-                    url: url.clone(),
+                    url: remote.url.clone(),
                     destination: spec.output.join(OsStr::from_bytes(&name)),
                     bytes: Some(remote.bytes),
                     modified: remote.modified(),
