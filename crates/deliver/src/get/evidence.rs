@@ -81,7 +81,13 @@ pub(super) fn limit_of(
     };
     let judged = judge(&evidence);
     let sentence = match (judged.limit(), &judged.missing) {
-        (Some(limit), _) => format!("limited by {limit}"),
+        (Some(limit), _) => {
+            let text = limit.to_string();
+            // A thing, or a sentence.
+            let is_thing =
+                ["the network:", "the disks:", "the CPU:"].iter().any(|name| text.starts_with(name));
+            if is_thing { format!("limited by {text}") } else { format!("what limited it: {text}") }
+        }
         (None, Some(missing)) => missing.to_string(),
         (None, None) => String::new(),
     };
